@@ -1,2 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! sys
+//! Kernel interfaces that rustix lacks, each typed, and the code that runs between clone and exec.
+
+pub mod seccomp;
+pub mod usage;
