@@ -1,2 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! host
+#![forbid(unsafe_code)]
+//! lib
+pub mod account;
+pub mod environment;
+pub mod file;
+pub mod fingerprint;
+pub mod walk;

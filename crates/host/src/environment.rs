@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The environment variables a question is asked with.
+//!
+//! Nothing in this crate reads the process's own environment: the caller hands a snapshot over,
+//! so a test needs no real home and two questions in one launch can't see different answers.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// A snapshot of environment variables. The last of two equal names wins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Environment {
+    variables: BTreeMap<OsString, OsString>,
+}
+
+impl Environment {
+    /// An environment without variables.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// The value of `name`; a variable that is set but empty counts as unset, as the XDG
+    /// specification and most tools have it.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.variables
+            .get(OsStr::new(name))
+            .map(OsString::as_os_str)
+            .filter(|value| !value.is_empty())
+    }
+
+    /// The value of `name` where it is an absolute path. Relative values are ignored: the XDG
+    /// specification says so for its own, and a toolchain's root that depends on the working
+    /// directory could be steered by a project.
+    #[must_use]
+    pub fn absolute(&self, name: &str) -> Option<&Path> {
+        self.get(name)
+            .map(Path::new)
+            .filter(|path| path.is_absolute())
+    }
+
+    /// The absolute directories of a `:`-separated list such as `PATH` or `GOPATH`.
+    #[must_use]
+    pub fn absolute_list(&self, name: &str) -> Vec<PathBuf> {
+        self.get(name).map_or_else(Vec::new, |value| {
+            std::env::split_paths(value)
+                .filter(|path| path.is_absolute())
+                .collect()
+        })
+    }
+}
+
+impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        Self {
+            variables: pairs
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_values_and_relative_paths_do_not_count() {
+        let environment = Environment::from_iter([("A", ""), ("B", "x/y"), ("C", "/x")]);
+        assert_eq!(environment.get("A"), None);
+        assert_eq!(environment.absolute("B"), None);
+        assert_eq!(environment.absolute("C"), Some(Path::new("/x")));
+        assert_eq!(environment.get("D"), None);
+    }
+
+    #[test]
+    fn lists_keep_only_absolute_entries() {
+        let environment = Environment::from_iter([("PATH", "/a::b:/c")]);
+        assert_eq!(
+            environment.absolute_list("PATH"),
+            [PathBuf::from("/a"), PathBuf::from("/c")]
+        );
+    }
+}
