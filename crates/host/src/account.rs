@@ -247,8 +247,7 @@ mod tests {
     #[test]
     fn finds_name_home_shell_and_groups() {
         let dir = tempfile::tempdir().unwrap();
-        let account =
-            lookup(1000, 1000, &databases(dir.path()), &Environment::empty()).unwrap();
+        let account = lookup(1000, 1000, &databases(dir.path()), &Environment::empty()).unwrap();
         assert_eq!(account.name, "ann");
         assert_eq!(account.home, Path::new("/home/ann"));
         assert_eq!(account.shell, Path::new("/usr/bin/zsh"));

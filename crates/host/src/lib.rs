@@ -3,6 +3,10 @@
 //! lib
 pub mod account;
 pub mod environment;
+pub mod executable;
 pub mod file;
 pub mod fingerprint;
+pub mod layout;
+pub mod places;
+pub mod resolver;
 pub mod walk;

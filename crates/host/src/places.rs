@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where Palisade's own files are, and whether to believe them.
+//!
+//! A policy file that somebody else may write is no policy: before a layer is read, the file and
+//! every directory above it must belong to root or to the user and be writable by nobody else.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Stat};
+use serde::{Deserialize, Serialize};
+
+use crate::environment::Environment;
+
+/// The administrator's layer.
+pub const ADMINISTRATOR: &str = "/etc/palisade";
+/// The distribution's layer.
+pub const DISTRIBUTION: &str = "/usr/share/palisade";
+/// The project's file, looked for in the working directory and above.
+pub const PROJECT_FILE: &str = ".palisade.toml";
+
+/// Directories by the XDG Base Directory Specification, each ending in `palisade`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Places {
+    /// The user's policy and profiles: `$XDG_CONFIG_HOME`, else `~/.config`.
+    pub config: PathBuf,
+    /// Plans, which can be made again: `$XDG_CACHE_HOME`, else `~/.cache`.
+    pub cache: PathBuf,
+    /// Approvals, histories, homes of sandboxes: `$XDG_STATE_HOME`, else `~/.local/state`.
+    pub state: PathBuf,
+    /// What the user made or installed: `$XDG_DATA_HOME`, else `~/.local/share`.
+    pub data: PathBuf,
+    /// Sockets: `$XDG_RUNTIME_DIR`. The specification knows no other place that is private and
+    /// gone after logout, so without it there is none.
+    pub runtime: Option<PathBuf>,
+    /// [`ADMINISTRATOR`].
+    pub administrator: PathBuf,
+    /// [`DISTRIBUTION`].
+    pub distribution: PathBuf,
+}
+
+impl Places {
+    /// Computes the places for a user's home and environment; touches no file.
+    #[must_use]
+    pub fn new(home: &Path, environment: &Environment) -> Self {
+        let own = |name: &str, fallback: &str| {
+            environment
+                .absolute(name)
+                .map_or_else(|| home.join(fallback), Path::to_path_buf)
+                .join("palisade")
+        };
+        Self {
+            config: own("XDG_CONFIG_HOME", ".config"),
+            cache: own("XDG_CACHE_HOME", ".cache"),
+            state: own("XDG_STATE_HOME", ".local/state"),
+            data: own("XDG_DATA_HOME", ".local/share"),
+            runtime: environment
+                .absolute("XDG_RUNTIME_DIR")
+                .map(|directory| directory.join("palisade")),
+            administrator: PathBuf::from(ADMINISTRATOR),
+            distribution: PathBuf::from(DISTRIBUTION),
+        }
+    }
+
+    /// All directories, so that a sandbox can be kept from writing to them.
+    #[must_use]
+    pub fn all(&self) -> Vec<&Path> {
+        let mut all = vec![
+            self.config.as_path(),
+            &self.cache,
+            &self.state,
+            &self.data,
+            &self.administrator,
+            &self.distribution,
+        ];
+        all.extend(self.runtime.as_deref());
+        all
+    }
+}
+
+/// The project's file that holds for `cwd`: the nearest one going up, not beyond `home` (whose
+/// own file would hold for everything below) and never in `/`.
+#[must_use]
+pub fn project_file(cwd: &Path, home: &Path) -> Option<PathBuf> {
+    cwd.ancestors()
+        .take_while(|directory| *directory != home && directory.parent().is_some())
+        .map(|directory| directory.join(PROJECT_FILE))
+        .find(|file| rustix::fs::lstat(file).is_ok())
+}
+
+/// Whose word counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trustee {
+    /// The user; root counts beside them.
+    pub uid: u32,
+    /// The user's own group if nobody else is in it, see
+    /// [`Account::private_group`](crate::account::Account::private_group).
+    pub private_group: Option<u32>,
+}
+
+/// Owner and permissions of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Permissions {
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// File type and permission bits (`st_mode`).
+    pub mode: u32,
+}
+
+impl From<&Stat> for Permissions {
+    fn from(stat: &Stat) -> Self {
+        Self {
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            mode: stat.st_mode,
+        }
+    }
+}
+
+/// Why a path's content isn't believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Distrust {
+    /// It belongs to somebody else.
+    #[error("it belongs to user {uid}")]
+    Owner {
+        /// The owner.
+        uid: u32,
+    },
+    /// A group that others may be in can write to it.
+    #[error("group {gid} may write to it (mode {mode:04o})")]
+    GroupWritable {
+        /// The group.
+        gid: u32,
+        /// The permission bits.
+        mode: u32,
+    },
+    /// Everybody can write to it.
+    #[error("everybody may write to it (mode {mode:04o})")]
+    WorldWritable {
+        /// The permission bits.
+        mode: u32,
+    },
+}
+
+/// Judges one path by its owner and mode. A directory with the sticky bit (`/tmp`) may be
+/// writable by others: they can't rename or remove what isn't theirs in it. Only an *ancestor*
+/// may be such: pass `ancestor` false for the file itself.
+///
+/// # Errors
+/// The [`Distrust`] found.
+pub fn judge(path: Permissions, trustee: Trustee, ancestor: bool) -> Result<(), Distrust> {
+    if path.uid != 0 && path.uid != trustee.uid {
+        return Err(Distrust::Owner { uid: path.uid });
+    }
+    let directory = FileType::from_raw_mode(path.mode) == FileType::Directory;
+    if ancestor && directory && path.mode & 0o1000 != 0 {
+        return Ok(());
+    }
+    let mode = path.mode & 0o7777;
+    if mode & 0o002 != 0 {
+        return Err(Distrust::WorldWritable { mode });
+    }
+    if mode & 0o020 != 0 && path.gid != 0 && trustee.private_group != Some(path.gid) {
+        return Err(Distrust::GroupWritable {
+            gid: path.gid,
+            mode,
+        });
+    }
+    Ok(())
+}
+
+/// Why a path failed [`check`].
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// The path, or one above it, can't be examined.
+    #[error("can't examine {path}: {source}")]
+    Examine {
+        /// The path.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The path, or one above it, may be changed by others.
+    #[error("{path} isn't trusted: {reason}")]
+    Distrusted {
+        /// The path that is the reason: the file or a directory above it.
+        path: PathBuf,
+        /// Why.
+        reason: Distrust,
+    },
+}
+
+/// Checks that nobody but root and the user can change what `path` leads to: the file behind all
+/// links, and every directory above it. Gives the real path; read that one. (Links on the way are
+/// covered by the last step only: who may turn a link may name another file, but not one that
+/// passes this check and isn't the user's or root's.)
+///
+/// # Errors
+/// [`TrustError`] with the offending path.
+pub fn check(path: &Path, trustee: Trustee) -> Result<PathBuf, TrustError> {
+    let real = path.canonicalize().map_err(|source| TrustError::Examine {
+        path: path.to_owned(),
+        source,
+    })?;
+    for (depth, part) in real.ancestors().enumerate() {
+        let stat = rustix::fs::lstat(part).map_err(|source| TrustError::Examine {
+            path: part.to_owned(),
+            source: source.into(),
+        })?;
+        judge(Permissions::from(&stat), trustee, depth > 0).map_err(|reason| {
+            TrustError::Distrusted {
+                path: part.to_owned(),
+                reason,
+            }
+        })?;
+    }
+    Ok(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn places_follow_xdg() {
+        let plain = Places::new(Path::new("/home/a"), &Environment::empty());
+        assert_eq!(plain.config, Path::new("/home/a/.config/palisade"));
+        assert_eq!(plain.state, Path::new("/home/a/.local/state/palisade"));
+        assert_eq!(plain.runtime, None);
+        let environment = Environment::from_iter([
+            ("XDG_CONFIG_HOME", "/c"),
+            ("XDG_CACHE_HOME", "relative"),
+            ("XDG_RUNTIME_DIR", "/run/user/1"),
+        ]);
+        let set = Places::new(Path::new("/home/a"), &environment);
+        assert_eq!(set.config, Path::new("/c/palisade"));
+        assert_eq!(set.cache, Path::new("/home/a/.cache/palisade"));
+        assert_eq!(
+            set.runtime.as_deref(),
+            Some(Path::new("/run/user/1/palisade"))
+        );
+        assert_eq!(set.all().len(), 7);
+    }
+
+    #[test]
+    fn the_truth_table_of_trust() {
+        const FILE: u32 = 0o100_000;
+        const DIRECTORY: u32 = 0o040_000;
+        let us = Trustee {
+            uid: 1000,
+            private_group: Some(1000),
+        };
+        let judge = |uid, gid, mode, ancestor| judge(Permissions { uid, gid, mode }, us, ancestor);
+        assert_eq!(judge(1000, 1000, FILE | 0o644, false), Ok(()));
+        assert_eq!(judge(0, 0, FILE | 0o644, false), Ok(()));
+        assert_eq!(judge(1000, 1000, FILE | 0o664, false), Ok(()), "umask 002");
+        assert_eq!(
+            judge(1001, 1001, FILE | 0o600, false),
+            Err(Distrust::Owner { uid: 1001 })
+        );
+        assert!(judge(1000, 100, FILE | 0o664, false).is_err());
+        assert!(judge(1000, 1000, FILE | 0o646, false).is_err());
+        assert!(judge(0, 0, DIRECTORY | 0o1777, true).is_ok(), "/tmp above");
+        assert!(judge(0, 0, DIRECTORY | 0o1777, false).is_err());
+        assert!(judge(0, 0, DIRECTORY | 0o777, true).is_err());
+    }
+
+    #[test]
+    fn a_writable_directory_above_spoils_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let sub = dir.path().join("sub");
+        fs::create_dir(&sub).unwrap();
+        let file = sub.join("policy");
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::set_permissions(&sub, fs::Permissions::from_mode(0o700)).unwrap();
+        let us = Trustee {
+            uid: rustix::process::geteuid().as_raw(),
+            private_group: None,
+        };
+        assert_eq!(check(&file, us).unwrap(), file.canonicalize().unwrap());
+        fs::set_permissions(&sub, fs::Permissions::from_mode(0o777)).unwrap();
+        match check(&file, us) {
+            Err(TrustError::Distrusted { path, .. }) => {
+                assert_eq!(path, sub.canonicalize().unwrap());
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_nearest_project_file_but_not_the_homes() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        let deep = home.join("project/a/b");
+        fs::create_dir_all(&deep).unwrap();
+        fs::write(home.join(PROJECT_FILE), "").unwrap();
+        assert_eq!(project_file(&deep, &home), None);
+        let file = home.join("project").join(PROJECT_FILE);
+        fs::write(&file, "").unwrap();
+        assert_eq!(project_file(&deep, &home), Some(file));
+        assert_eq!(project_file(&home, &home), None);
+    }
+}
