@@ -1,5 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Kernel interfaces that rustix lacks, each typed, and the code that runs between clone and exec.
+//!
+//! The one crate of the launch plane with `unsafe`. It decides nothing: [`launch`] takes a
+//! prepared list of operations and executes it. Read in this order:
+//!
+//! - [`launch`]: the processes of a launch and how they come about
+//! - [`operation`]: the steps that build a file tree
+//! - [`landlock`], [`seccomp`]: the two walls behind it
+//! - `init`, `command`: what PID 1 and the command's process do
+//! - [`wait`], [`process`], [`usage`]: children, signals, this process's own strings
+//! - [`mount`]: trees made by a privileged launcher
+//! - `clone`, `raw`: the bottom
 
+mod clone;
+mod command;
+mod init;
+mod raw;
+
+pub mod landlock;
+pub mod launch;
+pub mod mount;
+pub mod operation;
+pub mod process;
 pub mod seccomp;
 pub mod usage;
+pub mod wait;

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The command's process, from clone to exec.
+
+use crate::launch::{Failure, Namespaces, Shared, Step, at};
+use crate::operation::Progress;
+use crate::raw::{self, Fd};
+use core::ffi::{CStr, c_void};
+use core::marker::PhantomData;
+use rustix::io::Errno;
+
+/// A null-terminated array of C strings, as exec takes it.
+#[derive(Debug, Default)]
+pub struct StringArray<'a> {
+    pointers: Vec<*const u8>,
+    strings: PhantomData<&'a CStr>,
+}
+
+impl<'a> FromIterator<&'a CStr> for StringArray<'a> {
+    fn from_iter<I: IntoIterator<Item = &'a CStr>>(strings: I) -> Self {
+        let mut pointers: Vec<*const u8> = strings.into_iter().map(|string| string.as_ptr().cast()).collect();
+        pointers.push(core::ptr::null());
+        Self { pointers, strings: PhantomData }
+    }
+}
+
+/// One resource limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limit {
+    /// `RLIMIT_*`.
+    pub resource: u32,
+    /// The soft and the hard limit.
+    pub value: [u64; 2],
+}
+
+/// What to execute, and how it starts out.
+#[derive(Debug)]
+pub struct Command<'a> {
+    /// Paths to try in turn, as a search of `PATH` gives them; one for a path.
+    pub candidates: &'a [&'a CStr],
+    /// Arguments, with the command's name.
+    pub arguments: &'a StringArray<'a>,
+    /// Environment.
+    pub environment: &'a StringArray<'a>,
+    /// Working directory inside.
+    pub directory: &'a CStr,
+    /// File mode creation mask.
+    pub umask: u32,
+    /// Resource limits.
+    pub limits: &'a [Limit],
+    /// Start a process group of its own.
+    pub own_group: bool,
+    /// Make that group the foreground one of this terminal.
+    pub terminal: Option<Fd>,
+    /// Descriptors, besides 0 to 2, that stay open: none but those the user named.
+    pub keep: &'a [Fd],
+    /// Blocked signals.
+    pub signal_mask: u64,
+    /// The seccomp program.
+    pub filter: &'a [crate::seccomp::Instruction],
+    /// Descriptors which may be opened again through `/proc/self/fd`, with their rights.
+    pub reopen: &'a [(Fd, crate::landlock::Rights)],
+}
+
+/// Restricts itself and becomes the command.
+///
+/// # Safety
+/// `argument` points to a [`Shared`] that nobody else touches meanwhile.
+pub(crate) unsafe extern "C" fn restrict_and_exec(argument: *mut c_void) -> ! {
+    // SAFETY: needed because clone passes one pointer. Sound by the caller's promise.
+    let shared = unsafe { &mut *argument.cast::<Shared<'_>>() };
+    shared.failure = Some(match prepare(shared) {
+        Ok(()) => exec(&shared.launch.command),
+        Err(failure) => failure,
+    });
+    raw::exit(127)
+}
+
+fn prepare(shared: &mut Shared<'_>) -> Result<(), Failure> {
+    let launch = shared.launch;
+    let command = &launch.command;
+    if launch.namespaces == Namespaces::default() {
+        // Restricted in place: nobody has run the operations yet.
+        let mut progress = Progress::new(launch.landlock.as_ref()).map_err(at(Step::Ruleset))?;
+        for (index, operation) in launch.operations.iter().enumerate() {
+            progress.run(operation).map_err(at(Step::Operation(index)))?;
+        }
+        shared.progress = Some(progress);
+        shared.stamps.mounts = shared.stamp();
+    }
+    if command.own_group {
+        raw::setpgid(0, 0).map_err(at(Step::ProcessGroup))?;
+    }
+    if let Some(terminal) = command.terminal {
+        // All signals are blocked here, SIGTTOU included, so a background group may do this.
+        raw::set_foreground_group(terminal, raw::getpid()).map_err(at(Step::ProcessGroup))?;
+    }
+    for (index, limit) in command.limits.iter().enumerate() {
+        let [soft, hard] = limit.value;
+        raw::set_limit(limit.resource, soft, hard).map_err(at(Step::Limit(index)))?;
+    }
+    raw::umask(command.umask);
+    raw::chdir(command.directory).map_err(at(Step::WorkingDirectory))?;
+    give_up_privileges().map_err(at(Step::Privileges))?;
+    if let Some(progress) = &shared.progress
+        && let Some(ruleset) = progress.ruleset
+    {
+        for &(fd, rights) in command.reopen {
+            progress.allow(fd, rights).map_err(at(Step::Landlock))?;
+        }
+        crate::landlock::restrict_self(ruleset).map_err(at(Step::Landlock))?;
+    }
+    close_others(command.keep).map_err(at(Step::Descriptors))?;
+    // Rust's runtime ignores it, and what is ignored stays so over exec.
+    raw::restore_default(libc::SIGPIPE).map_err(at(Step::Exec))?;
+    raw::set_signal_mask(command.signal_mask).map_err(at(Step::Exec))?;
+    if !command.filter.is_empty() {
+        crate::seccomp::install(command.filter).map_err(at(Step::Filter))?;
+    }
+    shared.stamps.filter = shared.stamp();
+    Ok(())
+}
+
+/// No capability now, none to be had by exec.
+fn give_up_privileges() -> Result<(), Errno> {
+    // The bounding set first: shrinking it takes a capability.
+    let mut capability = 0;
+    while raw::prctl(libc::PR_CAPBSET_DROP, capability, 0).is_ok() {
+        capability += 1;
+    }
+    raw::drop_capabilities()?;
+    raw::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).map(drop)
+}
+
+/// Closes at exec whatever was inherited, but standard streams and `keep` (ascending).
+fn close_others(keep: &[Fd]) -> Result<(), Errno> {
+    let mut first = 3;
+    for &fd in keep {
+        let fd = fd.unsigned_abs();
+        if fd > first {
+            raw::close_range(first, fd - 1, libc::CLOSE_RANGE_CLOEXEC)?;
+        }
+        first = fd + 1;
+    }
+    raw::close_range(first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
+}
+
+/// Tries the candidates as a search of `PATH` does: what is missing is passed over, what is there
+/// but can't be run is remembered. Returns why nothing ran.
+fn exec(command: &Command<'_>) -> Failure {
+    let mut refused = None;
+    let mut last = Errno::NOENT;
+    for path in command.candidates {
+        // SAFETY: needed to execute. Sound: both arrays end in a null pointer by construction and
+        // borrow the strings they point to.
+        let errno = unsafe {
+            raw::exec(path, command.arguments.pointers.as_ptr(), command.environment.pointers.as_ptr())
+        };
+        match errno {
+            Errno::NOENT | Errno::NOTDIR => {}
+            Errno::ACCESS => refused = Some(errno),
+            _ => return Failure { step: Step::Exec, errno },
+        }
+        last = errno;
+    }
+    Failure { step: Step::Exec, errno: refused.unwrap_or(last) }
+}

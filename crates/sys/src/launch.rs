@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Starting a command in namespaces of its own.
+//!
+//! Four processes take part, the first of which goes on to monitor the command:
+//!
+//! ```text
+//! launcher ─clone(VM|VFORK)─► builder ─fork(PARENT)────────► init     PID 1 of the sandbox
+//!    │ waits                    │ mounts, Landlock rules       │ network namespace meanwhile
+//!    │                          └─clone(VM|VFORK|PARENT)─► command    Landlock, seccomp, exec
+//!    └── parent of all three
+//! ```
+//!
+//! The launcher itself enters nothing: it keeps the host's view for what a monitor has to do. The
+//! builder exists because only a process inside the new PID namespace's parent can make its first
+//! member, and because `CLONE_PARENT` then makes the command the *launcher's* child: it is waited
+//! for, stopped and continued directly, without messages through init. Sharing memory, it costs
+//! no page tables. Init makes the network namespace (the dearest part of a launch, 361 of
+//! 1,200 µs measured) while the builder mounts, so on two idle cores the longer of the two counts.
+
+use crate::clone::{self, Stack};
+use crate::landlock::Handled;
+use crate::operation::{Operation, Progress};
+use crate::raw::{self, Fd};
+use crate::{command, init};
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicU32, Ordering};
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+pub use crate::command::{Command, Limit, StringArray};
+
+/// Which namespaces to make; a set of `CLONE_NEW*` bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Namespaces(pub i32);
+
+impl Namespaces {
+    /// User, mount, PID, IPC, UTS and cgroup namespaces: everything but the network.
+    pub const ALL_BUT_NETWORK: Self = Self(
+        libc::CLONE_NEWUSER
+            | libc::CLONE_NEWNS
+            | libc::CLONE_NEWPID
+            | libc::CLONE_NEWIPC
+            | libc::CLONE_NEWUTS
+            | libc::CLONE_NEWCGROUP,
+    );
+    /// The network namespace.
+    pub const NETWORK: Self = Self(libc::CLONE_NEWNET);
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is in this set.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// Who the command is inside, and who it is for the host.
+#[derive(Clone, Copy, Debug)]
+pub enum Identity<'a> {
+    /// As outside: no user namespace.
+    Unchanged,
+    /// Maps of one line, which a process may write for itself.
+    Own {
+        /// `INSIDE OUTSIDE 1`.
+        uid_map: &'a [u8],
+        /// The same for the group.
+        gid_map: &'a [u8],
+    },
+    /// Maps that only the privileged launcher may write; the command becomes `uid` and `gid`.
+    Mapped {
+        /// `INSIDE OUTSIDE 1`.
+        uid_map: &'a [u8],
+        /// The same for the group.
+        gid_map: &'a [u8],
+        /// The user inside.
+        uid: u32,
+        /// The group inside.
+        gid: u32,
+    },
+}
+
+/// Everything a launch needs, prepared: nothing is decided or allocated from here on.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    /// The namespaces to make. None: the command is restricted in place.
+    pub namespaces: Namespaces,
+    /// User and group.
+    pub identity: Identity<'a>,
+    /// How the file tree is built.
+    pub operations: &'a [Operation<'a>],
+    /// What Landlock restricts, if it is used.
+    pub landlock: Option<Handled>,
+    /// What to start.
+    pub command: Command<'a>,
+    /// Record when each part was done.
+    pub timings: bool,
+}
+
+/// Makes trees that only the privileged launcher can: called while the namespaces exist and the
+/// builder waits. Gets the user namespace; the descriptors it opens are those that the operations'
+/// [`crate::operation::Source::Tree`] name.
+pub type Provide<'a> = &'a mut dyn FnMut(std::os::fd::BorrowedFd<'_>) -> rustix::io::Result<Vec<OwnedFd>>;
+
+/// The part of a launch that failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Making the first process, and with it the namespaces.
+    Namespaces,
+    /// Making the socket pair to init.
+    Socket,
+    /// Writing the user and group maps.
+    Identity,
+    /// Opening what only the launcher can open.
+    Provide,
+    /// Making the PID namespace.
+    PidNamespace,
+    /// Making init.
+    Init,
+    /// Inside init: making the process file system.
+    Proc,
+    /// Inside init: making the network namespace and its loopback interface; entering it.
+    Network,
+    /// Making the Landlock ruleset.
+    Ruleset,
+    /// An operation, by its index.
+    Operation(usize),
+    /// Making the command's process.
+    Fork,
+    /// Giving the command its process group or the terminal.
+    ProcessGroup,
+    /// Setting the limit with this index.
+    Limit(usize),
+    /// Changing to the command's working directory.
+    WorkingDirectory,
+    /// Closing inherited descriptors.
+    Descriptors,
+    /// Giving up capabilities and new privileges.
+    Privileges,
+    /// Applying Landlock.
+    Landlock,
+    /// Loading the seccomp filter.
+    Filter,
+    /// Executing the command.
+    Exec,
+    /// The builder died before it finished.
+    Builder,
+}
+
+/// Why a launch failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{step:?}: {errno}")]
+pub struct Failure {
+    /// Where.
+    pub step: Step,
+    /// What the kernel said.
+    pub errno: Errno,
+}
+
+/// When the parts of a launch were done, in nanoseconds of the monotonic clock; 0: not recorded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stamps {
+    /// The launch began.
+    pub start: u64,
+    /// User, mount and other namespaces stand, maps are written.
+    pub namespaces: u64,
+    /// The file tree stands.
+    pub mounts: u64,
+    /// Init's network namespace is entered.
+    pub network: u64,
+    /// Landlock and seccomp are in force.
+    pub filter: u64,
+    /// The command has been executed.
+    pub exec: u64,
+}
+
+/// A command that runs.
+#[derive(Debug)]
+pub struct Started {
+    /// The command, a child of the caller.
+    pub command: i32,
+    /// PID 1 of the sandbox, a child of the caller; when it dies everything inside does.
+    pub init: Option<i32>,
+    /// Init lives as long as this is open.
+    pub lifeline: Option<OwnedFd>,
+    /// When what was done.
+    pub stamps: Stamps,
+    /// The builder, dead already, to be reaped.
+    pub builder: Option<i32>,
+}
+
+/// What launcher, builder and command share.
+pub(crate) struct Shared<'a> {
+    pub(crate) launch: &'a Launch<'a>,
+    pub(crate) progress: Option<Progress>,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) stamps: Stamps,
+    command_stack: *mut Stack,
+    owner: i32,
+    /// Init's end, then the launcher's.
+    socket: [Fd; 2],
+    init: i32,
+    command: i32,
+    /// Set by the launcher: 0 wait, 1 maps are written, 2 give up.
+    go: AtomicU32,
+}
+
+impl Shared<'_> {
+    pub(crate) fn stamp(&self) -> u64 {
+        if self.launch.timings { raw::now() } else { 0 }
+    }
+}
+
+/// Turns an errno into a failure of `step`.
+pub(crate) fn at(step: Step) -> impl Fn(Errno) -> Failure {
+    move |errno| Failure { step, errno }
+}
+
+/// Starts the command. Blocked signals stay blocked here and get the command's mask there.
+///
+/// # Errors
+/// The step that failed; no process of the launch is left then.
+pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Started, Failure> {
+    let mut command_stack = Stack::new();
+    let mut shared = Shared {
+        launch,
+        progress: None,
+        failure: None,
+        stamps: Stamps::default(),
+        command_stack: command_stack.as_mut_ptr(),
+        owner: raw::getpid(),
+        socket: [-1, -1],
+        init: 0,
+        command: 0,
+        go: AtomicU32::new(0),
+    };
+    shared.stamps.start = shared.stamp();
+    if launch.namespaces == Namespaces::default() {
+        return start_in_place(&mut shared);
+    }
+
+    let (inner, outer) = rustix::net::socketpair(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::STREAM,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(at(Step::Socket))?;
+    shared.socket = [inner.as_raw_fd(), outer.as_raw_fd()];
+
+    let mut stack = Stack::new();
+    // The network and PID namespaces come later: see the module's description.
+    let flags = launch.namespaces.0 & !(libc::CLONE_NEWPID | libc::CLONE_NEWNET);
+    let mapped = matches!(launch.identity, Identity::Mapped { .. });
+    let suspend = if mapped { 0 } else { libc::CLONE_VFORK };
+    let shared_pointer: *mut Shared<'_> = &raw mut shared;
+    // SAFETY: needed to make a process that shares memory. Sound: `shared` and both stacks outlive
+    // the builder, which this function waits for; with VFORK this thread sleeps meanwhile, and
+    // without it touches of `shared` only `go`, an atomic, until the builder is gone. `build` uses
+    // raw calls only.
+    let builder = unsafe {
+        clone::sharing_memory(
+            flags | suspend | libc::CLONE_FILES,
+            libc::SIGCHLD,
+            stack.as_mut_ptr(),
+            build,
+            shared_pointer.cast(),
+        )
+    }
+    .map_err(at(Step::Namespaces))?;
+
+    let mut reaped = None;
+    let mut provided = Vec::new();
+    let mut refusal = None;
+    if mapped {
+        match prepare_outside(launch, builder, provide) {
+            Ok(trees) => provided = trees,
+            Err(failure) => refusal = Some(failure),
+        }
+        let word = if refusal.is_some() { 2 } else { 1 };
+        // SAFETY: needed to reach the atomic while the builder holds the rest. Sound: `shared` is
+        // alive and the field is only ever accessed atomically.
+        let go = unsafe { &*(&raw const (*shared_pointer).go) };
+        go.store(word, Ordering::Release);
+        raw::futex_wake(go);
+        reaped = crate::wait::blocking(builder).ok();
+    }
+    // The operations have closed them, moved to where they belong.
+    for tree in provided {
+        let _number_may_be_reused = std::os::fd::IntoRawFd::into_raw_fd(tree);
+    }
+    drop(inner);
+
+    let failure = refusal.or(shared.failure).or_else(|| {
+        (shared.command <= 0).then_some(Failure { step: Step::Builder, errno: Errno::INTR })
+    });
+    if let Some(failure) = failure {
+        for pid in [shared.init, shared.command] {
+            if pid > 0 {
+                let _gone_already = raw::kill(pid, libc::SIGKILL);
+                let _reaped = crate::wait::blocking(pid);
+            }
+        }
+        if reaped.is_none() {
+            let _reaped = crate::wait::blocking(builder);
+        }
+        return Err(failure);
+    }
+    Ok(Started {
+        command: shared.command,
+        init: Some(shared.init),
+        lifeline: Some(outer),
+        stamps: shared.stamps,
+        builder: reaped.is_none().then_some(builder),
+    })
+}
+
+/// Without namespaces there is nothing to build: the command restricts itself.
+fn start_in_place(shared: &mut Shared<'_>) -> Result<Started, Failure> {
+    let stack = shared.command_stack;
+    // SAFETY: needed to make a process that shares memory. Sound: `shared` and the stack outlive
+    // the child's use of them because VFORK suspends this thread until exec or exit.
+    let pid = unsafe {
+        clone::sharing_memory(
+            libc::CLONE_VFORK,
+            libc::SIGCHLD,
+            stack,
+            command::restrict_and_exec,
+            (&raw mut *shared).cast(),
+        )
+    }
+    .map_err(at(Step::Fork))?;
+    shared.stamps.exec = shared.stamp();
+    if let Some(failure) = shared.failure {
+        let _reaped = crate::wait::blocking(pid);
+        return Err(failure);
+    }
+    Ok(Started { command: pid, init: None, lifeline: None, stamps: shared.stamps, builder: None })
+}
+
+/// The privileged launcher's part: maps, and trees with mapped owners.
+fn prepare_outside(
+    launch: &Launch<'_>,
+    builder: i32,
+    provide: Option<Provide<'_>>,
+) -> Result<Vec<OwnedFd>, Failure> {
+    let Identity::Mapped { uid_map, gid_map, .. } = launch.identity else { return Ok(Vec::new()) };
+    for (file, map) in [("uid_map", uid_map), ("gid_map", gid_map)] {
+        let path = std::ffi::CString::new(format!("/proc/{builder}/{file}")).map_err(|_nul| Failure {
+            step: Step::Identity,
+            errno: Errno::INVAL,
+        })?;
+        raw::write_file(&path, map).map_err(at(Step::Identity))?;
+    }
+    let Some(provide) = provide else { return Ok(Vec::new()) };
+    let namespace = rustix::fs::open(
+        format!("/proc/{builder}/ns/user"),
+        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )
+    .map_err(at(Step::Identity))?;
+    provide(std::os::fd::AsFd::as_fd(&namespace)).map_err(at(Step::Provide))
+}
+
+/// The builder.
+///
+/// # Safety
+/// `argument` points to a [`Shared`] that nobody else touches but for `go`.
+unsafe extern "C" fn build(argument: *mut c_void) -> ! {
+    // SAFETY: needed because clone passes one pointer. Sound by the caller's promise.
+    let shared = unsafe { &mut *argument.cast::<Shared<'_>>() };
+    let code = match assemble(shared) {
+        Ok(()) => 0,
+        Err(failure) => {
+            shared.failure = Some(failure);
+            1
+        }
+    };
+    raw::exit(code)
+}
+
+fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
+    let launch = shared.launch;
+    // If the launcher is killed while the builder waits for it, nobody else would end it.
+    raw::prctl(libc::PR_SET_PDEATHSIG, usize::try_from(libc::SIGKILL).unwrap_or(9), 0).map_err(at(Step::Builder))?;
+    if raw::getppid() != shared.owner {
+        return Err(Failure { step: Step::Builder, errno: Errno::SRCH });
+    }
+    raw::unshare(launch.namespaces.0 & libc::CLONE_NEWPID).map_err(at(Step::PidNamespace))?;
+    let early = !matches!(launch.identity, Identity::Mapped { .. });
+    if early {
+        // Before the maps are written: making a network namespace takes longest and needs none.
+        start_init(shared)?;
+    }
+    assume_identity(shared)?;
+    if !early {
+        start_init(shared)?;
+    }
+    shared.stamps.namespaces = shared.stamp();
+
+    let mut progress = Progress::new(launch.landlock.as_ref()).map_err(at(Step::Ruleset))?;
+    if matches!(launch.identity, Identity::Own { .. } | Identity::Unchanged) {
+        progress.take_working_directory().map_err(at(Step::WorkingDirectory))?;
+    }
+    raw::umask(0);
+    for (index, operation) in launch.operations.iter().enumerate() {
+        if matches!(operation, Operation::Proc { .. }) {
+            progress.proc = Some(init::await_report(shared.socket[1], Step::Proc)?);
+        }
+        progress.run(operation).map_err(at(Step::Operation(index)))?;
+    }
+    let ruleset = progress.ruleset;
+    shared.progress = Some(progress);
+    shared.stamps.mounts = shared.stamp();
+
+    let network = init::await_report(shared.socket[1], Step::Network)?;
+    if network >= 0 {
+        raw::setns(network, libc::CLONE_NEWNET).map_err(at(Step::Network))?;
+        raw::close(network).map_err(at(Step::Network))?;
+    }
+    shared.stamps.network = shared.stamp();
+
+    let argument: *mut Shared<'_> = &raw mut *shared;
+    // SAFETY: needed to make a process that shares memory. Sound: `shared` and the stack outlive
+    // the child's use of them because VFORK suspends the builder until exec or exit.
+    let pid = unsafe {
+        clone::sharing_memory(
+            libc::CLONE_VFORK | libc::CLONE_PARENT,
+            0,
+            shared.command_stack,
+            command::restrict_and_exec,
+            argument.cast(),
+        )
+    }
+    .map_err(at(Step::Fork))?;
+    shared.command = pid;
+    shared.stamps.exec = shared.stamp();
+    // The table is shared with the launcher: what was opened for it alone is closed here.
+    if let Some(ruleset) = ruleset {
+        raw::close(ruleset).map_err(at(Step::Descriptors))?;
+    }
+    shared.failure.map_or(Ok(()), Err)
+}
+
+/// Becomes who the command is to be.
+fn assume_identity(shared: &mut Shared<'_>) -> Result<(), Failure> {
+    let failed = at(Step::Identity);
+    match shared.launch.identity {
+        Identity::Unchanged => Ok(()),
+        Identity::Own { uid_map, gid_map } => {
+            // Without it an unprivileged process may not write a group map (user_namespaces(7)).
+            raw::write_file(c"/proc/self/setgroups", b"deny").map_err(&failed)?;
+            raw::write_file(c"/proc/self/uid_map", uid_map).map_err(&failed)?;
+            raw::write_file(c"/proc/self/gid_map", gid_map).map_err(&failed)
+        }
+        Identity::Mapped { uid, gid, .. } => {
+            while shared.go.load(Ordering::Acquire) == 0 {
+                raw::futex_wait(&shared.go, 0);
+            }
+            if shared.go.load(Ordering::Acquire) != 1 {
+                return Err(Failure { step: Step::Identity, errno: Errno::CANCELED });
+            }
+            raw::clear_groups().map_err(&failed)?;
+            raw::setresgid(gid).map_err(&failed)?;
+            raw::setresuid(uid).map_err(&failed)?;
+            // A change of user clears it (prctl(2)).
+            raw::prctl(libc::PR_SET_PDEATHSIG, usize::try_from(libc::SIGKILL).unwrap_or(9), 0)
+                .map_err(&failed)
+                .map(drop)
+        }
+    }
+}
+
+fn start_init(shared: &mut Shared<'_>) -> Result<(), Failure> {
+    // SAFETY: needed to make init. Sound: the child goes to `init::run`, which uses raw calls only.
+    match unsafe { clone::forking(libc::CLONE_PARENT | libc::CLONE_FILES, 0) } {
+        Ok(Some(pid)) => {
+            shared.init = pid;
+            Ok(())
+        }
+        Ok(None) => init::run(shared.launch.namespaces, shared.socket[0]),
+        Err(errno) => Err(Failure { step: Step::Init, errno }),
+    }
+}

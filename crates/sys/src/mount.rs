@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Detached trees made by a privileged launcher, with owners mapped for the sandbox.
+
+use crate::operation::Attributes;
+use crate::raw::{self, MountAttr};
+use core::ffi::CStr;
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+const IDMAP: u64 = 0x0010_0000;
+const OPEN_TREE: u32 = 1 | libc::O_CLOEXEC.cast_unsigned() | libc::AT_RECURSIVE.cast_unsigned();
+
+/// A detached, private clone of the tree at `path`, with what is mounted beneath.
+///
+/// # Errors
+/// As `open_tree(2)` and `mount_setattr(2)`; needs `CAP_SYS_ADMIN`.
+pub fn detached(path: &CStr, attributes: Attributes) -> Result<OwnedFd, Errno> {
+    let tree = raw::open_tree(libc::AT_FDCWD, path, OPEN_TREE)?;
+    // SAFETY: needed to own it. Sound: the kernel just made this descriptor for us.
+    let tree = unsafe { OwnedFd::from_raw_fd(tree) };
+    let set = attributes.and(Attributes::NOSUID).0;
+    let attr = MountAttr { set, clear: 0, propagation: libc::MS_PRIVATE, userns: 0 };
+    raw::mount_setattr(tree.as_raw_fd(), true, &attr)?;
+    Ok(tree)
+}
+
+/// Maps the owners of files in `tree` as user namespace `namespace` maps users: a file that
+/// belongs to host user 0 belongs to whom the namespace calls 0, and the other way round.
+///
+/// # Errors
+/// `EINVAL` where the file system can't (overlayfs), `EPERM` without `CAP_SYS_ADMIN`.
+pub fn map_owners(tree: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Result<(), Errno> {
+    let userns = u64::from(namespace.as_raw_fd().unsigned_abs());
+    let attr = MountAttr { set: IDMAP, clear: 0, propagation: 0, userns };
+    raw::mount_setattr(tree.as_raw_fd(), true, &attr)
+}

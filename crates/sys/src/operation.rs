@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The operation list: how a sandbox's file tree is built, step by step.
+//!
+//! Compiled from a plan beforehand, executed in the child, which decides nothing and allocates
+//! nothing. Paths of the new tree are relative: once [`Operation::Root`] has run, the working
+//! directory is the new root while `/` still is the host's.
+
+use crate::landlock::{self, Rights};
+use crate::raw::{self, Fd, MountAttr, Result};
+use core::ffi::CStr;
+
+/// Where a mounted tree comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// The working directory of the launch, by descriptor: no path, no race.
+    WorkingDirectory,
+    /// A path of the host whose every component only root can change.
+    Trusted(&'a CStr),
+    /// A canonical path of the host; refused if a component has become a symbolic link since.
+    Canonical(&'a CStr),
+    /// A detached tree made by the launcher (as root: perhaps with mapped owners).
+    Tree(Fd),
+    /// A path in the new tree.
+    Inside(&'a CStr),
+}
+
+/// Mount attributes of a bind, besides `nosuid`, which every one has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Attributes(pub u64);
+
+impl Attributes {
+    /// No write.
+    pub const READ_ONLY: Self = Self(0x1);
+    /// No set-uid.
+    pub const NOSUID: Self = Self(0x2);
+    /// No device files.
+    pub const NODEV: Self = Self(0x4);
+    /// Nothing runs.
+    pub const NOEXEC: Self = Self(0x8);
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// One step.
+#[derive(Clone, Copy, Debug)]
+pub enum Operation<'a> {
+    /// Mounts an empty tmpfs over `/` and makes it the working directory.
+    Root {
+        /// tmpfs options, such as `("size", "50%")`.
+        options: &'a [(&'a CStr, &'a CStr)],
+    },
+    /// Makes a directory.
+    Directory {
+        /// Where.
+        path: &'a CStr,
+        /// Its exact permissions.
+        mode: u32,
+    },
+    /// Makes a file.
+    File {
+        /// Where.
+        path: &'a CStr,
+        /// Its exact permissions.
+        mode: u32,
+        /// What it holds.
+        content: &'a [u8],
+    },
+    /// Makes a symbolic link.
+    Symlink {
+        /// Where.
+        path: &'a CStr,
+        /// Where it leads.
+        target: &'a CStr,
+    },
+    /// Mounts a tree (or a file) of the host.
+    Bind {
+        /// What.
+        source: Source<'a>,
+        /// Where; exists already.
+        target: &'a CStr,
+        /// The target lies inside a tree that others may change: follow no symbolic link.
+        guarded: bool,
+        /// With what is mounted beneath it.
+        recursive: bool,
+        /// Attributes added to those it has.
+        attributes: Attributes,
+        /// Landlock rights beneath it.
+        rights: Rights,
+    },
+    /// Makes a directory of the new tree a mount of its own, writable when the root no longer is.
+    Own {
+        /// Which.
+        path: &'a CStr,
+        /// Landlock rights beneath it.
+        rights: Rights,
+    },
+    /// Mounts a new file system.
+    Filesystem {
+        /// Its type, such as `proc`.
+        kind: &'a CStr,
+        /// Its options.
+        options: &'a [(&'a CStr, &'a CStr)],
+        /// Options without a value.
+        flags: &'a [&'a CStr],
+        /// Mount attributes.
+        attributes: Attributes,
+        /// Where.
+        target: &'a CStr,
+        /// Landlock rights beneath it.
+        rights: Rights,
+    },
+    /// Mounts the process file system that init has made: only a member of the PID namespace can
+    /// (before the `pidns` option of Linux 6.17), and the builder isn't one.
+    Proc {
+        /// Where.
+        target: &'a CStr,
+        /// Landlock rights beneath it.
+        rights: Rights,
+    },
+    /// Allows something beneath a path of the new tree.
+    Allow {
+        /// Which.
+        path: &'a CStr,
+        /// What.
+        rights: Rights,
+    },
+    /// Removes a file or empty directory of the new tree: mounts made of it stay.
+    Remove {
+        /// Which.
+        path: &'a CStr,
+        /// It is a directory.
+        directory: bool,
+    },
+    /// Makes the new tree's root read-only, then `/`, and lets go of the host's.
+    Enter {
+        /// Make it read-only.
+        read_only: bool,
+    },
+    /// Sets the host name.
+    Hostname(&'a [u8]),
+}
+
+/// What operations have opened so far.
+pub(crate) struct Progress {
+    pub(crate) ruleset: Option<Fd>,
+    /// A detached clone of the launch's working directory, taken before it changes.
+    pub(crate) working_directory: Option<Fd>,
+    /// The detached process file system, once init has made it.
+    pub(crate) proc: Option<Fd>,
+    root: Option<Fd>,
+    handled: Rights,
+}
+
+const OPEN_TREE_CLONE: u32 = 1;
+const OPEN_TREE_CLOEXEC: u32 = libc::O_CLOEXEC.cast_unsigned();
+const RECURSIVE: u32 = libc::AT_RECURSIVE.cast_unsigned();
+const EMPTY_PATH: u32 = libc::AT_EMPTY_PATH.cast_unsigned();
+const MOVE_MOUNT_F_EMPTY_PATH: u32 = 0x4;
+const MOVE_MOUNT_T_EMPTY_PATH: u32 = 0x40;
+const RESOLVE_NO_SYMLINKS: u64 = 0x04;
+const RESOLVE_NO_MAGICLINKS: u64 = 0x02;
+const RESOLVE_BENEATH: u64 = 0x08;
+const PRIVATE: u64 = libc::MS_PRIVATE;
+
+impl Progress {
+    pub(crate) fn new(handled: Option<&landlock::Handled>) -> Result<Self> {
+        let ruleset = handled.map(landlock::create_ruleset).transpose()?;
+        let handled = Rights(handled.map_or(0, |handled| handled.files));
+        Ok(Self { ruleset, working_directory: None, proc: None, root: None, handled })
+    }
+
+    /// Runs one operation.
+    pub(crate) fn run(&mut self, operation: &Operation<'_>) -> Result<()> {
+        match *operation {
+            Operation::Root { options } => self.root(options),
+            Operation::Directory { path, mode } => raw::mkdir(path, mode),
+            Operation::File { path, mode, content } => file(path, mode, content),
+            Operation::Symlink { path, target } => raw::symlink(target, path),
+            Operation::Bind { source, target, guarded, recursive, attributes, rights } => {
+                let tree = self.tree(source, recursive)?;
+                // A tree from the launcher has its attributes already.
+                if !matches!(source, Source::Tree(_)) {
+                    let set = attributes.and(Attributes::NOSUID).0;
+                    let attr = MountAttr { set, clear: 0, propagation: PRIVATE, userns: 0 };
+                    raw::mount_setattr(tree, recursive, &attr)?;
+                }
+                self.attach(tree, target, guarded, rights)
+            }
+            Operation::Own { path, rights } => {
+                let tree = raw::open_tree(libc::AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)?;
+                self.attach(tree, path, false, rights)
+            }
+            Operation::Filesystem { kind, options, flags, attributes, target, rights } => {
+                let fs = filesystem(kind, options, flags)?;
+                let tree = raw::fsmount(fs, attributes.0)?;
+                raw::close(fs)?;
+                self.attach(tree, target, false, rights)
+            }
+            Operation::Proc { target, rights } => {
+                let tree = self.proc.take().ok_or(rustix::io::Errno::BADF)?;
+                self.attach(tree, target, false, rights)
+            }
+            Operation::Allow { path, rights } => self.allow_path(path, rights),
+            Operation::Remove { path, directory } => raw::unlink(path, directory),
+            Operation::Enter { read_only } => self.enter(read_only),
+            Operation::Hostname(name) => raw::sethostname(name),
+        }
+    }
+
+    fn root(&mut self, options: &[(&CStr, &CStr)]) -> Result<()> {
+        let fs = filesystem(c"tmpfs", options, &[])?;
+        let root = raw::fsmount(fs, Attributes::NOSUID.and(Attributes::NODEV).0)?;
+        raw::close(fs)?;
+        raw::move_mount(root, c"", libc::AT_FDCWD, c"/", MOVE_MOUNT_F_EMPTY_PATH)?;
+        raw::fchdir(root)?;
+        self.root = Some(root);
+        Ok(())
+    }
+
+    /// A detached clone of what `source` names.
+    fn tree(&mut self, source: Source<'_>, recursive: bool) -> Result<Fd> {
+        let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | if recursive { RECURSIVE } else { 0 };
+        match source {
+            Source::WorkingDirectory => self.working_directory.take().ok_or(rustix::io::Errno::BADF),
+            Source::Tree(fd) => Ok(fd),
+            Source::Trusted(path) | Source::Inside(path) => raw::open_tree(libc::AT_FDCWD, path, flags),
+            Source::Canonical(path) => {
+                let resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+                let at = raw::openat2(libc::AT_FDCWD, path, libc::O_PATH | libc::O_CLOEXEC, 0, resolve)?;
+                let tree = raw::open_tree(at, c"", flags | EMPTY_PATH);
+                raw::close(at)?;
+                tree
+            }
+        }
+    }
+
+    /// Adds the tree's Landlock rule, puts it in its place and lets go of it.
+    fn attach(&self, tree: Fd, target: &CStr, guarded: bool, rights: Rights) -> Result<()> {
+        self.allow(tree, rights)?;
+        if guarded {
+            let resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_BENEATH;
+            let at = raw::openat2(libc::AT_FDCWD, target, libc::O_PATH | libc::O_CLOEXEC, 0, resolve)?;
+            let moved = raw::move_mount(tree, c"", at, c"", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+            raw::close(at)?;
+            moved?;
+        } else {
+            raw::move_mount(tree, c"", libc::AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH)?;
+        }
+        raw::close(tree)
+    }
+
+    /// Allows `rights` beneath an open file, if Landlock is in use and any are left.
+    pub(crate) fn allow(&self, parent: Fd, rights: Rights) -> Result<()> {
+        let rights = rights.intersection(self.handled);
+        match self.ruleset {
+            Some(ruleset) if rights != Rights::default() => landlock::allow_beneath(ruleset, parent, rights),
+            _ => Ok(()),
+        }
+    }
+
+    fn allow_path(&self, path: &CStr, rights: Rights) -> Result<()> {
+        if self.ruleset.is_none() {
+            return Ok(());
+        }
+        let fd = raw::open(path, libc::O_PATH)?;
+        let allowed = self.allow(fd, rights);
+        raw::close(fd)?;
+        allowed
+    }
+
+    fn enter(&mut self, read_only: bool) -> Result<()> {
+        let Some(root) = self.root.take() else { return Err(rustix::io::Errno::BADF) };
+        if read_only {
+            let attr = MountAttr { set: Attributes::READ_ONLY.0, clear: 0, propagation: 0, userns: 0 };
+            raw::mount_setattr(root, false, &attr)?;
+        }
+        // Both arguments ".": the old root ends up mounted over the new one, one call unmounts it,
+        // and no directory has to be made to hold it (pivot_root(2), NOTES).
+        raw::pivot_root(c".", c".")?;
+        raw::unmount_detached(c".")?;
+        raw::close(root)
+    }
+
+    /// Clones the launch's working directory before anything else moves.
+    pub(crate) fn take_working_directory(&mut self) -> Result<()> {
+        let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | RECURSIVE;
+        self.working_directory = Some(raw::open_tree(libc::AT_FDCWD, c".", flags)?);
+        Ok(())
+    }
+}
+
+/// Makes the process file system of the caller's PID namespace, detached.
+pub(crate) fn proc() -> Result<Fd> {
+    let fs = filesystem(c"proc", &[], &[])?;
+    let attributes = Attributes::NOSUID.and(Attributes::NODEV).and(Attributes::NOEXEC);
+    let tree = raw::fsmount(fs, attributes.0);
+    raw::close(fs)?;
+    tree
+}
+
+fn filesystem(kind: &CStr, options: &[(&CStr, &CStr)], flags: &[&CStr]) -> Result<Fd> {
+    let fs = raw::fsopen(kind)?;
+    for (key, value) in options {
+        raw::fsconfig_string(fs, key, value)?;
+    }
+    for flag in flags {
+        raw::fsconfig_flag(fs, flag)?;
+    }
+    raw::fsconfig_create(fs)?;
+    Ok(fs)
+}
+
+fn file(path: &CStr, mode: u32, content: &[u8]) -> Result<()> {
+    let fd = raw::create(path, mode)?;
+    let mut rest = content;
+    while !rest.is_empty() {
+        let written = raw::write(fd, rest)?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    raw::close(fd)
+}

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! System calls by number, for code that runs between clone and exec.
+//!
+//! That code shares its parent's memory, thread-local storage included, so it may not go through
+//! a C library: `errno` would be written under the parent's feet. It needs calls that neither
+//! allocate nor lock nor touch thread-local storage, which leaves the instruction itself.
+
+use core::ffi::CStr;
+use rustix::io::Errno;
+
+pub(crate) type Result<T> = core::result::Result<T, Errno>;
+
+/// A descriptor number, borrowed: nothing in the child owns one, the table dies with exec.
+pub(crate) type Fd = i32;
+
+/// Issues one system call.
+///
+/// # Safety
+/// `arguments` must satisfy what the kernel expects of call `number`: each pointer valid for the
+/// access the call makes, for as long as it makes it.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) unsafe fn syscall(number: libc::c_long, arguments: [usize; 6]) -> Result<usize> {
+    let [a, b, c, d, e, f] = arguments;
+    let returned: isize;
+    // SAFETY: needed because no safe interface issues arbitrary calls. Sound under the caller's
+    // promise; the kernel changes only rax, rcx and r11, which are declared.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") number as isize => returned,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    check(returned)
+}
+
+/// Issues one system call.
+///
+/// # Safety
+/// `arguments` must satisfy what the kernel expects of call `number`: each pointer valid for the
+/// access the call makes, for as long as it makes it.
+#[cfg(target_arch = "aarch64")]
+#[inline]
+pub(crate) unsafe fn syscall(number: libc::c_long, arguments: [usize; 6]) -> Result<usize> {
+    let [a, b, c, d, e, f] = arguments;
+    let returned: isize;
+    // SAFETY: needed because no safe interface issues arbitrary calls. Sound under the caller's
+    // promise; the kernel changes only x0, which is declared.
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            in("x8") number as isize,
+            inlateout("x0") a as isize => returned,
+            in("x1") b, in("x2") c, in("x3") d, in("x4") e, in("x5") f,
+            options(nostack),
+        );
+    }
+    check(returned)
+}
+
+/// Splits a raw return value: the kernel reports errors as -4095..=-1.
+#[inline]
+#[expect(clippy::cast_sign_loss, reason = "negative values are handled first")]
+#[expect(clippy::cast_possible_truncation, reason = "errno fits in 12 bits")]
+pub(crate) fn check(returned: isize) -> Result<usize> {
+    if (-4095..0).contains(&returned) {
+        Err(Errno::from_raw_os_error(-returned as i32))
+    } else {
+        Ok(returned as usize)
+    }
+}
+
+/// A descriptor as a system-call argument: sign-extended, as the kernel expects of `AT_FDCWD`.
+#[inline]
+#[expect(clippy::cast_sign_loss, reason = "the kernel reads the low 32 bits as signed")]
+pub(crate) fn arg(fd: Fd) -> usize {
+    fd as isize as usize
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "descriptors and pids fit in 31 bits")]
+fn number(value: usize) -> i32 {
+    value as i32
+}
+
+macro_rules! call {
+    ($number:expr $(, $argument:expr)*) => {{
+        let mut arguments = [0usize; 6];
+        let given = [$($argument as usize),*];
+        arguments[..given.len()].copy_from_slice(&given);
+        // SAFETY: needed, see `syscall`. Sound: every pointer handed over in this module comes
+        // from a reference that outlives the call, with its length beside it.
+        unsafe { syscall($number, arguments) }
+    }};
+}
+
+pub(crate) fn openat2(dir: Fd, path: &CStr, flags: i32, mode: u32, resolve: u64) -> Result<Fd> {
+    let how = [u64::from(flags.unsigned_abs()), u64::from(mode), resolve];
+    call!(libc::SYS_openat2, arg(dir), path.as_ptr(), &raw const how, size_of_val(&how)).map(number)
+}
+
+pub(crate) fn open(path: &CStr, flags: i32) -> Result<Fd> {
+    call!(libc::SYS_openat, arg(libc::AT_FDCWD), path.as_ptr(), flags | libc::O_CLOEXEC, 0usize).map(number)
+}
+
+pub(crate) fn create(path: &CStr, mode: u32) -> Result<Fd> {
+    let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+    call!(libc::SYS_openat, arg(libc::AT_FDCWD), path.as_ptr(), flags, mode).map(number)
+}
+
+pub(crate) fn close(fd: Fd) -> Result<()> {
+    call!(libc::SYS_close, arg(fd)).map(drop)
+}
+
+pub(crate) fn close_range(first: u32, last: u32, flags: u32) -> Result<()> {
+    call!(libc::SYS_close_range, first, last, flags).map(drop)
+}
+
+pub(crate) fn read(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
+    call!(libc::SYS_read, arg(fd), buffer.as_mut_ptr(), buffer.len())
+}
+
+pub(crate) fn write(fd: Fd, bytes: &[u8]) -> Result<usize> {
+    call!(libc::SYS_write, arg(fd), bytes.as_ptr(), bytes.len())
+}
+
+/// Writes `bytes` to an existing file in one call, as the map files of `/proc` require.
+pub(crate) fn write_file(path: &CStr, bytes: &[u8]) -> Result<()> {
+    let fd = open(path, libc::O_WRONLY)?;
+    let written = write(fd, bytes);
+    close(fd)?;
+    written.map(drop)
+}
+
+pub(crate) fn mkdir(path: &CStr, mode: u32) -> Result<()> {
+    call!(libc::SYS_mkdirat, arg(libc::AT_FDCWD), path.as_ptr(), mode).map(drop)
+}
+
+pub(crate) fn chmod(path: &CStr, mode: u32) -> Result<()> {
+    call!(libc::SYS_fchmodat, arg(libc::AT_FDCWD), path.as_ptr(), mode).map(drop)
+}
+
+pub(crate) fn symlink(target: &CStr, path: &CStr) -> Result<()> {
+    call!(libc::SYS_symlinkat, target.as_ptr(), arg(libc::AT_FDCWD), path.as_ptr()).map(drop)
+}
+
+pub(crate) fn unlink(path: &CStr, directory: bool) -> Result<()> {
+    let flags = if directory { libc::AT_REMOVEDIR } else { 0 };
+    call!(libc::SYS_unlinkat, arg(libc::AT_FDCWD), path.as_ptr(), flags).map(drop)
+}
+
+pub(crate) fn chdir(path: &CStr) -> Result<()> {
+    call!(libc::SYS_chdir, path.as_ptr()).map(drop)
+}
+
+pub(crate) fn fchdir(fd: Fd) -> Result<()> {
+    call!(libc::SYS_fchdir, arg(fd)).map(drop)
+}
+
+pub(crate) fn umask(mask: u32) {
+    let _previous = call!(libc::SYS_umask, mask);
+}
+
+pub(crate) fn open_tree(dir: Fd, path: &CStr, flags: u32) -> Result<Fd> {
+    call!(libc::SYS_open_tree, arg(dir), path.as_ptr(), flags).map(number)
+}
+
+pub(crate) fn move_mount(from: Fd, from_path: &CStr, to: Fd, to_path: &CStr, flags: u32) -> Result<()> {
+    call!(libc::SYS_move_mount, arg(from), from_path.as_ptr(), arg(to), to_path.as_ptr(), flags).map(drop)
+}
+
+pub(crate) fn fsopen(kind: &CStr) -> Result<Fd> {
+    const FSOPEN_CLOEXEC: usize = 1;
+    call!(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC).map(number)
+}
+
+pub(crate) fn fsconfig_string(fs: Fd, key: &CStr, value: &CStr) -> Result<()> {
+    const FSCONFIG_SET_STRING: usize = 1;
+    call!(libc::SYS_fsconfig, arg(fs), FSCONFIG_SET_STRING, key.as_ptr(), value.as_ptr(), 0usize).map(drop)
+}
+
+pub(crate) fn fsconfig_flag(fs: Fd, key: &CStr) -> Result<()> {
+    const FSCONFIG_SET_FLAG: usize = 0;
+    call!(libc::SYS_fsconfig, arg(fs), FSCONFIG_SET_FLAG, key.as_ptr(), 0usize, 0usize).map(drop)
+}
+
+pub(crate) fn fsconfig_create(fs: Fd) -> Result<()> {
+    const FSCONFIG_CMD_CREATE: usize = 6;
+    call!(libc::SYS_fsconfig, arg(fs), FSCONFIG_CMD_CREATE, 0usize, 0usize, 0usize).map(drop)
+}
+
+pub(crate) fn fsmount(fs: Fd, attributes: u64) -> Result<Fd> {
+    const FSMOUNT_CLOEXEC: usize = 1;
+    call!(libc::SYS_fsmount, arg(fs), FSMOUNT_CLOEXEC, attributes).map(number)
+}
+
+/// `struct mount_attr` of `mount_setattr(2)`.
+#[repr(C)]
+pub(crate) struct MountAttr {
+    pub(crate) set: u64,
+    pub(crate) clear: u64,
+    pub(crate) propagation: u64,
+    pub(crate) userns: u64,
+}
+
+pub(crate) fn mount_setattr(fd: Fd, recursive: bool, attr: &MountAttr) -> Result<()> {
+    let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
+    call!(libc::SYS_mount_setattr, arg(fd), c"".as_ptr(), flags, &raw const *attr, size_of::<MountAttr>()).map(drop)
+}
+
+pub(crate) fn pivot_root(new: &CStr, old: &CStr) -> Result<()> {
+    call!(libc::SYS_pivot_root, new.as_ptr(), old.as_ptr()).map(drop)
+}
+
+pub(crate) fn unmount_detached(path: &CStr) -> Result<()> {
+    call!(libc::SYS_umount2, path.as_ptr(), libc::MNT_DETACH).map(drop)
+}
+
+pub(crate) fn unshare(flags: i32) -> Result<()> {
+    call!(libc::SYS_unshare, flags).map(drop)
+}
+
+pub(crate) fn setns(fd: Fd, kind: i32) -> Result<()> {
+    call!(libc::SYS_setns, arg(fd), kind).map(drop)
+}
+
+pub(crate) fn sethostname(name: &[u8]) -> Result<()> {
+    call!(libc::SYS_sethostname, name.as_ptr(), name.len()).map(drop)
+}
+
+pub(crate) fn setresuid(id: u32) -> Result<()> {
+    call!(libc::SYS_setresuid, id, id, id).map(drop)
+}
+
+pub(crate) fn setresgid(id: u32) -> Result<()> {
+    call!(libc::SYS_setresgid, id, id, id).map(drop)
+}
+
+pub(crate) fn clear_groups() -> Result<()> {
+    call!(libc::SYS_setgroups, 0usize, 0usize).map(drop)
+}
+
+pub(crate) fn prctl(option: i32, a: usize, b: usize) -> Result<usize> {
+    call!(libc::SYS_prctl, option, a, b, 0usize, 0usize)
+}
+
+pub(crate) fn getppid() -> i32 {
+    call!(libc::SYS_getppid).map_or(0, number)
+}
+
+pub(crate) fn getpid() -> i32 {
+    call!(libc::SYS_getpid).map_or(0, number)
+}
+
+pub(crate) fn kill(pid: i32, signal: i32) -> Result<()> {
+    call!(libc::SYS_kill, arg(pid), signal).map(drop)
+}
+
+pub(crate) fn setpgid(pid: i32, group: i32) -> Result<()> {
+    call!(libc::SYS_setpgid, arg(pid), arg(group)).map(drop)
+}
+
+/// Makes `group` the terminal's foreground process group.
+pub(crate) fn set_foreground_group(terminal: Fd, group: i32) -> Result<()> {
+    call!(libc::SYS_ioctl, arg(terminal), libc::TIOCSPGRP, &raw const group).map(drop)
+}
+
+pub(crate) fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<()> {
+    let limit = [soft, hard];
+    call!(libc::SYS_prlimit64, 0usize, resource, limit.as_ptr(), 0usize).map(drop)
+}
+
+/// Sleeps while `word` holds `expected`.
+pub(crate) fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32) {
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    let _woken_or_changed = call!(libc::SYS_futex, word.as_ptr(), operation, expected, 0usize);
+}
+
+/// Wakes the one that sleeps on `word`.
+pub(crate) fn futex_wake(word: &core::sync::atomic::AtomicU32) {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    let _woken = call!(libc::SYS_futex, word.as_ptr(), operation, 1usize);
+}
+
+pub(crate) fn socket(family: i32, kind: i32) -> Result<Fd> {
+    call!(libc::SYS_socket, family, kind | libc::SOCK_CLOEXEC, 0usize).map(number)
+}
+
+/// `struct ifreq` as far as interface flags need it.
+#[repr(C)]
+struct InterfaceFlags {
+    name: [u8; libc::IFNAMSIZ],
+    flags: i16,
+    padding: [u8; 22],
+}
+
+/// Brings the loopback interface of the caller's network namespace up.
+pub(crate) fn loopback_up() -> Result<()> {
+    const IFF_UP: i16 = 1;
+    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM)?;
+    let mut request = InterfaceFlags { name: [0; libc::IFNAMSIZ], flags: IFF_UP, padding: [0; 22] };
+    request.name[..2].copy_from_slice(b"lo");
+    let done = call!(libc::SYS_ioctl, arg(socket), libc::SIOCSIFFLAGS, &raw const request);
+    close(socket)?;
+    done.map(drop)
+}
+
+/// Ignores `signal`.
+pub(crate) fn ignore(signal: i32) -> Result<()> {
+    set_disposition(signal, libc::SIG_IGN)
+}
+
+/// Gives `signal` its default action.
+pub(crate) fn restore_default(signal: i32) -> Result<()> {
+    set_disposition(signal, libc::SIG_DFL)
+}
+
+fn set_disposition(signal: i32, handler: usize) -> Result<()> {
+    // The kernel's `struct sigaction`: handler, flags, restorer, mask.
+    let action = [handler as u64, 0, 0, 0];
+    call!(libc::SYS_rt_sigaction, signal, action.as_ptr(), 0usize, size_of::<u64>()).map(drop)
+}
+
+/// Sets the mask of blocked signals.
+pub(crate) fn set_signal_mask(mask: u64) -> Result<()> {
+    call!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, 0usize, size_of::<u64>()).map(drop)
+}
+
+/// Gives up every capability of the calling process.
+pub(crate) fn drop_capabilities() -> Result<()> {
+    const VERSION_3: u32 = 0x2008_0522;
+    let header = [VERSION_3, 0];
+    let none = [0u32; 6];
+    call!(libc::SYS_capset, header.as_ptr(), none.as_ptr()).map(drop)
+}
+
+pub(crate) fn load_filter(program: &[crate::seccomp::Instruction]) -> Result<()> {
+    let program = libc::sock_fprog {
+        len: u16::try_from(program.len()).map_err(|_too_long| Errno::INVAL)?,
+        filter: program.as_ptr().cast_mut().cast(),
+    };
+    call!(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0usize, &raw const program).map(drop)
+}
+
+/// Replaces the process image; returns only on failure.
+///
+/// # Safety
+/// `arguments` and `environment` must be arrays of valid C strings that end in a null pointer.
+pub(crate) unsafe fn exec(path: &CStr, arguments: *const *const u8, environment: *const *const u8) -> Errno {
+    match call!(libc::SYS_execve, path.as_ptr(), arguments, environment) {
+        Ok(_never) => Errno::INVAL,
+        Err(errno) => errno,
+    }
+}
+
+/// Nanoseconds of the monotonic clock.
+pub(crate) fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let _always_succeeds = call!(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut time);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+/// Ends this process without running anything registered at exit.
+pub(crate) fn exit(code: i32) -> ! {
+    loop {
+        let _never_returns = call!(libc::SYS_exit_group, code);
+    }
+}

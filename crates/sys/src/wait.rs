@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Waiting: for one child, for a signal.
+
+use crate::raw;
+use rustix::io::Errno;
+
+/// How a child changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// It exited with this code.
+    Exited(i32),
+    /// It was ended by this signal.
+    Killed(i32),
+    /// It was stopped by this signal.
+    Stopped(i32),
+    /// It goes on.
+    Continued,
+}
+
+impl Change {
+    fn from_status(status: i32) -> Self {
+        if libc::WIFEXITED(status) {
+            Self::Exited(libc::WEXITSTATUS(status))
+        } else if libc::WIFSTOPPED(status) {
+            Self::Stopped(libc::WSTOPSIG(status))
+        } else if libc::WIFCONTINUED(status) {
+            Self::Continued
+        } else {
+            Self::Killed(libc::WTERMSIG(status))
+        }
+    }
+}
+
+fn wait4(pid: i32, options: i32) -> Result<Option<Change>, Errno> {
+    let mut status = 0i32;
+    // SAFETY: needed because rustix reports less than job control needs. Sound: the kernel writes
+    // one int to `status`.
+    let returned = unsafe {
+        raw::syscall(
+            libc::SYS_wait4,
+            [raw::arg(pid), &raw mut status as usize, raw::arg(options), 0, 0, 0],
+        )
+    }?;
+    Ok((returned != 0).then(|| Change::from_status(status)))
+}
+
+/// Waits until `pid` has ended.
+///
+/// # Errors
+/// `ECHILD` if it isn't a child of the caller.
+pub fn blocking(pid: i32) -> Result<Change, Errno> {
+    loop {
+        match wait4(pid, 0) {
+            Ok(Some(change)) => return Ok(change),
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// What happened to `pid` since the last call, stops and continuations included.
+///
+/// # Errors
+/// `ECHILD` if it isn't a child of the caller.
+pub fn poll(pid: i32) -> Result<Option<Change>, Errno> {
+    wait4(pid, libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED)
+}
+
+/// A signal taken from the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Signal {
+    /// Its number.
+    pub number: i32,
+    /// It was sent by the kernel (a key on the terminal, a dying child), not by a process.
+    pub by_kernel: bool,
+}
+
+/// Blocks every signal that can be blocked; returns the mask before.
+///
+/// # Errors
+/// None the kernel is known to give.
+pub fn block_all_signals() -> Result<u64, Errno> {
+    let all = u64::MAX;
+    let mut before = 0u64;
+    // SAFETY: needed for a call rustix lacks. Sound: the kernel reads and writes one mask each.
+    unsafe {
+        raw::syscall(
+            libc::SYS_rt_sigprocmask,
+            [
+                usize::try_from(libc::SIG_SETMASK).unwrap_or(2),
+                &raw const all as usize,
+                &raw mut before as usize,
+                size_of::<u64>(),
+                0,
+                0,
+            ],
+        )
+    }?;
+    Ok(before)
+}
+
+/// Sets the mask of blocked signals.
+///
+/// # Errors
+/// None the kernel is known to give.
+pub fn set_signal_mask(mask: u64) -> Result<(), Errno> {
+    raw::set_signal_mask(mask)
+}
+
+/// Takes the next pending signal, waiting for one.
+///
+/// # Errors
+/// `EINTR` when a stopped process goes on: call again.
+pub fn next_signal() -> Result<Signal, Errno> {
+    let all = u64::MAX;
+    let mut information = core::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: needed for a call rustix lacks. Sound: the kernel reads one mask and writes one
+    // siginfo_t.
+    let number = unsafe {
+        raw::syscall(
+            libc::SYS_rt_sigtimedwait,
+            [&raw const all as usize, information.as_mut_ptr() as usize, 0, size_of::<u64>(), 0, 0],
+        )
+    }?;
+    // SAFETY: needed to read it. Sound: all-zero bytes are a valid siginfo_t, and the kernel has
+    // filled it in.
+    let code = unsafe { information.assume_init() }.si_code;
+    Ok(Signal { number: i32::try_from(number).unwrap_or(0), by_kernel: code > 0 })
+}
+
+/// Sends `signal` to a process, or to a group if `pid` is negative.
+///
+/// # Errors
+/// `ESRCH` if it is gone, `EPERM` if it isn't the caller's.
+pub fn send(pid: i32, signal: i32) -> Result<(), Errno> {
+    raw::kill(pid, signal)
+}
+
+/// The default action of `signal`, here and now: used to end or stop as the command did.
+///
+/// # Errors
+/// None the kernel is known to give.
+pub fn raise_default(signal: i32) -> Result<(), Errno> {
+    raw::restore_default(signal)?;
+    raw::kill(raw::getpid(), signal)?;
+    let mask = !(1u64 << (signal - 1));
+    raw::set_signal_mask(mask)?;
+    raw::set_signal_mask(u64::MAX)
+}
