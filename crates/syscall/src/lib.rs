@@ -1,2 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! syscall
+//! System call filters for seccomp: rules are data, a compiler makes them into classic BPF.
+//!
+//! ```
+//! use palisade_syscall::{Arch, Rules, compile};
+//!
+//! let rules = Rules::deny_list().with(&["ptrace"], &["memfd_create"])?;
+//! let filter = compile(&rules, Arch::X86_64)?;
+//! assert!(filter.program.len() < 150);
+//! # Ok::<(), palisade_syscall::Error>(())
+//! ```
+//!
+//! In reading order: [`table`] (names and numbers), [`rules`] (what is denied, when and why; the built-in
+//! list is `data/deny.list`), [`compile()`] (rules to a [`Filter`]) and [`explain`] (what happens for a call, and the
+//! filter as text). Loading is `palisade_sys::seccomp::install`.
+#![forbid(unsafe_code)]
+
+mod compile;
+pub mod error;
+pub mod explain;
+mod list;
+mod program;
+pub mod rules;
+pub mod table;
+
+pub use compile::compile;
+pub use error::Error;
+pub use program::Filter;
+pub use rules::{Action, Call, Errno, Rule, Rules, Test};
+pub use table::{Arch, Syscall};
+
+pub use palisade_sys::seccomp::Instruction;

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Rules to a filter.
+//!
+//! The numbers are cut into segments with the same answer, and a tree of comparisons finds a number's
+//! segment. Where little of a region differs from the rest, it is picked out by comparing for equality (one
+//! instruction for a single number, where bounding it would take two); elsewhere the region is halved.
+//! Arguments are loaded only in leaves, behind the tree: a call that no rule looks into is decided by its number
+//! and architecture alone, and the kernel then answers for it from a bitmap without running the filter.
+//!
+//! Loading costs by the instruction (translation) and by the depth (the kernel runs the filter once for every
+//! number to fill that bitmap), so both are kept small.
+
+use std::collections::HashMap;
+
+use crate::program::{
+    ARCHITECTURE, IF_ANY_BIT, IF_AT_LEAST, IF_EQUAL, JUMP, LIMIT, LOAD, NUMBER, RETURN, half, verdict,
+};
+use crate::rules::{Question, Width};
+use crate::{Action, Arch, Error, Filter, Instruction, Rule, Rules, Syscall, Test};
+
+/// At most so many exceptions are picked out of a region before it is halved. Measured on the built-in list:
+/// 1 gives the flattest tree and the longest program, above 3 the depth grows faster than the length shrinks.
+const EXCEPTIONS: usize = 2;
+
+/// Compiles rules for one architecture. Pure: the same rules give the same filter.
+///
+/// # Errors
+/// [`Error::TooLong`] where the kernel wouldn't take the result.
+pub fn compile(rules: &Rules, arch: Arch) -> Result<Filter, Error> {
+    let segments = segments(rules, arch);
+    let mut writer = Writer::default();
+    let root = writer.tree(&segments);
+    writer.adjoin(root);
+    writer.push(LOAD, NUMBER);
+    let number = writer.last();
+    writer.branch(IF_EQUAL, arch.audit(), number, Goal::Answer(rules.foreign));
+    writer.push(LOAD, ARCHITECTURE);
+    let mut program = writer.backwards;
+    program.reverse();
+    if program.len() > LIMIT {
+        return Err(Error::TooLong { length: program.len(), limit: LIMIT });
+    }
+    Ok(Filter { program })
+}
+
+/// What is left to do once the number is known.
+#[derive(Clone, Copy, PartialEq)]
+enum Leaf<'a> {
+    Answer(Action),
+    /// Rules with conditions, and the answer if none matches.
+    Ask(&'a [Rule], Action),
+}
+
+/// Numbers from `first` up to the next segment's first.
+#[derive(Clone, Copy)]
+struct Segment<'a> {
+    first: u32,
+    leaf: Leaf<'a>,
+}
+
+fn segments(rules: &Rules, arch: Arch) -> Vec<Segment<'_>> {
+    let mut calls: Vec<(u32, Syscall)> =
+        Syscall::all().filter_map(|call| Some((call.number(arch)?, call))).collect();
+    calls.sort_unstable();
+    let mut segments: Vec<Segment<'_>> = Vec::new();
+    let mut append = |first: u32, leaf| match segments.last() {
+        Some(last) if last.leaf == leaf => {}
+        _ => segments.push(Segment { first, leaf }),
+    };
+    let mut next = 0;
+    for (number, call) in calls {
+        if number > next {
+            append(next, Leaf::Answer(rules.unknown));
+        }
+        append(number, leaf(rules.of(call), rules.default));
+        next = number + 1;
+    }
+    append(next, Leaf::Answer(rules.unknown));
+    segments
+}
+
+/// The leaf without what can't matter: nothing behind an unconditional rule is ever tried.
+fn leaf(rules: &[Rule], default: Action) -> Leaf<'_> {
+    let (rules, otherwise) = match rules.iter().position(|rule| rule.tests.is_empty()) {
+        Some(index) => (&rules[..index], rules[index].action),
+        None => (rules, default),
+    };
+    if rules.iter().all(|rule| rule.action == otherwise) { Leaf::Answer(otherwise) } else { Leaf::Ask(rules, otherwise) }
+}
+
+/// Where a jump leads: an answer, written on demand and shared, or an instruction already written.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Goal {
+    Answer(Action),
+    /// Index in `Writer::backwards`.
+    At(usize),
+}
+
+/// Writes a program from its end, so that every target of a jump is written before the jump: all jumps
+/// of BPF lead forward, and their lengths are known at once.
+#[derive(Default)]
+struct Writer {
+    backwards: Vec<Instruction>,
+    /// The instruction written last that leads to a goal: the goal itself, a copy of it, or a jump to it.
+    near: HashMap<Goal, usize>,
+}
+
+/// What a conditional jump can skip.
+const REACH: usize = u8::MAX as usize;
+
+impl Writer {
+    fn push(&mut self, code: u16, k: u32) {
+        self.backwards.push(Instruction { code, jt: 0, jf: 0, k });
+    }
+
+    fn last(&self) -> Goal {
+        Goal::At(self.backwards.len() - 1)
+    }
+
+    /// The instructions between the next one to be written and the one at `index`.
+    fn distance(&self, index: usize) -> usize {
+        self.backwards.len() - 1 - index
+    }
+
+    /// An instruction that leads to `goal` and that a conditional jump still reaches after `more` others.
+    fn reach(&mut self, goal: Goal, more: usize) -> usize {
+        let known = match goal {
+            Goal::At(index) => Some(self.near.get(&goal).copied().unwrap_or(index)),
+            Goal::Answer(_) => self.near.get(&goal).copied(),
+        };
+        match known {
+            Some(index) if self.distance(index) + more <= REACH => return index,
+            _ => {}
+        }
+        match goal {
+            Goal::Answer(action) => self.push(RETURN, verdict(action)),
+            Goal::At(index) => {
+                // Programs have at most 4096 instructions (checked at the end); no cut can matter before.
+                let skip = u32::try_from(self.distance(index)).unwrap_or(u32::MAX);
+                self.push(JUMP, skip);
+            }
+        }
+        let index = self.backwards.len() - 1;
+        self.near.insert(goal, index);
+        index
+    }
+
+    fn branch(&mut self, code: u16, k: u32, yes: Goal, no: Goal) -> Goal {
+        // The second `reach` may put one instruction between, hence the 1.
+        let yes = self.reach(yes, 1);
+        let no = self.reach(no, 0);
+        let skip = |index| u8::try_from(self.distance(index)).unwrap_or(u8::MAX);
+        let (jt, jf) = (skip(yes), skip(no));
+        self.backwards.push(Instruction { code, jt, jf, k });
+        self.last()
+    }
+
+    /// Makes `goal` the instruction written last, for what falls through to it.
+    fn adjoin(&mut self, goal: Goal) {
+        if goal == Goal::At(self.backwards.len().wrapping_sub(1)) {
+            return;
+        }
+        match goal {
+            Goal::Answer(action) => self.push(RETURN, verdict(action)),
+            Goal::At(index) => {
+                let skip = u32::try_from(self.distance(index)).unwrap_or(u32::MAX);
+                self.push(JUMP, skip);
+            }
+        }
+    }
+
+    /// Comparisons that lead from a number to its segment's leaf.
+    fn tree(&mut self, segments: &[Segment<'_>]) -> Goal {
+        let usual = usual(segments);
+        let exceptions: Vec<usize> = (0..segments.len()).filter(|&i| segments[i].leaf != usual).collect();
+        // Ends of the region are bounded on one side already; a middle one must be a single number.
+        let pickable = |&i: &usize| {
+            i == 0 || i + 1 == segments.len() || segments[i + 1].first - segments[i].first == 1
+        };
+        if exceptions.len() <= EXCEPTIONS && exceptions.iter().all(pickable) {
+            let mut rest = self.leaf(usual);
+            for &i in &exceptions {
+                let leaf = self.leaf(segments[i].leaf);
+                rest = if i == 0 {
+                    self.branch(IF_AT_LEAST, segments[1].first, rest, leaf)
+                } else if i + 1 == segments.len() {
+                    self.branch(IF_AT_LEAST, segments[i].first, leaf, rest)
+                } else {
+                    self.branch(IF_EQUAL, segments[i].first, leaf, rest)
+                };
+            }
+            return rest;
+        }
+        let middle = halve(segments);
+        let high = self.tree(&segments[middle..]);
+        let low = self.tree(&segments[..middle]);
+        self.branch(IF_AT_LEAST, segments[middle].first, high, low)
+    }
+
+    fn leaf(&mut self, leaf: Leaf<'_>) -> Goal {
+        let (rules, otherwise) = match leaf {
+            Leaf::Answer(action) => return Goal::Answer(action),
+            Leaf::Ask(rules, otherwise) => (rules, Goal::Answer(otherwise)),
+        };
+        let mut next = otherwise;
+        for (index, rule) in rules.iter().enumerate().rev() {
+            // The half that every way into this rule has loaded: the rule before has one test only.
+            let before = index.checked_sub(1).map_or(&[][..], |index| rules[index].tests.as_slice());
+            let mut loaded = if let [test] = before { low_half(test) } else { None };
+            let loads: Vec<bool> = rule
+                .tests
+                .iter()
+                .map(|test| {
+                    let again = loaded.is_some() && loaded == low_half(test);
+                    loaded = low_half(test);
+                    !again
+                })
+                .collect();
+            let mut matched = Goal::Answer(rule.action);
+            for (test, load) in rule.tests.iter().zip(loads).rev() {
+                matched = self.test(test, load, matched, next);
+            }
+            next = matched;
+        }
+        next
+    }
+
+    /// One test; `load` is false where its half is loaded already.
+    fn test(&mut self, test: &Test, load: bool, yes: Goal, no: Goal) -> Goal {
+        let (values, mask, yes, no) = match test.question() {
+            Question::In(values) => (values.as_slice(), None, yes, no),
+            Question::NotIn(values) => (values.as_slice(), None, no, yes),
+            Question::Has(mask) => (&[][..], Some(*mask), yes, no),
+        };
+        let offset = |high| half(test.argument(), high);
+        let mut next = no;
+        match (test.width(), mask) {
+            (Width::Low, Some(mask)) => next = self.branch(IF_ANY_BIT, low(mask), yes, no),
+            (Width::Low, None) => {
+                for &value in values {
+                    next = self.branch(IF_EQUAL, low(value), yes, next);
+                }
+            }
+            (Width::Full, Some(mask)) => {
+                let halves = [(low(mask), false), (self::high(mask), true)];
+                for (bits, high) in halves.into_iter().filter(|&(bits, _)| bits != 0) {
+                    self.branch(IF_ANY_BIT, bits, yes, next);
+                    self.push(LOAD, offset(high));
+                    next = self.last();
+                }
+            }
+            (Width::Full, None) => {
+                for &value in values {
+                    self.branch(IF_EQUAL, self::high(value), yes, next);
+                    self.push(LOAD, offset(true));
+                    let same_low = self.last();
+                    self.branch(IF_EQUAL, low(value), same_low, next);
+                    self.push(LOAD, offset(false));
+                    next = self.last();
+                }
+            }
+        }
+        if test.width() == Width::Low && load && next != no {
+            self.adjoin(next);
+            self.push(LOAD, offset(false));
+            next = self.last();
+        }
+        next
+    }
+}
+
+/// The half that a test leaves loaded whichever way it goes.
+fn low_half(test: &Test) -> Option<u8> {
+    let compares = !matches!(test.question(), Question::In(values) | Question::NotIn(values) if values.is_empty());
+    (test.width() == Width::Low && compares).then_some(test.argument())
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the half is meant")]
+const fn low(value: u64) -> u32 {
+    value as u32
+}
+
+const fn high(value: u64) -> u32 {
+    (value >> 32) as u32
+}
+
+/// The leaf that most segments of a region have.
+fn usual<'a>(segments: &[Segment<'a>]) -> Leaf<'a> {
+    let count = |leaf| segments.iter().filter(|segment| segment.leaf == leaf).count();
+    let mut best = segments[0].leaf;
+    let mut most = count(best);
+    for segment in segments {
+        let times = count(segment.leaf);
+        if times > most {
+            (best, most) = (segment.leaf, times);
+        }
+    }
+    best
+}
+
+/// Where to cut a region: the boundary nearest to half of its numbers. The last segment has no end; what
+/// lies beyond the table is rarely called and counts as one number.
+fn halve(segments: &[Segment<'_>]) -> usize {
+    let first = segments[0].first;
+    let last = segments[segments.len() - 1].first;
+    let half = first + (last - first).div_ceil(2);
+    (1..segments.len())
+        .min_by_key(|&index| segments[index].first.abs_diff(half))
+        .unwrap_or(1)
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is denied, when, and why.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::LazyLock;
+
+use crate::{Arch, Error, Syscall};
+
+/// What the kernel does with a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Action {
+    /// Makes it.
+    Allow,
+    /// Doesn't make it; the caller gets this error.
+    Errno(Errno),
+    /// Ends the whole process as by SIGSYS.
+    KillProcess,
+}
+
+/// An error number, 1 to 4095: what the kernel passes on from a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Errno(u16);
+
+impl Errno {
+    /// "Not allowed."
+    pub const EPERM: Self = Self(1);
+    /// "This kernel has no such call."
+    pub const ENOSYS: Self = Self(38);
+    /// "No such protocol."
+    pub const EPROTONOSUPPORT: Self = Self(93);
+    /// "No such address family."
+    pub const EAFNOSUPPORT: Self = Self(97);
+
+    const NAMES: [(&'static str, Self); 4] = [
+        ("EPERM", Self::EPERM),
+        ("ENOSYS", Self::ENOSYS),
+        ("EPROTONOSUPPORT", Self::EPROTONOSUPPORT),
+        ("EAFNOSUPPORT", Self::EAFNOSUPPORT),
+    ];
+
+    /// The error with this number, if the kernel would pass it on unchanged.
+    #[must_use]
+    pub const fn new(number: u16) -> Option<Self> {
+        if number >= 1 && number <= 4095 { Some(Self(number)) } else { None }
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|&(_, errno)| errno)
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Self::NAMES.iter().find(|(_, errno)| errno == self) {
+            Some((name, _)) => f.write_str(name),
+            None => write!(f, "errno {}", self.0),
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Allow => f.write_str("allowed"),
+            Self::Errno(errno) => write!(f, "refused with {errno}"),
+            Self::KillProcess => f.write_str("ends the process"),
+        }
+    }
+}
+
+/// How much of an argument a test looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Width {
+    /// The low 32 bits: right for what the kernel declares as `int`.
+    Low,
+    /// All 64 bits.
+    Full,
+}
+
+/// What a test asks of an argument.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Question {
+    /// Is it one of these?
+    In(Vec<u64>),
+    /// Is it none of these?
+    NotIn(Vec<u64>),
+    /// Does it share a bit with this mask?
+    Has(u64),
+}
+
+/// A question about one argument, answered from its value alone: what it points at can't be trusted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Test {
+    argument: u8,
+    width: Width,
+    question: Question,
+}
+
+impl Test {
+    /// A question about argument 0 to 5; `None` for another one. Values are cut to `width`.
+    #[must_use]
+    pub fn new(argument: u8, width: Width, question: Question) -> Option<Self> {
+        let cut = |value: u64| match width {
+            Width::Low => value & u64::from(u32::MAX),
+            Width::Full => value,
+        };
+        let question = match question {
+            Question::In(values) => Question::In(values.into_iter().map(cut).collect()),
+            Question::NotIn(values) => Question::NotIn(values.into_iter().map(cut).collect()),
+            Question::Has(mask) => Question::Has(cut(mask)),
+        };
+        (argument < 6).then_some(Self { argument, width, question })
+    }
+
+    /// Which argument, from 0.
+    #[must_use]
+    pub fn argument(&self) -> u8 {
+        self.argument
+    }
+
+    /// How much of it.
+    #[must_use]
+    pub fn width(&self) -> Width {
+        self.width
+    }
+
+    /// What is asked.
+    #[must_use]
+    pub fn question(&self) -> &Question {
+        &self.question
+    }
+
+    fn holds(&self, arguments: &[u64; 6]) -> bool {
+        let whole = arguments[usize::from(self.argument)];
+        let value = match self.width {
+            Width::Low => whole & u64::from(u32::MAX),
+            Width::Full => whole,
+        };
+        match &self.question {
+            Question::In(values) => values.contains(&value),
+            Question::NotIn(values) => !values.contains(&value),
+            Question::Has(mask) => value & mask != 0,
+        }
+    }
+}
+
+/// One answer to a call, with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// The answer.
+    pub action: Action,
+    /// All must hold; none means always.
+    pub tests: Vec<Test>,
+    /// The tests as they were written, with the names of the values.
+    pub condition: String,
+    /// For whoever asks why.
+    pub reason: String,
+}
+
+/// A call as the kernel shows it to a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    /// `AUDIT_ARCH_*`.
+    pub audit_arch: u32,
+    /// The number, with bit 30 set for x32.
+    pub number: u32,
+    /// Registers as they are, also those that the call doesn't use.
+    pub arguments: [u64; 6],
+}
+
+/// What happens for every call that a program can make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// Known calls without a rule that matches.
+    pub default: Action,
+    /// Numbers that the table doesn't know: newer than it, or of the x32 interface (bit 30).
+    pub unknown: Action,
+    /// Calls by another architecture's entry, such as `int 0x80` on x86-64: their numbers mean other calls.
+    pub foreign: Action,
+    calls: BTreeMap<Syscall, Vec<Rule>>,
+}
+
+/// Calls without which a launch can't begin or end under the filter.
+const NEEDED: [&str; 4] = ["execve", "exit", "exit_group", "rt_sigreturn"];
+
+static DENY_LIST: LazyLock<Rules> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
+    Rules::parse(include_str!("data/deny.list")).expect("data/deny.list parses")
+});
+
+impl Rules {
+    /// Rules that answer every known call alike, to begin from.
+    ///
+    /// Unknown numbers answer ENOSYS: a program that tries a newer call has another way for older kernels,
+    /// and it is what the kernel itself says of x32 where that isn't configured. A foreign entry ends the
+    /// process: no errno would be understood by a program of another architecture, and SIGSYS is a clear end.
+    #[must_use]
+    pub fn new(default: Action) -> Self {
+        Self {
+            default,
+            unknown: Action::Errno(Errno::ENOSYS),
+            foreign: Action::KillProcess,
+            calls: BTreeMap::new(),
+        }
+    }
+
+    /// The built-in deny list, `data/deny.list`; everything else is allowed.
+    #[must_use]
+    pub fn deny_list() -> Self {
+        DENY_LIST.clone()
+    }
+
+    /// Reads a list in the format that `data/deny.list` describes; what it doesn't name is allowed.
+    ///
+    /// # Errors
+    /// [`Error::Line`] or [`Error::UnknownCall`] for the first line that is wrong.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let mut rules = Self::new(Action::Allow);
+        for (call, rule) in crate::list::parse(text)? {
+            rules.add(call, rule);
+        }
+        Ok(rules)
+    }
+
+    /// Appends a rule for `call`; the first that matches answers.
+    pub fn add(&mut self, call: Syscall, rule: Rule) {
+        self.calls.entry(call).or_default().push(rule);
+    }
+
+    /// These rules with some calls wholly allowed and others wholly refused (EPERM). A name in both is refused.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCall`] with the nearest known name; [`Error::NeededCall`].
+    pub fn with(mut self, allow: &[&str], deny: &[&str]) -> Result<Self, Error> {
+        for name in allow {
+            let call: Syscall = name.parse()?;
+            self.calls.remove(&call);
+            if self.default != Action::Allow {
+                self.add(call, Rule::always(Action::Allow, "allowed by the policy"));
+            }
+        }
+        for name in deny {
+            let call: Syscall = name.parse()?;
+            if NEEDED.contains(name) {
+                return Err(Error::NeededCall { name: (*name).to_owned() });
+            }
+            self.calls.insert(call, vec![Rule::always(Action::Errno(Errno::EPERM), "denied by the policy")]);
+        }
+        Ok(self)
+    }
+
+    /// The rules for one call, in the order in which they are tried.
+    #[must_use]
+    pub fn of(&self, call: Syscall) -> &[Rule] {
+        self.calls.get(&call).map_or(&[], Vec::as_slice)
+    }
+
+    /// Every call that has rules, by name.
+    pub fn calls(&self) -> impl Iterator<Item = (Syscall, &[Rule])> {
+        self.calls.iter().map(|(call, rules)| (*call, rules.as_slice()))
+    }
+
+    /// What happens for one call: the definition that a compiled filter must agree with.
+    #[must_use]
+    pub fn decide(&self, arch: Arch, call: &Call) -> Action {
+        if call.audit_arch != arch.audit() {
+            return self.foreign;
+        }
+        let Some(known) = Syscall::from_number(arch, call.number) else {
+            return self.unknown;
+        };
+        self.of(known)
+            .iter()
+            .find(|rule| rule.tests.iter().all(|test| test.holds(&call.arguments)))
+            .map_or(self.default, |rule| rule.action)
+    }
+}
+
+impl Rule {
+    /// A rule without a condition.
+    #[must_use]
+    pub fn always(action: Action, reason: &str) -> Self {
+        Self { action, tests: Vec::new(), condition: String::new(), reason: reason.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(name: &str) -> Syscall {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn the_deny_list_gives_a_reason_for_everything() {
+        let rules = Rules::deny_list();
+        assert!(rules.calls().count() > 60);
+        for (call, rules) in rules.calls() {
+            assert!(rules.iter().all(|rule| rule.reason.len() > 5), "{call}");
+        }
+    }
+
+    #[test]
+    fn a_name_allows_or_denies_the_whole_call_and_deny_wins() {
+        let rules = Rules::deny_list().with(&["ptrace", "ioctl", "bpf"], &["socket", "bpf"]).unwrap();
+        assert_eq!(rules.of(call("ptrace")), []);
+        assert_eq!(rules.of(call("ioctl")), []);
+        assert_eq!(rules.of(call("socket")).len(), 1);
+        assert_eq!(rules.of(call("bpf"))[0].reason, "denied by the policy");
+    }
+
+    #[test]
+    fn an_allow_list_works_by_names_too() {
+        let rules = Rules::new(Action::KillProcess).with(&["read"], &[]).unwrap();
+        let decide = |number| {
+            let call = Call { audit_arch: Arch::X86_64.audit(), number, arguments: [0; 6] };
+            rules.decide(Arch::X86_64, &call)
+        };
+        assert_eq!(decide(0), Action::Allow);
+        assert_eq!(decide(1), Action::KillProcess);
+    }
+
+    #[test]
+    fn what_a_launch_needs_cant_be_denied() {
+        let error = Rules::deny_list().with(&[], &["execve"]).unwrap_err();
+        assert_eq!(error, Error::NeededCall { name: "execve".into() });
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The compiled filter does what the rules say, for every call.
+
+mod interpreter;
+
+use interpreter::run;
+use palisade_syscall::rules::{Question, Width};
+use palisade_syscall::{Action, Arch, Call, Errno, Rule, Rules, Syscall, Test, compile};
+use proptest::prelude::*;
+
+const ARCHES: [Arch; 2] = [Arch::X86_64, Arch::Aarch64];
+
+fn verdict(action: Action) -> u32 {
+    match action {
+        Action::Allow => 0x7fff_0000,
+        Action::Errno(errno) => 0x0005_0000 + u32::from(errno.number()),
+        Action::KillProcess => 0x8000_0000,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Numbers around everything that could be mistaken: the table's ends, x32, the signs.
+fn numbers() -> impl Iterator<Item = u32> {
+    let x32 = 0x4000_0000;
+    (0..600).chain(x32..x32 + 600).chain([1023, 4096, x32 - 1, 0x7fff_ffff, 0x8000_0000, u32::MAX - 1, u32::MAX])
+}
+
+/// Arguments at and around the values that the rules for a call look for.
+fn arguments(rules: &[Rule]) -> Vec<[u64; 6]> {
+    let mut all = vec![[0; 6], [u64::MAX; 6], [u64::from(u32::MAX); 6]];
+    for test in rules.iter().flat_map(|rule| &rule.tests) {
+        let values = match test.question() {
+            Question::In(values) | Question::NotIn(values) => values.clone(),
+            Question::Has(mask) => (0..64).map(|bit| 1 << bit).chain([*mask, !mask]).collect(),
+        };
+        let high = 1 << 32;
+        for value in values.into_iter().flat_map(|v| [v, v ^ high, v | !0 << 32, v.wrapping_add(1), v << 32]) {
+            for mut others in [[0; 6], [u64::MAX; 6], all[all.len() - 1]] {
+                others[usize::from(test.argument())] = value;
+                all.push(others);
+            }
+        }
+    }
+    all
+}
+
+fn agree(rules: &Rules) -> Result<(), TestCaseError> {
+    for arch in ARCHES {
+        let filter = compile(rules, arch).unwrap();
+        for number in numbers() {
+            let of_call = Syscall::from_number(arch, number).map_or(&[][..], |call| rules.of(call));
+            for arguments in arguments(of_call) {
+                let call = Call { audit_arch: arch.audit(), number, arguments };
+                let expected = verdict(rules.decide(arch, &call));
+                prop_assert_eq!(run(&filter.program, &call).verdict, expected, "{:?} {:x?}", arch, call);
+            }
+        }
+        // i386, the other architecture, nothing at all.
+        for audit_arch in [0x4000_0003, 0xc000_003e, 0xc000_00b7, 0, u32::MAX] {
+            for number in [0, 11, 59, 101, 0x4000_0000 + 101] {
+                let call = Call { audit_arch, number, arguments: [0; 6] };
+                prop_assert_eq!(run(&filter.program, &call).verdict, verdict(rules.decide(arch, &call)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        Just(Action::Allow),
+        Just(Action::KillProcess),
+        (1u16..5).prop_map(|number| Action::Errno(Errno::new(number).unwrap())),
+    ]
+}
+
+fn test() -> impl Strategy<Value = Test> {
+    let value = prop_oneof![0u64..4, any::<u64>(), Just(1 << 32), Just(u64::MAX)];
+    let question = prop_oneof![
+        proptest::collection::vec(value.clone(), 0..4).prop_map(Question::In),
+        proptest::collection::vec(value.clone(), 0..4).prop_map(Question::NotIn),
+        value.prop_map(Question::Has),
+    ];
+    (0u8..6, prop_oneof![Just(Width::Low), Just(Width::Full)], question)
+        .prop_map(|(argument, width, question)| Test::new(argument, width, question).unwrap())
+}
+
+/// `share`: how many of the calls that a rule may be for get one.
+fn rules(share: std::ops::Range<usize>) -> impl Strategy<Value = Rules> {
+    let calls: Vec<Syscall> = Syscall::all().collect();
+    let rule = (action(), proptest::collection::vec(test(), 0..3));
+    let rule = (proptest::sample::select(calls), rule);
+    (proptest::collection::vec(rule, share), action(), action(), action()).prop_map(
+        |(list, default, unknown, foreign)| {
+            let mut rules = Rules::new(default);
+            (rules.unknown, rules.foreign) = (unknown, foreign);
+            for (call, (action, tests)) in list {
+                let (condition, reason) = (String::new(), String::new());
+                rules.add(call, Rule { action, tests, condition, reason });
+            }
+            rules
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_rules(rules in rules(0..80)) {
+        agree(&rules)?;
+    }
+
+    /// Long enough that jumps don't reach: the far ones need their stepping stones.
+    #[test]
+    fn programs_with_far_jumps(rules in rules(300..400)) {
+        agree(&rules)?;
+    }
+
+    #[test]
+    fn random_calls(rules in rules(0..80), number: u32, arguments: [u64; 6]) {
+        let filter = compile(&rules, Arch::X86_64).unwrap();
+        for number in [number, number % 512] {
+            let call = Call { audit_arch: Arch::X86_64.audit(), number, arguments };
+            let expected = verdict(rules.decide(Arch::X86_64, &call));
+            prop_assert_eq!(run(&filter.program, &call).verdict, expected);
+        }
+    }
+
+    /// One more denial never makes the kernel make a call that it didn't.
+    #[test]
+    fn a_denial_never_widens(rules in rules(0..40), index in 0usize..400, arguments: [u64; 6]) {
+        let denied = Syscall::all().nth(index % Syscall::all().count()).unwrap();
+        prop_assume!(!["execve", "exit", "exit_group", "rt_sigreturn"].contains(&denied.name()));
+        let narrower = rules.clone().with(&[], &[denied.name()]).unwrap();
+        for number in 0..600 {
+            let call = Call { audit_arch: Arch::X86_64.audit(), number, arguments };
+            let (before, after) = (rules.decide(Arch::X86_64, &call), narrower.decide(Arch::X86_64, &call));
+            prop_assert!(after != Action::Allow || before == Action::Allow, "{}", number);
+        }
+    }
+}
+
+#[test]
+fn the_deny_list() {
+    agree(&Rules::deny_list()).unwrap();
+}
+
+/// Everything but calls that the list looks into: so the kernel answers them from its bitmap.
+#[test]
+fn calls_are_decided_without_reading_an_argument() {
+    for arch in ARCHES {
+        let rules = Rules::deny_list();
+        let filter = compile(&rules, arch).unwrap();
+        let mut read = Vec::new();
+        for call in Syscall::all() {
+            let Some(number) = call.number(arch) else { continue };
+            let call_of = Call { audit_arch: arch.audit(), number, arguments: [0; 6] };
+            if run(&filter.program, &call_of).reads_arguments {
+                read.push(call.name());
+            }
+        }
+        assert_eq!(read, ["clone", "ioctl", "personality", "socket", "socketpair", "unshare"]);
+    }
+}
+
+/// Loading costs by both: this is where a change of the compiler or of the list shows.
+#[test]
+fn the_deny_list_is_small_and_flat() {
+    for (arch, length, depth) in [(Arch::X86_64, 96, 12), (Arch::Aarch64, 96, 12)] {
+        let filter = compile(&Rules::deny_list(), arch).unwrap();
+        let steps = |number| {
+            let call = Call { audit_arch: arch.audit(), number, arguments: [0; 6] };
+            run(&filter.program, &call).steps
+        };
+        let deepest = (0..470).map(steps).max().unwrap();
+        let total: usize = (0..470).map(steps).sum();
+        println!("{arch:?}: {} instructions, at most {deepest} steps, mean {:.1}", filter.program.len(), total as f64 / 470.0);
+        assert!(filter.program.len() <= length, "{}", filter.listing(arch));
+        assert!(deepest <= depth, "{deepest} steps");
+    }
+}
