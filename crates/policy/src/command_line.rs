@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Statements made by code: the options of the command line become a layer like any other.
+//!
+//! `argument` is always the index of the argument, so that a message can point at it.
+
+use std::ffi::OsStr;
+
+use crate::environment::EnvironmentRule;
+use crate::layer::{Layer, Origin, Sourced, Strength};
+use crate::limits::{Amount, AmountError, Limit};
+use crate::pattern::{PathPattern, PatternError};
+use crate::rule::{Access, PathRule};
+use crate::settings::LayerPolicy;
+use crate::value::{Hostname, NetworkMode, SyscallRule, ValueError, View};
+
+impl LayerPolicy {
+    /// The layer of this launch's arguments, with nothing in it yet.
+    #[must_use]
+    pub fn command_line() -> Self {
+        Self::empty(Layer::CommandLine, None)
+    }
+
+    fn state<T>(&self, value: T, argument: u32) -> Sourced<T> {
+        Sourced {
+            value,
+            origin: Origin {
+                layer: self.layer,
+                file: self.file.clone(),
+                line: argument,
+                column: 0,
+            },
+            strength: Strength::Set,
+        }
+    }
+
+    /// Adds `HOST` or, for lists that take one, `HOST=DEST` to a list.
+    ///
+    /// `--ro P` is [`Access::Execute`]; `--rw P` is [`Access::Write`] and [`Access::Execute`].
+    ///
+    /// # Errors
+    /// When the text can't be meant as a path or pattern.
+    pub fn add_path(
+        &mut self,
+        access: Access,
+        text: impl AsRef<OsStr>,
+        argument: u32,
+    ) -> Result<&mut Self, PatternError> {
+        let (pattern, destination) = if access.takes_destination() {
+            PathPattern::with_destination(text)?
+        } else {
+            (PathPattern::new(text)?, None)
+        };
+        let stated = self.state((), argument);
+        self.settings.paths.push(PathRule {
+            pattern,
+            destination,
+            access,
+            origin: stated.origin,
+            strength: stated.strength,
+        });
+        Ok(self)
+    }
+
+    /// States the view.
+    pub fn set_view(&mut self, view: View, argument: u32) -> &mut Self {
+        self.settings.view.push(self.state(view, argument));
+        self
+    }
+
+    /// States what of the network is there.
+    pub fn set_network(&mut self, mode: NetworkMode, argument: u32) -> &mut Self {
+        self.settings.network.push(self.state(mode, argument));
+        self
+    }
+
+    /// States the machine's name inside.
+    ///
+    /// # Errors
+    /// When it is no host name.
+    pub fn set_hostname(&mut self, name: &str, argument: u32) -> Result<&mut Self, ValueError> {
+        let stated = self.state(Hostname::new(name)?, argument);
+        self.settings.hostname.push(stated);
+        Ok(self)
+    }
+
+    /// States the user's number inside.
+    pub fn set_uid(&mut self, uid: u32, argument: u32) -> &mut Self {
+        self.settings.uid.push(self.state(uid, argument));
+        self
+    }
+
+    /// States the group's number inside.
+    pub fn set_gid(&mut self, gid: u32, argument: u32) -> &mut Self {
+        self.settings.gid.push(self.state(gid, argument));
+        self
+    }
+
+    /// States the working directory inside.
+    ///
+    /// # Errors
+    /// When the text doesn't name one path.
+    pub fn set_cwd(
+        &mut self,
+        path: impl AsRef<OsStr>,
+        argument: u32,
+    ) -> Result<&mut Self, PatternError> {
+        let stated = self.state(PathPattern::one_path(path)?, argument);
+        self.settings.cwd.push(stated);
+        Ok(self)
+    }
+
+    /// States whether to launch even if a guarantee can't be had.
+    pub fn set_best_effort(&mut self, yes: bool, argument: u32) -> &mut Self {
+        self.settings.best_effort.push(self.state(yes, argument));
+        self
+    }
+
+    /// States whether descriptors that are terminals are kept.
+    pub fn set_inherit_terminal(&mut self, yes: bool, argument: u32) -> &mut Self {
+        let stated = self.state(yes, argument);
+        self.settings.inherit_terminal.push(stated);
+        self
+    }
+
+    /// Gives an environment variable a value.
+    ///
+    /// # Errors
+    /// When no variable can have this name or value.
+    pub fn set_env(
+        &mut self,
+        name: &str,
+        value: &str,
+        argument: u32,
+    ) -> Result<&mut Self, ValueError> {
+        let stated = self.state(EnvironmentRule::set(name, value)?, argument);
+        self.settings.environment.push(stated);
+        Ok(self)
+    }
+
+    /// Keeps environment variables whose names match.
+    ///
+    /// # Errors
+    /// When no variable can have this name.
+    pub fn keep_env(&mut self, glob: &str, argument: u32) -> Result<&mut Self, ValueError> {
+        let stated = self.state(EnvironmentRule::keep(glob)?, argument);
+        self.settings.environment.push(stated);
+        Ok(self)
+    }
+
+    /// Removes environment variables whose names match.
+    ///
+    /// # Errors
+    /// When no variable can have this name.
+    pub fn remove_env(&mut self, glob: &str, argument: u32) -> Result<&mut Self, ValueError> {
+        let stated = self.state(EnvironmentRule::remove(glob)?, argument);
+        self.settings.environment.push(stated);
+        Ok(self)
+    }
+
+    /// Allows or refuses a system call.
+    ///
+    /// # Errors
+    /// When no call could be named so.
+    pub fn add_syscall(
+        &mut self,
+        name: &str,
+        allow: bool,
+        argument: u32,
+    ) -> Result<&mut Self, ValueError> {
+        let stated = self.state(SyscallRule::new(name, allow)?, argument);
+        self.settings.syscalls.push(stated);
+        Ok(self)
+    }
+
+    /// States a limit.
+    pub fn set_limit(&mut self, limit: Limit, amount: Amount, argument: u32) -> &mut Self {
+        let stated = self.state((limit, amount), argument);
+        self.settings.limits.push(stated);
+        self
+    }
+
+    /// States a limit, given as text (`512M`, `90s`, `unlimited`).
+    ///
+    /// # Errors
+    /// When the text is no amount of what the limit counts.
+    pub fn set_limit_text(
+        &mut self,
+        limit: Limit,
+        text: &str,
+        argument: u32,
+    ) -> Result<&mut Self, AmountError> {
+        let amount = limit.unit().parse(text)?;
+        Ok(self.set_limit(limit, amount, argument))
+    }
+}

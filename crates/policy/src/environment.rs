@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which environment variables go in, and why.
+//!
+//! This runs at every launch, on some fifty variables, so it matches bytes with a hand-written
+//! `*` and compiles nothing. [`Filter`] is plain data and can be stored in a plan.
+
+use serde::{Deserialize, Serialize};
+
+use crate::layer::{Origin, Sourced, Strength};
+use crate::value::ValueError;
+
+mod builtin;
+
+/// One statement of `[environment]`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EnvironmentRule {
+    /// Variables whose names match are inherited.
+    Keep(String),
+    /// Variables whose names match are not.
+    Remove(String),
+    /// The variable has this value, whatever is inherited.
+    Set {
+        /// Its name; no pattern.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+}
+
+impl EnvironmentRule {
+    /// Keeps what matches; `*` stands for any characters.
+    ///
+    /// # Errors
+    /// When no variable can have this name.
+    pub fn keep(glob: &str) -> Result<Self, ValueError> {
+        Ok(Self::Keep(checked_name(glob)?))
+    }
+
+    /// Removes what matches; `*` stands for any characters.
+    ///
+    /// # Errors
+    /// When no variable can have this name.
+    pub fn remove(glob: &str) -> Result<Self, ValueError> {
+        Ok(Self::Remove(checked_name(glob)?))
+    }
+
+    /// Gives a variable a value.
+    ///
+    /// # Errors
+    /// When no variable can have this name or value.
+    pub fn set(name: &str, value: &str) -> Result<Self, ValueError> {
+        let name = checked_name(name)?;
+        if value.contains('\0') {
+            return Err(ValueError::VariableValue { name });
+        }
+        Ok(Self::Set {
+            name,
+            value: value.to_owned(),
+        })
+    }
+
+    fn matches(&self, name: &[u8]) -> bool {
+        match self {
+            Self::Keep(glob) | Self::Remove(glob) => matches(glob.as_bytes(), name),
+            Self::Set { name: exact, .. } => exact.as_bytes() == name,
+        }
+    }
+
+    /// Greater is more specific; between equals, removing beats setting beats keeping.
+    fn specificity(&self) -> (bool, usize, usize, u8) {
+        let (text, glob, strictness) = match self {
+            Self::Keep(text) => (text, true, 0),
+            Self::Set { name, .. } => (name, false, 1),
+            Self::Remove(text) => (text, true, 2),
+        };
+        let star = text.find('*').filter(|_| glob);
+        (
+            star.is_none(),
+            star.unwrap_or(text.len()),
+            text.bytes().filter(|byte| *byte != b'*').count(),
+            strictness,
+        )
+    }
+
+    /// Whether it lets in something that `lock` keeps out. A locked value stands against all else.
+    fn loosens(&self, lock: &Self) -> bool {
+        match (lock, self) {
+            (Self::Keep(_), _) | (Self::Remove(_), Self::Remove(_)) => false,
+            (Self::Remove(_), _) => true,
+            (Self::Set { .. }, _) => self != lock,
+        }
+    }
+}
+
+fn checked_name(name: &str) -> Result<String, ValueError> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Err(ValueError::Variable { name: name.into() });
+    }
+    Ok(name.to_owned())
+}
+
+/// Whether `name` matches `glob`, in which `*` stands for any bytes, also none.
+///
+/// Linear in practice: only the last star is ever retried.
+#[must_use]
+pub fn matches(glob: &[u8], name: &[u8]) -> bool {
+    let (mut g, mut n) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    while n < name.len() {
+        if glob.get(g) == Some(&b'*') {
+            retry = Some((g, n));
+            g += 1;
+        } else if glob.get(g) == Some(&name[n]) {
+            g += 1;
+            n += 1;
+        } else if let Some((star, from)) = retry {
+            retry = Some((star, from + 1));
+            g = star + 1;
+            n = from + 1;
+        } else {
+            return false;
+        }
+    }
+    glob[g..].iter().all(|byte| *byte == b'*')
+}
+
+/// What becomes of one variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fate<'a> {
+    /// It is inherited.
+    Kept,
+    /// It is not.
+    Removed,
+    /// It has this value.
+    Set(&'a str),
+}
+
+/// Why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason<'a> {
+    /// No rule speaks of it, so it is inherited.
+    Unmentioned,
+    /// The built-in list names it: this entry of it.
+    BuiltIn(&'static str),
+    /// A rule of the policy.
+    Rule(&'a Sourced<EnvironmentRule>),
+}
+
+/// The rules of a policy, in the order in which they are asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Filter {
+    /// Sorted by rank; inside a rank the most specific first.
+    rules: Vec<Sourced<EnvironmentRule>>,
+}
+
+impl Filter {
+    /// Orders rules for asking. `rules` are sorted by rank.
+    pub(crate) fn new(mut rules: Vec<Sourced<EnvironmentRule>>) -> Self {
+        // Stable, and reversed before, so that of two equal statements the last one holds.
+        rules.reverse();
+        rules.sort_by_key(|rule| (rule.rank(), std::cmp::Reverse(rule.value.specificity())));
+        Self { rules }
+    }
+
+    /// What becomes of the variable `name`, and why.
+    #[must_use]
+    pub fn judge(&self, name: &[u8]) -> (Fate<'_>, Reason<'_>) {
+        let mut holds: Option<&Sourced<EnvironmentRule>> = None;
+        let mut lock: Option<&Sourced<EnvironmentRule>> = None;
+        for rule in &self.rules {
+            // The first match of a rank is its most specific one; the others don't speak.
+            let answered = [holds, lock].into_iter().flatten();
+            if !rule.value.matches(name) || answered.into_iter().any(|r| r.rank() == rule.rank()) {
+                continue;
+            }
+            if let Some(lock) = lock
+                && rule.origin.layer > lock.origin.layer
+                && rule.value.loosens(&lock.value)
+            {
+                continue;
+            }
+            if rule.strength == Strength::Locked {
+                lock = Some(rule);
+            }
+            holds = Some(rule);
+        }
+        match holds {
+            Some(rule) => {
+                let fate = match &rule.value {
+                    EnvironmentRule::Keep(_) => Fate::Kept,
+                    EnvironmentRule::Remove(_) => Fate::Removed,
+                    EnvironmentRule::Set { value, .. } => Fate::Set(value),
+                };
+                (fate, Reason::Rule(rule))
+            }
+            None => match builtin::removes(name) {
+                Some(entry) => (Fate::Removed, Reason::BuiltIn(entry)),
+                None => (Fate::Kept, Reason::Unmentioned),
+            },
+        }
+    }
+
+    /// The variables that the policy gives a value: name, value, and the rule's origin.
+    pub fn values(&self) -> impl Iterator<Item = (&str, &str, &Origin)> {
+        self.rules
+            .iter()
+            .filter_map(|rule| match (&rule.value, self.judged(rule)) {
+                (EnvironmentRule::Set { name, value }, true) => {
+                    Some((name.as_str(), value.as_str(), &rule.origin))
+                }
+                _ => None,
+            })
+    }
+
+    /// Whether this rule, and no other, decides on its own name.
+    fn judged(&self, rule: &Sourced<EnvironmentRule>) -> bool {
+        let EnvironmentRule::Set { name, .. } = &rule.value else {
+            return false;
+        };
+        matches!(self.judge(name.as_bytes()).1, Reason::Rule(by) if std::ptr::eq(by, rule))
+    }
+
+    /// The environment inside: what is kept of `inherited`, then what the policy sets.
+    pub fn apply<'a, 'v: 'a>(
+        &'a self,
+        inherited: impl IntoIterator<Item = (&'v [u8], &'v [u8])>,
+    ) -> Vec<(&'a [u8], &'a [u8])> {
+        let mut inside: Vec<(&[u8], &[u8])> = inherited
+            .into_iter()
+            .filter(|(name, _)| self.judge(name).0 == Fate::Kept)
+            .collect();
+        inside.extend(
+            self.values()
+                .map(|(name, value, _)| (name.as_bytes(), value.as_bytes())),
+        );
+        inside
+    }
+
+    /// What of `inherited` doesn't go in as it is, and why.
+    pub fn changed<'a, 'v: 'a>(
+        &'a self,
+        inherited: impl IntoIterator<Item = &'v [u8]>,
+    ) -> Vec<(&'v [u8], Fate<'a>, Reason<'a>)> {
+        inherited
+            .into_iter()
+            .filter_map(|name| match self.judge(name) {
+                (Fate::Kept, _) => None,
+                (fate, reason) => Some((name, fate, reason)),
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The variables that don't go in unless a policy keeps them: secrets, code that is loaded before
+//! the program's own, and the addresses of sockets on the host.
+
+/// Names without pattern, sorted for binary search.
+const EXACT: &[&str] = &[
+    // Run by shells and interpreters before anything else.
+    "BASH_ENV",
+    "CONTAINER_HOST",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DBUS_SYSTEM_BUS_ADDRESS",
+    "DISPLAY",
+    "DOCKER_HOST",
+    "ENV",
+    // Tunes the allocator and the linker of every program, also privileged ones
+    // (CVE-2023-4911).
+    "GLIBC_TUNABLES",
+    "GNOME_KEYRING_CONTROL",
+    "GPG_AGENT_INFO",
+    "I3SOCK",
+    "ICEAUTHORITY",
+    "JOURNAL_STREAM",
+    "KITTY_LISTEN_ON",
+    "LISTEN_FDNAMES",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "MANAGERPID",
+    "NOTIFY_SOCKET",
+    "NVIM",
+    "PULSE_SERVER",
+    "PYTHONSTARTUP",
+    "SESSION_MANAGER",
+    "SSH_AGENT_PID",
+    "SSH_AUTH_SOCK",
+    "STY",
+    "SWAYSOCK",
+    "TMUX",
+    "TMUX_PANE",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+    "WAYLAND_DISPLAY",
+    "WAYLAND_SOCKET",
+    "XAUTHORITY",
+    "ZELLIJ",
+];
+
+/// Names that a pattern below would take and that hold nothing secret.
+const HARMLESS: &[&str] = &["AWS_CA_BUNDLE", "AWS_DEFAULT_REGION", "AWS_REGION"];
+
+/// Where a word must stand in the name. Letters compare without case: tools also read
+/// `npm_config__password` and `github_token`.
+enum Place {
+    Front,
+    Back,
+    Anywhere,
+}
+
+/// Patterns: how they are shown, the word, and its place.
+const PATTERNS: &[(&str, &[u8], Place)] = &[
+    ("LD_*", b"LD_", Place::Front),
+    ("AWS_*", b"AWS_", Place::Front),
+    ("VSCODE_IPC_HOOK*", b"VSCODE_IPC_HOOK", Place::Front),
+    ("*_TOKEN", b"_TOKEN", Place::Back),
+    ("*_KEY", b"_KEY", Place::Back),
+    ("*SECRET*", b"SECRET", Place::Anywhere),
+    ("*PASSWORD*", b"PASSWORD", Place::Anywhere),
+    ("*PASSWD*", b"PASSWD", Place::Anywhere),
+    ("*CREDENTIAL*", b"CREDENTIAL", Place::Anywhere),
+];
+
+impl Place {
+    fn holds(&self, word: &[u8], name: &[u8]) -> bool {
+        let Some(room) = name.len().checked_sub(word.len()) else {
+            return false;
+        };
+        match self {
+            Self::Front => name[..word.len()].eq_ignore_ascii_case(word),
+            Self::Back => name[room..].eq_ignore_ascii_case(word),
+            Self::Anywhere => name
+                .windows(word.len())
+                .any(|part| part.eq_ignore_ascii_case(word)),
+        }
+    }
+}
+
+/// The entry of the list that removes `name`, if one does.
+pub(super) fn removes(name: &[u8]) -> Option<&'static str> {
+    if let Ok(at) = EXACT.binary_search_by(|entry| entry.as_bytes().cmp(name)) {
+        return Some(EXACT[at]);
+    }
+    if HARMLESS.iter().any(|harmless| harmless.as_bytes() == name) {
+        return None;
+    }
+    PATTERNS
+        .iter()
+        .find(|(_, word, place)| place.holds(word, name))
+        .map(|(shown, _, _)| *shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_sorted() {
+        assert!(EXACT.is_sorted());
+    }
+
+    #[test]
+    fn secrets_loaders_and_sockets_go() {
+        let removed = [
+            ("LD_PRELOAD", "LD_*"),
+            ("GITHUB_TOKEN", "*_TOKEN"),
+            ("github_token", "*_TOKEN"),
+            ("OPENAI_API_KEY", "*_KEY"),
+            ("MY_SECRETS", "*SECRET*"),
+            ("npm_config__password", "*PASSWORD*"),
+            ("MYSQL_PASSWD", "*PASSWD*"),
+            ("GOOGLE_APPLICATION_CREDENTIALS", "*CREDENTIAL*"),
+            ("AWS_PROFILE", "AWS_*"),
+            ("BASH_ENV", "BASH_ENV"),
+            ("SSH_AUTH_SOCK", "SSH_AUTH_SOCK"),
+            ("VSCODE_IPC_HOOK_CLI", "VSCODE_IPC_HOOK*"),
+        ];
+        for (name, entry) in removed {
+            assert_eq!(removes(name.as_bytes()), Some(entry), "{name}");
+        }
+        for name in ["AWS_REGION", "PATH", "HOME", "TERM", "KEYBOARD", "env", "", "LANG"] {
+            assert_eq!(removes(name.as_bytes()), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Everything that can be stated, of one layer or of all.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::environment::EnvironmentRule;
+use crate::layer::{Layer, Rank, Sourced};
+use crate::limits::{Amount, Limit};
+use crate::pattern::PathPattern;
+use crate::rule::PathRule;
+use crate::value::{Hostname, NetworkMode, SyscallRule, View};
+
+/// Statements, each with its origin and strength. Nothing is decided here: a key stated twice is
+/// here twice, so that `config show --origin` can say what was overridden.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// `filesystem.view`.
+    pub view: Vec<Sourced<View>>,
+    /// The lists of `[filesystem]`.
+    pub paths: Vec<PathRule>,
+    /// `network.mode`.
+    pub network: Vec<Sourced<NetworkMode>>,
+    /// The lists of `[syscalls]`.
+    pub syscalls: Vec<Sourced<SyscallRule>>,
+    /// `process.hostname`.
+    pub hostname: Vec<Sourced<Hostname>>,
+    /// `process.uid`: the user's number inside.
+    pub uid: Vec<Sourced<u32>>,
+    /// `process.gid`: the group's number inside.
+    pub gid: Vec<Sourced<u32>>,
+    /// `process.cwd`: the working directory inside. Names one path.
+    pub cwd: Vec<Sourced<PathPattern>>,
+    /// `process.best_effort`: launch even if a guarantee can't be had.
+    pub best_effort: Vec<Sourced<bool>>,
+    /// `terminal.inherit`: keep descriptors that are terminals.
+    pub inherit_terminal: Vec<Sourced<bool>>,
+    /// The lists and the table of `[environment]`.
+    pub environment: Vec<Sourced<EnvironmentRule>>,
+    /// `[limits]`.
+    pub limits: Vec<Sourced<(Limit, Amount)>>,
+}
+
+impl Settings {
+    /// Adds the statements of `other` behind those of the same rank and sorts by rank.
+    ///
+    /// The sort is stable, which makes merging associative: however layers are grouped, the
+    /// result is all statements, ordered by rank and then by the order of the layers given.
+    pub(crate) fn append(&mut self, other: Self) {
+        fn join<T>(mine: &mut Vec<T>, other: Vec<T>, rank: impl Fn(&T) -> Rank) {
+            mine.extend(other);
+            mine.sort_by_key(rank);
+        }
+        join(&mut self.view, other.view, Sourced::rank);
+        join(&mut self.paths, other.paths, PathRule::rank);
+        join(&mut self.network, other.network, Sourced::rank);
+        join(&mut self.syscalls, other.syscalls, Sourced::rank);
+        join(&mut self.hostname, other.hostname, Sourced::rank);
+        join(&mut self.uid, other.uid, Sourced::rank);
+        join(&mut self.gid, other.gid, Sourced::rank);
+        join(&mut self.cwd, other.cwd, Sourced::rank);
+        join(&mut self.best_effort, other.best_effort, Sourced::rank);
+        join(
+            &mut self.inherit_terminal,
+            other.inherit_terminal,
+            Sourced::rank,
+        );
+        join(&mut self.environment, other.environment, Sourced::rank);
+        join(&mut self.limits, other.limits, Sourced::rank);
+    }
+}
+
+/// What one file, or the command line, states.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayerPolicy {
+    /// The layer it speaks for.
+    pub layer: Layer,
+    /// The file, if it was read from one.
+    pub file: Option<Arc<Path>>,
+    /// `name`.
+    pub name: Option<Sourced<String>>,
+    /// `description`.
+    pub description: Option<Sourced<String>>,
+    /// `inherits`: profiles that are to be merged before this one, in this order. The caller
+    /// finds and parses them.
+    pub inherits: Vec<Sourced<String>>,
+    /// All else.
+    pub settings: Settings,
+}
+
+impl LayerPolicy {
+    /// A layer that states nothing.
+    #[must_use]
+    pub fn empty(layer: Layer, file: Option<&Path>) -> Self {
+        Self {
+            layer,
+            file: file.map(Arc::from),
+            name: None,
+            description: None,
+            inherits: Vec::new(),
+            settings: Settings::default(),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The values of single settings, each checked once and then right.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::layer::Tighten;
+use crate::pattern::PathPattern;
+
+/// What of the host is there before any path is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum View {
+    /// System directories read-only, an own home, nothing else.
+    System,
+    /// The whole host read-only; `/run`, `/tmp` and the runtime directory replaced.
+    Host,
+}
+
+impl View {
+    /// All values, narrowest first.
+    pub const ALL: [Self; 2] = [Self::System, Self::Host];
+
+    /// The word for it in a policy file.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Host => "host",
+        }
+    }
+}
+
+/// What of the network is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NetworkMode {
+    /// An own network with nothing but loopback.
+    None,
+    /// The host's.
+    Host,
+}
+
+impl NetworkMode {
+    /// All values, narrowest first.
+    pub const ALL: [Self; 2] = [Self::None, Self::Host];
+
+    /// The word for it in a policy file.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Host => "host",
+        }
+    }
+}
+
+impl fmt::Display for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.key())
+    }
+}
+
+impl fmt::Display for NetworkMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.key())
+    }
+}
+
+/// Why a word is no value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// No host name.
+    #[error(
+        "`{name}` is no host name: 1 to 64 letters, digits, `-`, `_` and `.`, \
+         beginning with a letter or digit"
+    )]
+    Hostname {
+        /// The word.
+        name: String,
+    },
+    /// No name of a system call.
+    #[error("`{name}` is no name of a system call: small letters, digits and `_`")]
+    Syscall {
+        /// The word.
+        name: String,
+    },
+    /// No name of an environment variable.
+    #[error("{name:?} is no name of an environment variable: it can't be empty or hold `=` or NUL")]
+    Variable {
+        /// The word.
+        name: String,
+    },
+    /// A value that can't be passed in the environment.
+    #[error("the value of `{name}` holds a NUL byte, which no environment variable can")]
+    VariableValue {
+        /// The variable.
+        name: String,
+    },
+}
+
+/// The name a sandbox gives its machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Hostname(String);
+
+impl Hostname {
+    /// Checks a host name; `sethostname(2)` takes 64 bytes.
+    ///
+    /// # Errors
+    /// When it is empty, too long, or holds other characters than letters, digits, `-`, `_`, `.`.
+    pub fn new(name: &str) -> Result<Self, ValueError> {
+        let fine = (1..=64).contains(&name.len())
+            && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+        if fine {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err(ValueError::Hostname { name: name.into() })
+        }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Hostname {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One name in `[syscalls]`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+pub struct SyscallRule {
+    /// The call. Whether the kernel has it is the filter compiler's business.
+    pub name: String,
+    /// Taken from the list of refused calls, or added to it.
+    pub allow: bool,
+}
+
+impl SyscallRule {
+    /// Checks a call's name.
+    ///
+    /// # Errors
+    /// When no call could be named so.
+    pub fn new(name: &str, allow: bool) -> Result<Self, ValueError> {
+        let fine = (1..=64).contains(&name.len())
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        if fine {
+            Ok(Self {
+                name: name.to_owned(),
+                allow,
+            })
+        } else {
+            Err(ValueError::Syscall { name: name.into() })
+        }
+    }
+}
+
+impl Tighten for View {
+    fn loosens(&self, lock: &Self) -> bool {
+        self > lock
+    }
+}
+
+impl Tighten for NetworkMode {
+    fn loosens(&self, lock: &Self) -> bool {
+        self > lock
+    }
+}
+
+/// A switch is a permission: on allows more. Every boolean of the language is named so.
+impl Tighten for bool {
+    fn loosens(&self, lock: &Self) -> bool {
+        *self && !*lock
+    }
+}
+
+/// A number of a user or group.
+impl Tighten for u32 {
+    fn loosens(&self, lock: &Self) -> bool {
+        self != lock
+    }
+}
+
+impl Tighten for Hostname {
+    fn loosens(&self, lock: &Self) -> bool {
+        self != lock
+    }
+}
+
+impl Tighten for PathPattern {
+    fn loosens(&self, lock: &Self) -> bool {
+        self != lock
+    }
+}
+
+/// Rules on one call: allowing it allows more.
+impl Tighten for SyscallRule {
+    fn loosens(&self, lock: &Self) -> bool {
+        self.allow.loosens(&lock.allow)
+    }
+}
