@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a case says: the data format of `tests/acceptance/*.toml`.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// One named pair: the same snippet outside and inside.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// Unique, stable, kebab-case.
+    pub name: String,
+    /// What is tried, for the reader of a failure.
+    pub title: String,
+    /// Where the case comes from: `greywall: …`, `acceptance: files`, `kernel: …`.
+    pub source: String,
+    /// As whom it is run.
+    #[serde(default)]
+    pub who: Who,
+    /// Features the machine must have (`features.toml`).
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// Where the workspace lies.
+    #[serde(default)]
+    pub place: Place,
+    /// What the snippets are written in.
+    #[serde(default)]
+    pub language: Language,
+    /// Shell, run as root before `setup`; for what only root can prepare.
+    pub root_setup: Option<String>,
+    /// Shell, run outside as the person of the case.
+    pub setup: Option<String>,
+    /// Shell that starts the sandbox, which is `"$@"`; default: `exec "$@"`.
+    pub via: Option<String>,
+    /// The attack.
+    pub inside: String,
+    /// The positive control, where it can't be the attack itself.
+    pub outside: Option<String>,
+    /// How the host sees that the snippet had its effect: `reached` and `secret` look for that
+    /// word or for the secret in what the snippet printed; anything else is shell, run as the
+    /// harness's user, and says yes by exiting with 0.
+    pub effect: String,
+    /// Shell, run as root at the end, whatever happened.
+    pub root_cleanup: Option<String>,
+    /// What Palisade must do.
+    #[serde(default)]
+    pub expect: Expect,
+    /// The tools it is meant for.
+    #[serde(default = "both_tools")]
+    pub tools: Vec<String>,
+    /// Further options of the tools; `$W`, `$O` and `$H` are replaced.
+    #[serde(default)]
+    pub options: Options,
+    /// The exit code inside, where it matters.
+    pub exit: Option<i32>,
+    /// A text that the tool must print on stderr.
+    pub stderr: Option<String>,
+    /// Refusing to start at all (exit code 125 and a reason) is as good.
+    #[serde(default)]
+    pub may_stop: bool,
+    /// Not at the same time as any other case.
+    #[serde(default)]
+    pub alone: bool,
+    /// What the control tool does where it differs.
+    #[serde(default)]
+    pub bwrap: Vec<Difference>,
+    /// Gaps of Palisade's own that are known and documented.
+    #[serde(default)]
+    pub palisade: Vec<Difference>,
+}
+
+fn both_tools() -> Vec<String> {
+    vec!["palisade".into(), "bwrap".into()]
+}
+
+/// A tool that behaves otherwise than the case expects, and why.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Difference {
+    /// For whom it holds.
+    #[serde(default)]
+    pub who: Who,
+    /// What happens instead.
+    pub expect: Expect,
+    /// In words.
+    pub why: String,
+}
+
+/// As whom a case is run.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Who {
+    /// As root only.
+    Root,
+    /// As an ordinary user only.
+    User,
+    /// Once each.
+    #[default]
+    Both,
+}
+
+impl Who {
+    /// Whether `self` covers `one`, which is `Root` or `User`.
+    #[must_use]
+    pub fn covers(self, one: Who) -> bool {
+        self == Who::Both || self == one
+    }
+}
+
+/// Where the workspace of a case lies.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// Below a home directory.
+    #[default]
+    Home,
+    /// Below `/tmp`, which a sandbox usually replaces.
+    Tmp,
+}
+
+/// What a snippet is written in.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Language {
+    /// POSIX sh.
+    #[default]
+    Sh,
+    /// Python 3, with `prelude.py` before it.
+    Python,
+}
+
+/// What must come of a case inside.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Expect {
+    /// It runs and has no effect.
+    #[default]
+    Refused,
+    /// It runs and has its effect; for a [`Difference`]: a gap.
+    Works,
+    /// The tool exits before the command starts.
+    Stops,
+    /// One or the other, by luck.
+    Either,
+}
+
+/// Options of the tools for one case.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// After `palisade run`.
+    #[serde(default)]
+    pub palisade: Vec<String>,
+    /// Before bwrap's `--chdir`.
+    #[serde(default)]
+    pub bwrap: Vec<String>,
+}
+
+impl Case {
+    /// What `tool` is expected to do for `who`, and why where that differs from the case's own.
+    #[must_use]
+    pub fn expected(&self, tool: &str, who: Who) -> (Expect, Option<&str>) {
+        let differences = if tool == "bwrap" {
+            &self.bwrap
+        } else {
+            &self.palisade
+        };
+        differences
+            .iter()
+            .find(|difference| difference.who.covers(who))
+            .map_or((self.expect, None), |difference| {
+                (difference.expect, Some(difference.why.as_str()))
+            })
+    }
+}
+
+/// A file of cases that can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The directory or a file in it can't be read.
+    #[error("read {path}")]
+    Read {
+        /// What was to be read.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A file isn't what it should be.
+    #[error("parse {path}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+}
+
+/// `tests/acceptance` at the root of the repository.
+#[must_use]
+pub fn data_directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/acceptance")
+}
+
+/// All cases, in the order of the files' names and of the lines in them.
+///
+/// # Errors
+/// If a file can't be read or says something that this module doesn't know.
+pub fn load(directory: &Path) -> Result<Vec<Case>, LoadError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        case: Vec<Case>,
+    }
+    let read = |path: &Path| {
+        let path = path.to_owned();
+        move |source| LoadError::Read { path, source }
+    };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(read(directory))? {
+        paths.push(entry.map_err(read(directory))?.path());
+    }
+    paths.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "toml")
+            && path.file_name().is_some_and(|name| name != "features.toml")
+    });
+    paths.sort();
+    let mut cases = Vec::new();
+    for path in paths {
+        let text = std::fs::read_to_string(&path).map_err(read(&path))?;
+        let file: File = toml::from_str(&text).map_err(|source| LoadError::Parse {
+            path,
+            source: source.into(),
+        })?;
+        cases.extend(file.case);
+    }
+    Ok(cases)
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The acceptance suite: each case is an attack, or a thing that must go on working, and is run
+//! twice. Outside the sandbox it must have its effect, so that its failure inside means something;
+//! inside, the effect is looked for from the host's side, not believed from an exit code.
+//!
+//! The cases are data, in `tests/acceptance/*.toml` at the root of the repository. In reading order:
+//! [`case`] what a case says, [`feature`] what the machine must have for it, [`person`] as whom it
+//! runs, [`tool`] what confines it, [`process`] one bounded run, [`arena`] the directories of one
+//! run, [`trial`] control and attack of one case, [`suite`] all of them and the table at the end.
+#![forbid(unsafe_code)]
+
+pub mod arena;
+pub mod case;
+pub mod feature;
+pub mod person;
+pub mod process;
+pub mod suite;
+pub mod tool;
+pub mod trial;

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! As whom a case runs: root, or an ordinary user made for the occasion and removed with it.
+
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Mutex;
+
+use crate::case::Who;
+
+/// useradd and userdel lock the password file and give up when it is locked.
+static PASSWORD_FILE: Mutex<()> = Mutex::new(());
+
+/// The names of users made by this suite, whatever its process.
+const PREFIX: &str = "palisade-acc-";
+
+/// Somebody a case runs as.
+#[derive(Debug)]
+pub struct Person {
+    /// `Root` or `User`.
+    pub who: Who,
+    /// The name in the password file.
+    pub name: String,
+    /// Numeric user.
+    pub uid: u32,
+    /// Numeric group.
+    pub gid: u32,
+    /// Where the arenas of cases placed in a home go.
+    pub base: PathBuf,
+    made: bool,
+}
+
+/// Why there is nobody to run a case as.
+#[derive(Debug, thiserror::Error)]
+pub enum PersonError {
+    /// A command of Debian's package `passwd` can't be run.
+    #[error("run {command} (package passwd)")]
+    Run {
+        /// The command.
+        command: &'static str,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// It ran and failed.
+    #[error("{command}: {said}")]
+    Failed {
+        /// The command.
+        command: &'static str,
+        /// What it said.
+        said: String,
+    },
+    /// The home or the base directory can't be prepared.
+    #[error("prepare {path}")]
+    Prepare {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+impl Person {
+    /// Root, with a base directory outside `/tmp` and outside root's own home, which is not ours
+    /// to fill.
+    ///
+    /// # Errors
+    /// If the base can't be made.
+    pub fn root(label: &str) -> Result<Person, PersonError> {
+        let base = PathBuf::from(format!("/var/tmp/{PREFIX}{}-{label}", std::process::id()));
+        make_directory(&base, 0, 0)?;
+        Ok(Person {
+            who: Who::Root,
+            name: "root".into(),
+            uid: 0,
+            gid: 0,
+            base,
+            made: false,
+        })
+    }
+
+    /// Makes an ordinary user with a home of its own.
+    ///
+    /// # Errors
+    /// If `useradd` fails or is missing.
+    pub fn ordinary(label: &str) -> Result<Person, PersonError> {
+        let name = format!("{PREFIX}{}-{label}", std::process::id());
+        let _locked = PASSWORD_FILE
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        remove_stale();
+        let home = PathBuf::from("/home").join(&name);
+        tool(
+            "useradd",
+            &[
+                "--create-home",
+                "--home-dir",
+                &home.to_string_lossy(),
+                "--user-group",
+                "--shell",
+                "/bin/sh",
+                &name,
+            ],
+        )?;
+        let metadata = std::fs::metadata(&home).map_err(|source| PersonError::Prepare {
+            path: home.clone(),
+            source,
+        })?;
+        let (uid, gid) = (metadata.uid(), metadata.gid());
+        let base = home.join("cases");
+        let person = Person {
+            who: Who::User,
+            name,
+            uid,
+            gid,
+            base,
+            made: true,
+        };
+        make_directory(&person.base, uid, gid)?;
+        Ok(person)
+    }
+}
+
+impl Drop for Person {
+    fn drop(&mut self) {
+        if self.made {
+            let _locked = PASSWORD_FILE
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            if let Err(error) = remove(&self.name) {
+                eprintln!("acceptance: user {} stays behind: {error}", self.name);
+            }
+        } else if let Err(error) = std::fs::remove_dir_all(&self.base) {
+            eprintln!("acceptance: {} stays behind: {error}", self.base.display());
+        }
+    }
+}
+
+fn make_directory(path: &Path, uid: u32, gid: u32) -> Result<(), PersonError> {
+    std::fs::create_dir(path)
+        .and_then(|()| chown(path, Some(uid), Some(gid)))
+        .map_err(|source| PersonError::Prepare {
+            path: path.to_owned(),
+            source,
+        })
+}
+
+fn tool(command: &'static str, arguments: &[&str]) -> Result<Output, PersonError> {
+    let output = Command::new(command)
+        .args(arguments)
+        .env("PATH", crate::process::SYSTEM_PATH)
+        .output()
+        .map_err(|source| PersonError::Run { command, source })?;
+    if output.status.success() {
+        Ok(output)
+    } else {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        Err(PersonError::Failed { command, said })
+    }
+}
+
+fn remove(name: &str) -> Result<(), PersonError> {
+    // userdel refuses while a process of the user lives; a sandbox's teardown is asynchronous.
+    let mut result = tool("userdel", &["--remove", name]);
+    for _ in 0..40 {
+        if result.is_ok() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        result = tool("userdel", &["--remove", name]);
+    }
+    result.map(drop)
+}
+
+/// Users left by a run that was killed: ours by name, and their process is gone.
+fn remove_stale() {
+    let Ok(passwd) = std::fs::read_to_string("/etc/passwd") else {
+        return;
+    };
+    for name in passwd.lines().filter_map(|line| line.split(':').next()) {
+        let pid = name
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.split('-').next());
+        if let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok())
+            && !Path::new(&format!("/proc/{pid}")).exists()
+        {
+            let _ = remove(name);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Control and attack of one case.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::arena::Arena;
+use crate::case::{Case, Expect, Language};
+use crate::person::Person;
+use crate::process::{Ended, MARK, SYSTEM_PATH, kill_marked, run};
+use crate::tool::Tool;
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What every case of one leg of the suite shares.
+#[derive(Debug)]
+pub struct Stage<'a> {
+    /// As whom.
+    pub person: &'a Person,
+    /// Confined by what.
+    pub tool: &'a Tool,
+    /// `tests/acceptance`, in a place that the person can read.
+    pub data: &'a Path,
+    /// `prelude.py`, put before each Python snippet.
+    pub python: &'a str,
+    /// `prelude.sh`, put before each shell snippet of the harness.
+    pub shell: &'a str,
+}
+
+/// What came of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// An attack without effect, as it must be.
+    Refused,
+    /// Something that must work and does.
+    Works,
+    /// The tool stopped before the command, as it must.
+    Stopped,
+    /// As the data file says of this tool; the words are its own.
+    KnownGap(String),
+    /// The attack had its effect.
+    Escape,
+    /// What should work doesn't, or the tool should have stopped.
+    Broken(String),
+    /// The pair says nothing: the control or the snippet did not run as it should.
+    NoResult(String),
+    /// The machine lacks a feature, and nobody declared that it has it.
+    NotTried(String),
+}
+
+/// One observed run.
+struct Observed {
+    started: bool,
+    effect: bool,
+    ended: Ended,
+    stderr: String,
+    stdout: String,
+}
+
+/// Runs `case` outside and, if that had its effect, inside.
+#[must_use]
+pub fn try_case(case: &Case, stage: &Stage<'_>) -> Outcome {
+    match observe(case, stage, false) {
+        Err(error) => return Outcome::NoResult(format!("outside: {error}")),
+        Ok(control) if !control.started || !control.effect => {
+            return Outcome::NoResult(format!(
+                "the control outside had no effect ({:?}); stdout {:?}; stderr {:?}",
+                control.ended, control.stdout, control.stderr
+            ));
+        }
+        Ok(_) => {}
+    }
+    match observe(case, stage, true) {
+        Err(error) => Outcome::NoResult(format!("inside: {error}")),
+        Ok(observed) => judge(case, stage, &observed),
+    }
+}
+
+fn judge(case: &Case, stage: &Stage<'_>, observed: &Observed) -> Outcome {
+    let (expect, why) = case.expected(stage.tool.name(), stage.person.who);
+    let said = || {
+        format!(
+            "{:?}; stdout {:?}; stderr {:?}",
+            observed.ended, observed.stdout, observed.stderr
+        )
+    };
+    let stopped =
+        !observed.started && observed.ended.code() == Some(125) && !observed.stderr.is_empty();
+    if expect == Expect::Stops {
+        return match &case.stderr {
+            _ if !stopped => {
+                Outcome::Broken(format!("it should have stopped before exec: {}", said()))
+            }
+            Some(text) if !observed.stderr.contains(text.as_str()) => {
+                Outcome::Broken(format!("stderr does not say {text:?}: {}", said()))
+            }
+            _ => Outcome::Stopped,
+        };
+    }
+    if stopped && case.may_stop {
+        return Outcome::Refused;
+    }
+    if !observed.started {
+        return Outcome::NoResult(format!("the snippet did not start inside: {}", said()));
+    }
+    if stage.tool.name() == "palisade" {
+        if let Some(code) = case.exit
+            && observed.ended.code() != Some(code)
+        {
+            return Outcome::Broken(format!("exit code {code} expected: {}", said()));
+        }
+        if let Some(text) = &case.stderr
+            && !observed.stderr.contains(text.as_str())
+        {
+            return Outcome::Broken(format!("stderr does not say {text:?}: {}", said()));
+        }
+    }
+    match (case.expect, observed.effect) {
+        (Expect::Works, true) => Outcome::Works,
+        (Expect::Works, false) if expect != Expect::Works => {
+            Outcome::KnownGap(why.unwrap_or_default().to_owned())
+        }
+        (Expect::Works, false) => Outcome::Broken(format!("it should work: {}", said())),
+        (_, false) => Outcome::Refused,
+        (_, true) if expect != Expect::Refused => {
+            Outcome::KnownGap(why.unwrap_or_default().to_owned())
+        }
+        (_, true) => Outcome::Escape,
+    }
+}
+
+/// Sets up, runs, looks, cleans up.
+fn observe(case: &Case, stage: &Stage<'_>, confined: bool) -> io::Result<Observed> {
+    let arena = Arena::new(stage.person, case.place)?;
+    let result = observe_in(&arena, case, stage, confined);
+    kill_marked(&arena.token);
+    if let Some(cleanup) = &case.root_cleanup {
+        harness(&arena, stage, cleanup, true, "cleanup")?;
+    }
+    result
+}
+
+fn observe_in(
+    arena: &Arena,
+    case: &Case,
+    stage: &Stage<'_>,
+    confined: bool,
+) -> io::Result<Observed> {
+    if let Some(setup) = &case.root_setup {
+        must(
+            harness(arena, stage, setup, true, "root_setup")?,
+            "root_setup",
+            arena,
+        )?;
+    }
+    if let Some(setup) = &case.setup {
+        must(
+            harness(arena, stage, setup, false, "setup")?,
+            "setup",
+            arena,
+        )?;
+    }
+    let snippet = if confined {
+        &case.inside
+    } else {
+        case.outside.as_ref().unwrap_or(&case.inside)
+    };
+    let started = format!("started {}", arena.token);
+    let names = arena.attack_names();
+    let command = match case.language {
+        Language::Sh => {
+            let text = format!("{names}echo 'started '$T\n{snippet}");
+            vec!["/bin/sh".into(), "-c".into(), text]
+        }
+        Language::Python => {
+            let prelude = stage.python;
+            let text = format!("{names}print('started', T, flush=True)\n{prelude}\n{snippet}");
+            vec!["/usr/bin/python3".into(), "-c".into(), text]
+        }
+    };
+    let command = if confined {
+        stage.tool.wrap(case, arena, command)
+    } else {
+        command
+    };
+    let line = match &case.via {
+        None => command,
+        Some(via) => {
+            let names = arena.harness_names(stage.person, stage.data);
+            let program = if confined {
+                stage.tool.program()
+            } else {
+                String::new()
+            };
+            let text = format!("{names}TOOL='{program}'\n{}\n{via}", stage.shell);
+            [
+                vec!["/bin/sh".into(), "-c".into(), text, "via".into()],
+                command,
+            ]
+            .concat()
+        }
+    };
+    let ended = run(
+        &line,
+        stage.person.uid,
+        stage.person.gid,
+        &arena.work,
+        &environment(arena, stage.person),
+        &arena.stdout(),
+        &arena.stderr(),
+        LIMIT,
+    )?;
+    let effect = match case.effect.as_str() {
+        "reached" => r#"grep -q reached "$OUT""#,
+        "secret" => r#"grep -q -a "$SECRET" "$OUT""#,
+        other => other,
+    };
+    let effect = matches!(
+        harness(arena, stage, effect, true, "effect")?.code(),
+        Some(0)
+    );
+    let stdout = String::from_utf8_lossy(&std::fs::read(arena.stdout())?).into_owned();
+    let stderr = String::from_utf8_lossy(&std::fs::read(arena.stderr())?).into_owned();
+    Ok(Observed {
+        started: stdout.contains(&started) || Path::new(&arena.log).join("started").exists(),
+        effect,
+        ended,
+        stderr: tail(&stderr),
+        stdout: tail(&stdout.replacen(&started, "", 1)),
+    })
+}
+
+/// Runs one of the harness's own snippets outside; its output goes to a file of its own.
+fn harness(
+    arena: &Arena,
+    stage: &Stage<'_>,
+    snippet: &str,
+    as_root: bool,
+    label: &str,
+) -> io::Result<Ended> {
+    let names = arena.harness_names(stage.person, stage.data);
+    let text = format!("{names}{}\n{snippet}", stage.shell);
+    let (uid, gid) = if as_root {
+        (0, 0)
+    } else {
+        (stage.person.uid, stage.person.gid)
+    };
+    let log = arena.log.join(label);
+    let line = ["/bin/sh".into(), "-c".into(), text];
+    run(
+        &line,
+        uid,
+        gid,
+        &arena.work,
+        &environment(arena, stage.person),
+        &log,
+        &log,
+        LIMIT,
+    )
+}
+
+fn must(ended: Ended, label: &str, arena: &Arena) -> io::Result<()> {
+    if ended.code() == Some(0) {
+        return Ok(());
+    }
+    let said = std::fs::read_to_string(arena.log.join(label)).unwrap_or_default();
+    Err(io::Error::other(format!(
+        "{label} failed ({ended:?}): {said}"
+    )))
+}
+
+fn environment(arena: &Arena, person: &Person) -> Vec<(String, String)> {
+    [
+        ("PATH", SYSTEM_PATH),
+        ("HOME", &arena.home.to_string_lossy()),
+        ("USER", &person.name),
+        ("LOGNAME", &person.name),
+        ("SHELL", "/bin/sh"),
+        ("LANG", "C.UTF-8"),
+        ("TERM", "dumb"),
+        (MARK, &arena.token),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .to_vec()
+}
+
+/// The end of what was said: enough to see why.
+fn tail(text: &str) -> String {
+    let text = text.trim();
+    let skip = text.chars().count().saturating_sub(600);
+    text.chars().skip(skip).collect()
+}

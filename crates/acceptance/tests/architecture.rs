@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The crates' arrows point down only, and siblings never import each other, except where the
+//! design says so: over `cargo metadata`, so that what is compiled is what is judged.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::expect_used,
+    reason = "a test may die of what cargo should have said"
+)]
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Every crate, its layer (high to low), and the crates it may import. A crate that is missing
+/// here fails the test: its place must be decided when it is made.
+const ALLOWED: &[(&str, &[&str])] = &[
+    // test-only, outside the pile
+    ("palisade-acceptance", &[]),
+    // faces
+    (
+        "palisade-cli",
+        &[
+            "palisade-sandbox",
+            "palisade-syscall",
+            "palisade-policy",
+            "palisade-host",
+            "palisade-events",
+            "palisade-sys",
+        ],
+    ),
+    (
+        "palisade-bench",
+        &[
+            "palisade-sandbox",
+            "palisade-syscall",
+            "palisade-policy",
+            "palisade-host",
+            "palisade-events",
+            "palisade-sys",
+        ],
+    ),
+    // planes
+    (
+        "palisade-sandbox",
+        &[
+            "palisade-syscall",
+            "palisade-policy",
+            "palisade-host",
+            "palisade-events",
+            "palisade-sys",
+        ],
+    ),
+    // engines
+    ("palisade-syscall", &["palisade-policy", "palisade-sys"]),
+    // ground: `sys` is below the others, and `policy` gives `events` the type of an event
+    ("palisade-policy", &[]),
+    ("palisade-host", &["palisade-sys"]),
+    ("palisade-events", &["palisade-policy"]),
+    ("palisade-sys", &[]),
+];
+
+/// What `policy`, which has no I/O, must never come to depend on.
+const IMPURE: &[&str] = &["rustix", "libc", "nix", "tokio", "walkdir", "tempfile"];
+
+fn packages() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--no-deps",
+            "--format-version",
+            "1",
+            "--offline",
+        ])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs this test, so it can be run");
+    assert!(
+        output.status.success(),
+        "cargo metadata: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
+    metadata["packages"]
+        .as_array()
+        .expect("it lists packages")
+        .clone()
+}
+
+/// Names of what `package` needs to be built and run; tests may use what they like.
+fn dependencies(package: &Value) -> BTreeSet<String> {
+    package["dependencies"]
+        .as_array()
+        .expect("a package lists its dependencies")
+        .iter()
+        .filter(|dependency| dependency["kind"] != "dev")
+        .filter_map(|dependency| dependency["name"].as_str().map(String::from))
+        .collect()
+}
+
+#[test]
+fn arrows_point_down() {
+    let mut wrong = Vec::new();
+    for package in packages() {
+        let name = package["name"].as_str().expect("a package has a name");
+        let Some((_, allowed)) = ALLOWED.iter().find(|(crate_name, _)| *crate_name == name) else {
+            wrong.push(format!(
+                "{name} has no place in the design: add it to this test's table"
+            ));
+            continue;
+        };
+        for dependency in dependencies(&package) {
+            if dependency.starts_with("palisade") && !allowed.contains(&dependency.as_str()) {
+                wrong.push(format!("{name} imports {dependency}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn policy_has_no_way_to_do_io() {
+    for package in packages() {
+        if package["name"] == "palisade-policy" {
+            let dependencies = dependencies(&package);
+            let impure: Vec<_> = IMPURE
+                .iter()
+                .filter(|name| dependencies.contains(**name))
+                .collect();
+            assert!(impure.is_empty(), "palisade-policy imports {impure:?}");
+        }
+    }
+}
+
+#[test]
+fn the_command_line_links_no_async_runtime_and_no_libbpf() {
+    for package in packages() {
+        if package["name"] == "palisade-cli" {
+            let dependencies = dependencies(&package);
+            for name in ["tokio", "libbpf-rs", "libbpf-sys", "async-std", "smol"] {
+                assert!(!dependencies.contains(name), "palisade-cli imports {name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# shellcheck shell=sh
+# Put before the shell snippets that the harness runs outside (setup, via, effect, cleanup).
+
+# Waits until a file has something in it.
+wait_for() {
+    tries=0
+    while [ ! -s "$1" ] && [ "$tries" -lt 150 ]; do
+        sleep 0.02
+        tries=$((tries + 1))
+    done
+    [ -s "$1" ]
+}
+
+# A process of the host that a snippet may go for: sleeps, its pid in W/victim. It carries the
+# secret in its arguments and in its environment, has a file with the secret open, and the
+# directory O as its own.
+start_victim() {
+    printf '%s\n' "$SECRET" >"$L/victim-secret"
+    (
+        cd "$O" || exit
+        exec 6<"$L/victim-secret"
+        VICTIM=$SECRET exec /usr/bin/python3 -c '
+import sys, time
+memory = sys.argv[1].encode() * 64
+open(sys.argv[2], "w").write(str(__import__("os").getpid()))
+time.sleep(9)' "$SECRET" "$W/victim"
+    ) >/dev/null 2>&1 &
+    wait_for "$W/victim"
+}
