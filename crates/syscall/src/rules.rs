@@ -43,7 +43,11 @@ impl Errno {
     /// The error with this number, if the kernel would pass it on unchanged.
     #[must_use]
     pub const fn new(number: u16) -> Option<Self> {
-        if number >= 1 && number <= 4095 { Some(Self(number)) } else { None }
+        if number >= 1 && number <= 4095 {
+            Some(Self(number))
+        } else {
+            None
+        }
     }
 
     /// The number.
@@ -53,7 +57,10 @@ impl Errno {
     }
 
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|&(_, errno)| errno)
+        Self::NAMES
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|&(_, errno)| errno)
     }
 }
 
@@ -117,7 +124,11 @@ impl Test {
             Question::NotIn(values) => Question::NotIn(values.into_iter().map(cut).collect()),
             Question::Has(mask) => Question::Has(cut(mask)),
         };
-        (argument < 6).then_some(Self { argument, width, question })
+        (argument < 6).then_some(Self {
+            argument,
+            width,
+            question,
+        })
     }
 
     /// Which argument, from 0.
@@ -192,7 +203,10 @@ pub struct Rules {
 const NEEDED: [&str; 4] = ["execve", "exit", "exit_group", "rt_sigreturn"];
 
 static DENY_LIST: LazyLock<Rules> = LazyLock::new(|| {
-    #[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
+    #[expect(
+        clippy::expect_used,
+        reason = "the text is part of the program, and a test parses it"
+    )]
     Rules::parse(include_str!("data/deny.list")).expect("data/deny.list parses")
 });
 
@@ -250,9 +264,17 @@ impl Rules {
         for name in deny {
             let call: Syscall = name.parse()?;
             if NEEDED.contains(name) {
-                return Err(Error::NeededCall { name: (*name).to_owned() });
+                return Err(Error::NeededCall {
+                    name: (*name).to_owned(),
+                });
             }
-            self.calls.insert(call, vec![Rule::always(Action::Errno(Errno::EPERM), "denied by the policy")]);
+            self.calls.insert(
+                call,
+                vec![Rule::always(
+                    Action::Errno(Errno::EPERM),
+                    "denied by the policy",
+                )],
+            );
         }
         Ok(self)
     }
@@ -265,7 +287,9 @@ impl Rules {
 
     /// Every call that has rules, by name.
     pub fn calls(&self) -> impl Iterator<Item = (Syscall, &[Rule])> {
-        self.calls.iter().map(|(call, rules)| (*call, rules.as_slice()))
+        self.calls
+            .iter()
+            .map(|(call, rules)| (*call, rules.as_slice()))
     }
 
     /// What happens for one call: the definition that a compiled filter must agree with.
@@ -288,7 +312,12 @@ impl Rule {
     /// A rule without a condition.
     #[must_use]
     pub fn always(action: Action, reason: &str) -> Self {
-        Self { action, tests: Vec::new(), condition: String::new(), reason: reason.to_owned() }
+        Self {
+            action,
+            tests: Vec::new(),
+            condition: String::new(),
+            reason: reason.to_owned(),
+        }
     }
 }
 
@@ -311,7 +340,9 @@ mod tests {
 
     #[test]
     fn a_name_allows_or_denies_the_whole_call_and_deny_wins() {
-        let rules = Rules::deny_list().with(&["ptrace", "ioctl", "bpf"], &["socket", "bpf"]).unwrap();
+        let rules = Rules::deny_list()
+            .with(&["ptrace", "ioctl", "bpf"], &["socket", "bpf"])
+            .unwrap();
         assert_eq!(rules.of(call("ptrace")), []);
         assert_eq!(rules.of(call("ioctl")), []);
         assert_eq!(rules.of(call("socket")).len(), 1);
@@ -320,9 +351,15 @@ mod tests {
 
     #[test]
     fn an_allow_list_works_by_names_too() {
-        let rules = Rules::new(Action::KillProcess).with(&["read"], &[]).unwrap();
+        let rules = Rules::new(Action::KillProcess)
+            .with(&["read"], &[])
+            .unwrap();
         let decide = |number| {
-            let call = Call { audit_arch: Arch::X86_64.audit(), number, arguments: [0; 6] };
+            let call = Call {
+                audit_arch: Arch::X86_64.audit(),
+                number,
+                arguments: [0; 6],
+            };
             rules.decide(Arch::X86_64, &call)
         };
         assert_eq!(decide(0), Action::Allow);
@@ -332,6 +369,11 @@ mod tests {
     #[test]
     fn what_a_launch_needs_cant_be_denied() {
         let error = Rules::deny_list().with(&[], &["execve"]).unwrap_err();
-        assert_eq!(error, Error::NeededCall { name: "execve".into() });
+        assert_eq!(
+            error,
+            Error::NeededCall {
+                name: "execve".into()
+            }
+        );
     }
 }

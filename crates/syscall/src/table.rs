@@ -63,7 +63,11 @@ impl Syscall {
     /// The call with this number.
     #[must_use]
     pub fn from_number(arch: Arch, number: u32) -> Option<Self> {
-        Self::all().find(|call| call.number(arch) == Some(number))
+        let numbers = match arch {
+            Arch::X86_64 => &BY_NUMBER[0],
+            Arch::Aarch64 => &BY_NUMBER[1],
+        };
+        *numbers.get(usize::try_from(number).ok()?)?
     }
 
     /// Every known call, by name.
@@ -79,7 +83,10 @@ impl FromStr for Syscall {
         TABLE
             .binary_search_by(|call| call.name.cmp(name))
             .map(|index| TABLE[index])
-            .map_err(|_| Error::UnknownCall { name: name.to_owned(), nearest: nearest(name).map(str::to_owned) })
+            .map_err(|_| Error::UnknownCall {
+                name: name.to_owned(),
+                nearest: nearest(name).map(str::to_owned),
+            })
     }
 }
 
@@ -96,10 +103,16 @@ impl fmt::Debug for Syscall {
 }
 
 static TABLE: LazyLock<Vec<Syscall>> = LazyLock::new(|| {
-    let x86_64 = lines(include_str!("data/x86_64.calls"))
-        .map(|(number, name)| Syscall { name, x86_64: Some(number), aarch64: None });
-    let aarch64 = lines(include_str!("data/aarch64.calls"))
-        .map(|(number, name)| Syscall { name, x86_64: None, aarch64: Some(number) });
+    let x86_64 = lines(include_str!("data/x86_64.calls")).map(|(number, name)| Syscall {
+        name,
+        x86_64: Some(number),
+        aarch64: None,
+    });
+    let aarch64 = lines(include_str!("data/aarch64.calls")).map(|(number, name)| Syscall {
+        name,
+        x86_64: None,
+        aarch64: Some(number),
+    });
     let mut calls: Vec<Syscall> = x86_64.chain(aarch64).collect();
     calls.sort_unstable();
     calls.dedup_by(|later, earlier| {
@@ -113,12 +126,34 @@ static TABLE: LazyLock<Vec<Syscall>> = LazyLock::new(|| {
     calls
 });
 
+/// Indexed by number; x86-64, then aarch64.
+static BY_NUMBER: LazyLock<[Vec<Option<Syscall>>; 2]> = LazyLock::new(|| {
+    [Arch::X86_64, Arch::Aarch64].map(|arch| {
+        let mut numbers = Vec::new();
+        for call in Syscall::all() {
+            let Some(index) = call
+                .number(arch)
+                .and_then(|number| usize::try_from(number).ok())
+            else {
+                continue;
+            };
+            if numbers.len() <= index {
+                numbers.resize(index + 1, None);
+            }
+            numbers[index] = Some(call);
+        }
+        numbers
+    })
+});
+
 /// Lines that don't parse are skipped; a test proves that there are none.
 fn lines(text: &'static str) -> impl Iterator<Item = (u32, &'static str)> {
-    text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
-        let (number, name) = line.split_once(' ')?;
-        Some((number.parse().ok()?, name))
-    })
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| {
+            let (number, name) = line.split_once(' ')?;
+            Some((number.parse().ok()?, name))
+        })
 }
 
 /// The known name with the fewest edits, if those are few enough to be a slip.
@@ -143,7 +178,9 @@ fn edits(a: &[u8], b: &[u8]) -> usize {
         row[0] = i + 1;
         for (j, y) in b.iter().enumerate() {
             let above = row[j + 1];
-            row[j + 1] = (diagonal + usize::from(x != y)).min(above + 1).min(row[j] + 1);
+            row[j + 1] = (diagonal + usize::from(x != y))
+                .min(above + 1)
+                .min(row[j] + 1);
             diagonal = above;
         }
     }
@@ -186,8 +223,14 @@ mod tests {
     #[test]
     fn a_slip_is_answered_with_the_name_that_was_meant() {
         let message = |name: &str| name.parse::<Syscall>().unwrap_err().to_string();
-        assert_eq!(message("ptarce"), "unknown system call `ptarce`; did you mean `ptrace`?");
-        assert_eq!(message("io_uring_setpu"), "unknown system call `io_uring_setpu`; did you mean `io_uring_setup`?");
+        assert_eq!(
+            message("ptarce"),
+            "unknown system call `ptarce`; did you mean `ptrace`?"
+        );
+        assert_eq!(
+            message("io_uring_setpu"),
+            "unknown system call `io_uring_setpu`; did you mean `io_uring_setup`?"
+        );
         assert_eq!(message("frobnicate"), "unknown system call `frobnicate`");
         assert_eq!(message(""), "unknown system call ``");
     }
