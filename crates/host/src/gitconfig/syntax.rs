@@ -45,7 +45,7 @@ pub enum SyntaxError {
         /// The line, from 1.
         line: u32,
     },
-    /// A key has a character that no key has, or stands before any section.
+    /// A key has a character that no key has.
     #[error("line {line}: bad key")]
     Key {
         /// The line, from 1.
@@ -77,10 +77,12 @@ pub fn parse(text: &[u8]) -> Result<Vec<Entry>, SyntaxError> {
             byte if is_space(byte) => {}
             byte => {
                 let line = reader.line;
-                let Some((section, subsection)) = &section else {
-                    return Err(SyntaxError::Key { line });
-                };
                 let (key, value) = reader.assignment(byte)?;
+                // A key before any section has no name that anybody could ask for; git reads
+                // past it, too.
+                let Some((section, subsection)) = &section else {
+                    continue;
+                };
                 entries.push(Entry {
                     section: section.clone(),
                     subsection: subsection.clone(),
@@ -361,9 +363,14 @@ mod tests {
     }
 
     #[test]
+    fn a_key_before_any_section_is_nothing() {
+        assert_eq!(values("stray = 1\n[a]\nb = c\n").len(), 1);
+    }
+
+    #[test]
     fn refuses_what_git_refuses() {
         for (text, error) in [
-            ("key = 1", SyntaxError::Key { line: 1 }),
+            ("key.x = 1", SyntaxError::Key { line: 1 }),
             ("[a]\n1 = 2", SyntaxError::Key { line: 2 }),
             ("[a]\nb c", SyntaxError::Key { line: 2 }),
             ("[a\nb", SyntaxError::Section { line: 1 }),
