@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The command line. Each suite is a verb and takes the same options; a new suite in the registry becomes a verb by itself.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::{Args, Command, FromArgMatches};
+
+use crate::report::text::Style;
+use crate::suite::{SUITES, Suite};
+use crate::template::{Template, parse_named};
+
+const QUICK_ROUNDS: usize = 30;
+
+/// Options of every suite.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Measure {
+    /// The palisade to measure [default: the one beside this program, else on PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) binary: Option<PathBuf>,
+    /// Rounds; long workloads take fewer
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = at_least_one)]
+    pub(crate) runs: usize,
+    /// 30 rounds: enough to see that it works, not to publish
+    #[arg(long, conflicts_with = "runs")]
+    pub(crate) quick: bool,
+    /// Only rows whose WORKLOAD/NAME matches: a regular expression, or any text that is in it
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) filter: Option<String>,
+    /// Another launcher, for example 'mine=mine run {}'; {} is the command (appended if absent), {W} the working directory
+    #[arg(long, value_name = "NAME=CMD", value_parser = |text: &str| parse_named(text).map_err(|error| error.to_string()))]
+    pub(crate) with: Vec<(String, Template)>,
+    /// Rest after each launch, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 2)]
+    pub(crate) gap: u64,
+    /// Measure bursts of N launches without a rest between them instead of single launches
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10", value_parser = at_least_one)]
+    pub(crate) back_to_back: Option<usize>,
+    /// Seed of the order of runs and of the resampling [default: from the clock; it is printed]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// End a run that takes longer than this, in seconds, and count it as failed
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) limit: u64,
+    /// Where to make the working directory [default: the cache directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+    /// Write the results to FILE as well, by its ending: .json, .md, .svg, else text
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print JSON in hyperfine's shape
+    #[arg(long, conflicts_with = "markdown")]
+    pub(crate) json: bool,
+    /// Print Markdown
+    #[arg(long)]
+    pub(crate) markdown: bool,
+    /// Draw the results
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+/// Options of `compare`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Compare {
+    /// Results of the first run, as --json or --output wrote them, or hyperfine
+    pub(crate) a: PathBuf,
+    /// Results of the second run
+    pub(crate) b: PathBuf,
+    /// Print Markdown
+    #[arg(long)]
+    pub(crate) markdown: bool,
+}
+
+/// What was asked for.
+pub(crate) enum Request {
+    Measure(&'static dyn Suite, Measure),
+    Compare(Compare),
+    List,
+}
+
+impl Measure {
+    pub(crate) fn rounds(&self) -> usize {
+        if self.quick { QUICK_ROUNDS } else { self.runs }
+    }
+
+    pub(crate) fn seed_or_clock(&self) -> u64 {
+        self.seed.unwrap_or_else(|| {
+            let now = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
+            // Short enough to be typed again.
+            u64::from(now.subsec_nanos()) ^ (now.as_secs() & 0xffff_ffff)
+        })
+    }
+
+    pub(crate) fn limit(&self) -> Duration {
+        Duration::from_secs(self.limit)
+    }
+
+    pub(crate) fn style(&self) -> Style {
+        style(self.markdown)
+    }
+}
+
+impl Compare {
+    pub(crate) fn style(&self) -> Style {
+        style(self.markdown)
+    }
+}
+
+fn style(markdown: bool) -> Style {
+    if markdown {
+        Style::Markdown
+    } else {
+        Style::Aligned
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1 is needed".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+/// The command line's grammar.
+pub(crate) fn command() -> Command {
+    let mut command = Command::new("palisade-bench")
+        .about("Measures Palisade against its peers: paired, interleaved, and every run verified")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true);
+    for suite in SUITES {
+        command = command.subcommand(Measure::augment_args(
+            Command::new(suite.name()).about(suite.about()),
+        ));
+    }
+    command
+        .subcommand(Compare::augment_args(
+            Command::new("compare").about("Ratios between two result files"),
+        ))
+        .subcommand(Command::new("list").about("The suites, and which peers are here"))
+}
+
+/// Parses the arguments of this process; prints help and errors and ends the process where that was asked for.
+pub(crate) fn parse() -> Request {
+    let matches = command().get_matches();
+    request(&matches).unwrap_or_else(|error| error.exit())
+}
+
+fn request(matches: &clap::ArgMatches) -> Result<Request, clap::Error> {
+    let Some((verb, matches)) = matches.subcommand() else {
+        return Ok(Request::List);
+    };
+    if let Some(&suite) = SUITES.iter().find(|suite| suite.name() == verb) {
+        return Ok(Request::Measure(suite, Measure::from_arg_matches(matches)?));
+    }
+    if verb == "compare" {
+        Ok(Request::Compare(Compare::from_arg_matches(matches)?))
+    } else {
+        Ok(Request::List)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Request, clap::Error> {
+        command()
+            .try_get_matches_from(std::iter::once(&"palisade-bench").chain(words))
+            .and_then(|matches| request(&matches))
+    }
+
+    fn measure(words: &[&str]) -> Measure {
+        match parse(words) {
+            Ok(Request::Measure(_, measure)) => measure,
+            Ok(_) => panic!("another verb"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn the_grammar_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_a_suite() {
+        let options = measure(&[
+            "launch",
+            "--quick",
+            "--with",
+            "a=b {}",
+            "--with",
+            "c=d",
+            "--back-to-back",
+            "--gap",
+            "0",
+        ]);
+        assert_eq!(
+            (
+                options.rounds(),
+                options.with.len(),
+                options.back_to_back,
+                options.gap
+            ),
+            (30, 2, Some(10), 0)
+        );
+        assert_eq!(
+            measure(&["aa", "--runs", "7", "--back-to-back", "3"]).back_to_back,
+            Some(3)
+        );
+        assert_eq!(measure(&["aa", "--seed", "9"]).seed_or_clock(), 9);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for words in [
+            &["launch", "--runs", "0"][..],
+            &["launch", "--with", "x"],
+            &["launch", "--quick", "--runs", "3"],
+            &["compare", "a"],
+        ] {
+            assert!(parse(words).is_err(), "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The report in words and tables.
+
+use crate::environment::Environment;
+use crate::report::grid::Grid;
+use crate::statistics::Estimate;
+use crate::summary::{Figures, Report, Row, Table};
+
+/// Plain text or Markdown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Aligned,
+    Markdown,
+}
+
+/// The whole report.
+pub(crate) fn render(
+    report: &Report,
+    environment: &Environment,
+    seed: u64,
+    style: Style,
+) -> String {
+    let mut blocks: Vec<String> = Vec::new();
+    blocks.push(format!(
+        "{}\n{}, palisade-bench {}, seed {seed}\n",
+        environment.line(),
+        environment.date,
+        environment.bench_version
+    ));
+    for table in &report.tables {
+        let mut title = format!(
+            "{}: {}, {} rounds",
+            report.suite, table.workload, table.rounds
+        );
+        if table.burst > 1 {
+            title += &format!(" of {} launches back to back", table.burst);
+        }
+        let grid = grid(table, environment);
+        let body = match style {
+            Style::Aligned => format!("{title}\n\n{}", grid.aligned()),
+            Style::Markdown => format!("### {title}\n\n{}", grid.markdown()),
+        };
+        blocks.push(body);
+        blocks.push(control(table));
+    }
+    blocks.push(
+        "user+sys: of the processes that the launcher waited for, a lower bound; max: of the largest process; ratios and differences: medians over rounds\n"
+            .to_owned(),
+    );
+    let isolation = isolation(report);
+    if !isolation.is_empty() {
+        blocks.push(format!("seen to isolate:\n{}", list(&isolation)));
+    }
+    let missing: Vec<String> = report
+        .missing
+        .iter()
+        .map(|missing| format!("{}: {}", missing.name, missing.how))
+        .collect();
+    if !missing.is_empty() {
+        blocks.push(format!("not measured:\n{}", list(&missing)));
+    }
+    blocks.join("\n")
+}
+
+fn list(items: &[String]) -> String {
+    // Two spaces before the dash read well in both styles.
+    items.iter().map(|item| format!("  - {item}\n")).collect()
+}
+
+fn grid(table: &Table, environment: &Environment) -> Grid {
+    let mut grid = Grid::new(&[
+        "name",
+        "median ms [95%]",
+        "× plain [95%]",
+        "+ms [95%]",
+        "p10–p90 ms",
+        "user+sys ms",
+        "max MiB",
+        "ok/failed",
+    ]);
+    for row in &table.rows {
+        match &row.figures {
+            Some(figures) => grid.row(cells(row, figures, environment.memory_floor_byte)),
+            None => grid.remark(&row.series.name, failure(row)),
+        }
+    }
+    grid
+}
+
+fn cells(row: &Row, figures: &Figures, floor: u64) -> Vec<String> {
+    vec![
+        row.series.name.clone(),
+        milliseconds(&figures.wall),
+        figures.ratio.as_ref().map(ratio).unwrap_or_default(),
+        figures.added.as_ref().map(milliseconds).unwrap_or_default(),
+        format!("{}–{}", ms(figures.p10), ms(figures.p90)),
+        format!("{:.1}+{:.1}", figures.user * 1e3, figures.system * 1e3),
+        memory(figures.max_rss, floor),
+        format!("{}/0", row.series.samples.len()),
+    ]
+}
+
+/// A row without figures says why, and never gives a time.
+fn failure(row: &Row) -> String {
+    let first = row
+        .series
+        .failed
+        .first()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    if row.series.failed_at_start {
+        format!("failed: {first}")
+    } else if row.series.failed.is_empty() {
+        "no completed round".to_owned()
+    } else {
+        let failed = row.series.failed.len();
+        format!(
+            "invalid: {failed} of {} rounds failed: {first}",
+            failed + row.series.samples.len()
+        )
+    }
+}
+
+fn control(table: &Table) -> String {
+    match &table.control {
+        None => "NOISY: no control, the plain command itself failed\n".to_owned(),
+        Some(control) => {
+            let seen = format!("plain against itself {}", ratio(&control.ratio));
+            match &control.noisy {
+                None => format!("quiet: {seen}\n"),
+                Some(why) => format!(
+                    "NOISY: {seen}: {why}\nhint: close other programs, use the performance governor, or measure longer: --runs {}\n",
+                    table.rounds.saturating_mul(4)
+                ),
+            }
+        }
+    }
+}
+
+fn isolation(report: &Report) -> Vec<String> {
+    let rows = report
+        .tables
+        .first()
+        .map(|table| table.rows.as_slice())
+        .unwrap_or_default();
+    rows.iter()
+        .filter(|row| !row.series.isolation.is_empty())
+        .map(|row| format!("{}: {}", row.series.name, row.series.isolation.join(", ")))
+        .collect()
+}
+
+fn memory(bytes: u64, floor: u64) -> String {
+    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    if bytes <= floor {
+        format!("<{:.1}", mebibytes(floor))
+    } else {
+        format!("{:.1}", mebibytes(bytes))
+    }
+}
+
+/// Three significant places for what is small, one decimal for what is long.
+pub(crate) fn ms(seconds: f64) -> String {
+    let value = seconds * 1e3;
+    if value.abs() < 10.0 {
+        format!("{value:.3}")
+    } else if value.abs() < 100.0 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.1}")
+    }
+}
+
+pub(crate) fn milliseconds(estimate: &Estimate) -> String {
+    format!(
+        "{} [{}, {}]",
+        ms(estimate.median),
+        ms(estimate.low),
+        ms(estimate.high)
+    )
+}
+
+pub(crate) fn ratio(estimate: &Estimate) -> String {
+    format!(
+        "{:.3} [{:.3}, {:.3}]",
+        estimate.median, estimate.low, estimate.high
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Missing;
+    use crate::summary::{Control, tests};
+
+    fn report() -> Report {
+        let missing = vec![Missing {
+            name: "crun".into(),
+            how: "apt install crun".into(),
+        }];
+        Report {
+            suite: "launch",
+            tables: vec![tests::table()],
+            missing,
+        }
+    }
+
+    fn environment() -> Environment {
+        Environment {
+            date: "2026-01-01T00:00:00Z".into(),
+            cpu: "X".into(),
+            memory_floor_byte: 3 << 20,
+            ..Environment::default()
+        }
+    }
+
+    #[test]
+    fn a_failed_row_never_shows_a_time() {
+        let text = render(&report(), &environment(), 7, Style::Aligned);
+        let flaky = text.lines().find(|line| line.starts_with("flaky")).unwrap();
+        assert!(
+            flaky.ends_with("invalid: 1 of 50 rounds failed: exit code 3: no"),
+            "{flaky}"
+        );
+        assert!(!flaky.contains("0.500"), "{flaky}");
+        let liar = text.lines().find(|line| line.starts_with("liar")).unwrap();
+        assert!(liar.ends_with("failed: it was not run"), "{liar}");
+    }
+
+    #[test]
+    fn says_what_was_seen_and_what_is_missing() {
+        let text = render(&report(), &environment(), 7, Style::Aligned);
+        for part in [
+            "seed 7",
+            "launch: true, 50 rounds",
+            "quiet: plain against itself",
+            "flaky: seccomp",
+            "crun: apt install crun",
+            "<3.0",
+        ] {
+            assert!(text.contains(part), "{part} is not in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_noisy_table_says_what_to_do() {
+        let mut report = report();
+        report.tables[0].control = Some(Control::judge(Estimate {
+            median: 1.2,
+            low: 1.1,
+            high: 1.3,
+        }));
+        let text = render(&report, &environment(), 7, Style::Markdown);
+        assert!(
+            text.contains("NOISY") && text.contains("--runs 200"),
+            "{text}"
+        );
+        assert!(text.contains("### launch: true"), "{text}");
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Medians, quantiles and bootstrap intervals. No outlier is ever removed: a launcher that is slow now and then is slow now and then.
+
+use serde::{Deserialize, Serialize};
+
+use crate::random::Random;
+
+/// Resamples per interval. At 2,000 the ends of a 95% interval rest on 50 resamples each.
+const RESAMPLES: usize = 2_000;
+
+/// A median with its 95% bootstrap interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Estimate {
+    pub(crate) median: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+impl Estimate {
+    pub(crate) fn contains(&self, value: f64) -> bool {
+        self.low <= value && value <= self.high
+    }
+
+    pub(crate) fn width(&self) -> f64 {
+        self.high - self.low
+    }
+}
+
+/// The quantile `at` (0 to 1), interpolated linearly between order statistics. `None` for no values.
+pub(crate) fn quantile(values: &[f64], at: f64) -> Option<f64> {
+    let sorted = sorted(values);
+    let last = sorted.len().checked_sub(1)?;
+    let position = at.clamp(0.0, 1.0) * last as f64;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "0 ≤ position ≤ last, which is a usize"
+    )]
+    let below = position.floor() as usize;
+    let above = (below + 1).min(last);
+    Some(sorted[below] + (sorted[above] - sorted[below]) * (position - below as f64))
+}
+
+/// The median. `None` for no values.
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
+    quantile(values, 0.5)
+}
+
+/// The arithmetic mean. `None` for no values.
+pub(crate) fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The sample standard deviation (n − 1). `None` for fewer than two values.
+pub(crate) fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values)?;
+    let degrees = values.len().checked_sub(1).filter(|&n| n > 0)?;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((squares / degrees as f64).sqrt())
+}
+
+/// The median of `values` with a percentile bootstrap interval of 95%. `None` for no values.
+pub(crate) fn estimate(values: &[f64], random: &mut Random) -> Option<Estimate> {
+    let sorted = sorted(values);
+    let median = median(&sorted)?;
+    let mut medians: Vec<f64> = (0..RESAMPLES)
+        .map(|_| resampled_median(&sorted, random))
+        .collect();
+    medians.sort_unstable_by(f64::total_cmp);
+    Some(Estimate {
+        median,
+        low: quantile(&medians, 0.025)?,
+        high: quantile(&medians, 0.975)?,
+    })
+}
+
+/// The ratio of the medians of two series that were *not* measured in the same rounds, each resampled on its own.
+pub(crate) fn estimate_independent_ratio(
+    numerator: &[f64],
+    denominator: &[f64],
+    random: &mut Random,
+) -> Option<Estimate> {
+    let (above, below) = (sorted(numerator), sorted(denominator));
+    let middle = median(&above)? / median(&below)?;
+    let mut ratios: Vec<f64> = (0..RESAMPLES)
+        .map(|_| resampled_median(&above, random) / resampled_median(&below, random))
+        .collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    Some(Estimate {
+        median: middle,
+        low: quantile(&ratios, 0.025)?,
+        high: quantile(&ratios, 0.975)?,
+    })
+}
+
+/// The median of one resample with replacement. The values are sorted, so counting how often each rank was drawn and walking to the
+/// middle finds it without sorting again.
+fn resampled_median(sorted: &[f64], random: &mut Random) -> f64 {
+    let size = sorted.len();
+    let mut drawn = vec![0_u32; size];
+    for _ in 0..size {
+        drawn[random.below(size)] += 1;
+    }
+    let (lower, upper) = ((size - 1) / 2, size / 2);
+    let mut passed = 0;
+    let mut first = None;
+    for (rank, &times) in drawn.iter().enumerate() {
+        passed += times as usize;
+        if first.is_none() && passed > lower {
+            first = Some(sorted[rank]);
+        }
+        if let Some(first) = first
+            && passed > upper
+        {
+            return f64::midpoint(first, sorted[rank]);
+        }
+    }
+    // `size` draws were made, so `passed` ends at `size`, which is above `upper`.
+    unreachable!("the middle of {size} draws lies within them")
+}
+
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assert_close(actual: f64, expected: f64, tolerance: f64) {
+        assert!(
+            (actual - expected).abs() <= tolerance,
+            "{actual} is not within {tolerance} of {expected}"
+        );
+    }
+
+    #[test]
+    fn quantiles_of_known_data() {
+        let values = [4.0, 1.0, 3.0, 2.0];
+        assert_eq!(median(&values), Some(2.5));
+        assert_eq!(quantile(&values, 0.0), Some(1.0));
+        assert_eq!(quantile(&values, 1.0), Some(4.0));
+        assert_close(quantile(&values, 0.1).unwrap(), 1.3, 1e-12);
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[7.0]), Some(7.0));
+        assert_eq!(mean(&values), Some(2.5));
+        assert_close(deviation(&values).unwrap(), (5.0_f64 / 3.0).sqrt(), 1e-12);
+        assert_eq!(deviation(&[1.0]), None);
+    }
+
+    #[test]
+    fn equal_values_leave_no_uncertainty() {
+        let estimate = estimate(&[5.0; 30], &mut Random::new(1)).unwrap();
+        assert_eq!(
+            estimate,
+            Estimate {
+                median: 5.0,
+                low: 5.0,
+                high: 5.0
+            }
+        );
+    }
+
+    /// The bootstrap distribution of the median of 1..=101 is known from the binomial distribution: the 2.5% and 97.5% points of the
+    /// order statistic lie at about 51 ± 1.96·√101/2, that is 41 and 61.
+    #[test]
+    fn the_interval_of_a_known_sample() {
+        let values: Vec<f64> = (1..=101).map(f64::from).collect();
+        let estimate = estimate(&values, &mut Random::new(7)).unwrap();
+        assert_close(estimate.median, 51.0, 0.0);
+        assert_close(estimate.low, 41.2, 1.6);
+        assert_close(estimate.high, 60.8, 1.6);
+    }
+
+    /// Nominal coverage, checked: of 300 samples of a uniform distribution, about 95% of the intervals hold the true median.
+    #[test]
+    fn the_interval_covers_the_truth_as_often_as_it_says() {
+        let mut random = Random::new(11);
+        let covered = (0..300)
+            .filter(|_| {
+                let sample: Vec<f64> = (0..40)
+                    .map(|_| random.below(1_000_000) as f64 / 1e6)
+                    .collect();
+                estimate(&sample, &mut random).unwrap().contains(0.5)
+            })
+            .count();
+        assert!((270..=298).contains(&covered), "{covered} of 300");
+    }
+
+    #[test]
+    fn resampled_medians_agree_with_sorting() {
+        for size in 1..12_usize {
+            let values: Vec<f64> = (0..size).map(|value| value as f64).collect();
+            for seed in 0..50 {
+                let mut random = Random::new(seed);
+                let mut again = random.clone();
+                let drawn: Vec<f64> = (0..size).map(|_| values[again.below(size)]).collect();
+                assert_close(
+                    resampled_median(&values, &mut random),
+                    median(&drawn).unwrap(),
+                    1e-12,
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_ratio_of_independent_series() {
+        let slow: Vec<f64> = (0..60).map(|n| 20.0 + f64::from(n % 5) * 0.1).collect();
+        let fast: Vec<f64> = (0..40).map(|n| 10.0 + f64::from(n % 5) * 0.1).collect();
+        let ratio = estimate_independent_ratio(&slow, &fast, &mut Random::new(5)).unwrap();
+        assert_close(ratio.median, 20.2 / 10.2, 1e-9);
+        assert!(ratio.low <= ratio.median && ratio.median <= ratio.high && ratio.width() < 0.1);
+    }
+}

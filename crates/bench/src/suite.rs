@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a suite is, and the registry of them.
+
+use std::time::Duration;
+
+use crate::bench::{Bench, BenchError};
+use crate::suites;
+use crate::summary::Report;
+
+/// A group of measurements with a name on the command line.
+///
+/// A suite gets a [`Bench`] with everything prepared (working directory, launcher, generator, options) and returns its tables; printing,
+/// files, plots and comparison are not its business.
+pub(crate) trait Suite: Sync {
+    /// The verb.
+    fn name(&self) -> &'static str;
+
+    /// One line for the help.
+    fn about(&self) -> &'static str;
+
+    /// Measures.
+    fn run(&self, bench: &mut Bench) -> Result<Report, BenchError>;
+}
+
+/// All suites, in the order of the help.
+pub(crate) const SUITES: &[&dyn Suite] = &[&suites::launch::Launch, &suites::aa::Control];
+
+/// Between the options and the runner: rounds for a workload that is only run every `divisor` rounds. Never fewer than ten (unless
+/// fewer were asked for): an interval from less says nothing.
+pub(crate) fn rounds(asked: usize, divisor: usize) -> usize {
+    (asked / divisor).max(asked.min(10))
+}
+
+/// The rest after a launch.
+pub(crate) fn gap(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_workloads_take_fewer_rounds() {
+        assert_eq!(
+            (rounds(200, 1), rounds(200, 5), rounds(30, 5), rounds(3, 5)),
+            (200, 40, 10, 3)
+        );
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<&str> = SUITES.iter().map(|suite| suite.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), SUITES.len());
+    }
+}

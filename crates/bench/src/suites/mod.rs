@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The suites.
+
+pub(crate) mod aa;
+pub(crate) mod launch;
+
+use crate::entry::Entry;
+
+/// The command as it is, twice: the second shows how far two equal things seem to differ on this machine today.
+fn baselines() -> Vec<Entry> {
+    vec![Entry::plain("plain"), Entry::plain("plain again (A/A)")]
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From series to rows: what a table says about each contender, and whether the table is to be trusted.
+
+use serde::{Deserialize, Serialize};
+
+use crate::interleave::Series;
+use crate::random::Random;
+use crate::statistics::{Estimate, estimate, median, quantile};
+
+/// A/A intervals wider than this say that differences of a few per cent can't be seen.
+const WIDEST_QUIET: f64 = 0.05;
+
+/// One suite's result.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) suite: &'static str,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) missing: Vec<crate::entry::Missing>,
+}
+
+/// One workload, all contenders.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) workload: String,
+    pub(crate) rounds: usize,
+    pub(crate) burst: usize,
+    pub(crate) rows: Vec<Row>,
+    /// The baseline against itself. `None` if a baseline failed.
+    pub(crate) control: Option<Control>,
+}
+
+/// One contender.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) series: Series,
+    /// Only for a contender whose every run was verified.
+    pub(crate) figures: Option<Figures>,
+}
+
+/// Times in seconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Figures {
+    pub(crate) wall: Estimate,
+    /// Median of the ratios to the baseline of the same round.
+    pub(crate) ratio: Option<Estimate>,
+    /// Median of the differences to the baseline of the same round.
+    pub(crate) added: Option<Estimate>,
+    pub(crate) p10: f64,
+    pub(crate) p90: f64,
+    pub(crate) user: f64,
+    pub(crate) system: f64,
+    /// Bytes.
+    pub(crate) max_rss: u64,
+}
+
+/// The A/A pair.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Control {
+    /// The second baseline's ratio to the first.
+    pub(crate) ratio: Estimate,
+    /// Why the table should not be trusted.
+    pub(crate) noisy: Option<String>,
+}
+
+impl Control {
+    pub(crate) fn judge(ratio: Estimate) -> Self {
+        let noisy = if !ratio.contains(1.0) {
+            Some("the same command differs from itself".to_owned())
+        } else if ratio.width() > WIDEST_QUIET {
+            Some(format!(
+                "the same command is only known to within {:.0}%",
+                ratio.width() * 100.0
+            ))
+        } else {
+            None
+        };
+        Self { ratio, noisy }
+    }
+}
+
+impl Table {
+    /// The first series is the baseline, the second the baseline again.
+    pub(crate) fn summarise(
+        workload: &str,
+        rounds: usize,
+        burst: usize,
+        series: Vec<Series>,
+        random: &mut Random,
+    ) -> Self {
+        let figures: Vec<Option<Figures>> = series
+            .iter()
+            .enumerate()
+            .map(|(index, own)| {
+                let baseline = series
+                    .first()
+                    .filter(|baseline| index > 0 && baseline.valid());
+                own.valid()
+                    .then(|| Figures::of(own, baseline, random))
+                    .flatten()
+            })
+            .collect();
+        let control = figures
+            .get(1)
+            .and_then(Option::as_ref)
+            .and_then(|second| second.ratio)
+            .map(Control::judge);
+        let rows = series
+            .into_iter()
+            .zip(figures)
+            .map(|(series, figures)| Row { series, figures })
+            .collect();
+        Self {
+            workload: workload.to_owned(),
+            rounds,
+            burst,
+            rows,
+            control,
+        }
+    }
+}
+
+impl Figures {
+    fn of(series: &Series, baseline: Option<&Series>, random: &mut Random) -> Option<Self> {
+        let walls = series.walls();
+        let mut against = |f: fn(f64, f64) -> f64| {
+            baseline.and_then(|baseline| estimate(&series.paired(baseline, f), random))
+        };
+        let ratio = against(|own, other| own / other);
+        let added = against(|own, other| own - other);
+        Some(Self {
+            wall: estimate(&walls, random)?,
+            ratio,
+            added,
+            p10: quantile(&walls, 0.1)?,
+            p90: quantile(&walls, 0.9)?,
+            user: median(
+                &series
+                    .samples
+                    .iter()
+                    .map(|sample| sample.user)
+                    .collect::<Vec<_>>(),
+            )?,
+            system: median(
+                &series
+                    .samples
+                    .iter()
+                    .map(|sample| sample.system)
+                    .collect::<Vec<_>>(),
+            )?,
+            max_rss: series.samples.iter().map(|sample| sample.max_rss).max()?,
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::interleave::Sample;
+    use crate::workload::Failure;
+
+    pub(crate) fn series(name: &str, walls: &[f64]) -> Series {
+        let samples = walls
+            .iter()
+            .enumerate()
+            .map(|(round, &wall)| Sample {
+                round,
+                wall,
+                user: wall / 4.0,
+                system: wall / 2.0,
+                max_rss: 2 << 20,
+                exit_code: 0,
+            })
+            .collect();
+        Series {
+            name: name.into(),
+            command: format!("{name} -- true"),
+            isolation: Vec::new(),
+            samples,
+            failed: Vec::new(),
+            failed_at_start: false,
+        }
+    }
+
+    /// A table with every kind of row.
+    pub(crate) fn table() -> Table {
+        let plain: Vec<f64> = (0..50).map(|n| 0.0010 + f64::from(n % 7) * 1e-6).collect();
+        let again: Vec<f64> = (0..50)
+            .map(|n| 0.0010 + f64::from((n + 3) % 7) * 1e-6)
+            .collect();
+        let slow: Vec<f64> = plain.iter().map(|wall| wall + 0.0035).collect();
+        let mut flaky = series("flaky", &[0.0005; 49]);
+        flaky.failed.push(Failure::Exit {
+            code: 3,
+            said: "no".into(),
+        });
+        flaky.isolation = vec!["seccomp".into()];
+        let refused = Series::refused(
+            "liar",
+            "liar true".into(),
+            Failure::Proof {
+                why: "it was not run".into(),
+            },
+        );
+        let all = vec![
+            series("plain", &plain),
+            series("plain again", &again),
+            series("slow", &slow),
+            flaky,
+            refused,
+        ];
+        Table::summarise("true", 50, 1, all, &mut Random::new(1))
+    }
+
+    #[test]
+    fn rows_are_paired_with_the_baseline() {
+        let table = table();
+        let slow = table.rows[2].figures.as_ref().unwrap();
+        assert!((slow.added.unwrap().median - 0.0035).abs() < 1e-9);
+        assert!((slow.ratio.unwrap().median - 4.49).abs() < 0.05);
+        assert!(table.rows[0].figures.as_ref().unwrap().ratio.is_none());
+    }
+
+    #[test]
+    fn a_row_with_a_failure_has_no_figures() {
+        let table = table();
+        assert!(table.rows[3].figures.is_none() && table.rows[4].figures.is_none());
+    }
+
+    #[test]
+    fn the_control_tells_quiet_from_noisy() {
+        let judge = |median, low, high| Control::judge(Estimate { median, low, high }).noisy;
+        assert!(table().control.unwrap().noisy.is_none());
+        assert_eq!(judge(1.0, 0.99, 1.01), None);
+        assert!(
+            judge(1.02, 1.01, 1.03)
+                .unwrap()
+                .contains("differs from itself")
+        );
+        assert!(judge(1.0, 0.9, 1.1).unwrap().contains("20%"));
+    }
+}
