@@ -193,7 +193,7 @@ pub fn path_directories(
 fn is_bin(path: &Path) -> bool {
     matches!(
         path.file_name().and_then(OsStr::to_str),
-        Some("bin" | "shims" | ".bin")
+        Some("bin" | "shims")
     )
 }
 

@@ -335,7 +335,9 @@ mod tests {
         let found = walk(dir.path(), DEFAULT_LIMIT, names).unwrap();
         let took = start.elapsed();
         assert_eq!(found.entries, 100 * 200 + 100);
-        // 20,000 entries: 100,000 stay under a second even unoptimised and on a busy machine.
-        assert!(took.as_millis() < 200, "{took:?}");
+        // Optimised, 165,000 entries take 0.15 s with a warm cache; the bound leaves room for an
+        // unoptimised build on a busy machine, and still catches a walk that stats each entry
+        // several times.
+        assert!(took.as_millis() < 1000, "{took:?}");
     }
 }
