@@ -338,6 +338,77 @@ mod tests {
         }
     }
 
+    /// The tests on the kernel execute what the list has; this one sees what it no longer has.
+    #[test]
+    fn the_deny_list_has_what_is_promised() {
+        let promised = "io_uring_setup io_uring_enter io_uring_register userfaultfd ptrace process_vm_readv \
+            process_vm_writev pidfd_getfd process_madvise kcmp move_pages mount umount2 pivot_root chroot open_tree \
+            open_tree_attr move_mount fsopen fsconfig fsmount fspick mount_setattr open_by_handle_at bpf \
+            perf_event_open keyctl add_key request_key kexec_load kexec_file_load init_module finit_module \
+            delete_module reboot swapon swapoff acct quotactl quotactl_fd nfsservctl syslog settimeofday \
+            clock_settime adjtimex clock_adjtime ioperm iopl setns clone3";
+        for name in promised.split_whitespace() {
+            assert_eq!(
+                Rules::deny_list()
+                    .explain(call(name), Arch::X86_64)
+                    .rules
+                    .len(),
+                1,
+                "{name}"
+            );
+            assert_eq!(Rules::deny_list().of(call(name))[0].tests, [], "{name}");
+        }
+        let decide = |name: &str, arguments| {
+            let number = call(name).number(Arch::X86_64).unwrap();
+            let call = Call {
+                audit_arch: Arch::X86_64.audit(),
+                number,
+                arguments,
+            };
+            Rules::deny_list().decide(Arch::X86_64, &call)
+        };
+        let first = |value| [value, 0, 0, 0, 0, 0];
+        let second = |value| [u64::MAX, value, 0, 0, 0, 0];
+        for bit in [17, 25, 26, 27, 28, 29, 30] {
+            assert_eq!(
+                decide("clone", first(1 << bit | 17)),
+                Action::Errno(Errno::EPERM),
+                "bit {bit}"
+            );
+            assert_eq!(
+                decide("unshare", first(1 << bit)),
+                Action::Errno(Errno::EPERM),
+                "bit {bit}"
+            );
+        }
+        // What fork and pthread_create ask for.
+        assert_eq!(decide("clone", first(0x0120_0011)), Action::Allow);
+        assert_eq!(decide("clone", first(0x003d_0f00)), Action::Allow);
+        for request in [0x5412, 0x541c, 0x5423] {
+            assert_eq!(
+                decide("ioctl", second(request)),
+                Action::Errno(Errno::EPERM)
+            );
+        }
+        for request in [0x5401, 0x5413, 0x5421, 0x8910] {
+            assert_eq!(decide("ioctl", second(request)), Action::Allow);
+        }
+        for family in 0..64 {
+            let expected = match family {
+                1 | 2 | 10 | 16 => Action::Allow,
+                _ => Action::Errno(Errno::EAFNOSUPPORT),
+            };
+            assert_eq!(decide("socket", first(family)), expected, "family {family}");
+        }
+        // ADDR_NO_RANDOMIZE, READ_IMPLIES_EXEC.
+        for persona in [0x004_0000, 0x040_0000] {
+            assert_eq!(
+                decide("personality", first(persona)),
+                Action::Errno(Errno::EPERM)
+            );
+        }
+    }
+
     #[test]
     fn a_name_allows_or_denies_the_whole_call_and_deny_wins() {
         let rules = Rules::deny_list()

@@ -208,28 +208,52 @@ proptest! {
     }
 }
 
-/// Every distance around the reach of a conditional jump, for both of its ends.
+/// Two answers written one after the other, a chain of every length around the reach of a conditional
+/// jump, and a comparison that leads to both: one may still be reached when the other just isn't.
 #[test]
 fn jumps_at_the_edge_of_their_reach() {
-    let rule = |errno, values: u64| Rule {
-        tests: Test::new(0, Width::Low, Question::In((0..values).collect()))
-            .into_iter()
-            .collect(),
-        ..Rule::always(Action::Errno(Errno::new(errno).unwrap()), "a test")
+    let errno = |number| Action::Errno(Errno::new(number).unwrap());
+    let asks = |action, question| Rule {
+        tests: vec![Test::new(0, Width::Low, question).unwrap()],
+        ..Rule::always(action, "a test")
     };
-    for values in 236..262 {
-        for (first, second) in [(0, 3), (0, 2), (1, 0), (1, 2), (2, 1), (2, 3)] {
-            let calls =
-                ["read", "write", "open", "close"].map(|name| name.parse::<Syscall>().unwrap());
-            let mut rules = Rules::new(Action::Allow);
-            rules.add(calls[first], rule(1, values));
-            rules.add(
-                calls[second],
-                Rule::always(Action::Errno(Errno::ENOSYS), "a test"),
+    let calls = ["read", "write", "open", "close"].map(|name| name.parse::<Syscall>().unwrap());
+    let answers = [errno(1), Action::Allow];
+    for (length, [a, b]) in
+        (236..262).flat_map(|length| [(length, answers), (length, [answers[1], answers[0]])])
+    {
+        for (near, middle, far) in (0..64).map(|i| (i % 4, i / 4 % 4, i / 16)) {
+            if near == middle || near == far || middle == far {
+                continue;
+            }
+            let mut rules = Rules::new(Action::KillProcess);
+            let mut add = |call: usize, question, yes, no| {
+                rules.add(calls[call], asks(yes, question));
+                rules.add(calls[call], Rule::always(no, "a test"));
+            };
+            add(far, Question::In(vec![5]), a, b);
+            add(
+                middle,
+                Question::In((0..length).collect()),
+                errno(2),
+                errno(3),
             );
-            rules.add(calls[(second + 2) % 4], rule(2, 3));
-            for number in [0, 1, 2, 3, 4, 400, 1000] {
-                agree_on(&rules, Arch::X86_64, number).unwrap();
+            add(near, Question::In(vec![5]), Action::Allow, errno(1));
+            let filter = compile(&rules, Arch::X86_64).unwrap();
+            for (number, argument) in
+                (0..5).flat_map(|number| [0, 4, 5, 6, 300].map(|argument| (number, argument)))
+            {
+                let call = Call {
+                    audit_arch: Arch::X86_64.audit(),
+                    number,
+                    arguments: [argument; 6],
+                };
+                let expected = verdict(rules.decide(Arch::X86_64, &call));
+                assert_eq!(
+                    run(&filter.program, &call).verdict,
+                    expected,
+                    "{length} {call:?}"
+                );
             }
         }
     }
