@@ -133,6 +133,12 @@ pub fn find(home: &Path, environment: &Environment, layout: &Layout) -> Toolchai
     all
 }
 
+/// Where toolchains of a home would be, there or not: what decides whether [`find`] has changed
+/// its mind.
+pub fn candidates(home: &Path) -> impl Iterator<Item = PathBuf> {
+    table::HOME.iter().map(|row| home.join(row.path))
+}
+
 /// A directory of `PATH` that the view doesn't show by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathDirectory {

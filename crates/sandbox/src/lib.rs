@@ -1,2 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! sandbox
+//! The launch plane: policy and facts to a plan, the plan to a process.
+//!
+//! Read in this order:
+//!
+//! - [`plan`]: what will be done, as data; [`text`]: the strings in it
+//! - [`facts`], [`planner`]: how it is made, with `view`, `tree`, `in_place` and `limits`
+//! - [`cache`]: how it is kept
+//! - [`start`]: how it is applied, with `compile`, `cgroup` and [`monitor`]
+//! - [`error`]: what can go wrong, in words
+#![forbid(unsafe_code)]
+
+pub mod cache;
+mod cgroup;
+mod compile;
+pub mod error;
+pub mod facts;
+mod in_place;
+mod limits;
+pub mod monitor;
+pub mod plan;
+pub mod planner;
+pub mod start;
+pub mod text;
+mod tree;
+mod view;

@@ -57,6 +57,8 @@ pub struct Command<'a> {
     pub signal_mask: u64,
     /// The seccomp program.
     pub filter: &'a [crate::seccomp::Instruction],
+    /// `cgroup.procs` files into which it writes itself.
+    pub join: &'a [Fd],
     /// Descriptors which may be opened again through `/proc/self/fd`, with their rights.
     pub reopen: &'a [(Fd, crate::landlock::Rights)],
 }
@@ -93,6 +95,10 @@ fn prepare(shared: &mut Shared<'_>) -> Result<(), Failure> {
     if let Some(terminal) = command.terminal {
         // All signals are blocked here, SIGTTOU included, so a background group may do this.
         raw::set_foreground_group(terminal, raw::getpid()).map_err(at(Step::ProcessGroup))?;
+    }
+    for &group in command.join {
+        // 0 stands for the writer, whatever its number in which PID namespace.
+        raw::write(group, b"0").map_err(at(Step::Cgroup))?;
     }
     for (index, limit) in command.limits.iter().enumerate() {
         let [soft, hard] = limit.value;

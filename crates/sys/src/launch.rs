@@ -25,7 +25,7 @@ use crate::{command, init};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
 use rustix::io::Errno;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 pub use crate::command::{Command, Limit, StringArray};
 
@@ -34,16 +34,19 @@ pub use crate::command::{Command, Limit, StringArray};
 pub struct Namespaces(pub i32);
 
 impl Namespaces {
-    /// User, mount, PID, IPC, UTS and cgroup namespaces: everything but the network.
-    pub const ALL_BUT_NETWORK: Self = Self(
-        libc::CLONE_NEWUSER
-            | libc::CLONE_NEWNS
-            | libc::CLONE_NEWPID
-            | libc::CLONE_NEWIPC
-            | libc::CLONE_NEWUTS
-            | libc::CLONE_NEWCGROUP,
-    );
-    /// The network namespace.
+    /// Users and capabilities.
+    pub const USER: Self = Self(libc::CLONE_NEWUSER);
+    /// The file tree.
+    pub const MOUNT: Self = Self(libc::CLONE_NEWNS);
+    /// Processes.
+    pub const PID: Self = Self(libc::CLONE_NEWPID);
+    /// System V IPC and POSIX message queues.
+    pub const IPC: Self = Self(libc::CLONE_NEWIPC);
+    /// Host name.
+    pub const UTS: Self = Self(libc::CLONE_NEWUTS);
+    /// Control groups.
+    pub const CGROUP: Self = Self(libc::CLONE_NEWCGROUP);
+    /// Network.
     pub const NETWORK: Self = Self(libc::CLONE_NEWNET);
 
     /// Both sets together.
@@ -101,10 +104,9 @@ pub struct Launch<'a> {
     pub timings: bool,
 }
 
-/// Makes trees that only the privileged launcher can: called while the namespaces exist and the
-/// builder waits. Gets the user namespace; the descriptors it opens are those that the operations'
-/// [`crate::operation::Source::Tree`] name.
-pub type Provide<'a> = &'a mut dyn FnMut(std::os::fd::BorrowedFd<'_>) -> rustix::io::Result<Vec<OwnedFd>>;
+/// Does what only the privileged launcher can once the user namespace exists, which it is given:
+/// mapping the owners of the trees that [`crate::operation::Source::Tree`] names.
+pub type Provide<'a> = &'a mut dyn FnMut(BorrowedFd<'_>) -> rustix::io::Result<()>;
 
 /// The part of a launch that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,6 +135,8 @@ pub enum Step {
     Fork,
     /// Giving the command its process group or the terminal.
     ProcessGroup,
+    /// Joining a control group.
+    Cgroup,
     /// Setting the limit with this index.
     Limit(usize),
     /// Changing to the command's working directory.
@@ -274,13 +278,9 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
     .map_err(at(Step::Namespaces))?;
 
     let mut reaped = None;
-    let mut provided = Vec::new();
     let mut refusal = None;
     if mapped {
-        match prepare_outside(launch, builder, provide) {
-            Ok(trees) => provided = trees,
-            Err(failure) => refusal = Some(failure),
-        }
+        refusal = prepare_outside(launch, builder, provide).err();
         let word = if refusal.is_some() { 2 } else { 1 };
         // SAFETY: needed to reach the atomic while the builder holds the rest. Sound: `shared` is
         // alive and the field is only ever accessed atomically.
@@ -288,10 +288,6 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         go.store(word, Ordering::Release);
         raw::futex_wake(go);
         reaped = crate::wait::blocking(builder).ok();
-    }
-    // The operations have closed them, moved to where they belong.
-    for tree in provided {
-        let _number_may_be_reused = std::os::fd::IntoRawFd::into_raw_fd(tree);
     }
     drop(inner);
 
@@ -347,8 +343,8 @@ fn prepare_outside(
     launch: &Launch<'_>,
     builder: i32,
     provide: Option<Provide<'_>>,
-) -> Result<Vec<OwnedFd>, Failure> {
-    let Identity::Mapped { uid_map, gid_map, .. } = launch.identity else { return Ok(Vec::new()) };
+) -> Result<(), Failure> {
+    let Identity::Mapped { uid_map, gid_map, .. } = launch.identity else { return Ok(()) };
     for (file, map) in [("uid_map", uid_map), ("gid_map", gid_map)] {
         let path = std::ffi::CString::new(format!("/proc/{builder}/{file}")).map_err(|_nul| Failure {
             step: Step::Identity,
@@ -356,14 +352,14 @@ fn prepare_outside(
         })?;
         raw::write_file(&path, map).map_err(at(Step::Identity))?;
     }
-    let Some(provide) = provide else { return Ok(Vec::new()) };
+    let Some(provide) = provide else { return Ok(()) };
     let namespace = rustix::fs::open(
         format!("/proc/{builder}/ns/user"),
         rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC,
         rustix::fs::Mode::empty(),
     )
     .map_err(at(Step::Identity))?;
-    provide(std::os::fd::AsFd::as_fd(&namespace)).map_err(at(Step::Provide))
+    provide(namespace.as_fd()).map_err(at(Step::Provide))
 }
 
 /// The builder.

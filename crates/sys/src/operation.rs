@@ -128,13 +128,6 @@ pub enum Operation<'a> {
         /// What.
         rights: Rights,
     },
-    /// Removes a file or empty directory of the new tree: mounts made of it stay.
-    Remove {
-        /// Which.
-        path: &'a CStr,
-        /// It is a directory.
-        directory: bool,
-    },
     /// Makes the new tree's root read-only, then `/`, and lets go of the host's.
     Enter {
         /// Make it read-only.
@@ -188,24 +181,28 @@ impl Progress {
                     let attr = MountAttr { set, clear: 0, propagation: PRIVATE, userns: 0 };
                     raw::mount_setattr(tree, recursive, &attr)?;
                 }
-                self.attach(tree, target, guarded, rights)
+                self.attach(tree, target, guarded, rights)?;
+                // A tree from the launcher is the launcher's to close.
+                if matches!(source, Source::Tree(_)) { Ok(()) } else { raw::close(tree) }
             }
             Operation::Own { path, rights } => {
                 let tree = raw::open_tree(libc::AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)?;
-                self.attach(tree, path, false, rights)
+                self.attach(tree, path, false, rights)?;
+                raw::close(tree)
             }
             Operation::Filesystem { kind, options, flags, attributes, target, rights } => {
                 let fs = filesystem(kind, options, flags)?;
                 let tree = raw::fsmount(fs, attributes.0)?;
                 raw::close(fs)?;
-                self.attach(tree, target, false, rights)
+                self.attach(tree, target, false, rights)?;
+                raw::close(tree)
             }
             Operation::Proc { target, rights } => {
                 let tree = self.proc.take().ok_or(rustix::io::Errno::BADF)?;
-                self.attach(tree, target, false, rights)
+                self.attach(tree, target, false, rights)?;
+                raw::close(tree)
             }
             Operation::Allow { path, rights } => self.allow_path(path, rights),
-            Operation::Remove { path, directory } => raw::unlink(path, directory),
             Operation::Enter { read_only } => self.enter(read_only),
             Operation::Hostname(name) => raw::sethostname(name),
         }
@@ -238,7 +235,7 @@ impl Progress {
         }
     }
 
-    /// Adds the tree's Landlock rule, puts it in its place and lets go of it.
+    /// Adds the tree's Landlock rule and puts it in its place.
     fn attach(&self, tree: Fd, target: &CStr, guarded: bool, rights: Rights) -> Result<()> {
         self.allow(tree, rights)?;
         if guarded {
@@ -246,11 +243,10 @@ impl Progress {
             let at = raw::openat2(libc::AT_FDCWD, target, libc::O_PATH | libc::O_CLOEXEC, 0, resolve)?;
             let moved = raw::move_mount(tree, c"", at, c"", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
             raw::close(at)?;
-            moved?;
+            moved
         } else {
-            raw::move_mount(tree, c"", libc::AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH)?;
+            raw::move_mount(tree, c"", libc::AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH)
         }
-        raw::close(tree)
     }
 
     /// Allows `rights` beneath an open file, if Landlock is in use and any are left.

@@ -138,17 +138,8 @@ pub(crate) fn mkdir(path: &CStr, mode: u32) -> Result<()> {
     call!(libc::SYS_mkdirat, arg(libc::AT_FDCWD), path.as_ptr(), mode).map(drop)
 }
 
-pub(crate) fn chmod(path: &CStr, mode: u32) -> Result<()> {
-    call!(libc::SYS_fchmodat, arg(libc::AT_FDCWD), path.as_ptr(), mode).map(drop)
-}
-
 pub(crate) fn symlink(target: &CStr, path: &CStr) -> Result<()> {
     call!(libc::SYS_symlinkat, target.as_ptr(), arg(libc::AT_FDCWD), path.as_ptr()).map(drop)
-}
-
-pub(crate) fn unlink(path: &CStr, directory: bool) -> Result<()> {
-    let flags = if directory { libc::AT_REMOVEDIR } else { 0 };
-    call!(libc::SYS_unlinkat, arg(libc::AT_FDCWD), path.as_ptr(), flags).map(drop)
 }
 
 pub(crate) fn chdir(path: &CStr) -> Result<()> {

@@ -141,7 +141,10 @@ pub fn send(pid: i32, signal: i32) -> Result<(), Errno> {
 /// # Errors
 /// None the kernel is known to give.
 pub fn raise_default(signal: i32) -> Result<(), Errno> {
-    raw::restore_default(signal)?;
+    // SIGSTOP has no other action, and refuses to be given one.
+    if signal != libc::SIGSTOP {
+        raw::restore_default(signal)?;
+    }
     raw::kill(raw::getpid(), signal)?;
     let mask = !(1u64 << (signal - 1));
     raw::set_signal_mask(mask)?;

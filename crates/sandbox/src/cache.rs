@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Plans kept from one launch to the next: one file a plan.
+//!
+//! A file is believed only if it belongs to the caller, nobody else may write it or its
+//! directory, its checksum is right, it was made by this version for exactly this request, and
+//! what it was made from is unchanged. Anything else is a miss, never an error: the plan is made
+//! again and the file replaced.
+//!
+//! It is read, not mapped: below 64 KiB a read is as fast as the page faults of a mapping (both
+//! 3 µs for a plan of 6 KiB), and a file that is cut short meanwhile can't end the program.
+
+use crate::plan::{Input, Plan, SCHEMA, Was};
+use palisade_host::fingerprint::Fingerprint;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+/// Larger plans (many thousands of rules) are not kept.
+const LARGEST: usize = 8 << 20;
+/// What a file starts with: name, version of the form.
+const MAGIC: &[u8; 8] = b"palisad1";
+const HEADER: usize = MAGIC.len() + 8 + 8;
+/// Plans kept; beyond, the oldest go.
+const MOST: usize = 512;
+
+/// What a request's plan depends on besides files: compared byte by byte.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Key(Vec<u8>);
+
+impl Key {
+    /// Adds a part. Its length goes along, so that parts can't run into each other.
+    pub fn add(&mut self, part: &[u8]) {
+        self.0.extend_from_slice(&part.len().to_le_bytes());
+        self.0.extend_from_slice(part);
+    }
+
+    fn file_name(&self) -> String {
+        format!("{:032x}.plan", xxh3_128(&self.0))
+    }
+}
+
+/// The directory that holds plans.
+#[derive(Debug)]
+pub struct Cache {
+    directory: PathBuf,
+    uid: u32,
+}
+
+impl Cache {
+    /// The cache in `directory` (`…/palisade/plans`) of user `uid`; touches nothing yet.
+    #[must_use]
+    pub fn new(directory: PathBuf, uid: u32) -> Self {
+        Self { directory, uid }
+    }
+
+    /// The bytes of the plan for `key`, if one is kept and can be believed. The caller still has
+    /// to check what it was made from, see [`unchanged`].
+    #[must_use]
+    pub fn load(&self, key: &Key) -> Option<Stored> {
+        let directory = self.open_directory()?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = rustix::fs::openat(&directory, key.file_name(), flags, Mode::empty()).ok()?;
+        let stat = rustix::fs::fstat(&file).ok()?;
+        let size = usize::try_from(stat.st_size).ok()?;
+        if !self.is_ours(&stat, FileType::RegularFile) || size > LARGEST {
+            return None;
+        }
+        let mut bytes = vec![0; size];
+        let mut read = 0;
+        while read < size {
+            match rustix::io::read(&file, &mut bytes[read..]).ok()? {
+                0 => return None,
+                more => read += more,
+            }
+        }
+        Stored::checked(bytes, key)
+    }
+
+    /// Keeps a plan. Failing to is no reason not to run, so nothing is reported.
+    pub fn store(&self, key: &Key, plan: &Plan<'_>) {
+        let now = SystemTime::now();
+        let settled = plan.inputs.iter().all(|input| match input.was {
+            Was::Content(fingerprint) => fingerprint.is_settled(now),
+            Was::Directory { .. } | Was::Absent => true,
+        });
+        let Ok(body) = plan.to_bytes() else { return };
+        if !settled || body.len() > LARGEST {
+            return;
+        }
+        let bytes = Stored::bytes(key, &body);
+        let _kept_or_not = self.write(&key.file_name(), &bytes);
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> rustix::io::Result<()> {
+        let mode = Mode::from_raw_mode(0o700);
+        if let Some(parent) = self.directory.parent() {
+            for directory in [parent.parent(), Some(parent), Some(self.directory.as_path())].into_iter().flatten() {
+                let _there_already = rustix::fs::mkdir(directory, mode);
+            }
+        }
+        let directory = self.open_directory().ok_or(rustix::io::Errno::ACCESS)?;
+        let temporary = format!(".{name}.{}", std::process::id());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = rustix::fs::openat(&directory, &temporary, flags, Mode::from_raw_mode(0o600))?;
+        let written = write_all(file.as_fd(), bytes)
+            .and_then(|()| rustix::fs::renameat(&directory, &temporary, &directory, name));
+        if written.is_err() {
+            let _gone = rustix::fs::unlinkat(&directory, &temporary, AtFlags::empty());
+        }
+        written?;
+        self.trim();
+        Ok(())
+    }
+
+    /// Forgets the oldest plans when there are too many.
+    fn trim(&self) {
+        let Ok(entries) = std::fs::read_dir(&self.directory) else { return };
+        let mut plans: Vec<(SystemTime, PathBuf)> = entries
+            .filter_map(Result::ok)
+            .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+            .collect();
+        if plans.len() <= MOST {
+            return;
+        }
+        plans.sort();
+        for (_age, path) in plans.iter().take(plans.len() - MOST / 2) {
+            let _gone_already = std::fs::remove_file(path);
+        }
+    }
+
+    fn open_directory(&self) -> Option<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let directory = rustix::fs::open(&self.directory, flags, Mode::empty()).ok()?;
+        let stat = rustix::fs::fstat(&directory).ok()?;
+        self.is_ours(&stat, FileType::Directory).then_some(directory)
+    }
+
+    fn is_ours(&self, stat: &rustix::fs::Stat, kind: FileType) -> bool {
+        stat.st_uid == self.uid && stat.st_mode & 0o022 == 0 && FileType::from_raw_mode(stat.st_mode) == kind
+    }
+}
+
+/// A cache file's content, checked.
+#[derive(Debug)]
+pub struct Stored {
+    bytes: Vec<u8>,
+    body: usize,
+}
+
+impl Stored {
+    fn bytes(key: &Key, body: &[u8]) -> Vec<u8> {
+        let mut payload = key.0.clone();
+        payload.extend_from_slice(body);
+        let mut bytes = Vec::with_capacity(HEADER + payload.len());
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&xxh3_64(&payload).to_le_bytes());
+        bytes.extend_from_slice(&(key.0.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&payload);
+        bytes
+    }
+
+    fn checked(bytes: Vec<u8>, key: &Key) -> Option<Self> {
+        let (header, payload) = bytes.split_at_checked(HEADER)?;
+        let (magic, numbers) = header.split_at_checked(MAGIC.len())?;
+        let (numbers, _none) = numbers.as_chunks::<8>();
+        let [checksum, length] = numbers else { return None };
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+        let body = HEADER.checked_add(length)?;
+        let matches = magic == MAGIC
+            && payload.get(..length) == Some(&key.0)
+            && xxh3_64(payload) == u64::from_le_bytes(*checksum);
+        matches.then_some(Self { bytes, body })
+    }
+
+    /// The plan, if it is of this version and its inputs are unchanged.
+    #[must_use]
+    pub fn plan(&self) -> Option<Plan<'_>> {
+        let plan = Plan::from_bytes(self.bytes.get(self.body..)?).ok()?;
+        let current = plan.schema == SCHEMA && plan.palisade == env!("CARGO_PKG_VERSION");
+        (current && unchanged(&plan.inputs)).then_some(plan)
+    }
+}
+
+/// Whether everything a plan was made from still is as it was.
+#[must_use]
+pub fn unchanged(inputs: &[Input<'_>]) -> bool {
+    inputs.iter().all(|input| {
+        let path: &Path = input.path.as_path();
+        match input.was {
+            Was::Content(fingerprint) => fingerprint.matches(path),
+            Was::Directory { device, inode } => {
+                rustix::fs::stat(input.path.as_c_str()).is_ok_and(|stat| stat.st_dev == device && stat.st_ino == inode)
+            }
+            Was::Absent => {
+                matches!(rustix::fs::lstat(input.path.as_c_str()), Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR))
+            }
+        }
+    })
+}
+
+/// An input as it is now.
+#[must_use]
+pub(crate) fn input(path: &Path, by_content: bool) -> Option<Was> {
+    match Fingerprint::of(path).ok()? {
+        Fingerprint::Absent => Some(Was::Absent),
+        present @ Fingerprint::Present(_) if by_content => Some(Was::Content(present)),
+        Fingerprint::Present(state) => Some(Was::Directory { device: state.dev, inode: state.ino }),
+    }
+}
+
+fn write_all(file: rustix::fd::BorrowedFd<'_>, mut bytes: &[u8]) -> rustix::io::Result<()> {
+    while !bytes.is_empty() {
+        let written = rustix::io::write(file, bytes)?;
+        bytes = &bytes[written..];
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Control groups of a launch: made before, joined by the command, removed after.
+
+use crate::error::StartError;
+use crate::plan::Plan;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The groups of one launch, one for each hierarchy.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    made: Vec<PathBuf>,
+    members: Vec<File>,
+    numbers: Vec<i32>,
+}
+
+impl Groups {
+    /// Makes and sets up what the plan names. What was made is removed again on failure.
+    pub(crate) fn make(plan: &Plan<'_>) -> Result<Self, StartError> {
+        let mut groups = Self::default();
+        for cgroup in &plan.cgroups {
+            // The process id makes it unique among living launches; a group left by a killed
+            // launcher of the same number is empty and serves again.
+            let path = cgroup.parent.as_path().join(format!("palisade-{}", std::process::id()));
+            let made = groups.add(&path, cgroup.settings.iter().map(|(name, value)| (name.as_path(), value.as_bytes())));
+            if let Err((path, source)) = made {
+                groups.remove();
+                return Err(StartError::Cgroup { path, source });
+            }
+        }
+        Ok(groups)
+    }
+
+    fn add<'s>(
+        &mut self,
+        path: &Path,
+        settings: impl Iterator<Item = (&'s Path, &'s [u8])>,
+    ) -> Result<(), (PathBuf, std::io::Error)> {
+        match std::fs::create_dir(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err((path.to_owned(), error)),
+            _ => self.made.push(path.to_owned()),
+        }
+        for (name, value) in settings {
+            let file = path.join(name);
+            write(&file, value).map_err(|error| (file, error))?;
+        }
+        let procs = path.join("cgroup.procs");
+        let members = File::options().write(true).open(&procs).map_err(|error| (procs, error))?;
+        self.numbers.push(members.as_raw_fd());
+        self.members.push(members);
+        Ok(())
+    }
+
+    /// For the command to join.
+    pub(crate) fn descriptors(&self) -> &[i32] {
+        &self.numbers
+    }
+
+    /// Removes the groups. The last members may be dying still: the kernel answers "busy" until
+    /// they are gone.
+    pub(crate) fn remove(self) {
+        drop(self.members);
+        for path in self.made.iter().rev() {
+            for _attempt in 0..200 {
+                match std::fs::remove_dir(path) {
+                    Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    _ => break,
+                }
+            }
+        }
+    }
+}
+
+/// Writes a setting in one call, as control files want it; never creates a file.
+fn write(path: &Path, value: &[u8]) -> std::io::Result<()> {
+    File::options().write(true).open(path)?.write_all(value)
+}

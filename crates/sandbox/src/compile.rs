@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A plan's steps to the operation list that the child executes.
+
+use crate::plan::{Bind, IdentityKind, Origin, Plan, Step};
+use palisade_sys::landlock::Rights;
+use palisade_sys::operation::{Attributes, Operation, Source};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+type Options<'a> = [(&'a CStr, &'a CStr)];
+
+/// A private directory for everybody inside, as `/tmp` is.
+const PRIVATE: &Options<'static> = &[(c"mode", c"0755")];
+/// `newinstance` is what makes them its own on kernels before 4.7, and harmless since.
+const TERMINALS: &Options<'static> = &[(c"mode", c"0620"), (c"ptmxmode", c"0666")];
+
+/// Detached trees that only the privileged launcher can make, by index of their step.
+#[derive(Debug, Default)]
+pub(crate) struct Trees(Vec<(usize, OwnedFd, bool)>);
+
+/// A tree couldn't be opened.
+#[derive(Debug)]
+pub(crate) struct TreeError {
+    /// Index of the step.
+    pub(crate) step: usize,
+    /// What the kernel said.
+    pub(crate) errno: Errno,
+}
+
+impl Trees {
+    /// Opens what a command of mapped identity couldn't: the launcher may be the only one who may
+    /// pass the directories above.
+    pub(crate) fn open(plan: &Plan<'_>) -> Result<Self, TreeError> {
+        let mut trees = Vec::new();
+        if plan.identity.kind != IdentityKind::Mapped {
+            return Ok(Self(trees));
+        }
+        for (step, bind) in binds(plan) {
+            if matches!(bind.origin, Origin::WorkingDirectory | Origin::Canonical) {
+                let source = match bind.origin {
+                    Origin::WorkingDirectory => c".",
+                    _ => bind.source.as_c_str(),
+                };
+                let tree = palisade_sys::mount::detached(source, attributes(bind))
+                    .map_err(|errno| TreeError { step, errno })?;
+                trees.push((step, tree, bind.map_owners));
+            }
+        }
+        Ok(Self(trees))
+    }
+
+    /// Maps the owners of those that are to be mapped.
+    pub(crate) fn map_owners(&self, namespace: BorrowedFd<'_>) -> Result<(), TreeError> {
+        for (step, tree, map) in &self.0 {
+            if *map {
+                palisade_sys::mount::map_owners(tree.as_fd(), namespace)
+                    .map_err(|errno| TreeError { step: *step, errno })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn of(&self, step: usize) -> Option<&OwnedFd> {
+        self.0.iter().find(|(index, ..)| *index == step).map(|(_index, tree, _map)| tree)
+    }
+}
+
+fn binds<'p>(plan: &'p Plan<'_>) -> impl Iterator<Item = (usize, &'p Bind<'p>)> {
+    plan.steps.iter().enumerate().filter_map(|(index, step)| match step {
+        Step::Bind(bind) => Some((index, bind)),
+        _ => None,
+    })
+}
+
+fn attributes(bind: &Bind<'_>) -> Attributes {
+    let mut attributes = Attributes::default();
+    for (missing, attribute) in [
+        (!bind.write, Attributes::READ_ONLY),
+        (!bind.execute, Attributes::NOEXEC),
+        (!bind.devices, Attributes::NODEV),
+    ] {
+        if missing {
+            attributes = attributes.and(attribute);
+        }
+    }
+    attributes
+}
+
+/// tmpfs options of the plan's root, in the form operations borrow.
+pub(crate) fn root_options<'p>(plan: &'p Plan<'_>) -> [(&'p CStr, &'p CStr); 2] {
+    let size = plan.steps.iter().find_map(|step| match step {
+        Step::Root { size } => Some(size.as_c_str()),
+        _ => None,
+    });
+    [(c"mode", c"0755"), (c"size", size.unwrap_or(c"50%"))]
+}
+
+/// The operations, one for each step: indices agree, so that a failure names its step.
+pub(crate) fn operations<'p>(
+    plan: &'p Plan<'_>,
+    root: &'p Options<'p>,
+    trees: &'p Trees,
+) -> Vec<Operation<'p>> {
+    plan.steps.iter().enumerate().map(|(index, step)| operation(step, root, trees.of(index))).collect()
+}
+
+fn operation<'p>(step: &'p Step<'_>, root: &'p Options<'p>, tree: Option<&OwnedFd>) -> Operation<'p> {
+    match step {
+        Step::Root { .. } => Operation::Root { options: root },
+        Step::Directory { path, mode } => Operation::Directory { path: path.as_c_str(), mode: *mode },
+        Step::File { path, mode, content } => {
+            Operation::File { path: path.as_c_str(), mode: *mode, content: content.as_bytes() }
+        }
+        Step::Symlink { path, target } => {
+            Operation::Symlink { path: path.as_c_str(), target: target.as_c_str() }
+        }
+        Step::Bind(bind) => {
+            let source = match (tree, bind.origin) {
+                (Some(tree), _) => Source::Tree(tree.as_raw_fd()),
+                (None, Origin::WorkingDirectory) => Source::WorkingDirectory,
+                (None, Origin::System) => Source::Trusted(bind.source.as_c_str()),
+                (None, Origin::Canonical) => Source::Canonical(bind.source.as_c_str()),
+                (None, Origin::Inside) => Source::Inside(bind.source.as_c_str()),
+            };
+            Operation::Bind {
+                source,
+                target: bind.target.as_c_str(),
+                guarded: bind.guarded,
+                recursive: !bind.devices && bind.origin != Origin::Inside,
+                attributes: attributes(bind),
+                rights: bind.rights,
+            }
+        }
+        Step::Own { path, rights } => Operation::Own { path: path.as_c_str(), rights: *rights },
+        Step::Tmpfs { path, rights } => Operation::Filesystem {
+            kind: c"tmpfs",
+            options: PRIVATE,
+            flags: &[],
+            attributes: Attributes::NOSUID.and(Attributes::NODEV),
+            target: path.as_c_str(),
+            rights: *rights,
+        },
+        Step::Terminals { path } => Operation::Filesystem {
+            kind: c"devpts",
+            options: TERMINALS,
+            flags: &[c"newinstance"],
+            attributes: Attributes::NOSUID.and(Attributes::NOEXEC),
+            target: path.as_c_str(),
+            rights: Rights::default(),
+        },
+        Step::Processes { path, rights } => Operation::Proc { target: path.as_c_str(), rights: *rights },
+        Step::Allow { path, rights } => Operation::Allow { path: path.as_c_str(), rights: *rights },
+        Step::Enter => Operation::Enter { read_only: true },
+        Step::Hostname(name) => Operation::Hostname(name.as_bytes()),
+    }
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why a command couldn't be started, in words, with what to do about it.
+
+use crate::plan::{Bind, Origin, Plan, Step as PlanStep};
+use palisade_sys::launch::{Failure, Step};
+use rustix::io::Errno;
+use palisade_policy::PathRule;
+use std::path::PathBuf;
+
+/// A launch failed; nothing of it is left.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is nothing to run.
+    #[error("no command given")]
+    NoCommand,
+    /// The command doesn't exist inside.
+    #[error("can't run {command}: not found in the sandbox")]
+    NotFound {
+        /// The command.
+        command: String,
+    },
+    /// The command exists but can't be executed.
+    #[error("can't run {command}: {source}")]
+    NotExecutable {
+        /// The command.
+        command: String,
+        /// What the kernel said.
+        source: Errno,
+    },
+    /// A standard stream is a directory, through which everything beneath it would be reachable.
+    #[error("{stream} is a directory")]
+    DirectoryStream {
+        /// Which stream.
+        stream: &'static str,
+    },
+    /// An argument holds a null byte.
+    #[error(transparent)]
+    NullByte(#[from] crate::text::NullByte),
+    /// A step of the file tree failed.
+    #[error("can't {action}: {source}")]
+    Tree {
+        /// What was to be done.
+        action: String,
+        /// What the kernel said.
+        source: Errno,
+    },
+    /// Another part of the launch failed.
+    #[error("can't {action}: {source}")]
+    Launch {
+        /// What was to be done.
+        action: &'static str,
+        /// What the kernel said.
+        source: Errno,
+    },
+    /// A limit couldn't be set.
+    #[error("can't set limit {limit}: {source}")]
+    Limit {
+        /// Which.
+        limit: String,
+        /// What the kernel said.
+        source: Errno,
+    },
+    /// A control group couldn't be made or used.
+    #[error("can't use control group {path}: {source}")]
+    Cgroup {
+        /// Its directory.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The monitor lost its command.
+    #[error("can't wait for the command: {source}")]
+    Wait {
+        /// What the kernel said.
+        source: Errno,
+    },
+}
+
+impl StartError {
+    /// The exit code by which scripts tell them apart: 127 not found, 126 not executable, 125 ours.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotFound { .. } => 127,
+            Self::NotExecutable { .. } => 126,
+            _ => 125,
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoCommand => "palisade run -- COMMAND…".to_owned(),
+            Self::NotFound { command } if command.contains('/') => {
+                format!("palisade explain {}   # is it visible inside?", quoted(command))
+            }
+            Self::NotFound { command } => {
+                format!("palisade explain {}   # where it was looked for, and what is visible inside", quoted(command))
+            }
+            Self::NotExecutable { source: Errno::NOEXEC, command } => {
+                format!("palisade run -- sh {}   # if it is a script without a #! line", quoted(command))
+            }
+            Self::NotExecutable { command, .. } => format!("palisade explain {}", quoted(command)),
+            Self::DirectoryStream { .. } => "palisade run -- COMMAND </dev/null".to_owned(),
+            Self::Tree { source: Errno::LOOP, .. } => {
+                "a symbolic link was put into the path meanwhile; run the command again if that was you".to_owned()
+            }
+            Self::Tree { source: Errno::MFILE, .. } => "ulimit -n 4096   # then try again".to_owned(),
+            Self::Launch { action, .. } if action.contains("namespace") => {
+                "palisade doctor   # shows what this host lacks and how to enable it".to_owned()
+            }
+            Self::Cgroup { .. } => {
+                "palisade run --best-effort …   # without the limits this host can't give".to_owned()
+            }
+            _ => return None,
+        })
+    }
+
+    /// Puts a failed step of a plan into words.
+    pub(crate) fn from_failure(failure: Failure, plan: &Plan<'_>, command: &str) -> Self {
+        let Failure { step, errno: source } = failure;
+        let action = match step {
+            Step::Exec => {
+                let command = command.to_owned();
+                return match source {
+                    Errno::NOENT | Errno::NOTDIR => Self::NotFound { command },
+                    _ => Self::NotExecutable { command, source },
+                };
+            }
+            Step::Operation(index) => return Self::from_step(plan, index, source),
+            Step::Limit(index) => {
+                let limit = plan.limits.get(index).map_or_else(String::new, |limit| limit.resource.to_string());
+                return Self::Limit { limit, source };
+            }
+            Step::Namespaces => "make the namespaces",
+            Step::Socket => "make a socket pair",
+            Step::Identity => "set up user and group in the user namespace",
+            Step::Provide => "map the owners of the files that the command may write",
+            Step::PidNamespace => "make the PID namespace",
+            Step::Init => "start init in the PID namespace",
+            Step::Proc => "mount /proc in the PID namespace",
+            Step::Network => "make the network namespace",
+            Step::Ruleset => "make the Landlock ruleset",
+            Step::Cgroup => "join the control group",
+            Step::Fork => "start the command's process",
+            Step::ProcessGroup => "give the command the terminal",
+            Step::WorkingDirectory => "enter the working directory",
+            Step::Descriptors => "close inherited descriptors",
+            Step::Privileges => "give up privileges",
+            Step::Landlock => "apply Landlock",
+            Step::Filter => "load the seccomp filter",
+            Step::Builder => "finish: the launch was interrupted",
+        };
+        Self::Launch { action, source }
+    }
+
+    /// Puts a failed step of the file tree into words.
+    pub(crate) fn from_step(plan: &Plan<'_>, index: usize, source: Errno) -> Self {
+        let action = plan.steps.get(index).map_or_else(|| "build the file tree".to_owned(), describe);
+        Self::Tree { action, source }
+    }
+}
+
+/// No plan could be made; nothing was started.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The policy can't be applied here.
+    #[error("can't resolve the policy: {0}")]
+    Resolve(#[from] palisade_policy::resolve::ResolveError),
+    /// Facts about the user can't be had.
+    #[error("can't find out who you are: {0}")]
+    Account(#[from] palisade_host::account::AccountError),
+    /// A rule names a path that doesn't exist.
+    #[error("{path:?} doesn't exist ({rule})")]
+    Missing {
+        /// The path.
+        path: PathBuf,
+        /// The rule.
+        rule: Box<PathRule>,
+    },
+    /// Something is to be mounted where nothing is, in a tree that isn't ours to change.
+    #[error("can't mount anything at {path:?}: there is no {host:?} to mount it on")]
+    NoMountPoint {
+        /// The place inside.
+        path: PathBuf,
+        /// The host's path that shows there.
+        host: PathBuf,
+    },
+    /// A walk for a glob failed.
+    #[error("can't look for what {rule} names: {source}")]
+    Walk {
+        /// The rule.
+        rule: Box<PathRule>,
+        /// Why.
+        source: palisade_host::walk::WalkError,
+    },
+    /// The policy protects names, which mounts can't guarantee.
+    #[error("can't protect names ({rule}): a mount holds only for files that exist, and falls off when one is replaced")]
+    Protect {
+        /// The rule.
+        rule: Box<PathRule>,
+    },
+    /// A rule would let the command change what Palisade itself obeys.
+    #[error("{rule} would make {place:?} writable, which Palisade itself obeys")]
+    OwnPlace {
+        /// The rule.
+        rule: Box<PathRule>,
+        /// The place.
+        place: PathBuf,
+    },
+    /// The command's working directory isn't there.
+    #[error("can't use {path:?} as the working directory: {reason}")]
+    WorkingDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A limit can't be kept on this host.
+    #[error("can't limit {limit}: {reason}")]
+    Limit {
+        /// Which.
+        limit: palisade_policy::Limit,
+        /// Why.
+        reason: String,
+    },
+    /// A name of a system call is unknown.
+    #[error("system calls: {0}")]
+    Syscalls(#[from] palisade_syscall::Error),
+    /// A guarantee can't be given on this host.
+    #[error("can't guarantee that {guarantee}: {reason}")]
+    Guarantee {
+        /// What was asked for.
+        guarantee: &'static str,
+        /// What is missing.
+        reason: String,
+    },
+    /// A string holds a null byte.
+    #[error(transparent)]
+    NullByte(#[from] crate::text::NullByte),
+}
+
+impl PlanError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Missing { path, .. } => format!("mkdir -p {}", quoted(&path.to_string_lossy())),
+            Self::NoMountPoint { host, .. } => format!("mkdir -p {}", quoted(&host.to_string_lossy())),
+            Self::Walk { .. } => "name a directory nearer to the files, such as ./src/**/*.key".to_owned(),
+            Self::Protect { .. } => {
+                "palisade run --best-effort …   # makes those that exist read-only".to_owned()
+            }
+            Self::OwnPlace { .. } => "name the directories below it that the command needs".to_owned(),
+            Self::WorkingDirectory { .. } => "palisade run --cwd DIRECTORY -- COMMAND…".to_owned(),
+            Self::Limit { .. } => "palisade run --best-effort …   # without that limit".to_owned(),
+            Self::Guarantee { .. } => {
+                "palisade doctor   # shows what this host lacks; --best-effort goes on without".to_owned()
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// What a step does, as a verb phrase.
+pub(crate) fn describe(step: &PlanStep<'_>) -> String {
+    match step {
+        PlanStep::Root { .. } => "mount the new root".to_owned(),
+        PlanStep::Directory { path, .. } => format!("make directory /{path}"),
+        PlanStep::File { path, .. } => format!("make file /{path}"),
+        PlanStep::Symlink { path, target } => format!("link /{path} to {target}"),
+        PlanStep::Bind(Bind { source, target, origin: Origin::Inside, .. }) => {
+            format!("mask /{target} with /{source}")
+        }
+        PlanStep::Bind(Bind { source, target, write, .. }) => {
+            let how = if *write { "writable" } else { "read-only" };
+            if source.as_bytes().get(1..) == Some(target.as_bytes()) {
+                format!("mount {source} {how}")
+            } else {
+                format!("mount {source} {how} at /{target}")
+            }
+        }
+        PlanStep::Own { path, .. } => format!("make /{path} writable"),
+        PlanStep::Tmpfs { path, .. } => format!("mount a private directory at /{path}"),
+        PlanStep::Terminals { path } => format!("mount pseudo-terminals at /{path}"),
+        PlanStep::Processes { path, .. } => format!("mount processes at /{path}"),
+        PlanStep::Allow { path, .. } => format!("allow /{path}"),
+        PlanStep::Enter => "enter the new root".to_owned(),
+        PlanStep::Hostname(name) => format!("set the host name to {name}"),
+    }
+}
+
+/// A word as a shell reads it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the planner knows of the host: asked once, remembered as what the plan depends on.
+
+use crate::cache;
+use crate::plan::{Input, Was};
+use crate::text::Text;
+use palisade_host::account::{self, Account, AccountError, Databases};
+use palisade_host::environment::Environment;
+use palisade_host::layout::Layout;
+use palisade_host::places::Places;
+use rustix::fs::FileType;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What a path leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Nothing.
+    Missing,
+    /// A directory.
+    Directory,
+    /// A file of any kind.
+    Other,
+}
+
+/// Capabilities that a launcher needs to map a user and the owners of files.
+const MAPPING_CAPABILITIES: u64 = 1 << 6 | 1 << 7 | 1 << 21;
+/// The host user that a root's command becomes: far above what distributions and subuid hand out.
+const UNUSED_ID: u32 = 2_000_000_000;
+
+/// The host, as one launch sees it.
+#[derive(Debug)]
+pub struct Facts {
+    /// The caller.
+    pub account: Account,
+    /// The caller's variables.
+    pub environment: Environment,
+    /// Where the launch takes place, without links.
+    pub cwd: PathBuf,
+    /// Palisade's own directories.
+    pub places: Places,
+    /// The root's directories.
+    pub layout: Layout,
+    /// Landlock's version.
+    pub landlock: Option<u32>,
+    /// An id that nobody uses, if the caller may map it: root's commands become it.
+    pub unused_id: Option<u32>,
+    inputs: RefCell<BTreeMap<PathBuf, Was>>,
+}
+
+impl Facts {
+    /// Asks.
+    ///
+    /// # Errors
+    /// When the user has no home to be found.
+    pub fn gather(environment: Environment, cwd: PathBuf) -> Result<Self, AccountError> {
+        let uid = rustix::process::geteuid().as_raw();
+        let gid = rustix::process::getegid().as_raw();
+        let databases = Databases::default();
+        let account = account::lookup(uid, gid, &databases, &environment)?;
+        let places = Places::new(&account.home, &environment);
+        Ok(Self {
+            layout: Layout::read(Path::new("/")),
+            landlock: palisade_sys::landlock::abi(),
+            unused_id: if uid == 0 { unused_id() } else { None },
+            account,
+            environment,
+            cwd,
+            places,
+            inputs: RefCell::default(),
+        })
+    }
+
+    /// What is at `path`, links followed. The plan depends on the answer.
+    pub(crate) fn kind(&self, path: &Path) -> Kind {
+        let kind = match rustix::fs::stat(path) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => Kind::Directory,
+            Ok(_) => Kind::Other,
+            Err(_) => Kind::Missing,
+        };
+        self.depends_on(path, false);
+        kind
+    }
+
+    /// The path without links, if there is something. The plan depends on the answer.
+    pub(crate) fn canonical(&self, path: &Path) -> Option<PathBuf> {
+        self.depends_on(path, false);
+        path.canonicalize().ok()
+    }
+
+    /// Makes the plan depend on `path`: on its content, or only on which file it is.
+    pub fn depends_on(&self, path: &Path, by_content: bool) {
+        let mut inputs = self.inputs.borrow_mut();
+        let known = inputs.get(path);
+        if known.is_none() || (by_content && !matches!(known, Some(Was::Content(_)))) {
+            if let Some(was) = cache::input(path, by_content) {
+                inputs.insert(path.to_owned(), was);
+            }
+        }
+    }
+
+    /// What the plan depends on.
+    pub(crate) fn inputs(&self) -> Vec<Input<'static>> {
+        let inputs = self.inputs.borrow();
+        inputs
+            .iter()
+            // System directories aren't watched: what is in them may change without the plan
+            // changing, and if one vanishes the mount says so.
+            .filter(|(path, _was)| !is_system(path))
+            .filter_map(|(path, was)| Some(Input { path: Text::path(path).ok()?, was: *was }))
+            .collect()
+    }
+}
+
+/// Whether only an upgrade of the system changes whether `path` is there.
+fn is_system(path: &Path) -> bool {
+    ["/usr", "/etc", "/opt", "/dev", "/bin", "/lib"]
+        .iter()
+        .any(|system| path == Path::new(system) || path.starts_with("/dev"))
+}
+
+/// An id in the caller's user namespace that stands for nobody, if the caller may map it.
+fn unused_id() -> Option<u32> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    let effective = u64::from_str_radix(effective.trim(), 16).ok()?;
+    if effective & MAPPING_CAPABILITIES != MAPPING_CAPABILITIES {
+        return None;
+    }
+    let in_map = |file: &str| -> Option<u32> {
+        let map = std::fs::read_to_string(file).ok()?;
+        // The last id of the largest range: in the initial namespace the range is everything.
+        let (first, count) = map
+            .lines()
+            .filter_map(|line| {
+                let mut fields = line.split_whitespace();
+                let first: u32 = fields.next()?.parse().ok()?;
+                let count: u32 = fields.nth(1)?.parse().ok()?;
+                Some((first, count))
+            })
+            .max_by_key(|(_first, count)| *count)?;
+        let last = first.checked_add(count.checked_sub(1)?)?;
+        (count >= 1000).then(|| last.saturating_sub(1).min(UNUSED_ID))
+    };
+    let (uid, gid) = (in_map("/proc/self/uid_map")?, in_map("/proc/self/gid_map")?);
+    // One number for both keeps the plan simple; the smaller one is in both maps.
+    Some(uid.min(gid))
+}

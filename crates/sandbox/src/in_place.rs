@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Without namespaces: the same policy by Landlock alone.
+
+use crate::error::PlanError;
+use crate::facts::{Facts, Kind};
+use crate::plan::Step;
+use crate::text::Text;
+use crate::tree::WRITABLE;
+use palisade_host::layout::RootKind;
+use palisade_host::toolchain;
+use palisade_policy::Grant;
+use palisade_policy::decide::EffectivePath;
+use palisade_policy::resolve::Resolved;
+use palisade_sys::landlock::Rights;
+use std::borrow::Cow;
+use std::path::Path;
+
+/// Rules, and the directory to start in.
+pub(crate) fn steps(
+    facts: &Facts,
+    resolved: &Resolved,
+    paths: &[EffectivePath],
+    best_effort: bool,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(Vec<Step<'static>>, Text<'static>), PlanError> {
+    let mut steps = Vec::new();
+    let programs = Rights::READ.union(Rights::EXECUTE);
+    for directory in &facts.layout.system {
+        allow(&mut steps, facts, &directory.canonical, programs)?;
+    }
+    for name in &facts.layout.merged {
+        if name.kind == RootKind::Directory {
+            allow(&mut steps, facts, &name.path, programs)?;
+        }
+    }
+    allow(&mut steps, facts, Path::new("/dev"), Rights::READ.union(Rights::WRITE_FILE).union(Rights::IOCTL_DEV))?;
+    allow(&mut steps, facts, Path::new("/proc"), Rights::READ.union(Rights::WRITE_FILE))?;
+    for found in toolchain::find(&facts.account.home, &facts.environment, &facts.layout).found {
+        allow(&mut steps, facts, &found.canonical, programs)?;
+    }
+    for path in paths {
+        match path.grant {
+            Grant::Allowed { write, execute } => {
+                let mut rights = Rights::READ;
+                if write {
+                    rights = rights.union(WRITABLE.without(Rights::EXECUTE));
+                }
+                if execute {
+                    rights = rights.union(Rights::EXECUTE);
+                }
+                if path.source != path.destination {
+                    give_up(path, "a path can't be shown elsewhere without a mount namespace", best_effort, notes)?;
+                }
+                allow(&mut steps, facts, &path.source, rights)?;
+            }
+            Grant::Hidden | Grant::Denied | Grant::Tmpfs => {
+                let above = paths.iter().any(|other| {
+                    matches!(other.grant, Grant::Allowed { .. }) && path.destination.starts_with(&other.destination)
+                });
+                if above || path.grant == Grant::Tmpfs {
+                    give_up(path, "Landlock can't take back what it allows above", best_effort, notes)?;
+                }
+            }
+            Grant::Absent => {}
+        }
+    }
+    let directory = resolved.cwd().map_or(&facts.cwd, |cwd| &cwd.value);
+    Ok((steps, Text::path(directory)?))
+}
+
+fn give_up(
+    path: &EffectivePath,
+    reason: &str,
+    best_effort: bool,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(), PlanError> {
+    if best_effort {
+        notes.push(Cow::Owned(format!("not enforced: {}: {reason}", path.rule)));
+        return Ok(());
+    }
+    Err(PlanError::Guarantee {
+        guarantee: "the file rules hold",
+        reason: format!("{}: {reason}", path.rule),
+    })
+}
+
+fn allow(steps: &mut Vec<Step<'static>>, facts: &Facts, path: &Path, rights: Rights) -> Result<(), PlanError> {
+    let rights = match facts.kind(path) {
+        Kind::Missing => return Ok(()),
+        Kind::Directory => rights,
+        Kind::Other => rights.intersection(Rights::OF_FILES),
+    };
+    steps.push(Step::Allow { path: Text::path(path)?, rights });
+    Ok(())
+}

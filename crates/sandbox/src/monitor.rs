@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Watching over a command: signals, the terminal, its end and the end of everything inside.
+
+use palisade_sys::launch::Started;
+use palisade_sys::wait::{self, Change};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// How the command ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It exited with this code.
+    Exited(i32),
+    /// It was ended by this signal.
+    Killed(i32),
+}
+
+impl Outcome {
+    /// The exit code that stands for it: 128 + signal, as shells have it.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        let code = match self {
+            Self::Exited(code) => code,
+            Self::Killed(signal) => 128 + signal,
+        };
+        u8::try_from(code & 0xff).unwrap_or(u8::MAX)
+    }
+}
+
+/// How the command shares the terminal with its launcher.
+#[derive(Debug)]
+pub(crate) enum Terminal {
+    /// There is none, or the launcher isn't in its foreground: nothing to hand over.
+    Apart,
+    /// The command is in the launcher's process group, as a member of its pipeline: what the
+    /// terminal sends reaches both. Only what processes send is passed on.
+    Together,
+    /// The command's group is the terminal's foreground group.
+    HandedOver {
+        /// The terminal.
+        terminal: OwnedFd,
+        /// The group that had it before: the launcher's.
+        group: rustix::process::Pid,
+        /// The command has it now. While the launcher is in the background it hasn't, and must not
+        /// take it from the shell.
+        held: std::cell::Cell<bool>,
+    },
+}
+
+impl Terminal {
+    /// Decides by what standard input and the controlling terminal are.
+    pub(crate) fn examine(signals_are_scoped: bool) -> Self {
+        let own = rustix::process::getpgrp();
+        let input = rustix::stdio::stdin();
+        if rustix::termios::isatty(input) {
+            if rustix::termios::tcgetpgrp(input).is_ok_and(|foreground| foreground == own)
+                && let Ok(terminal) = input.try_clone_to_owned()
+            {
+                return Self::HandedOver { terminal, group: own, held: std::cell::Cell::new(true) };
+            }
+            return Self::Apart;
+        }
+        // Input from elsewhere, but perhaps a terminal at hand: `ls | palisade run -- less`.
+        // Another group couldn't read from it. Only where Landlock keeps signals inside, since
+        // kill(0) reaches the whole group.
+        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NOCTTY;
+        match rustix::fs::open("/dev/tty", flags, rustix::fs::Mode::empty()) {
+            Ok(terminal)
+                if signals_are_scoped
+                    && rustix::termios::tcgetpgrp(&terminal).is_ok_and(|group| group == own) =>
+            {
+                Self::Together
+            }
+            _ => Self::Apart,
+        }
+    }
+
+    fn give_back(&self) {
+        if let Self::HandedOver { terminal, group, held } = self
+            && held.replace(false)
+        {
+            // Fails only when the terminal is gone.
+            let _gone = rustix::termios::tcsetpgrp(terminal, *group);
+        }
+    }
+
+    fn hand_over(&self, command: i32) {
+        if let (Self::HandedOver { terminal, held, .. }, Some(command)) =
+            (self, rustix::process::Pid::from_raw(command))
+        {
+            held.set(true);
+            let _gone = rustix::termios::tcsetpgrp(terminal, command);
+        }
+    }
+
+    /// The descriptor to hand over, for the command's own side.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::HandedOver { terminal, .. } => Some(terminal.as_fd()),
+            Self::Apart | Self::Together => None,
+        }
+    }
+
+    /// Whether the command gets a process group of its own.
+    pub(crate) const fn own_group(&self) -> bool {
+        !matches!(self, Self::Together)
+    }
+}
+
+/// Waits for the command and passes signals on; every signal is blocked meanwhile.
+///
+/// # Errors
+/// When the command can't be waited for, which no input is known to cause.
+pub(crate) fn watch(started: &Started, terminal: &Terminal) -> Result<Outcome, Errno> {
+    loop {
+        let signal = match wait::next_signal() {
+            Ok(signal) => signal,
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(errno),
+        };
+        if signal.number != libc_signal::CHLD {
+            pass_on(started.command, terminal, signal);
+            continue;
+        }
+        // One signal may stand for several children: ask until there is nothing new.
+        while let Some(change) = wait::poll(started.command)? {
+            match change {
+                Change::Exited(code) => return Ok(end(terminal, Outcome::Exited(code))),
+                Change::Killed(signal) => return Ok(end(terminal, Outcome::Killed(signal))),
+                Change::Stopped(signal) => stop(started.command, terminal, signal)?,
+                Change::Continued => {}
+            }
+        }
+    }
+}
+
+fn end(terminal: &Terminal, outcome: Outcome) -> Outcome {
+    terminal.give_back();
+    outcome
+}
+
+/// What reaches the launcher is meant for the command.
+fn pass_on(command: i32, terminal: &Terminal, signal: wait::Signal) {
+    // Keys reach the foreground group; the command is in it, or the launcher wouldn't have got
+    // the signal either.
+    if signal.by_kernel && !matches!(terminal, Terminal::Apart) {
+        return;
+    }
+    // After setpgid the command leads its group; what was sent to a job is for all of it.
+    let target = if terminal.own_group() { -command } else { command };
+    if wait::send(target, signal.number) == Err(Errno::SRCH) {
+        let _ended_meanwhile = wait::send(command, signal.number);
+    }
+}
+
+/// The command has stopped: so does the launcher, for its shell to see, and both go on together.
+fn stop(command: i32, terminal: &Terminal, signal: i32) -> Result<(), Errno> {
+    terminal.give_back();
+    wait::raise_default(signal)?;
+    // Continued, perhaps in the background: the terminal is the command's only if it is ours.
+    if let Terminal::HandedOver { terminal: descriptor, group, .. } = terminal
+        && rustix::termios::tcgetpgrp(descriptor).is_ok_and(|foreground| foreground == *group)
+    {
+        terminal.hand_over(command);
+    }
+    let target = if terminal.own_group() { -command } else { command };
+    match wait::send(target, libc_signal::CONT) {
+        Err(Errno::SRCH) => Ok(()),
+        other => other,
+    }
+}
+
+/// Ends what is left inside once the command has ended.
+///
+/// Killing init makes the kernel kill every process of the PID namespace. When init is the only
+/// one left, its own end is of no consequence, and isn't waited for: tearing down its namespaces
+/// takes 100 µs that nobody needs to see.
+pub(crate) fn finish(started: Started) -> Result<(), Errno> {
+    let Started { init, lifeline, builder, .. } = started;
+    if let Some(init) = init {
+        let alone = is_alone(init);
+        let _dead_already = wait::send(init, libc_signal::KILL);
+        drop(lifeline);
+        if !alone {
+            wait::blocking(init)?;
+        }
+    }
+    if let Some(builder) = builder {
+        let _reaped = wait::blocking(builder);
+    }
+    Ok(())
+}
+
+/// Whether init has no child. After the command's end every other process inside descends from
+/// init, because orphans become its children before their parent's end is reported.
+fn is_alone(init: i32) -> bool {
+    let mut byte = [0u8; 1];
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+    rustix::fs::open(format!("/proc/{init}/task/{init}/children"), flags, rustix::fs::Mode::empty())
+        .and_then(|children| rustix::io::read(&children, &mut byte[..]))
+        .is_ok_and(|read| read == 0)
+}
+
+/// Signal numbers, the same on every architecture supported.
+mod libc_signal {
+    pub(super) const KILL: i32 = 9;
+    pub(super) const CHLD: i32 = 17;
+    pub(super) const CONT: i32 = 18;
+}

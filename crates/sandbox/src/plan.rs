@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The plan: everything that will be done to start a command, as plain data.
+//!
+//! What `--dry-run` prints, what the cache holds and what is applied are this one type.
+
+use crate::text::Text;
+use palisade_host::fingerprint::Fingerprint;
+use palisade_policy::environment::Filter as Environment;
+use palisade_sys::landlock::Rights;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// Version of the plan's form, in JSON and in the cache.
+pub const SCHEMA: u32 = 1;
+
+/// What will be done to start a command.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Plan<'a> {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The program version that made it.
+    #[serde(borrow)]
+    pub palisade: Cow<'a, str>,
+    /// What it was made from; it is valid while these hold.
+    #[serde(borrow)]
+    pub inputs: Vec<Input<'a>>,
+    /// The namespaces to make.
+    pub namespaces: Vec<Namespace>,
+    /// Who the command is.
+    pub identity: Identity,
+    /// How the file tree is built, in order.
+    #[serde(borrow)]
+    pub steps: Vec<Step<'a>>,
+    /// What Landlock restricts; `None`: it isn't used.
+    pub landlock: Option<Landlock>,
+    /// The seccomp program.
+    #[serde(borrow)]
+    pub filter: Filter<'a>,
+    /// Which variables the command gets.
+    pub environment: Environment,
+    /// Where the command starts.
+    #[serde(borrow)]
+    pub directory: Text<'a>,
+    /// Limits by `setrlimit`.
+    pub limits: Vec<Limit>,
+    /// Limits by control group.
+    #[serde(borrow)]
+    pub cgroups: Vec<Cgroup<'a>>,
+    /// Keep the terminal. If not, the command starts in a session without one.
+    pub terminal: bool,
+    /// What the user should know, such as a guarantee given up on request.
+    #[serde(borrow)]
+    pub notes: Vec<Cow<'a, str>>,
+}
+
+/// Something the plan depends on.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Input<'a> {
+    /// The file.
+    #[serde(borrow)]
+    pub path: Text<'a>,
+    /// What it was like.
+    pub was: Was,
+}
+
+/// What an input was like when the plan was made.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Was {
+    /// Its content counts: policy files.
+    Content(Fingerprint),
+    /// Only counts what it is, not what is in it: directories that are mounted.
+    Directory {
+        /// Device of its file system.
+        device: u64,
+        /// Inode number.
+        inode: u64,
+    },
+    /// Counts that it isn't there.
+    Absent,
+}
+
+/// A namespace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Namespace {
+    /// Users and capabilities.
+    User,
+    /// The file tree.
+    Mount,
+    /// Processes.
+    Pid,
+    /// System V IPC and POSIX message queues.
+    Ipc,
+    /// Host name.
+    Uts,
+    /// Control groups.
+    Cgroup,
+    /// Network, with a loopback interface.
+    Network,
+}
+
+impl Namespace {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::User, Self::Mount, Self::Pid, Self::Ipc, Self::Uts, Self::Cgroup, Self::Network];
+}
+
+/// Who the command is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Identity {
+    /// How the maps are made.
+    pub kind: IdentityKind,
+    /// User id inside.
+    pub uid: u32,
+    /// Group id inside.
+    pub gid: u32,
+    /// The host's user id that `uid` stands for.
+    pub host_uid: u32,
+    /// The host's group id that `gid` stands for.
+    pub host_gid: u32,
+}
+
+/// How the command's user comes about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IdentityKind {
+    /// As outside: no user namespace.
+    Unchanged,
+    /// The caller under a number of the namespace's own.
+    Own,
+    /// A user that the host uses for nothing else; files are mapped on the mounts that say so.
+    Mapped,
+}
+
+/// One step of building the file tree.
+///
+/// Paths of the new tree have no leading slash. Tagged from outside because the cache's format
+/// describes no types.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step<'a> {
+    /// An empty tmpfs becomes the root.
+    Root {
+        /// tmpfs option `size`.
+        #[serde(borrow)]
+        size: Text<'a>,
+    },
+    /// A directory.
+    Directory {
+        /// Where.
+        #[serde(borrow)]
+        path: Text<'a>,
+        /// Permissions.
+        mode: u32,
+    },
+    /// A file.
+    File {
+        /// Where.
+        #[serde(borrow)]
+        path: Text<'a>,
+        /// Permissions.
+        mode: u32,
+        /// Content.
+        #[serde(borrow)]
+        content: Text<'a>,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// Where.
+        #[serde(borrow)]
+        path: Text<'a>,
+        /// Where it leads.
+        #[serde(borrow)]
+        target: Text<'a>,
+    },
+    /// A tree or file of the host.
+    Bind(#[serde(borrow)] Bind<'a>),
+    /// A directory of the new tree becomes a mount of its own, writable.
+    Own {
+        /// Which.
+        #[serde(borrow)]
+        path: Text<'a>,
+        /// Landlock rights beneath.
+        #[serde(with = "rights")]
+        rights: Rights,
+    },
+    /// A private, empty, writable directory.
+    Tmpfs {
+        /// Where; exists.
+        #[serde(borrow)]
+        path: Text<'a>,
+        /// Landlock rights beneath.
+        #[serde(with = "rights")]
+        rights: Rights,
+    },
+    /// Pseudo-terminals of its own.
+    Terminals {
+        /// Where.
+        #[serde(borrow)]
+        path: Text<'a>,
+    },
+    /// The processes inside.
+    Processes {
+        /// Where.
+        #[serde(borrow)]
+        path: Text<'a>,
+        /// Landlock rights beneath.
+        #[serde(with = "rights")]
+        rights: Rights,
+    },
+    /// Landlock rights beneath a path.
+    Allow {
+        /// Which.
+        #[serde(borrow)]
+        path: Text<'a>,
+        /// What.
+        #[serde(with = "rights")]
+        rights: Rights,
+    },
+    /// The new tree becomes `/`, read-only where nothing else is mounted.
+    Enter,
+    /// The host name.
+    Hostname(#[serde(borrow)] Text<'a>),
+}
+
+/// A tree or file of the host, or of the new tree, put in a place.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Bind<'a> {
+    /// What: absolute on the host, relative in the new tree.
+    #[serde(borrow)]
+    pub source: Text<'a>,
+    /// Where; exists.
+    #[serde(borrow)]
+    pub target: Text<'a>,
+    /// Where the source comes from.
+    pub origin: Origin,
+    /// May be written to.
+    pub write: bool,
+    /// May be executed.
+    pub execute: bool,
+    /// Device files work.
+    pub devices: bool,
+    /// The target lies in a tree that others can change: follow no link on the way.
+    pub guarded: bool,
+    /// With a mapped identity: owners are mapped too, so that the caller's files are the command's.
+    pub map_owners: bool,
+    /// Landlock rights beneath.
+    #[serde(with = "rights")]
+    pub rights: Rights,
+}
+
+/// Where a bind's source comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// The working directory of the launch, by descriptor.
+    WorkingDirectory,
+    /// A system path that only root changes.
+    System,
+    /// A canonical path; refused if a link has been put into it.
+    Canonical,
+    /// The new tree.
+    Inside,
+}
+
+/// What Landlock restricts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Landlock {
+    /// The ABI version planned for.
+    pub abi: u32,
+    /// File-system rights that need a rule.
+    #[serde(with = "rights")]
+    pub files: Rights,
+    /// `LANDLOCK_SCOPE_*`.
+    pub scoped: u64,
+}
+
+/// The seccomp program: 8 bytes an instruction, in the machine's byte order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Filter<'a>(pub Cow<'a, [u8]>);
+
+impl From<&palisade_syscall::Filter> for Filter<'static> {
+    fn from(filter: &palisade_syscall::Filter) -> Self {
+        let mut bytes = Vec::with_capacity(filter.program.len() * 8);
+        for instruction in &filter.program {
+            bytes.extend_from_slice(&instruction.code.to_ne_bytes());
+            bytes.extend_from_slice(&[instruction.jt, instruction.jf]);
+            bytes.extend_from_slice(&instruction.k.to_ne_bytes());
+        }
+        Self(Cow::Owned(bytes))
+    }
+}
+
+impl Filter<'_> {
+    /// As the kernel takes it. Bytes after the last whole instruction, of which there are none in
+    /// a plan of ours, are left out.
+    #[must_use]
+    pub fn instructions(&self) -> Vec<palisade_syscall::Instruction> {
+        let (instructions, _rest) = self.0.as_chunks::<8>();
+        instructions
+            .iter()
+            .map(|&[c0, c1, jt, jf, k0, k1, k2, k3]| palisade_syscall::Instruction {
+                code: u16::from_ne_bytes([c0, c1]),
+                jt,
+                jf,
+                k: u32::from_ne_bytes([k0, k1, k2, k3]),
+            })
+            .collect()
+    }
+}
+
+/// One `setrlimit`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Limit {
+    /// `RLIMIT_*`.
+    pub resource: u32,
+    /// Soft and hard limit.
+    pub value: u64,
+}
+
+/// A control group made for the launch.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Cgroup<'a> {
+    /// The directory in which it is made.
+    #[serde(borrow)]
+    pub parent: Text<'a>,
+    /// Files written: name and value.
+    #[serde(borrow)]
+    pub settings: Vec<(Text<'a>, Text<'a>)>,
+}
+
+impl Plan<'_> {
+    /// The plan as a cache file's content.
+    ///
+    /// # Errors
+    /// None is known for a plan that was made or read by this program.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, postcard::Error> {
+        postcard::to_allocvec(self)
+    }
+}
+
+impl<'a> Plan<'a> {
+    /// A plan from a cache file's content.
+    ///
+    /// # Errors
+    /// When the bytes are no plan.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, postcard::Error> {
+        postcard::from_bytes(bytes)
+    }
+}
+
+/// Landlock rights: a number in the cache, names in JSON.
+mod rights {
+    use super::Rights;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+    /// Names by bit, as in `linux/landlock.h`.
+    const NAMES: [&str; 16] = [
+        "execute", "write-file", "read-file", "read-dir", "remove-dir", "remove-file", "make-char",
+        "make-dir", "make-reg", "make-sock", "make-fifo", "make-block", "make-sym", "refer",
+        "truncate", "ioctl-dev",
+    ];
+
+    pub(super) fn serialize<S: Serializer>(rights: &Rights, to: S) -> Result<S::Ok, S::Error> {
+        if to.is_human_readable() {
+            let names = NAMES.iter().enumerate().filter(|(bit, _name)| rights.0 >> bit & 1 == 1);
+            to.collect_seq(names.map(|(_bit, name)| name))
+        } else {
+            rights.0.serialize(to)
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Rights, D::Error> {
+        if !from.is_human_readable() {
+            return u64::deserialize(from).map(Rights);
+        }
+        let mut rights = 0;
+        for name in Vec::<String>::deserialize(from)? {
+            let bit = NAMES.iter().position(|known| *known == name);
+            rights |= 1 << bit.ok_or_else(|| de::Error::unknown_variant(&name, &NAMES))?;
+        }
+        Ok(Rights(rights))
+    }
+}
+
+/// Filters: bytes in the cache, one string of 16 hexadecimal digits an instruction in JSON.
+impl Serialize for Filter<'_> {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        if !to.is_human_readable() {
+            return to.serialize_bytes(&self.0);
+        }
+        let (instructions, _rest) = self.0.as_chunks::<8>();
+        to.collect_seq(instructions.iter().map(|bytes| format!("{:016x}", u64::from_be_bytes(*bytes))))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Filter<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        if !from.is_human_readable() {
+            return <&'de [u8]>::deserialize(from).map(|bytes| Self(Cow::Borrowed(bytes)));
+        }
+        let mut bytes = Vec::new();
+        for instruction in Vec::<String>::deserialize(from)? {
+            let number = u64::from_str_radix(&instruction, 16).map_err(serde::de::Error::custom)?;
+            bytes.extend_from_slice(&number.to_be_bytes());
+        }
+        Ok(Self(Cow::Owned(bytes)))
+    }
+}

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Policy and facts to a plan.
+
+use crate::error::PlanError;
+use crate::facts::{Facts, Kind};
+use crate::limits;
+use crate::plan::{
+    Filter, Identity, IdentityKind, Landlock, Namespace, Origin, Plan, SCHEMA, Step,
+};
+use crate::text::Text;
+use crate::tree::{Show, Tree};
+use crate::{in_place, view};
+use palisade_host::walk::{self, FileKind, Visit};
+use palisade_policy::decide::{EffectivePath, Protected};
+use palisade_policy::resolve::Resolved;
+use palisade_policy::{Context, Grant, Layer, NetworkMode, PathRule, Policy, View};
+use palisade_sys::landlock::{Handled, Rights};
+use palisade_syscall::{Arch, Rules};
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+/// How the walls are built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Isolation {
+    /// Namespaces and a file tree of its own, Landlock and seccomp behind.
+    #[default]
+    Full,
+    /// Landlock and seccomp only: nothing is hidden, what isn't allowed is denied.
+    InPlace,
+}
+
+/// Memory that files in private places may take.
+const TMPFS_SIZE: &std::ffi::CStr = c"50%";
+
+/// Makes the plan.
+///
+/// # Errors
+/// When the policy asks for what can't be given here.
+pub fn make(
+    facts: &Facts,
+    policy: &Policy,
+    project: Option<&Path>,
+    isolation: Isolation,
+) -> Result<Plan<'static>, PlanError> {
+    let context = context(facts, project);
+    let resolved = policy.resolve(&context)?;
+    let best_effort = policy.best_effort().value;
+    let mut notes = Vec::new();
+    for (rule, reason) in resolved.skipped() {
+        notes.push(Cow::Owned(format!("skipped {rule}: {reason}")));
+    }
+
+    let network = policy.network().value;
+    let paths = grants(facts, &resolved, &mut notes)?;
+    let identity = identity(facts, policy, isolation, &paths, &mut notes);
+    let (steps, directory) = match isolation {
+        Isolation::Full => tree(facts, policy, &resolved, &paths, identity, best_effort, &mut notes)?,
+        Isolation::InPlace => in_place::steps(facts, &resolved, &paths, best_effort, &mut notes)?,
+    };
+
+    let rules = syscalls(policy, isolation, network)?;
+    let arch = Arch::NATIVE;
+    let program = palisade_syscall::compile(&rules, arch)?;
+    let landlock = landlock(facts, isolation, network, best_effort, &mut notes)?;
+    let (limits, cgroups) = limits::plan(policy, isolation, best_effort, &mut notes)?;
+    Ok(Plan {
+        schema: SCHEMA,
+        palisade: Cow::Borrowed(env!("CARGO_PKG_VERSION")),
+        inputs: facts.inputs(),
+        namespaces: namespaces(isolation, network),
+        identity,
+        steps,
+        landlock,
+        filter: Filter::from(&program),
+        environment: policy.environment(),
+        directory,
+        limits,
+        cgroups,
+        terminal: policy.inherit_terminal().value,
+        notes,
+    })
+}
+
+/// What the policy's variables stand for.
+#[must_use]
+pub fn context(facts: &Facts, project: Option<&Path>) -> Context {
+    Context {
+        home: facts.account.home.clone(),
+        cwd: facts.cwd.clone(),
+        project: project.map(Path::to_owned),
+        user: facts.account.name.clone(),
+        uid: facts.account.uid,
+        runtime_dir: facts.environment.absolute("XDG_RUNTIME_DIR").map(Path::to_path_buf),
+    }
+}
+
+/// The paths that rules speak of, globs looked up, shallow to deep, without those that can't be.
+fn grants(
+    facts: &Facts,
+    resolved: &Resolved,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<Vec<EffectivePath>, PlanError> {
+    let mut paths = Vec::new();
+    for path in resolved.effective() {
+        let own_directory = path.source == facts.cwd && path.rule.origin.layer == Layer::BuiltIn;
+        if own_directory && let Some(reason) = unsuitable(facts) {
+            notes.push(Cow::Owned(reason));
+            continue;
+        }
+        let allowed = matches!(path.grant, Grant::Allowed { .. });
+        if allowed && facts.kind(&path.source) == Kind::Missing {
+            missing(&path, notes)?;
+            continue;
+        }
+        paths.push(path);
+    }
+    for glob in resolved.globs() {
+        if facts.kind(&glob.base) != Kind::Directory {
+            continue;
+        }
+        let depth = glob.depth();
+        let own = glob.base.components().count();
+        let visit = |path: &Path, kind: FileKind| {
+            if glob.matches(path) {
+                return Visit::Match;
+            }
+            let deep = depth.is_some_and(|depth| path.components().count() >= own + depth);
+            if kind == FileKind::Directory && !deep { Visit::Descend } else { Visit::Skip }
+        };
+        let found = walk::walk(&glob.base, walk::DEFAULT_LIMIT, visit)
+            .map_err(|source| PlanError::Walk { rule: Box::new(glob.rule.clone()), source })?;
+        for source in found.matches {
+            let destination = glob.inside(&source);
+            let decision = resolved.decide(&destination);
+            // A link is judged by where it leads when it is used, and can't be mounted over.
+            if !paths.iter().any(|path| path.destination == destination) {
+                let source = decision.source.unwrap_or(source);
+                paths.push(EffectivePath { source, destination, grant: decision.grant, rule: glob.rule.clone() });
+            }
+        }
+    }
+    paths.sort_by_key(|path| path.destination.components().count());
+    Ok(paths)
+}
+
+/// A rule names what isn't there: on the command line an error, elsewhere a note.
+fn missing(path: &EffectivePath, notes: &mut Vec<Cow<'static, str>>) -> Result<(), PlanError> {
+    let rule = &path.rule;
+    match rule.origin.layer {
+        Layer::CommandLine => {
+            Err(PlanError::Missing { path: path.source.clone(), rule: Box::new(rule.clone()) })
+        }
+        Layer::BuiltIn | Layer::Distribution => Ok(()),
+        _ => {
+            notes.push(Cow::Owned(format!("{} doesn't exist: {rule} has no effect", path.source.display())));
+            Ok(())
+        }
+    }
+}
+
+/// Why the working directory can't simply be writable, if it can't.
+fn unsuitable(facts: &Facts) -> Option<String> {
+    let cwd = &facts.cwd;
+    let home = &facts.account.home;
+    if facts.layout.shows(cwd) {
+        return Some(format!("the working directory {} is a system directory: read-only", cwd.display()));
+    }
+    if home.starts_with(cwd) {
+        let reason = if cwd == home { "is your home" } else { "holds your home" };
+        return Some(format!(
+            "the working directory {} {reason}: private and empty inside; change to a project's directory, or add --rw DIRECTORY",
+            cwd.display()
+        ));
+    }
+    for taken in ["/proc", "/sys", "/dev", "/run"] {
+        if cwd.starts_with(taken) {
+            return Some(format!("the working directory {} isn't a place to work in: not shown", cwd.display()));
+        }
+    }
+    None
+}
+
+/// Builds the file tree.
+fn tree(
+    facts: &Facts,
+    policy: &Policy,
+    resolved: &Resolved,
+    paths: &[EffectivePath],
+    identity: Identity,
+    best_effort: bool,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(Vec<Step<'static>>, Text<'static>), PlanError> {
+    let mut tree = Tree::new(facts, TMPFS_SIZE);
+    view::compose(&mut tree, facts, policy.view().value, policy.network().value)?;
+    let mapped = identity.kind == IdentityKind::Mapped;
+    let mut repository_shown = policy.view().value == View::Host;
+    for path in paths {
+        if !repository_shown && path.destination.starts_with(&facts.cwd) {
+            // Before the working directory, which may lie inside it.
+            view::repository(&mut tree, facts)?;
+            repository_shown = true;
+        }
+        apply(&mut tree, facts, path, mapped, notes)?;
+    }
+    for protected in resolved.protected() {
+        protect(&mut tree, facts, &protected, best_effort, notes)?;
+    }
+    guard_own_places(&mut tree, facts, paths, mapped)?;
+    view::processes(&mut tree)?;
+    if facts.account.uid == 0 && identity.kind == IdentityKind::Own {
+        view::restrain_root(&mut tree, facts)?;
+    }
+    tree.push(Step::Allow { path: Text::literal(c"."), rights: Rights::READ_DIR });
+    if let Some(hostname) = policy.hostname() {
+        tree.push(Step::Hostname(Text::new(hostname.value.as_str())?));
+    }
+
+    let wanted = resolved.cwd().map_or(&facts.cwd, |cwd| &cwd.value);
+    let directory = if tree.shows_directory(wanted) {
+        wanted.clone()
+    } else if resolved.cwd().is_some() {
+        let reason = "it isn't visible inside".to_owned();
+        return Err(PlanError::WorkingDirectory { path: wanted.clone(), reason });
+    } else if tree.shows_directory(&facts.account.home) {
+        facts.account.home.clone()
+    } else {
+        PathBuf::from("/")
+    };
+    Ok((tree.finish(), Text::path(&directory)?))
+}
+
+/// Makes one path what the policy wants it to be.
+fn apply(
+    tree: &mut Tree<'_>,
+    facts: &Facts,
+    path: &EffectivePath,
+    mapped: bool,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(), PlanError> {
+    match path.grant {
+        Grant::Absent => Ok(()),
+        Grant::Hidden | Grant::Denied => {
+            let covered = tree.mask(&path.destination, path.grant == Grant::Denied)?;
+            let user = path.rule.origin.layer >= Layer::User;
+            if !covered && user && tree.host_path(&tree.resolve(&path.destination)).is_some() {
+                notes.push(Cow::Owned(format!(
+                    "{} doesn't exist: {} can't cover it if it is made later",
+                    path.destination.display(),
+                    path.rule
+                )));
+            }
+            Ok(())
+        }
+        Grant::Tmpfs => tree.private(&path.destination, 0o755),
+        Grant::Allowed { write, execute } => {
+            let working_directory = path.source == facts.cwd;
+            let source = if working_directory {
+                path.source.clone()
+            } else {
+                facts.canonical(&path.source).unwrap_or_else(|| path.source.clone())
+            };
+            let origin = if working_directory && !tree.took_working_directory() {
+                Origin::WorkingDirectory
+            } else {
+                Origin::Canonical
+            };
+            tree.show(&source, &path.destination, Show { origin, write, execute, map_owners: mapped })
+        }
+    }
+}
+
+/// Protects names as far as mounts can, when that is enough for the user.
+fn protect(
+    tree: &mut Tree<'_>,
+    facts: &Facts,
+    protected: &Protected,
+    best_effort: bool,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(), PlanError> {
+    let (path, rule): (&Path, &PathRule) = match protected {
+        Protected::Path(path, rule) => (path, rule),
+        Protected::Glob(glob) => (&glob.base, &glob.rule),
+    };
+    if !best_effort {
+        return Err(PlanError::Protect { rule: Box::new(rule.clone()) });
+    }
+    match protected {
+        Protected::Path(..) => {
+            if let Some(host) = tree.host_path(&tree.resolve(path))
+                && facts.kind(&host) != Kind::Missing
+            {
+                let show = Show { origin: Origin::Canonical, write: false, execute: true, map_owners: false };
+                tree.show(&host, path, show)?;
+                notes.push(Cow::Owned(format!("{} is read-only, but may be renamed away: {rule}", path.display())));
+                return Ok(());
+            }
+            notes.push(Cow::Owned(format!("{} doesn't exist and may be made: {rule}", path.display())));
+        }
+        Protected::Glob(_) => notes.push(Cow::Owned(format!("not enforced: {rule}"))),
+    }
+    Ok(())
+}
+
+/// Keeps the command away from what Palisade obeys and remembers.
+///
+/// Only matters where something holding one of those directories was granted. The directories
+/// between the grant and it become mounts of their own, for a mount point can't be renamed: else
+/// the command would move them aside and make new ones.
+fn guard_own_places(
+    tree: &mut Tree<'_>,
+    facts: &Facts,
+    paths: &[EffectivePath],
+    mapped: bool,
+) -> Result<(), PlanError> {
+    for place in facts.places.all() {
+        for path in paths {
+            let Grant::Allowed { write, execute } = path.grant else { continue };
+            if write && path.source.starts_with(place) {
+                return Err(PlanError::OwnPlace { rule: Box::new(path.rule.clone()), place: place.to_owned() });
+            }
+            let Ok(rest) = place.strip_prefix(&path.source) else { continue };
+            if write {
+                // What isn't there could be made by the command.
+                let _exists_or_not_ours = std::fs::create_dir_all(place);
+                let show = Show { origin: Origin::Canonical, write, execute, map_owners: mapped };
+                let mut above: Vec<&Path> =
+                    rest.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()).collect();
+                above.reverse();
+                for part in above {
+                    tree.show(&path.source.join(part), &path.destination.join(part), show)?;
+                }
+            }
+            tree.mask(&path.destination.join(rest), false)?;
+        }
+    }
+    Ok(())
+}
+
+/// Who the command is.
+fn identity(
+    facts: &Facts,
+    policy: &Policy,
+    isolation: Isolation,
+    paths: &[EffectivePath],
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Identity {
+    let account = &facts.account;
+    let own = Identity {
+        kind: IdentityKind::Own,
+        uid: policy.uid().map_or(account.uid, |uid| uid.value),
+        gid: policy.gid().map_or(account.gid, |gid| gid.value),
+        host_uid: account.uid,
+        host_gid: account.gid,
+    };
+    if isolation == Isolation::InPlace {
+        return Identity { kind: IdentityKind::Unchanged, uid: account.uid, gid: account.gid, ..own };
+    }
+    if account.uid != 0 {
+        return own;
+    }
+    let Some(unused) = facts.unused_id else {
+        notes.push(Cow::Borrowed(
+            "root inside is root outside, without capabilities: the caller may not map another user; kernel settings and root's secrets are masked",
+        ));
+        return own;
+    };
+    let unmappable = paths.iter().find(|path| matches!(path.grant, Grant::Allowed { .. }) && !owners_can_be_mapped(&path.source));
+    if let Some(path) = unmappable {
+        notes.push(Cow::Owned(format!(
+            "root inside is root outside, without capabilities: the file system of {} can't map owners; kernel settings and root's secrets are masked",
+            path.source.display()
+        )));
+        return own;
+    }
+    Identity { kind: IdentityKind::Mapped, host_uid: unused, host_gid: unused, ..own }
+}
+
+/// Whether the file system can show files under other owners (`FS_ALLOW_IDMAP` in the kernel).
+fn owners_can_be_mapped(path: &Path) -> bool {
+    /// overlayfs, NFS, SMB (three numbers), FUSE, 9p, ecryptfs, proc, sysfs.
+    const CANT: [u64; 10] = [
+        0x794c_7630, 0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546, 0x0102_1997, 0xf15f, 0x9fa0, 0x6265_6572,
+    ];
+    rustix::fs::statfs(path).is_ok_and(|found| {
+        let kind = u64::try_from(found.f_type).unwrap_or_default();
+        !CANT.contains(&(kind & 0xffff_ffff))
+    })
+}
+
+fn namespaces(isolation: Isolation, network: NetworkMode) -> Vec<Namespace> {
+    match isolation {
+        Isolation::InPlace => Vec::new(),
+        Isolation::Full => Namespace::ALL
+            .into_iter()
+            .filter(|namespace| *namespace != Namespace::Network || network == NetworkMode::None)
+            .collect(),
+    }
+}
+
+fn syscalls(policy: &Policy, isolation: Isolation, network: NetworkMode) -> Result<Rules, PlanError> {
+    let changes = policy.syscalls();
+    let allow: Vec<&str> = changes.allow.iter().map(|call| call.value.as_str()).collect();
+    let mut deny: Vec<&str> = changes.deny.iter().map(|call| call.value.as_str()).collect();
+    if isolation == Isolation::InPlace && network == NetworkMode::None {
+        // Without a network namespace nothing else keeps it off the network, or off the host's
+        // sockets. Socket pairs still work.
+        deny.push("socket");
+    }
+    Ok(Rules::deny_list().with(&allow, &deny)?)
+}
+
+/// What Landlock is to restrict: all it can, but it must be there where nothing else holds.
+fn landlock(
+    facts: &Facts,
+    isolation: Isolation,
+    network: NetworkMode,
+    best_effort: bool,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<Option<Landlock>, PlanError> {
+    let abi = facts.landlock.unwrap_or(0);
+    let mut lacking = |guarantee: &'static str, needed: u32| {
+        let reason = format!("Landlock ABI {needed} is needed, this kernel has {abi}");
+        if best_effort {
+            notes.push(Cow::Owned(format!("not guaranteed that {guarantee}: {reason}")));
+            Ok(())
+        } else {
+            Err(PlanError::Guarantee { guarantee, reason })
+        }
+    };
+    if isolation == Isolation::InPlace && abi < 3 {
+        lacking("files stay as they are", 3)?;
+    }
+    if isolation == Isolation::InPlace && abi < 6 {
+        lacking("signals stay inside", 6)?;
+    }
+    if network == NetworkMode::Host && abi < 6 {
+        lacking("abstract sockets of the host are out of reach", 6)?;
+    }
+    if abi == 0 {
+        return Ok(None);
+    }
+    let handled = Handled::by_abi(abi);
+    Ok(Some(Landlock { abi, files: Rights(handled.files), scoped: handled.scoped }))
+}

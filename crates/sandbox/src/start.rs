@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Applying a plan: the last things that depend on the moment, then the launch.
+
+use crate::cgroup::Groups;
+use crate::compile::{self, Trees};
+use crate::error::StartError;
+use crate::monitor::{self, Outcome, Terminal};
+use crate::plan::{IdentityKind, Namespace, Plan};
+use crate::text::Text;
+use palisade_policy::environment::{Fate, Filter};
+use palisade_sys::landlock::{Handled, Rights};
+use palisade_sys::launch::{Command, Identity, Launch, Limit, Namespaces, Provide, Stamps, StringArray};
+use rustix::fs::{FileType, OFlags};
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// What the caller gives besides the plan.
+#[derive(Debug)]
+pub struct Invocation<'a> {
+    /// The command and its arguments.
+    pub command: &'a [Text<'a>],
+    /// Which variables stay, the command line's wishes included.
+    pub environment: &'a Filter,
+    /// Record when each part was done.
+    pub timings: bool,
+}
+
+/// A command that ran.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When the parts of its launch were done.
+    pub stamps: Stamps,
+}
+
+/// What is told while the command runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Running {
+    /// The command's process id on the host.
+    pub pid: i32,
+    /// Init's.
+    pub init: Option<i32>,
+}
+
+/// Where a search for a command goes when the environment says nothing.
+const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+
+/// Applies the plan and waits for the command's end.
+///
+/// # Errors
+/// When the command couldn't be started; nothing is left then.
+pub fn run(
+    plan: &Plan<'_>,
+    invocation: &Invocation<'_>,
+    mut started_hook: impl FnMut(Running),
+) -> Result<Report, StartError> {
+    let name = invocation.command.first().ok_or(StartError::NoCommand)?;
+    let reopen = inspect_streams()?;
+
+    let strings = environment(invocation.environment)?;
+    let candidates = candidates(name, &strings)?;
+    let candidates: Vec<&CStr> = candidates.iter().map(Text::as_c_str).collect();
+    let arguments: StringArray<'_> = invocation.command.iter().map(Text::as_c_str).collect();
+    let variables: StringArray<'_> = strings.iter().map(Variable::as_c_str).collect();
+
+    let trees = Trees::open(plan).map_err(|error| StartError::from_step(plan, error.step, error.errno))?;
+    let root = compile::root_options(plan);
+    let operations = compile::operations(plan, &root, &trees);
+    let maps = Maps::of(plan);
+    let filter = plan.filter.instructions();
+    let limits: Vec<Limit> =
+        plan.limits.iter().map(|limit| Limit { resource: limit.resource, value: [limit.value; 2] }).collect();
+
+    let terminal = if plan.terminal {
+        let scoped = plan.landlock.is_some_and(|landlock| landlock.scoped & palisade_sys::landlock::SCOPE_SIGNALS != 0);
+        Terminal::examine(scoped)
+    } else {
+        Terminal::Apart
+    };
+    let umask = rustix::process::umask(rustix::fs::Mode::empty());
+    let _zero = rustix::process::umask(umask);
+    let groups = Groups::make(plan)?;
+    let signal_mask = palisade_sys::wait::block_all_signals().map_err(|source| StartError::Wait { source })?;
+    let launch = Launch {
+        namespaces: namespaces(&plan.namespaces),
+        identity: maps.identity(plan),
+        operations: &operations,
+        landlock: plan.landlock.map(|landlock| Handled {
+            files: landlock.files.0,
+            net: 0,
+            scoped: landlock.scoped,
+        }),
+        command: Command {
+            candidates: &candidates,
+            arguments: &arguments,
+            environment: &variables,
+            directory: plan.directory.as_c_str(),
+            umask: umask.as_raw_mode(),
+            limits: &limits,
+            own_group: terminal.own_group(),
+            terminal: terminal.descriptor().map(|descriptor| descriptor.as_raw_fd()),
+            keep: &[],
+            signal_mask,
+            filter: &filter,
+            reopen: &reopen,
+            join: groups.descriptors(),
+        },
+        timings: invocation.timings,
+    };
+    let mut owner_failure = None;
+    let mut map_owners = |namespace: BorrowedFd<'_>| {
+        trees.map_owners(namespace).map_err(|error| {
+            owner_failure = Some(error.step);
+            error.errno
+        })
+    };
+    let provide: Option<Provide<'_>> =
+        (plan.identity.kind == IdentityKind::Mapped).then_some(&mut map_owners as Provide<'_>);
+    let started = palisade_sys::launch::start(&launch, provide);
+    let started = started.map_err(|failure| {
+        let _restored = palisade_sys::wait::set_signal_mask(signal_mask);
+        match owner_failure {
+            Some(step) => StartError::from_step(plan, step, failure.errno),
+            None => StartError::from_failure(failure, plan, &name.to_string()),
+        }
+    });
+    let started = started?;
+
+    let stamps = started.stamps;
+    started_hook(Running { pid: started.command, init: started.init });
+    let watched = monitor::watch(&started, &terminal);
+    let finished = monitor::finish(started);
+    groups.remove();
+    let outcome = watched.map_err(|source| StartError::Wait { source })?;
+    finished.map_err(|source| StartError::Wait { source })?;
+    Ok(Report { outcome, stamps })
+}
+
+/// Refuses directories as standard streams, and lists those that the command may open again by
+/// name (`/dev/stdout`), which Landlock would otherwise refuse for files outside the view.
+fn inspect_streams() -> Result<Vec<(i32, Rights)>, StartError> {
+    let streams = [
+        ("standard input", rustix::stdio::stdin()),
+        ("standard output", rustix::stdio::stdout()),
+        ("standard error", rustix::stdio::stderr()),
+    ];
+    let mut reopen = Vec::with_capacity(streams.len());
+    for (stream, fd) in streams {
+        // A closed one has been replaced by /dev/null before main.
+        let stat = rustix::fs::fstat(fd).map_err(|source| StartError::Launch { action: "examine standard streams", source })?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => return Err(StartError::DirectoryStream { stream }),
+            FileType::RegularFile | FileType::CharacterDevice => {
+                let mode = rustix::fs::fcntl_getfl(fd)
+                    .map_err(|source| StartError::Launch { action: "examine standard streams", source })?;
+                let access = mode & OFlags::RWMODE;
+                let mut rights = Rights::IOCTL_DEV;
+                if access != OFlags::WRONLY {
+                    rights = rights.union(Rights::READ_FILE);
+                }
+                if access == OFlags::WRONLY || access == OFlags::RDWR {
+                    rights = rights.union(Rights::WRITE_FILE).union(Rights::TRUNCATE);
+                }
+                reopen.push((fd.as_raw_fd(), rights));
+            }
+            _ => {}
+        }
+    }
+    Ok(reopen)
+}
+
+/// A variable of the command's environment.
+enum Variable {
+    /// As it was inherited, in place.
+    Inherited(&'static CStr),
+    /// Made here.
+    Made(Text<'static>),
+}
+
+impl Variable {
+    fn as_c_str(&self) -> &CStr {
+        match self {
+            Self::Inherited(variable) => variable,
+            Self::Made(variable) => variable.as_c_str(),
+        }
+    }
+}
+
+fn environment(filter: &Filter) -> Result<Vec<Variable>, StartError> {
+    let mut variables = Vec::with_capacity(64);
+    for variable in palisade_sys::process::environment() {
+        let bytes = variable.to_bytes();
+        let name = bytes.split(|byte| *byte == b'=').next().unwrap_or_default();
+        if !name.is_empty() && filter.judge(name).0 == Fate::Kept {
+            variables.push(Variable::Inherited(variable));
+        }
+    }
+    for (name, value, _origin) in filter.values() {
+        variables.push(Variable::Made(Text::new(format!("{name}={value}"))?));
+    }
+    Ok(variables)
+}
+
+/// The paths to try for a command.
+fn candidates(name: &Text<'_>, variables: &[Variable]) -> Result<Vec<Text<'static>>, StartError> {
+    if name.as_bytes().contains(&b'/') {
+        return Ok(vec![Text::new(name.as_bytes())?]);
+    }
+    if name.as_bytes().is_empty() {
+        return Err(StartError::NotFound { command: String::new() });
+    }
+    let path = variables.iter().rev().find_map(|variable| variable.as_c_str().to_bytes().strip_prefix(b"PATH="));
+    let mut candidates = Vec::new();
+    for directory in path.unwrap_or(DEFAULT_PATH).split(|byte| *byte == b':') {
+        // An empty entry means the working directory; from PATH nobody wants that.
+        if !directory.is_empty() {
+            candidates.push(Text::new([directory, b"/", name.as_bytes()].concat())?);
+        }
+    }
+    Ok(candidates)
+}
+
+fn namespaces(wanted: &[Namespace]) -> Namespaces {
+    wanted.iter().fold(Namespaces::default(), |all, namespace| {
+        all.and(match namespace {
+            Namespace::User => Namespaces::USER,
+            Namespace::Mount => Namespaces::MOUNT,
+            Namespace::Pid => Namespaces::PID,
+            Namespace::Ipc => Namespaces::IPC,
+            Namespace::Uts => Namespaces::UTS,
+            Namespace::Cgroup => Namespaces::CGROUP,
+            Namespace::Network => Namespaces::NETWORK,
+        })
+    })
+}
+
+/// The lines written to the map files.
+struct Maps {
+    uid: String,
+    gid: String,
+}
+
+impl Maps {
+    fn of(plan: &Plan<'_>) -> Self {
+        let identity = plan.identity;
+        Self {
+            uid: format!("{} {} 1", identity.uid, identity.host_uid),
+            gid: format!("{} {} 1", identity.gid, identity.host_gid),
+        }
+    }
+
+    fn identity(&self, plan: &Plan<'_>) -> Identity<'_> {
+        let (uid_map, gid_map) = (self.uid.as_bytes(), self.gid.as_bytes());
+        match plan.identity.kind {
+            IdentityKind::Unchanged => Identity::Unchanged,
+            IdentityKind::Own => Identity::Own { uid_map, gid_map },
+            IdentityKind::Mapped => {
+                Identity::Mapped { uid_map, gid_map, uid: plan.identity.uid, gid: plan.identity.gid }
+            }
+        }
+    }
+}

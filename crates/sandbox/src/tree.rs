@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Composing the new file tree: which step makes which name, and what a path leads to.
+
+use crate::error::PlanError;
+use crate::facts::{Facts, Kind};
+use crate::plan::{Bind, Origin, Step};
+use crate::text::{NullByte, Text};
+use palisade_sys::landlock::Rights;
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+/// What stands at a path of the new tree.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Made {
+    /// A directory in the new root's tmpfs.
+    Directory,
+    /// A file there.
+    File,
+    /// A link there.
+    Link(PathBuf),
+    /// A tree of the host, by its path there.
+    Mount(PathBuf),
+}
+
+/// How a tree of the host is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Show {
+    pub(crate) origin: Origin,
+    pub(crate) write: bool,
+    pub(crate) execute: bool,
+    pub(crate) map_owners: bool,
+}
+
+/// Rights beneath a place that may be changed.
+pub(crate) const WRITABLE: Rights = Rights::EVERYTHING;
+
+/// The tree so far, and the steps that make it.
+#[derive(Debug)]
+pub(crate) struct Tree<'f> {
+    facts: &'f Facts,
+    made: BTreeMap<PathBuf, Made>,
+    steps: Vec<Step<'static>>,
+    placeholders: bool,
+}
+
+impl<'f> Tree<'f> {
+    /// A tree that is an empty tmpfs of at most `size`.
+    pub(crate) fn new(facts: &'f Facts, size: &'static std::ffi::CStr) -> Self {
+        let steps = vec![Step::Root { size: Text::literal(size) }];
+        let made = BTreeMap::from([(PathBuf::from("/"), Made::Directory)]);
+        Self { facts, made, steps, placeholders: false }
+    }
+
+    /// The finished steps: the tree is entered at the end.
+    pub(crate) fn finish(mut self) -> Vec<Step<'static>> {
+        self.steps.push(Step::Enter);
+        self.steps
+    }
+
+    /// Adds a step that makes no name.
+    pub(crate) fn push(&mut self, step: Step<'static>) {
+        self.steps.push(step);
+    }
+
+    /// Makes a directory and those above it.
+    pub(crate) fn directory(&mut self, path: &Path, mode: u32) -> Result<(), PlanError> {
+        let path = self.resolve(path);
+        if self.made.contains_key(&path) {
+            return Ok(());
+        }
+        self.parents(&path)?;
+        if !self.made.contains_key(&path) {
+            self.steps.push(Step::Directory { path: relative(&path)?, mode });
+            self.made.insert(path, Made::Directory);
+        }
+        Ok(())
+    }
+
+    /// Makes a file.
+    pub(crate) fn file(&mut self, path: &Path, mode: u32, content: Text<'static>) -> Result<(), PlanError> {
+        let path = self.resolve(path);
+        self.parents(&path)?;
+        self.steps.push(Step::File { path: relative(&path)?, mode, content });
+        self.made.insert(path, Made::File);
+        Ok(())
+    }
+
+    /// Makes a symbolic link.
+    pub(crate) fn symlink(&mut self, path: &Path, target: &Path) -> Result<(), PlanError> {
+        self.parents(path)?;
+        self.steps.push(Step::Symlink { path: relative(path)?, target: Text::path(target)? });
+        self.made.insert(path.to_owned(), Made::Link(target.to_owned()));
+        Ok(())
+    }
+
+    /// Makes a writable directory that is a mount of its own.
+    pub(crate) fn private(&mut self, path: &Path, mode: u32) -> Result<(), PlanError> {
+        let path = self.resolve(path);
+        if self.host_path(&path).is_some() {
+            // On top of a tree of the host: there is no directory of ours to take.
+            self.parents(&path)?;
+            self.steps.push(Step::Tmpfs { path: relative(&path)?, rights: WRITABLE });
+        } else {
+            self.directory(&path, mode)?;
+            self.steps.push(Step::Own { path: relative(&path)?, rights: WRITABLE });
+        }
+        self.made.retain(|below, _made| !below.starts_with(&path));
+        self.made.insert(path, Made::Directory);
+        Ok(())
+    }
+
+    /// Shows a tree or file of the host at `target`.
+    pub(crate) fn show(&mut self, source: &Path, target: &Path, show: Show) -> Result<(), PlanError> {
+        let target = self.resolve(target);
+        let kind = self.facts.kind(source);
+        let guarded = self.place(&target, kind != Kind::Directory)?;
+        let mut rights = Rights::READ;
+        if show.execute {
+            rights = rights.union(Rights::EXECUTE);
+        }
+        if show.write {
+            rights = rights.union(WRITABLE.without(Rights::EXECUTE));
+        }
+        if kind != Kind::Directory {
+            rights = rights.intersection(Rights::OF_FILES);
+        }
+        self.steps.push(Step::Bind(Bind {
+            source: Text::path(source)?,
+            target: relative(&target)?,
+            origin: show.origin,
+            write: show.write,
+            execute: show.execute,
+            devices: false,
+            guarded,
+            map_owners: show.map_owners,
+            rights,
+        }));
+        self.made.retain(|below, _made| !below.starts_with(&target));
+        self.made.insert(target, Made::Mount(source.to_owned()));
+        Ok(())
+    }
+
+    /// A device file of the host.
+    pub(crate) fn device(&mut self, name: &str) -> Result<(), PlanError> {
+        let path = Path::new("/dev").join(name);
+        if self.facts.kind(&path) == Kind::Missing {
+            return Ok(());
+        }
+        self.place(&path, true)?;
+        self.steps.push(Step::Bind(Bind {
+            source: Text::path(&path)?,
+            target: relative(&path)?,
+            origin: Origin::System,
+            write: true,
+            execute: false,
+            devices: true,
+            guarded: false,
+            map_owners: false,
+            rights: Rights::default(),
+        }));
+        self.made.insert(path.clone(), Made::Mount(path));
+        Ok(())
+    }
+
+    /// Puts a placeholder over a path of the host that is visible, if it is.
+    ///
+    /// Returns whether there was anything to cover.
+    pub(crate) fn mask(&mut self, path: &Path, denied: bool) -> Result<bool, PlanError> {
+        let path = self.resolve(path);
+        let Some(host) = self.host_path(&path) else {
+            // Nothing of the host shows here. What stands here is ours: a name above, at most.
+            return Ok(false);
+        };
+        let directory = match self.facts.kind(&host) {
+            Kind::Missing => return Ok(false),
+            Kind::Directory => true,
+            Kind::Other => false,
+        };
+        self.make_placeholders();
+        let source = match (directory, denied) {
+            (true, true) => c".palisade/denied",
+            (true, false) => c".palisade/hidden",
+            (false, true) => c".palisade/denied-file",
+            (false, false) => c".palisade/hidden-file",
+        };
+        self.steps.push(Step::Bind(Bind {
+            source: Text::literal(source),
+            target: relative(&path)?,
+            origin: Origin::Inside,
+            write: false,
+            execute: false,
+            devices: false,
+            guarded: true,
+            map_owners: false,
+            rights: Rights::default(),
+        }));
+        self.made.retain(|below, _made| !below.starts_with(&path));
+        self.made.insert(path, Made::Directory);
+        Ok(true)
+    }
+
+    /// Mounts a part of the new tree onto itself, read-only.
+    pub(crate) fn freeze(&mut self, path: &Path) -> Result<(), PlanError> {
+        let path = relative(path)?;
+        self.steps.push(Step::Bind(Bind {
+            source: path.clone(),
+            target: path,
+            origin: Origin::Inside,
+            write: false,
+            execute: false,
+            devices: false,
+            guarded: false,
+            map_owners: false,
+            rights: Rights::default(),
+        }));
+        Ok(())
+    }
+
+    /// Whether a tree of the host shows at `path`, and which path of the host that is.
+    pub(crate) fn host_path(&self, path: &Path) -> Option<PathBuf> {
+        let (base, made) = self.nearest(path)?;
+        match made {
+            Made::Mount(source) => Some(match path.strip_prefix(base) {
+                Ok(rest) if rest.as_os_str().is_empty() => source.clone(),
+                Ok(rest) => source.join(rest),
+                Err(_never) => return None,
+            }),
+            Made::Directory | Made::File | Made::Link(_) => None,
+        }
+    }
+
+    /// Whether `path` is a directory inside.
+    pub(crate) fn shows_directory(&self, path: &Path) -> bool {
+        let path = self.resolve(path);
+        match self.host_path(&path) {
+            Some(host) => self.facts.kind(&host) == Kind::Directory,
+            None => self.made.get(&path) == Some(&Made::Directory),
+        }
+    }
+
+    /// Whether a step shows the launch's working directory by its descriptor, which works once.
+    pub(crate) fn took_working_directory(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Bind(bind) if bind.origin == Origin::WorkingDirectory))
+    }
+
+    /// The nearest name at or above `path` that a step has made.
+    fn nearest(&self, path: &Path) -> Option<(&Path, &Made)> {
+        path.ancestors().find_map(|at| self.made.get_key_value(at).map(|(at, made)| (at.as_path(), made)))
+    }
+
+    /// Makes a mount point. Returns whether it lies in a tree that others can change.
+    fn place(&mut self, target: &Path, file: bool) -> Result<bool, PlanError> {
+        self.parents(target)?;
+        if let Some(host) = self.host_path(target) {
+            return match self.facts.kind(&host) {
+                Kind::Missing => Err(PlanError::NoMountPoint { path: target.to_owned(), host }),
+                _ => Ok(true),
+            };
+        }
+        if !self.made.contains_key(target) {
+            let path = relative(target)?;
+            self.steps.push(if file {
+                Step::File { path, mode: 0o644, content: Text::literal(c"") }
+            } else {
+                Step::Directory { path, mode: 0o755 }
+            });
+            self.made.insert(target.to_owned(), if file { Made::File } else { Made::Directory });
+        }
+        Ok(false)
+    }
+
+    /// Makes the directories above `path`, as far as they are ours to make.
+    fn parents(&mut self, path: &Path) -> Result<(), PlanError> {
+        let mut missing: Vec<PathBuf> = Vec::new();
+        for above in path.ancestors().skip(1) {
+            if self.made.contains_key(above) {
+                break;
+            }
+            missing.push(above.to_owned());
+        }
+        for above in missing.into_iter().rev() {
+            if let Some(host) = self.host_path(&above) {
+                if self.facts.kind(&host) != Kind::Directory {
+                    return Err(PlanError::NoMountPoint { path: path.to_owned(), host });
+                }
+            } else {
+                self.steps.push(Step::Directory { path: relative(&above)?, mode: 0o755 });
+                self.made.insert(above, Made::Directory);
+            }
+        }
+        Ok(())
+    }
+
+    /// `path` with the links that steps have made followed.
+    pub(crate) fn resolve(&self, path: &Path) -> PathBuf {
+        let mut resolved = PathBuf::from("/");
+        for component in path.components() {
+            match component {
+                Component::Normal(name) => {
+                    resolved.push(name);
+                    // Links of ours lead to directories that are no links: one step is enough.
+                    if let Some(Made::Link(target)) = self.made.get(&resolved) {
+                        let base = resolved.parent().unwrap_or(Path::new("/")).to_owned();
+                        resolved = base.join(target);
+                    }
+                }
+                Component::ParentDir => {
+                    resolved.pop();
+                }
+                _ => {}
+            }
+        }
+        resolved
+    }
+
+    /// What masks are made of: a file and a directory that are empty, and two that can't be read.
+    /// They stay: a directory that is removed while mounted can't even be listed.
+    fn make_placeholders(&mut self) {
+        if std::mem::replace(&mut self.placeholders, true) {
+            return;
+        }
+        self.steps.push(Step::Directory { path: Text::literal(c".palisade"), mode: 0o755 });
+        for (path, mode) in [(c".palisade/hidden", 0o555), (c".palisade/denied", 0)] {
+            self.steps.push(Step::Directory { path: Text::literal(path), mode });
+        }
+        for (path, mode) in [(c".palisade/hidden-file", 0o444), (c".palisade/denied-file", 0)] {
+            self.steps.push(Step::File { path: Text::literal(path), mode, content: Text::literal(c"") });
+        }
+    }
+}
+
+/// A path of the new tree as steps have it: without the leading slash.
+pub(crate) fn relative(path: &Path) -> Result<Text<'static>, NullByte> {
+    Text::path(path.strip_prefix("/").unwrap_or(path))
+}

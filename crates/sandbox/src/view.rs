@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The views: what is visible before any rule speaks.
+
+use crate::error::PlanError;
+use crate::facts::{Facts, Kind};
+use crate::plan::{Origin, Step};
+use crate::text::Text;
+use crate::tree::{Show, Tree};
+use palisade_host::layout::RootKind;
+use palisade_host::{gitconfig, resolver, toolchain, virtualenv, worktree};
+use palisade_policy::{NetworkMode, View};
+use palisade_sys::landlock::Rights;
+use std::path::Path;
+
+/// Device files that every program may expect.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// A read-only tree that only root changes.
+const SYSTEM: Show = Show { origin: Origin::System, write: false, execute: true, map_owners: false };
+/// A read-only tree of the user's.
+const USERS: Show = Show { origin: Origin::Canonical, write: false, execute: true, map_owners: false };
+
+/// Composes a view.
+pub(crate) fn compose(tree: &mut Tree<'_>, facts: &Facts, view: View, network: NetworkMode) -> Result<(), PlanError> {
+    match view {
+        View::System => system(tree, facts)?,
+        View::Host => host(tree)?,
+    }
+    private_places(tree, facts, view)?;
+    devices(tree)?;
+    if view == View::System {
+        belongings(tree, facts)?;
+    }
+    if network == NetworkMode::Host {
+        name_resolution(tree)?;
+    }
+    Ok(())
+}
+
+/// System directories read-only, and nothing else of the host.
+fn system(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
+    for directory in &facts.layout.system {
+        tree.show(&directory.canonical, &directory.path, SYSTEM)?;
+    }
+    for name in &facts.layout.merged {
+        match &name.kind {
+            RootKind::Symlink(target) => tree.symlink(&name.path, target)?,
+            RootKind::Directory => tree.show(&name.path, &name.path, SYSTEM)?,
+        }
+    }
+    for directory in ["/var", "/sys", "/mnt"] {
+        tree.directory(Path::new(directory), 0o755)?;
+    }
+    tree.symlink(Path::new("/var/run"), Path::new("../run"))?;
+    tree.symlink(Path::new("/var/tmp"), Path::new("../tmp"))
+}
+
+/// The whole host read-only, but for what is private in any view.
+fn host(tree: &mut Tree<'_>) -> Result<(), PlanError> {
+    let Ok(entries) = std::fs::read_dir("/") else { return Ok(()) };
+    let mut names: Vec<_> = entries.filter_map(Result::ok).collect();
+    names.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in names {
+        let path = entry.path();
+        if ["/dev", "/proc", "/run", "/tmp"].iter().any(|private| path == Path::new(private)) {
+            continue;
+        }
+        match entry.file_type() {
+            Ok(kind) if kind.is_symlink() => {
+                if let Ok(target) = std::fs::read_link(&path) {
+                    tree.symlink(&path, &target)?;
+                }
+            }
+            Ok(_) => tree.show(&path, &path, SYSTEM)?,
+            Err(_vanished) => {}
+        }
+    }
+    Ok(())
+}
+
+/// What is the command's own: temporary files, run-time files, its home.
+fn private_places(tree: &mut Tree<'_>, facts: &Facts, view: View) -> Result<(), PlanError> {
+    tree.private(Path::new("/tmp"), 0o1777)?;
+    tree.private(Path::new("/run"), 0o755)?;
+    tree.directory(Path::new("/run/lock"), 0o1777)?;
+    tree.directory(Path::new("/run/shm"), 0o1777)?;
+    let runtime = format!("/run/user/{}", facts.account.uid);
+    tree.directory(Path::new(&runtime), 0o700)?;
+    if view == View::System && facts.account.home.parent().is_some() {
+        tree.private(&facts.account.home, 0o700)?;
+    }
+    Ok(())
+}
+
+fn devices(tree: &mut Tree<'_>) -> Result<(), PlanError> {
+    tree.directory(Path::new("/dev"), 0o755)?;
+    for name in DEVICES {
+        tree.device(name)?;
+    }
+    for (name, target) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+        ("ptmx", "pts/ptmx"),
+        // One private memory file system is enough: a mount less.
+        ("shm", "/run/shm"),
+    ] {
+        tree.symlink(&Path::new("/dev").join(name), Path::new(target))?;
+    }
+    tree.directory(Path::new("/dev/pts"), 0o755)?;
+    tree.push(Step::Terminals { path: Text::literal(c"dev/pts") });
+    tree.push(Step::Allow {
+        path: Text::literal(c"dev"),
+        rights: Rights::READ.union(Rights::WRITE_FILE).union(Rights::IOCTL_DEV),
+    });
+    Ok(())
+}
+
+/// What the user's own programs need from the home that isn't there: toolchains, the rest of the
+/// repository, who they are for git.
+fn belongings(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
+    let home = &facts.account.home;
+    for path in toolchain::candidates(home) {
+        facts.depends_on(&path, false);
+    }
+    let toolchains = toolchain::find(home, &facts.environment, &facts.layout);
+    let programs = toolchain::path_directories(home, &facts.environment, &facts.layout);
+    let shown = toolchains.found.iter().map(|found| (&found.canonical, &found.path));
+    for (canonical, path) in shown.chain(programs.found.iter().map(|found| (&found.canonical, &found.path))) {
+        if tree.host_path(&tree.resolve(path)).is_none() {
+            tree.show(canonical, path, USERS)?;
+        }
+    }
+    for environment in virtualenv::find(&facts.cwd, home, &facts.environment, &facts.layout) {
+        facts.depends_on(&environment.root.join("pyvenv.cfg"), true);
+        if let virtualenv::Base::Known { prefix, canonical } = &environment.base
+            && tree.host_path(&tree.resolve(prefix)).is_none()
+        {
+            tree.show(canonical, prefix, USERS)?;
+        }
+        if !environment.root.starts_with(&facts.cwd)
+            && toolchain::acceptable(&environment.root, home).is_ok()
+            && tree.host_path(&tree.resolve(&environment.root)).is_none()
+        {
+            tree.show(&environment.root, &environment.root, USERS)?;
+        }
+    }
+    let sanitised = gitconfig::sanitised(home, &facts.environment);
+    for source in gitconfig::sources(home, &facts.environment) {
+        facts.depends_on(&source, true);
+    }
+    // A configuration that can't be read stops git on the host too, which says why.
+    if let Ok(sanitised) = sanitised
+        && !sanitised.text.is_empty()
+        && let Ok(content) = Text::new(sanitised.text)
+    {
+        tree.file(&home.join(".gitconfig"), 0o644, content)?;
+    }
+    Ok(())
+}
+
+/// The repository around the working directory, as far as it lies outside of it.
+pub(crate) fn repository(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
+    facts.depends_on(&facts.cwd.join(".git"), true);
+    let uid = facts.account.uid;
+    if let worktree::Found::Repository(repository) = worktree::find(&facts.cwd, &facts.account.home, uid) {
+        let outside = repository.git.outside().into_iter();
+        let above = (repository.root != facts.cwd).then_some(repository.root.as_path());
+        for path in outside.chain(above) {
+            // Owners are mapped: git refuses repositories of strangers.
+            if tree.host_path(&tree.resolve(path)).is_none() {
+                tree.show(path, path, Show { map_owners: true, ..USERS })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// With the host's network, names are resolved as the host does: often a file under `/run`.
+fn name_resolution(tree: &mut Tree<'_>) -> Result<(), PlanError> {
+    if let Ok(Some(resolver)) = resolver::read(Path::new("/etc/resolv.conf"))
+        && let Some(place) = resolver.appears_at
+    {
+        tree.show(&resolver.file, &place, SYSTEM)?;
+    }
+    Ok(())
+}
+
+/// The processes inside; last, because init makes the file system meanwhile.
+pub(crate) fn processes(tree: &mut Tree<'_>) -> Result<(), PlanError> {
+    tree.directory(Path::new("/proc"), 0o755)?;
+    tree.push(Step::Processes {
+        path: Text::literal(c"proc"),
+        rights: Rights::READ.union(Rights::WRITE_FILE),
+    });
+    Ok(())
+}
+
+/// For a command that is root on the host too: what the kernel lets that user change is frozen,
+/// what only that user reads is hidden.
+pub(crate) fn restrain_root(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
+    for path in ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"] {
+        if facts.kind(Path::new(path)) != Kind::Missing {
+            tree.freeze(Path::new(path))?;
+        }
+    }
+    let secret = |path: &Path, _kind: palisade_host::walk::FileKind| {
+        use std::os::unix::fs::MetadataExt;
+        match path.symlink_metadata() {
+            Ok(found) if found.is_dir() && found.mode() & 0o005 == 0 => palisade_host::walk::Visit::Match,
+            Ok(found) if found.is_dir() => palisade_host::walk::Visit::Descend,
+            Ok(found) if found.is_file() && found.mode() & 0o004 == 0 => palisade_host::walk::Visit::Match,
+            _ => palisade_host::walk::Visit::Skip,
+        }
+    };
+    let walked = palisade_host::walk::walk(Path::new("/etc"), palisade_host::walk::DEFAULT_LIMIT, secret);
+    if let Ok(walk) = walked {
+        for path in walk.matches {
+            tree.mask(&path, true)?;
+        }
+    }
+    Ok(())
+}
