@@ -7,31 +7,55 @@
 //!
 //! - [`layer`]: who speaks and how firmly, and which statement holds
 //! - [`pattern`], [`rule`], [`value`], [`limits`]: what can be said of paths and everything else
+//! - [`parse`], [`parse_error`], [`render`], [`schema`]: files, their mistakes, and back to text,
+//!   all from one table of keys in `grammar`; [`builtin`]: the lowest layer
 //! - [`settings`]: what one layer says; [`command_line`]: saying it from code
 //! - [`merge`]: all layers together, a [`Policy`]
+//! - [`expand`], [`resolve`]: rules in their places on one host, a [`Resolved`]
+//! - [`decide`]: what holds of a path and why; the one truth about precedence
+//! - [`hint`]: what to type to permit what was refused
 //! - [`environment`]: which variables go in
 //! - [`event`]: what every plane reports of a decision
 //! - [`suggest`]: "did you mean"
 #![forbid(unsafe_code)]
 
+pub mod builtin;
 pub mod command_line;
 pub mod context;
+pub mod decide;
 pub mod environment;
 pub mod event;
+pub mod expand;
+mod grammar;
+pub mod hint;
 pub mod layer;
 pub mod limits;
+mod lines;
 pub mod merge;
+pub mod parse;
+pub mod parse_error;
 pub mod pattern;
+pub mod render;
+pub mod resolve;
 pub mod rule;
+pub mod schema;
 pub mod settings;
 pub mod suggest;
 pub mod value;
 
+pub use builtin::built_in;
 pub use context::Context;
+pub use decide::{Decision, EffectiveGlob, EffectivePath, Protected};
+pub use hint::{Hint, Wanted};
 pub use layer::{Layer, Origin, SCHEMA, Sourced, Strength};
 pub use limits::{Amount, Limit};
 pub use merge::{Policy, merge};
+pub use parse::parse;
+pub use parse_error::{ParseError, Problem};
 pub use pattern::{PathPattern, PatternError};
+pub use render::render;
+pub use resolve::{ResolveError, Resolved};
 pub use rule::{Access, Grant, PathRule};
+pub use schema::json_schema;
 pub use settings::{LayerPolicy, Settings};
 pub use value::{Hostname, NetworkMode, View};

@@ -351,12 +351,9 @@ fn tokens(text: &OsStr) -> Result<Vec<Token>, PatternError> {
 fn class(rest: &[u8]) -> Result<(Token, usize), PatternError> {
     let negated = matches!(rest.first(), Some(b'!' | b'^'));
     let start = usize::from(negated);
-    // As in every shell, a `]` in the first place is a member.
     let end = rest
         .iter()
-        .enumerate()
-        .skip(start + 1)
-        .find_map(|(at, byte)| (*byte == b']').then_some(at))
+        .position(|byte| *byte == b']')
         .ok_or(PatternError::UnclosedClass)?;
     let Ok(members) = std::str::from_utf8(&rest[start..end]) else {
         return Err(PatternError::GlobNotUtf8);

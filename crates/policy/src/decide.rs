@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a policy says of a path: the one place where precedence is decided.
+//!
+//! The rules that fit a path are grouped by rank (layer, then strength). Inside a rank the rules
+//! that fit most closely speak: the deeper the path at which a rule begins to hold, the closer; a
+//! plain path before a glob; of globs the one with the longer plain beginning. If several fit
+//! equally, deny beats hide beats tmpfs, and grants add up. The highest rank holds, except that a
+//! lock is a ceiling over all later layers: they may tighten what it says and never loosen it.
+
+use std::path::{Path, PathBuf};
+
+use crate::expand::GlobPattern;
+use crate::layer::{Layer, Rank, Strength};
+use crate::resolve::{Moved, Place, Placed, Resolved, Specificity, depth, join};
+use crate::rule::{Access, Grant, PathRule};
+
+/// What the policy says of one path, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The answer.
+    pub grant: Grant,
+    /// What of the host is there, if it is allowed.
+    pub source: Option<PathBuf>,
+    /// The rules that make it so; none if nothing speaks of the path.
+    pub because: Vec<PathRule>,
+    /// The rules that fit the path and don't count, lowest rank first.
+    pub overridden: Vec<PathRule>,
+    /// The lock over this path, whether or not it changed the answer.
+    pub lock: Option<PathRule>,
+    /// The rule that protects this name from being created or changed.
+    pub protected: Option<PathRule>,
+}
+
+/// A path that is to be made as the policy wants it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EffectivePath {
+    /// The path on the host.
+    pub source: PathBuf,
+    /// The path inside.
+    pub destination: PathBuf,
+    /// What it is to be.
+    pub grant: Grant,
+    /// The rule that decided.
+    pub rule: PathRule,
+}
+
+/// A pattern whose matches are to be made as the policy wants them.
+///
+/// Walk [`base`](Self::base) on the host; for each path that [`matches`](Self::matches), ask
+/// [`Resolved::decide`] about [`inside`](Self::inside) of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EffectiveGlob {
+    /// The directory on the host in which the walk starts.
+    pub base: PathBuf,
+    /// The pattern, on host paths.
+    pub pattern: GlobPattern,
+    /// The rule.
+    pub rule: PathRule,
+    moved: Option<Moved>,
+}
+
+impl EffectiveGlob {
+    /// Whether the rule begins to hold at this host path.
+    #[must_use]
+    pub fn matches(&self, host: &Path) -> bool {
+        self.pattern.matches(host) || (host == self.base && self.pattern.begins(host).is_some())
+    }
+
+    /// Where a host path below the base appears inside.
+    #[must_use]
+    pub fn inside(&self, host: &Path) -> PathBuf {
+        match &self.moved {
+            None => host.to_owned(),
+            Some(moved) => match host.strip_prefix(&moved.from) {
+                Ok(rest) => join(&moved.to, rest),
+                Err(_) => host.to_owned(),
+            },
+        }
+    }
+
+    /// How many names below the base the deepest match lies; none if at any depth.
+    #[must_use]
+    pub fn depth(&self) -> Option<usize> {
+        let skipped = depth(&self.base).saturating_sub(depth(self.pattern.base()));
+        self.pattern.depth().map(|names| names.saturating_sub(skipped))
+    }
+}
+
+/// A glob of `protect`, or one protected path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Protected {
+    /// This path inside.
+    Path(PathBuf, PathRule),
+    /// What matches.
+    Glob(EffectiveGlob),
+}
+
+/// What the rules of one rank say.
+struct Answer<'a> {
+    grant: Grant,
+    source: PathBuf,
+    rules: Vec<&'a Placed>,
+}
+
+/// What holds over several ranks.
+#[derive(Default)]
+struct Standing<'a> {
+    holds: Option<Answer<'a>>,
+    lock: Option<(Layer, Answer<'a>)>,
+}
+
+impl<'a> Standing<'a> {
+    fn hear(&mut self, rank: Rank, mut answer: Answer<'a>) {
+        if let Some((layer, lock)) = &self.lock
+            && rank.layer > *layer
+        {
+            // Something else in the place of what is locked would not be what was locked.
+            let other = matches!(
+                (lock.grant, answer.grant),
+                (Grant::Allowed { .. }, Grant::Allowed { .. })
+            ) && lock.source != answer.source;
+            let within = answer.grant.within(lock.grant);
+            if other {
+                return;
+            }
+            if within != answer.grant {
+                if within == lock.grant {
+                    answer.rules.clone_from(&lock.rules);
+                } else {
+                    answer.rules.extend(&lock.rules);
+                }
+                answer.grant = within;
+            }
+        }
+        if rank.strength == Strength::Locked {
+            let lock = Answer {
+                grant: answer.grant,
+                source: answer.source.clone(),
+                rules: answer.rules.clone(),
+            };
+            self.lock = Some((rank.layer, lock));
+        }
+        self.holds = Some(answer);
+    }
+
+    /// Whether a rule that begins at `place` has a say.
+    fn involves(&self, place: &Path) -> bool {
+        let holds = self.holds.iter();
+        let lock = self.lock.iter().map(|(_, answer)| answer);
+        holds
+            .chain(lock)
+            .flat_map(|answer| &answer.rules)
+            .any(|rule| matches!(&rule.place, Place::Path(path) if path == place))
+    }
+
+    fn grant(&self) -> Grant {
+        self.holds.as_ref().map_or(Grant::Absent, |answer| answer.grant)
+    }
+}
+
+/// What the closest of the rules of one rank say of `path`. `fitting` isn't empty.
+fn answer<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Option<Answer<'a>> {
+    let closest = fitting.iter().map(|(_, closeness)| *closeness).max()?;
+    let speaking: Vec<&Placed> = fitting
+        .iter()
+        .filter(|(_, closeness)| *closeness == closest)
+        .map(|(rule, _)| *rule)
+        .collect();
+    for access in [Access::Deny, Access::Hide, Access::Tmpfs] {
+        let rules: Vec<&Placed> = speaking
+            .iter()
+            .copied()
+            .filter(|rule| rule.rule.access == access)
+            .collect();
+        if let (Some(first), Some(grant)) = (rules.first(), access.grant()) {
+            return Some(Answer {
+                grant,
+                source: first.source_of(path),
+                rules,
+            });
+        }
+    }
+    // Two host paths can't be in one place: the one stated last is.
+    let source = speaking.last()?.source_of(path);
+    let rules: Vec<&Placed> = speaking
+        .into_iter()
+        .filter(|rule| rule.source_of(path) == source)
+        .collect();
+    let has = |access| rules.iter().any(|rule| rule.rule.access == access);
+    Some(Answer {
+        grant: Grant::Allowed {
+            write: has(Access::Write),
+            execute: has(Access::Execute),
+        },
+        source,
+        rules,
+    })
+}
+
+/// Goes through the ranks. `fitting` is sorted by rank.
+fn stand<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Standing<'a> {
+    let mut standing = Standing::default();
+    for group in fitting.chunk_by(|(a, _), (b, _)| a.rank() == b.rank()) {
+        if let (Some((first, _)), Some(answer)) = (group.first(), answer(path, group)) {
+            standing.hear(first.rank(), answer);
+        }
+    }
+    standing
+}
+
+impl Resolved {
+    /// The rules that fit a path, sorted by rank and then as stated.
+    fn fitting(&self, path: &Path, globs: bool) -> Vec<(&Placed, Specificity)> {
+        let mut found: Vec<(usize, Specificity)> = Vec::new();
+        let literal = path
+            .ancestors()
+            .filter_map(|place| self.by_path.get(place))
+            .flatten();
+        let globs = self.by_glob.iter().filter(|_| globs);
+        for &at in literal.chain(globs) {
+            if let Some(closeness) = self.rules[at].fits(path) {
+                found.push((at, closeness));
+            }
+        }
+        found.sort_by_key(|(at, _)| *at);
+        found
+            .into_iter()
+            .map(|(at, closeness)| (&self.rules[at], closeness))
+            .collect()
+    }
+
+    /// What the policy says of one path inside the sandbox, and why.
+    ///
+    /// `path` is absolute, without `.`, `..` and links; the caller has looked those up.
+    #[must_use]
+    pub fn decide(&self, path: &Path) -> Decision {
+        let fitting = self.fitting(path, true);
+        let standing = stand(path, &fitting);
+        let grant = standing.grant();
+        let (because, source) = match &standing.holds {
+            None => (Vec::new(), None),
+            Some(answer) => (
+                answer.rules.iter().map(|placed| placed.rule.clone()).collect(),
+                matches!(grant, Grant::Allowed { .. }).then(|| answer.source.clone()),
+            ),
+        };
+        let overridden = fitting
+            .iter()
+            .map(|(placed, _)| &placed.rule)
+            .filter(|rule| !because.contains(rule))
+            .cloned()
+            .collect();
+        let lock = standing
+            .lock
+            .as_ref()
+            .and_then(|(_, answer)| answer.rules.first())
+            .map(|placed| placed.rule.clone());
+        let protected = self
+            .protect
+            .iter()
+            .rev()
+            .find(|placed| placed.fits(path).is_some())
+            .map(|placed| placed.rule.clone());
+        Decision {
+            grant,
+            source,
+            because,
+            overridden,
+            lock,
+            protected,
+        }
+    }
+
+    /// The paths that rules name, after precedence: those wholly overridden are gone. Sorted
+    /// shallow to deep, which is the order to mount them in.
+    ///
+    /// Below the deepest of them that is an ancestor of a path, only a match of one of
+    /// [`globs`](Self::globs) can say something else of that path.
+    #[must_use]
+    pub fn effective(&self) -> Vec<EffectivePath> {
+        let mut paths: Vec<EffectivePath> = self
+            .by_path
+            .keys()
+            .filter_map(|place| self.effective_at(place))
+            .collect();
+        paths.sort_by(|a, b| {
+            let key = |path: &EffectivePath| depth(&path.destination);
+            key(a)
+                .cmp(&key(b))
+                .then_with(|| a.destination.cmp(&b.destination))
+        });
+        paths
+    }
+
+    fn effective_at(&self, place: &Path) -> Option<EffectivePath> {
+        let plain = self.fitting(place, false);
+        let all = self.fitting(place, true);
+        let by_paths = stand(place, &plain);
+        let standing = stand(place, &all);
+        if !by_paths.involves(place) && by_paths.grant() == standing.grant() {
+            return None;
+        }
+        let answer = standing.holds?;
+        Some(EffectivePath {
+            source: answer.source,
+            destination: place.to_owned(),
+            grant: answer.grant,
+            rule: answer.rules.first()?.rule.clone(),
+        })
+    }
+
+    /// The patterns whose matches the policy speaks of; those wholly overridden are gone.
+    #[must_use]
+    pub fn globs(&self) -> Vec<EffectiveGlob> {
+        self.by_glob
+            .iter()
+            .map(|&at| &self.rules[at])
+            .filter(|placed| !self.wholly_overridden(placed))
+            .filter_map(effective_glob)
+            .collect()
+    }
+
+    /// Whether a later rank speaks of everything below the directory that a glob begins in.
+    fn wholly_overridden(&self, glob: &Placed) -> bool {
+        // Under a lock a later rule may be passed over, and then the glob holds after all.
+        if self
+            .rules
+            .iter()
+            .any(|placed| placed.rule.strength == Strength::Locked)
+        {
+            return false;
+        }
+        let Some(effective) = effective_glob(glob) else {
+            return true;
+        };
+        effective
+            .inside(&effective.base)
+            .ancestors()
+            .filter_map(|place| self.by_path.get(place))
+            .flatten()
+            .any(|&at| self.rules[at].rank() > glob.rank())
+    }
+
+    /// The names that can't be created or changed. What that takes is the planner's business.
+    #[must_use]
+    pub fn protected(&self) -> Vec<Protected> {
+        self.protect
+            .iter()
+            .filter_map(|placed| match &placed.place {
+                Place::Path(path) => Some(Protected::Path(path.clone(), placed.rule.clone())),
+                Place::Glob(_) => effective_glob(placed).map(Protected::Glob),
+            })
+            .collect()
+    }
+
+    /// The host path that the rule holding at `path` speaks of, also where that is refused.
+    pub(crate) fn source_at(&self, path: &Path) -> PathBuf {
+        stand(path, &self.fitting(path, true))
+            .holds
+            .map_or_else(|| path.to_owned(), |answer| answer.source)
+    }
+
+    /// What the policy would say of `path` with `added` at the end of the last layer.
+    pub(crate) fn grant_with(&self, path: &Path, added: &[Placed]) -> Grant {
+        let mut fitting = self.fitting(path, true);
+        for placed in added {
+            if let Some(closeness) = placed.fits(path) {
+                fitting.push((placed, closeness));
+            }
+        }
+        fitting.sort_by_key(|(placed, _)| placed.rank());
+        stand(path, &fitting).grant()
+    }
+}
+
+fn effective_glob(placed: &Placed) -> Option<EffectiveGlob> {
+    let Place::Glob(pattern) = &placed.place else {
+        return None;
+    };
+    let base = match &placed.moved {
+        Some(moved) if moved.from.starts_with(pattern.base()) => moved.from.clone(),
+        _ => pattern.base().to_owned(),
+    };
+    Some(EffectiveGlob {
+        base,
+        pattern: pattern.clone(),
+        rule: placed.rule.clone(),
+        moved: placed.moved.clone(),
+    })
+}

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From a pattern as written to an absolute place.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::context::Context;
+use crate::layer::Layer;
+use crate::pattern::{PathPattern, Token, Variable};
+
+/// Why a pattern has no place on this host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExpandError {
+    /// `${project}` without a project, `${runtime}` without a runtime directory.
+    #[error("`${{{variable}}}` stands for nothing in this launch")]
+    Unset {
+        /// The variable's name.
+        variable: &'static str,
+    },
+    /// A path of the context isn't absolute or isn't plain.
+    #[error("`{variable}` is {path:?}, which is no absolute path without `.` and `..`")]
+    NotAbsolute {
+        /// The variable's name.
+        variable: &'static str,
+        /// Its value.
+        path: PathBuf,
+    },
+    /// The user's name holds what can't be in a file name.
+    #[error("`user` is {user:?}, which can't be part of a path")]
+    BadUser {
+        /// The name.
+        user: String,
+    },
+    /// A working or home directory whose name isn't UTF-8 stands behind a glob.
+    #[error("a variable behind `*` holds bytes that are not UTF-8")]
+    GlobNotUtf8,
+    /// The glob compiler refuses it, which it does for patterns that would grow too large.
+    #[error("the pattern can't be compiled")]
+    Glob(#[source] globset::Error),
+}
+
+/// What a pattern stands for.
+#[derive(Debug, Clone)]
+pub(crate) enum Expanded {
+    /// One path, absolute and normal.
+    Path(PathBuf),
+    /// Any path below a directory that matches.
+    Glob(GlobPattern),
+}
+
+/// A compiled pattern: the directory under which it holds, and what follows.
+///
+/// Splitting the plain beginning off keeps the home's name (which may hold any byte) out of the
+/// glob compiler, and tells where a walk has to begin.
+#[derive(Debug, Clone)]
+pub struct GlobPattern {
+    base: PathBuf,
+    tail: Arc<str>,
+    matcher: GlobMatcher,
+}
+
+impl PartialEq for GlobPattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.base == other.base && self.tail == other.tail
+    }
+}
+
+impl Eq for GlobPattern {}
+
+impl GlobPattern {
+    /// The deepest directory that is an ancestor of everything that matches.
+    #[must_use]
+    pub fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// What follows the base, in globset's syntax.
+    #[must_use]
+    pub fn tail(&self) -> &str {
+        &self.tail
+    }
+
+    /// How many names below the base a match is; none if at any depth.
+    #[must_use]
+    pub fn depth(&self) -> Option<usize> {
+        let any = self.tail.split('/').any(|part| part == "**");
+        (!any).then(|| self.tail.split('/').count())
+    }
+
+    /// Whether this very path matches.
+    #[must_use]
+    pub fn matches(&self, path: &Path) -> bool {
+        path.strip_prefix(&self.base)
+            .is_ok_and(|rest| !rest.as_os_str().is_empty() && self.matcher.is_match(rest))
+    }
+
+    /// The shallowest of `path` and its ancestors that matches: where the rule begins to hold.
+    #[must_use]
+    pub fn begins(&self, path: &Path) -> Option<PathBuf> {
+        let rest = path.strip_prefix(&self.base).ok()?;
+        let mut reached = PathBuf::new();
+        for name in rest {
+            reached.push(name);
+            if self.matcher.is_match(&reached) {
+                return Some(self.base.join(reached));
+            }
+        }
+        None
+    }
+}
+
+/// Puts a pattern in its place.
+pub(crate) fn expand(
+    pattern: &PathPattern,
+    layer: Layer,
+    context: &Context,
+) -> Result<Expanded, ExpandError> {
+    let tokens = anchored(pattern, layer, context)?;
+    // The plain beginning ends at the last separator before the first glob.
+    let first_glob = tokens.iter().position(Token::is_glob);
+    let split = match first_glob {
+        None => tokens.len(),
+        Some(at) => tokens[..at]
+            .iter()
+            .rposition(|token| *token == Token::Separator)
+            .map_or(0, |at| at + 1),
+    };
+    let base = normal(&tokens[..split]);
+    if first_glob.is_none() {
+        return Ok(Expanded::Path(base));
+    }
+    let tail = glob_text(&tokens[split..])?;
+    let matcher = GlobBuilder::new(&tail)
+        .literal_separator(true)
+        .backslash_escape(true)
+        .build()
+        .map_err(ExpandError::Glob)?
+        .compile_matcher();
+    Ok(Expanded::Glob(GlobPattern {
+        base,
+        tail: tail.into(),
+        matcher,
+    }))
+}
+
+/// The pattern's pieces with variables replaced, beginning with a separator.
+fn anchored(
+    pattern: &PathPattern,
+    layer: Layer,
+    context: &Context,
+) -> Result<Vec<Token>, ExpandError> {
+    let tokens = pattern.tokens();
+    let absolute = match tokens.first() {
+        Some(Token::Separator | Token::Home) => true,
+        Some(Token::Variable(variable)) => !matches!(variable, Variable::User | Variable::Uid),
+        _ => false,
+    };
+    let mut out = Vec::with_capacity(tokens.len() + 64);
+    if !absolute {
+        let (name, start) = match &context.project {
+            Some(project) if layer == Layer::Project => ("project", project),
+            _ => ("cwd", &context.cwd),
+        };
+        put_path(name, start, &mut out)?;
+        out.push(Token::Separator);
+        // A bare name with a glob holds at any depth, as it does in every ignore file.
+        if pattern.is_glob() && !tokens.contains(&Token::Separator) {
+            out.extend([Token::DoubleStar, Token::Separator]);
+        }
+    }
+    for token in tokens {
+        match token {
+            Token::Home => put_path("home", &context.home, &mut out)?,
+            Token::Variable(variable) => put_variable(variable, context, &mut out)?,
+            other => out.push(other),
+        }
+    }
+    Ok(out)
+}
+
+fn put_variable(
+    variable: Variable,
+    context: &Context,
+    out: &mut Vec<Token>,
+) -> Result<(), ExpandError> {
+    let name = variable.name();
+    let unset = || ExpandError::Unset { variable: name };
+    match variable {
+        Variable::Home => put_path(name, &context.home, out),
+        Variable::Cwd => put_path(name, &context.cwd, out),
+        Variable::Project => put_path(name, context.project.as_ref().ok_or_else(unset)?, out),
+        Variable::Runtime => put_path(name, context.runtime_dir.as_ref().ok_or_else(unset)?, out),
+        Variable::Uid => {
+            out.extend(context.uid.to_string().into_bytes().into_iter().map(Token::Byte));
+            Ok(())
+        }
+        Variable::User => {
+            let user = &context.user;
+            if user.is_empty() || user == "." || user == ".." || user.contains(['/', '\0']) {
+                return Err(ExpandError::BadUser { user: user.clone() });
+            }
+            out.extend(user.bytes().map(Token::Byte));
+            Ok(())
+        }
+    }
+}
+
+/// Appends a path of the context, each of its characters standing for itself.
+fn put_path(variable: &'static str, path: &Path, out: &mut Vec<Token>) -> Result<(), ExpandError> {
+    use std::path::Component;
+    let plain = path.is_absolute()
+        && path
+            .components()
+            .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    if !plain {
+        return Err(ExpandError::NotAbsolute {
+            variable,
+            path: path.to_owned(),
+        });
+    }
+    out.extend(path.as_os_str().as_bytes().iter().map(|byte| match byte {
+        b'/' => Token::Separator,
+        other => Token::Byte(*other),
+    }));
+    Ok(())
+}
+
+/// Joins plain pieces into a path without empty names, `.` and `..`.
+fn normal(tokens: &[Token]) -> PathBuf {
+    let mut path = PathBuf::from("/");
+    for part in tokens.split(|token| *token == Token::Separator) {
+        let name: Vec<u8> = part
+            .iter()
+            .filter_map(|token| match token {
+                Token::Byte(byte) => Some(*byte),
+                _ => None,
+            })
+            .collect();
+        match name.as_slice() {
+            b"" | b"." => {}
+            // Only in front of all names, after the working directory, which holds no links.
+            b".." => {
+                path.pop();
+            }
+            _ => path.push(OsString::from_vec(name)),
+        }
+    }
+    path
+}
+
+/// Writes pieces in globset's syntax. Empty names and `.` are left out, as in a plain path.
+fn glob_text(tokens: &[Token]) -> Result<String, ExpandError> {
+    let mut parts: Vec<String> = Vec::new();
+    for part in tokens.split(|token| *token == Token::Separator) {
+        let text = glob_part(part)?;
+        if !text.is_empty() && text != "." {
+            parts.push(text);
+        }
+    }
+    Ok(parts.join("/"))
+}
+
+fn glob_part(part: &[Token]) -> Result<String, ExpandError> {
+    let mut text: Vec<u8> = Vec::new();
+    for token in part {
+        match token {
+            Token::Byte(byte) => {
+                if br"*?[]{}\!^-,".contains(byte) {
+                    text.push(b'\\');
+                }
+                text.push(*byte);
+            }
+            Token::Star => text.push(b'*'),
+            Token::DoubleStar => text.extend(b"**"),
+            Token::AnyOne => text.push(b'?'),
+            Token::Class(negated, members) => {
+                text.push(b'[');
+                let mut members = members.as_str();
+                if *negated {
+                    text.push(b'!');
+                    // A leading hyphen must stay in front, or it would make a range.
+                    if let Some(rest) = members.strip_prefix('-') {
+                        text.push(b'-');
+                        members = rest;
+                    }
+                    // globset lets a negated set match a separator; a name never holds one.
+                    text.push(b'/');
+                }
+                text.extend(members.as_bytes());
+                text.push(b']');
+            }
+            // Replaced before.
+            Token::Separator | Token::Home | Token::Variable(_) => {}
+        }
+    }
+    String::from_utf8(text).map_err(|_| ExpandError::GlobNotUtf8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context() -> Context {
+        Context {
+            home: "/home/ann".into(),
+            cwd: "/home/ann/src/app".into(),
+            project: Some("/home/ann/src".into()),
+            user: "ann".into(),
+            uid: 1000,
+            runtime_dir: Some("/run/user/1000".into()),
+        }
+    }
+
+    fn path(text: &str, layer: Layer) -> PathBuf {
+        match expand(&PathPattern::new(text).unwrap(), layer, &context()).unwrap() {
+            Expanded::Path(path) => path,
+            Expanded::Glob(glob) => panic!("{text} is the glob {glob:?}"),
+        }
+    }
+
+    fn glob(text: &str) -> GlobPattern {
+        match expand(&PathPattern::new(text).unwrap(), Layer::User, &context()).unwrap() {
+            Expanded::Path(path) => panic!("{text} is the path {path:?}"),
+            Expanded::Glob(glob) => glob,
+        }
+    }
+
+    #[test]
+    fn every_way_to_write_a_path_has_its_place() {
+        for (text, expected) in [
+            ("/", "/"),
+            ("/a//b/./c/", "/a/b/c"),
+            ("~", "/home/ann"),
+            ("~/x", "/home/ann/x"),
+            (".", "/home/ann/src/app"),
+            ("./x", "/home/ann/src/app/x"),
+            ("x y", "/home/ann/src/app/x y"),
+            ("../lib", "/home/ann/src/lib"),
+            ("../../../../../..", "/"),
+            ("${cwd}/x", "/home/ann/src/app/x"),
+            ("${runtime}/bus", "/run/user/1000/bus"),
+            ("/var/${user}-${uid}", "/var/ann-1000"),
+            ("${user}", "/home/ann/src/app/ann"),
+            (r"/a\*\=\$\~", "/a*=$~"),
+            (r"\~", "/home/ann/src/app/~"),
+        ] {
+            assert_eq!(path(text, Layer::User), Path::new(expected), "{text}");
+        }
+        assert_eq!(path("x", Layer::Project), Path::new("/home/ann/src/x"));
+    }
+
+    #[test]
+    fn globs_match_names_not_separators() {
+        for (pattern, base, yes, no) in [
+            ("**/.env", "/home/ann/src/app", vec![".env", "a/b/.env"], vec!["a/.envrc", ".env/x"]),
+            ("*.pem", "/home/ann/src/app", vec!["x.pem", "a/x.pem"], vec!["x.pem/y"]),
+            ("./*.pem", "/home/ann/src/app", vec!["x.pem"], vec!["a/x.pem"]),
+            ("~/.ssh/id_*", "/home/ann/.ssh", vec!["id_rsa", "id_"], vec!["id_a/b", "known"]),
+            ("/a/x[!b]y", "/a", vec!["xcy"], vec!["x/y", "xby"]),
+            ("/a/b?", "/a", vec!["bc"], vec!["b/", "b"]),
+            ("/a/**", "/a", vec!["b", "b/c"], vec![""]),
+            ("/a/x[!-a-]y", "/a", vec!["xcy"], vec!["x/y", "xay", "x-y"]),
+            ("/a/[0-9-]", "/a", vec!["5", "-"], vec!["a"]),
+            (r"/a/{b,c}*\*", "/a", vec!["{b,c}*", "{b,c}x*"], vec!["b*", "c*"]),
+        ] {
+            let glob = glob(pattern);
+            assert_eq!(glob.base(), Path::new(base), "{pattern}");
+            for name in yes {
+                assert!(glob.matches(&Path::new(base).join(name)), "{pattern} {name}");
+            }
+            for name in no {
+                assert!(!glob.matches(&Path::new(base).join(name)), "{pattern} {name}");
+            }
+            assert!(!glob.matches(Path::new("/elsewhere/.env")));
+        }
+        assert_eq!(glob("./*.pem").depth(), Some(1));
+        assert_eq!(glob("*.pem").depth(), None);
+        let begins = glob("/a/**").begins(Path::new("/a/b/c"));
+        assert_eq!(begins.as_deref(), Some(Path::new("/a/b")));
+    }
+
+    #[test]
+    fn what_stands_for_nothing_is_an_error() {
+        let mut context = context();
+        context.runtime_dir = None;
+        context.cwd = "/a/../b".into();
+        let error = |text| {
+            expand(&PathPattern::new(text).unwrap(), Layer::User, &context).unwrap_err()
+        };
+        assert_eq!(error("${runtime}/x"), ExpandError::Unset { variable: "runtime" });
+        assert!(matches!(error("x"), ExpandError::NotAbsolute { variable: "cwd", .. }));
+    }
+}

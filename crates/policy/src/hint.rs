@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What to type to permit what was refused. A hint never proposes what a lock forbids.
+
+use std::path::{Path, PathBuf};
+
+use crate::layer::{Layer, Origin, Strength};
+use crate::pattern::PathPattern;
+use crate::resolve::{Moved, Place, Placed, Resolved};
+use crate::rule::{Access, Grant, PathRule};
+
+/// What can be done about a refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hint {
+    /// Nothing: the policy allows it.
+    Allowed,
+    /// These words before `--` permit it; quoted for a shell where needed.
+    Option(String),
+    /// This lock forbids it.
+    Locked(Box<PathRule>),
+    /// No option permits it: this command line itself refuses it, or the path is no text.
+    Impossible,
+}
+
+/// What a program wants to do with a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Wanted {
+    /// Read or list it.
+    Read,
+    /// Change it, or create names in it.
+    Write,
+    /// Execute it.
+    Execute,
+}
+
+impl Wanted {
+    const fn is_in(self, grant: Grant) -> bool {
+        match (self, grant) {
+            (Self::Read, Grant::Allowed { .. }) => true,
+            (Self::Write, Grant::Allowed { write, .. }) => write,
+            (Self::Execute, Grant::Allowed { execute, .. }) => execute,
+            _ => false,
+        }
+    }
+}
+
+impl Resolved {
+    /// What to type so that `wanted` is allowed at `path`.
+    ///
+    /// The option is tried before it is proposed: with it the policy does allow the access.
+    #[must_use]
+    pub fn hint(&self, path: &Path, wanted: Wanted) -> Hint {
+        let now = self.decide(path);
+        if wanted.is_in(now.grant) {
+            return Hint::Allowed;
+        }
+        let host = self.source_at(path);
+        let (Ok(pattern), Ok(inside)) = (PathPattern::exactly(&host), PathPattern::exactly(path))
+        else {
+            return Hint::Impossible;
+        };
+        // What is writable now must stay so.
+        let write = wanted == Wanted::Write || Wanted::Write.is_in(now.grant);
+        let mut added = vec![rule(&pattern, &host, path, Access::Execute)];
+        if write {
+            added.push(rule(&pattern, &host, path, Access::Write));
+        }
+        if wanted.is_in(self.grant_with(path, &added)) {
+            let option = if write { "--rw" } else { "--ro" };
+            // `exactly` escapes; what is no UTF-8 can't be shown as words to type.
+            return match (pattern.as_str(), inside.as_str()) {
+                (Some(text), _) if host == path => {
+                    Hint::Option(format!("{option} {}", quoted(text)))
+                }
+                (Some(text), Some(inside)) => {
+                    Hint::Option(format!("{option} {}", quoted(&format!("{text}={inside}"))))
+                }
+                _ => Hint::Impossible,
+            };
+        }
+        match now.lock {
+            Some(lock) => Hint::Locked(Box::new(lock)),
+            None => Hint::Impossible,
+        }
+    }
+}
+
+fn rule(pattern: &PathPattern, host: &Path, path: &Path, access: Access) -> Placed {
+    Placed {
+        rule: PathRule {
+            pattern: pattern.clone(),
+            destination: None,
+            access,
+            origin: Origin {
+                layer: Layer::CommandLine,
+                file: None,
+                line: 0,
+                column: 0,
+            },
+            strength: Strength::Set,
+        },
+        place: Place::Path(PathBuf::from(path)),
+        moved: (host != path).then(|| Moved {
+            from: host.to_owned(),
+            to: path.to_owned(),
+        }),
+        outer: false,
+    }
+}
+
+/// A word as a POSIX shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}

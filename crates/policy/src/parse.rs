@@ -1,0 +1,562 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From the text of a policy file to what it states.
+//!
+//! The TOML tree is walked by hand, so that every value remembers its line and column and every
+//! mistake is reported at once.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::environment::EnvironmentRule;
+use crate::grammar::{Key, Kind, SECTIONS, STRENGTHS, Section, TOP, name_of};
+use crate::layer::{Layer, Origin, SCHEMA, Sourced, Strength};
+use crate::limits::{Amount, Limit, Unit};
+use crate::lines::Lines;
+use crate::parse_error::{ParseError, Problem};
+use crate::pattern::PathPattern;
+use crate::rule::{Access, PathRule};
+use crate::settings::LayerPolicy;
+use crate::suggest;
+use crate::value::{Hostname, NetworkMode, SyscallRule, View};
+
+/// The largest file that is looked at: 1 MiB.
+pub const LARGEST_FILE: usize = 1 << 20;
+
+/// The most entries of all lists together: far beyond any policy that is written, and few enough
+/// that no later step takes long.
+pub const MOST_ENTRIES: usize = 1 << 13;
+
+/// The most errors that are reported; more help nobody.
+const MOST_ERRORS: usize = 64;
+
+/// A value with its place.
+type Node<'t> = Spanned<DeValue<'t>>;
+
+/// Reads a policy file.
+///
+/// # Errors
+/// All that is wrong with it, in order of appearance, at most 64.
+pub fn parse(
+    text: &str,
+    file: Option<&Path>,
+    layer: Layer,
+) -> Result<LayerPolicy, Vec<ParseError>> {
+    let policy = LayerPolicy::empty(layer, file);
+    // Checked before anything looks at the text.
+    if text.len() > LARGEST_FILE {
+        return Err(vec![ParseError {
+            problem: Problem::TooLarge { size: text.len() },
+            file: policy.file,
+            line: 1,
+            column: 1,
+            span: 0..0,
+            text: "".into(),
+        }]);
+    }
+    let mut reader = Reader {
+        lines: Lines::new(text),
+        shared: Arc::from(text),
+        policy,
+        strength: Strength::Set,
+        prefix: "",
+        entries: 0,
+        errors: Vec::new(),
+    };
+    let (root, syntax) = DeTable::parse_recoverable(text);
+    if syntax.is_empty() {
+        reader.file(root.get_ref());
+    }
+    for error in syntax {
+        let message = error.message().to_owned();
+        reader.error(Problem::Syntax { message }, error.span().unwrap_or(0..0));
+    }
+    if reader.errors.is_empty() {
+        return Ok(reader.policy);
+    }
+    reader.errors.sort_by_key(|error| error.span.start);
+    Err(reader.errors)
+}
+
+struct Reader<'t> {
+    lines: Lines<'t>,
+    shared: Arc<str>,
+    policy: LayerPolicy,
+    strength: Strength,
+    /// `default` or `locked` while inside one of these.
+    prefix: &'static str,
+    entries: usize,
+    errors: Vec<ParseError>,
+}
+
+impl Reader<'_> {
+    fn error(&mut self, problem: Problem, span: Range<usize>) {
+        if self.errors.len() == MOST_ERRORS {
+            return;
+        }
+        let span = self.lines.within(span);
+        let (line, column) = self.lines.place(span.start);
+        self.errors.push(ParseError {
+            problem,
+            file: self.policy.file.clone(),
+            line,
+            column,
+            span,
+            text: Arc::clone(&self.shared),
+        });
+    }
+
+    fn sourced<T>(&self, value: T, span: Range<usize>) -> Sourced<T> {
+        let (line, column) = self.lines.place(span.start);
+        Sourced {
+            value,
+            origin: Origin {
+                layer: self.policy.layer,
+                file: self.policy.file.clone(),
+                line,
+                column,
+            },
+            strength: self.strength,
+        }
+    }
+
+    fn file(&mut self, root: &DeTable<'_>) {
+        let mut known: Vec<&'static str> = TOP.to_vec();
+        known.extend(SECTIONS.iter().map(|section| section.name));
+        known.extend(STRENGTHS);
+        self.refuse_unknown(root, "", &known);
+        self.schema(root);
+        self.policy.name = self.words(root, "name").pop();
+        self.policy.description = self.words(root, "description").pop();
+        if let Some(inherits) = find(root, "inherits") {
+            for item in self.list("inherits", inherits) {
+                if let Some(name) = self.string("inherits", item) {
+                    let name = self.sourced(name, item.span());
+                    self.policy.inherits.push(name);
+                }
+            }
+        }
+        self.sections(root);
+        for (name, strength) in STRENGTHS
+            .into_iter()
+            .zip([Strength::Default, Strength::Locked])
+        {
+            let Some((key, node)) = find_with_key(root, name) else {
+                continue;
+            };
+            if strength == Strength::Locked && !self.policy.layer.may_lock() {
+                let layer = self.policy.layer;
+                self.error(Problem::LockNotAllowed { layer }, key);
+                continue;
+            }
+            let Some(table) = self.table(name, node) else {
+                continue;
+            };
+            (self.strength, self.prefix) = (strength, name);
+            let known: Vec<&'static str> = SECTIONS.iter().map(|section| section.name).collect();
+            self.refuse_unknown(table, name, &known);
+            self.sections(table);
+            (self.strength, self.prefix) = (Strength::Set, "");
+        }
+    }
+
+    fn schema(&mut self, root: &DeTable<'_>) {
+        let Some(node) = find(root, "schema") else {
+            return self.error(Problem::MissingSchema, 0..0);
+        };
+        let Some(found) = self.integer("schema", "a whole number", node) else {
+            return;
+        };
+        if found != i64::from(SCHEMA) {
+            self.error(Problem::UnsupportedSchema { found }, node.span());
+        }
+    }
+
+    fn words(&mut self, root: &DeTable<'_>, key: &str) -> Vec<Sourced<String>> {
+        let text = find(root, key).and_then(|node| Some((self.string(key, node)?, node.span())));
+        text.map(|(text, span)| self.sourced(text, span))
+            .into_iter()
+            .collect()
+    }
+
+    fn sections(&mut self, tables: &DeTable<'_>) {
+        for section in SECTIONS {
+            let Some(node) = find(tables, section.name) else {
+                continue;
+            };
+            if let Some(table) = self.table(section.name, node) {
+                self.section(section, table);
+            }
+        }
+    }
+
+    fn section(&mut self, section: &'static Section, table: &DeTable<'_>) {
+        let known: Vec<&'static str> = section.keys.iter().map(|key| key.name).collect();
+        self.refuse_unknown(table, section.name, &known);
+        for key in section.keys {
+            if let Some(node) = find(table, key.name) {
+                self.key(section, key, node);
+            }
+        }
+    }
+
+    fn refuse_unknown(
+        &mut self,
+        table: &DeTable<'_>,
+        within: &'static str,
+        known: &[&'static str],
+    ) {
+        for (key, _) in table {
+            let name = key.get_ref().as_ref();
+            if !known.contains(&name) {
+                let problem = Problem::UnknownKey {
+                    key: name.to_owned(),
+                    within,
+                    suggestion: suggest::nearest(name, known.iter().copied()),
+                    known: known.to_vec(),
+                };
+                self.error(problem, key.span());
+            }
+        }
+    }
+
+    fn key(&mut self, section: &Section, key: &Key, node: &Node<'_>) {
+        let name = name_of(section.name, key.name, self.prefix);
+        let span = node.span();
+        match key.kind {
+            Kind::View => {
+                if let Some(view) = self.view(&name, node) {
+                    let view = self.sourced(view, span);
+                    self.policy.settings.view.push(view);
+                }
+            }
+            Kind::Network => {
+                let modes = NetworkMode::ALL.map(|mode| (mode.key(), mode));
+                if let Some(mode) = self.one_of(&name, node, &modes) {
+                    let mode = self.sourced(mode, span);
+                    self.policy.settings.network.push(mode);
+                }
+            }
+            Kind::Paths(access) => self.paths(&name, access, node),
+            Kind::Hostname => {
+                if let Some(text) = self.string(&name, node)
+                    && let Some(hostname) = self.checked(Hostname::new(&text), &span)
+                {
+                    let hostname = self.sourced(hostname, span);
+                    self.policy.settings.hostname.push(hostname);
+                }
+            }
+            Kind::Uid => {
+                if let Some(uid) = self.number(&name, node) {
+                    let uid = self.sourced(uid, span);
+                    self.policy.settings.uid.push(uid);
+                }
+            }
+            Kind::Gid => {
+                if let Some(gid) = self.number(&name, node) {
+                    let gid = self.sourced(gid, span);
+                    self.policy.settings.gid.push(gid);
+                }
+            }
+            Kind::Cwd => {
+                if let Some(text) = self.string(&name, node) {
+                    match PathPattern::one_path(&text) {
+                        Ok(path) => {
+                            let path = self.sourced(path, span);
+                            self.policy.settings.cwd.push(path);
+                        }
+                        Err(error) => self.error(Problem::Pattern(error), span),
+                    }
+                }
+            }
+            Kind::BestEffort => {
+                if let Some(yes) = self.switch(&name, node) {
+                    let yes = self.sourced(yes, span);
+                    self.policy.settings.best_effort.push(yes);
+                }
+            }
+            Kind::InheritTerminal => {
+                if let Some(yes) = self.switch(&name, node) {
+                    let yes = self.sourced(yes, span);
+                    self.policy.settings.inherit_terminal.push(yes);
+                }
+            }
+            Kind::Syscalls { allow } => {
+                for (text, span) in self.strings(&name, node) {
+                    if let Some(rule) = self.checked(SyscallRule::new(&text, allow), &span) {
+                        let rule = self.sourced(rule, span);
+                        self.policy.settings.syscalls.push(rule);
+                    }
+                }
+            }
+            Kind::KeepVariables => self.variables(&name, node, EnvironmentRule::keep),
+            Kind::RemoveVariables => self.variables(&name, node, EnvironmentRule::remove),
+            Kind::SetVariables => self.set_variables(&name, node),
+            Kind::Amount(limit) => self.amount(&name, limit, node),
+        }
+    }
+
+    fn view(&mut self, name: &str, node: &Node<'_>) -> Option<View> {
+        if node.get_ref().as_str() == Some("closure") {
+            let problem = Problem::NotInThisVersion {
+                key: name.to_owned(),
+                value: "closure".to_owned(),
+                possible: View::ALL.map(View::key).to_vec(),
+            };
+            self.error(problem, node.span());
+            return None;
+        }
+        self.one_of(name, node, &View::ALL.map(|view| (view.key(), view)))
+    }
+
+    fn paths(&mut self, name: &str, access: Access, node: &Node<'_>) {
+        for (text, span) in self.strings(name, node) {
+            let read = if access.takes_destination() {
+                PathPattern::with_destination(&text)
+            } else {
+                PathPattern::new(&text).map(|pattern| (pattern, None))
+            };
+            match read {
+                Ok((pattern, destination)) => {
+                    let stated = self.sourced((), span);
+                    self.policy.settings.paths.push(PathRule {
+                        pattern,
+                        destination,
+                        access,
+                        origin: stated.origin,
+                        strength: stated.strength,
+                    });
+                }
+                Err(error) => self.error(Problem::Pattern(error), span),
+            }
+        }
+    }
+
+    fn variables(
+        &mut self,
+        name: &str,
+        node: &Node<'_>,
+        make: fn(&str) -> Result<EnvironmentRule, crate::value::ValueError>,
+    ) {
+        for (text, span) in self.strings(name, node) {
+            if let Some(rule) = self.checked(make(&text), &span) {
+                let rule = self.sourced(rule, span);
+                self.policy.settings.environment.push(rule);
+            }
+        }
+    }
+
+    fn set_variables(&mut self, name: &str, node: &Node<'_>) {
+        let Some(table) = self.table(name, node) else {
+            return;
+        };
+        for (variable, value) in table {
+            let span = variable.span();
+            if !self.count(&span) {
+                return;
+            }
+            let Some(text) = self.string(variable.get_ref(), value) else {
+                continue;
+            };
+            let rule = EnvironmentRule::set(variable.get_ref(), &text);
+            if let Some(rule) = self.checked(rule, &span) {
+                let rule = self.sourced(rule, span);
+                self.policy.settings.environment.push(rule);
+            }
+        }
+    }
+
+    fn amount(&mut self, name: &str, limit: Limit, node: &Node<'_>) {
+        let read = match node.get_ref() {
+            DeValue::String(text) => limit.unit().parse(text),
+            DeValue::Integer(_) => match self.integer(name, "", node) {
+                Some(number) => Amount::from_integer(number),
+                None => return,
+            },
+            other => {
+                let expected = match limit.unit() {
+                    Unit::Bytes => "a size (`4096`, `\"512M\"`, `\"unlimited\"`)",
+                    Unit::Count => "a count (`256`, `\"unlimited\"`)",
+                    Unit::Seconds => "a time (`90`, `\"5m\"`, `\"unlimited\"`)",
+                };
+                return self.wrong_type(name, expected, other, node.span());
+            }
+        };
+        match read {
+            Ok(amount) => {
+                let stated = self.sourced((limit, amount), node.span());
+                self.policy.settings.limits.push(stated);
+            }
+            Err(error) => self.error(Problem::Amount(error), node.span()),
+        }
+    }
+
+    fn checked<T>(
+        &mut self,
+        value: Result<T, crate::value::ValueError>,
+        span: &Range<usize>,
+    ) -> Option<T> {
+        value
+            .map_err(|error| self.error(Problem::Value(error), span.clone()))
+            .ok()
+    }
+
+    fn wrong_type(
+        &mut self,
+        key: &str,
+        expected: &'static str,
+        found: &DeValue<'_>,
+        span: Range<usize>,
+    ) {
+        let problem = Problem::WrongType {
+            key: key.to_owned(),
+            expected,
+            found: match found {
+                DeValue::String(_) => "a string",
+                DeValue::Integer(_) => "a number",
+                DeValue::Float(_) => "a fraction",
+                DeValue::Boolean(_) => "true or false",
+                DeValue::Datetime(_) => "a date",
+                DeValue::Array(_) => "a list",
+                DeValue::Table(_) => "a table",
+            },
+        };
+        self.error(problem, span);
+    }
+
+    fn string(&mut self, key: &str, node: &Node<'_>) -> Option<String> {
+        match node.get_ref() {
+            DeValue::String(text) => Some(text.as_ref().to_owned()),
+            other => {
+                self.wrong_type(key, "a string", other, node.span());
+                None
+            }
+        }
+    }
+
+    fn one_of<T: Copy>(
+        &mut self,
+        key: &str,
+        node: &Node<'_>,
+        words: &[(&'static str, T)],
+    ) -> Option<T> {
+        let text = self.string(key, node)?;
+        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+            return Some(*value);
+        }
+        let possible: Vec<&'static str> = words.iter().map(|(word, _)| *word).collect();
+        let problem = Problem::UnknownValue {
+            key: key.to_owned(),
+            suggestion: suggest::nearest(&text, possible.iter().copied()),
+            value: text,
+            possible,
+        };
+        self.error(problem, node.span());
+        None
+    }
+
+    fn switch(&mut self, key: &str, node: &Node<'_>) -> Option<bool> {
+        match node.get_ref() {
+            DeValue::Boolean(yes) => Some(*yes),
+            other => {
+                self.wrong_type(key, "true or false", other, node.span());
+                None
+            }
+        }
+    }
+
+    fn integer(&mut self, key: &str, expected: &'static str, node: &Node<'_>) -> Option<i64> {
+        let DeValue::Integer(integer) = node.get_ref() else {
+            self.wrong_type(key, expected, node.get_ref(), node.span());
+            return None;
+        };
+        match i64::from_str_radix(integer.as_str(), integer.radix()) {
+            Ok(number) => Some(number),
+            Err(_) => {
+                let problem = Problem::OutOfRange {
+                    key: key.to_owned(),
+                    largest: i64::MAX.unsigned_abs(),
+                };
+                self.error(problem, node.span());
+                None
+            }
+        }
+    }
+
+    /// A number of a user or group. The largest is one less than the type's: -1 means "no change"
+    /// to the kernel.
+    fn number(&mut self, key: &str, node: &Node<'_>) -> Option<u32> {
+        let number = self.integer(key, "a whole number", node)?;
+        let number = u32::try_from(number).ok().filter(|n| *n != u32::MAX);
+        if number.is_none() {
+            let problem = Problem::OutOfRange {
+                key: key.to_owned(),
+                largest: u64::from(u32::MAX - 1),
+            };
+            self.error(problem, node.span());
+        }
+        number
+    }
+
+    fn table<'n, 't>(&mut self, key: &str, node: &'n Node<'t>) -> Option<&'n DeTable<'t>> {
+        match node.get_ref() {
+            DeValue::Table(table) => Some(table),
+            other => {
+                self.wrong_type(key, "a table", other, node.span());
+                None
+            }
+        }
+    }
+
+    fn list<'n, 't>(&mut self, key: &str, node: &'n Node<'t>) -> Vec<&'n Node<'t>> {
+        let DeValue::Array(items) = node.get_ref() else {
+            self.wrong_type(key, "a list of strings", node.get_ref(), node.span());
+            return Vec::new();
+        };
+        let mut out = Vec::new();
+        for item in items.iter() {
+            if !self.count(&item.span()) {
+                break;
+            }
+            out.push(item);
+        }
+        out
+    }
+
+    fn strings(&mut self, key: &str, node: &Node<'_>) -> Vec<(String, Range<usize>)> {
+        let mut out = Vec::new();
+        for item in self.list(key, node) {
+            if let Some(text) = self.string(key, item) {
+                out.push((text, item.span()));
+            }
+        }
+        out
+    }
+
+    /// Counts an entry; says once when there are too many.
+    fn count(&mut self, span: &Range<usize>) -> bool {
+        self.entries += 1;
+        if self.entries == MOST_ENTRIES + 1 {
+            self.error(Problem::TooManyEntries, span.clone());
+        }
+        self.entries <= MOST_ENTRIES
+    }
+}
+
+fn find<'n, 't>(table: &'n DeTable<'t>, key: &str) -> Option<&'n Node<'t>> {
+    Some(find_with_key(table, key)?.1)
+}
+
+fn find_with_key<'n, 't>(
+    table: &'n DeTable<'t>,
+    key: &str,
+) -> Option<(Range<usize>, &'n Node<'t>)> {
+    let (key, node) = table.iter().find(|(name, _)| name.get_ref() == key)?;
+    Some((key.span(), node))
+}
+
+#[cfg(test)]
+mod tests;

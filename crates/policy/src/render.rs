@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From what a layer states back to the text of a policy file.
+
+use std::fmt::Write;
+
+use crate::environment::EnvironmentRule;
+use crate::grammar::{Kind, SECTIONS};
+use crate::layer::{SCHEMA, Sourced, Strength};
+use crate::limits::{Amount, Unit};
+use crate::rule::PathRule;
+use crate::settings::{LayerPolicy, Settings};
+
+/// Writes a layer as a policy file.
+///
+/// [`parse`](crate::parse::parse) reads back the same statements; only their places differ. Of a
+/// key that takes one value and was stated several times (on a command line) the last is written.
+/// A path that is no UTF-8 can't stand in TOML; it is written as a comment.
+#[must_use]
+pub fn render(layer: &LayerPolicy) -> String {
+    let mut out = format!("schema = {SCHEMA}\n");
+    for (key, text) in [("name", &layer.name), ("description", &layer.description)] {
+        if let Some(text) = text {
+            put(&mut out, key, &string(&text.value));
+        }
+    }
+    if !layer.inherits.is_empty() {
+        let names = layer.inherits.iter().map(|name| string(&name.value));
+        put(&mut out, "inherits", &list(names.collect()));
+    }
+    for (strength, prefix) in [
+        (Strength::Set, ""),
+        (Strength::Default, "default."),
+        (Strength::Locked, "locked."),
+    ] {
+        for section in SECTIONS {
+            let mut body = String::new();
+            for key in section.keys {
+                put_key(&mut body, key.name, key.kind, &layer.settings, strength);
+            }
+            if !body.is_empty() {
+                let _ = write!(out, "\n[{prefix}{}]\n{body}", section.name);
+            }
+        }
+    }
+    out
+}
+
+fn put(out: &mut String, key: &str, value: &str) {
+    // Writing to a string doesn't fail.
+    let _ = writeln!(out, "{key} = {value}");
+}
+
+fn put_key(out: &mut String, key: &str, kind: Kind, from: &Settings, strength: Strength) {
+    let value = match kind {
+        Kind::View => last(&from.view, strength).map(|view| string(view.key())),
+        Kind::Network => last(&from.network, strength).map(|mode| string(mode.key())),
+        Kind::Paths(access) => {
+            let rules = from
+                .paths
+                .iter()
+                .filter(|rule| rule.access == access && rule.strength == strength);
+            let mut texts = Vec::new();
+            for rule in rules {
+                match path(rule) {
+                    Some(text) => texts.push(string(&text)),
+                    None => {
+                        let shown = rule.pattern.to_string();
+                        let _ = writeln!(out, "# {key}: {shown:?} is no UTF-8");
+                    }
+                }
+            }
+            non_empty(texts)
+        }
+        Kind::Hostname => last(&from.hostname, strength).map(|name| string(name.as_str())),
+        Kind::Uid => last(&from.uid, strength).map(u32::to_string),
+        Kind::Gid => last(&from.gid, strength).map(u32::to_string),
+        Kind::Cwd => last(&from.cwd, strength).and_then(|path| path.as_str().map(string)),
+        Kind::BestEffort => last(&from.best_effort, strength).map(bool::to_string),
+        Kind::InheritTerminal => last(&from.inherit_terminal, strength).map(bool::to_string),
+        Kind::Syscalls { allow } => non_empty(
+            of(&from.syscalls, strength)
+                .filter(|rule| rule.allow == allow)
+                .map(|rule| string(&rule.name))
+                .collect(),
+        ),
+        Kind::KeepVariables => names(from, strength, |rule| match rule {
+            EnvironmentRule::Keep(glob) => Some(glob),
+            _ => None,
+        }),
+        Kind::RemoveVariables => names(from, strength, |rule| match rule {
+            EnvironmentRule::Remove(glob) => Some(glob),
+            _ => None,
+        }),
+        Kind::SetVariables => variables(from, strength),
+        Kind::Amount(limit) => of(&from.limits, strength)
+            .filter(|(stated, _)| *stated == limit)
+            .last()
+            .map(|(_, amount)| written(limit.unit(), *amount)),
+    };
+    if let Some(value) = value {
+        put(out, key, &value);
+    }
+}
+
+fn of<T>(from: &[Sourced<T>], strength: Strength) -> impl Iterator<Item = &T> {
+    from.iter()
+        .filter(move |stated| stated.strength == strength)
+        .map(|stated| &stated.value)
+}
+
+fn last<T>(from: &[Sourced<T>], strength: Strength) -> Option<&T> {
+    of(from, strength).last()
+}
+
+fn names(
+    from: &Settings,
+    strength: Strength,
+    pick: fn(&EnvironmentRule) -> Option<&String>,
+) -> Option<String> {
+    non_empty(
+        of(&from.environment, strength)
+            .filter_map(pick)
+            .map(|name| string(name))
+            .collect(),
+    )
+}
+
+fn variables(from: &Settings, strength: Strength) -> Option<String> {
+    // A key can stand in a table once; the last statement is the one that holds.
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for rule in of(&from.environment, strength) {
+        if let EnvironmentRule::Set { name, value } = rule {
+            pairs.retain(|(known, _)| known != name);
+            pairs.push((name, value));
+        }
+    }
+    pairs.sort_unstable();
+    let pairs: Vec<String> = pairs
+        .into_iter()
+        .map(|(name, value)| format!("{} = {}", string(name), string(value)))
+        .collect();
+    (!pairs.is_empty()).then(|| format!("{{ {} }}", pairs.join(", ")))
+}
+
+fn path(rule: &PathRule) -> Option<String> {
+    let host = rule.pattern.as_str()?;
+    match &rule.destination {
+        None => Some(host.to_owned()),
+        Some(destination) => Some(format!("{host}={}", destination.as_str()?)),
+    }
+}
+
+fn written(unit: Unit, amount: Amount) -> String {
+    let text = unit.display(amount);
+    match amount {
+        Amount::AtMost(number) if text == number.to_string() => text,
+        _ => string(&text),
+    }
+}
+
+fn non_empty(texts: Vec<String>) -> Option<String> {
+    (!texts.is_empty()).then(|| list(texts))
+}
+
+/// One line while it is short, else one entry to a line.
+fn list(texts: Vec<String>) -> String {
+    let line = format!("[{}]", texts.join(", "));
+    if line.len() <= 80 {
+        return line;
+    }
+    let mut out = String::from("[\n");
+    for text in texts {
+        let _ = writeln!(out, "    {text},");
+    }
+    out.push(']');
+    out
+}
+
+/// A TOML string.
+fn string(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04X}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The JSON schema of a policy file, for editors. Built from the same table as the parser.
+
+use serde_json::{Map, Value, json};
+
+use crate::grammar::{Kind, SECTIONS, Section};
+use crate::layer::SCHEMA;
+use crate::limits::Unit;
+use crate::value::{NetworkMode, View};
+
+/// The JSON schema (draft 2020-12) of a policy file.
+#[must_use]
+pub fn json_schema() -> Value {
+    let sections = sections();
+    let mut properties = Map::new();
+    properties.insert(
+        "schema".into(),
+        json!({ "const": SCHEMA, "description": "The version of the policy language." }),
+    );
+    properties.insert(
+        "name".into(),
+        json!({ "type": "string", "description": "The profile's name." }),
+    );
+    properties.insert(
+        "description".into(),
+        json!({ "type": "string", "description": "What the profile is for." }),
+    );
+    properties.insert(
+        "inherits".into(),
+        strings("Profiles that are merged before this one."),
+    );
+    properties.extend(sections.clone());
+    for (strength, about) in [
+        ("default", "Statements that yield to all others of their layer."),
+        (
+            "locked",
+            "Statements that no later layer loosens; in files of the distribution and the \
+             administrator only.",
+        ),
+    ] {
+        properties.insert(strength.into(), object(sections.clone(), about));
+    }
+    let mut schema = object(properties, "What a program may see and touch.");
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema["title"] = json!("Palisade policy");
+    schema["required"] = json!(["schema"]);
+    schema
+}
+
+fn object(properties: Map<String, Value>, about: &str) -> Value {
+    json!({
+        "type": "object",
+        "description": about,
+        "properties": properties,
+        "additionalProperties": false,
+    })
+}
+
+fn strings(about: &str) -> Value {
+    json!({ "type": "array", "items": { "type": "string" }, "description": about })
+}
+
+fn sections() -> Map<String, Value> {
+    SECTIONS
+        .iter()
+        .map(|section| (section.name.to_owned(), object(keys(section), section.about)))
+        .collect()
+}
+
+fn keys(section: &Section) -> Map<String, Value> {
+    section
+        .keys
+        .iter()
+        .map(|key| (key.name.to_owned(), value(key.kind, key.about)))
+        .collect()
+}
+
+fn value(kind: Kind, about: &str) -> Value {
+    let mut schema = match kind {
+        Kind::View => json!({ "enum": View::ALL.map(View::key) }),
+        Kind::Network => json!({ "enum": NetworkMode::ALL.map(NetworkMode::key) }),
+        Kind::Paths(_) => json!({
+            "type": "array",
+            "items": { "type": "string", "minLength": 1 },
+        }),
+        Kind::Hostname => json!({
+            "type": "string",
+            "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$",
+        }),
+        Kind::Uid | Kind::Gid => json!({
+            "type": "integer", "minimum": 0, "maximum": u32::MAX - 1,
+        }),
+        Kind::Cwd => json!({ "type": "string", "minLength": 1 }),
+        Kind::BestEffort | Kind::InheritTerminal => json!({ "type": "boolean" }),
+        Kind::Syscalls { .. } => json!({
+            "type": "array",
+            "items": { "type": "string", "pattern": "^[a-z0-9_]{1,64}$" },
+        }),
+        Kind::KeepVariables | Kind::RemoveVariables => json!({
+            "type": "array",
+            "items": { "type": "string", "pattern": "^[^=\u{0}]+$" },
+        }),
+        Kind::SetVariables => json!({
+            "type": "object",
+            "propertyNames": { "pattern": "^[^=\u{0}]+$" },
+            "additionalProperties": { "type": "string" },
+        }),
+        Kind::Amount(limit) => {
+            let pattern = match limit.unit() {
+                Unit::Bytes => r"^\s*([0-9]+\s*(B|[KMGT](iB)?)?|[Uu]nlimited)\s*$",
+                Unit::Count => r"^\s*([0-9]+|[Uu]nlimited)\s*$",
+                Unit::Seconds => r"^\s*([0-9]+\s*[smh]?|[Uu]nlimited)\s*$",
+            };
+            json!({ "anyOf": [
+                { "type": "integer", "minimum": 0 },
+                { "type": "string", "pattern": pattern },
+            ] })
+        }
+    };
+    schema["description"] = json!(about);
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::Layer;
+    use crate::parse::parse;
+    use crate::parse_error::Problem;
+
+    /// A value that the schema of one key describes, as TOML.
+    fn example(schema: &Value) -> String {
+        if let Some(first) = schema["enum"].get(0) {
+            return first.to_string();
+        }
+        match schema["type"].as_str() {
+            Some("array") => "[\"a\"]".into(),
+            Some("string") => "\"a\"".into(),
+            Some("boolean") => "true".into(),
+            Some("object") => "{ A = \"b\" }".into(),
+            _ => "1".into(),
+        }
+    }
+
+    fn read(body: &str) -> Result<(), Vec<Problem>> {
+        parse(&format!("schema = 1\n{body}"), None, Layer::Administrator)
+            .map(|_| ())
+            .map_err(|errors| errors.into_iter().map(|error| error.problem).collect())
+    }
+
+    #[test]
+    fn the_parser_takes_every_key_of_the_schema_and_no_other() {
+        let schema = json_schema();
+        let top = schema["properties"].as_object().unwrap();
+        let mut keys = 0;
+        for (name, section) in top {
+            if ["schema", "default", "locked"].contains(&name.as_str()) {
+                continue;
+            }
+            let Some(properties) = section["properties"].as_object() else {
+                read(&format!("{name} = {}", example(section))).unwrap();
+                continue;
+            };
+            for prefix in ["", "default.", "locked."] {
+                for (key, value) in properties {
+                    let text = format!("[{prefix}{name}]\n{key} = {}", example(value));
+                    assert_eq!(read(&text), Ok(()), "{text}");
+                    keys += 1;
+                }
+            }
+            // The parser's own list of what it knows is the schema's.
+            let problems = read(&format!("[{name}]\nzzzzzzzz = 1")).unwrap_err();
+            let [Problem::UnknownKey { known, .. }] = problems.as_slice() else {
+                panic!("{problems:?}");
+            };
+            let mut known = known.clone();
+            known.sort_unstable();
+            let mut described: Vec<&str> = properties.keys().map(String::as_str).collect();
+            described.sort_unstable();
+            assert_eq!(known, described);
+        }
+        assert!(keys > 3 * 25, "{keys}");
+        let problems = read("zzzzzzzz = 1").unwrap_err();
+        let [Problem::UnknownKey { known, .. }] = problems.as_slice() else {
+            panic!("{problems:?}");
+        };
+        assert_eq!(known.len(), top.len());
+        assert!(known.iter().all(|key| top.contains_key(*key)));
+    }
+}
