@@ -82,7 +82,9 @@ impl EffectiveGlob {
     #[must_use]
     pub fn depth(&self) -> Option<usize> {
         let skipped = depth(&self.base).saturating_sub(depth(self.pattern.base()));
-        self.pattern.depth().map(|names| names.saturating_sub(skipped))
+        self.pattern
+            .depth()
+            .map(|names| names.saturating_sub(skipped))
     }
 }
 
@@ -154,7 +156,9 @@ impl<'a> Standing<'a> {
     }
 
     fn grant(&self) -> Grant {
-        self.holds.as_ref().map_or(Grant::Absent, |answer| answer.grant)
+        self.holds
+            .as_ref()
+            .map_or(Grant::Absent, |answer| answer.grant)
     }
 }
 
@@ -240,7 +244,11 @@ impl Resolved {
         let (because, source) = match &standing.holds {
             None => (Vec::new(), None),
             Some(answer) => (
-                answer.rules.iter().map(|placed| placed.rule.clone()).collect(),
+                answer
+                    .rules
+                    .iter()
+                    .map(|placed| placed.rule.clone())
+                    .collect(),
                 matches!(grant, Grant::Allowed { .. }).then(|| answer.source.clone()),
             ),
         };

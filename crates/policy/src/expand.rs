@@ -195,7 +195,14 @@ fn put_variable(
         Variable::Project => put_path(name, context.project.as_ref().ok_or_else(unset)?, out),
         Variable::Runtime => put_path(name, context.runtime_dir.as_ref().ok_or_else(unset)?, out),
         Variable::Uid => {
-            out.extend(context.uid.to_string().into_bytes().into_iter().map(Token::Byte));
+            out.extend(
+                context
+                    .uid
+                    .to_string()
+                    .into_bytes()
+                    .into_iter()
+                    .map(Token::Byte),
+            );
             Ok(())
         }
         Variable::User => {
@@ -356,24 +363,55 @@ mod tests {
     #[test]
     fn globs_match_names_not_separators() {
         for (pattern, base, yes, no) in [
-            ("**/.env", "/home/ann/src/app", vec![".env", "a/b/.env"], vec!["a/.envrc", ".env/x"]),
-            ("*.pem", "/home/ann/src/app", vec!["x.pem", "a/x.pem"], vec!["x.pem/y"]),
-            ("./*.pem", "/home/ann/src/app", vec!["x.pem"], vec!["a/x.pem"]),
-            ("~/.ssh/id_*", "/home/ann/.ssh", vec!["id_rsa", "id_"], vec!["id_a/b", "known"]),
+            (
+                "**/.env",
+                "/home/ann/src/app",
+                vec![".env", "a/b/.env"],
+                vec!["a/.envrc", ".env/x"],
+            ),
+            (
+                "*.pem",
+                "/home/ann/src/app",
+                vec!["x.pem", "a/x.pem"],
+                vec!["x.pem/y"],
+            ),
+            (
+                "./*.pem",
+                "/home/ann/src/app",
+                vec!["x.pem"],
+                vec!["a/x.pem"],
+            ),
+            (
+                "~/.ssh/id_*",
+                "/home/ann/.ssh",
+                vec!["id_rsa", "id_"],
+                vec!["id_a/b", "known"],
+            ),
             ("/a/x[!b]y", "/a", vec!["xcy"], vec!["x/y", "xby"]),
             ("/a/b?", "/a", vec!["bc"], vec!["b/", "b"]),
             ("/a/**", "/a", vec!["b", "b/c"], vec![""]),
             ("/a/x[!-a-]y", "/a", vec!["xcy"], vec!["x/y", "xay", "x-y"]),
             ("/a/[0-9-]", "/a", vec!["5", "-"], vec!["a"]),
-            (r"/a/{b,c}*\*", "/a", vec!["{b,c}*", "{b,c}x*"], vec!["b*", "c*"]),
+            (
+                r"/a/{b,c}*\*",
+                "/a",
+                vec!["{b,c}*", "{b,c}x*"],
+                vec!["b*", "c*"],
+            ),
         ] {
             let glob = glob(pattern);
             assert_eq!(glob.base(), Path::new(base), "{pattern}");
             for name in yes {
-                assert!(glob.matches(&Path::new(base).join(name)), "{pattern} {name}");
+                assert!(
+                    glob.matches(&Path::new(base).join(name)),
+                    "{pattern} {name}"
+                );
             }
             for name in no {
-                assert!(!glob.matches(&Path::new(base).join(name)), "{pattern} {name}");
+                assert!(
+                    !glob.matches(&Path::new(base).join(name)),
+                    "{pattern} {name}"
+                );
             }
             assert!(!glob.matches(Path::new("/elsewhere/.env")));
         }
@@ -388,10 +426,20 @@ mod tests {
         let mut context = context();
         context.runtime_dir = None;
         context.cwd = "/a/../b".into();
-        let error = |text| {
-            expand(&PathPattern::new(text).unwrap(), Layer::User, &context).unwrap_err()
-        };
-        assert_eq!(error("${runtime}/x"), ExpandError::Unset { variable: "runtime" });
-        assert!(matches!(error("x"), ExpandError::NotAbsolute { variable: "cwd", .. }));
+        let error =
+            |text| expand(&PathPattern::new(text).unwrap(), Layer::User, &context).unwrap_err();
+        assert_eq!(
+            error("${runtime}/x"),
+            ExpandError::Unset {
+                variable: "runtime"
+            }
+        );
+        assert!(matches!(
+            error("x"),
+            ExpandError::NotAbsolute {
+                variable: "cwd",
+                ..
+            }
+        ));
     }
 }

@@ -109,7 +109,7 @@ fn rule(pattern: &PathPattern, host: &Path, path: &Path, access: Access) -> Plac
 
 /// A word as a POSIX shell takes it.
 fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
     } else {

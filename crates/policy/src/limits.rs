@@ -272,10 +272,19 @@ mod tests {
         assert_eq!(size("0"), Ok(Amount::AtMost(0)));
         assert_eq!(size("unlimited"), Ok(Amount::Unlimited));
         assert_eq!(Unit::Seconds.parse("5m"), Ok(Amount::AtMost(300)));
-        assert!(matches!(size("5MB"), Err(AmountError::UnknownSuffix { .. })));
-        assert!(matches!(size("99999999T"), Err(AmountError::TooLarge { .. })));
+        assert!(matches!(
+            size("5MB"),
+            Err(AmountError::UnknownSuffix { .. })
+        ));
+        assert!(matches!(
+            size("99999999T"),
+            Err(AmountError::TooLarge { .. })
+        ));
         assert!(matches!(size("-1"), Err(AmountError::NoNumber { .. })));
-        assert!(matches!(size("1.5G"), Err(AmountError::UnknownSuffix { .. })));
+        assert!(matches!(
+            size("1.5G"),
+            Err(AmountError::UnknownSuffix { .. })
+        ));
         assert!(Unit::Count.parse("10K").is_err());
     }
 

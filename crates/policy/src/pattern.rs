@@ -85,7 +85,9 @@ impl PatternError {
             } => format!("did you mean `${{{name}}}`?"),
             Self::UnknownVariable { .. } => format!(
                 "known variables: {}",
-                Variable::ALL.map(|v| format!("${{{}}}", v.name())).join(", ")
+                Variable::ALL
+                    .map(|v| format!("${{{}}}", v.name()))
+                    .join(", ")
             ),
             Self::ShellVariable { name } => match Variable::for_shell_name(name) {
                 Some(variable) => format!("write `${{{}}}`", variable.name()),
@@ -214,9 +216,7 @@ impl PathPattern {
     ///
     /// # Errors
     /// When either part is no pattern, or a pattern is given another place.
-    pub fn with_destination(
-        text: impl AsRef<OsStr>,
-    ) -> Result<(Self, Option<Self>), PatternError> {
+    pub fn with_destination(text: impl AsRef<OsStr>) -> Result<(Self, Option<Self>), PatternError> {
         let bytes = text.as_ref().as_bytes();
         let Some(at) = last_equals(bytes) else {
             return Ok((Self::new(text)?, None));
@@ -429,7 +429,8 @@ fn check_double_stars(tokens: &[Token]) -> Result<(), PatternError> {
 fn check_parents(tokens: &[Token]) -> Result<(), PatternError> {
     let mut named = matches!(tokens.first(), Some(Token::Separator));
     for part in tokens.split(|token| *token == Token::Separator) {
-        let dots = |count: usize| part.len() == count && part.iter().all(|t| *t == Token::Byte(b'.'));
+        let dots =
+            |count: usize| part.len() == count && part.iter().all(|t| *t == Token::Byte(b'.'));
         if dots(2) && named {
             return Err(PatternError::ParentAfterName);
         }
@@ -447,7 +448,10 @@ mod tests {
         let error = |text: &str| PathPattern::new(text).unwrap_err();
         assert_eq!(error(""), PatternError::Empty);
         assert_eq!(error("a\0b"), PatternError::Nul);
-        assert_eq!(error("${hmoe}/x").hint().unwrap(), "did you mean `${home}`?");
+        assert_eq!(
+            error("${hmoe}/x").hint().unwrap(),
+            "did you mean `${home}`?"
+        );
         assert_eq!(error("$HOME/x").hint().unwrap(), "write `${home}`");
         assert_eq!(error("~root/x"), PatternError::OtherHome);
         assert_eq!(error("/a[b"), PatternError::UnclosedClass);
@@ -457,7 +461,10 @@ mod tests {
         assert_eq!(error("/a/../b"), PatternError::ParentAfterName);
         assert_eq!(error("/.."), PatternError::ParentAfterName);
         assert_eq!(error("~/../b"), PatternError::ParentAfterName);
-        assert_eq!(error(&"a".repeat(5000)), PatternError::TooLong { length: 5000 });
+        assert_eq!(
+            error(&"a".repeat(5000)),
+            PatternError::TooLong { length: 5000 }
+        );
     }
 
     #[test]
@@ -474,12 +481,24 @@ mod tests {
             PathPattern::with_destination("/a/*=/b"),
             Err(PatternError::GlobNotAllowed)
         );
-        assert_eq!(PathPattern::with_destination("/a="), Err(PatternError::Empty));
+        assert_eq!(
+            PathPattern::with_destination("/a="),
+            Err(PatternError::Empty)
+        );
     }
 
     #[test]
     fn any_name_can_be_written() {
-        for name in ["/a*b", "/[id]/x", "~", "/a=b", "/new\nline", "/$x", r"/back\slash", "/a b"] {
+        for name in [
+            "/a*b",
+            "/[id]/x",
+            "~",
+            "/a=b",
+            "/new\nline",
+            "/$x",
+            r"/back\slash",
+            "/a b",
+        ] {
             let pattern = PathPattern::exactly(name).unwrap();
             assert!(!pattern.is_glob(), "{name}");
             let bytes: Vec<u8> = pattern

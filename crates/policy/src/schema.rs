@@ -31,7 +31,10 @@ pub fn json_schema() -> Value {
     );
     properties.extend(sections.clone());
     for (strength, about) in [
-        ("default", "Statements that yield to all others of their layer."),
+        (
+            "default",
+            "Statements that yield to all others of their layer.",
+        ),
         (
             "locked",
             "Statements that no later layer loosens; in files of the distribution and the \
@@ -63,7 +66,12 @@ fn strings(about: &str) -> Value {
 fn sections() -> Map<String, Value> {
     SECTIONS
         .iter()
-        .map(|section| (section.name.to_owned(), object(keys(section), section.about)))
+        .map(|section| {
+            (
+                section.name.to_owned(),
+                object(keys(section), section.about),
+            )
+        })
         .collect()
 }
 

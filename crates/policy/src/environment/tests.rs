@@ -40,7 +40,11 @@ fn stars_match_any_bytes() {
         ("", "", true),
         ("", "a", false),
     ] {
-        assert_eq!(matches(glob.as_bytes(), name.as_bytes()), expected, "{glob} {name}");
+        assert_eq!(
+            matches(glob.as_bytes(), name.as_bytes()),
+            expected,
+            "{glob} {name}"
+        );
     }
     assert!(matches(b"A*", b"A\xff"));
 }
@@ -73,7 +77,10 @@ fn the_layers_and_strengths_of_rules_count() {
     assert_eq!(fate("CORP_X"), Fate::Removed, "not by a value either");
     assert_eq!(fate("PROXY"), Fate::Set("http://p"));
     assert_eq!(fate("TWICE"), Fate::Set("2"));
-    let values: Vec<_> = filter.values().map(|(name, value, _)| (name, value)).collect();
+    let values: Vec<_> = filter
+        .values()
+        .map(|(name, value, _)| (name, value))
+        .collect();
     assert_eq!(values, [("PROXY", "http://p"), ("TWICE", "2")]);
 
     let inherited: [(&[u8], &[u8]); 4] = [

@@ -123,9 +123,18 @@ fn a_path_that_can_not_be_meant_is_shown() {
 fn a_file_without_schema_or_with_another_is_refused() {
     let error = |text: &str| parse(text, None, Layer::User).unwrap_err().remove(0);
     assert_eq!(error("").problem, Problem::MissingSchema);
-    assert_eq!(error("schema = 2").problem, Problem::UnsupportedSchema { found: 2 });
+    assert_eq!(
+        error("schema = 2").problem,
+        Problem::UnsupportedSchema { found: 2 }
+    );
     assert_eq!(error("schema = 1\nx = [").to_string().lines().count(), 1);
-    assert!(matches!(error("schema = "), ParseError { problem: Problem::Syntax { .. }, .. }));
+    assert!(matches!(
+        error("schema = "),
+        ParseError {
+            problem: Problem::Syntax { .. },
+            ..
+        }
+    ));
 }
 
 #[test]
@@ -142,7 +151,10 @@ fn a_file_can_not_drive_the_terminal() {
 fn what_is_too_large_is_not_looked_at() {
     let error = &parse(&"x".repeat(LARGEST_FILE + 1), None, Layer::User).unwrap_err()[0];
     assert!(matches!(error.problem, Problem::TooLarge { .. }));
-    let many = format!("schema = 1\n[filesystem]\nread = [{}]", "\"/a\",".repeat(MOST_ENTRIES + 9));
+    let many = format!(
+        "schema = 1\n[filesystem]\nread = [{}]",
+        "\"/a\",".repeat(MOST_ENTRIES + 9)
+    );
     let errors = parse(&many, None, Layer::User).unwrap_err();
     assert_eq!(errors.len(), 1);
     assert_eq!(errors[0].problem, Problem::TooManyEntries);
@@ -150,7 +162,10 @@ fn what_is_too_large_is_not_looked_at() {
 
 #[test]
 fn many_errors_in_one_long_line_take_no_time() {
-    let many = format!("schema = 1\nfilesystem.read = [{}]", "1,".repeat(MOST_ENTRIES));
+    let many = format!(
+        "schema = 1\nfilesystem.read = [{}]",
+        "1,".repeat(MOST_ENTRIES)
+    );
     let errors = parse(&many, None, Layer::User).unwrap_err();
     assert_eq!(errors.len(), 64);
     assert!(errors[63].render(false).len() < 2000);
