@@ -4,7 +4,7 @@
 //! There is no spawn of our own here. `std::process::Command` without a `pre_exec` hook goes through `posix_spawn`,
 //! which is `CLONE_VM | CLONE_VFORK`: the caller's page tables are not copied, so a large measuring process does not
 //! make the measured one look slow. It costs about 0.05 ms more than a bare `vfork` (0.93 against 0.87 ms for
-//! `/bin/true`), largely because glibc resets every signal handler in the child. That is the same for whatever is
+//! `/bin/true`); glibc resetting every signal handler in the child is seen to be part of it. That is the same for what is
 //! started: it cancels in differences, and makes ratios to a bare command a little smaller.
 
 use std::io;
