@@ -101,14 +101,39 @@ pub enum Protected {
 struct Answer<'a> {
     grant: Grant,
     source: PathBuf,
+    /// The rules that make it so.
     rules: Vec<&'a Placed>,
+    /// The rules that had a say: those that spoke though a lock answered in their stead, and the
+    /// locks themselves. Without one of them the answer could be another.
+    spoke: Vec<&'a Placed>,
+}
+
+impl<'a> Answer<'a> {
+    /// Takes away what a lock doesn't allow.
+    fn limit(&mut self, lock: &Answer<'a>) {
+        self.spoke.extend(&lock.spoke);
+        let within = self.grant.within(lock.grant);
+        if within == self.grant {
+            return;
+        }
+        if within == lock.grant {
+            self.rules.clone_from(&lock.rules);
+        } else {
+            self.rules.extend(&lock.rules);
+        }
+        self.grant = within;
+    }
 }
 
 /// What holds over several ranks.
 #[derive(Default)]
 struct Standing<'a> {
     holds: Option<Answer<'a>>,
+    /// The lock on the path inside.
     lock: Option<(Layer, Answer<'a>)>,
+    /// Locks on host paths that rules may have mapped here. They limit what comes from that host
+    /// path and say nothing of the place, so they never grant.
+    host_locks: Vec<(Layer, Answer<'a>)>,
 }
 
 impl<'a> Standing<'a> {
@@ -116,22 +141,11 @@ impl<'a> Standing<'a> {
         if let Some((layer, lock)) = &self.lock
             && rank.layer > *layer
         {
-            // Something else in the place of what is locked would not be what was locked.
-            let other = matches!(
-                (lock.grant, answer.grant),
-                (Grant::Allowed { .. }, Grant::Allowed { .. })
-            ) && lock.source != answer.source;
-            let within = answer.grant.within(lock.grant);
-            if other {
-                return;
-            }
-            if within != answer.grant {
-                if within == lock.grant {
-                    answer.rules.clone_from(&lock.rules);
-                } else {
-                    answer.rules.extend(&lock.rules);
-                }
-                answer.grant = within;
+            answer.limit(lock);
+        }
+        for (layer, lock) in &self.host_locks {
+            if rank.layer > *layer && lock.source == answer.source {
+                answer.limit(lock);
             }
         }
         if rank.strength == Strength::Locked {
@@ -139,19 +153,51 @@ impl<'a> Standing<'a> {
                 grant: answer.grant,
                 source: answer.source.clone(),
                 rules: answer.rules.clone(),
+                spoke: answer.spoke.clone(),
             };
             self.lock = Some((rank.layer, lock));
         }
         self.holds = Some(answer);
     }
 
+    fn hear_host_lock(&mut self, layer: Layer, lock: Answer<'a>) {
+        if let Some(holds) = &mut self.holds
+            && holds.source == lock.source
+        {
+            holds.limit(&lock);
+        }
+        self.host_locks.push((layer, lock));
+    }
+
+    /// Whether a rule may speak: something else in the place of what a lock allows would not be
+    /// what was locked.
+    fn admits(&self, placed: &Placed, path: &Path) -> bool {
+        let Some((layer, lock)) = &self.lock else {
+            return true;
+        };
+        let both_allow = matches!(
+            (lock.grant, placed.rule.access.grant()),
+            (Grant::Allowed { .. }, Some(Grant::Allowed { .. }))
+        );
+        placed.rank().layer <= *layer || !both_allow || lock.source == placed.source_of(path)
+    }
+
+    /// The locks that have a say here.
+    fn locks(&self) -> impl Iterator<Item = &Answer<'a>> {
+        let source = self.holds.as_ref().map(|answer| &answer.source);
+        let host = self
+            .host_locks
+            .iter()
+            .filter(move |(_, lock)| Some(&lock.source) == source);
+        self.lock.iter().chain(host).map(|(_, answer)| answer)
+    }
+
     /// Whether a rule that begins at `place` has a say.
     fn involves(&self, place: &Path) -> bool {
-        let holds = self.holds.iter();
-        let lock = self.lock.iter().map(|(_, answer)| answer);
-        holds
-            .chain(lock)
-            .flat_map(|answer| &answer.rules)
+        self.holds
+            .iter()
+            .chain(self.locks())
+            .flat_map(|answer| answer.rules.iter().chain(&answer.spoke))
             .any(|rule| matches!(&rule.place, Place::Path(path) if path == place))
     }
 
@@ -162,7 +208,7 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// What the closest of the rules of one rank say of `path`. `fitting` isn't empty.
+/// What the closest of the rules of one rank say of `path`.
 fn answer<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Option<Answer<'a>> {
     let closest = fitting.iter().map(|(_, closeness)| *closeness).max()?;
     let speaking: Vec<&Placed> = fitting
@@ -180,6 +226,7 @@ fn answer<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Option<Answ
             return Some(Answer {
                 grant,
                 source: first.source_of(path),
+                spoke: rules.clone(),
                 rules,
             });
         }
@@ -197,6 +244,7 @@ fn answer<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Option<Answ
             execute: has(Access::Execute),
         },
         source,
+        spoke: rules.clone(),
         rules,
     })
 }
@@ -205,8 +253,26 @@ fn answer<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Option<Answ
 fn stand<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Standing<'a> {
     let mut standing = Standing::default();
     for group in fitting.chunk_by(|(a, _), (b, _)| a.rank() == b.rank()) {
-        if let (Some((first, _)), Some(answer)) = (group.first(), answer(path, group)) {
-            standing.hear(first.rank(), answer);
+        let Some((first, _)) = group.first() else {
+            continue;
+        };
+        let rank = first.rank();
+        let (mut copies, own): (Vec<_>, Vec<_>) = group
+            .iter()
+            .filter(|(placed, _)| standing.admits(placed, path))
+            .partition(|(placed, _)| placed.is_host_lock());
+        while let Some((placed, _)) = copies.first() {
+            let source = placed.source_of(path);
+            let (these, others) = copies
+                .into_iter()
+                .partition(|(placed, _)| placed.source_of(path) == source);
+            copies = others;
+            if let Some(lock) = answer(path, &these) {
+                standing.hear_host_lock(rank.layer, lock);
+            }
+        }
+        if let Some(answer) = answer(path, &own) {
+            standing.hear(rank, answer);
         }
     }
     standing
@@ -259,9 +325,8 @@ impl Resolved {
             .cloned()
             .collect();
         let lock = standing
-            .lock
-            .as_ref()
-            .and_then(|(_, answer)| answer.rules.first())
+            .locks()
+            .find_map(|lock| lock.rules.first())
             .map(|placed| placed.rule.clone());
         let protected = self
             .protect

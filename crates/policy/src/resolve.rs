@@ -79,6 +79,13 @@ impl Placed {
         self.rule.rank()
     }
 
+    /// Whether this is the copy of a lock, for a place that its host path is mapped to.
+    pub(crate) fn is_host_lock(&self) -> bool {
+        self.rule.strength == Strength::Locked
+            && self.moved.is_some()
+            && self.rule.destination.is_none()
+    }
+
     /// What of the host is at `path` inside, by this rule.
     pub(crate) fn source_of(&self, path: &Path) -> PathBuf {
         match &self.moved {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Any text: parsing doesn't panic, errors render, and what parses prints and parses again.
 //! `cargo bolero test any_text` runs it for as long as it is left alone.
-#![allow(missing_docs)]
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The one truth table of precedence. Each row: the rules as (layer, strength, list, path), a path,
 //! and what the policy says of it.
-#![allow(missing_docs)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::Path;
 

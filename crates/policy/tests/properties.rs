@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What must hold of any policy.
-#![allow(missing_docs)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::{Path, PathBuf};
 
