@@ -28,3 +28,9 @@ time.sleep(9)' "$SECRET" "$W/victim"
     ) >/dev/null 2>&1 &
     wait_for "$W/victim"
 }
+
+# What bears our name in the host's /tmp, but for this suite's own directories. Other names would
+# tell of other programs that happen to run.
+ours_in_tmp() {
+    find /tmp -maxdepth 1 -name '*palisade*' ! -name 'palisade-acc-*' | sort
+}

@@ -158,6 +158,12 @@ pub struct Options {
 }
 
 impl Case {
+    /// Whether only root can run it, as whomever.
+    #[must_use]
+    pub fn is_prepared_by_root(&self) -> bool {
+        self.root_setup.is_some()
+    }
+
     /// What `tool` is expected to do for `who`, and why where that differs from the case's own.
     #[must_use]
     pub fn expected(&self, tool: &str, who: Who) -> (Expect, Option<&str>) {

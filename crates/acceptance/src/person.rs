@@ -78,6 +78,28 @@ impl Person {
         })
     }
 
+    /// Whoever runs the suite, where that isn't root.
+    ///
+    /// # Errors
+    /// If the base can't be made.
+    pub fn myself(label: &str) -> Result<Person, PersonError> {
+        let (uid, gid) = (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        );
+        let base = PathBuf::from(format!("/var/tmp/{PREFIX}{}-{label}", std::process::id()));
+        make_directory(&base, uid, gid)?;
+        let name = std::env::var("USER").unwrap_or_else(|_| uid.to_string());
+        Ok(Person {
+            who: Who::User,
+            name,
+            uid,
+            gid,
+            base,
+            made: false,
+        })
+    }
+
     /// Makes an ordinary user with a home of its own.
     ///
     /// # Errors

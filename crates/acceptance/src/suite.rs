@@ -46,7 +46,8 @@ pub fn run_leg(
     );
     let person = match who {
         Who::Root => Person::root(&label),
-        _ => Person::ordinary(&label),
+        _ if features.has("root") => Person::ordinary(&label),
+        _ => Person::myself(&label),
     }
     .map_err(|error| format!("{error:?}"))?;
     let place = Shared::new(data, tool, &label)?;
@@ -77,6 +78,9 @@ pub fn run_leg(
     let results = Mutex::new(Vec::new());
     let one = |case: &Case| {
         let outcome = match features.lacks(&case.needs) {
+            Ok(None) if !features.has("root") && case.is_prepared_by_root() => {
+                Outcome::NotTried("root".into())
+            }
             Ok(None) => try_case(case, &stage),
             Ok(Some(feature)) => Outcome::NotTried(feature.to_owned()),
             Err(unknown) => Outcome::NoResult(format!("features.toml does not know {unknown:?}")),

@@ -19,11 +19,10 @@ fn cases() -> Vec<Case> {
 
 fn leg(tool: &Tool, who: Who) {
     let features = Features::find(&data_directory()).unwrap_or_else(|error| panic!("{error}"));
-    if !features.has("root") {
-        // Only root can become somebody else, and only a declaration can say that it isn't.
+    if who == Who::Root && !features.has("root") {
         let _ = writeln!(
             std::io::stderr(),
-            "acceptance: not root by declaration: nothing was tried"
+            "acceptance: not run by root: nothing was tried as root"
         );
         return;
     }
