@@ -139,6 +139,12 @@ pub fn candidates(home: &Path) -> impl Iterator<Item = PathBuf> {
     table::HOME.iter().map(|row| home.join(row.path))
 }
 
+/// Whether a variable of this name says where a toolchain is.
+#[must_use]
+pub fn is_variable(name: &[u8]) -> bool {
+    table::VARIABLES.iter().any(|variable| variable.name.as_bytes() == name)
+}
+
 /// A directory of `PATH` that the view doesn't show by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathDirectory {

@@ -264,7 +264,8 @@ impl PlanError {
 }
 
 /// What a step does, as a verb phrase.
-pub(crate) fn describe(step: &PlanStep<'_>) -> String {
+#[must_use]
+pub fn describe(step: &PlanStep<'_>) -> String {
     match step {
         PlanStep::Root { .. } => "mount the new root".to_owned(),
         PlanStep::Directory { path, .. } => format!("make directory /{path}"),
@@ -292,7 +293,8 @@ pub(crate) fn describe(step: &PlanStep<'_>) -> String {
 }
 
 /// A word as a shell reads it.
-pub(crate) fn quoted(word: &str) -> String {
+#[must_use]
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -93,10 +93,9 @@ impl Facts {
     pub fn depends_on(&self, path: &Path, by_content: bool) {
         let mut inputs = self.inputs.borrow_mut();
         let known = inputs.get(path);
-        if known.is_none() || (by_content && !matches!(known, Some(Was::Content(_)))) {
-            if let Some(was) = cache::input(path, by_content) {
-                inputs.insert(path.to_owned(), was);
-            }
+        let wanted = known.is_none() || (by_content && !matches!(known, Some(Was::Content(_))));
+        if wanted && let Some(was) = cache::input(path, by_content) {
+            inputs.insert(path.to_owned(), was);
         }
     }
 

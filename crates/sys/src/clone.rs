@@ -8,6 +8,9 @@
 use crate::raw::{self, Result};
 use core::ffi::c_void;
 
+#[expect(clippy::cast_possible_truncation, reason = "numbers of calls are small")]
+const CLONE3: isize = libc::SYS_clone3 as isize;
+
 /// `struct clone_args`, first version (`CLONE_ARGS_SIZE_VER0`).
 #[repr(C)]
 #[derive(Default)]
@@ -79,7 +82,7 @@ pub(crate) unsafe fn sharing_memory(
             "call r8",
             "ud2",
             "2:",
-            inlateout("rax") libc::SYS_clone3 as isize => returned,
+            inlateout("rax") CLONE3 => returned,
             in("rdi") &raw const arguments, in("rsi") size_of::<CloneArgs>(),
             in("r8") entry, in("r9") argument,
             lateout("rcx") _, lateout("r11") _,
@@ -96,7 +99,7 @@ pub(crate) unsafe fn sharing_memory(
             "blr x2",
             "brk #1",
             "2:",
-            in("x8") libc::SYS_clone3 as isize,
+            in("x8") CLONE3,
             inlateout("x0") &raw const arguments => returned,
             in("x1") size_of::<CloneArgs>(), in("x2") entry, in("x3") argument,
         );

@@ -284,7 +284,7 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         let word = if refusal.is_some() { 2 } else { 1 };
         // SAFETY: needed to reach the atomic while the builder holds the rest. Sound: `shared` is
         // alive and the field is only ever accessed atomically.
-        let go = unsafe { &*(&raw const (*shared_pointer).go) };
+        let go = unsafe { &(*shared_pointer).go };
         go.store(word, Ordering::Release);
         raw::futex_wake(go);
         reaped = crate::wait::blocking(builder).ok();

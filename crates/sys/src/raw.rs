@@ -5,6 +5,13 @@
 //! a C library: `errno` would be written under the parent's feet. It needs calls that neither
 //! allocate nor lock nor touch thread-local storage, which leaves the instruction itself.
 
+#![expect(
+    clippy::cast_sign_loss,
+    clippy::cast_possible_truncation,
+    reason = "a register holds what the kernel reads from it: both supported architectures have 64 bits, and \
+              the kernel reads the low 32 of an int"
+)]
+
 use core::ffi::CStr;
 use rustix::io::Errno;
 
@@ -63,8 +70,6 @@ pub(crate) unsafe fn syscall(number: libc::c_long, arguments: [usize; 6]) -> Res
 
 /// Splits a raw return value: the kernel reports errors as -4095..=-1.
 #[inline]
-#[expect(clippy::cast_sign_loss, reason = "negative values are handled first")]
-#[expect(clippy::cast_possible_truncation, reason = "errno fits in 12 bits")]
 pub(crate) fn check(returned: isize) -> Result<usize> {
     if (-4095..0).contains(&returned) {
         Err(Errno::from_raw_os_error(-returned as i32))
@@ -75,12 +80,11 @@ pub(crate) fn check(returned: isize) -> Result<usize> {
 
 /// A descriptor as a system-call argument: sign-extended, as the kernel expects of `AT_FDCWD`.
 #[inline]
-#[expect(clippy::cast_sign_loss, reason = "the kernel reads the low 32 bits as signed")]
 pub(crate) fn arg(fd: Fd) -> usize {
     fd as isize as usize
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "descriptors and pids fit in 31 bits")]
+#[expect(clippy::cast_possible_wrap, reason = "descriptors and pids fit in 31 bits")]
 fn number(value: usize) -> i32 {
     value as i32
 }

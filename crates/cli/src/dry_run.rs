@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Printing a plan: in words, and as JSON that can be applied.
+
+use palisade_sandbox::error::{describe, quoted};
+use palisade_sandbox::plan::{IdentityKind, Plan};
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+/// Prints on standard output.
+pub(crate) fn print(plan: &Plan<'_>, command: &[OsString], json: bool) {
+    let mut text = if json {
+        serde_json::to_string_pretty(plan).unwrap_or_default()
+    } else {
+        words(plan, command)
+    };
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    // A reader that went away (`| head`) has seen enough.
+    let _seen_enough = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// A plan in words, a line for each thing done.
+pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
+    let mut text = String::new();
+    let mut line = |words: &str| {
+        text.push_str(words);
+        text.push('\n');
+    };
+    let namespaces: Vec<String> =
+        plan.namespaces.iter().map(|namespace| format!("{namespace:?}").to_lowercase()).collect();
+    line(&if namespaces.is_empty() {
+        "namespaces: none".to_owned()
+    } else {
+        format!("namespaces: {}", namespaces.join(", "))
+    });
+    let who = plan.identity;
+    line(&match who.kind {
+        IdentityKind::Unchanged => format!("identity: user {} as outside", who.uid),
+        IdentityKind::Own => format!("identity: user {} inside is {} outside, without capabilities", who.uid, who.host_uid),
+        IdentityKind::Mapped => {
+            format!("identity: user {} inside is {} outside, who owns nothing; owners of writable files are mapped", who.uid, who.host_uid)
+        }
+    });
+    for step in &plan.steps {
+        line(&format!("  {}", describe(step)));
+    }
+    line(&match plan.landlock {
+        Some(landlock) => format!("landlock: ABI {}, {} file rights, scopes {:#x}", landlock.abi, landlock.files.0.count_ones(), landlock.scoped),
+        None => "landlock: not on this host".to_owned(),
+    });
+    line(&format!("seccomp: {} instructions", plan.filter.0.len() / 8));
+    for limit in &plan.limits {
+        line(&format!("limit: resource {} to {}", limit.resource, limit.value));
+    }
+    for cgroup in &plan.cgroups {
+        for (name, value) in &cgroup.settings {
+            line(&format!("control group below {}: {name} = {value}", cgroup.parent));
+        }
+    }
+    line(&format!("directory: {}", plan.directory));
+    for note in &plan.notes {
+        line(&format!("note: {note}"));
+    }
+    if !command.is_empty() {
+        let command: Vec<String> = command.iter().map(|word| quoted(&word.to_string_lossy())).collect();
+        let _infallible = write!(text, "command: {}", command.join(" "));
+        text.push('\n');
+    }
+    text
+}

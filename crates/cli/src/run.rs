@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade run`.
+
+use crate::output;
+use crate::run_options::RunOptions;
+use crate::scan::{self, Presentation, Scanned};
+use clap::ArgMatches;
+use palisade_events::{JsonLines, Sink};
+use palisade_host::environment::Environment;
+use palisade_sandbox::cache::{Cache, Key};
+use palisade_sandbox::error::{PlanError, StartError};
+use palisade_sandbox::facts::Facts;
+use palisade_sandbox::layers::{self, LayerError};
+use palisade_sandbox::monitor::Outcome;
+use palisade_sandbox::plan::{Plan, SCHEMA};
+use palisade_sandbox::planner::{self, Isolation};
+use palisade_sandbox::start::{self, Invocation, Report, Running};
+use palisade_sandbox::text::Text;
+use rustix::io::Errno;
+use serde::Serialize;
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Our own failure, as `docker run` and GNU coreutils have it.
+const FAILURE: u8 = 125;
+/// A plan file larger than this is none.
+const LARGEST_PLAN: u64 = 64 << 20;
+
+/// Runs the command if a kept plan fits the arguments.
+pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
+    let scanned = scan::scan(arguments)?;
+    let cwd = std::env::current_dir().ok()?;
+    let (key, directory) = scan::key(&scanned.options, &cwd);
+    let uid = rustix::process::geteuid().as_raw();
+    let stored = Cache::new(directory?, uid).load(&key)?;
+    let plan = stored.plan()?;
+    Some(apply(&plan, scanned.command, scanned.presentation, begun))
+}
+
+/// Runs the command the long way: parse, merge, plan.
+pub(crate) fn run(options: &RunOptions, matches: &ArgMatches, arguments: &[OsString], begun: Instant) -> u8 {
+    let presentation = Presentation {
+        timings: options.timings,
+        quiet: options.quiet,
+        verbose: options.verbose,
+        status_fd: options.status_fd,
+    };
+    match prepare(options, matches, arguments) {
+        Err(error) => {
+            error.say();
+            FAILURE
+        }
+        Ok(plan) if options.dry_run => {
+            crate::dry_run::print(&plan, &options.command(), options.json);
+            0
+        }
+        Ok(plan) => {
+            apply(&plan, &options.command(), presentation, begun)
+        }
+    }
+}
+
+/// Why no plan could be made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    /// The working directory is gone.
+    #[error("can't find the working directory: {source}")]
+    Cwd {
+        /// Why.
+        source: std::io::Error,
+    },
+    /// An option is wrong.
+    #[error(transparent)]
+    Option(#[from] crate::run_options::OptionError),
+    /// A policy file is wrong.
+    #[error(transparent)]
+    Layer(#[from] LayerError),
+    /// The policy can't be kept here.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// There is nothing to run.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A plan can't be read.
+    #[error("can't read plan {path:?}: {reason}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl RunError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Cwd { .. } => Some("cd to a directory that exists".to_owned()),
+            Self::Option(error) => error.hint(),
+            Self::Layer(error) => error.hint(),
+            Self::Plan(error) => error.hint(),
+            Self::Start(error) => error.hint(),
+            Self::Read { .. } => Some("palisade run --dry-run --json … >FILE   # prints one".to_owned()),
+        }
+    }
+
+    fn say(&self) {
+        output::error(self, self.hint().as_deref());
+    }
+}
+
+fn prepare(options: &RunOptions, matches: &ArgMatches, arguments: &[OsString]) -> Result<Plan<'static>, RunError> {
+    if options.command().is_empty() && !options.dry_run {
+        return Err(StartError::NoCommand.into());
+    }
+    if let Some(path) = &options.plan {
+        return read_plan(path);
+    }
+    let cwd = std::env::current_dir().map_err(|source| RunError::Cwd { source })?;
+    let environment: Environment = std::env::vars_os().collect();
+    let facts = Facts::gather(environment, cwd.clone()).map_err(PlanError::from)?;
+    let command_line = options.layer(matches)?;
+    let loaded = layers::load(&facts, options.profile.as_deref(), command_line)?;
+    let mut isolation = Isolation::from(options.namespaces);
+    if isolation == Isolation::Full && loaded.policy.best_effort().value && !palisade_sys::probe::user_namespaces_work() {
+        isolation = Isolation::InPlace;
+    }
+    let mut plan = planner::make(&facts, &loaded.policy, loaded.project.as_deref(), isolation)?;
+    plan.notes.extend(loaded.notes.into_iter().map(Cow::Owned));
+    if isolation != Isolation::from(options.namespaces) {
+        plan.notes.push(Cow::Borrowed(
+            "no user namespaces on this host: Landlock and seccomp only; other processes, and names outside the allowed paths, can be seen",
+        ));
+    }
+    if options.may_be_kept()
+        && let Some(Scanned { options, .. }) = scan::scan(arguments)
+    {
+        let (key, directory) = scan::key(&options, &cwd);
+        keep(&key, directory, &facts, &plan);
+    }
+    Ok(plan)
+}
+
+/// Keeps a plan for the next launch, in the caller's own cache only.
+fn keep(key: &Key, directory: Option<PathBuf>, facts: &Facts, plan: &Plan<'_>) {
+    // Under sudo the variables may name another user's cache.
+    if let Some(directory) = directory
+        && directory.starts_with(&facts.places.cache)
+    {
+        Cache::new(directory, facts.account.uid).store(key, plan);
+    }
+}
+
+fn read_plan(path: &PathBuf) -> Result<Plan<'static>, RunError> {
+    let failed = |reason: String| RunError::Read { path: path.clone(), reason };
+    let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
+    if size > LARGEST_PLAN {
+        return Err(failed(format!("{size} bytes are too many")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let plan: Plan<'_> = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+    if plan.schema != SCHEMA {
+        return Err(failed(format!("its schema is {}, this program's is {SCHEMA}", plan.schema)));
+    }
+    // Strings of the plan are owned where JSON can't lend them; what it lends is copied once more.
+    let bytes = plan.to_bytes().map_err(|error| failed(error.to_string()))?;
+    Plan::from_bytes(Vec::leak(bytes)).map_err(|error| failed(error.to_string()))
+}
+
+/// Applies a plan and reports as asked.
+fn apply(plan: &Plan<'_>, command: &[OsString], presentation: Presentation, begun: Instant) -> u8 {
+    if !presentation.quiet {
+        for note in &plan.notes {
+            output::note(note);
+        }
+    }
+    if presentation.verbose {
+        output::say(&crate::dry_run::words(plan, command));
+    }
+    let mut status = match presentation.status_fd.map(status_sink).transpose() {
+        Ok(status) => status,
+        Err(errno) => {
+            output::error(&format_args!("can't write to --status-fd: {errno}"), Some("palisade run --status-fd 3 … 3>FILE"));
+            return FAILURE;
+        }
+    };
+    let command: Result<Vec<Text<'_>>, _> =
+        command.iter().map(|argument: &OsString| Text::new(argument.as_os_str().as_bytes())).collect();
+    let result = command.map_err(StartError::from).and_then(|command| {
+        let planned = begun.elapsed();
+        let invocation = Invocation { command: &command, environment: &plan.environment, timings: presentation.timings };
+        let report = start::run(plan, &invocation, |running| {
+            if let Some(status) = &mut status {
+                status.emit(&Status::started(running));
+            }
+        })?;
+        Ok((report, planned))
+    });
+    match result {
+        Ok((report, planned)) => {
+            if let Some(status) = &mut status {
+                status.emit(&Status::ended(report.outcome));
+            }
+            if presentation.timings {
+                say_timings(&report, planned);
+            }
+            report.outcome.code()
+        }
+        Err(error) => {
+            if let Some(status) = &mut status {
+                status.emit(&Status::failed(&error));
+            }
+            output::error(&error, error.hint().as_deref());
+            error.exit_code()
+        }
+    }
+}
+
+/// One line of `--status-fd`.
+#[derive(Debug, Serialize)]
+struct Status {
+    schema: u32,
+    event: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    init: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl Status {
+    const fn of(event: &'static str) -> Self {
+        Self { schema: 1, event, pid: None, init: None, code: None, signal: None, error: None }
+    }
+
+    fn started(running: Running) -> Self {
+        Self { pid: Some(running.pid), init: running.init, ..Self::of("started") }
+    }
+
+    fn ended(outcome: Outcome) -> Self {
+        let signal = match outcome {
+            Outcome::Killed(signal) => Some(signal),
+            Outcome::Exited(_) => None,
+        };
+        Self { code: Some(outcome.code()), signal, ..Self::of("ended") }
+    }
+
+    fn failed(error: &StartError) -> Self {
+        Self { code: Some(error.exit_code()), error: Some(error.to_string()), ..Self::of("failed") }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.event)
+    }
+}
+
+/// A sink on a copy of an inherited descriptor, which the command doesn't get.
+fn status_sink(fd: i32) -> Result<JsonLines<File>, Errno> {
+    let file = std::fs::OpenOptions::new().append(true).open(format!("/proc/self/fd/{fd}"));
+    // A socket can't be opened by name, a pipe and a file can.
+    let file = file.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::BADF))?;
+    rustix::io::fcntl_getfd(file.as_fd())?;
+    Ok(JsonLines::new(file))
+}
+
+/// Where the time of a launch went, in milliseconds.
+fn say_timings(report: &Report, planned: std::time::Duration) {
+    let stamps = report.stamps;
+    let since = |to: u64, from: u64| to.saturating_sub(from) / 1000;
+    let rows = [
+        ("plan", u64::try_from(planned.as_micros()).unwrap_or(u64::MAX)),
+        ("namespaces", since(stamps.namespaces, stamps.start)),
+        ("mounts", since(stamps.mounts, stamps.namespaces.max(stamps.start))),
+        ("network", since(stamps.network, stamps.mounts)),
+        ("filter", since(stamps.filter, stamps.network.max(stamps.mounts))),
+        ("exec", since(stamps.exec, stamps.filter)),
+    ];
+    let mut text = String::from("palisade: launch");
+    let mut total = 0;
+    for (name, micros) in rows {
+        total += micros;
+        text.push_str(&format!("  {name} {:.3} ms", milliseconds(micros)));
+    }
+    text.push_str(&format!("  in all {:.3} ms\n", milliseconds(total)));
+    output::say(&text);
+}
+
+fn milliseconds(micros: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a launch takes less than 2^52 µs")]
+    let micros = micros as f64;
+    micros / 1000.0
+}

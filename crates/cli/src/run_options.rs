@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The options of `palisade run`, and what they say as the command line's layer of the policy.
+
+use clap::{ArgMatches, Args, ValueEnum, ValueHint};
+use palisade_policy::limits::AmountError;
+use palisade_policy::value::ValueError;
+use palisade_policy::{Access, LayerPolicy, Limit, NetworkMode, PatternError, View};
+use palisade_sandbox::planner::Isolation;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Starts a command in full isolation: it sees the system read-only, its working directory, and
+/// private places; no other process, no network, no secret of yours.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Exit code: the command's own; 125 palisade failed; 126 not executable; 127 not found;
+128+N the command was ended by signal N.
+
+Examples:
+  palisade run -- npm test
+  palisade run --ro ~/data --net host -- python3 train.py
+  palisade run --dry-run -- make            what would be done, and why")]
+pub(crate) struct RunOptions {
+    /// Take the rules of a profile: a name, or a file
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) profile: Option<OsString>,
+    /// What is visible to begin with
+    #[arg(long, value_name = "VIEW", value_parser = ["system", "host"])]
+    pub(crate) view: Option<String>,
+    /// Show a path read-only; it may be executed. HOST=DEST shows it elsewhere; globs like
+    /// '**/*.md' stand for what exists when the command starts
+    #[arg(long, value_name = "HOST[=DEST]", value_hint = ValueHint::AnyPath)]
+    pub(crate) ro: Vec<OsString>,
+    /// Show a path, writable
+    #[arg(long, value_name = "HOST[=DEST]", value_hint = ValueHint::AnyPath)]
+    pub(crate) rw: Vec<OsString>,
+    /// Hide a path: absent, or empty where it lies in something shown
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub(crate) hide: Vec<OsString>,
+    /// Refuse every access to a path
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub(crate) deny: Vec<OsString>,
+    /// A private, empty, writable directory
+    #[arg(long, value_name = "PATH")]
+    pub(crate) tmpfs: Vec<OsString>,
+    /// What of the network is there: none but loopback, or the host's
+    #[arg(long, value_name = "MODE", value_parser = ["none", "host"])]
+    pub(crate) net: Option<String>,
+    /// Give a variable a value
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// Keep variables that would be removed; a glob
+    #[arg(long, value_name = "NAME")]
+    pub(crate) keep_env: Vec<String>,
+    /// Start in this directory inside
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<OsString>,
+    /// The host name inside
+    #[arg(long, value_name = "NAME")]
+    pub(crate) hostname: Option<String>,
+    /// Limit a resource: memory=512M, processes=100, cpu_time=60, open_files, file_size,
+    /// core_size, stack, address_space, locked_memory
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) limit: Vec<String>,
+    /// The user id inside
+    #[arg(long, value_name = "ID")]
+    pub(crate) uid: Option<u32>,
+    /// The group id inside
+    #[arg(long, value_name = "ID")]
+    pub(crate) gid: Option<u32>,
+    /// Which namespaces to make; none: Landlock and seccomp only, for hosts that have no
+    /// user namespaces or when every fraction of a millisecond counts
+    #[arg(long, value_name = "WHICH", default_value = "all")]
+    pub(crate) namespaces: WhichNamespaces,
+    /// Go on without guarantees that this host can't give, saying which
+    #[arg(long, overrides_with = "no_best_effort")]
+    pub(crate) best_effort: bool,
+    /// Stop when a guarantee can't be given (the default)
+    #[arg(long, overrides_with = "best_effort")]
+    pub(crate) no_best_effort: bool,
+    /// Print the plan instead of applying it
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// With --dry-run: as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Apply a plan that --dry-run --json has printed; rules given beside it are not looked at
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) plan: Option<PathBuf>,
+    /// Write JSON lines about the command's start and end to this descriptor
+    #[arg(long, value_name = "N")]
+    pub(crate) status_fd: Option<i32>,
+    /// Say on standard error where the launch's time went
+    #[arg(long, overrides_with = "no_timings")]
+    pub(crate) timings: bool,
+    /// Don't (the default)
+    #[arg(long, overrides_with = "timings", hide = true)]
+    pub(crate) no_timings: bool,
+    /// Say nothing but errors
+    #[arg(long, short, overrides_with_all = ["verbose", "no_quiet"])]
+    pub(crate) quiet: bool,
+    /// Say notes too (the default)
+    #[arg(long, overrides_with = "quiet", hide = true)]
+    pub(crate) no_quiet: bool,
+    /// Say what is done
+    #[arg(long, short, overrides_with_all = ["quiet", "no_verbose"])]
+    pub(crate) verbose: bool,
+    /// Don't (the default)
+    #[arg(long, overrides_with = "verbose", hide = true)]
+    pub(crate) no_verbose: bool,
+    /// Run a line of shell
+    #[arg(short = 'c', value_name = "LINE", conflicts_with = "command")]
+    pub(crate) line: Option<OsString>,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Which namespaces to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WhichNamespaces {
+    /// All
+    All,
+    /// None
+    None,
+}
+
+impl From<WhichNamespaces> for Isolation {
+    fn from(which: WhichNamespaces) -> Self {
+        match which {
+            WhichNamespaces::All => Self::Full,
+            WhichNamespaces::None => Self::InPlace,
+        }
+    }
+}
+
+/// An option says what can't be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OptionError {
+    /// A path.
+    #[error("--{option} {value}: {source}")]
+    Path {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        value: String,
+        /// What is wrong with it.
+        source: PatternError,
+    },
+    /// Another value.
+    #[error("--{option} {value}: {source}")]
+    Value {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        value: String,
+        /// What is wrong with it.
+        source: ValueError,
+    },
+    /// Not of the form `KEY=VALUE`.
+    #[error("--{option} {value}: no `=` in it")]
+    NoValue {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        value: String,
+    },
+    /// No such limit.
+    #[error("--limit {value}: there is no limit of that name")]
+    NoLimit {
+        /// What was given.
+        value: String,
+        /// The nearest name.
+        nearest: Option<&'static str>,
+    },
+    /// No such amount.
+    #[error("--limit {value}: {source}")]
+    Amount {
+        /// What was given.
+        value: String,
+        /// What is wrong with it.
+        source: AmountError,
+    },
+}
+
+impl OptionError {
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Path { source, .. } => source.hint(),
+            Self::Value { .. } => None,
+            Self::NoValue { option: "env", value } => Some(format!("--env {value}=VALUE, or --keep-env {value} to keep the value it has")),
+            Self::NoValue { option, .. } => Some(format!("--{option} KEY=VALUE")),
+            Self::NoLimit { nearest: Some(nearest), .. } => Some(format!("--limit {nearest}=…")),
+            Self::NoLimit { .. } => {
+                let names: Vec<&str> = Limit::ALL.iter().map(|limit| limit.key()).collect();
+                Some(format!("there are {}", names.join(", ")))
+            }
+            Self::Amount { source, .. } => source.hint().map(str::to_owned),
+        }
+    }
+}
+
+impl RunOptions {
+    /// The command to run.
+    pub(crate) fn command(&self) -> Vec<OsString> {
+        match &self.line {
+            Some(line) => vec!["/bin/sh".into(), "-c".into(), line.clone()],
+            None => self.command.clone(),
+        }
+    }
+
+    /// Whether the plan depends on nothing that may not be written to disk.
+    pub(crate) fn may_be_kept(&self) -> bool {
+        self.env.is_empty() && self.plan.is_none()
+    }
+
+    /// What the options say, each with the argument it stood at.
+    pub(crate) fn layer(&self, matches: &ArgMatches) -> Result<LayerPolicy, OptionError> {
+        let mut layer = LayerPolicy::command_line();
+        let at = |option: &str, nth: usize| {
+            let index = matches.indices_of(option).and_then(|mut indices| indices.nth(nth));
+            index.and_then(|index| u32::try_from(index).ok()).unwrap_or_default()
+        };
+        let paths: [(&'static str, &[OsString], &[Access]); 5] = [
+            ("ro", &self.ro, &[Access::Execute]),
+            ("rw", &self.rw, &[Access::Write, Access::Execute]),
+            ("hide", &self.hide, &[Access::Hide]),
+            ("deny", &self.deny, &[Access::Deny]),
+            ("tmpfs", &self.tmpfs, &[Access::Tmpfs]),
+        ];
+        for (option, values, accesses) in paths {
+            for (nth, value) in values.iter().enumerate() {
+                for access in accesses {
+                    layer.add_path(*access, value, at(option, nth)).map_err(|source| OptionError::Path {
+                        option,
+                        value: value.to_string_lossy().into_owned(),
+                        source,
+                    })?;
+                }
+            }
+        }
+        if let Some(view) = &self.view {
+            let view = if view == "host" { View::Host } else { View::System };
+            layer.set_view(view, at("view", 0));
+        }
+        if let Some(net) = &self.net {
+            let mode = if net == "host" { NetworkMode::Host } else { NetworkMode::None };
+            layer.set_network(mode, at("net", 0));
+        }
+        self.add_variables(&mut layer, &at)?;
+        self.add_limits(&mut layer, &at)?;
+        if let Some(cwd) = &self.cwd {
+            layer.set_cwd(cwd, at("cwd", 0)).map_err(|source| OptionError::Path {
+                option: "cwd",
+                value: cwd.to_string_lossy().into_owned(),
+                source,
+            })?;
+        }
+        if let Some(hostname) = &self.hostname {
+            layer.set_hostname(hostname, at("hostname", 0)).map_err(|source| OptionError::Value {
+                option: "hostname",
+                value: hostname.clone(),
+                source,
+            })?;
+        }
+        if let Some(uid) = self.uid {
+            layer.set_uid(uid, at("uid", 0));
+        }
+        if let Some(gid) = self.gid {
+            layer.set_gid(gid, at("gid", 0));
+        }
+        if self.best_effort || self.no_best_effort {
+            layer.set_best_effort(self.best_effort, at("best_effort", 0));
+        }
+        Ok(layer)
+    }
+
+    fn add_variables(&self, layer: &mut LayerPolicy, at: &dyn Fn(&str, usize) -> u32) -> Result<(), OptionError> {
+        for (nth, value) in self.keep_env.iter().enumerate() {
+            layer.keep_env(value, at("keep_env", nth)).map_err(|source| OptionError::Value {
+                option: "keep-env",
+                value: value.clone(),
+                source,
+            })?;
+        }
+        for (nth, given) in self.env.iter().enumerate() {
+            let Some((name, value)) = given.split_once('=') else {
+                return Err(OptionError::NoValue { option: "env", value: given.clone() });
+            };
+            layer.set_env(name, value, at("env", nth)).map_err(|source| OptionError::Value {
+                option: "env",
+                value: name.to_owned(),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn add_limits(&self, layer: &mut LayerPolicy, at: &dyn Fn(&str, usize) -> u32) -> Result<(), OptionError> {
+        for (nth, given) in self.limit.iter().enumerate() {
+            let Some((key, amount)) = given.split_once('=') else {
+                return Err(OptionError::NoValue { option: "limit", value: given.clone() });
+            };
+            let Some(limit) = Limit::ALL.into_iter().find(|limit| limit.key() == key) else {
+                let names = Limit::ALL.iter().map(|limit| limit.key());
+                let nearest = palisade_policy::suggest::nearest(key, names);
+                return Err(OptionError::NoLimit { value: given.clone(), nearest });
+            };
+            layer
+                .set_limit_text(limit, amount, at("limit", nth))
+                .map_err(|source| OptionError::Amount { value: given.clone(), source })?;
+        }
+        Ok(())
+    }
+}
