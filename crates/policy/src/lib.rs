@@ -7,10 +7,10 @@
 //!
 //! - [`layer`]: who speaks and how firmly, and which statement holds
 //! - [`pattern`], [`rule`], [`value`], [`limits`]: what can be said of paths and everything else
-//! - [`parse`], [`parse_error`], [`render`], [`schema`]: files, their mistakes, and back to text,
+//! - [`mod@parse`], [`parse_error`], [`mod@render`], [`schema`]: files, their mistakes, and back to text,
 //!   all from one table of keys in `grammar`; [`builtin`]: the lowest layer
 //! - [`settings`]: what one layer says; [`command_line`]: saying it from code
-//! - [`merge`]: all layers together, a [`Policy`]
+//! - [`mod@merge`]: all layers together, a [`Policy`]
 //! - [`expand`], [`resolve`]: rules in their places on one host, a [`Resolved`]
 //! - [`decide`]: what holds of a path and why; the one truth about precedence
 //! - [`hint`]: what to type to permit what was refused

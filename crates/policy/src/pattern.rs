@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Paths as people write them: `~/x`, `./x`, `${runtime}/x`, `/abs`, `**/.env`.
 //!
-//! A pattern is checked when it is made and expanded when a [`Context`] is known. A backslash
+//! A pattern is checked when it is made and expanded when a [`Context`](crate::Context) is known. A backslash
 //! takes the meaning from one of `* ? [ ] { } = $ ~ \`; before any other character it stands for
 //! itself.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rules put in their places on one host, ready to be asked.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use crate::context::Context;
@@ -38,7 +38,7 @@ pub enum ResolveError {
 }
 
 /// A host path that appears elsewhere inside.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moved {
     pub(crate) from: PathBuf,
     pub(crate) to: PathBuf,
@@ -282,15 +282,12 @@ fn place(rule: &PathRule, context: &Context) -> Result<Placed, ExpandError> {
 /// Without this a lock on `/srv` would be undone by `read = ["/srv=/mnt"]`, and a hidden `.env`
 /// would show in every copy of its directory.
 fn follow_moves(placed: &mut Vec<Placed>) -> Result<(), ResolveError> {
-    let mut moves: Vec<Moved> = Vec::new();
-    for moved in placed.iter().filter_map(|placed| placed.moved.as_ref()) {
-        if !moves.contains(moved) {
-            moves.push(moved.clone());
-        }
-    }
-    let own = placed.len();
+    let moves: BTreeSet<Moved> = placed.iter().filter_map(|p| p.moved.clone()).collect();
+    let following: Vec<usize> = (0..placed.len())
+        .filter(|&at| follows(&placed[at].rule))
+        .collect();
     for moved in &moves {
-        for at in 0..own {
+        for &at in &following {
             if let Some(copy) = follow(&placed[at], moved) {
                 placed.push(copy);
             }
@@ -302,15 +299,12 @@ fn follow_moves(placed: &mut Vec<Placed>) -> Result<(), ResolveError> {
     Ok(())
 }
 
+fn follows(rule: &PathRule) -> bool {
+    let refuses = matches!(rule.access, Access::Hide | Access::Deny | Access::Protect);
+    (refuses || rule.strength == Strength::Locked) && rule.destination.is_none()
+}
+
 fn follow(placed: &Placed, moved: &Moved) -> Option<Placed> {
-    let refuses = matches!(
-        placed.rule.access,
-        Access::Hide | Access::Deny | Access::Protect
-    );
-    let follows = refuses || placed.rule.strength == Strength::Locked;
-    if !follows || placed.rule.destination.is_some() {
-        return None;
-    }
     let (place, outer) = match &placed.place {
         Place::Path(path) => {
             if let Ok(rest) = path.strip_prefix(&moved.from) {

@@ -170,7 +170,7 @@ fn file() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: std::env::var("CASES").map_or(400, |c| c.parse().unwrap()), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: std::env::var("PROPTEST_CASES").map_or(400, |c| c.parse().unwrap()), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_denial_never_widens_access(

@@ -37,6 +37,11 @@ fn stars_match_any_bytes() {
         ("A*B*C", "AxxBxxC", true),
         ("A*B*C", "AxxBxx", false),
         ("*AB", "AAB", true),
+        ("A*A", "A", false),
+        ("A*A", "AA", true),
+        ("*B*", "ABC", true),
+        ("*B*", "AC", false),
+        ("A**C", "AC", true),
         ("", "", true),
         ("", "a", false),
     ] {
