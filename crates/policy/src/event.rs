@@ -37,15 +37,15 @@ pub struct Event {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Subject {
     /// The process, as numbered on the host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub pid: Option<u32>,
     /// The user, as numbered on the host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub uid: Option<u32>,
     /// The program: its path or its first argument. Lossy where that wasn't UTF-8.
     pub program: String,
     /// The sandbox it is in, if that has a name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub sandbox: Option<String>,
 }
 
@@ -93,7 +93,7 @@ pub enum Verdict {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
     /// The rule's place, if a rule decided; none if nothing allowed it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub origin: Option<Origin>,
     /// One line for people.
     pub text: String,

@@ -88,16 +88,14 @@ impl Strength {
 }
 
 /// The place a statement was read from.
+///
+/// Every member is always written, so that formats without names (a plan's) can read it back.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Origin {
     /// Which layer it belongs to.
     pub layer: Layer,
     /// The file, if it was read from one.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "lossy_file"
-    )]
+    #[serde(default, serialize_with = "lossy_file")]
     pub file: Option<Arc<Path>>,
     /// Line, from 1; for the command line the index of the argument.
     pub line: u32,
