@@ -4,6 +4,7 @@
 //! Read in this order:
 //!
 //! - [`plan`]: what will be done, as data; [`text`]: the strings in it
+//! - [`layers`], [`profiles`], [`trust`]: which policy files there are and whether they hold
 //! - [`facts`], [`planner`]: how it is made, with `view`, `tree`, `in_place` and `limits`
 //! - [`cache`]: how it is kept
 //! - [`start`]: how it is applied, with `compile`, `cgroup` and [`monitor`]
@@ -16,11 +17,14 @@ mod compile;
 pub mod error;
 pub mod facts;
 mod in_place;
+pub mod layers;
 mod limits;
 pub mod monitor;
 pub mod plan;
 pub mod planner;
+pub mod profiles;
 pub mod start;
 pub mod text;
 mod tree;
+pub mod trust;
 mod view;
