@@ -9,6 +9,7 @@
 //! - [`landlock`], [`seccomp`]: the two walls behind it
 //! - `init`, `command`: what PID 1 and the command's process do
 //! - [`wait`], [`process`], [`usage`]: children, signals, this process's own strings
+//! - [`probe`]: what this host lets the caller do
 //! - [`mount`]: trees made by a privileged launcher
 //! - `clone`, `raw`: the bottom
 
@@ -21,6 +22,7 @@ pub mod landlock;
 pub mod launch;
 pub mod mount;
 pub mod operation;
+pub mod probe;
 pub mod process;
 pub mod seccomp;
 pub mod usage;

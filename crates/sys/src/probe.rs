@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What this host lets the caller do, found by doing it in a forked child.
+//!
+//! Versions and knobs only say what should work; a container, a security module or a limit may
+//! refuse all the same. A probe says "absent" for the refusals that the kernel is known to give
+//! where a feature is missing or forbidden; anything else is an error, never an answer.
+
+use crate::operation::Attributes;
+use crate::raw::{self, Fd};
+use crate::{clone, mount, wait};
+use core::ffi::CStr;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+/// What a probe found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// It works.
+    Present,
+    /// It is refused.
+    Absent {
+        /// What was tried, as a verb phrase.
+        action: &'static str,
+        /// The refusal.
+        errno: Errno,
+    },
+}
+
+impl Presence {
+    /// Whether it works.
+    #[must_use]
+    pub const fn is_present(self) -> bool {
+        matches!(self, Self::Present)
+    }
+}
+
+/// A probe failed in a way that says nothing about the feature.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("can't {action}: {errno}")]
+pub struct ProbeError {
+    /// What was tried.
+    pub action: &'static str,
+    /// What the kernel said.
+    pub errno: Errno,
+}
+
+/// A kind of namespace, beside the user namespace it is made in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Nothing else: users and capabilities.
+    User,
+    /// The file tree. The probe mounts a tmpfs and clones the root's tree.
+    Mount,
+    /// Processes. The probe mounts a `/proc` of its own.
+    Pid,
+    /// System V IPC.
+    Ipc,
+    /// Host name.
+    Uts,
+    /// Control groups.
+    Cgroup,
+    /// Network. The probe brings its loopback interface up.
+    Network,
+}
+
+/// Something that is done in a new namespace: what it is called, and how.
+type Use = (&'static str, fn() -> raw::Result<()>);
+
+impl Kind {
+    const fn flags(self) -> i32 {
+        libc::CLONE_NEWUSER
+            | match self {
+                Self::User => 0,
+                Self::Mount => libc::CLONE_NEWNS,
+                Self::Pid => libc::CLONE_NEWPID | libc::CLONE_NEWNS,
+                Self::Ipc => libc::CLONE_NEWIPC,
+                Self::Uts => libc::CLONE_NEWUTS,
+                Self::Cgroup => libc::CLONE_NEWCGROUP,
+                Self::Network => libc::CLONE_NEWNET,
+            }
+    }
+
+    const fn made(self) -> &'static str {
+        match self {
+            Self::User => "make a user namespace",
+            Self::Mount => "make a user and a mount namespace",
+            Self::Pid => "make a user and a PID namespace",
+            Self::Ipc => "make a user and an IPC namespace",
+            Self::Uts => "make a user and a UTS namespace",
+            Self::Cgroup => "make a user and a cgroup namespace",
+            Self::Network => "make a user and a network namespace",
+        }
+    }
+
+    const fn uses(self) -> &'static [Use] {
+        match self {
+            Self::Mount => &[
+                ("mount a tmpfs in a user namespace", mount_tmpfs),
+                ("clone the root's file tree in a user namespace", clone_root),
+            ],
+            Self::Pid => &[("mount /proc in a PID namespace", mount_proc)],
+            Self::Uts => &[("set the host name in a UTS namespace", set_hostname)],
+            Self::Network => &[("bring up loopback in a network namespace", raw::loopback_up)],
+            // AppArmor as Ubuntu sets it lets the namespace be made and takes the capabilities in
+            // it, which shows only when one is used.
+            Self::User => &[("use capabilities in a user namespace", use_capabilities)],
+            Self::Ipc | Self::Cgroup => &[],
+        }
+    }
+}
+
+fn mount_fresh(kind: &CStr) -> raw::Result<()> {
+    let fs = raw::fsopen(kind)?;
+    raw::fsconfig_create(fs)?;
+    raw::fsmount(fs, 0).map(drop)
+}
+
+fn mount_tmpfs() -> raw::Result<()> {
+    mount_fresh(c"tmpfs")
+}
+
+fn mount_proc() -> raw::Result<()> {
+    mount_fresh(c"proc")
+}
+
+fn clone_root() -> raw::Result<()> {
+    const CLONE: u32 = 1;
+    let flags = CLONE | libc::O_CLOEXEC.cast_unsigned() | libc::AT_RECURSIVE.cast_unsigned();
+    raw::open_tree(libc::AT_FDCWD, c"/", flags).map(drop)
+}
+
+fn set_hostname() -> raw::Result<()> {
+    raw::sethostname(b"probe")
+}
+
+fn use_capabilities() -> raw::Result<()> {
+    raw::unshare(libc::CLONE_NEWUTS)?;
+    raw::sethostname(b"probe")
+}
+
+/// How the kernel refuses what it hasn't got or may not give: not allowed (a knob, a security
+/// module, a container's filter or masked `/proc`), none left or limit 0, unknown flag, no call,
+/// no such file system.
+const REFUSALS: [Errno; 8] = [
+    Errno::PERM, Errno::ACCESS, Errno::NOSPC, Errno::INVAL, Errno::NOSYS, Errno::USERS, Errno::NODEV, Errno::OPNOTSUPP,
+];
+
+fn judge(action: &'static str, errno: Errno) -> Result<Presence, ProbeError> {
+    if REFUSALS.contains(&errno) {
+        Ok(Presence::Absent { action, errno })
+    } else {
+        Err(ProbeError { action, errno })
+    }
+}
+
+/// Whether the caller can make a namespace of this kind, in a user namespace of its own, and use it.
+///
+/// # Errors
+/// When something fails that says nothing about the feature, such as a process limit.
+pub fn namespace(kind: Kind) -> Result<Presence, ProbeError> {
+    const MAPPED: &str = "map the user into a user namespace";
+    let failed = |action| move |errno| ProbeError { action, errno };
+    let line = |inside: u32| format!("{inside} {inside} 1").into_bytes();
+    let uid_map = line(rustix::process::geteuid().as_raw());
+    let gid_map = line(rustix::process::getegid().as_raw());
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe"))?;
+    let answer = writer.as_raw_fd();
+    let uses = kind.uses();
+    // SAFETY: needed to try it in another process. Sound: the child uses raw calls only, on memory
+    // prepared before, and doesn't return.
+    let child = match unsafe { clone::forking(kind.flags(), libc::SIGCHLD) } {
+        Ok(Some(child)) => child,
+        Ok(None) => {
+            let mapped = raw::write_file(c"/proc/self/setgroups", b"deny")
+                .and_then(|()| raw::write_file(c"/proc/self/uid_map", &uid_map))
+                .and_then(|()| raw::write_file(c"/proc/self/gid_map", &gid_map));
+            let mut message = match mapped {
+                Ok(()) => [0, 0],
+                Err(errno) => [1, errno.raw_os_error()],
+            };
+            let mut number = 1;
+            for (_action, action) in uses {
+                number += 1;
+                if message == [0, 0]
+                    && let Err(errno) = action()
+                {
+                    message = [number, errno.raw_os_error()];
+                }
+            }
+            tell(answer, message)
+        }
+        Err(errno) => return judge(kind.made(), errno),
+    };
+    drop(writer);
+    let told = listen(&reader);
+    let _reaped = wait::blocking(child);
+    match told.map_err(failed("hear from a probe's process"))? {
+        [0, _] => Ok(Presence::Present),
+        [step, errno] => {
+            let place = usize::try_from(step).ok().and_then(|step| step.checked_sub(2));
+            let action = place.and_then(|place| uses.get(place)).map_or(MAPPED, |(action, _run)| *action);
+            judge(action, Errno::from_raw_os_error(errno))
+        }
+    }
+}
+
+/// Writes the answer and ends the child.
+fn tell(to: Fd, message: [i32; 2]) -> ! {
+    let mut bytes = [0; 8];
+    let (step, errno) = bytes.split_at_mut(4);
+    step.copy_from_slice(&message[0].to_ne_bytes());
+    errno.copy_from_slice(&message[1].to_ne_bytes());
+    // If this fails, the parent reads nothing and says so.
+    let _told = raw::write(to, &bytes);
+    raw::exit(0)
+}
+
+fn listen(from: &OwnedFd) -> Result<[i32; 2], Errno> {
+    let mut bytes = [0u8; 8];
+    let read = retry_on_intr(|| rustix::io::read(from, &mut bytes))?;
+    if read < bytes.len() {
+        return Err(Errno::PIPE);
+    }
+    let (numbers, _none) = bytes.as_chunks::<4>();
+    Ok([0, 1].map(|number| i32::from_ne_bytes(numbers[number])))
+}
+
+/// Whether user namespaces, and mounts in them, work for the caller.
+#[must_use]
+pub fn user_namespaces_work() -> bool {
+    let works = |kind| namespace(kind).is_ok_and(Presence::is_present);
+    works(Kind::Mount)
+}
+
+/// Whether the owners of files at `path` can be mapped on a mount of it, which takes a privileged
+/// caller and a file system that can.
+///
+/// # Errors
+/// When something fails that says nothing about the feature.
+pub fn mapped_owners(path: &CStr) -> Result<Presence, ProbeError> {
+    const NAMESPACE: &str = "make a user namespace";
+    const CLONED: &str = "clone the file tree";
+    const MAPPED: &str = "map the owners of a mount";
+    let failed = |action| move |errno| ProbeError { action, errno };
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe"))?;
+    let (waits, holds) = (reader.as_raw_fd(), writer.as_raw_fd());
+    // SAFETY: needed for a namespace other than the caller's. Sound: the child uses raw calls only
+    // and doesn't return.
+    let child = match unsafe { clone::forking(libc::CLONE_NEWUSER, libc::SIGCHLD) } {
+        Ok(Some(child)) => child,
+        Ok(None) => {
+            // Its own copy of the writing end would keep it waiting for itself.
+            let _closed = raw::close(holds);
+            let _end_of_file = raw::read(waits, &mut [0]);
+            raw::exit(0)
+        }
+        Err(errno) => return judge(NAMESPACE, errno),
+    };
+    drop(reader);
+    let outcome = (|| {
+        for file in ["uid_map", "gid_map"] {
+            let file = CString::new(format!("/proc/{child}/{file}")).map_err(|_nul| (MAPPED, Errno::INVAL))?;
+            // Mapping nobody in particular needs the same capability as what a launch maps.
+            raw::write_file(&file, b"0 1 1").map_err(|errno| (MAPPED, errno))?;
+        }
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+        let namespace = rustix::fs::open(format!("/proc/{child}/ns/user"), flags, rustix::fs::Mode::empty())
+            .map_err(|errno| (NAMESPACE, errno))?;
+        let tree = mount::detached(path, Attributes::default()).map_err(|errno| (CLONED, errno))?;
+        mount::map_owners(tree.as_fd(), namespace.as_fd()).map_err(|errno| (MAPPED, errno))
+    })();
+    drop(writer);
+    let _reaped = wait::blocking(child);
+    match outcome {
+        Ok(()) => Ok(Presence::Present),
+        Err((action, errno)) => judge(action, errno),
+    }
+}
+
+/// Landlock's ABI version; `Ok(Err)` holds the refusal where there is none.
+///
+/// # Errors
+/// When the kernel answers in a way that says nothing about the feature.
+pub fn landlock() -> Result<Result<u32, Errno>, ProbeError> {
+    const VERSION: usize = 1;
+    // SAFETY: needed for a call rustix lacks. Sound: with this flag the kernel reads no memory.
+    match unsafe { raw::syscall(libc::SYS_landlock_create_ruleset, [0, 0, VERSION, 0, 0, 0]) } {
+        Ok(version) => Ok(Ok(u32::try_from(version).unwrap_or(u32::MAX))),
+        // Not compiled in; compiled in and not enabled; refused by a container's filter.
+        Err(errno @ (Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM)) => Ok(Err(errno)),
+        Err(errno) => Err(ProbeError { action: "ask for Landlock's version", errno }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_answers() {
+        for kind in [Kind::User, Kind::Mount, Kind::Pid, Kind::Ipc, Kind::Uts, Kind::Cgroup, Kind::Network] {
+            let answer = namespace(kind);
+            assert!(answer.is_ok(), "{kind:?}: {answer:?}");
+        }
+    }
+
+    #[test]
+    fn a_kind_that_needs_more_implies_the_user_namespace() {
+        if namespace(Kind::Mount).unwrap().is_present() {
+            assert!(namespace(Kind::User).unwrap().is_present());
+        }
+        assert_eq!(user_namespaces_work(), namespace(Kind::Mount).unwrap().is_present());
+    }
+
+    #[test]
+    fn owners_of_proc_cannot_be_mapped() {
+        // procfs doesn't have FS_ALLOW_IDMAP, whoever asks.
+        assert!(matches!(mapped_owners(c"/proc").unwrap(), Presence::Absent { .. }));
+    }
+
+    #[test]
+    fn a_missing_path_is_an_error_and_no_answer() {
+        if rustix::process::geteuid().is_root() {
+            assert_eq!(mapped_owners(c"/none/there").map_err(|error| error.errno), Err(Errno::NOENT));
+        }
+    }
+
+    #[test]
+    fn landlock_agrees_with_what_the_launcher_asks() {
+        assert_eq!(landlock().unwrap().ok(), crate::landlock::abi());
+    }
+}
