@@ -58,8 +58,12 @@ impl Facts {
         let uid = rustix::process::geteuid().as_raw();
         let gid = rustix::process::getegid().as_raw();
         let databases = Databases::default();
-        let account = account::lookup(uid, gid, &databases, &environment)?;
-        let places = Places::new(&account.home, &environment);
+        // Under sudo the variables may still be those of the user who typed it; what root obeys
+        // is in root's home.
+        let nothing = Environment::empty();
+        let own = if uid == 0 && names_places_of_others(&environment) { &nothing } else { &environment };
+        let account = account::lookup(uid, gid, &databases, own)?;
+        let places = Places::new(&account.home, own);
         Ok(Self {
             layout: Layout::read(Path::new("/")),
             landlock: palisade_sys::landlock::abi(),
@@ -112,6 +116,16 @@ impl Facts {
     }
 }
 
+/// Whether a variable that says where root's files are leads to somebody else's directory.
+fn names_places_of_others(environment: &Environment) -> bool {
+    ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"]
+        .into_iter()
+        .filter_map(|name| environment.absolute(name))
+        // What isn't there yet would be made in the nearest directory that is.
+        .filter_map(|path| path.ancestors().find_map(|path| rustix::fs::stat(path).ok()))
+        .any(|stat| stat.st_uid != 0)
+}
+
 /// Whether only an upgrade of the system changes whether `path` is there.
 fn is_system(path: &Path) -> bool {
     ["/usr", "/etc", "/opt", "/dev", "/bin", "/lib"]
@@ -145,4 +159,27 @@ fn unused_id() -> Option<u32> {
     let (uid, gid) = (in_map("/proc/self/uid_map")?, in_map("/proc/self/gid_map")?);
     // One number for both keeps the plan simple; the smaller one is in both maps.
     Some(uid.min(gid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roots_configuration_is_not_the_callers() {
+        if !rustix::process::geteuid().is_root() {
+            // Only root can give a directory away.
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let gather = || {
+            let environment = Environment::from_iter([("HOME", home.path())]);
+            Facts::gather(environment, "/".into()).unwrap()
+        };
+        assert_eq!(gather().places.config, home.path().join(".config/palisade"));
+        std::os::unix::fs::chown(home.path(), Some(12345), None).unwrap();
+        let facts = gather();
+        assert!(!facts.places.config.starts_with(home.path()));
+        assert!(!facts.account.home.starts_with(home.path()));
+    }
 }

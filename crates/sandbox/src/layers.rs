@@ -197,13 +197,17 @@ pub fn load(facts: &Facts, profile: Option<&OsStr>, command_line: LayerPolicy) -
     }
     let mut notes = Vec::new();
     let mut directory = None;
-    match find_project(facts)? {
-        Some(project) if project.status == Status::Allowed => {
+    match find_project(facts) {
+        Ok(Some(project)) if project.status == Status::Allowed => {
             loader.add(project.parse()?, &mut layers, &mut Vec::new())?;
             directory = Some(project.directory().to_owned());
         }
-        Some(project) => notes.push(inert(&project)),
-        None => {}
+        Ok(Some(project)) => notes.push(inert(&project)),
+        Ok(None) => {}
+        // What can't be read can't have been allowed, and a project doesn't decide whether
+        // anything runs in it.
+        Err(LayerError::Read { source }) => notes.push(format!("the project's file is not in force: {source}")),
+        Err(error) => return Err(error),
     }
     layers.push(command_line);
     Ok(Loaded { policy: palisade_policy::merge(layers), project: directory, notes })

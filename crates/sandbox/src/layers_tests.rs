@@ -248,9 +248,14 @@ fn a_project_file_that_is_not_in_force_may_be_nonsense() {
 }
 
 #[test]
-fn a_project_file_that_is_a_link_is_refused() {
+fn a_project_file_that_is_a_link_is_not_in_force_whatever_was_allowed() {
     let world = World::new();
     let target = world.write("home/project/t", NET);
-    std::os::unix::fs::symlink(target, world.facts.cwd.join(PROJECT_FILE)).unwrap();
-    assert!(matches!(world.load(None), Err(LayerError::Read { .. })));
+    let link = world.facts.cwd.join(PROJECT_FILE);
+    std::os::unix::fs::symlink(target, &link).unwrap();
+    store(&world.facts).allow(&link, NET.as_bytes()).unwrap();
+    assert!(matches!(find_project(&world.facts), Err(LayerError::Read { .. })));
+    let loaded = world.load(None).unwrap();
+    assert_eq!(loaded.policy.network().value, NetworkMode::None);
+    assert!(loaded.project.is_none() && loaded.notes[0].contains("not in force"), "{:?}", loaded.notes);
 }
