@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One bounded run of a command, and what came of it.
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// Nothing that the tests start takes a tenth of it on an idle machine.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// How a command ended, and what it said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// The exit code, or 128 + the signal's number negated: a launcher is never killed by luck.
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Run {
+    /// What it printed; it must have succeeded.
+    #[track_caller]
+    pub fn ok(&self) -> &str {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.out.trim_end()
+    }
+
+    /// It must have failed with `code`, saying each of `words`; with a hint where it is ours.
+    #[track_caller]
+    pub fn refused(&self, code: i32, words: &[&str]) -> &Self {
+        assert_eq!(self.code, code, "{self:?}");
+        for word in words {
+            assert!(self.err.contains(word), "no {word:?} in {self:?}");
+        }
+        assert!(self.err.contains("error: "), "no error in {self:?}");
+        assert!(!self.err.contains("panicked"), "{self:?}");
+        self
+    }
+
+    /// There is a line that says what to do.
+    #[track_caller]
+    pub fn with_hint(&self) -> &Self {
+        let hinted = ["hint: ", "tip: ", "For more information"].iter().any(|hint| self.err.contains(hint));
+        assert!(hinted, "no hint in {self:?}");
+        self
+    }
+}
+
+/// Starts `command` and waits for its end, and for that of everything that holds its output.
+#[track_caller]
+pub fn finish(command: &mut Command) -> Run {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    wait(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
+}
+
+/// Waits for the end of a child that was started with pipes.
+#[track_caller]
+pub fn wait(mut child: Child) -> Run {
+    drop(child.stdin.take());
+    let (out, err) = (collect(child.stdout.take()), collect(child.stderr.take()));
+    let status = bounded(&mut child);
+    let text = |receiver: Receiver<Vec<u8>>| {
+        let bytes = receiver.recv_timeout(Duration::from_secs(20));
+        String::from_utf8_lossy(&bytes.expect("something still holds the output")).into_owned()
+    };
+    Run { code: code(status), out: text(out), err: text(err) }
+}
+
+/// The exit code; negative for a signal.
+pub fn code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| -(128 + status.signal().unwrap_or_default()))
+}
+
+/// Waits, but not for ever.
+#[track_caller]
+pub fn bounded(child: &mut Child) -> ExitStatus {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if Instant::now() > deadline {
+            let _killed = child.kill();
+            let _reaped = child.wait();
+            panic!("still running after {LIMIT:?}");
+        }
+        std::thread::sleep(Duration::from_micros(300));
+    }
+}
+
+fn collect(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut stream) = stream {
+            let _ended = stream.read_to_end(&mut bytes);
+        }
+        let _received = sender.send(bytes);
+    });
+    receiver
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the tests of `palisade run` share: as whom they run, where, and how a run ended.
+//!
+//! The binary is `PALISADE_BIN`, else the one that cargo has built. As root every test runs twice,
+//! as root and as an ordinary user made for the occasion; else once, as whoever started it. What
+//! the machine has is told by `PALISADE_TEST_HAS` and `tests/acceptance/features.toml`.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+
+pub mod job;
+pub mod terminal;
+
+use palisade_acceptance::case::data_directory;
+use palisade_acceptance::feature::Features;
+use palisade_acceptance::person::Person as Made;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+pub use job::Run;
+
+/// The path of a plain login; a developer's own may be unreachable for others.
+pub const PATH: &str = palisade_acceptance::process::SYSTEM_PATH;
+
+/// The ordinary user and the binary's copy: removed when the last test that uses them ends, by
+/// success or panic.
+struct Crew {
+    user: Made,
+    top: PathBuf,
+    binary: PathBuf,
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        let _removed = std::fs::remove_dir_all(&self.top);
+    }
+}
+
+fn crew() -> Arc<Crew> {
+    static LIVING: Mutex<Weak<Crew>> = Mutex::new(Weak::new());
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    let mut living = LIVING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(crew) = living.upgrade() {
+        return crew;
+    }
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let label = format!("run{number}");
+    let user = if is_root() { Made::ordinary(&label) } else { Made::myself(&label) };
+    let user = user.unwrap_or_else(|error| panic!("{error}"));
+    let top = PathBuf::from(format!("/var/tmp/palisade-run-{}-{number}", std::process::id()));
+    std::fs::create_dir(&top).unwrap();
+    std::fs::set_permissions(&top, Permissions::from_mode(0o755)).unwrap();
+    // The checkout may lie where an ordinary user can't reach it.
+    let given = std::env::var_os("PALISADE_BIN").map_or_else(|| env!("CARGO_BIN_EXE_palisade").into(), PathBuf::from);
+    let binary = top.join("palisade");
+    std::fs::copy(&given, &binary).unwrap_or_else(|error| panic!("{}: {error}", given.display()));
+    std::fs::set_permissions(&binary, Permissions::from_mode(0o755)).unwrap();
+    let crew = Arc::new(Crew { user, top, binary });
+    *living = Arc::downgrade(&crew);
+    crew
+}
+
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Whether the machine has `feature`; what is declared and missing fails here.
+pub fn has(feature: &str) -> bool {
+    static FEATURES: OnceLock<Features> = OnceLock::new();
+    let features = FEATURES.get_or_init(|| Features::find(&data_directory()).unwrap_or_else(|error| panic!("{error}")));
+    let has = features.has(feature);
+    if !has {
+        eprintln!("not tried: no {feature} here");
+    }
+    has
+}
+
+/// Everybody as whom a test runs, in a place of their own each.
+pub fn everybody() -> Vec<Place> {
+    let mut places = vec![ordinary()];
+    places.extend(root());
+    places
+}
+
+/// A place of the ordinary user's.
+pub fn ordinary() -> Place {
+    let crew = crew();
+    let (base, uid, gid) = (crew.user.base.clone(), crew.user.uid, crew.user.gid);
+    Place::new(crew, &base, uid, gid)
+}
+
+/// A place of root's, if this is root.
+pub fn root() -> Option<Place> {
+    is_root().then(|| {
+        let crew = crew();
+        let base = PathBuf::from(format!("/home/{}-root", crew.user.name));
+        Place::new(crew, &base, 0, 0)
+    })
+}
+
+/// A home with a working directory in it, and who it belongs to. Removed at the end.
+pub struct Place {
+    pub uid: u32,
+    pub gid: u32,
+    pub home: PathBuf,
+    pub work: PathBuf,
+    /// In the environment of everything started here, to find what is left of it.
+    pub mark: String,
+    crew: Arc<Crew>,
+}
+
+impl Place {
+    fn new(crew: Arc<Crew>, base: &Path, uid: u32, gid: u32) -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let home = base.join(number.to_string());
+        let work = home.join("work");
+        std::fs::create_dir_all(&work).unwrap();
+        for path in [base, &home, &work] {
+            chown(path, Some(uid), Some(gid)).unwrap();
+        }
+        let mark = format!("palisade-run-{}-{number}", std::process::id());
+        Self { uid, gid, home, work, mark, crew }
+    }
+
+    /// Root, whose commands get an identity of their own.
+    pub fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+
+    /// The user's name.
+    pub fn name(&self) -> &str {
+        if self.is_root() { "root" } else { &self.crew.user.name }
+    }
+
+    /// The binary.
+    pub fn binary(&self) -> &Path {
+        &self.crew.binary
+    }
+
+    /// `program` as the person of this place, in its working directory, with a plain environment.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(&self.work)
+            .env_clear()
+            .env("PATH", PATH)
+            .env("HOME", &self.home)
+            .env("USER", self.name())
+            .env("LANG", "C.UTF-8")
+            .env("PALISADE_TEST_MARK", &self.mark);
+        if is_root() {
+            command.uid(self.uid).gid(self.gid);
+        }
+        command
+    }
+
+    /// `palisade run OPTIONS -- COMMAND`, not started yet.
+    pub fn palisade(&self, options: &[&str], command: &[&str]) -> Command {
+        let mut palisade = self.command(self.binary());
+        palisade.arg("run").args(options).arg("--").args(command);
+        palisade
+    }
+
+    /// Runs `palisade run OPTIONS -- COMMAND` to its end.
+    pub fn run(&self, options: &[&str], command: &[&str]) -> Run {
+        job::finish(&mut self.palisade(options, command))
+    }
+
+    /// Runs a line of shell inside.
+    pub fn sh(&self, options: &[&str], line: &str) -> Run {
+        self.run(options, &["sh", "-c", line])
+    }
+
+    /// Runs a line of shell outside, which must succeed.
+    pub fn outside(&self, line: &str) -> String {
+        let run = job::finish(self.command("/bin/sh").args(["-c", line]));
+        assert_eq!(run.code, 0, "outside: {line}\n{run:?}");
+        run.out
+    }
+
+    /// Writes a file below the home, with the directories above it.
+    pub fn write(&self, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.home.join(path);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).unwrap();
+        }
+        std::fs::write(&path, content).unwrap();
+        for made in path.ancestors().take_while(|made| *made != self.home) {
+            chown(made, Some(self.uid), Some(self.gid)).unwrap();
+        }
+        path
+    }
+
+    /// A file's content below the home.
+    pub fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.home.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// Processes that were started from here and live.
+    pub fn living(&self) -> Vec<String> {
+        let mark = format!("PALISADE_TEST_MARK={}", self.mark);
+        let mut living = Vec::new();
+        for process in std::fs::read_dir("/proc").unwrap().flatten() {
+            let read = |file: &str| std::fs::read(process.path().join(file)).unwrap_or_default();
+            if read("environ").split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
+                let pid = process.file_name().to_string_lossy().into_owned();
+                living.push(format!("{pid} {}", String::from_utf8_lossy(&read("cmdline")).replace('\0', " ")));
+            }
+        }
+        living
+    }
+
+    /// Waits until nothing that was started from here lives.
+    pub fn assert_all_dead(&self) {
+        let dead = eventually(|| self.living().is_empty());
+        assert!(dead, "left behind: {:?}", self.living());
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _removed = std::fs::remove_dir_all(&self.home);
+        if self.is_root() {
+            // The base goes with the last place in it.
+            let _removed = self.home.parent().map(std::fs::remove_dir);
+        }
+    }
+}
+
+/// Whether `condition` comes to hold within a bound that a busy machine keeps.
+pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        if condition() {
+            return true;
+        }
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
