@@ -112,7 +112,7 @@ pub(crate) struct RunOptions {
     #[arg(short = 'c', value_name = "LINE", conflicts_with = "command")]
     pub(crate) line: Option<OsString>,
     /// The command and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
 }
 

@@ -292,22 +292,18 @@ impl<'f> Tree<'f> {
     }
 
     /// `path` with the links that steps have made followed.
+    ///
+    /// They lead to directories that are no links, so none is followed twice.
     pub(crate) fn resolve(&self, path: &Path) -> PathBuf {
         let mut resolved = PathBuf::from("/");
         for component in path.components() {
-            match component {
-                Component::Normal(name) => {
-                    resolved.push(name);
-                    // Links of ours lead to directories that are no links: one step is enough.
-                    if let Some(Made::Link(target)) = self.made.get(&resolved) {
-                        let base = resolved.parent().unwrap_or(Path::new("/")).to_owned();
-                        resolved = base.join(target);
-                    }
+            step(&mut resolved, component);
+            if let Some(Made::Link(target)) = self.made.get(&resolved) {
+                let target = target.clone();
+                resolved.pop();
+                for component in target.components() {
+                    step(&mut resolved, component);
                 }
-                Component::ParentDir => {
-                    resolved.pop();
-                }
-                _ => {}
             }
         }
         resolved
@@ -326,6 +322,18 @@ impl<'f> Tree<'f> {
         for (path, mode) in [(c".palisade/hidden-file", 0o444), (c".palisade/denied-file", 0)] {
             self.steps.push(Step::File { path: Text::literal(path), mode, content: Text::literal(c"") });
         }
+    }
+}
+
+/// Goes where one component of a path leads.
+fn step(at: &mut PathBuf, component: Component<'_>) {
+    match component {
+        Component::Normal(name) => at.push(name),
+        Component::ParentDir => {
+            at.pop();
+        }
+        Component::RootDir => *at = PathBuf::from("/"),
+        Component::CurDir | Component::Prefix(_) => {}
     }
 }
 

@@ -295,7 +295,9 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         (shared.command <= 0).then_some(Failure { step: Step::Builder, errno: Errno::INTR })
     });
     if let Some(failure) = failure {
-        for pid in [shared.init, shared.command] {
+        // Init can't finish dying before every process inside has been reaped, and the command is
+        // this process's to reap.
+        for pid in [shared.command, shared.init] {
             if pid > 0 {
                 let _gone_already = raw::kill(pid, libc::SIGKILL);
                 let _reaped = crate::wait::blocking(pid);

@@ -75,11 +75,16 @@ pub struct Signal {
     pub by_kernel: bool,
 }
 
-/// Blocks every signal that can be blocked; returns the mask before.
+/// Blocks every signal that can be blocked, and lets the end of a child be one; returns the mask
+/// before.
+///
+/// A launcher started with `SIGCHLD` ignored would neither hear of its command's end nor learn
+/// how it ended.
 ///
 /// # Errors
 /// None the kernel is known to give.
 pub fn block_all_signals() -> Result<u64, Errno> {
+    raw::restore_default(libc::SIGCHLD)?;
     let all = u64::MAX;
     let mut before = 0u64;
     // SAFETY: needed for a call rustix lacks. Sound: the kernel reads and writes one mask each.
