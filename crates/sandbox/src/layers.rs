@@ -91,7 +91,7 @@ pub enum LayerError {
         chain: Vec<String>,
     },
     /// There is no such profile.
-    #[error("there is no profile {name:?}{}", wanted(by.as_ref()))]
+    #[error("there is no profile {name:?}{}", wanted(by.as_deref()))]
     Unknown {
         /// Its name.
         name: String,
@@ -111,7 +111,7 @@ fn rendered(errors: &[ParseError], colour: bool) -> String {
     format!("can't understand the policy\n{}", parts.join("\n"))
 }
 
-fn wanted(by: Option<&Box<Origin>>) -> String {
+fn wanted(by: Option<&Origin>) -> String {
     by.map_or_else(String::new, |origin| format!(", which {origin} inherits"))
 }
 

@@ -6,8 +6,9 @@
 //! - [`plan`]: what will be done, as data; [`text`]: the strings in it
 //! - [`layers`], [`profiles`], [`trust`]: which policy files there are and whether they hold
 //! - [`facts`], [`planner`]: how it is made, with `view`, `tree`, `in_place` and `limits`
-//! - [`cache`]: how it is kept
+//! - [`inside`]: what it makes of a path; [`cache`]: how it is kept
 //! - [`start`]: how it is applied, with `compile`, `cgroup` and [`monitor`]
+//! - [`guarantee`]: what this host can give at all
 //! - [`error`]: what can go wrong, in words
 #![forbid(unsafe_code)]
 
@@ -16,7 +17,9 @@ mod cgroup;
 mod compile;
 pub mod error;
 pub mod facts;
+pub mod guarantee;
 mod in_place;
+pub mod inside;
 pub mod layers;
 mod limits;
 pub mod monitor;

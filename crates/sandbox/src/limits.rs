@@ -83,7 +83,8 @@ fn group(wanted: Wanted, value: u64) -> Result<(Text<'static>, Vec<Setting>), St
     Ok((parent, settings))
 }
 
-fn usable(controller: &Controller) -> bool {
+/// Whether groups with this controller can be made.
+pub(crate) fn usable(controller: &Controller) -> bool {
     controller.writable && (controller.version == Version::V1 || controller.enabled_for_children)
 }
 

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a policy can ask for, and what on a host gives it: guarantees before mechanisms.
+//!
+//! Each guarantee lists what satisfies it, best first, and fails only if none of them is there.
+//! [`Evidence::gather`] tries things out; the table in [`evaluate`] is pure, so that a test can
+//! ask about any host.
+
+use crate::facts::Facts;
+use palisade_host::cgroup::Cgroups;
+use palisade_host::kernel::{Kernel, Release};
+use palisade_policy::{Limit, NetworkMode, Policy};
+use palisade_sys::probe::{self, Kind, Presence, ProbeError};
+use serde::Serialize;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// The oldest kernel that is tested, Debian 12's.
+pub const OLDEST_KERNEL: (u32, u32) = (6, 1);
+
+/// What a user can rely on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Guarantee {
+    /// What isn't granted isn't there.
+    Hidden,
+    /// What isn't granted for writing stays as it is.
+    Unchanged,
+    /// What isn't granted for execution doesn't run.
+    NotExecuted,
+    /// Processes outside can't be seen.
+    ProcessesUnseen,
+    /// Processes outside can't be sent signals.
+    SignalsInside,
+    /// Everything inside ends with the launcher.
+    EndsTogether,
+    /// Nothing leaves by the network.
+    NoNetwork,
+    /// Abstract sockets of the host are out of reach.
+    NoAbstractSockets,
+    /// Dangerous system calls are refused.
+    CallsRefused,
+    /// Nothing is typed into the terminal.
+    TerminalSafe,
+    /// A command of root isn't root on the host.
+    RootIsNobody,
+    /// Memory is bounded.
+    MemoryBounded,
+    /// The number of processes is bounded.
+    ProcessesBounded,
+}
+
+impl Guarantee {
+    /// All of them, in the order of the table.
+    pub const ALL: [Self; 13] = [
+        Self::Hidden, Self::Unchanged, Self::NotExecuted, Self::ProcessesUnseen, Self::SignalsInside,
+        Self::EndsTogether, Self::NoNetwork, Self::NoAbstractSockets, Self::CallsRefused, Self::TerminalSafe,
+        Self::RootIsNobody, Self::MemoryBounded, Self::ProcessesBounded,
+    ];
+
+    /// It in words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Hidden => "what isn't granted isn't there",
+            Self::Unchanged => "what isn't granted for writing stays as it is",
+            Self::NotExecuted => "what isn't granted for execution doesn't run",
+            Self::ProcessesUnseen => "processes outside can't be seen",
+            Self::SignalsInside => "processes outside can't be sent signals",
+            Self::EndsTogether => "everything inside ends with the launcher",
+            Self::NoNetwork => "nothing leaves by the network",
+            Self::NoAbstractSockets => "abstract sockets of the host are out of reach",
+            Self::CallsRefused => "dangerous system calls are refused",
+            Self::TerminalSafe => "nothing is typed into your terminal",
+            Self::RootIsNobody => "a command of root isn't root on the host",
+            Self::MemoryBounded => "memory is bounded",
+            Self::ProcessesBounded => "the number of processes is bounded",
+        }
+    }
+
+    /// Whether a launch with this policy needs it.
+    fn is_wanted(self, policy: &Policy, root: bool) -> bool {
+        let limits = policy.limits();
+        match self {
+            Self::NoNetwork => policy.network().value == NetworkMode::None,
+            Self::RootIsNobody => root,
+            Self::MemoryBounded => limits.contains_key(&Limit::Memory),
+            Self::ProcessesBounded => limits.contains_key(&Limit::Processes),
+            _ => true,
+        }
+    }
+}
+
+/// Whether something is there.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Have {
+    /// It works.
+    Yes,
+    /// It doesn't, and why.
+    No(String),
+    /// It couldn't be found out, and why.
+    Unknown(String),
+}
+
+impl Have {
+    /// Whether it works.
+    #[must_use]
+    pub const fn is_yes(&self) -> bool {
+        matches!(self, Self::Yes)
+    }
+
+    /// Both: the first that doesn't work tells.
+    fn and(&self, other: &Self) -> Self {
+        if self.is_yes() { other.clone() } else { self.clone() }
+    }
+}
+
+impl From<Result<Presence, ProbeError>> for Have {
+    fn from(probed: Result<Presence, ProbeError>) -> Self {
+        match probed {
+            Ok(Presence::Present) => Self::Yes,
+            Ok(Presence::Absent { action, errno }) => Self::No(format!("can't {action}: {errno}")),
+            Err(error) => Self::Unknown(error.to_string()),
+        }
+    }
+}
+
+/// What is known of a host.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// The caller is root.
+    pub root: bool,
+    /// The kernel.
+    pub release: Option<Release>,
+    /// User namespaces, with the capabilities in them.
+    pub users: Have,
+    /// File trees of one's own.
+    pub mounts: Have,
+    /// PID namespaces, with `/proc`.
+    pub processes: Have,
+    /// Network namespaces.
+    pub network: Have,
+    /// Landlock's ABI; 0: none.
+    pub landlock: u32,
+    /// Why there is no Landlock.
+    pub landlock_lacks: Option<String>,
+    /// Filters of system calls.
+    pub seccomp: Have,
+    /// Another user than the caller can be mapped.
+    pub other_user: Have,
+    /// Owners of files in the working directory can be mapped.
+    pub owners: Have,
+    /// A control group for memory can be made.
+    pub memory: Have,
+    /// A control group for the number of processes can be made.
+    pub pids: Have,
+    /// `dev.tty.legacy_tiocsti` (since 6.2); 0 forbids typing into terminals.
+    pub typing: Option<u32>,
+    /// The knob that restricts user namespaces, as far as knobs say.
+    pub restricted_by: Option<&'static str>,
+}
+
+impl Evidence {
+    /// Tries everything, in processes of its own.
+    #[must_use]
+    pub fn gather(facts: &Facts) -> Self {
+        let kernel = Kernel::read(Path::new("/proc"), Path::new("/sys"));
+        let (landlock, landlock_lacks) = match probe::landlock() {
+            Ok(Ok(abi)) => (abi, None),
+            Ok(Err(errno)) => (0, Some(errno.to_string())),
+            Err(error) => (0, Some(error.to_string())),
+        };
+        let seccomp = match palisade_sys::seccomp::available() {
+            Ok(true) => Have::Yes,
+            Ok(false) => Have::No("the kernel has no filters, or not their actions".to_owned()),
+            Err(errno) => Have::Unknown(format!("can't ask for the actions of filters: {errno}")),
+        };
+        let root = facts.account.uid == 0;
+        let other_user = match facts.unused_id {
+            Some(_id) => Have::Yes,
+            None if root => Have::No("the caller may not map a user that the host doesn't use".to_owned()),
+            None => Have::No("the caller isn't root".to_owned()),
+        };
+        let owners = match std::ffi::CString::new(facts.cwd.as_os_str().as_bytes()) {
+            Ok(cwd) if root => probe::mapped_owners(&cwd).into(),
+            _ => Have::No("the caller isn't root".to_owned()),
+        };
+        let cgroups = Cgroups::read(Path::new("/proc/self"));
+        let group = |name: &str| match &cgroups {
+            Err(error) => Have::Unknown(error.to_string()),
+            Ok(cgroups) => match cgroups.controller(name) {
+                None => Have::No(format!("the controller {name} isn't there")),
+                Some(controller) if crate::limits::usable(controller) => Have::Yes,
+                Some(controller) => {
+                    Have::No(format!("groups below {} can't be made by this user", controller.directory.display()))
+                }
+            },
+        };
+        Self {
+            root,
+            restricted_by: kernel.user_namespaces_restricted_by(),
+            release: kernel.release,
+            users: probe::namespace(Kind::User).into(),
+            mounts: probe::namespace(Kind::Mount).into(),
+            processes: probe::namespace(Kind::Pid).into(),
+            network: probe::namespace(Kind::Network).into(),
+            landlock,
+            landlock_lacks,
+            seccomp,
+            other_user,
+            owners,
+            memory: group("memory"),
+            pids: group("pids"),
+            typing: palisade_host::file::read_attribute(Path::new("/proc/sys/dev/tty/legacy_tiocsti"))
+                .and_then(|text| text.parse().ok()),
+        }
+    }
+
+    fn landlock(&self, needed: u32) -> Have {
+        if self.landlock >= needed {
+            Have::Yes
+        } else if let Some(why) = &self.landlock_lacks {
+            Have::No(format!("Landlock isn't there: {why}"))
+        } else {
+            Have::No(format!("Landlock ABI {needed} is needed, this kernel has {}", self.landlock))
+        }
+    }
+
+    /// What to do so that namespaces work.
+    fn namespaces_remedy(&self) -> String {
+        match self.restricted_by {
+            Some("user.max_user_namespaces") => "sysctl -w user.max_user_namespaces=10000".to_owned(),
+            Some("kernel.unprivileged_userns_clone") => "sysctl -w kernel.unprivileged_userns_clone=1".to_owned(),
+            Some(knob) => format!("sysctl -w {knob}=0, or an AppArmor profile for palisade that allows userns"),
+            None => "in a container: docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined …"
+                .to_owned(),
+        }
+    }
+}
+
+/// One way to give a guarantee.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Mechanism {
+    /// What it is.
+    pub name: &'static str,
+    /// What it takes.
+    pub need: &'static str,
+    /// Whether it is there.
+    pub have: Have,
+    /// What to do if it isn't, if something can be done.
+    pub remedy: Option<String>,
+    /// It gives the guarantee only with a restriction that a launch reports.
+    pub weaker: Option<&'static str>,
+}
+
+/// A row of the table.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Row {
+    /// The guarantee.
+    pub guarantee: Guarantee,
+    /// It in words.
+    pub words: &'static str,
+    /// Whether the policy asks for it.
+    pub wanted: bool,
+    /// What satisfies it, best first.
+    pub mechanisms: Vec<Mechanism>,
+}
+
+impl Row {
+    /// The best mechanism that is there.
+    #[must_use]
+    pub fn by(&self) -> Option<&Mechanism> {
+        self.mechanisms.iter().find(|mechanism| mechanism.have.is_yes())
+    }
+
+    /// Whether the policy asks for what this host can't give.
+    #[must_use]
+    pub fn fails(&self) -> bool {
+        self.wanted && self.by().is_none()
+    }
+}
+
+/// The table for a policy on a host.
+#[must_use]
+pub fn evaluate(policy: &Policy, host: &Evidence) -> Vec<Row> {
+    Guarantee::ALL
+        .into_iter()
+        .map(|guarantee| Row {
+            guarantee,
+            words: guarantee.words(),
+            wanted: guarantee.is_wanted(policy, host.root),
+            mechanisms: mechanisms(guarantee, policy, host),
+        })
+        .collect()
+}
+
+fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mechanism> {
+    let mechanism = |name, need, have: Have, remedy: Option<String>| Mechanism {
+        name,
+        need,
+        remedy: remedy.filter(|_| !have.is_yes()),
+        have,
+        weaker: None,
+    };
+    let namespaces = Some(host.namespaces_remedy());
+    let newer = |version: &str| Some(format!("a kernel from {version} on, with landlock in lsm="));
+    let tree = || mechanism("own file tree", "user and mount namespaces", host.mounts.clone(), namespaces.clone());
+    let pids = || {
+        let have = host.users.and(&host.processes);
+        mechanism("PID namespace", "user and PID namespaces, /proc mountable", have, namespaces.clone())
+    };
+    let landlock = |name, need, abi, version| mechanism(name, need, host.landlock(abi), newer(version));
+    let filter = || {
+        let remedy = Some("a kernel with CONFIG_SECCOMP_FILTER".to_owned());
+        mechanism("system call filter", "seccomp", host.seccomp.clone(), remedy)
+    };
+    let network = || mechanism("network namespace", "user and network namespaces", host.network.clone(), namespaces.clone());
+    let group = |name, need, have: &Have| {
+        let remedy = Some("systemd-run --user --scope palisade run …   # gives a delegated group".to_owned());
+        mechanism(name, need, have.clone(), remedy)
+    };
+    match guarantee {
+        Guarantee::Hidden => vec![tree()],
+        Guarantee::Unchanged => {
+            vec![tree(), landlock("Landlock", "Landlock ABI 3 (6.2)", 3, "6.2")]
+        }
+        Guarantee::NotExecuted => {
+            vec![tree(), landlock("Landlock", "Landlock ABI 1 (5.13)", 1, "5.13")]
+        }
+        Guarantee::ProcessesUnseen | Guarantee::EndsTogether => vec![pids()],
+        Guarantee::SignalsInside => {
+            vec![pids(), landlock("Landlock's signal scope", "Landlock ABI 6 (6.12)", 6, "6.12")]
+        }
+        Guarantee::NoNetwork => vec![network(), Mechanism { name: "no sockets", ..filter() }],
+        Guarantee::NoAbstractSockets => {
+            let scope = landlock("Landlock's socket scope", "Landlock ABI 6 (6.12)", 6, "6.12");
+            match policy.network().value {
+                NetworkMode::None => vec![network(), scope],
+                // Abstract sockets belong to the network namespace, and that is the host's.
+                NetworkMode::Host => vec![scope],
+            }
+        }
+        Guarantee::CallsRefused => vec![filter()],
+        Guarantee::TerminalSafe => {
+            let have = match host.typing {
+                Some(0) => Have::Yes,
+                Some(_) => Have::No("dev.tty.legacy_tiocsti is 1".to_owned()),
+                None => Have::No("this kernel has no such knob".to_owned()),
+            };
+            let remedy = host.typing.map(|_set| "sysctl -w dev.tty.legacy_tiocsti=0".to_owned());
+            vec![filter(), mechanism("kernel setting", "dev.tty.legacy_tiocsti = 0 (6.2)", have, remedy)]
+        }
+        Guarantee::RootIsNobody => {
+            let remedy = "work on ext4, xfs, btrfs or tmpfs instead of an overlay, or run palisade as an ordinary user";
+            let have = host.users.and(&host.other_user).and(&host.owners);
+            let need = "idmapped mounts of the working directory";
+            let masks = "root inside is the host's root without capabilities";
+            vec![
+                mechanism("a user that nobody is", need, have, Some(remedy.to_owned())),
+                Mechanism { name: "masked kernel settings and secrets", weaker: Some(masks), ..tree() },
+            ]
+        }
+        Guarantee::MemoryBounded => vec![group("control group", "memory controller, writable", &host.memory)],
+        Guarantee::ProcessesBounded => {
+            // Counted per user namespace since 5.14; the host's root is never bound by it.
+            let have = if host.root { Have::No("it doesn't bind root".to_owned()) } else { host.users.clone() };
+            vec![
+                group("control group", "pids controller, writable", &host.pids),
+                mechanism("RLIMIT_NPROC", "a user namespace, and not root", have, None),
+            ]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_policy::{LayerPolicy, built_in, merge};
+
+    fn no(why: &str) -> Have {
+        Have::No(why.to_owned())
+    }
+
+    fn debian_12() -> Evidence {
+        Evidence {
+            root: false,
+            release: Release::parse("6.1.0-18-amd64"),
+            users: Have::Yes,
+            mounts: Have::Yes,
+            processes: Have::Yes,
+            network: Have::Yes,
+            landlock: 2,
+            landlock_lacks: None,
+            seccomp: Have::Yes,
+            other_user: no("the caller isn't root"),
+            owners: no("the caller isn't root"),
+            memory: no("not delegated"),
+            pids: no("not delegated"),
+            typing: None,
+            restricted_by: None,
+        }
+    }
+
+    fn failing(host: &Evidence, policy: &Policy) -> Vec<Guarantee> {
+        evaluate(policy, host).into_iter().filter(Row::fails).map(|row| row.guarantee).collect()
+    }
+
+    #[test]
+    fn debian_12_gives_everything_the_default_asks_for() {
+        assert_eq!(failing(&debian_12(), &merge(vec![built_in()])), []);
+    }
+
+    #[test]
+    fn without_user_namespaces_some_guarantees_remain() {
+        let mut host = debian_12();
+        host.landlock = 7;
+        for have in [&mut host.users, &mut host.mounts, &mut host.processes, &mut host.network] {
+            *have = no("can't make a user namespace");
+        }
+        host.restricted_by = Some("kernel.unprivileged_userns_clone");
+        let policy = merge(vec![built_in()]);
+        assert_eq!(
+            failing(&host, &policy),
+            [Guarantee::Hidden, Guarantee::ProcessesUnseen, Guarantee::EndsTogether]
+        );
+        let rows = evaluate(&policy, &host);
+        assert_eq!(rows[0].mechanisms[0].remedy.as_deref(), Some("sysctl -w kernel.unprivileged_userns_clone=1"));
+        assert_eq!(rows[1].by().unwrap().name, "Landlock");
+    }
+
+    #[test]
+    fn the_hosts_network_needs_a_scope() {
+        let mut layer = LayerPolicy::command_line();
+        layer.set_network(NetworkMode::Host, 1);
+        let policy = merge(vec![built_in(), layer]);
+        assert_eq!(failing(&debian_12(), &policy), [Guarantee::NoAbstractSockets]);
+    }
+
+    #[test]
+    fn limits_count_only_where_they_are_asked_for() {
+        let mut layer = LayerPolicy::command_line();
+        layer.set_limit_text(Limit::Memory, "1G", 1).unwrap();
+        layer.set_limit_text(Limit::Processes, "100", 2).unwrap();
+        let policy = merge(vec![built_in(), layer]);
+        let mut host = debian_12();
+        assert_eq!(failing(&host, &policy), [Guarantee::MemoryBounded]);
+        host.root = true;
+        assert_eq!(failing(&host, &policy), [Guarantee::MemoryBounded, Guarantee::ProcessesBounded]);
+    }
+
+    #[test]
+    fn root_in_a_container_is_told_of_the_weaker_way() {
+        let host = Evidence { root: true, ..debian_12() };
+        let rows = evaluate(&merge(vec![built_in()]), &host);
+        let row = rows.iter().find(|row| row.guarantee == Guarantee::RootIsNobody).unwrap();
+        assert!(row.wanted && row.by().unwrap().weaker.is_some());
+    }
+
+    #[test]
+    fn this_host_is_examined_without_a_doubt() {
+        let environment = palisade_host::environment::Environment::from_iter([("HOME", "/")]);
+        let facts = Facts::gather(environment, "/".into()).unwrap();
+        let host = Evidence::gather(&facts);
+        for have in [&host.users, &host.mounts, &host.processes, &host.network, &host.seccomp, &host.owners] {
+            assert!(!matches!(have, Have::Unknown(_)), "{have:?}");
+        }
+        assert!(host.release.unwrap().at_least(OLDEST_KERNEL.0, OLDEST_KERNEL.1));
+    }
+}
