@@ -3,7 +3,7 @@
 
 use crate::output;
 use crate::run_options::RunOptions;
-use crate::scan::{self, Presentation, Scanned};
+use crate::scan::{self, Presentation};
 use clap::ArgMatches;
 use palisade_events::{JsonLines, Sink};
 use palisade_host::environment::Environment;
@@ -138,9 +138,11 @@ fn prepare(options: &RunOptions, matches: &ArgMatches, arguments: &[OsString]) -
         ));
     }
     if options.may_be_kept()
-        && let Some(Scanned { options, .. }) = scan::scan(arguments)
+        && let Some(scanned) = scan::scan(arguments)
+        // Both must have understood the same, or the next launch would run something else.
+        && scanned.command == options.command()
     {
-        let (key, directory) = scan::key(&options, &cwd);
+        let (key, directory) = scan::key(&scanned.options, &cwd);
         keep(&key, directory, &facts, &plan);
     }
     Ok(plan)

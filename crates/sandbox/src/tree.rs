@@ -171,6 +171,14 @@ impl<'f> Tree<'f> {
             // Nothing of the host shows here. What stands here is ours: a name above, at most.
             return Ok(false);
         };
+        // A link is covered by covering what it leads to, if that can be seen at all.
+        let (host, path) = match self.facts.canonical(&host) {
+            Some(canonical) if canonical != host => match self.inside(&canonical) {
+                Some(path) => (canonical, path),
+                None => return Ok(true),
+            },
+            _ => (host, path),
+        };
         let directory = match self.facts.kind(&host) {
             Kind::Missing => return Ok(false),
             Kind::Directory => true,
@@ -241,6 +249,16 @@ impl<'f> Tree<'f> {
     /// Whether a step shows the launch's working directory by its descriptor, which works once.
     pub(crate) fn took_working_directory(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, Step::Bind(bind) if bind.origin == Origin::WorkingDirectory))
+    }
+
+    /// Where a path of the host shows inside, if it does.
+    fn inside(&self, host: &Path) -> Option<PathBuf> {
+        let shown = self.made.iter().filter_map(|(target, made)| match made {
+            Made::Mount(source) => Some((target, source, host.strip_prefix(source).ok()?)),
+            Made::Directory | Made::File | Made::Link(_) => None,
+        });
+        let (target, _source, rest) = shown.max_by_key(|(_target, source, _rest)| source.components().count())?;
+        Some(if rest.as_os_str().is_empty() { target.clone() } else { target.join(rest) })
     }
 
     /// The nearest name at or above `path` that a step has made.
