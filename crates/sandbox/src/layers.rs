@@ -280,6 +280,22 @@ pub fn profile(facts: &Facts, name: &OsStr) -> Result<LayerPolicy, LayerError> {
     Loader::new(facts).profile_or_file(name)
 }
 
+/// What one of [`profiles`] says by itself, also one that another of its name goes before.
+///
+/// # Errors
+/// When it can't be read, believed or understood.
+pub fn read_profile(facts: &Facts, profile: &Profile) -> Result<LayerPolicy, LayerError> {
+    let loader = Loader::new(facts);
+    let unknown = || LayerError::Unknown { name: profile.name.clone(), by: None, nearest: None };
+    match &profile.file {
+        Some(file) => loader.read(file, profile.layer)?.ok_or_else(unknown),
+        None => {
+            let embedded = embedded(&profile.name).ok_or_else(unknown)?;
+            parse(embedded.text.as_bytes(), Path::new(embedded.file), Layer::BuiltIn)
+        }
+    }
+}
+
 /// Reads one policy file as a layer's, believed or not: to check what it says.
 ///
 /// # Errors

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a verb that reads answers: data on standard output, words on standard error, and an exit
+//! code that says yes, no or error.
+
+use crate::output;
+use palisade_host::account::AccountError;
+use palisade_policy::value::ValueError;
+use palisade_policy::{ParseError, ResolveError};
+use palisade_sandbox::error::PlanError;
+use palisade_sandbox::layers::LayerError;
+use palisade_sandbox::trust::StoreError;
+use serde::Serialize;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+
+/// The version of what `--json` prints. Readers ignore members that they don't know.
+pub(crate) const SCHEMA: u32 = 1;
+/// The answer is yes, or what was asked for is done.
+pub(crate) const YES: u8 = 0;
+/// The answer is no.
+pub(crate) const NO: u8 = 1;
+/// There is no answer.
+const ERROR: u8 = 2;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The working directory is gone.
+    #[error("can't find the working directory: {source}")]
+    Cwd {
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The user is unknown.
+    #[error("can't find out who you are: {0}")]
+    Account(#[from] AccountError),
+    /// A policy file is wrong.
+    #[error(transparent)]
+    Layer(#[from] LayerError),
+    /// The policy can't be put in place.
+    #[error("can't resolve the policy: {0}")]
+    Resolve(#[from] ResolveError),
+    /// The policy can't be kept here.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The store of allowed projects can't be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A system call's name is unknown.
+    #[error(transparent)]
+    Syscall(#[from] palisade_syscall::Error),
+    /// A name that no variable can have.
+    #[error(transparent)]
+    Name(#[from] ValueError),
+    /// A path can't be read.
+    #[error("can't read {path:?}: {source}")]
+    Read {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file can't be written.
+    #[error("can't write {path:?}: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// There is no project file.
+    #[error("there is no .palisade.toml in {directory:?} or above it")]
+    NoProject {
+        /// Where it was looked for.
+        directory: PathBuf,
+    },
+    /// Nobody can be asked.
+    #[error("there is no terminal to ask on")]
+    NobodyToAsk,
+    /// Standard output can't be written.
+    #[error("can't write to standard output: {source}")]
+    Output {
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Who reads standard output has seen enough.
+    #[error("standard output is closed")]
+    ReaderGone,
+}
+
+impl Failure {
+    /// Its class, for programs.
+    const fn class(&self) -> &'static str {
+        match self {
+            Self::Cwd { .. } | Self::Account(_) => "surroundings",
+            Self::Layer(LayerError::Parse { .. } | LayerError::NotText { .. } | LayerError::Cycle { .. } | LayerError::Deep { .. }) => "policy",
+            Self::Layer(LayerError::Unknown { .. }) => "unknown-profile",
+            Self::Layer(LayerError::Distrusted { .. }) => "distrusted",
+            Self::Layer(LayerError::Store(_)) | Self::Store(_) => "store",
+            Self::Layer(_) | Self::Read { .. } => "read",
+            Self::Resolve(_) | Self::Plan(_) => "plan",
+            Self::Syscall(_) | Self::Name(_) => "unknown-name",
+            Self::Write { .. } | Self::Output { .. } | Self::ReaderGone => "write",
+            Self::NoProject { .. } => "no-project",
+            Self::NobodyToAsk => "nobody-to-ask",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Cwd { .. } => Some("cd to a directory that exists".to_owned()),
+            Self::Layer(error) => error.hint(),
+            Self::Plan(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::NobodyToAsk => Some("palisade project allow --yes   # after reading what it grants".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// An answer, or why there is none, with the version of its form.
+#[derive(Serialize)]
+struct Document<'a, T> {
+    schema: u32,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+/// Why there is no answer, for programs.
+#[derive(Serialize)]
+struct Problem {
+    error: ProblemBody,
+}
+
+#[derive(Serialize)]
+struct ProblemBody {
+    class: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+/// The exit code, once the failure, if it is one, has been told.
+pub(crate) fn finish(json: bool, answer: Result<u8, Failure>) -> u8 {
+    let failure = match answer {
+        Ok(code) => return code,
+        // `| head` has seen enough, which is no failure.
+        Err(Failure::ReaderGone) => return YES,
+        Err(failure) => failure,
+    };
+    let hint = failure.hint();
+    match &failure {
+        // Its first line only names what the excerpts below show.
+        Failure::Layer(LayerError::Parse { errors }) => say_parse_errors(errors),
+        _ => output::error(&failure, hint.as_deref()),
+    }
+    if json {
+        let problem = Problem { error: ProblemBody { class: failure.class(), message: failure.to_string(), hint } };
+        let _told_in_words = print_json(&problem);
+    }
+    ERROR
+}
+
+/// Shows what is wrong with a file, in colour where that is welcome.
+pub(crate) fn say_parse_errors(errors: &[ParseError]) {
+    let colour = rustix::termios::isatty(rustix::stdio::stderr())
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    for error in errors {
+        output::say(&format!("{}\n", error.render(colour)));
+    }
+}
+
+/// Prints text on standard output.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|source| match source.kind() {
+        ErrorKind::BrokenPipe => Failure::ReaderGone,
+        _ => Failure::Output { source },
+    })
+}
+
+/// Prints an answer for programs.
+pub(crate) fn print_json(body: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(&Document { schema: SCHEMA, body });
+    let mut text = text.map_err(|error| Failure::Output { source: error.into() })?;
+    text.push('\n');
+    print(&text)
+}
+
+/// Text that somebody else wrote, so that it can't drive the terminal or read other than it is.
+pub(crate) fn harmless(text: &str) -> String {
+    // Besides control characters, those that change the direction of text or take no room.
+    let odd = |c: char| {
+        (c.is_control() && c != '\n')
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if odd(c) {
+            safe.extend(c.escape_default());
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_others_is_shown_as_it_is() {
+        assert_eq!(harmless("a\x1b[2J\u{202e}b\n"), "a\\u{1b}[2J\\u{202e}b\n");
+        assert_eq!(harmless("naïve"), "naïve");
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade check`: whether a policy file says what can be understood.
+
+use crate::answer::{self, Failure, NO, YES};
+use crate::output;
+use clap::{ValueEnum, ValueHint};
+use palisade_host::places::{ADMINISTRATOR, DISTRIBUTION, PROJECT_FILE};
+use palisade_policy::{Layer, ParseError};
+use palisade_sandbox::layers::{self, LayerError};
+use serde::Serialize;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// What to check.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The policy file
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+    /// The layer it is for; by default the one of the place where it lies
+    #[arg(long, value_name = "LAYER")]
+    layer: Option<LayerName>,
+    /// Answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A layer that has files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LayerName {
+    Distribution,
+    Administrator,
+    User,
+    Project,
+}
+
+impl From<LayerName> for Layer {
+    fn from(name: LayerName) -> Self {
+        match name {
+            LayerName::Distribution => Self::Distribution,
+            LayerName::Administrator => Self::Administrator,
+            LayerName::User => Self::User,
+            LayerName::Project => Self::Project,
+        }
+    }
+}
+
+/// The answer.
+#[derive(Serialize)]
+struct Answer {
+    file: PathBuf,
+    layer: &'static str,
+    valid: bool,
+    errors: Vec<Mistake>,
+}
+
+/// One thing wrong.
+#[derive(Serialize)]
+struct Mistake {
+    line: u32,
+    column: u32,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+impl From<&ParseError> for Mistake {
+    fn from(error: &ParseError) -> Self {
+        Self {
+            line: error.line,
+            column: error.column,
+            message: error.problem.to_string(),
+            hint: error.problem.hint(),
+        }
+    }
+}
+
+/// Answers: 0 it can be understood, 1 it can't, 2 it can't be read.
+pub(crate) fn run(options: &Options) -> u8 {
+    answer::finish(options.json, check(options))
+}
+
+fn check(options: &Options) -> Result<u8, Failure> {
+    let file = &options.file;
+    let layer = options.layer.map_or_else(|| layer_of(file), Layer::from);
+    let errors = match layers::read_file(file, layer) {
+        Ok(_policy) => Vec::new(),
+        Err(LayerError::Parse { errors }) => errors,
+        Err(error) => return Err(error.into()),
+    };
+    if options.json {
+        answer::print_json(&Answer {
+            file: file.clone(),
+            layer: layer.name(),
+            valid: errors.is_empty(),
+            errors: errors.iter().map(Mistake::from).collect(),
+        })?;
+    } else if errors.is_empty() {
+        output::say(&format!("{}: nothing is wrong with it as a {layer} policy\n", file.display()));
+    } else {
+        answer::say_parse_errors(&errors);
+    }
+    Ok(if errors.is_empty() { YES } else { NO })
+}
+
+/// The layer of the place where a file lies.
+fn layer_of(file: &Path) -> Layer {
+    let file = std::path::absolute(file).unwrap_or_else(|_empty| file.to_owned());
+    if file.starts_with(ADMINISTRATOR) {
+        Layer::Administrator
+    } else if file.starts_with(DISTRIBUTION) {
+        Layer::Distribution
+    } else if file.file_name() == Some(OsStr::new(PROJECT_FILE)) {
+        Layer::Project
+    } else {
+        Layer::User
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade completions`: a shell's completions, from the same table as the parser.
+
+use crate::answer::{self, YES};
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+/// Which shell.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+/// Prints; 0, or 2 error.
+pub(crate) fn run(options: &Options) -> u8 {
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut crate::Cli::command(), "palisade", &mut script);
+    answer::finish(false, answer::print(&String::from_utf8_lossy(&script)).map(|()| YES))
+}

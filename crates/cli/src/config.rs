@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade config`: the merged policy with its origins, and where its files are.
+
+use crate::answer::{self, Failure, YES};
+use crate::config_show;
+use crate::situation::{self, Situation};
+use clap::Subcommand;
+use palisade_host::places::{self, PROJECT_FILE};
+use palisade_policy::Layer;
+use palisade_sandbox::layers;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What of the configuration.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Print the merged policy
+    Show(Show),
+    /// Print which files and directories count
+    Paths {
+        /// Answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Show {
+    /// Say where each statement comes from, and which are overridden
+    #[arg(long)]
+    origin: bool,
+    /// Take the rules of a profile too: a name, or a file
+    #[arg(long, short, value_name = "PROFILE")]
+    profile: Option<OsString>,
+    /// Answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Answers: 0, or 2 error.
+pub(crate) fn run(options: &Options) -> u8 {
+    match &options.what {
+        What::Show(show) => answer::finish(show.json, shown(show)),
+        What::Paths { json } => answer::finish(*json, paths(*json)),
+    }
+}
+
+fn shown(show: &Show) -> Result<u8, Failure> {
+    let situation = Situation::gather(show.profile.as_deref())?;
+    for note in &situation.loaded.notes {
+        crate::output::note(note);
+    }
+    let statements = config_show::statements(situation.policy(), &situation.resolved()?);
+    if show.json {
+        answer::print_json(&config_show::document(&statements))?;
+    } else {
+        answer::print(&config_show::toml(&statements, show.origin))?;
+    }
+    Ok(YES)
+}
+
+/// A file or directory that counts.
+#[derive(Serialize)]
+struct Place {
+    what: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    layer: Option<&'static str>,
+    path: PathBuf,
+    present: bool,
+}
+
+#[derive(Serialize)]
+struct Places {
+    paths: Vec<Place>,
+}
+
+fn paths(json: bool) -> Result<u8, Failure> {
+    let facts = situation::facts()?;
+    let mut paths = Vec::new();
+    let mut add = |what, layer: Option<Layer>, path: PathBuf| {
+        let present = path.symlink_metadata().is_ok();
+        paths.push(Place { what, layer: layer.map(Layer::name), path, present });
+    };
+    for source in layers::sources(&facts) {
+        add("policy", Some(source.layer), source.file);
+    }
+    let project = places::project_file(&facts.cwd, &facts.account.home);
+    add("policy", Some(Layer::Project), project.unwrap_or_else(|| facts.cwd.join(PROJECT_FILE)));
+    for (layer, directory) in layers::profile_directories(&facts) {
+        add("profiles", Some(layer), directory);
+    }
+    add("plans", None, facts.places.cache.join("plans"));
+    add("allowed projects", None, facts.places.state.join("projects"));
+    if json {
+        answer::print_json(&Places { paths })?;
+    } else {
+        let line = |place: &Place| {
+            let what = match place.layer {
+                Some(layer) => format!("{} ({layer})", place.what),
+                None => place.what.to_owned(),
+            };
+            let absent = if place.present { "" } else { " (not there)" };
+            format!("{what:<26} {}{absent}\n", answer::harmless(&place.path.to_string_lossy()))
+        };
+        answer::print(&paths.iter().map(line).collect::<String>())?;
+    }
+    Ok(YES)
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A merged policy as statements: as a policy file, with origins as comments, or as JSON.
+
+use crate::answer::harmless;
+use crate::situation;
+use palisade_policy::environment::{EnvironmentRule, Reason};
+use palisade_policy::{
+    Access, Amount, EffectiveGlob, Origin, PathRule, Policy, Protected, Resolved, SCHEMA, Sourced, Strength,
+};
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// The value of a statement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Value {
+    Text(String),
+    Number(u64),
+    Truth(bool),
+}
+
+/// One statement of a policy.
+#[derive(Debug, Serialize)]
+pub(crate) struct Statement {
+    section: &'static str,
+    key: String,
+    value: Value,
+    /// The key holds a list, of which this is an entry.
+    list: bool,
+    /// Whether it holds, or is overridden.
+    in_force: bool,
+    #[serde(flatten)]
+    place: situation::Place,
+    #[serde(skip)]
+    origin: Origin,
+    #[serde(skip)]
+    strength: Strength,
+}
+
+#[derive(Serialize)]
+struct Document<'s> {
+    settings: &'s [Statement],
+}
+
+/// Statements for programs.
+pub(crate) fn document(statements: &[Statement]) -> impl Serialize + '_ {
+    Document { settings: statements }
+}
+
+fn statement(section: &'static str, key: &str, value: Value, origin: &Origin, strength: Strength) -> Statement {
+    Statement {
+        section,
+        key: key.to_owned(),
+        value,
+        list: false,
+        in_force: true,
+        place: situation::Place::new(origin, strength),
+        origin: origin.clone(),
+        strength,
+    }
+}
+
+/// Every statement of a policy, section by section.
+pub(crate) fn statements(policy: &Policy, resolved: &Resolved) -> Vec<Statement> {
+    let mut all = Vec::new();
+    let settings = policy.settings();
+    let mut one = |section, key: &str, value: Value, holds: (&Origin, Strength)| {
+        all.push(statement(section, key, value, holds.0, holds.1));
+    };
+    fn place<T>(stated: &Sourced<T>) -> (&Origin, Strength) {
+        (&stated.origin, stated.strength)
+    }
+    let (view, network) = (policy.view(), policy.network());
+    one("filesystem", "view", Value::Text(view.value.key().to_owned()), place(&view));
+    one("network", "mode", Value::Text(network.value.key().to_owned()), place(&network));
+    if let Some(name) = policy.hostname() {
+        one("process", "hostname", Value::Text(name.value.as_str().to_owned()), place(&name));
+    }
+    for (key, id) in [("uid", policy.uid()), ("gid", policy.gid())] {
+        if let Some(id) = id {
+            one("process", key, Value::Number(id.value.into()), place(&id));
+        }
+    }
+    if let Some(cwd) = policy.cwd() {
+        one("process", "cwd", Value::Text(cwd.value.to_string()), place(&cwd));
+    }
+    let best_effort = policy.best_effort();
+    one("process", "best_effort", Value::Truth(best_effort.value), place(&best_effort));
+    let terminal = policy.inherit_terminal();
+    one("terminal", "inherit", Value::Truth(terminal.value), place(&terminal));
+    for (limit, amount) in policy.limits() {
+        let value = match amount.value {
+            Amount::AtMost(number) => Value::Number(number),
+            Amount::Unlimited => Value::Text("unlimited".to_owned()),
+        };
+        one("limits", limit.key(), value, place(&amount));
+    }
+    let changes = policy.syscalls();
+    for stated in &settings.syscalls {
+        let (key, list) = if stated.value.allow { ("allow", &changes.allow) } else { ("deny", &changes.deny) };
+        let holds = list.iter().any(|holding| holding.value == stated.value.name && holding.origin == stated.origin);
+        let value = Value::Text(stated.value.name.clone());
+        all.push(entry("syscalls", key, value, stated, holds));
+    }
+    let filter = policy.environment();
+    for stated in &settings.environment {
+        let holds = |name: &str| matches!(filter.judge(name.as_bytes()).1, Reason::Rule(rule) if rule == stated);
+        all.push(match &stated.value {
+            EnvironmentRule::Keep(glob) => entry("environment", "keep", Value::Text(glob.clone()), stated, glob.contains('*') || holds(glob)),
+            EnvironmentRule::Remove(glob) => entry("environment", "remove", Value::Text(glob.clone()), stated, glob.contains('*') || holds(glob)),
+            EnvironmentRule::Set { name, value } => {
+                let mut set = statement("environment.set", name, Value::Text(value.clone()), &stated.origin, stated.strength);
+                set.in_force = holds(name);
+                set
+            }
+        });
+    }
+    let holding = holding(resolved);
+    for access in Access::ALL {
+        for rule in settings.paths.iter().filter(|rule| rule.access == access) {
+            let mut text = rule.pattern.to_string();
+            if let Some(destination) = &rule.destination {
+                let _infallible = write!(text, "={destination}");
+            }
+            let mut stated = statement("filesystem", access.key(), Value::Text(text), &rule.origin, rule.strength);
+            stated.list = true;
+            stated.in_force = holding.contains(rule);
+            all.push(stated);
+        }
+    }
+    all
+}
+
+fn entry<T>(section: &'static str, key: &str, value: Value, stated: &Sourced<T>, in_force: bool) -> Statement {
+    Statement { list: true, in_force, ..statement(section, key, value, &stated.origin, stated.strength) }
+}
+
+/// The rules on paths that have a say somewhere.
+fn holding(resolved: &Resolved) -> Vec<PathRule> {
+    let mut holding = Vec::new();
+    for path in resolved.effective() {
+        let decision = resolved.decide(&path.destination);
+        holding.extend(decision.because);
+        holding.extend(decision.lock);
+    }
+    holding.extend(resolved.globs().into_iter().map(|glob: EffectiveGlob| glob.rule));
+    holding.extend(resolved.protected().into_iter().map(|protected| match protected {
+        Protected::Path(_path, rule) => rule,
+        Protected::Glob(glob) => glob.rule,
+    }));
+    holding
+}
+
+/// Statements as a policy file.
+pub(crate) fn toml(statements: &[Statement], origins: bool) -> String {
+    let mut text = format!("schema = {SCHEMA}\n");
+    for (strength, prefix) in [(Strength::Default, "default."), (Strength::Set, ""), (Strength::Locked, "locked.")] {
+        for section in ["filesystem", "network", "syscalls", "process", "terminal", "environment", "environment.set", "limits"] {
+            let of: Vec<&Statement> = statements
+                .iter()
+                .filter(|statement| statement.strength == strength && statement.section == section)
+                .filter(|statement| origins || statement.in_force)
+                .collect();
+            if of.is_empty() {
+                continue;
+            }
+            let _infallible = writeln!(text, "\n[{prefix}{section}]");
+            for keyed in of.chunk_by(|a, b| a.key == b.key && a.list && b.list) {
+                put(&mut text, keyed, origins);
+            }
+        }
+    }
+    text
+}
+
+/// One key with its value, or list of values.
+fn put(text: &mut String, keyed: &[&Statement], origins: bool) {
+    let Some(first) = keyed.first() else { return };
+    let comment = |statement: &Statement| {
+        let what = if statement.in_force { "" } else { "overridden, " };
+        if origins { format!("  # {what}{}", harmless(&statement.origin.to_string()).replace('\n', "\\n")) } else { String::new() }
+    };
+    // What doesn't hold is shown, but as a comment: the text is a policy that says what holds.
+    let out = |statement: &Statement| if statement.in_force { "" } else { "# " };
+    let key = if bare(&first.key) { first.key.clone() } else { string(&first.key) };
+    if !first.list {
+        let _infallible = writeln!(text, "{}{key} = {}{}", out(first), first.value.toml(), comment(first));
+        return;
+    }
+    let _infallible = writeln!(text, "{key} = [");
+    for statement in keyed {
+        let _infallible = writeln!(text, "    {}{},{}", out(statement), statement.value.toml(), comment(statement));
+    }
+    text.push_str("]\n");
+}
+
+fn bare(key: &str) -> bool {
+    !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+impl Value {
+    fn toml(&self) -> String {
+        match self {
+            Self::Text(text) => string(text),
+            Self::Number(number) => number.to_string(),
+            Self::Truth(truth) => truth.to_string(),
+        }
+    }
+}
+
+/// A TOML basic string.
+fn string(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => {
+                let _infallible = write!(out, "\\u{:04X}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_policy::{Context, Layer, built_in, merge, parse};
+    use std::path::Path;
+
+    fn shown(origins: bool) -> String {
+        let administrator = "schema = 1\n[locked.network]\nmode = \"none\"\n[filesystem]\nread = [\"/srv\"]\nhide = [\"/srv/a\\u0007\"]\n";
+        let user = "schema = 1\n[filesystem]\ndeny = [\"/srv\"]\n[environment]\nkeep = [\"X_*\"]\nset = { \"A.B\" = \"c\" }\n[limits]\ncpu_time = \"1m\"\n";
+        let policy = merge(vec![
+            built_in(),
+            parse(administrator, Some(Path::new("/etc/palisade/config.toml")), Layer::Administrator).unwrap(),
+            parse(user, Some(Path::new("/u.toml")), Layer::User).unwrap(),
+        ]);
+        let context = Context {
+            home: "/home/ann".into(),
+            cwd: "/home/ann/app".into(),
+            project: None,
+            user: "ann".into(),
+            uid: 1000,
+            runtime_dir: None,
+        };
+        let resolved = policy.resolve(&context).unwrap();
+        toml(&statements(&policy, &resolved), origins)
+    }
+
+    #[test]
+    fn what_is_printed_is_a_policy() {
+        for origins in [false, true] {
+            let text = shown(origins);
+            let parsed = parse(&text, None, Layer::Administrator).map_err(|errors| errors[0].to_string());
+            assert!(parsed.is_ok(), "{parsed:?}\n{text}");
+        }
+    }
+
+    #[test]
+    fn origins_are_beside_what_they_state() {
+        let text = shown(true);
+        assert!(text.contains("    \"/srv\",  # /u.toml:3\n"), "{text}");
+        assert!(text.contains("    # \"/srv\",  # overridden, /etc/palisade/config.toml:5\n"), "{text}");
+        assert!(text.contains("[locked.network]\nmode = \"none\"  # /etc/palisade/config.toml:3\n"), "{text}");
+        let plain = shown(false);
+        assert!(!plain.contains('#') && plain.contains("deny = [\n    \"/srv\",\n]"), "{plain}");
+    }
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What happens with a path: what the policy says, what the plan makes of it, what would permit it.
+
+use crate::answer::{self, Failure, NO, YES};
+use crate::situation::{Place, Rule, Situation};
+use palisade_policy::{Access, Decision, Grant, Hint, LayerPolicy, PathPattern, Resolved, Wanted};
+use palisade_sandbox::error::{describe, quoted};
+use palisade_sandbox::inside::{self, Inside, Seen};
+use palisade_sandbox::plan::{Bind, IdentityKind, Plan, Step};
+use serde::Serialize;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::path::{Component, Path, PathBuf};
+
+/// The answer about a path.
+#[derive(Debug, Serialize)]
+pub(crate) struct Explanation {
+    /// Always `path`.
+    kind: &'static str,
+    /// The path, without links.
+    pub(crate) path: PathBuf,
+    /// What was asked: read, write or execute.
+    wanted: &'static str,
+    /// Whether that works.
+    pub(crate) allowed: bool,
+    /// Why, in a sentence.
+    pub(crate) why: String,
+    /// What stands there inside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inside: Option<View>,
+    policy: Said,
+    /// The command that permits it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) permit: Option<String>,
+    /// Why no plan could be made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan_error: Option<String>,
+}
+
+/// What stands at a path inside.
+#[derive(Debug, Serialize)]
+struct View {
+    shows: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host_path: Option<PathBuf>,
+    read: bool,
+    write: bool,
+    execute: bool,
+    /// The step of the plan that makes it so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<String>,
+    /// Rights by Landlock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    landlock: Option<String>,
+}
+
+/// What the policy says.
+#[derive(Debug, Serialize)]
+struct Said {
+    grant: String,
+    view: &'static str,
+    view_from: Place,
+    because: Vec<Rule>,
+    overridden: Vec<Rule>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lock: Option<Rule>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protected: Option<Rule>,
+    #[serde(skip)]
+    lines: Vec<(&'static str, String)>,
+}
+
+/// Explains and prints.
+pub(crate) fn explain(situation: &Situation, given: &OsStr, wanted: Wanted, json: bool) -> Result<u8, Failure> {
+    let path = real(situation, Path::new(given));
+    let resolved = situation.resolved()?;
+    let plan = situation.plan_with(LayerPolicy::command_line());
+    let explanation = judge(situation, &resolved, plan.as_ref().map_err(ToString::to_string), &path, wanted);
+    if json {
+        answer::print_json(&explanation)?;
+    } else {
+        answer::print(&explanation.words())?;
+    }
+    Ok(if explanation.allowed { YES } else { NO })
+}
+
+/// Answers about a path without links.
+pub(crate) fn judge(
+    situation: &Situation,
+    resolved: &Resolved,
+    plan: Result<&Plan<'_>, String>,
+    path: &Path,
+    wanted: Wanted,
+) -> Explanation {
+    let decision = resolved.decide(path);
+    let inside = plan.as_ref().ok().map(|plan| (inside::look(plan, path), *plan));
+    let (allowed, why) = match &inside {
+        Some((inside, plan)) => verdict(situation, inside, plan, &decision, wanted),
+        None => (grants(decision.grant, wanted), "no plan can be made; this is what the policy alone says".to_owned()),
+    };
+    let (permit, locked) = if allowed { (None, None) } else { permit(situation, resolved, path, wanted) };
+    let why = locked.map_or(why.clone(), |locked| format!("{why}; {locked}"));
+    Explanation {
+        kind: "path",
+        path: path.to_owned(),
+        wanted: word(wanted),
+        allowed,
+        why,
+        inside: inside.as_ref().map(|(inside, _plan)| View::of(inside)),
+        policy: Said::of(situation, &decision),
+        permit,
+        plan_error: plan.err(),
+    }
+}
+
+const fn word(wanted: Wanted) -> &'static str {
+    match wanted {
+        Wanted::Read => "read",
+        Wanted::Write => "write",
+        Wanted::Execute => "execute",
+    }
+}
+
+const fn grants(grant: Grant, wanted: Wanted) -> bool {
+    match (grant, wanted) {
+        (Grant::Allowed { .. }, Wanted::Read) => true,
+        (Grant::Allowed { write, .. }, Wanted::Write) => write,
+        (Grant::Allowed { execute, .. }, Wanted::Execute) => execute,
+        _ => false,
+    }
+}
+
+/// Whether it works, and why.
+fn verdict(
+    situation: &Situation,
+    inside: &Inside<'_>,
+    plan: &Plan<'_>,
+    decision: &Decision,
+    wanted: Wanted,
+) -> (bool, String) {
+    let view = situation.policy().view();
+    let can = match wanted {
+        Wanted::Read => inside.can_read(),
+        Wanted::Write => inside.can_write(),
+        Wanted::Execute => inside.can_execute(),
+    };
+    match &inside.seen {
+        Seen::Nothing if decision.grant == Grant::Absent => {
+            (false, format!("nothing is there: no rule grants it, and the view {:?} ({}) doesn't show it", view.value.key(), view.origin))
+        }
+        Seen::Nothing => (false, format!("nothing is there: the policy says {}, but there is nothing to show", decision.grant)),
+        Seen::Hidden => (false, "an empty placeholder hides it".to_owned()),
+        Seen::Denied => (false, "it is there and every access is refused".to_owned()),
+        Seen::Private => {
+            let own_place = inside.step.is_some_and(|(_index, step)| is_at(step, &inside.path));
+            let there = own_place || wanted == Wanted::Write;
+            let what = "a private, writable place that is empty at first and gone afterwards; what the host has there isn't visible";
+            (can && there, what.to_owned())
+        }
+        Seen::Made | Seen::Link(_) => (can, "Palisade makes it, read-only".to_owned()),
+        Seen::Processes => (can, "the processes inside".to_owned()),
+        Seen::Terminals => (can, "the terminals inside".to_owned()),
+        Seen::Host { path, .. } => {
+            let exists = path.symlink_metadata().is_ok();
+            if !exists {
+                let may = if inside.can_write() { "it can be made" } else { "it can't be made" };
+                return (wanted == Wanted::Write && can, format!("it doesn't exist on the host; {may}"));
+            }
+            if let Some(refusal) = can.then(|| refused_by_host(plan, inside, path, wanted)).flatten() {
+                return (false, refusal);
+            }
+            (can, if can { "the host's own".to_owned() } else { format!("the host's own, but not to {}", word(wanted)) })
+        }
+    }
+}
+
+/// Whether a step makes exactly this path.
+fn is_at(step: &Step<'_>, path: &Path) -> bool {
+    match step {
+        Step::Own { path: at, .. } | Step::Tmpfs { path: at, .. } => path.strip_prefix("/").is_ok_and(|path| path == at.as_path()),
+        _ => false,
+    }
+}
+
+/// What permissions on the host have against it.
+fn refused_by_host(plan: &Plan<'_>, inside: &Inside<'_>, path: &Path, wanted: Wanted) -> Option<String> {
+    use rustix::fs::{Access as Check, access, stat};
+    let owners_mapped = matches!(inside.step, Some((_index, Step::Bind(Bind { map_owners: true, .. }))));
+    let stranger = plan.identity.kind == IdentityKind::Mapped && !owners_mapped;
+    let (check, bit) = match wanted {
+        Wanted::Read => (Check::READ_OK, 0o4),
+        Wanted::Write => (Check::WRITE_OK, 0o2),
+        // Directories and data have no such bit; what is asked is whether it could be run.
+        Wanted::Execute => (Check::EXEC_OK, 0o1),
+    };
+    let refused = if stranger {
+        stat(path).is_ok_and(|stat| stat.st_mode & bit == 0)
+    } else {
+        access(path, check) == Err(rustix::io::Errno::ACCESS)
+    };
+    let stat = stat(path).ok().filter(|_stat| refused)?;
+    Some(format!(
+        "the policy allows it, but its permissions on the host don't (mode {:04o}, owner {})",
+        stat.st_mode & 0o7777,
+        stat.st_uid
+    ))
+}
+
+/// The command that permits it, tried before it is proposed; or which lock stands against it.
+fn permit(situation: &Situation, resolved: &Resolved, path: &Path, wanted: Wanted) -> (Option<String>, Option<String>) {
+    if situation.facts.places.all().iter().any(|place| path.starts_with(place)) {
+        return (None, Some("Palisade's own files stay outside".to_owned()));
+    }
+    match resolved.hint(path, wanted) {
+        Hint::Locked(rule) => (None, Some(format!("a lock forbids it: {rule}"))),
+        Hint::Option(words) if works(situation, path, wanted) => {
+            (Some(format!("palisade run {words} -- COMMAND…")), None)
+        }
+        Hint::Option(_) | Hint::Allowed | Hint::Impossible => (None, None),
+    }
+}
+
+/// Whether a launch with the path on its command line makes it accessible.
+fn works(situation: &Situation, path: &Path, wanted: Wanted) -> bool {
+    let Ok(pattern) = PathPattern::exactly(path) else { return false };
+    let mut layer = LayerPolicy::command_line();
+    let accesses: &[Access] = if wanted == Wanted::Write { &[Access::Execute, Access::Write] } else { &[Access::Execute] };
+    if accesses.iter().any(|access| layer.add_path(*access, pattern.as_os_str(), 0).is_err()) {
+        return false;
+    }
+    situation.plan_with(layer).is_ok_and(|plan| {
+        let inside = inside::look(&plan, path);
+        let can = match wanted {
+            Wanted::Read => inside.can_read(),
+            Wanted::Write => inside.can_write(),
+            Wanted::Execute => inside.can_execute(),
+        };
+        can && matches!(&inside.seen, Seen::Host { path, .. }
+            if path.exists() && refused_by_host(&plan, &inside, path, wanted).is_none())
+    })
+}
+
+/// The path without links, as far as it exists: the policy speaks of real paths.
+pub(crate) fn real(situation: &Situation, given: &Path) -> PathBuf {
+    let home = &situation.facts.account.home;
+    let whole = match given.strip_prefix("~") {
+        Ok(rest) => home.join(rest),
+        Err(_) => situation.facts.cwd.join(given),
+    };
+    // What these show depends on who looks.
+    if whole.starts_with("/proc") || whole.starts_with("/dev") {
+        return lexical(&whole);
+    }
+    for existing in whole.ancestors() {
+        if let Ok(real) = existing.canonicalize() {
+            let rest = whole.strip_prefix(existing).unwrap_or(Path::new(""));
+            return lexical(&real.join(rest));
+        }
+    }
+    lexical(&whole)
+}
+
+fn lexical(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => plain.push(name),
+            Component::ParentDir => {
+                plain.pop();
+            }
+            _ => {}
+        }
+    }
+    plain
+}
+
+impl View {
+    fn of(inside: &Inside<'_>) -> Self {
+        let (shows, host_path) = match &inside.seen {
+            Seen::Nothing => ("nothing", None),
+            Seen::Made => ("made", None),
+            Seen::Link(_) => ("link", None),
+            Seen::Host { path, .. } => ("host", Some(path.clone())),
+            Seen::Private => ("private", None),
+            Seen::Hidden => ("hidden", None),
+            Seen::Denied => ("denied", None),
+            Seen::Processes => ("processes", None),
+            Seen::Terminals => ("terminals", None),
+        };
+        Self {
+            shows,
+            host_path,
+            read: inside.can_read(),
+            write: inside.can_write(),
+            execute: inside.can_execute(),
+            step: inside.step.map(|(index, step)| format!("step {index}: {}", describe(step))),
+            landlock: inside.landlock.map(|rights| {
+                use palisade_sys::landlock::Rights;
+                let named = [(Rights::READ, "read"), (Rights::WRITE_FILE, "write"), (Rights::EXECUTE, "execute")];
+                let has = named.iter().filter(|(right, _name)| rights.intersection(*right) != Rights::default());
+                let names: Vec<&str> = has.map(|(_right, name)| *name).collect();
+                if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+            }),
+        }
+    }
+}
+
+impl Said {
+    fn of(situation: &Situation, decision: &Decision) -> Self {
+        let view = situation.policy().view();
+        let mut lines: Vec<(&'static str, String)> = Vec::new();
+        if decision.because.is_empty() {
+            lines.push(("policy", format!("no rule speaks of it; view = {:?} ({})", view.value.key(), view.origin)));
+        }
+        lines.extend(decision.because.iter().map(|rule| ("because", rule.to_string())));
+        lines.extend(decision.overridden.iter().map(|rule| ("overrides", rule.to_string())));
+        lines.extend(decision.lock.iter().map(|rule| ("locked by", rule.to_string())));
+        lines.extend(decision.protected.iter().map(|rule| ("protected", rule.to_string())));
+        Self {
+            grant: decision.grant.to_string(),
+            view: view.value.key(),
+            view_from: Place::of(&view),
+            because: decision.because.iter().map(Rule::from).collect(),
+            overridden: decision.overridden.iter().map(Rule::from).collect(),
+            lock: decision.lock.as_ref().map(Rule::from),
+            protected: decision.protected.as_ref().map(Rule::from),
+            lines,
+        }
+    }
+}
+
+impl Explanation {
+    /// The answer in words.
+    pub(crate) fn words(&self) -> String {
+        let mut text = String::new();
+        let verdict = if self.allowed { "yes" } else { "no" };
+        let path = quoted(&self.path.to_string_lossy());
+        let mut line = |name: &str, words: &str| {
+            // Writing to a string doesn't fail.
+            let _infallible = writeln!(text, "  {name:<10} {}", answer::harmless(words));
+        };
+        let mut before = "";
+        for (name, words) in &self.policy.lines {
+            line(if *name == before { "" } else { name }, words);
+            before = name;
+        }
+        if let Some(inside) = &self.inside {
+            let letter = |has, letter| if has { letter } else { '-' };
+            let rights: String =
+                [letter(inside.read, 'r'), letter(inside.write, 'w'), letter(inside.execute, 'x')].iter().collect();
+            line("inside", &format!("{rights} {}", inside.shows));
+            if let Some(step) = &inside.step {
+                line("made by", step);
+            }
+            if let Some(landlock) = &inside.landlock {
+                line("Landlock", &format!("allows {landlock}"));
+            }
+        }
+        if let Some(error) = &self.plan_error {
+            line("no plan", error);
+        }
+        if let Some(permit) = &self.permit {
+            line("to permit", permit);
+        }
+        let wanted = self.wanted;
+        let why = answer::harmless(&self.why);
+        format!("{}: {wanted}: {verdict}: {why}\n{text}", answer::harmless(&path))
+    }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade man`: the manual's pages, from the same table as the parser.
+
+use crate::answer::{self, Failure, YES};
+use clap::{CommandFactory, ValueHint};
+use std::path::PathBuf;
+
+/// Where to.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Write a page for each verb into this directory instead of printing the main one
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    directory: Option<PathBuf>,
+}
+
+/// Prints or writes; 0, or 2 error.
+pub(crate) fn run(options: &Options) -> u8 {
+    answer::finish(false, pages(options).map(|()| YES))
+}
+
+fn pages(options: &Options) -> Result<(), Failure> {
+    let mut command = crate::Cli::command();
+    // So that the pages of verbs are called and titled "palisade-run" and so on.
+    command.build();
+    if let Some(directory) = &options.directory {
+        let failed = |source| Failure::Write { path: directory.clone(), source };
+        std::fs::create_dir_all(directory).map_err(failed)?;
+        return clap_mangen::generate_to(command, directory).map_err(failed);
+    }
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command).render(&mut page).map_err(|source| Failure::Output { source })?;
+    answer::print(&String::from_utf8_lossy(&page))
+}

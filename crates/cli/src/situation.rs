@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The host and the policy, as a launch from here would see them.
+
+use crate::answer::Failure;
+use palisade_host::environment::Environment;
+use palisade_policy::{LayerPolicy, Origin, PathRule, Policy, Resolved, Sourced, Strength};
+use palisade_sandbox::error::PlanError;
+use palisade_sandbox::facts::Facts;
+use palisade_sandbox::layers::{self, Loaded};
+use palisade_sandbox::plan::Plan;
+use palisade_sandbox::planner::{self, Isolation};
+use serde::Serialize;
+use std::ffi::OsStr;
+
+/// What a launch would go by.
+#[derive(Debug)]
+pub(crate) struct Situation {
+    pub(crate) facts: Facts,
+    pub(crate) loaded: Loaded,
+}
+
+/// Asks the host.
+pub(crate) fn facts() -> Result<Facts, Failure> {
+    let cwd = std::env::current_dir().map_err(|source| Failure::Cwd { source })?;
+    let environment: Environment = std::env::vars_os().collect();
+    Ok(Facts::gather(environment, cwd)?)
+}
+
+impl Situation {
+    /// Asks the host and loads the policy.
+    pub(crate) fn gather(profile: Option<&OsStr>) -> Result<Self, Failure> {
+        let facts = facts()?;
+        let loaded = layers::load(&facts, profile, LayerPolicy::command_line())?;
+        Ok(Self { facts, loaded })
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.loaded.policy
+    }
+
+    /// The rules in their places.
+    pub(crate) fn resolved(&self) -> Result<Resolved, Failure> {
+        let context = planner::context(&self.facts, self.loaded.project.as_deref());
+        Ok(self.policy().resolve(&context)?)
+    }
+
+    /// The plan of a launch with some more words on its command line.
+    pub(crate) fn plan_with(&self, more: LayerPolicy) -> Result<Plan<'static>, PlanError> {
+        let policy = self.policy().clone().combine(more.into());
+        let namespaces = !policy.best_effort().value || palisade_sys::probe::user_namespaces_work();
+        let isolation = if namespaces { Isolation::Full } else { Isolation::InPlace };
+        planner::make(&self.facts, &policy, self.loaded.project.as_deref(), isolation)
+    }
+}
+
+/// Where a statement comes from, for programs.
+#[derive(Debug, Serialize)]
+pub(crate) struct Place {
+    pub(crate) layer: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) line: Option<u32>,
+    pub(crate) strength: Strength,
+}
+
+impl Place {
+    pub(crate) fn new(origin: &Origin, strength: Strength) -> Self {
+        let file = origin.file.as_ref().map(|file| file.to_string_lossy().into_owned());
+        Self { layer: origin.layer.name(), line: file.as_ref().map(|_some| origin.line), file, strength }
+    }
+
+    pub(crate) fn of<T>(stated: &Sourced<T>) -> Self {
+        Self::new(&stated.origin, stated.strength)
+    }
+}
+
+/// A rule on a path, for programs.
+#[derive(Debug, Serialize)]
+pub(crate) struct Rule {
+    pub(crate) list: &'static str,
+    pub(crate) path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) destination: Option<String>,
+    #[serde(flatten)]
+    pub(crate) place: Place,
+}
+
+impl From<&PathRule> for Rule {
+    fn from(rule: &PathRule) -> Self {
+        Self {
+            list: rule.access.key(),
+            path: rule.pattern.to_string(),
+            destination: rule.destination.as_ref().map(ToString::to_string),
+            place: Place::new(&rule.origin, rule.strength),
+        }
+    }
+}
