@@ -46,6 +46,9 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
     for step in &plan.steps {
         line(&format!("  {}", describe(step)));
     }
+    if let Some(name) = &plan.hostname {
+        line(&format!("host name: {name}"));
+    }
     line(&match plan.landlock {
         Some(landlock) => format!("landlock: ABI {}, {} file rights, scopes {:#x}", landlock.abi, landlock.files.0.count_ones(), landlock.scoped),
         None => "landlock: not on this host".to_owned(),

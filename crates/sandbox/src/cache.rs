@@ -9,11 +9,11 @@
 //! It is read, not mapped: below 64 KiB a read is as fast as the page faults of a mapping (both
 //! 3 µs for a plan of 6 KiB), and a file that is cut short meanwhile can't end the program.
 
-use crate::plan::{Input, Plan, SCHEMA, Was};
-use palisade_host::fingerprint::Fingerprint;
+use crate::plan::{Plan, SCHEMA, Was};
+use crate::text::Text;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
@@ -82,8 +82,8 @@ impl Cache {
     pub fn store(&self, key: &Key, plan: &Plan<'_>) {
         let now = SystemTime::now();
         let settled = plan.inputs.iter().all(|input| match input.was {
-            Was::Content(fingerprint) => fingerprint.is_settled(now),
-            Was::Directory { .. } | Was::Absent => true,
+            Was::Content(fingerprint) | Was::Names(fingerprint) => fingerprint.is_settled(now),
+            Was::Directory { .. } => true,
         });
         let Ok(body) = plan.to_bytes() else { return };
         if !settled || body.len() > LARGEST {
@@ -179,35 +179,33 @@ impl Stored {
     pub fn plan(&self) -> Option<Plan<'_>> {
         let plan = Plan::from_bytes(self.bytes.get(self.body..)?).ok()?;
         let current = plan.schema == SCHEMA && plan.palisade == env!("CARGO_PKG_VERSION");
-        (current && unchanged(&plan.inputs)).then_some(plan)
+        (current && unchanged(&plan)).then_some(plan)
     }
 }
 
 /// Whether everything a plan was made from still is as it was.
 #[must_use]
-pub fn unchanged(inputs: &[Input<'_>]) -> bool {
-    inputs.iter().all(|input| {
-        let path: &Path = input.path.as_path();
-        match input.was {
-            Was::Content(fingerprint) => fingerprint.matches(path),
+pub fn unchanged(plan: &Plan<'_>) -> bool {
+    let mut names_changed = false;
+    for input in &plan.inputs {
+        let holds = match input.was {
+            Was::Content(fingerprint) => fingerprint.matches(input.path.as_path()),
             Was::Directory { device, inode } => {
                 rustix::fs::stat(input.path.as_c_str()).is_ok_and(|stat| stat.st_dev == device && stat.st_ino == inode)
             }
-            Was::Absent => {
-                matches!(rustix::fs::lstat(input.path.as_c_str()), Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR))
+            Was::Names(fingerprint) => {
+                names_changed |= !fingerprint.matches(input.path.as_path());
+                true
             }
+        };
+        if !holds {
+            return false;
         }
-    })
-}
-
-/// An input as it is now.
-#[must_use]
-pub(crate) fn input(path: &Path, by_content: bool) -> Option<Was> {
-    match Fingerprint::of(path).ok()? {
-        Fingerprint::Absent => Some(Was::Absent),
-        present @ Fingerprint::Present(_) if by_content => Some(Was::Content(present)),
-        Fingerprint::Present(state) => Some(Was::Directory { device: state.dev, inode: state.ino }),
     }
+    let absent = |path: &Text<'_>| {
+        matches!(rustix::fs::lstat(path.as_c_str()), Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR))
+    };
+    !names_changed || plan.absent.iter().all(absent)
 }
 
 fn write_all(file: rustix::fd::BorrowedFd<'_>, mut bytes: &[u8]) -> rustix::io::Result<()> {

@@ -152,6 +152,5 @@ fn operation<'p>(step: &'p Step<'_>, root: &'p Options<'p>, tree: Option<&OwnedF
         Step::Processes { path, rights } => Operation::Proc { target: path.as_c_str(), rights: *rights },
         Step::Allow { path, rights } => Operation::Allow { path: path.as_c_str(), rights: *rights },
         Step::Enter => Operation::Enter { read_only: true },
-        Step::Hostname(name) => Operation::Hostname(name.as_bytes()),
     }
 }

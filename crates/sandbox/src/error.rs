@@ -140,7 +140,8 @@ impl StartError {
             Step::PidNamespace => "make the PID namespace",
             Step::Init => "start init in the PID namespace",
             Step::Proc => "mount /proc in the PID namespace",
-            Step::Network => "make the network namespace",
+            Step::Network => "make the network, IPC, UTS or cgroup namespace",
+            Step::Enter => "enter the network namespace",
             Step::Ruleset => "make the Landlock ruleset",
             Step::Cgroup => "join the control group",
             Step::Fork => "start the command's process",
@@ -288,7 +289,6 @@ pub fn describe(step: &PlanStep<'_>) -> String {
         PlanStep::Processes { path, .. } => format!("mount processes at /{path}"),
         PlanStep::Allow { path, .. } => format!("allow /{path}"),
         PlanStep::Enter => "enter the new root".to_owned(),
-        PlanStep::Hostname(name) => format!("set the host name to {name}"),
     }
 }
 

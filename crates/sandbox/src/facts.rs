@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the planner knows of the host: asked once, remembered as what the plan depends on.
 
-use crate::cache;
 use crate::plan::{Input, Was};
 use crate::text::Text;
 use palisade_host::account::{self, Account, AccountError, Databases};
 use palisade_host::environment::Environment;
+use palisade_host::fingerprint::Fingerprint;
 use palisade_host::layout::Layout;
 use palisade_host::places::Places;
 use rustix::fs::FileType;
@@ -46,7 +46,7 @@ pub struct Facts {
     pub landlock: Option<u32>,
     /// An id that nobody uses, if the caller may map it: root's commands become it.
     pub unused_id: Option<u32>,
-    inputs: RefCell<BTreeMap<PathBuf, Was>>,
+    inputs: RefCell<BTreeMap<PathBuf, Option<Was>>>,
 }
 
 impl Facts {
@@ -97,22 +97,50 @@ impl Facts {
     pub fn depends_on(&self, path: &Path, by_content: bool) {
         let mut inputs = self.inputs.borrow_mut();
         let known = inputs.get(path);
-        let wanted = known.is_none() || (by_content && !matches!(known, Some(Was::Content(_))));
-        if wanted && let Some(was) = cache::input(path, by_content) {
+        let wanted = known.is_none() || (by_content && !matches!(known, Some(Some(Was::Content(_)))));
+        if wanted && let Ok(found) = Fingerprint::of(path) {
+            let was = match found {
+                Fingerprint::Absent => None,
+                Fingerprint::Present(_) if by_content => Some(Was::Content(found)),
+                Fingerprint::Present(state) => Some(Was::Directory { device: state.dev, inode: state.ino }),
+            };
             inputs.insert(path.to_owned(), was);
         }
     }
 
-    /// What the plan depends on.
-    pub(crate) fn inputs(&self) -> Vec<Input<'static>> {
+    /// What the plan depends on: what is there, and what isn't.
+    pub(crate) fn inputs(&self) -> (Vec<Input<'static>>, Vec<Text<'static>>) {
+        let mut present = BTreeMap::new();
+        let mut absent = Vec::new();
         let inputs = self.inputs.borrow();
-        inputs
-            .iter()
-            // System directories aren't watched: what is in them may change without the plan
-            // changing, and if one vanishes the mount says so.
-            .filter(|(path, _was)| !is_system(path))
-            .filter_map(|(path, was)| Some(Input { path: Text::path(path).ok()?, was: *was }))
-            .collect()
+        // System directories aren't watched: what is in them may change without the plan
+        // changing, and if one vanishes the mount says so.
+        for (path, was) in inputs.iter().filter(|(path, _was)| !is_system(path)) {
+            match was {
+                Some(was) => {
+                    present.insert((path.clone(), false), *was);
+                }
+                None => {
+                    // The nearest directory that is there tells when a name comes into it.
+                    for above in path.ancestors().skip(1) {
+                        match Fingerprint::of(above) {
+                            Ok(Fingerprint::Absent) => {}
+                            Ok(found) => {
+                                present.insert((above.to_owned(), true), Was::Names(found));
+                                break;
+                            }
+                            Err(_unreadable) => break,
+                        }
+                    }
+                    absent.extend(Text::path(path).ok());
+                }
+            }
+        }
+        let present = present
+            .into_iter()
+            .filter_map(|((path, _names), was)| Some(Input { path: Text::path(&path).ok()?, was }))
+            .collect();
+        (present, absent)
     }
 }
 

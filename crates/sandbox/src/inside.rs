@@ -89,7 +89,7 @@ fn place<'p>(step: &'p Step<'p>) -> Option<(&'p Path, Rights)> {
         Step::Directory { path, .. } | Step::File { path, .. } | Step::Symlink { path, .. } | Step::Terminals { path } => {
             (path.as_path(), Rights::default())
         }
-        Step::Root { .. } | Step::Enter | Step::Hostname(_) => return None,
+        Step::Root { .. } | Step::Enter => return None,
     })
 }
 

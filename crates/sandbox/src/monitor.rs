@@ -176,7 +176,7 @@ fn stop(command: i32, terminal: &Terminal, signal: i32) -> Result<(), Errno> {
 /// one left, its own end is of no consequence, and isn't waited for: tearing down its namespaces
 /// takes 100 µs that nobody needs to see.
 pub(crate) fn finish(started: Started) -> Result<(), Errno> {
-    let Started { init, lifeline, builder, .. } = started;
+    let Started { init, lifeline, builder, init_stack, .. } = started;
     if let Some(init) = init {
         let alone = is_alone(init);
         let _dead_already = wait::send(init, libc_signal::KILL);
@@ -185,6 +185,7 @@ pub(crate) fn finish(started: Started) -> Result<(), Errno> {
             wait::blocking(init)?;
         }
     }
+    drop(init_stack);
     if let Some(builder) = builder {
         let _reaped = wait::blocking(builder);
     }

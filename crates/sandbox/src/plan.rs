@@ -24,6 +24,10 @@ pub struct Plan<'a> {
     /// What it was made from; it is valid while these hold.
     #[serde(borrow)]
     pub inputs: Vec<Input<'a>>,
+    /// Paths that were looked for and aren't there. They stay absent as long as the directories
+    /// among the inputs whose names count have not changed, which saves asking for each.
+    #[serde(borrow)]
+    pub absent: Vec<Text<'a>>,
     /// The namespaces to make.
     pub namespaces: Vec<Namespace>,
     /// Who the command is.
@@ -31,6 +35,9 @@ pub struct Plan<'a> {
     /// How the file tree is built, in order.
     #[serde(borrow)]
     pub steps: Vec<Step<'a>>,
+    /// The host name inside; `None`: the host's.
+    #[serde(borrow)]
+    pub hostname: Option<Text<'a>>,
     /// What Landlock restricts; `None`: it isn't used.
     pub landlock: Option<Landlock>,
     /// The seccomp program.
@@ -76,8 +83,8 @@ pub enum Was {
         /// Inode number.
         inode: u64,
     },
-    /// Counts that it isn't there.
-    Absent,
+    /// Counts that no name in it came or went: a directory above paths that are absent.
+    Names(Fingerprint),
 }
 
 /// A namespace.
@@ -220,8 +227,6 @@ pub enum Step<'a> {
     },
     /// The new tree becomes `/`, read-only where nothing else is mounted.
     Enter,
-    /// The host name.
-    Hostname(#[serde(borrow)] Text<'a>),
 }
 
 /// A tree or file of the host, or of the new tree, put in a place.

@@ -63,13 +63,20 @@ pub fn make(
     let program = palisade_syscall::compile(&rules, arch)?;
     let landlock = landlock(facts, isolation, network, best_effort, &mut notes)?;
     let (limits, cgroups) = limits::plan(policy, isolation, best_effort, &mut notes)?;
+    let hostname = match policy.hostname() {
+        Some(name) if isolation == Isolation::Full => Some(Text::new(name.value.as_str())?),
+        _ => None,
+    };
+    let (inputs, absent) = facts.inputs();
     Ok(Plan {
         schema: SCHEMA,
         palisade: Cow::Borrowed(env!("CARGO_PKG_VERSION")),
-        inputs: facts.inputs(),
+        inputs,
+        absent,
         namespaces: namespaces(isolation, network),
         identity,
         steps,
+        hostname,
         landlock,
         filter: Filter::from(&program),
         environment: policy.environment(),
@@ -211,9 +218,6 @@ fn tree(
         view::restrain_root(&mut tree, facts)?;
     }
     tree.push(Step::Allow { path: Text::literal(c"."), rights: Rights::READ_DIR });
-    if let Some(hostname) = policy.hostname() {
-        tree.push(Step::Hostname(Text::new(hostname.value.as_str())?));
-    }
 
     let wanted = resolved.cwd().map_or(&facts.cwd, |cwd| &cwd.value);
     let directory = if tree.shows_directory(wanted) {

@@ -86,6 +86,7 @@ pub fn run(
         namespaces: namespaces(&plan.namespaces),
         identity: maps.identity(plan),
         operations: &operations,
+        hostname: plan.hostname.as_ref().map_or(&[], |name| name.as_bytes()),
         landlock: plan.landlock.map(|landlock| Handled {
             files: landlock.files.0,
             net: 0,

@@ -2,8 +2,8 @@
 //! Making processes: `clone3(2)` in the two forms that a launch needs.
 //!
 //! [`sharing_memory`] copies no page table (about 40 µs saved per process against fork on a small
-//! static program) and lets parent and child talk through plain memory. [`forking`] makes the one
-//! process that must not share memory: init.
+//! static program) and lets parent and child talk through plain memory. [`forking`] is for probes,
+//! whose children may do to their memory what they like.
 
 use crate::raw::{self, Result};
 use core::ffi::c_void;
@@ -67,6 +67,37 @@ pub(crate) unsafe fn sharing_memory(
         stack_size: Stack::SIZE as u64,
         ..CloneArgs::default()
     };
+    // SAFETY: as promised by the caller.
+    unsafe { on_stack(&arguments, entry, argument) }
+}
+
+/// As [`sharing_memory`] without an exit signal; a descriptor of the child goes to `descriptor`.
+///
+/// # Safety
+/// As for [`sharing_memory`]; `descriptor` must be valid for writing.
+pub(crate) unsafe fn sharing_memory_with_descriptor(
+    flags: i32,
+    stack: *mut Stack,
+    entry: Entry,
+    argument: *mut c_void,
+    descriptor: *mut i32,
+) -> Result<i32> {
+    let arguments = CloneArgs {
+        flags: u64::from((flags | libc::CLONE_VM | libc::CLONE_PIDFD).cast_unsigned()),
+        pidfd: descriptor as u64,
+        stack: stack as u64,
+        stack_size: Stack::SIZE as u64,
+        ..CloneArgs::default()
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { on_stack(&arguments, entry, argument) }
+}
+
+/// The call itself, for children with a stack of their own.
+///
+/// # Safety
+/// As for [`sharing_memory`].
+unsafe fn on_stack(arguments: &CloneArgs, entry: Entry, argument: *mut c_void) -> Result<i32> {
     let returned: isize;
     // SAFETY: needed because a child with another stack can't return through a compiled call.
     // Sound: the child leaves this frame at once for `entry` on its own stack and never comes
@@ -83,7 +114,7 @@ pub(crate) unsafe fn sharing_memory(
             "ud2",
             "2:",
             inlateout("rax") CLONE3 => returned,
-            in("rdi") &raw const arguments, in("rsi") size_of::<CloneArgs>(),
+            in("rdi") &raw const *arguments, in("rsi") size_of::<CloneArgs>(),
             in("r8") entry, in("r9") argument,
             lateout("rcx") _, lateout("r11") _,
         );
@@ -100,7 +131,7 @@ pub(crate) unsafe fn sharing_memory(
             "brk #1",
             "2:",
             in("x8") CLONE3,
-            inlateout("x0") &raw const arguments => returned,
+            inlateout("x0") &raw const *arguments => returned,
             in("x1") size_of::<CloneArgs>(), in("x2") entry, in("x3") argument,
         );
     }

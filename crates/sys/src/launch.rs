@@ -4,26 +4,28 @@
 //! Four processes take part, the first of which goes on to monitor the command:
 //!
 //! ```text
-//! launcher ─clone(VM|VFORK)─► builder ─fork(PARENT)────────► init     PID 1 of the sandbox
-//!    │ waits                    │ mounts, Landlock rules       │ network namespace meanwhile
+//! launcher ─clone(VM|VFORK)─► builder ─clone(VM|PARENT)────────► init     PID 1 of the sandbox
+//!    │ waits                    │ mounts, Landlock rules           │ network and other namespaces
 //!    │                          └─clone(VM|VFORK|PARENT)─► command    Landlock, seccomp, exec
 //!    └── parent of all three
 //! ```
 //!
 //! The launcher itself enters nothing: it keeps the host's view for what a monitor has to do. The
-//! builder exists because only a process inside the new PID namespace's parent can make its first
-//! member, and because `CLONE_PARENT` then makes the command the *launcher's* child: it is waited
-//! for, stopped and continued directly, without messages through init. Sharing memory, it costs
-//! no page tables. Init makes the network namespace (the dearest part of a launch, 361 of
-//! 1,200 µs measured) while the builder mounts, so on two idle cores the longer of the two counts.
+//! builder exists because only a process that has a new PID namespace for its children can make
+//! the first member, and because `CLONE_PARENT` then makes the command the *launcher's* child: it
+//! is waited for, stopped and continued directly, without messages through init. Sharing memory,
+//! none of them costs a copy of page tables. Init makes the network namespace (the dearest part of
+//! a launch, 361 of 1,200 µs measured) and the smaller ones while the builder mounts, so on two
+//! idle cores only the longer of the two counts.
 
 use crate::clone::{self, Stack};
 use crate::landlock::Handled;
 use crate::operation::{Operation, Progress};
 use crate::raw::{self, Fd};
-use crate::{command, init};
+use crate::command;
+use crate::init::{Assignment, Meeting, await_init, die_with_parent};
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::mem::MaybeUninit;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -96,6 +98,8 @@ pub struct Launch<'a> {
     pub identity: Identity<'a>,
     /// How the file tree is built.
     pub operations: &'a [Operation<'a>],
+    /// The host name inside; empty: the host's.
+    pub hostname: &'a [u8],
     /// What Landlock restricts, if it is used.
     pub landlock: Option<Handled>,
     /// What to start.
@@ -125,8 +129,11 @@ pub enum Step {
     Init,
     /// Inside init: making the process file system.
     Proc,
-    /// Inside init: making the network namespace and its loopback interface; entering it.
+    /// Inside init: making the network namespace with its loopback interface, the IPC, UTS and
+    /// cgroup namespaces.
     Network,
+    /// Entering the namespaces that init has made.
+    Enter,
     /// Making the Landlock ruleset.
     Ruleset,
     /// An operation, by its index.
@@ -174,7 +181,7 @@ pub struct Stamps {
     pub namespaces: u64,
     /// The file tree stands.
     pub mounts: u64,
-    /// Init's network namespace is entered.
+    /// The namespaces that init has made are entered.
     pub network: u64,
     /// Landlock and seccomp are in force.
     pub filter: u64,
@@ -195,7 +202,14 @@ pub struct Started {
     pub stamps: Stamps,
     /// The builder, dead already, to be reaped.
     pub builder: Option<i32>,
+    /// Init's stack. To be dropped only when init has been killed: it sleeps in a system call, from
+    /// which a killed process never returns to use it.
+    pub init_stack: InitStack,
 }
+
+/// Memory that init runs on.
+#[derive(Debug)]
+pub struct InitStack(#[expect(dead_code, reason = "held, not read")] Option<Box<MaybeUninit<Stack>>>);
 
 /// What launcher, builder and command share.
 pub(crate) struct Shared<'a> {
@@ -204,13 +218,10 @@ pub(crate) struct Shared<'a> {
     pub(crate) failure: Option<Failure>,
     pub(crate) stamps: Stamps,
     command_stack: *mut Stack,
-    owner: i32,
-    /// Init's end, then the launcher's.
-    socket: [Fd; 2],
+    init_stack: *mut Stack,
+    assignment: &'a Assignment<'a>,
     init: i32,
     command: i32,
-    /// Set by the launcher: 0 wait, 1 maps are written, 2 give up.
-    go: AtomicU32,
 }
 
 impl Shared<'_> {
@@ -230,17 +241,19 @@ pub(crate) fn at(step: Step) -> impl Fn(Errno) -> Failure {
 /// The step that failed; no process of the launch is left then.
 pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Started, Failure> {
     let mut command_stack = Stack::new();
+    let meeting = Meeting::default();
+    let owner = raw::getpid();
+    let in_place = Assignment { launch, meeting: &meeting, socket: -1, owner, owner_descriptor: -1 };
     let mut shared = Shared {
         launch,
         progress: None,
         failure: None,
         stamps: Stamps::default(),
         command_stack: command_stack.as_mut_ptr(),
-        owner: raw::getpid(),
-        socket: [-1, -1],
+        init_stack: core::ptr::null_mut(),
+        assignment: &in_place,
         init: 0,
         command: 0,
-        go: AtomicU32::new(0),
     };
     shared.stamps.start = shared.stamp();
     if launch.namespaces == Namespaces::default() {
@@ -254,25 +267,32 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         None,
     )
     .map_err(at(Step::Socket))?;
-    shared.socket = [inner.as_raw_fd(), outer.as_raw_fd()];
-
-    let mut stack = Stack::new();
-    // The network and PID namespaces come later: see the module's description.
-    let flags = launch.namespaces.0 & !(libc::CLONE_NEWPID | libc::CLONE_NEWNET);
     let mapped = matches!(launch.identity, Identity::Mapped { .. });
+    let own = mapped
+        .then(|| rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty()))
+        .transpose()
+        .map_err(at(Step::Namespaces))?;
+    let assignment = Assignment {
+        socket: inner.as_raw_fd(),
+        owner_descriptor: own.as_ref().map_or(-1, AsRawFd::as_raw_fd),
+        ..in_place
+    };
+    let mut init_stack = Stack::new();
+    let mut stack = Stack::new();
+    shared.assignment = &assignment;
+    shared.init_stack = init_stack.as_mut_ptr();
+    let flags = launch.namespaces.0 & !(libc::CLONE_NEWPID | crate::init::BY_INIT);
     let suspend = if mapped { 0 } else { libc::CLONE_VFORK };
-    let shared_pointer: *mut Shared<'_> = &raw mut shared;
-    // SAFETY: needed to make a process that shares memory. Sound: `shared` and both stacks outlive
-    // the builder, which this function waits for; with VFORK this thread sleeps meanwhile, and
-    // without it touches of `shared` only `go`, an atomic, until the builder is gone. `build` uses
-    // raw calls only.
+    // SAFETY: needed to make a process that shares memory. Sound: `shared` and the stacks outlive
+    // the builder, which this function waits for before it touches `shared` again; until then it
+    // sleeps (VFORK) or uses only `meeting`, which is made of atomics. `build` uses raw calls only.
     let builder = unsafe {
         clone::sharing_memory(
             flags | suspend | libc::CLONE_FILES,
             libc::SIGCHLD,
             stack.as_mut_ptr(),
             build,
-            shared_pointer.cast(),
+            (&raw mut shared).cast(),
         )
     }
     .map_err(at(Step::Namespaces))?;
@@ -281,12 +301,10 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
     let mut refusal = None;
     if mapped {
         refusal = prepare_outside(launch, builder, provide).err();
-        let word = if refusal.is_some() { 2 } else { 1 };
-        // SAFETY: needed to reach the atomic while the builder holds the rest. Sound: `shared` is
-        // alive and the field is only ever accessed atomically.
-        let go = unsafe { &(*shared_pointer).go };
-        go.store(word, Ordering::Release);
-        raw::futex_wake(go);
+        meeting.maps.report(match refusal {
+            None => Ok(0),
+            Some(failure) => Err(failure.errno),
+        });
         reaped = crate::wait::blocking(builder).ok();
     }
     drop(inner);
@@ -314,6 +332,7 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         lifeline: Some(outer),
         stamps: shared.stamps,
         builder: reaped.is_none().then_some(builder),
+        init_stack: InitStack(Some(init_stack)),
     })
 }
 
@@ -337,7 +356,14 @@ fn start_in_place(shared: &mut Shared<'_>) -> Result<Started, Failure> {
         let _reaped = crate::wait::blocking(pid);
         return Err(failure);
     }
-    Ok(Started { command: pid, init: None, lifeline: None, stamps: shared.stamps, builder: None })
+    Ok(Started {
+        command: pid,
+        init: None,
+        lifeline: None,
+        stamps: shared.stamps,
+        builder: None,
+        init_stack: InitStack(None),
+    })
 }
 
 /// The privileged launcher's part: maps, and trees with mapped owners.
@@ -383,21 +409,16 @@ unsafe extern "C" fn build(argument: *mut c_void) -> ! {
 
 fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
     let launch = shared.launch;
+    let meeting = shared.assignment.meeting;
     // If the launcher is killed while the builder waits for it, nobody else would end it.
-    raw::prctl(libc::PR_SET_PDEATHSIG, usize::try_from(libc::SIGKILL).unwrap_or(9), 0).map_err(at(Step::Builder))?;
-    if raw::getppid() != shared.owner {
+    die_with_parent().map_err(at(Step::Builder))?;
+    if raw::getppid() != shared.assignment.owner {
         return Err(Failure { step: Step::Builder, errno: Errno::SRCH });
     }
     raw::unshare(launch.namespaces.0 & libc::CLONE_NEWPID).map_err(at(Step::PidNamespace))?;
-    let early = !matches!(launch.identity, Identity::Mapped { .. });
-    if early {
-        // Before the maps are written: making a network namespace takes longest and needs none.
-        start_init(shared)?;
-    }
+    // First of all: what init does takes longest, and needs nothing of what comes next.
+    let init = start_init(shared)?;
     assume_identity(shared)?;
-    if !early {
-        start_init(shared)?;
-    }
     shared.stamps.namespaces = shared.stamp();
 
     let mut progress = Progress::new(launch.landlock.as_ref()).map_err(at(Step::Ruleset))?;
@@ -407,7 +428,8 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
     raw::umask(0);
     for (index, operation) in launch.operations.iter().enumerate() {
         if matches!(operation, Operation::Proc { .. }) {
-            progress.proc = Some(init::await_report(shared.socket[1], Step::Proc)?);
+            let proc = await_init(&meeting.proc, init, Step::Proc)?;
+            progress.proc = i32::try_from(proc).ok();
         }
         progress.run(operation).map_err(at(Step::Operation(index)))?;
     }
@@ -415,11 +437,16 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
     shared.progress = Some(progress);
     shared.stamps.mounts = shared.stamp();
 
-    let network = init::await_report(shared.socket[1], Step::Network)?;
-    if network >= 0 {
-        raw::setns(network, libc::CLONE_NEWNET).map_err(at(Step::Network))?;
-        raw::close(network).map_err(at(Step::Network))?;
+    await_init(&meeting.ready, init, Step::Network)?;
+    let by_init = launch.namespaces.0 & crate::init::BY_INIT;
+    if by_init != 0 {
+        // A change of user has made the shared memory undumpable, and with it init's namespaces
+        // inaccessible. Nobody is inside yet who could make use of this.
+        raw::prctl(libc::PR_SET_DUMPABLE, 1, 0).map_err(at(Step::Enter))?;
+        raw::setns(init, by_init).map_err(at(Step::Enter))?;
     }
+    raw::prctl(libc::PR_SET_DUMPABLE, 0, 0).map_err(at(Step::Enter))?;
+    raw::close(init).map_err(at(Step::Descriptors))?;
     shared.stamps.network = shared.stamp();
 
     let argument: *mut Shared<'_> = &raw mut *shared;
@@ -456,31 +483,33 @@ fn assume_identity(shared: &mut Shared<'_>) -> Result<(), Failure> {
             raw::write_file(c"/proc/self/gid_map", gid_map).map_err(&failed)
         }
         Identity::Mapped { uid, gid, .. } => {
-            while shared.go.load(Ordering::Acquire) == 0 {
-                raw::futex_wait(&shared.go, 0);
-            }
-            if shared.go.load(Ordering::Acquire) != 1 {
-                return Err(Failure { step: Step::Identity, errno: Errno::CANCELED });
-            }
+            let Assignment { meeting, owner, .. } = shared.assignment;
+            meeting.maps.wait(|| raw::getppid() != *owner).map_err(&failed)?;
             raw::clear_groups().map_err(&failed)?;
             raw::setresgid(gid).map_err(&failed)?;
             raw::setresuid(uid).map_err(&failed)?;
-            // A change of user clears it (prctl(2)).
-            raw::prctl(libc::PR_SET_PDEATHSIG, usize::try_from(libc::SIGKILL).unwrap_or(9), 0)
-                .map_err(&failed)
-                .map(drop)
+            die_with_parent().map_err(&failed)
         }
     }
 }
 
-fn start_init(shared: &mut Shared<'_>) -> Result<(), Failure> {
-    // SAFETY: needed to make init. Sound: the child goes to `init::run`, which uses raw calls only.
-    match unsafe { clone::forking(libc::CLONE_PARENT | libc::CLONE_FILES, 0) } {
-        Ok(Some(pid)) => {
-            shared.init = pid;
-            Ok(())
-        }
-        Ok(None) => init::run(shared.launch.namespaces, shared.socket[0]),
-        Err(errno) => Err(Failure { step: Step::Init, errno }),
+/// Makes init; returns a descriptor of it.
+fn start_init(shared: &mut Shared<'_>) -> Result<Fd, Failure> {
+    let assignment: *const Assignment<'_> = shared.assignment;
+    let mut descriptor = -1;
+    // SAFETY: needed to make a process that shares memory. Sound: the assignment is only read, and
+    // lives until the launcher has heard from the builder, which waits for `ready`; the stack lives
+    // as long as the sandbox; `run` uses raw calls only.
+    let pid = unsafe {
+        clone::sharing_memory_with_descriptor(
+            libc::CLONE_PARENT | libc::CLONE_FILES,
+            shared.init_stack,
+            crate::init::run,
+            assignment.cast_mut().cast(),
+            &raw mut descriptor,
+        )
     }
+    .map_err(at(Step::Init))?;
+    shared.init = pid;
+    Ok(descriptor)
 }

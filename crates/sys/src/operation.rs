@@ -133,8 +133,6 @@ pub enum Operation<'a> {
         /// Make it read-only.
         read_only: bool,
     },
-    /// Sets the host name.
-    Hostname(&'a [u8]),
 }
 
 /// What operations have opened so far.
@@ -204,7 +202,6 @@ impl Progress {
             }
             Operation::Allow { path, rights } => self.allow_path(path, rights),
             Operation::Enter { read_only } => self.enter(read_only),
-            Operation::Hostname(name) => raw::sethostname(name),
         }
     }
 

@@ -267,16 +267,24 @@ pub(crate) fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<()> {
     call!(libc::SYS_prlimit64, 0usize, resource, limit.as_ptr(), 0usize).map(drop)
 }
 
-/// Sleeps while `word` holds `expected`.
-pub(crate) fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32) {
+/// Sleeps while `word` holds `expected`, 10 ms at most.
+pub(crate) fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32) -> Result<()> {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    let _woken_or_changed = call!(libc::SYS_futex, word.as_ptr(), operation, expected, 0usize);
+    let timeout = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+    call!(libc::SYS_futex, word.as_ptr(), operation, expected, &raw const timeout).map(drop)
 }
 
-/// Wakes the one that sleeps on `word`.
+/// Wakes all who sleep on `word`.
 pub(crate) fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-    let _woken = call!(libc::SYS_futex, word.as_ptr(), operation, 1usize);
+    let _woken = call!(libc::SYS_futex, word.as_ptr(), operation, i32::MAX);
+}
+
+/// Whether the process that `pidfd` refers to has ended.
+pub(crate) fn has_ended(pidfd: Fd) -> bool {
+    let mut poll = libc::pollfd { fd: pidfd, events: libc::POLLIN, revents: 0 };
+    let timeout = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    call!(libc::SYS_ppoll, &raw mut poll, 1usize, &raw const timeout, 0usize, 0usize) != Ok(0)
 }
 
 pub(crate) fn socket(family: i32, kind: i32) -> Result<Fd> {
