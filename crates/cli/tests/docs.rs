@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The documentation's examples, run as they stand: the `console` blocks of the README, of
+//! `docs/policy.md` and of `docs/examples`.
+//!
+//! The binary is `PALISADE_BIN`, else the one that cargo has built. `TRYCMD=overwrite` writes what
+//! was seen into the documents, for a person to read before it is committed.
+#![forbid(unsafe_code)]
+
+use palisade_acceptance::case::data_directory;
+use palisade_acceptance::feature::Features;
+use std::path::{Path, PathBuf};
+
+#[test]
+fn the_examples_do_what_they_say() {
+    let features = Features::find(&data_directory()).unwrap_or_else(|error| panic!("{error}"));
+    for feature in ["userns", "python3"] {
+        if !features.has(feature) {
+            eprintln!("not tried: no {feature} here");
+            return;
+        }
+    }
+    let binary = std::env::var_os("PALISADE_BIN").map_or_else(|| env!("CARGO_BIN_EXE_palisade").into(), PathBuf::from);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let tests = trycmd::TestCases::new();
+    tests.register_bin("palisade", binary);
+    // The words of coreutils as the documents have them, and no rules of whoever runs this.
+    tests.env("LC_ALL", "C");
+    tests.env("XDG_CONFIG_HOME", "/nonexistent");
+    for documents in ["README.md", "docs/policy.md", "docs/examples/*.md"] {
+        tests.case(root.join(documents));
+    }
+    tests.run();
+}
