@@ -245,3 +245,13 @@ pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// Makes everything below `path` the place's own.
+pub fn give(place: &Place, path: &Path) {
+    chown(path, Some(place.uid), Some(place.gid)).unwrap();
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path).unwrap().flatten() {
+            give(place, &entry.path());
+        }
+    }
+}

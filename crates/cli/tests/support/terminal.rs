@@ -55,11 +55,6 @@ impl<'p> Terminal<'p> {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// What is the terminal's foreground command.
-    pub fn foreground(&self) -> String {
-        self.tmux(&["display-message", "-p", "#{pane_current_command}"]).trim_end().to_owned()
-    }
-
     /// Waits until `text` is on the screen.
     #[track_caller]
     pub fn wait_for(&self, text: &str) {

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Surroundings that are not as usual: closed descriptors, full disks, no home, a working directory
+//! that is gone. Either it works or it says what is wrong.
+#![forbid(unsafe_code)]
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+use support::{Place, everybody, job, root};
+
+/// Runs a line of shell outside, in which `$P` is palisade's binary.
+fn outside(place: &Place, line: &str) -> support::Run {
+    job::finish(place.command("/bin/bash").args(["-c", line]).env("P", place.binary()))
+}
+
+#[test]
+fn closed_standard_streams() {
+    for place in everybody() {
+        for closed in ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-", "0<&- 2>&-", "1>&- 2>&-"] {
+            let line = format!("$P run -- sh -c 'echo data >file; exit 7' {closed}");
+            assert_eq!(outside(&place, &line).code, 7, "{closed}");
+            assert_eq!(place.read("work/file"), "data\n", "{closed}");
+            std::fs::remove_file(place.work.join("file")).unwrap();
+            // Nothing of the launch has come to stand in for them.
+            let line = format!("$P run -- sh -c 'for n in 0 1 2; do readlink /proc/self/fd/$n; done >file' {closed}");
+            outside(&place, &line);
+            let streams = place.read("work/file");
+            for strange in ["socket:", "mnt", "landlock", "ns/"] {
+                assert!(!streams.contains(strange), "{closed}: {streams}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_directory_as_a_stream() {
+    for place in everybody() {
+        for stream in ["0</", "1</", "2</", "0<.", "1<."] {
+            let run = outside(&place, &format!("$P run -- touch started {stream}"));
+            assert_eq!(run.code, 125, "{stream}: {run:?}");
+            if !stream.starts_with('2') {
+                run.refused(125, &["standard", "directory"]).with_hint();
+            }
+            assert!(!place.work.join("started").exists());
+        }
+    }
+}
+
+#[test]
+fn inherited_descriptors_are_closed() {
+    for place in everybody() {
+        let run = outside(&place, "exec 5</ 9<$HOME 77</etc/passwd; $P run -- sh -c 'ls /proc/$$/fd'");
+        assert_eq!(run.ok(), "0\n1\n2");
+        let run = outside(&place, "exec 5</; $P run --namespaces none -- sh -c 'ls /proc/$$/fd'");
+        assert_eq!(run.ok(), "0\n1\n2", "{run:?}");
+    }
+}
+
+#[test]
+fn few_descriptors() {
+    for place in everybody() {
+        // A hot launch and a cold one.
+        for _ in 0..2 {
+            let run = outside(&place, "ulimit -n 20; $P run -- sh -c 'ulimit -n; echo >file'");
+            assert_eq!(run.ok(), "20");
+        }
+        for limit in [3, 4, 5, 6, 7, 8] {
+            let run = outside(&place, &format!("ulimit -n {limit}; $P run -- touch started"));
+            assert!(run.code == 0 || run.code == 125, "{limit}: {run:?}");
+            if run.code == 125 {
+                run.refused(125, &["can't "]);
+                assert!(!place.work.join("started").exists());
+            }
+            let _removed = std::fs::remove_file(place.work.join("started"));
+        }
+        place.assert_all_dead();
+    }
+}
+
+#[test]
+fn few_processes() {
+    for place in everybody().into_iter().filter(|place| !place.is_root()) {
+        // The test's own threads don't count: another user's.
+        let run = outside(&place, "ulimit -u 1; exec $P run -- touch started");
+        run.refused(125, &["can't "]);
+        assert!(!place.work.join("started").exists());
+        place.assert_all_dead();
+    }
+}
+
+#[test]
+fn a_full_disk_does_not_matter_to_the_cache() {
+    let Some(place) = root() else { return };
+    let script = "
+mount -t tmpfs -o size=64k,mode=700 none $HOME || exit 99
+mkdir $HOME/work; cd $HOME/work
+head -c 1000000 /dev/zero >../filler 2>/dev/null
+for i in 1 2; do $P run -- sh -c 'echo works; echo x >/tmp/file && cat /tmp/file' || exit 1; done
+ls $HOME/.cache/palisade/plans/*.plan 2>/dev/null
+$P run -- sh -c 'head -c 100000 /dev/zero >full'; echo \"code $?\"";
+    let mut unshare = place.command("unshare");
+    let run = job::finish(unshare.args(["-m", "--propagation", "private", "/bin/sh", "-c", script]).env("P", place.binary()));
+    assert_eq!(run.ok(), "works\nx\nworks\nx\ncode 1", "{run:?}");
+    assert!(run.err.contains("No space left"), "{run:?}");
+}
+
+#[test]
+fn a_read_only_home_does_not_matter_to_the_cache() {
+    let Some(place) = root() else { return };
+    let script = "mount --bind $HOME $HOME && mount -o remount,bind,ro $HOME || exit 99
+cd $HOME/work; for i in 1 2; do $P run -- sh -c 'echo works'; done";
+    let mut unshare = place.command("unshare");
+    let run = job::finish(unshare.args(["-m", "--propagation", "private", "/bin/sh", "-c", script]).env("P", place.binary()));
+    assert_eq!(run.ok(), "works\nworks", "{run:?}");
+}
+
+#[test]
+fn a_full_standard_output_is_the_commands_matter() {
+    for place in everybody() {
+        let run = outside(&place, "$P run -- sh -c 'echo x; exit $?' >/dev/full");
+        assert_eq!(run.code, 1, "{run:?}");
+        let run = outside(&place, "$P run --dry-run -- true >/dev/full; $P run --dry-run -- true | head -1");
+        assert!(run.out.starts_with("namespaces"), "{run:?}");
+        assert!(!run.err.contains("panicked"), "{run:?}");
+    }
+}
+
+#[test]
+fn a_group_signalled_inside_is_inside() {
+    for place in everybody() {
+        let run = outside(&place, "$P run -- sh -c 'kill 0; sleep 5'; echo \"code $?\"");
+        assert_eq!(run.ok(), "code 143", "{run:?}");
+        let run = outside(&place, "$P run -- sh -c 'trap : TERM; kill -TERM -1; echo alive'; echo \"code $?\"");
+        assert_eq!(run.ok(), "alive\ncode 0", "{run:?}");
+        let run = outside(&place, "$P run --namespaces none -- sh -c 'kill 0; sleep 5'; echo \"code $?\"");
+        assert_eq!(run.ok(), "code 143", "{run:?}");
+    }
+}
+
+#[test]
+fn a_deleted_working_directory() {
+    for place in everybody() {
+        let run = outside(&place, "mkdir gone; cd gone; rmdir ../gone; $P run -- touch ../started");
+        run.refused(125, &["working directory"]).with_hint();
+        assert!(!place.work.join("started").exists());
+    }
+}
+
+#[test]
+fn a_working_directory_that_has_no_permissions() {
+    for place in everybody().into_iter().filter(|place| !place.is_root()) {
+        let run = outside(&place, "mkdir shut; cd shut; chmod 0 .; $P run -- sh -c 'touch x'; echo \"code $?\"; chmod 700 .");
+        let code = run.out.trim_end();
+        assert!(code == "code 125" || code == "code 1", "{run:?}");
+        assert!(run.err.contains("ermission denied"), "{run:?}");
+        // Readable, not writable.
+        let run = outside(&place, "mkdir ro; echo there >ro/in; chmod 555 ro; cd ro; $P run -- sh -c 'cat in; touch x'; echo \"code $?\"");
+        assert_eq!(run.out, "there\ncode 1\n", "{run:?}");
+        std::fs::set_permissions(place.work.join("ro"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+#[test]
+fn the_home_as_working_directory_is_private() {
+    for place in everybody() {
+        place.write("secret", "secret");
+        let mut palisade = place.palisade(&[], &["sh", "-c", "pwd; ls -A; touch made"]);
+        let run = job::finish(palisade.current_dir(&place.home));
+        assert_eq!(run.ok(), place.home.to_str().unwrap(), "{run:?}");
+        assert!(run.err.contains("is your home"), "{run:?}");
+        assert!(!place.home.join("made").exists());
+    }
+}
+
+#[test]
+fn the_root_as_working_directory_is_read_only() {
+    for place in everybody() {
+        for directory in ["/", "/usr", "/etc", "/proc", "/dev", "/home"] {
+            let mut palisade = place.palisade(&[], &["sh", "-c", "echo works; touch palisade-made 2>/dev/null"]);
+            let run = job::finish(palisade.current_dir(directory));
+            assert_eq!(run.out, "works\n", "{directory}: {run:?}");
+            assert!(run.err.contains("note: "), "{directory}: {run:?}");
+            assert!(!std::path::Path::new(directory).join("palisade-made").exists());
+        }
+    }
+}
+
+#[test]
+fn a_working_directory_below_tmp() {
+    for place in everybody() {
+        let directory = format!("/tmp/{}", place.mark);
+        std::fs::create_dir(&directory).unwrap();
+        support::give(&place, directory.as_ref());
+        let mut palisade = place.palisade(&[], &["sh", "-c", "pwd; ls /tmp; echo made >made; echo x >/tmp/private"]);
+        let run = job::finish(palisade.current_dir(&directory));
+        let made = std::fs::read_to_string(format!("{directory}/made"));
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(run.ok(), format!("{directory}\n{}", place.mark));
+        assert_eq!(made.unwrap(), "made\n");
+        assert!(!std::path::Path::new("/tmp/private").exists());
+    }
+}
+
+#[test]
+fn variables_that_are_not_set() {
+    for place in everybody() {
+        let mut palisade = place.palisade(&[], &["sh", "-c", "echo works"]);
+        assert_eq!(job::finish(palisade.env_remove("HOME")).ok(), "works");
+        let mut palisade = place.palisade(&[], &["sh", "-c", "echo works"]);
+        assert_eq!(job::finish(palisade.env_remove("PATH")).ok(), "works");
+        let mut palisade = place.palisade(&[], &["sh", "-c", "echo works"]);
+        assert_eq!(job::finish(palisade.env_clear()).ok(), "works");
+        for home in ["", "relative", "/no/such/home", "/", "/etc/passwd"] {
+            let mut palisade = place.palisade(&[], &["sh", "-c", "echo works"]);
+            let run = job::finish(palisade.env("HOME", home));
+            assert!(run.code == 0 && run.out == "works\n" || run.code == 125 && run.err.contains("error: "), "{home:?}: {run:?}");
+        }
+        // An empty entry of PATH isn't the working directory.
+        let script = place.write("work/evil", "#!/bin/sh\necho evil\n");
+        std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut palisade = place.palisade(&[], &["evil"]);
+        assert_eq!(job::finish(palisade.env("PATH", ":/usr/bin:")).code, 127);
+    }
+}
+
+#[test]
+fn blocked_and_ignored_signals_are_the_callers() {
+    for place in everybody() {
+        // nohup's effect reaches the command.
+        let run = outside(&place, "trap '' HUP; $P run -- sh -c 'kill -HUP $$; echo alive'");
+        assert_eq!(run.ok(), "alive");
+        // A pipe that breaks ends the command as it would outside.
+        let run = outside(&place, "$P run -- yes | head -1; echo \"${PIPESTATUS[0]}\"");
+        assert_eq!(run.ok(), "y\n141");
+    }
+}
+
+#[test]
+fn a_umask_is_the_callers() {
+    for place in everybody() {
+        outside(&place, "umask 077; $P run -- sh -c 'umask; mkdir d; echo >f'").ok();
+        assert_eq!(place.outside("stat -c %a d f"), "700\n600\n");
+    }
+}
+
+#[test]
+fn palisade_inside_palisade_says_so() {
+    for place in everybody() {
+        let run = place.run(&["--ro", place.binary().to_str().unwrap()], &[place.binary().to_str().unwrap(), "run", "--", "true"]);
+        run.refused(125, &["can't "]);
+    }
+}
