@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The documentation's examples, run as they stand: the `console` blocks of the README, of
-//! `docs/policy.md` and of `docs/examples`.
+//! `docs/policy.md` and of `docs/examples`; and its policies, which must be policies.
 //!
 //! The binary is `PALISADE_BIN`, else the one that cargo has built. `TRYCMD=overwrite` writes what
 //! was seen into the documents, for a person to read before it is committed.
@@ -8,6 +8,7 @@
 
 use palisade_acceptance::case::data_directory;
 use palisade_acceptance::feature::Features;
+use palisade_policy::Layer;
 use std::path::{Path, PathBuf};
 
 #[test]
@@ -30,4 +31,21 @@ fn the_examples_do_what_they_say() {
         tests.case(root.join(documents));
     }
     tests.run();
+}
+
+#[test]
+fn the_policies_are_policies() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join("docs/policy.md")).unwrap();
+    let mut seen = 0;
+    for block in text.split("```toml\n").skip(1) {
+        let policy = block.split("```").next().unwrap_or_default();
+        // Most show one section only.
+        let schema = if policy.contains("schema = 1") { "" } else { "schema = 1\n" };
+        if let Err(errors) = palisade_policy::parse(&format!("{schema}{policy}"), None, Layer::Administrator) {
+            panic!("{policy}\n{}", errors[0].render(false));
+        }
+        seen += 1;
+    }
+    assert!(seen > 4, "{seen} policies found");
 }
