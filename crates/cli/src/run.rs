@@ -195,7 +195,8 @@ fn apply(plan: &Plan<'_>, command: &[OsString], presentation: Presentation, begu
         command.iter().map(|argument: &OsString| Text::new(argument.as_os_str().as_bytes())).collect();
     let result = command.map_err(StartError::from).and_then(|command| {
         let planned = begun.elapsed();
-        let invocation = Invocation { command: &command, environment: &plan.environment, timings: presentation.timings };
+        let invocation = Invocation { command: &command, environment: &plan.environment, timings: presentation.timings,
+            may_replace: !presentation.timings && status.is_none() };
         let report = start::run(plan, &invocation, |running| {
             if let Some(status) = &mut status {
                 status.emit(&Status::started(running));

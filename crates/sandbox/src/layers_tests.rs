@@ -41,7 +41,8 @@ impl World {
     }
 
     fn depends_on(&self, path: &Path) -> bool {
-        self.facts.inputs().iter().any(|input| input.path.as_path() == path)
+        let (present, absent) = self.facts.inputs();
+        present.iter().map(|input| &input.path).chain(&absent).any(|input| input.as_path() == path)
     }
 }
 

@@ -170,36 +170,47 @@ fn stop(command: i32, terminal: &Terminal, signal: i32) -> Result<(), Errno> {
     }
 }
 
+/// What init has as children; opened while the command runs, when time costs nothing.
+#[derive(Debug)]
+pub(crate) struct Children(Option<OwnedFd>);
+
+impl Children {
+    pub(crate) fn of(started: &Started) -> Self {
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+        Self(started.init.and_then(|init| {
+            let path = format!("/proc/{init}/task/{init}/children");
+            rustix::fs::open(path, flags, rustix::fs::Mode::empty()).ok()
+        }))
+    }
+
+    /// Whether there is none. After the command's end every other process inside descends from
+    /// init, because orphans become its children before their parent's end is reported.
+    fn none(&self) -> bool {
+        let mut byte = [0u8; 1];
+        self.0.as_ref().is_some_and(|children| rustix::io::read(children, &mut byte[..]) == Ok(0))
+    }
+}
+
 /// Ends what is left inside once the command has ended.
 ///
 /// Killing init makes the kernel kill every process of the PID namespace. When init is the only
 /// one left, its own end is of no consequence, and isn't waited for: tearing down its namespaces
 /// takes 100 µs that nobody needs to see.
-pub(crate) fn finish(started: Started) -> Result<(), Errno> {
-    let Started { init, lifeline, builder, init_stack, .. } = started;
+pub(crate) fn finish(started: Started, children: &Children) -> Result<(), Errno> {
+    let Started { init, lifeline, builder, memory, .. } = started;
     if let Some(init) = init {
-        let alone = is_alone(init);
+        let alone = children.none();
         let _dead_already = wait::send(init, libc_signal::KILL);
         drop(lifeline);
         if !alone {
             wait::blocking(init)?;
         }
     }
-    drop(init_stack);
+    drop(memory);
     if let Some(builder) = builder {
         let _reaped = wait::blocking(builder);
     }
     Ok(())
-}
-
-/// Whether init has no child. After the command's end every other process inside descends from
-/// init, because orphans become its children before their parent's end is reported.
-fn is_alone(init: i32) -> bool {
-    let mut byte = [0u8; 1];
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
-    rustix::fs::open(format!("/proc/{init}/task/{init}/children"), flags, rustix::fs::Mode::empty())
-        .and_then(|children| rustix::io::read(&children, &mut byte[..]))
-        .is_ok_and(|read| read == 0)
 }
 
 /// Signal numbers, the same on every architecture supported.

@@ -4,7 +4,7 @@
 use crate::cgroup::Groups;
 use crate::compile::{self, Trees};
 use crate::error::StartError;
-use crate::monitor::{self, Outcome, Terminal};
+use crate::monitor::{self, Children, Outcome, Terminal};
 use crate::plan::{IdentityKind, Namespace, Plan};
 use crate::text::Text;
 use palisade_policy::environment::{Fate, Filter};
@@ -23,6 +23,9 @@ pub struct Invocation<'a> {
     pub environment: &'a Filter,
     /// Record when each part was done.
     pub timings: bool,
+    /// Nobody has to hear of the command's end but the caller's parent: without namespaces and
+    /// control groups the command may take the caller's place.
+    pub may_replace: bool,
 }
 
 /// A command that ran.
@@ -72,7 +75,11 @@ pub fn run(
     let limits: Vec<Limit> =
         plan.limits.iter().map(|limit| Limit { resource: limit.resource, value: [limit.value; 2] }).collect();
 
-    let terminal = if plan.terminal {
+    let replace = invocation.may_replace && plan.namespaces.is_empty() && plan.cgroups.is_empty();
+    let terminal = if replace {
+        // The caller's place has a terminal already.
+        Terminal::Together
+    } else if plan.terminal {
         let scoped = plan.landlock.is_some_and(|landlock| landlock.scoped & palisade_sys::landlock::SCOPE_SIGNALS != 0);
         Terminal::examine(scoped)
     } else {
@@ -109,6 +116,11 @@ pub fn run(
         },
         timings: invocation.timings,
     };
+    if replace {
+        let failure = palisade_sys::launch::replace(&launch);
+        let _restored = palisade_sys::wait::set_signal_mask(signal_mask);
+        return Err(StartError::from_failure(failure, plan, &name.to_string()));
+    }
     let mut owner_failure = None;
     let mut map_owners = |namespace: BorrowedFd<'_>| {
         trees.map_owners(namespace).map_err(|error| {
@@ -130,8 +142,9 @@ pub fn run(
 
     let stamps = started.stamps;
     started_hook(Running { pid: started.command, init: started.init });
+    let children = Children::of(&started);
     let watched = monitor::watch(&started, &terminal);
-    let finished = monitor::finish(started);
+    let finished = monitor::finish(started, &children);
     groups.remove();
     let outcome = watched.map_err(|source| StartError::Wait { source })?;
     finished.map_err(|source| StartError::Wait { source })?;

@@ -6,7 +6,10 @@
 //! whose children may do to their memory what they like.
 
 use crate::raw::{self, Result};
+use core::cell::UnsafeCell;
 use core::ffi::c_void;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 #[expect(clippy::cast_possible_truncation, reason = "numbers of calls are small")]
 const CLONE3: isize = libc::SYS_clone3 as isize;
@@ -27,17 +30,59 @@ struct CloneArgs {
 
 /// Memory for the stack of a process made by [`sharing_memory`].
 ///
-/// 64 KiB: the deepest path (operations, then exec) was seen to use under 6 KiB; untouched pages
+/// 32 KiB: the deepest path (operations, then exec) was seen to use under 6 KiB; untouched pages
 /// cost nothing.
-#[repr(C, align(16))]
-pub(crate) struct Stack([u8; Stack::SIZE]);
+#[repr(C, align(4096))]
+#[derive(Debug)]
+pub(crate) struct Stack(MaybeUninit<[u8; Stack::SIZE]>);
 
 impl Stack {
-    pub(crate) const SIZE: usize = 64 * 1024;
+    pub(crate) const SIZE: usize = 32 * 1024;
+    const UNTOUCHED: Self = Self(MaybeUninit::uninit());
+}
 
-    /// A stack on the heap. Not written to here, so no page is touched before it is used.
-    pub(crate) fn new() -> Box<core::mem::MaybeUninit<Self>> {
-        Box::new_uninit()
+/// The stacks of one launch: for builder, init and command.
+///
+/// The first launch of a process, in `palisade run` the only one, uses memory that is there
+/// already. Three mappings made and unmade cost 30 µs, most of it for telling the other processor,
+/// on which init has run.
+#[derive(Debug)]
+pub(crate) struct Stacks(Option<Box<[Stack; 3]>>);
+
+struct Reserve(UnsafeCell<[Stack; 3]>);
+
+// SAFETY: needed to have it static. Sound: whoever sets RESERVE_TAKEN is its only user until the
+// flag is cleared.
+unsafe impl Sync for Reserve {}
+
+static RESERVE: Reserve = Reserve(UnsafeCell::new([Stack::UNTOUCHED; 3]));
+static RESERVE_TAKEN: AtomicBool = AtomicBool::new(false);
+
+impl Stacks {
+    /// Takes the reserve, or memory from the heap if another launch has it.
+    pub(crate) fn new() -> Self {
+        if RESERVE_TAKEN.swap(true, Ordering::Acquire) {
+            Self(Some(Box::new([Stack::UNTOUCHED; 3])))
+        } else {
+            Self(None)
+        }
+    }
+
+    /// The stack with this number, of three.
+    pub(crate) fn of(&mut self, number: usize) -> *mut Stack {
+        let first: *mut Stack = match &mut self.0 {
+            Some(stacks) => stacks.as_mut_ptr(),
+            None => RESERVE.0.get().cast(),
+        };
+        first.wrapping_add(number.min(2))
+    }
+}
+
+impl Drop for Stacks {
+    fn drop(&mut self) {
+        if self.0.is_none() {
+            RESERVE_TAKEN.store(false, Ordering::Release);
+        }
     }
 }
 

@@ -70,11 +70,16 @@ pub struct Command<'a> {
 pub(crate) unsafe extern "C" fn restrict_and_exec(argument: *mut c_void) -> ! {
     // SAFETY: needed because clone passes one pointer. Sound by the caller's promise.
     let shared = unsafe { &mut *argument.cast::<Shared<'_>>() };
-    shared.failure = Some(match prepare(shared) {
+    shared.failure = Some(become_command(shared));
+    raw::exit(127)
+}
+
+/// Restricts the calling process and executes the command in it.
+pub(crate) fn become_command(shared: &mut Shared<'_>) -> Failure {
+    match prepare(shared) {
         Ok(()) => exec(&shared.launch.command),
         Err(failure) => failure,
-    });
-    raw::exit(127)
+    }
 }
 
 fn prepare(shared: &mut Shared<'_>) -> Result<(), Failure> {

@@ -55,6 +55,8 @@ impl Event {
 pub(crate) struct Meeting {
     /// By the launcher: the maps are written.
     pub(crate) maps: Event,
+    /// By the launcher: the trees it had to provide are ready.
+    pub(crate) trees: Event,
     /// By init: the descriptor of the process file system.
     pub(crate) proc: Event,
     /// By init: its namespaces stand, it is harmless.

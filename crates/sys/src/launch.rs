@@ -18,14 +18,13 @@
 //! a launch, 361 of 1,200 µs measured) and the smaller ones while the builder mounts, so on two
 //! idle cores only the longer of the two counts.
 
-use crate::clone::{self, Stack};
+use crate::clone::{self, Stack, Stacks};
 use crate::landlock::Handled;
-use crate::operation::{Operation, Progress};
+use crate::operation::{Operation, Progress, Source};
 use crate::raw::{self, Fd};
 use crate::command;
 use crate::init::{Assignment, Meeting, await_init, die_with_parent};
 use core::ffi::c_void;
-use core::mem::MaybeUninit;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -202,14 +201,14 @@ pub struct Started {
     pub stamps: Stamps,
     /// The builder, dead already, to be reaped.
     pub builder: Option<i32>,
-    /// Init's stack. To be dropped only when init has been killed: it sleeps in a system call, from
-    /// which a killed process never returns to use it.
-    pub init_stack: InitStack,
+    /// To be dropped only when init has been killed.
+    pub memory: Memory,
 }
 
-/// Memory that init runs on.
+/// Memory that init runs on. Once killed it doesn't use it any more: it sleeps in a system call,
+/// from which a killed process never returns.
 #[derive(Debug)]
-pub struct InitStack(#[expect(dead_code, reason = "held, not read")] Option<Box<MaybeUninit<Stack>>>);
+pub struct Memory(#[expect(dead_code, reason = "held, not read")] Stacks);
 
 /// What launcher, builder and command share.
 pub(crate) struct Shared<'a> {
@@ -240,7 +239,7 @@ pub(crate) fn at(step: Step) -> impl Fn(Errno) -> Failure {
 /// # Errors
 /// The step that failed; no process of the launch is left then.
 pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Started, Failure> {
-    let mut command_stack = Stack::new();
+    let mut stacks = Stacks::new();
     let meeting = Meeting::default();
     let owner = raw::getpid();
     let in_place = Assignment { launch, meeting: &meeting, socket: -1, owner, owner_descriptor: -1 };
@@ -249,15 +248,15 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         progress: None,
         failure: None,
         stamps: Stamps::default(),
-        command_stack: command_stack.as_mut_ptr(),
-        init_stack: core::ptr::null_mut(),
+        command_stack: stacks.of(0),
+        init_stack: stacks.of(1),
         assignment: &in_place,
         init: 0,
         command: 0,
     };
     shared.stamps.start = shared.stamp();
     if launch.namespaces == Namespaces::default() {
-        return start_in_place(&mut shared);
+        return start_in_place(&mut shared, stacks);
     }
 
     let (inner, outer) = rustix::net::socketpair(
@@ -277,10 +276,7 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         owner_descriptor: own.as_ref().map_or(-1, AsRawFd::as_raw_fd),
         ..in_place
     };
-    let mut init_stack = Stack::new();
-    let mut stack = Stack::new();
     shared.assignment = &assignment;
-    shared.init_stack = init_stack.as_mut_ptr();
     let flags = launch.namespaces.0 & !(libc::CLONE_NEWPID | crate::init::BY_INIT);
     let suspend = if mapped { 0 } else { libc::CLONE_VFORK };
     // SAFETY: needed to make a process that shares memory. Sound: `shared` and the stacks outlive
@@ -290,7 +286,7 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         clone::sharing_memory(
             flags | suspend | libc::CLONE_FILES,
             libc::SIGCHLD,
-            stack.as_mut_ptr(),
+            stacks.of(2),
             build,
             (&raw mut shared).cast(),
         )
@@ -300,11 +296,12 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
     let mut reaped = None;
     let mut refusal = None;
     if mapped {
-        refusal = prepare_outside(launch, builder, provide).err();
-        meeting.maps.report(match refusal {
-            None => Ok(0),
-            Some(failure) => Err(failure.errno),
-        });
+        let written = write_maps(launch, builder);
+        meeting.maps.report(written.map(|()| 0).map_err(|failure| failure.errno));
+        // The builder goes on meanwhile, until it needs them.
+        let provided = written.and_then(|()| provide_trees(builder, provide));
+        meeting.trees.report(provided.map(|()| 0).map_err(|failure| failure.errno));
+        refusal = provided.err();
         reaped = crate::wait::blocking(builder).ok();
     }
     drop(inner);
@@ -332,12 +329,32 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         lifeline: Some(outer),
         stamps: shared.stamps,
         builder: reaped.is_none().then_some(builder),
-        init_stack: InitStack(Some(init_stack)),
+        memory: Memory(stacks),
     })
 }
 
+/// Becomes the command, without a new process: for launches without namespaces that nobody has to
+/// watch. Returns only on failure, with walls perhaps half up: all that is left is to say so.
+pub fn replace(launch: &Launch<'_>) -> Failure {
+    let meeting = Meeting::default();
+    let assignment =
+        Assignment { launch, meeting: &meeting, socket: -1, owner: 0, owner_descriptor: -1 };
+    let mut shared = Shared {
+        launch,
+        progress: None,
+        failure: None,
+        stamps: Stamps::default(),
+        command_stack: core::ptr::null_mut(),
+        init_stack: core::ptr::null_mut(),
+        assignment: &assignment,
+        init: 0,
+        command: 0,
+    };
+    command::become_command(&mut shared)
+}
+
 /// Without namespaces there is nothing to build: the command restricts itself.
-fn start_in_place(shared: &mut Shared<'_>) -> Result<Started, Failure> {
+fn start_in_place(shared: &mut Shared<'_>, stacks: Stacks) -> Result<Started, Failure> {
     let stack = shared.command_stack;
     // SAFETY: needed to make a process that shares memory. Sound: `shared` and the stack outlive
     // the child's use of them because VFORK suspends this thread until exec or exit.
@@ -362,16 +379,12 @@ fn start_in_place(shared: &mut Shared<'_>) -> Result<Started, Failure> {
         lifeline: None,
         stamps: shared.stamps,
         builder: None,
-        init_stack: InitStack(None),
+        memory: Memory(stacks),
     })
 }
 
-/// The privileged launcher's part: maps, and trees with mapped owners.
-fn prepare_outside(
-    launch: &Launch<'_>,
-    builder: i32,
-    provide: Option<Provide<'_>>,
-) -> Result<(), Failure> {
+/// The privileged launcher's part: the maps.
+fn write_maps(launch: &Launch<'_>, builder: i32) -> Result<(), Failure> {
     let Identity::Mapped { uid_map, gid_map, .. } = launch.identity else { return Ok(()) };
     for (file, map) in [("uid_map", uid_map), ("gid_map", gid_map)] {
         let path = std::ffi::CString::new(format!("/proc/{builder}/{file}")).map_err(|_nul| Failure {
@@ -380,6 +393,11 @@ fn prepare_outside(
         })?;
         raw::write_file(&path, map).map_err(at(Step::Identity))?;
     }
+    Ok(())
+}
+
+/// And trees with mapped owners.
+fn provide_trees(builder: i32, provide: Option<Provide<'_>>) -> Result<(), Failure> {
     let Some(provide) = provide else { return Ok(()) };
     let namespace = rustix::fs::open(
         format!("/proc/{builder}/ns/user"),
@@ -430,6 +448,10 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
         if matches!(operation, Operation::Proc { .. }) {
             let proc = await_init(&meeting.proc, init, Step::Proc)?;
             progress.proc = i32::try_from(proc).ok();
+        }
+        if let Operation::Bind { source: Source::Tree(_), .. } = operation {
+            let lost = || raw::getppid() != shared.assignment.owner;
+            meeting.trees.wait(lost).map_err(at(Step::Provide))?;
         }
         progress.run(operation).map_err(at(Step::Operation(index)))?;
     }
