@@ -11,7 +11,7 @@ use palisade_sandbox::layers::LayerError;
 use palisade_sandbox::trust::StoreError;
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The version of what `--json` prints. Readers ignore members that they don't know.
 pub(crate) const SCHEMA: u32 = 1;
@@ -185,6 +185,11 @@ pub(crate) fn print_json(body: &impl Serialize) -> Result<(), Failure> {
     let mut text = text.map_err(|error| Failure::Output { source: error.into() })?;
     text.push('\n');
     print(&text)
+}
+
+/// A path in JSON, which knows only text: what is none is replaced.
+pub(crate) fn lossy<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&path.to_string_lossy())
 }
 
 /// Text that somebody else wrote, so that it can't drive the terminal or read other than it is.

@@ -48,6 +48,7 @@ impl From<LayerName> for Layer {
 /// The answer.
 #[derive(Serialize)]
 struct Answer {
+    #[serde(serialize_with = "answer::lossy")]
     file: PathBuf,
     layer: &'static str,
     valid: bool,

@@ -72,6 +72,7 @@ struct Place {
     what: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     layer: Option<&'static str>,
+    #[serde(serialize_with = "answer::lossy")]
     path: PathBuf,
     present: bool,
 }

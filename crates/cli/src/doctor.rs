@@ -155,7 +155,7 @@ impl Answer {
                 None if row.wanted => "NO",
                 None => "no",
             };
-            let by = row.by().map_or_else(String::new, |by| format!(" by {}", by.name));
+            let by = row.by().map_or_else(String::new, |by| format!(": {}", by.name));
             let asked = if row.wanted { "" } else { " (not asked for by the default policy)" };
             line(format!("{mark:<4} {}{by}{asked}", row.words));
             if let Some(weaker) = row.by().and_then(|by| by.weaker) {

@@ -2,7 +2,7 @@
 //! What happens with a command: where it is looked for, what of that is visible inside.
 
 use crate::answer::{self, Failure, NO, YES, harmless};
-use crate::explain_path::{self, Explanation};
+use crate::explain_path::{self, Explanation, Way};
 use crate::situation::Situation;
 use palisade_host::executable::{self, Kind};
 use palisade_policy::environment::Fate;
@@ -40,6 +40,7 @@ struct Answer {
 /// A file of the command's name in a directory of `PATH`.
 #[derive(Debug, Serialize)]
 struct Candidate {
+    #[serde(serialize_with = "answer::lossy")]
     path: PathBuf,
     inside: bool,
     why: String,
@@ -109,7 +110,8 @@ impl Seeker<'_> {
         };
         for directory in directories {
             let candidate = self.situation.facts.cwd.join(directory).join(command);
-            if candidate.symlink_metadata().is_err() {
+            let again = searched.iter().any(|before: &Candidate| before.path == candidate);
+            if again || candidate.symlink_metadata().is_err() {
                 continue;
             }
             let explanation = self.explain(&candidate);
@@ -123,9 +125,8 @@ impl Seeker<'_> {
     }
 
     fn explain(&self, path: &Path) -> Explanation {
-        // Links on the way count too: what they lead to has to be visible.
-        let path = explain_path::real(self.situation, path);
-        explain_path::judge(self.situation, self.resolved, Ok(self.plan), &path, Wanted::Execute)
+        let way = Way::to(self.situation, path);
+        explain_path::judge(self.situation, self.resolved, Ok(self.plan), &way, Wanted::Execute)
     }
 
     /// Of the files that don't run, the first.

@@ -164,3 +164,19 @@ fn permit_variable(situation: &Situation, name: &str) -> Result<Option<String>, 
     let keeps = tried.judge(name.as_bytes()).0 == Fate::Kept;
     Ok(keeps.then(|| format!("palisade run --keep-env {} -- COMMAND…", quoted(name))))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_lock_forbids_is_not_proposed() {
+        let locked = "[locked.syscalls]\ndeny = [\"ptrace\"]\n[locked.environment]\nremove = [\"AWS_*\"]\n";
+        let call: Syscall = "ptrace".parse().unwrap();
+        for (administrator, proposed) in [("", true), (locked, false)] {
+            let situation = Situation::of_administrator(administrator);
+            assert_eq!(permit_call(&situation, "ptrace", call).unwrap().is_some(), proposed);
+            assert_eq!(permit_variable(&situation, "AWS_X").unwrap().is_some(), proposed);
+        }
+    }
+}

@@ -8,7 +8,7 @@ use palisade_sandbox::error::{describe, quoted};
 use palisade_sandbox::inside::{self, Inside, Seen};
 use palisade_sandbox::plan::{Bind, IdentityKind, Plan, Step};
 use serde::Serialize;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
@@ -18,6 +18,7 @@ pub(crate) struct Explanation {
     /// Always `path`.
     kind: &'static str,
     /// The path, without links.
+    #[serde(serialize_with = "answer::lossy")]
     pub(crate) path: PathBuf,
     /// What was asked: read, write or execute.
     wanted: &'static str,
@@ -32,6 +33,9 @@ pub(crate) struct Explanation {
     /// The command that permits it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) permit: Option<String>,
+    /// What the planner noted, where it did other than the policy says.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
     /// Why no plan could be made.
     #[serde(skip_serializing_if = "Option::is_none")]
     plan_error: Option<String>,
@@ -42,7 +46,7 @@ pub(crate) struct Explanation {
 struct View {
     shows: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    host_path: Option<PathBuf>,
+    host_path: Option<String>,
     read: bool,
     write: bool,
     execute: bool,
@@ -72,10 +76,10 @@ struct Said {
 
 /// Explains and prints.
 pub(crate) fn explain(situation: &Situation, given: &OsStr, wanted: Wanted, json: bool) -> Result<u8, Failure> {
-    let path = real(situation, Path::new(given));
+    let way = Way::to(situation, Path::new(given));
     let resolved = situation.resolved()?;
     let plan = situation.plan_with(LayerPolicy::command_line());
-    let explanation = judge(situation, &resolved, plan.as_ref().map_err(ToString::to_string), &path, wanted);
+    let explanation = judge(situation, &resolved, plan.as_ref().map_err(ToString::to_string), &way, wanted);
     if json {
         answer::print_json(&explanation)?;
     } else {
@@ -84,31 +88,45 @@ pub(crate) fn explain(situation: &Situation, given: &OsStr, wanted: Wanted, json
     Ok(if explanation.allowed { YES } else { NO })
 }
 
-/// Answers about a path without links.
+/// Answers about a path, and the links that lead to it.
 pub(crate) fn judge(
     situation: &Situation,
     resolved: &Resolved,
     plan: Result<&Plan<'_>, String>,
-    path: &Path,
+    way: &Way,
     wanted: Wanted,
 ) -> Explanation {
+    let path = &way.real;
     let decision = resolved.decide(path);
     let inside = plan.as_ref().ok().map(|plan| (inside::look(plan, path), *plan));
-    let (allowed, why) = match &inside {
-        Some((inside, plan)) => verdict(situation, inside, plan, &decision, wanted),
-        None => (grants(decision.grant, wanted), "no plan can be made; this is what the policy alone says".to_owned()),
+    let lost = plan.as_ref().ok().and_then(|plan| way.lost_link(plan));
+    let (allowed, why) = match (&inside, lost) {
+        (Some(_inside), Some(link)) => (false, format!("the link {} that leads to it isn't there", link.display())),
+        (Some((inside, plan)), None) => verdict(situation, inside, plan, &decision, wanted),
+        (None, _) => (grants(decision.grant, wanted), "no plan can be made; this is what the policy alone says".to_owned()),
     };
-    let (permit, locked) = if allowed { (None, None) } else { permit(situation, resolved, path, wanted) };
+    // Where a private place stands in for something, the something may be what was meant.
+    let covered = inside.as_ref().is_some_and(|(inside, _plan)| inside.seen == Seen::Private) && path.exists();
+    let (permit, locked) = if allowed && !covered {
+        (None, None)
+    } else {
+        // Mounted at the link's own place, what it leads to is there under both names or neither.
+        permit(situation, resolved, if lost.is_some() { &way.given } else { path }, wanted)
+    };
     let why = locked.map_or(why.clone(), |locked| format!("{why}; {locked}"));
     Explanation {
         kind: "path",
-        path: path.to_owned(),
+        path: path.clone(),
         wanted: word(wanted),
         allowed,
         why,
         inside: inside.as_ref().map(|(inside, _plan)| View::of(inside)),
         policy: Said::of(situation, &decision),
         permit,
+        notes: match &plan {
+            Ok(plan) if !allowed && grants(decision.grant, wanted) => plan.notes.iter().map(ToString::to_string).collect(),
+            _ => Vec::new(),
+        },
         plan_error: plan.err(),
     }
 }
@@ -216,6 +234,14 @@ fn permit(situation: &Situation, resolved: &Resolved, path: &Path, wanted: Wante
         Hint::Option(words) if works(situation, path, wanted) => {
             (Some(format!("palisade run {words} -- COMMAND…")), None)
         }
+        // The planner had a reason not to do what the rule says; a rule for this path alone may
+        // be another matter.
+        Hint::Allowed if works(situation, path, wanted) => {
+            let option = if wanted == Wanted::Write { "--rw" } else { "--ro" };
+            let pattern = PathPattern::exactly(path).ok();
+            let text = pattern.as_ref().and_then(PathPattern::as_str);
+            (text.map(|text| format!("palisade run {option} {} -- COMMAND…", quoted(text))), None)
+        }
         Hint::Option(_) | Hint::Allowed | Hint::Impossible => (None, None),
     }
 }
@@ -240,24 +266,66 @@ fn works(situation: &Situation, path: &Path, wanted: Wanted) -> bool {
     })
 }
 
-/// The path without links, as far as it exists: the policy speaks of real paths.
-pub(crate) fn real(situation: &Situation, given: &Path) -> PathBuf {
-    let home = &situation.facts.account.home;
-    let whole = match given.strip_prefix("~") {
-        Ok(rest) => home.join(rest),
-        Err(_) => situation.facts.cwd.join(given),
-    };
-    // What these show depends on who looks.
-    if whole.starts_with("/proc") || whole.starts_with("/dev") {
-        return lexical(&whole);
-    }
-    for existing in whole.ancestors() {
-        if let Ok(real) = existing.canonicalize() {
-            let rest = whole.strip_prefix(existing).unwrap_or(Path::new(""));
-            return lexical(&real.join(rest));
+/// A path and the links on the way to what it names.
+#[derive(Debug)]
+pub(crate) struct Way {
+    /// The path as given, made absolute.
+    given: PathBuf,
+    /// Where links are: each by a path without links before it.
+    links: Vec<PathBuf>,
+    /// The path without links, as far as it exists: the policy speaks of real paths.
+    pub(crate) real: PathBuf,
+}
+
+impl Way {
+    /// Follows a path on the host.
+    pub(crate) fn to(situation: &Situation, given: &Path) -> Self {
+        /// As many links as the kernel follows.
+        const MOST: usize = 40;
+        let home = &situation.facts.account.home;
+        let whole = match given.strip_prefix("~") {
+            Ok(rest) => home.join(rest),
+            Err(_) => situation.facts.cwd.join(given),
+        };
+        let mut way = Self { given: lexical(&whole), links: Vec::new(), real: PathBuf::from("/") };
+        // What these show depends on who looks.
+        if whole.starts_with("/proc") || whole.starts_with("/dev") {
+            way.real.clone_from(&way.given);
+            return way;
         }
+        let mut left: Vec<OsString> = whole.components().rev().map(|part| part.as_os_str().to_owned()).collect();
+        while let Some(part) = left.pop() {
+            match Path::new(&part).components().next() {
+                Some(Component::RootDir) => way.real = PathBuf::from("/"),
+                Some(Component::ParentDir) => {
+                    way.real.pop();
+                }
+                Some(Component::Normal(name)) => {
+                    let next = way.real.join(name);
+                    match next.read_link() {
+                        Ok(target) if way.links.len() < MOST => {
+                            left.extend(target.components().rev().map(|part| part.as_os_str().to_owned()));
+                            way.links.push(next);
+                        }
+                        _ => way.real = next,
+                    }
+                }
+                _ => {}
+            }
+        }
+        way
     }
-    lexical(&whole)
+
+    /// The first link that isn't there inside.
+    fn lost_link(&self, plan: &Plan<'_>) -> Option<&Path> {
+        let there = |link: &Path| match inside::look(plan, link) {
+            // Palisade makes this one, and looking has followed it.
+            Inside { path, .. } if path != link => true,
+            Inside { seen: Seen::Host { path, .. }, .. } => path.symlink_metadata().is_ok(),
+            _ => false,
+        };
+        self.links.iter().find(|link| !there(link)).map(PathBuf::as_path)
+    }
 }
 
 fn lexical(path: &Path) -> PathBuf {
@@ -280,7 +348,7 @@ impl View {
             Seen::Nothing => ("nothing", None),
             Seen::Made => ("made", None),
             Seen::Link(_) => ("link", None),
-            Seen::Host { path, .. } => ("host", Some(path.clone())),
+            Seen::Host { path, .. } => ("host", Some(path.to_string_lossy().into_owned())),
             Seen::Private => ("private", None),
             Seen::Hidden => ("hidden", None),
             Seen::Denied => ("denied", None),
@@ -356,6 +424,9 @@ impl Explanation {
                 line("Landlock", &format!("allows {landlock}"));
             }
         }
+        for note in &self.notes {
+            line("note", note);
+        }
         if let Some(error) = &self.plan_error {
             line("no plan", error);
         }
@@ -365,5 +436,39 @@ impl Explanation {
         let wanted = self.wanted;
         let why = answer::harmless(&self.why);
         format!("{}: {wanted}: {verdict}: {why}\n{text}", answer::harmless(&path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_lock_forbids_is_not_proposed() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().canonicalize().unwrap().join("file");
+        std::fs::write(&file, "").unwrap();
+        let lock = format!("[locked.filesystem]\ndeny = [{file:?}]\n");
+        for (administrator, proposed) in [("", true), (lock.as_str(), false)] {
+            let situation = Situation::of_administrator(administrator);
+            let (command, why) = permit(&situation, &situation.resolved().unwrap(), &file, Wanted::Read);
+            assert_eq!(command.is_some(), proposed, "{command:?} {why:?}");
+            assert_eq!(why.is_some_and(|why| why.starts_with("a lock forbids it: ")), !proposed);
+        }
+    }
+
+    #[test]
+    fn a_way_names_each_link_and_ends() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().canonicalize().unwrap();
+        std::fs::create_dir(base.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", base.join("one")).unwrap();
+        std::os::unix::fs::symlink(base.join("one/file"), base.join("two")).unwrap();
+        std::os::unix::fs::symlink("loop", base.join("loop")).unwrap();
+        let situation = Situation::of_administrator("");
+        let way = Way::to(&situation, &base.join("x/../two"));
+        assert_eq!(way.real, base.join("real/file"));
+        assert_eq!(way.links, [base.join("two"), base.join("one")]);
+        assert_eq!(Way::to(&situation, &base.join("loop")).links.len(), 40);
     }
 }

@@ -7,7 +7,6 @@ use clap::Subcommand;
 use palisade_sandbox::layers;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
 
 /// What of the profiles.
 #[derive(Debug, clap::Args)]
@@ -53,7 +52,7 @@ struct Listed {
     name: String,
     layer: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<PathBuf>,
+    file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     /// Another of the same name is used instead.
@@ -72,7 +71,7 @@ fn list(json: bool) -> Result<u8, Failure> {
             Ok(policy) => (policy.description.map(|description| description.value), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        profiles.push(Listed { name: profile.name, layer: profile.layer.name(), file: profile.file, description, shadowed, error });
+        profiles.push(Listed { name: profile.name, layer: profile.layer.name(), file: profile.file.map(|file| file.to_string_lossy().into_owned()), description, shadowed, error });
     }
     if json {
         answer::print_json(&List { profiles })?;

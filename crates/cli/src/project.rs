@@ -57,6 +57,7 @@ struct Which {
 /// The answer.
 #[derive(Serialize)]
 struct Answer {
+    #[serde(serialize_with = "answer::lossy")]
     file: PathBuf,
     /// `allowed`, `changed`, `not-allowed` or `absent`.
     status: &'static str,

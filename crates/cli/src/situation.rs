@@ -96,3 +96,17 @@ impl From<&PathRule> for Rule {
         }
     }
 }
+
+#[cfg(test)]
+impl Situation {
+    /// This host, in `/`, with an administrator who states what `body` says.
+    pub(crate) fn of_administrator(body: &str) -> Self {
+        use palisade_policy::{Layer, built_in, merge, parse};
+        let environment = Environment::from_iter([("HOME", "/none")]);
+        let administrator = parse(&format!("schema = 1\n{body}"), None, Layer::Administrator).unwrap();
+        Self {
+            facts: Facts::gather(environment, "/".into()).unwrap(),
+            loaded: Loaded { policy: merge(vec![built_in(), administrator]), project: None, notes: Vec::new() },
+        }
+    }
+}
