@@ -2,14 +2,33 @@
 //! Palisade: starts programs in isolation and says what was refused and why.
 //!
 //! - [`scan`], [`run`], [`run_options`], [`dry_run`]: `palisade run`
+//! - [`explain`] with `explain_path`, `explain_command`, `explain_name`; [`check`], [`doctor`],
+//!   [`config`] with `config_show`, [`profile`], [`project`]: the verbs that read and trust
+//! - [`completions`], [`man`], [`schema`]: what packages and editors want
+//! - [`situation`], [`answer`]: what those verbs ask and how they answer
 //! - [`output`]: words for people
 #![forbid(unsafe_code)]
 
+mod answer;
+mod check;
+mod completions;
+mod config;
+mod config_show;
+mod doctor;
 mod dry_run;
+mod explain;
+mod explain_command;
+mod explain_name;
+mod explain_path;
+mod man;
 mod output;
+mod profile;
+mod project;
 mod run;
 mod run_options;
 mod scan;
+mod schema;
+mod situation;
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -27,7 +46,25 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Run a command in isolation
-    Run(run_options::RunOptions),
+    Run(Box<run_options::RunOptions>),
+    /// Say what happens with a path, a command, a system call or a variable, and why
+    Explain(explain::Options),
+    /// Say whether a policy file can be understood
+    Check(check::Options),
+    /// Say what this host can guarantee, and what to do about the rest
+    Doctor(doctor::Options),
+    /// Show the merged policy, and where its files are
+    Config(config::Options),
+    /// List and show profiles
+    Profile(profile::Options),
+    /// Put a project's policy file in force, or take it back
+    Project(project::Options),
+    /// Print completions for a shell
+    Completions(completions::Options),
+    /// Print or write manual pages
+    Man(man::Options),
+    /// Print the JSON schema of policy files
+    Schema(schema::Options),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +98,15 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
     };
     match (&cli.verb, matches.subcommand()) {
         (Verb::Run(options), Some((_run, matches))) => run::run(options, matches, arguments, begun),
+        (Verb::Explain(options), _) => explain::run(options),
+        (Verb::Check(options), _) => check::run(options),
+        (Verb::Doctor(options), _) => doctor::run(options),
+        (Verb::Config(options), _) => config::run(options),
+        (Verb::Profile(options), _) => profile::run(options),
+        (Verb::Project(options), _) => project::run(options),
+        (Verb::Completions(options), _) => completions::run(options),
+        (Verb::Man(options), _) => man::run(options),
+        (Verb::Schema(options), _) => schema::run(options),
         (_, None) => 2,
     }
 }

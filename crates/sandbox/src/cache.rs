@@ -186,7 +186,7 @@ impl Stored {
 /// Whether everything a plan was made from still is as it was.
 #[must_use]
 pub fn unchanged(plan: &Plan<'_>) -> bool {
-    let mut names_changed = false;
+    let mut changed: Vec<&Text<'_>> = Vec::new();
     for input in &plan.inputs {
         let holds = match input.was {
             Was::Content(fingerprint) => fingerprint.matches(input.path.as_path()),
@@ -194,7 +194,9 @@ pub fn unchanged(plan: &Plan<'_>) -> bool {
                 rustix::fs::stat(input.path.as_c_str()).is_ok_and(|stat| stat.st_dev == device && stat.st_ino == inode)
             }
             Was::Names(fingerprint) => {
-                names_changed |= !fingerprint.matches(input.path.as_path());
+                if !fingerprint.matches(input.path.as_path()) {
+                    changed.push(&input.path);
+                }
                 true
             }
         };
@@ -205,7 +207,13 @@ pub fn unchanged(plan: &Plan<'_>) -> bool {
     let absent = |path: &Text<'_>| {
         matches!(rustix::fs::lstat(path.as_c_str()), Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR))
     };
-    !names_changed || plan.absent.iter().all(absent)
+    // Only what lies below a changed directory may have come about: `/tmp` changes all the time.
+    changed.is_empty()
+        || plan
+            .absent
+            .iter()
+            .filter(|path| changed.iter().any(|above| path.as_path().starts_with(above.as_path())))
+            .all(absent)
 }
 
 fn write_all(file: rustix::fd::BorrowedFd<'_>, mut bytes: &[u8]) -> rustix::io::Result<()> {
