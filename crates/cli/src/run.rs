@@ -138,6 +138,7 @@ fn prepare(options: &RunOptions, matches: &ArgMatches, arguments: &[OsString]) -
         ));
     }
     if options.may_be_kept()
+        && !facts.is_volatile()
         && let Some(scanned) = scan::scan(arguments)
         // Both must have understood the same, or the next launch would run something else.
         && scanned.command == options.command()

@@ -139,6 +139,7 @@ fn operation<'p>(step: &'p Step<'_>, root: &'p Options<'p>, tree: Option<&OwnedF
             flags: &[],
             attributes: Attributes::NOSUID.and(Attributes::NODEV),
             target: path.as_c_str(),
+            guarded: true,
             rights: *rights,
         },
         Step::Terminals { path } => Operation::Filesystem {
@@ -147,6 +148,7 @@ fn operation<'p>(step: &'p Step<'_>, root: &'p Options<'p>, tree: Option<&OwnedF
             flags: &[c"newinstance"],
             attributes: Attributes::NOSUID.and(Attributes::NOEXEC),
             target: path.as_c_str(),
+            guarded: false,
             rights: Rights::default(),
         },
         Step::Processes { path, rights } => Operation::Proc { target: path.as_c_str(), rights: *rights },

@@ -9,7 +9,7 @@ use palisade_host::fingerprint::Fingerprint;
 use palisade_host::layout::Layout;
 use palisade_host::places::Places;
 use rustix::fs::FileType;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +47,7 @@ pub struct Facts {
     /// An id that nobody uses, if the caller may map it: root's commands become it.
     pub unused_id: Option<u32>,
     inputs: RefCell<BTreeMap<PathBuf, Option<Was>>>,
+    volatile: Cell<bool>,
 }
 
 impl Facts {
@@ -73,6 +74,7 @@ impl Facts {
             cwd,
             places,
             inputs: RefCell::default(),
+            volatile: Cell::default(),
         })
     }
 
@@ -106,6 +108,17 @@ impl Facts {
             };
             inputs.insert(path.to_owned(), was);
         }
+    }
+
+    /// Says that the plan depends on more than can be compared, such as what a pattern matches.
+    pub(crate) fn set_volatile(&self) {
+        self.volatile.set(true);
+    }
+
+    /// Whether the plan may be wrong for the next launch without any input having changed.
+    #[must_use]
+    pub fn is_volatile(&self) -> bool {
+        self.volatile.get()
     }
 
     /// What the plan depends on: what is there, and what isn't.

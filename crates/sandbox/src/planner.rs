@@ -122,6 +122,8 @@ fn grants(
         paths.push(path);
     }
     for glob in resolved.globs() {
+        // A new file may match at any time: the next launch looks again.
+        facts.set_volatile();
         if facts.kind(&glob.base) != Kind::Directory {
             continue;
         }
@@ -207,7 +209,12 @@ fn tree(
             view::repository(&mut tree, facts)?;
             repository_shown = true;
         }
-        apply(&mut tree, facts, path, mapped, notes)?;
+        let exceptions = paths.iter().any(|other| {
+            other.destination != path.destination
+                && other.destination.starts_with(&path.destination)
+                && matches!(other.grant, Grant::Allowed { .. } | Grant::Tmpfs)
+        });
+        apply(&mut tree, facts, path, mapped, exceptions, notes)?;
     }
     for protected in resolved.protected() {
         protect(&mut tree, facts, &protected, best_effort, notes)?;
@@ -239,10 +246,13 @@ fn apply(
     facts: &Facts,
     path: &EffectivePath,
     mapped: bool,
+    exceptions: bool,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(), PlanError> {
     match path.grant {
         Grant::Absent => Ok(()),
+        // What is allowed below needs names to be mounted on: nothing else is there.
+        Grant::Hidden | Grant::Denied if exceptions => tree.private(&path.destination, 0o755),
         Grant::Hidden | Grant::Denied => {
             let covered = tree.mask(&path.destination, path.grant == Grant::Denied)?;
             let user = path.rule.origin.layer >= Layer::User;

@@ -9,7 +9,7 @@ use crate::plan::{IdentityKind, Namespace, Plan};
 use crate::text::Text;
 use palisade_policy::environment::{Fate, Filter};
 use palisade_sys::landlock::{Handled, Rights};
-use palisade_sys::launch::{Command, Identity, Launch, Limit, Namespaces, Provide, Stamps, StringArray};
+use palisade_sys::launch::{Command, Identity, Launch, Limit, Namespaces, Place, Provide, Stamps, StringArray};
 use rustix::fs::{FileType, OFlags};
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -85,6 +85,11 @@ pub fn run(
     } else {
         Terminal::Apart
     };
+    let place = match &terminal {
+        Terminal::Together => Place::Launcher,
+        Terminal::Apart if !plan.terminal => Place::Session,
+        Terminal::Apart | Terminal::HandedOver { .. } => Place::Group,
+    };
     let umask = rustix::process::umask(rustix::fs::Mode::empty());
     let _zero = rustix::process::umask(umask);
     let groups = Groups::make(plan)?;
@@ -106,7 +111,7 @@ pub fn run(
             directory: plan.directory.as_c_str(),
             umask: umask.as_raw_mode(),
             limits: &limits,
-            own_group: terminal.own_group(),
+            place,
             terminal: terminal.descriptor().map(|descriptor| descriptor.as_raw_fd()),
             keep: &[],
             signal_mask,

@@ -162,7 +162,12 @@ fn belongings(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
 
 /// The repository around the working directory, as far as it lies outside of it.
 pub(crate) fn repository(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
-    facts.depends_on(&facts.cwd.join(".git"), true);
+    for above in facts.cwd.ancestors().take_while(|above| *above != facts.account.home) {
+        // A file leads elsewhere and counts by what it says; a directory changes all the time.
+        let git = above.join(".git");
+        let by_content = facts.kind(&git) == Kind::Other;
+        facts.depends_on(&git, by_content);
+    }
     let uid = facts.account.uid;
     if let worktree::Found::Repository(repository) = worktree::find(&facts.cwd, &facts.account.home, uid) {
         let outside = repository.git.outside().into_iter();

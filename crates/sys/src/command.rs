@@ -32,6 +32,17 @@ pub struct Limit {
     pub value: [u64; 2],
 }
 
+/// Among which processes the command counts for the terminal and for signals to groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// With its launcher.
+    Launcher,
+    /// A process group of its own.
+    Group,
+    /// A session of its own, without a terminal.
+    Session,
+}
+
 /// What to execute, and how it starts out.
 #[derive(Debug)]
 pub struct Command<'a> {
@@ -47,8 +58,8 @@ pub struct Command<'a> {
     pub umask: u32,
     /// Resource limits.
     pub limits: &'a [Limit],
-    /// Start a process group of its own.
-    pub own_group: bool,
+    /// Which process group and session it is in.
+    pub place: Place,
     /// Make that group the foreground one of this terminal.
     pub terminal: Option<Fd>,
     /// Descriptors, besides 0 to 2, that stay open: none but those the user named.
@@ -94,8 +105,10 @@ fn prepare(shared: &mut Shared<'_>) -> Result<(), Failure> {
         shared.progress = Some(progress);
         shared.stamps.mounts = shared.stamp();
     }
-    if command.own_group {
-        raw::setpgid(0, 0).map_err(at(Step::ProcessGroup))?;
+    match command.place {
+        Place::Launcher => {}
+        Place::Group => raw::setpgid(0, 0).map_err(at(Step::ProcessGroup))?,
+        Place::Session => raw::setsid().map_err(at(Step::ProcessGroup))?,
     }
     if let Some(terminal) = command.terminal {
         // All signals are blocked here, SIGTTOU included, so a background group may do this.

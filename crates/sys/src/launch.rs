@@ -28,7 +28,7 @@ use core::ffi::c_void;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-pub use crate::command::{Command, Limit, StringArray};
+pub use crate::command::{Command, Limit, Place, StringArray};
 
 /// Which namespaces to make; a set of `CLONE_NEW*` bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -110,6 +110,8 @@ pub enum Operation<'a> {
         attributes: Attributes,
         /// Where.
         target: &'a CStr,
+        /// The target lies inside a tree that others may change: follow no symbolic link.
+        guarded: bool,
         /// Landlock rights beneath it.
         rights: Rights,
     },
@@ -188,11 +190,11 @@ impl Progress {
                 self.attach(tree, path, false, rights)?;
                 raw::close(tree)
             }
-            Operation::Filesystem { kind, options, flags, attributes, target, rights } => {
+            Operation::Filesystem { kind, options, flags, attributes, target, guarded, rights } => {
                 let fs = filesystem(kind, options, flags)?;
                 let tree = raw::fsmount(fs, attributes.0)?;
                 raw::close(fs)?;
-                self.attach(tree, target, false, rights)?;
+                self.attach(tree, target, guarded, rights)?;
                 raw::close(tree)
             }
             Operation::Proc { target, rights } => {

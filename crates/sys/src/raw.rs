@@ -253,6 +253,10 @@ pub(crate) fn kill(pid: i32, signal: i32) -> Result<()> {
     call!(libc::SYS_kill, arg(pid), signal).map(drop)
 }
 
+pub(crate) fn setsid() -> Result<()> {
+    call!(libc::SYS_setsid).map(drop)
+}
+
 pub(crate) fn setpgid(pid: i32, group: i32) -> Result<()> {
     call!(libc::SYS_setpgid, arg(pid), arg(group)).map(drop)
 }
