@@ -17,6 +17,7 @@ use palisade_policy::{Context, Grant, Layer, NetworkMode, PathRule, Policy, View
 use palisade_sys::landlock::{Handled, Rights};
 use palisade_syscall::{Arch, Rules};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// How the walls are built.
@@ -209,17 +210,19 @@ fn tree(
             view::repository(&mut tree, facts)?;
             repository_shown = true;
         }
-        let exceptions = paths.iter().any(|other| {
+        let covers = matches!(path.grant, Grant::Hidden | Grant::Denied);
+        let exceptions = covers && paths.iter().any(|other| {
             other.destination != path.destination
                 && other.destination.starts_with(&path.destination)
                 && matches!(other.grant, Grant::Allowed { .. } | Grant::Tmpfs)
         });
         apply(&mut tree, facts, path, mapped, exceptions, notes)?;
+        pin_own_places(&mut tree, facts, path, mapped)?;
     }
     for protected in resolved.protected() {
         protect(&mut tree, facts, &protected, best_effort, notes)?;
     }
-    guard_own_places(&mut tree, facts, paths, mapped)?;
+    hide_own_places(&mut tree, facts, paths)?;
     view::processes(&mut tree)?;
     if facts.account.uid == 0 && identity.kind == IdentityKind::Own {
         view::restrain_root(&mut tree, facts)?;
@@ -315,39 +318,65 @@ fn protect(
     Ok(())
 }
 
-/// Keeps the command away from what Palisade obeys and remembers.
+/// Keeps what Palisade obeys and remembers where it is, below a path that may be written to.
 ///
-/// Only matters where something holding one of those directories was granted. The directories
-/// between the grant and it become mounts of their own, for a mount point can't be renamed: else
-/// the command would move them aside and make new ones.
-fn guard_own_places(
+/// The directories between the two become mounts of their own, for a mount point can't be renamed:
+/// else the command would move them aside and make new ones. Right after the path's own mount, so
+/// that what other rules say of those directories comes on top.
+fn pin_own_places(
     tree: &mut Tree<'_>,
     facts: &Facts,
-    paths: &[EffectivePath],
+    path: &EffectivePath,
     mapped: bool,
 ) -> Result<(), PlanError> {
+    let Grant::Allowed { write: true, execute } = path.grant else { return Ok(()) };
+    let source = real(&path.source);
+    let mut between = BTreeSet::new();
     for place in facts.places.all() {
-        for path in paths {
-            let Grant::Allowed { write, execute } = path.grant else { continue };
-            if write && path.source.starts_with(place) {
-                return Err(PlanError::OwnPlace { rule: Box::new(path.rule.clone()), place: place.to_owned() });
+        let real_place = real(place);
+        if source.starts_with(&real_place) {
+            return Err(PlanError::OwnPlace { rule: Box::new(path.rule.clone()), place: place.to_owned() });
+        }
+        let Ok(rest) = real_place.strip_prefix(&source) else { continue };
+        // What isn't there could be made by the command.
+        let _exists_or_not_ours = std::fs::create_dir_all(place);
+        between.extend(rest.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()).map(Path::to_owned));
+    }
+    let show = Show { origin: Origin::Canonical, write: true, execute, map_owners: mapped };
+    for part in between {
+        tree.show(&source.join(&part), &path.destination.join(&part), show)?;
+    }
+    Ok(())
+}
+
+/// Puts a mask over each of Palisade's own places that something granted shows.
+fn hide_own_places(tree: &mut Tree<'_>, facts: &Facts, paths: &[EffectivePath]) -> Result<(), PlanError> {
+    let granted: Vec<(PathBuf, &Path)> = paths
+        .iter()
+        .filter(|path| matches!(path.grant, Grant::Allowed { .. }))
+        .map(|path| (real(&path.source), path.destination.as_path()))
+        .collect();
+    for place in facts.places.all() {
+        let place = real(place);
+        for (source, destination) in &granted {
+            if let Ok(rest) = place.strip_prefix(source) {
+                tree.mask(&destination.join(rest), false)?;
             }
-            let Ok(rest) = place.strip_prefix(&path.source) else { continue };
-            if write {
-                // What isn't there could be made by the command.
-                let _exists_or_not_ours = std::fs::create_dir_all(place);
-                let show = Show { origin: Origin::Canonical, write, execute, map_owners: mapped };
-                let mut above: Vec<&Path> =
-                    rest.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()).collect();
-                above.reverse();
-                for part in above {
-                    tree.show(&path.source.join(part), &path.destination.join(part), show)?;
-                }
-            }
-            tree.mask(&path.destination.join(rest), false)?;
         }
     }
     Ok(())
+}
+
+/// `path` with links followed as far as it exists: two names of one directory compare equal.
+fn real(path: &Path) -> PathBuf {
+    let existing = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    match existing {
+        Some((above, real)) => match path.strip_prefix(above) {
+            Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+            _ => real,
+        },
+        None => path.to_owned(),
+    }
 }
 
 /// Who the command is.
