@@ -116,6 +116,29 @@ pub(crate) unsafe fn sharing_memory(
     unsafe { on_stack(&arguments, entry, argument) }
 }
 
+/// As [`sharing_memory`] without an exit signal; the kernel writes the child's pid to `born` before
+/// the child runs. With `CLONE_VFORK` the caller could be killed before it learns of the child.
+///
+/// # Safety
+/// As for [`sharing_memory`]; `born` must be valid for writing.
+pub(crate) unsafe fn sharing_memory_announced(
+    flags: i32,
+    stack: *mut Stack,
+    entry: Entry,
+    argument: *mut c_void,
+    born: *mut i32,
+) -> Result<i32> {
+    let arguments = CloneArgs {
+        flags: u64::from((flags | libc::CLONE_VM | libc::CLONE_PARENT_SETTID).cast_unsigned()),
+        parent_tid: born as u64,
+        stack: stack as u64,
+        stack_size: Stack::SIZE as u64,
+        ..CloneArgs::default()
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { on_stack(&arguments, entry, argument) }
+}
+
 /// As [`sharing_memory`] without an exit signal; a descriptor of the child goes to `descriptor`.
 ///
 /// # Safety

@@ -220,7 +220,10 @@ pub(crate) struct Shared<'a> {
     init_stack: *mut Stack,
     assignment: &'a Assignment<'a>,
     init: i32,
+    /// Written by the kernel at the command's birth: the builder may die before it can.
     command: i32,
+    /// The builder has done its part, and the command has executed or exited.
+    built: bool,
 }
 
 impl Shared<'_> {
@@ -253,6 +256,7 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         assignment: &in_place,
         init: 0,
         command: 0,
+        built: false,
     };
     shared.stamps.start = shared.stamp();
     if launch.namespaces == Namespaces::default() {
@@ -307,7 +311,8 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
     drop(inner);
 
     let failure = refusal.or(shared.failure).or_else(|| {
-        (shared.command <= 0).then_some(Failure { step: Step::Builder, errno: Errno::INTR })
+        // Somebody killed it. The command, if there is one, still runs on this frame's memory.
+        (!shared.built).then_some(Failure { step: Step::Builder, errno: Errno::INTR })
     });
     if let Some(failure) = failure {
         // Init can't finish dying before every process inside has been reaped, and the command is
@@ -349,6 +354,7 @@ pub fn replace(launch: &Launch<'_>) -> Failure {
         assignment: &assignment,
         init: 0,
         command: 0,
+        built: false,
     };
     command::become_command(&mut shared)
 }
@@ -474,22 +480,22 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
     let argument: *mut Shared<'_> = &raw mut *shared;
     // SAFETY: needed to make a process that shares memory. Sound: `shared` and the stack outlive
     // the child's use of them because VFORK suspends the builder until exec or exit.
-    let pid = unsafe {
-        clone::sharing_memory(
+    unsafe {
+        clone::sharing_memory_announced(
             libc::CLONE_VFORK | libc::CLONE_PARENT,
-            0,
             shared.command_stack,
             command::restrict_and_exec,
             argument.cast(),
+            &raw mut (*argument).command,
         )
     }
     .map_err(at(Step::Fork))?;
-    shared.command = pid;
     shared.stamps.exec = shared.stamp();
     // The table is shared with the launcher: what was opened for it alone is closed here.
     if let Some(ruleset) = ruleset {
         raw::close(ruleset).map_err(at(Step::Descriptors))?;
     }
+    shared.built = true;
     shared.failure.map_or(Ok(()), Err)
 }
 
