@@ -67,6 +67,10 @@ enum Verb {
     Schema(schema::Options),
 }
 
+/// A launch allocates little and ends soon.
+#[global_allocator]
+static ALLOCATOR: palisade_sys::arena::Arena = palisade_sys::arena::Arena::new();
+
 fn main() -> ExitCode {
     let begun = Instant::now();
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();

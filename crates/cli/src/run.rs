@@ -40,7 +40,12 @@ pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
     let uid = rustix::process::geteuid().as_raw();
     let stored = Cache::new(directory?, uid).load(&key)?;
     let plan = stored.plan()?;
-    Some(apply(&plan, scanned.command, scanned.presentation, begun))
+    match apply(&plan, scanned.command, scanned.presentation, begun, true) {
+        Ok(code) => Some(code),
+        // What it mounts is no longer what it was: plan anew.
+        Err(error) if error.is_stale() => None,
+        Err(error) => Some(fail(&error)),
+    }
 }
 
 /// Runs the command the long way: parse, merge, plan.
@@ -60,9 +65,7 @@ pub(crate) fn run(options: &RunOptions, matches: &ArgMatches, arguments: &[OsStr
             crate::dry_run::print(&plan, &options.command(), options.json);
             0
         }
-        Ok(plan) => {
-            apply(&plan, &options.command(), presentation, begun)
-        }
+        Ok(plan) => apply(&plan, &options.command(), presentation, begun, false).unwrap_or_else(|error| fail(&error)),
     }
 }
 
@@ -175,8 +178,20 @@ fn read_plan(path: &PathBuf) -> Result<Plan<'static>, RunError> {
     Plan::from_bytes(Vec::leak(bytes)).map_err(|error| failed(error.to_string()))
 }
 
+/// Says why the command couldn't be started.
+fn fail(error: &StartError) -> u8 {
+    output::error(error, error.hint().as_deref());
+    error.exit_code()
+}
+
 /// Applies a plan and reports as asked.
-fn apply(plan: &Plan<'_>, command: &[OsString], presentation: Presentation, begun: Instant) -> u8 {
+fn apply(
+    plan: &Plan<'_>,
+    command: &[OsString],
+    presentation: Presentation,
+    begun: Instant,
+    kept: bool,
+) -> Result<u8, StartError> {
     if !presentation.quiet {
         for note in &plan.notes {
             output::note(note);
@@ -189,7 +204,7 @@ fn apply(plan: &Plan<'_>, command: &[OsString], presentation: Presentation, begu
         Ok(status) => status,
         Err(errno) => {
             output::error(&format_args!("can't write to --status-fd: {errno}"), Some("palisade run --status-fd 3 … 3>FILE"));
-            return FAILURE;
+            return Ok(FAILURE);
         }
     };
     let command: Result<Vec<Text<'_>>, _> =
@@ -213,14 +228,15 @@ fn apply(plan: &Plan<'_>, command: &[OsString], presentation: Presentation, begu
             if presentation.timings {
                 say_timings(&report, planned);
             }
-            report.outcome.code()
+            Ok(report.outcome.code())
         }
         Err(error) => {
-            if let Some(status) = &mut status {
+            if let Some(status) = &mut status
+                && !(kept && error.is_stale())
+            {
                 status.emit(&Status::failed(&error));
             }
-            output::error(&error, error.hint().as_deref());
-            error.exit_code()
+            Err(error)
         }
     }
 }

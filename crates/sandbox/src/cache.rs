@@ -190,9 +190,9 @@ pub fn unchanged(plan: &Plan<'_>) -> bool {
     for input in &plan.inputs {
         let holds = match input.was {
             Was::Content(fingerprint) => fingerprint.matches(input.path.as_path()),
-            Was::Directory { device, inode } => {
-                rustix::fs::stat(input.path.as_c_str()).is_ok_and(|stat| stat.st_dev == device && stat.st_ino == inode)
-            }
+            // Mounting says so when it is gone or has become something else, and the launch is
+            // planned anew: see `StartError::is_stale`.
+            Was::Directory { .. } => true,
             Was::Names(fingerprint) => {
                 if !fingerprint.matches(input.path.as_path()) {
                     changed.push(&input.path);

@@ -75,6 +75,10 @@ fn binds<'p>(plan: &'p Plan<'_>) -> impl Iterator<Item = (usize, &'p Bind<'p>)> 
 
 fn attributes(bind: &Bind<'_>) -> Attributes {
     let mut attributes = Attributes::default();
+    if bind.devices {
+        // A device file can't be executed, and belongs to no tree that could change.
+        return attributes;
+    }
     for (missing, attribute) in [
         (!bind.write, Attributes::READ_ONLY),
         (!bind.execute, Attributes::NOEXEC),

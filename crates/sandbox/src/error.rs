@@ -87,6 +87,13 @@ impl StartError {
         }
     }
 
+    /// Whether a plan made now may succeed where this one, kept from an earlier launch, has not:
+    /// something that it mounts is no longer what it was.
+    #[must_use]
+    pub const fn is_stale(&self) -> bool {
+        matches!(self, Self::Tree { .. })
+    }
+
     /// What to do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {

@@ -11,6 +11,7 @@
 //! - [`wait`], [`process`], [`usage`]: children, signals, this process's own strings
 //! - [`probe`]: what this host lets the caller do
 //! - [`mount`]: trees made by a privileged launcher
+//! - [`arena`]: memory for programs that start and end
 //! - `clone`, `raw`: the bottom
 
 mod clone;
@@ -18,6 +19,7 @@ mod command;
 mod init;
 mod raw;
 
+pub mod arena;
 pub mod landlock;
 pub mod launch;
 pub mod mount;

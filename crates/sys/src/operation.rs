@@ -175,8 +175,8 @@ impl Progress {
             Operation::Symlink { path, target } => raw::symlink(target, path),
             Operation::Bind { source, target, guarded, recursive, attributes, rights } => {
                 let tree = self.tree(source, recursive)?;
-                // A tree from the launcher has its attributes already.
-                if !matches!(source, Source::Tree(_)) {
+                // A tree from the launcher has its attributes already, a device file needs none.
+                if !matches!(source, Source::Tree(_)) && attributes != Attributes::default() {
                     let set = attributes.and(Attributes::NOSUID).0;
                     let attr = MountAttr { set, clear: 0, propagation: PRIVATE, userns: 0 };
                     raw::mount_setattr(tree, recursive, &attr)?;
@@ -310,6 +310,9 @@ fn filesystem(kind: &CStr, options: &[(&CStr, &CStr)], flags: &[&CStr]) -> Resul
 }
 
 fn file(path: &CStr, mode: u32, content: &[u8]) -> Result<()> {
+    if content.is_empty() {
+        return raw::make_file(path, mode);
+    }
     let fd = raw::create(path, mode)?;
     let mut rest = content;
     while !rest.is_empty() {
