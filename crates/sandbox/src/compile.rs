@@ -3,10 +3,10 @@
 
 use crate::plan::{Bind, IdentityKind, Origin, Plan, Step};
 use palisade_sys::landlock::Rights;
-use palisade_sys::operation::{Attributes, Operation, Source};
+use palisade_sys::operation::{Attributes, Operation, Source, TreeSlot};
 use rustix::io::Errno;
 use std::ffi::CStr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 type Options<'a> = [(&'a CStr, &'a CStr)];
 
@@ -15,9 +15,13 @@ const PRIVATE: &Options<'static> = &[(c"mode", c"0755")];
 /// `newinstance` is what makes them its own on kernels before 4.7, and harmless since.
 const TERMINALS: &Options<'static> = &[(c"mode", c"0620"), (c"ptmxmode", c"0666")];
 
-/// Detached trees that only the privileged launcher can make, by index of their step.
+/// Detached trees that only the privileged launcher can make, opened while the builder is at work.
 #[derive(Debug, Default)]
-pub(crate) struct Trees(Vec<(usize, OwnedFd, bool)>);
+pub(crate) struct Trees {
+    /// Indices of their steps.
+    steps: Vec<usize>,
+    slots: Vec<TreeSlot>,
+}
 
 /// A tree couldn't be opened.
 #[derive(Debug)]
@@ -29,40 +33,49 @@ pub(crate) struct TreeError {
 }
 
 impl Trees {
-    /// Opens what a command of mapped identity couldn't: the launcher may be the only one who may
+    /// What a command of mapped identity couldn't open: the launcher may be the only one who may
     /// pass the directories above.
-    pub(crate) fn open(plan: &Plan<'_>) -> Result<Self, TreeError> {
-        let mut trees = Vec::new();
-        if plan.identity.kind != IdentityKind::Mapped {
-            return Ok(Self(trees));
-        }
-        for (step, bind) in binds(plan) {
-            if matches!(bind.origin, Origin::WorkingDirectory | Origin::Canonical) {
-                let source = match bind.origin {
-                    Origin::WorkingDirectory => c".",
-                    _ => bind.source.as_c_str(),
-                };
-                let tree = palisade_sys::mount::detached(source, attributes(bind))
-                    .map_err(|errno| TreeError { step, errno })?;
-                trees.push((step, tree, bind.map_owners));
+    pub(crate) fn of(plan: &Plan<'_>) -> Self {
+        let mut trees = Self::default();
+        if plan.identity.kind == IdentityKind::Mapped {
+            for (step, bind) in binds(plan) {
+                if matches!(bind.origin, Origin::WorkingDirectory | Origin::Canonical) {
+                    trees.steps.push(step);
+                    trees.slots.push(TreeSlot::empty());
+                }
             }
         }
-        Ok(Self(trees))
+        trees
     }
 
-    /// Maps the owners of those that are to be mapped.
-    pub(crate) fn map_owners(&self, namespace: BorrowedFd<'_>) -> Result<(), TreeError> {
-        for (step, tree, map) in &self.0 {
-            if *map {
-                palisade_sys::mount::map_owners(tree.as_fd(), namespace)
-                    .map_err(|errno| TreeError { step: *step, errno })?;
+    /// Where the builder finds them.
+    pub(crate) fn slots(&self) -> &[TreeSlot] {
+        &self.slots
+    }
+
+    /// Opens them and maps the owners of those that are to be mapped. They must stay open until
+    /// the launch is over.
+    pub(crate) fn open(&self, plan: &Plan<'_>, namespace: BorrowedFd<'_>) -> Result<Vec<OwnedFd>, TreeError> {
+        let mut open = Vec::with_capacity(self.steps.len());
+        for (&step, slot) in self.steps.iter().zip(&self.slots) {
+            let Some(Step::Bind(bind)) = plan.steps.get(step) else { continue };
+            let failed = |errno| TreeError { step, errno };
+            let source = match bind.origin {
+                Origin::WorkingDirectory => c".",
+                _ => bind.source.as_c_str(),
+            };
+            let tree = palisade_sys::mount::detached(source, attributes(bind)).map_err(failed)?;
+            if bind.map_owners {
+                palisade_sys::mount::map_owners(tree.as_fd(), namespace).map_err(failed)?;
             }
+            slot.leave(tree.as_fd());
+            open.push(tree);
         }
-        Ok(())
+        Ok(open)
     }
 
-    fn of(&self, step: usize) -> Option<&OwnedFd> {
-        self.0.iter().find(|(index, ..)| *index == step).map(|(_index, tree, _map)| tree)
+    fn slot(&self, step: usize) -> Option<usize> {
+        self.steps.iter().position(|index| *index == step)
     }
 }
 
@@ -106,10 +119,10 @@ pub(crate) fn operations<'p>(
     root: &'p Options<'p>,
     trees: &'p Trees,
 ) -> Vec<Operation<'p>> {
-    plan.steps.iter().enumerate().map(|(index, step)| operation(step, root, trees.of(index))).collect()
+    plan.steps.iter().enumerate().map(|(index, step)| operation(step, root, trees.slot(index))).collect()
 }
 
-fn operation<'p>(step: &'p Step<'_>, root: &'p Options<'p>, tree: Option<&OwnedFd>) -> Operation<'p> {
+fn operation<'p>(step: &'p Step<'_>, root: &'p Options<'p>, tree: Option<usize>) -> Operation<'p> {
     match step {
         Step::Root { .. } => Operation::Root { options: root },
         Step::Directory { path, mode } => Operation::Directory { path: path.as_c_str(), mode: *mode },
@@ -121,7 +134,7 @@ fn operation<'p>(step: &'p Step<'_>, root: &'p Options<'p>, tree: Option<&OwnedF
         }
         Step::Bind(bind) => {
             let source = match (tree, bind.origin) {
-                (Some(tree), _) => Source::Tree(tree.as_raw_fd()),
+                (Some(slot), _) => Source::Tree(slot),
                 (None, Origin::WorkingDirectory) => Source::WorkingDirectory,
                 (None, Origin::System) => Source::Trusted(bind.source.as_c_str()),
                 (None, Origin::Canonical) => Source::Canonical(bind.source.as_c_str()),

@@ -67,7 +67,7 @@ pub fn run(
     let arguments: StringArray<'_> = invocation.command.iter().map(Text::as_c_str).collect();
     let variables: StringArray<'_> = strings.iter().map(Variable::as_c_str).collect();
 
-    let trees = Trees::open(plan).map_err(|error| StartError::from_step(plan, error.step, error.errno))?;
+    let trees = Trees::of(plan);
     let root = compile::root_options(plan);
     let operations = compile::operations(plan, &root, &trees);
     let maps = Maps::of(plan);
@@ -98,6 +98,7 @@ pub fn run(
         namespaces: namespaces(&plan.namespaces),
         identity: maps.identity(plan),
         operations: &operations,
+        trees: trees.slots(),
         hostname: plan.hostname.as_ref().map_or(&[], |name| name.as_bytes()),
         landlock: plan.landlock.map(|landlock| Handled {
             files: landlock.files.0,
@@ -126,19 +127,22 @@ pub fn run(
         let _restored = palisade_sys::wait::set_signal_mask(signal_mask);
         return Err(StartError::from_failure(failure, plan, &name.to_string()));
     }
-    let mut owner_failure = None;
-    let mut map_owners = |namespace: BorrowedFd<'_>| {
-        trees.map_owners(namespace).map_err(|error| {
-            owner_failure = Some(error.step);
+    let mut tree_failure = None;
+    let mut open_trees = Vec::new();
+    let mut open = |namespace: BorrowedFd<'_>| {
+        open_trees = trees.open(plan, namespace).map_err(|error| {
+            tree_failure = Some(error.step);
             error.errno
-        })
+        })?;
+        Ok(())
     };
     let provide: Option<Provide<'_>> =
-        (plan.identity.kind == IdentityKind::Mapped).then_some(&mut map_owners as Provide<'_>);
+        (plan.identity.kind == IdentityKind::Mapped).then_some(&mut open as Provide<'_>);
     let started = palisade_sys::launch::start(&launch, provide);
+    drop(open_trees);
     let started = started.map_err(|failure| {
         let _restored = palisade_sys::wait::set_signal_mask(signal_mask);
-        match owner_failure {
+        match tree_failure {
             Some(step) => StartError::from_step(plan, step, failure.errno),
             None => StartError::from_failure(failure, plan, &name.to_string()),
         }

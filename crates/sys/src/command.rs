@@ -100,7 +100,7 @@ fn prepare(shared: &mut Shared<'_>) -> Result<(), Failure> {
         // Restricted in place: nobody has run the operations yet.
         let mut progress = Progress::new(launch.landlock.as_ref()).map_err(at(Step::Ruleset))?;
         for (index, operation) in launch.operations.iter().enumerate() {
-            progress.run(operation).map_err(at(Step::Operation(index)))?;
+            progress.run(operation, launch.trees).map_err(at(Step::Operation(index)))?;
         }
         shared.progress = Some(progress);
         shared.stamps.mounts = shared.stamp();

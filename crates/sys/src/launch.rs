@@ -20,7 +20,7 @@
 
 use crate::clone::{self, Stack, Stacks};
 use crate::landlock::Handled;
-use crate::operation::{Operation, Progress, Source};
+use crate::operation::{Operation, Progress, Source, TreeSlot};
 use crate::raw::{self, Fd};
 use crate::command;
 use crate::init::{Assignment, Meeting, await_init, die_with_parent};
@@ -97,6 +97,8 @@ pub struct Launch<'a> {
     pub identity: Identity<'a>,
     /// How the file tree is built.
     pub operations: &'a [Operation<'a>],
+    /// Where the launcher leaves the trees that operations name by number.
+    pub trees: &'a [TreeSlot],
     /// The host name inside; empty: the host's.
     pub hostname: &'a [u8],
     /// What Landlock restricts, if it is used.
@@ -108,7 +110,7 @@ pub struct Launch<'a> {
 }
 
 /// Does what only the privileged launcher can once the user namespace exists, which it is given:
-/// mapping the owners of the trees that [`crate::operation::Source::Tree`] names.
+/// opening the trees that [`crate::operation::Source::Tree`] names, mapping their owners.
 pub type Provide<'a> = &'a mut dyn FnMut(BorrowedFd<'_>) -> rustix::io::Result<()>;
 
 /// The part of a launch that failed.
@@ -459,7 +461,7 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
             let lost = || raw::getppid() != shared.assignment.owner;
             meeting.trees.wait(lost).map_err(at(Step::Provide))?;
         }
-        progress.run(operation).map_err(at(Step::Operation(index)))?;
+        progress.run(operation, launch.trees).map_err(at(Step::Operation(index)))?;
     }
     let ruleset = progress.ruleset;
     shared.progress = Some(progress);

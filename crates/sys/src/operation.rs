@@ -8,6 +8,8 @@
 use crate::landlock::{self, Rights};
 use crate::raw::{self, Fd, MountAttr, Result};
 use core::ffi::CStr;
+use core::sync::atomic::{AtomicI32, Ordering};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Where a mounted tree comes from.
 #[derive(Clone, Copy, Debug)]
@@ -18,10 +20,33 @@ pub enum Source<'a> {
     Trusted(&'a CStr),
     /// A canonical path of the host; refused if a component has become a symbolic link since.
     Canonical(&'a CStr),
-    /// A detached tree made by the launcher (as root: perhaps with mapped owners).
-    Tree(Fd),
+    /// A detached tree made by the launcher meanwhile (as root: perhaps with mapped owners), by the
+    /// number of its slot.
+    Tree(usize),
     /// A path in the new tree.
     Inside(&'a CStr),
+}
+
+/// Where the launcher leaves the descriptor of a tree for the builder, which shares its table.
+#[derive(Debug)]
+pub struct TreeSlot(AtomicI32);
+
+impl TreeSlot {
+    /// A slot that nothing has been left in.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self(AtomicI32::new(-1))
+    }
+
+    /// Leaves a tree; it must stay open until the launch is over.
+    pub fn leave(&self, tree: BorrowedFd<'_>) {
+        self.0.store(tree.as_raw_fd(), Ordering::Release);
+    }
+
+    fn get(&self) -> Option<Fd> {
+        let fd = self.0.load(Ordering::Acquire);
+        (fd >= 0).then_some(fd)
+    }
 }
 
 /// Mount attributes of a bind, besides `nosuid`, which every one has.
@@ -167,14 +192,14 @@ impl Progress {
     }
 
     /// Runs one operation.
-    pub(crate) fn run(&mut self, operation: &Operation<'_>) -> Result<()> {
+    pub(crate) fn run(&mut self, operation: &Operation<'_>, trees: &[TreeSlot]) -> Result<()> {
         match *operation {
             Operation::Root { options } => self.root(options),
             Operation::Directory { path, mode } => raw::mkdir(path, mode),
             Operation::File { path, mode, content } => file(path, mode, content),
             Operation::Symlink { path, target } => raw::symlink(target, path),
             Operation::Bind { source, target, guarded, recursive, attributes, rights } => {
-                let tree = self.tree(source, recursive)?;
+                let tree = self.tree(source, recursive, trees)?;
                 // A tree from the launcher has its attributes already, a device file needs none.
                 if !matches!(source, Source::Tree(_)) && attributes != Attributes::default() {
                     let set = attributes.and(Attributes::NOSUID).0;
@@ -218,11 +243,11 @@ impl Progress {
     }
 
     /// A detached clone of what `source` names.
-    fn tree(&mut self, source: Source<'_>, recursive: bool) -> Result<Fd> {
+    fn tree(&mut self, source: Source<'_>, recursive: bool, trees: &[TreeSlot]) -> Result<Fd> {
         let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | if recursive { RECURSIVE } else { 0 };
         match source {
             Source::WorkingDirectory => self.working_directory.take().ok_or(rustix::io::Errno::BADF),
-            Source::Tree(fd) => Ok(fd),
+            Source::Tree(slot) => trees.get(slot).and_then(TreeSlot::get).ok_or(rustix::io::Errno::BADF),
             Source::Trusted(path) | Source::Inside(path) => raw::open_tree(libc::AT_FDCWD, path, flags),
             Source::Canonical(path) => {
                 let resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
