@@ -114,3 +114,13 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (_, None) => 2,
     }
 }
+
+/// What clap makes of the arguments of `run`.
+#[cfg(test)]
+fn parse_run(arguments: &[OsString]) -> Result<run_options::RunOptions, clap::Error> {
+    let named = std::iter::once(OsString::from("palisade")).chain(arguments.iter().cloned());
+    match Cli::try_parse_from(named)?.verb {
+        Verb::Run(options) => Ok(*options),
+        _ => Err(clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)),
+    }
+}

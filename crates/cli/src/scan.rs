@@ -126,4 +126,33 @@ mod tests {
             assert!(scan(&arguments(line)).is_none(), "{line}");
         }
     }
+
+    /// What the scan makes of arguments is what clap makes of them, or the next launch with the
+    /// same arguments would run something else than the first. Arguments are drawn from words that
+    /// mean something and from arbitrary bytes.
+    #[test]
+    fn the_scan_agrees_with_the_parser() {
+        const WORDS: [&str; 24] = [
+            "run", "--", "--ro", "--rw=/a", "/tmp", "--timings", "-q", "--quiet", "-v", "--status-fd", "3", "-c",
+            "echo hi", "--env", "A=b", "--net", "host", "--namespaces=none", "ls", "-la", "--json", "-qc", "--", "",
+        ];
+        bolero::check!().with_iterations(3000).for_each(|bytes: &[u8]| {
+            let arguments: Vec<OsString> = bytes
+                .split(|byte| *byte == 0xff)
+                .flat_map(|part| match part {
+                    [choice] => vec![OsString::from(WORDS[usize::from(*choice) % WORDS.len()])],
+                    [run, rest @ ..] if run % 2 == 0 => std::iter::once(OsString::from("run"))
+                        .chain(rest.iter().map(|byte| OsString::from(WORDS[usize::from(*byte) % WORDS.len()])))
+                        .collect(),
+                    other => vec![OsStr::from_bytes(other).to_owned()],
+                })
+                .collect();
+            let Some(scanned) = scan(&arguments) else { return };
+            let Ok(options) = crate::parse_run(&arguments) else { return };
+            // `prepare` keeps a plan only under this condition; here it is shown to be the rule.
+            if scanned.options.iter().all(|option| option.as_bytes().starts_with(b"--")) {
+                assert_eq!(scanned.command, options.command(), "{arguments:?}");
+            }
+        });
+    }
 }
