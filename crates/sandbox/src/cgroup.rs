@@ -22,6 +22,7 @@ impl Groups {
     pub(crate) fn make(plan: &Plan<'_>) -> Result<Self, StartError> {
         let mut groups = Self::default();
         for cgroup in &plan.cgroups {
+            sweep(cgroup.parent.as_path());
             // The process id makes it unique among living launches; a group left by a killed
             // launcher of the same number is empty and serves again.
             let path = cgroup.parent.as_path().join(format!("palisade-{}", std::process::id()));
@@ -72,6 +73,18 @@ impl Groups {
                     _ => break,
                 }
             }
+        }
+    }
+}
+
+/// Removes groups that killed launchers have left; one with members stays, the kernel sees to that.
+fn sweep(parent: &Path) {
+    let Ok(entries) = std::fs::read_dir(parent) else { return };
+    for entry in entries.filter_map(Result::ok) {
+        let name = entry.file_name();
+        let launcher = name.to_str().and_then(|name| name.strip_prefix("palisade-")?.parse::<u32>().ok());
+        if launcher.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _has_members = std::fs::remove_dir(entry.path());
         }
     }
 }
