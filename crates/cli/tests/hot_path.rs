@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a launch seen before costs, in numbers that don't depend on the machine's speed: system
+//! calls, page faults, processes. A change that adds some fails here and has to say why.
+#![forbid(unsafe_code)]
+
+mod support;
+
+use support::{Place, everybody, has};
+
+/// System calls of launcher, builder, init and command together, `/bin/true`'s own left out, as
+/// counted on Linux 6.18 (350) with a margin of a tenth. Most make the file tree, one for each of
+/// 41 capabilities empties the bounding set, the rest start, check the plan's inputs, and wait.
+const CALLS: usize = 385;
+/// Page faults of the launcher and of what it waits for, the command's own 60 or so among them; 133
+/// were counted. Debug builds have more.
+const FAULTS: u64 = if cfg!(debug_assertions) { 400 } else { 160 };
+
+/// Launches twice, so that the plan is kept.
+fn warm(place: &Place) {
+    assert!(support::eventually(|| {
+        place.run(&[], &["/bin/true"]).ok();
+        place.home.join(".cache/palisade/plans").read_dir().is_ok_and(|mut plans| plans.next().is_some())
+    }));
+}
+
+/// A hot launch of `/bin/true` under strace, a line each call.
+fn trace(place: &Place) -> Vec<String> {
+    warm(place);
+    let mut strace = place.command("strace");
+    strace.args(["-f", "-qq", "-e", "signal=none", "-o", "trace"]).arg(place.binary()).args(["run", "--", "/bin/true"]);
+    let run = support::job::finish(&mut strace);
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+    // A call that was interrupted by another's output is one call.
+    place.read("work/trace").lines().filter(|line| !line.contains(" resumed>")).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_system_calls_of_a_launch_are_few() {
+    if !has("strace") {
+        return;
+    }
+    for place in everybody() {
+        let lines = trace(&place);
+        let execs: Vec<&String> = lines.iter().filter(|line| line.contains(" execve(") || line.contains(" execveat(")).collect();
+        assert_eq!(execs.len(), 2, "the launcher's own and the command's: {execs:?}");
+        let command = execs[1].split(' ').next().unwrap();
+        let exec_at = lines.iter().position(|line| line == execs[1]).unwrap();
+        let ours = lines.iter().enumerate().filter(|(at, line)| *at <= exec_at || !line.starts_with(command)).count();
+        println!("{} calls as user {}", ours, place.uid);
+        assert!(ours <= CALLS, "{ours} calls:\n{}", lines.join("\n"));
+
+        let clones = lines.iter().filter(|line| line.contains(" clone") || line.contains(" fork(") || line.contains(" vfork(")).count();
+        assert_eq!(clones, 3, "builder, init, command");
+        let opened = |name: &str| lines.iter().take(exec_at).filter(|line| line.contains(" open") && line.contains(name)).count();
+        for never in [".toml", "/etc/passwd", "/etc/group", ".gitconfig", "/proc/self/mountinfo"] {
+            assert_eq!(opened(never), 0, "{never} is opened");
+        }
+        assert_eq!(opened(".plan"), 1);
+        assert!(!lines.iter().take(exec_at).any(|line| line.contains(" getdents")), "a directory is listed");
+    }
+}
+
+#[test]
+fn the_page_faults_of_a_launch_are_few() {
+    for place in everybody() {
+        warm(&place);
+        // The shell's `time` would count children: GNU time isn't everywhere, python is.
+        let program = "
+import os, resource, sys
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, usage = os.wait4(pid, 0)
+assert status == 0
+print(usage.ru_minflt)";
+        let mut least = u64::MAX;
+        for _ in 0..5 {
+            let mut python = place.command("/usr/bin/python3");
+            let run = support::job::finish(python.args(["-c", program]).arg(place.binary()).args(["run", "--", "/bin/true"]));
+            least = least.min(run.ok().parse().unwrap());
+        }
+        println!("{least} page faults as user {}", place.uid);
+        assert!(least <= FAULTS, "{least} page faults");
+    }
+}
