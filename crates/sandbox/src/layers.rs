@@ -124,7 +124,7 @@ impl LayerError {
             Self::Unknown { nearest: Some(nearest), .. } => format!("did you mean {nearest}? palisade profile list shows all"),
             Self::Unknown { .. } => "palisade profile list   # shows those there are".to_owned(),
             Self::Store(error) => return error.hint(),
-            _ => return None,
+            _ => "palisade config paths   # which files are read, and from where".to_owned(),
         })
     }
 }
