@@ -65,6 +65,15 @@ fn a_command_that_is_not_one() {
 }
 
 #[test]
+fn a_missing_interpreter_is_named() {
+    for place in everybody() {
+        let path = place.write("work/script", "#!/no/such/interpreter -x\n");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        run(&place, &["--", "./script"]).refused(127, &["./script", "/no/such/interpreter"]).with_hint();
+    }
+}
+
+#[test]
 fn options_that_are_none() {
     for place in everybody() {
         refused(&place, &["--no-such-option"], &["--no-such-option"]);

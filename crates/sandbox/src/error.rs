@@ -19,6 +19,14 @@ pub enum StartError {
         /// The command.
         command: String,
     },
+    /// The command is a script, and what is to interpret it doesn't exist inside.
+    #[error("can't run {command}: its interpreter {interpreter} isn't in the sandbox")]
+    NoInterpreter {
+        /// The command.
+        command: String,
+        /// What its first line names.
+        interpreter: String,
+    },
     /// The command exists but can't be executed.
     #[error("can't run {command}: {source}")]
     NotExecutable {
@@ -81,7 +89,7 @@ impl StartError {
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::NotFound { .. } => 127,
+            Self::NotFound { .. } | Self::NoInterpreter { .. } => 127,
             Self::NotExecutable { .. } => 126,
             _ => 125,
         }
@@ -104,6 +112,9 @@ impl StartError {
             }
             Self::NotFound { command } => {
                 format!("palisade explain {}   # where it was looked for, and what is visible inside", quoted(command))
+            }
+            Self::NoInterpreter { interpreter, .. } => {
+                format!("palisade explain {}   # is it visible inside?", quoted(interpreter))
             }
             Self::NotExecutable { source: Errno::NOEXEC, command } => {
                 format!("palisade run -- sh {}   # if it is a script without a #! line", quoted(command))
@@ -131,7 +142,10 @@ impl StartError {
             Step::Exec => {
                 let command = command.to_owned();
                 return match source {
-                    Errno::NOENT | Errno::NOTDIR => Self::NotFound { command },
+                    Errno::NOENT | Errno::NOTDIR => match interpreter(&command) {
+                        Some(interpreter) => Self::NoInterpreter { command, interpreter },
+                        None => Self::NotFound { command },
+                    },
                     _ => Self::NotExecutable { command, source },
                 };
             }
@@ -168,6 +182,19 @@ impl StartError {
         let action = plan.steps.get(index).map_or_else(|| "build the file tree".to_owned(), describe);
         Self::Tree { action, source }
     }
+}
+
+/// What interprets the script at this path, if that is what is there: the kernel answers "not
+/// found" for a script whose interpreter is missing. Read outside, for words only.
+fn interpreter(command: &str) -> Option<String> {
+    use std::io::Read;
+    let mut start = Vec::with_capacity(256);
+    if !command.contains('/') || !std::fs::metadata(command).is_ok_and(|found| found.is_file()) {
+        return None;
+    }
+    std::fs::File::open(command).ok()?.take(256).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    String::from_utf8_lossy(line).split_whitespace().next().map(str::to_owned)
 }
 
 /// No plan could be made; nothing was started.
