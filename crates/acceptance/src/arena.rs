@@ -58,14 +58,7 @@ impl Arena {
             secret,
             top,
         };
-        for path in [
-            &arena.top,
-            &arena.home,
-            &arena.work,
-            &arena.outside,
-            &arena.log,
-            &arena.shared,
-        ] {
+        for path in [&arena.top, &arena.home, &arena.work, &arena.outside, &arena.log, &arena.shared] {
             std::fs::DirBuilder::new().mode(0o755).create(path)?;
             chown(path, Some(person.uid), Some(person.gid))?;
         }

@@ -167,17 +167,11 @@ impl Case {
     /// What `tool` is expected to do for `who`, and why where that differs from the case's own.
     #[must_use]
     pub fn expected(&self, tool: &str, who: Who) -> (Expect, Option<&str>) {
-        let differences = if tool == "bwrap" {
-            &self.bwrap
-        } else {
-            &self.palisade
-        };
+        let differences = if tool == "bwrap" { &self.bwrap } else { &self.palisade };
         differences
             .iter()
             .find(|difference| difference.who.covers(who))
-            .map_or((self.expect, None), |difference| {
-                (difference.expect, Some(difference.why.as_str()))
-            })
+            .map_or((self.expect, None), |difference| (difference.expect, Some(difference.why.as_str())))
     }
 }
 
@@ -227,18 +221,15 @@ pub fn load(directory: &Path) -> Result<Vec<Case>, LoadError> {
         paths.push(entry.map_err(read(directory))?.path());
     }
     paths.retain(|path| {
-        path.extension()
-            .is_some_and(|extension| extension == "toml")
+        path.extension().is_some_and(|extension| extension == "toml")
             && path.file_name().is_some_and(|name| name != "features.toml")
     });
     paths.sort();
     let mut cases = Vec::new();
     for path in paths {
         let text = std::fs::read_to_string(&path).map_err(read(&path))?;
-        let file: File = toml::from_str(&text).map_err(|source| LoadError::Parse {
-            path,
-            source: source.into(),
-        })?;
+        let file: File =
+            toml::from_str(&text).map_err(|source| LoadError::Parse { path, source: source.into() })?;
         cases.extend(file.case);
     }
     Ok(cases)

@@ -62,21 +62,13 @@ impl Features {
     /// # Errors
     /// If a declared feature is missing, or a probe fails in an unexpected way.
     pub fn find(directory: &Path) -> Result<Features, FeatureError> {
-        let text =
-            std::fs::read_to_string(directory.join("features.toml")).map_err(FeatureError::Read)?;
+        let text = std::fs::read_to_string(directory.join("features.toml")).map_err(FeatureError::Read)?;
         let features: BTreeMap<String, Feature> =
             toml::from_str(&text).map_err(|error| FeatureError::Parse(error.into()))?;
         let declared: Option<Vec<String>> = std::env::var("PALISADE_TEST_HAS").ok().map(|list| {
-            list.split(',')
-                .map(|name| name.trim().to_owned())
-                .filter(|name| !name.is_empty())
-                .collect()
+            list.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
         });
-        if let Some(stranger) = declared
-            .iter()
-            .flatten()
-            .find(|name| !features.contains_key(name.as_str()))
-        {
+        if let Some(stranger) = declared.iter().flatten().find(|name| !features.contains_key(name.as_str())) {
             return Err(FeatureError::Unknown(stranger.clone()));
         }
         let mut known = BTreeMap::new();
@@ -94,8 +86,7 @@ impl Features {
                 .env("PATH", crate::process::SYSTEM_PATH)
                 .output()
                 .map_err(FeatureError::Read)?;
-            let said =
-                String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
             let name = name.clone();
             let present = match output.status.code() {
                 Some(0) => true,

@@ -68,14 +68,7 @@ impl Person {
     pub fn root(label: &str) -> Result<Person, PersonError> {
         let base = PathBuf::from(format!("/var/tmp/{PREFIX}{}-{label}", std::process::id()));
         make_directory(&base, 0, 0)?;
-        Ok(Person {
-            who: Who::Root,
-            name: "root".into(),
-            uid: 0,
-            gid: 0,
-            base,
-            made: false,
-        })
+        Ok(Person { who: Who::Root, name: "root".into(), uid: 0, gid: 0, base, made: false })
     }
 
     /// Whoever runs the suite, where that isn't root.
@@ -83,21 +76,11 @@ impl Person {
     /// # Errors
     /// If the base can't be made.
     pub fn myself(label: &str) -> Result<Person, PersonError> {
-        let (uid, gid) = (
-            rustix::process::geteuid().as_raw(),
-            rustix::process::getegid().as_raw(),
-        );
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let base = PathBuf::from(format!("/var/tmp/{PREFIX}{}-{label}", std::process::id()));
         make_directory(&base, uid, gid)?;
         let name = std::env::var("USER").unwrap_or_else(|_| uid.to_string());
-        Ok(Person {
-            who: Who::User,
-            name,
-            uid,
-            gid,
-            base,
-            made: false,
-        })
+        Ok(Person { who: Who::User, name, uid, gid, base, made: false })
     }
 
     /// Makes an ordinary user with a home of its own.
@@ -106,9 +89,7 @@ impl Person {
     /// If `useradd` fails or is missing.
     pub fn ordinary(label: &str) -> Result<Person, PersonError> {
         let name = format!("{PREFIX}{}-{label}", std::process::id());
-        let _locked = PASSWORD_FILE
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _locked = PASSWORD_FILE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         remove_stale();
         let home = PathBuf::from("/home").join(&name);
         tool(
@@ -123,20 +104,11 @@ impl Person {
                 &name,
             ],
         )?;
-        let metadata = std::fs::metadata(&home).map_err(|source| PersonError::Prepare {
-            path: home.clone(),
-            source,
-        })?;
+        let metadata =
+            std::fs::metadata(&home).map_err(|source| PersonError::Prepare { path: home.clone(), source })?;
         let (uid, gid) = (metadata.uid(), metadata.gid());
         let base = home.join("cases");
-        let person = Person {
-            who: Who::User,
-            name,
-            uid,
-            gid,
-            base,
-            made: true,
-        };
+        let person = Person { who: Who::User, name, uid, gid, base, made: true };
         make_directory(&person.base, uid, gid)?;
         Ok(person)
     }
@@ -145,9 +117,7 @@ impl Person {
 impl Drop for Person {
     fn drop(&mut self) {
         if self.made {
-            let _locked = PASSWORD_FILE
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let _locked = PASSWORD_FILE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             if let Err(error) = remove(&self.name) {
                 eprintln!("acceptance: user {} stays behind: {error}", self.name);
             }
@@ -160,10 +130,7 @@ impl Drop for Person {
 fn make_directory(path: &Path, uid: u32, gid: u32) -> Result<(), PersonError> {
     std::fs::create_dir(path)
         .and_then(|()| chown(path, Some(uid), Some(gid)))
-        .map_err(|source| PersonError::Prepare {
-            path: path.to_owned(),
-            source,
-        })
+        .map_err(|source| PersonError::Prepare { path: path.to_owned(), source })
 }
 
 fn tool(command: &'static str, arguments: &[&str]) -> Result<Output, PersonError> {
@@ -199,9 +166,7 @@ fn remove_stale() {
         return;
     };
     for name in passwd.lines().filter_map(|line| line.split(':').next()) {
-        let pid = name
-            .strip_prefix(PREFIX)
-            .and_then(|rest| rest.split('-').next());
+        let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
         if let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok())
             && !Path::new(&format!("/proc/{pid}")).exists()
         {

@@ -31,9 +31,7 @@ impl Ended {
     pub fn code(&self) -> Option<i32> {
         use std::os::unix::process::ExitStatusExt;
         match self {
-            Ended::Exited(status) => status
-                .code()
-                .or_else(|| status.signal().map(|signal| 128 + signal)),
+            Ended::Exited(status) => status.code().or_else(|| status.signal().map(|signal| 128 + signal)),
             Ended::TimedOut => None,
         }
     }
@@ -43,10 +41,7 @@ impl Ended {
 ///
 /// # Errors
 /// If it can't be started or waited for.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "each is one line of the process's birth certificate"
-)]
+#[expect(clippy::too_many_arguments, reason = "each is one line of the process's birth certificate")]
 pub fn run(
     argv: &[String],
     uid: u32,
@@ -57,9 +52,8 @@ pub fn run(
     stderr: &Path,
     limit: Duration,
 ) -> io::Result<Ended> {
-    let (program, arguments) = argv
-        .split_first()
-        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let (program, arguments) =
+        argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -106,9 +100,7 @@ pub fn kill_marked(token: &str) {
         let Ok(environment) = std::fs::read(process.path().join("environ")) else {
             continue;
         };
-        if environment
-            .split(|byte| *byte == 0)
-            .any(|variable| variable == mark.as_bytes())
+        if environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
             && let Some(pid) = Pid::from_raw(pid)
         {
             let _ = kill_process(pid, Signal::KILL);

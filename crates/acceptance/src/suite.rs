@@ -39,11 +39,7 @@ pub fn run_leg(
     who: Who,
 ) -> Result<Report, String> {
     let _alone = LEG.lock().unwrap_or_else(PoisonError::into_inner);
-    let label = format!(
-        "{}{}",
-        &tool.name()[..1],
-        if who == Who::Root { "r" } else { "u" }
-    );
+    let label = format!("{}{}", &tool.name()[..1], if who == Who::Root { "r" } else { "u" });
     let person = match who {
         Who::Root => Person::root(&label),
         _ if features.has("root") => Person::ordinary(&label),
@@ -52,25 +48,17 @@ pub fn run_leg(
     .map_err(|error| format!("{error:?}"))?;
     let place = Shared::new(data, tool, &label)?;
     let read = |name: &str| {
-        std::fs::read_to_string(place.data.join(name))
-            .map_err(|error| format!("read {name}: {error}"))
+        std::fs::read_to_string(place.data.join(name)).map_err(|error| format!("read {name}: {error}"))
     };
     let (python, shell) = (read("prelude.py")?, read("prelude.sh")?);
-    let stage = Stage {
-        person: &person,
-        tool: &place.tool,
-        data: &place.data,
-        python: &python,
-        shell: &shell,
-    };
+    let stage =
+        Stage { person: &person, tool: &place.tool, data: &place.data, python: &python, shell: &shell };
 
     let only = std::env::var("PALISADE_ACCEPTANCE_ONLY").ok();
     let mine = cases.iter().filter(|case| {
         case.who.covers(who)
             && case.tools.iter().any(|name| name == tool.name())
-            && only
-                .as_ref()
-                .is_none_or(|part| case.name.contains(part.as_str()))
+            && only.as_ref().is_none_or(|part| case.name.contains(part.as_str()))
     });
     let (alone, together): (Vec<&Case>, Vec<&Case>) = mine.partition(|case| case.alone);
     let selected = alone.len() + together.len();
@@ -85,19 +73,13 @@ pub fn run_leg(
             Ok(Some(feature)) => Outcome::NotTried(feature.to_owned()),
             Err(unknown) => Outcome::NoResult(format!("features.toml does not know {unknown:?}")),
         };
-        results
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push((case.name.clone(), outcome));
+        results.lock().unwrap_or_else(PoisonError::into_inner).push((case.name.clone(), outcome));
     };
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
                 loop {
-                    let next = queue
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .pop_front();
+                    let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                     match next {
                         Some(case) => one(case),
                         None => break,
@@ -109,17 +91,10 @@ pub fn run_leg(
     alone.into_iter().for_each(one);
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     if results.len() != selected {
-        return Err(format!(
-            "{selected} cases were selected, {} have a result",
-            results.len()
-        ));
+        return Err(format!("{selected} cases were selected, {} have a result", results.len()));
     }
     results.sort_by(|left, right| left.0.cmp(&right.0));
-    Ok(Report {
-        tool: tool.name(),
-        who,
-        results,
-    })
+    Ok(Report { tool: tool.name(), who, results })
 }
 
 impl Report {
@@ -148,21 +123,13 @@ impl Report {
     /// The counts, the known gaps and what was not tried, for people.
     #[must_use]
     pub fn table(&self) -> String {
-        let count = |wanted: fn(&Outcome) -> bool| {
-            self.results
-                .iter()
-                .filter(|(_, outcome)| wanted(outcome))
-                .count()
-        };
+        let count =
+            |wanted: fn(&Outcome) -> bool| self.results.iter().filter(|(_, outcome)| wanted(outcome)).count();
         let mut text = format!(
             "acceptance: {} as {}: {} pairs tried, {} refused, {} stopped, {} work, {} known gaps, \
              {} escapes, {} broken, {} without result, {} not tried\n",
             self.tool,
-            if self.who == Who::Root {
-                "root"
-            } else {
-                "an ordinary user"
-            },
+            if self.who == Who::Root { "root" } else { "an ordinary user" },
             self.tried().count(),
             count(|outcome| matches!(outcome, Outcome::Refused)),
             count(|outcome| matches!(outcome, Outcome::Stopped)),
@@ -195,17 +162,11 @@ struct Shared {
 
 impl Shared {
     fn new(data: &Path, tool: &Tool, label: &str) -> Result<Shared, String> {
-        let top = PathBuf::from(format!(
-            "/var/tmp/palisade-acc-{}-{label}-shared",
-            std::process::id()
-        ));
+        let top = PathBuf::from(format!("/var/tmp/palisade-acc-{}-{label}-shared", std::process::id()));
         let failed = |error: std::io::Error| format!("prepare {}: {error}", top.display());
         std::fs::create_dir(&top).map_err(failed)?;
         // From here on dropping it removes the directory.
-        let mut shared = Shared {
-            data: top.clone(),
-            tool: tool.clone(),
-        };
+        let mut shared = Shared { data: top.clone(), tool: tool.clone() };
         std::fs::set_permissions(&top, PermissionsExt::from_mode(0o755)).map_err(failed)?;
         for entry in std::fs::read_dir(data).map_err(failed)? {
             let entry = entry.map_err(failed)?;

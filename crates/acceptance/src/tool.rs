@@ -49,8 +49,7 @@ impl Tool {
                 line.push("--".into());
             }
             Tool::Bubblewrap => {
-                let fixed =
-                    "--unshare-all --ro-bind / / --proc /proc --dev /dev --tmpfs /tmp --bind";
+                let fixed = "--unshare-all --ro-bind / / --proc /proc --dev /dev --tmpfs /tmp --bind";
                 line.extend(fixed.split(' ').map(String::from));
                 line.extend([workspace.clone(), workspace.clone()]);
                 line.extend(own(&case.options.bwrap));
@@ -72,15 +71,12 @@ pub fn find_palisade() -> Result<PathBuf, String> {
         return if path.is_file() {
             Ok(path)
         } else {
-            Err(format!(
-                "PALISADE_BIN is {}, which is not there",
-                path.display()
-            ))
+            Err(format!("PALISADE_BIN is {}, which is not there", path.display()))
         };
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| root.join("target"), |path| root.join(path));
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path));
     for libc in ["musl", "gnu"] {
         let triple = format!("{}-unknown-linux-{libc}", std::env::consts::ARCH);
         let path = target.join(triple).join("release/palisade");
@@ -88,8 +84,5 @@ pub fn find_palisade() -> Result<PathBuf, String> {
             return Ok(path);
         }
     }
-    Err(format!(
-        "no release binary below {}; `./x build` makes it",
-        target.display()
-    ))
+    Err(format!("no release binary below {}; `./x build` makes it", target.display()))
 }

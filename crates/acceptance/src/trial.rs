@@ -79,19 +79,11 @@ pub fn try_case(case: &Case, stage: &Stage<'_>) -> Outcome {
 
 fn judge(case: &Case, stage: &Stage<'_>, observed: &Observed) -> Outcome {
     let (expect, why) = case.expected(stage.tool.name(), stage.person.who);
-    let said = || {
-        format!(
-            "{:?}; stdout {:?}; stderr {:?}",
-            observed.ended, observed.stdout, observed.stderr
-        )
-    };
-    let stopped =
-        !observed.started && observed.ended.code() == Some(125) && !observed.stderr.is_empty();
+    let said = || format!("{:?}; stdout {:?}; stderr {:?}", observed.ended, observed.stdout, observed.stderr);
+    let stopped = !observed.started && observed.ended.code() == Some(125) && !observed.stderr.is_empty();
     if expect == Expect::Stops {
         return match &case.stderr {
-            _ if !stopped => {
-                Outcome::Broken(format!("it should have stopped before exec: {}", said()))
-            }
+            _ if !stopped => Outcome::Broken(format!("it should have stopped before exec: {}", said())),
             Some(text) if !observed.stderr.contains(text.as_str()) => {
                 Outcome::Broken(format!("stderr does not say {text:?}: {}", said()))
             }
@@ -123,9 +115,7 @@ fn judge(case: &Case, stage: &Stage<'_>, observed: &Observed) -> Outcome {
         }
         (Expect::Works, false) => Outcome::Broken(format!("it should work: {}", said())),
         (_, false) => Outcome::Refused,
-        (_, true) if expect != Expect::Refused => {
-            Outcome::KnownGap(why.unwrap_or_default().to_owned())
-        }
+        (_, true) if expect != Expect::Refused => Outcome::KnownGap(why.unwrap_or_default().to_owned()),
         (_, true) => Outcome::Escape,
     }
 }
@@ -141,31 +131,14 @@ fn observe(case: &Case, stage: &Stage<'_>, confined: bool) -> io::Result<Observe
     result
 }
 
-fn observe_in(
-    arena: &Arena,
-    case: &Case,
-    stage: &Stage<'_>,
-    confined: bool,
-) -> io::Result<Observed> {
+fn observe_in(arena: &Arena, case: &Case, stage: &Stage<'_>, confined: bool) -> io::Result<Observed> {
     if let Some(setup) = &case.root_setup {
-        must(
-            harness(arena, stage, setup, true, "root_setup")?,
-            "root_setup",
-            arena,
-        )?;
+        must(harness(arena, stage, setup, true, "root_setup")?, "root_setup", arena)?;
     }
     if let Some(setup) = &case.setup {
-        must(
-            harness(arena, stage, setup, false, "setup")?,
-            "setup",
-            arena,
-        )?;
+        must(harness(arena, stage, setup, false, "setup")?, "setup", arena)?;
     }
-    let snippet = if confined {
-        &case.inside
-    } else {
-        case.outside.as_ref().unwrap_or(&case.inside)
-    };
+    let snippet = if confined { &case.inside } else { case.outside.as_ref().unwrap_or(&case.inside) };
     let started = format!("started {}", arena.token);
     let names = arena.attack_names();
     let command = match case.language {
@@ -179,26 +152,14 @@ fn observe_in(
             vec!["/usr/bin/python3".into(), "-c".into(), text]
         }
     };
-    let command = if confined {
-        stage.tool.wrap(case, arena, command)
-    } else {
-        command
-    };
+    let command = if confined { stage.tool.wrap(case, arena, command) } else { command };
     let line = match &case.via {
         None => command,
         Some(via) => {
             let names = arena.harness_names(stage.person, stage.data);
-            let program = if confined {
-                stage.tool.program()
-            } else {
-                String::new()
-            };
+            let program = if confined { stage.tool.program() } else { String::new() };
             let text = format!("{names}TOOL='{program}'\n{}\n{via}", stage.shell);
-            [
-                vec!["/bin/sh".into(), "-c".into(), text, "via".into()],
-                command,
-            ]
-            .concat()
+            [vec!["/bin/sh".into(), "-c".into(), text, "via".into()], command].concat()
         }
     };
     let ended = run(
@@ -216,10 +177,7 @@ fn observe_in(
         "secret" => r#"grep -q -a "$SECRET" "$OUT""#,
         other => other,
     };
-    let effect = matches!(
-        harness(arena, stage, effect, true, "effect")?.code(),
-        Some(0)
-    );
+    let effect = matches!(harness(arena, stage, effect, true, "effect")?.code(), Some(0));
     let stdout = String::from_utf8_lossy(&std::fs::read(arena.stdout())?).into_owned();
     let stderr = String::from_utf8_lossy(&std::fs::read(arena.stderr())?).into_owned();
     Ok(Observed {
@@ -232,32 +190,13 @@ fn observe_in(
 }
 
 /// Runs one of the harness's own snippets outside; its output goes to a file of its own.
-fn harness(
-    arena: &Arena,
-    stage: &Stage<'_>,
-    snippet: &str,
-    as_root: bool,
-    label: &str,
-) -> io::Result<Ended> {
+fn harness(arena: &Arena, stage: &Stage<'_>, snippet: &str, as_root: bool, label: &str) -> io::Result<Ended> {
     let names = arena.harness_names(stage.person, stage.data);
     let text = format!("{names}{}\n{snippet}", stage.shell);
-    let (uid, gid) = if as_root {
-        (0, 0)
-    } else {
-        (stage.person.uid, stage.person.gid)
-    };
+    let (uid, gid) = if as_root { (0, 0) } else { (stage.person.uid, stage.person.gid) };
     let log = arena.log.join(label);
     let line = ["/bin/sh".into(), "-c".into(), text];
-    run(
-        &line,
-        uid,
-        gid,
-        &arena.work,
-        &environment(arena, stage.person),
-        &log,
-        &log,
-        LIMIT,
-    )
+    run(&line, uid, gid, &arena.work, &environment(arena, stage.person), &log, &log, LIMIT)
 }
 
 fn must(ended: Ended, label: &str, arena: &Arena) -> io::Result<()> {
@@ -265,9 +204,7 @@ fn must(ended: Ended, label: &str, arena: &Arena) -> io::Result<()> {
         return Ok(());
     }
     let said = std::fs::read_to_string(arena.log.join(label)).unwrap_or_default();
-    Err(io::Error::other(format!(
-        "{label} failed ({ended:?}): {said}"
-    )))
+    Err(io::Error::other(format!("{label} failed ({ended:?}): {said}")))
 }
 
 fn environment(arena: &Arena, person: &Person) -> Vec<(String, String)> {

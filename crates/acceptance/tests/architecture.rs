@@ -2,10 +2,7 @@
 //! The crates' arrows point down only, and siblings never import each other, except where the
 //! design says so: over `cargo metadata`, so that what is compiled is what is judged.
 #![forbid(unsafe_code)]
-#![expect(
-    clippy::expect_used,
-    reason = "a test may die of what cargo should have said"
-)]
+#![expect(clippy::expect_used, reason = "a test may die of what cargo should have said")]
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -43,13 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // planes
     (
         "palisade-sandbox",
-        &[
-            "palisade-syscall",
-            "palisade-policy",
-            "palisade-host",
-            "palisade-events",
-            "palisade-sys",
-        ],
+        &["palisade-syscall", "palisade-policy", "palisade-host", "palisade-events", "palisade-sys"],
     ),
     // engines
     ("palisade-syscall", &["palisade-policy", "palisade-sys"]),
@@ -65,26 +56,13 @@ const IMPURE: &[&str] = &["rustix", "libc", "nix", "tokio", "walkdir", "tempfile
 
 fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
-        .args([
-            "metadata",
-            "--no-deps",
-            "--format-version",
-            "1",
-            "--offline",
-        ])
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs this test, so it can be run");
-    assert!(
-        output.status.success(),
-        "cargo metadata: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
-    metadata["packages"]
-        .as_array()
-        .expect("it lists packages")
-        .clone()
+    metadata["packages"].as_array().expect("it lists packages").clone()
 }
 
 /// Names of what `package` needs to be built and run; tests may use what they like.
@@ -104,9 +82,7 @@ fn arrows_point_down() {
     for package in packages() {
         let name = package["name"].as_str().expect("a package has a name");
         let Some((_, allowed)) = ALLOWED.iter().find(|(crate_name, _)| *crate_name == name) else {
-            wrong.push(format!(
-                "{name} has no place in the design: add it to this test's table"
-            ));
+            wrong.push(format!("{name} has no place in the design: add it to this test's table"));
             continue;
         };
         for dependency in dependencies(&package) {
@@ -123,10 +99,7 @@ fn policy_has_no_way_to_do_io() {
     for package in packages() {
         if package["name"] == "palisade-policy" {
             let dependencies = dependencies(&package);
-            let impure: Vec<_> = IMPURE
-                .iter()
-                .filter(|name| dependencies.contains(**name))
-                .collect();
+            let impure: Vec<_> = IMPURE.iter().filter(|name| dependencies.contains(**name)).collect();
             assert!(impure.is_empty(), "palisade-policy imports {impure:?}");
         }
     }

@@ -20,23 +20,15 @@ fn cases() -> Vec<Case> {
 fn leg(tool: &Tool, who: Who) {
     let features = Features::find(&data_directory()).unwrap_or_else(|error| panic!("{error}"));
     if who == Who::Root && !features.has("root") {
-        let _ = writeln!(
-            std::io::stderr(),
-            "acceptance: not run by root: nothing was tried as root"
-        );
+        let _ = writeln!(std::io::stderr(), "acceptance: not run by root: nothing was tried as root");
         return;
     }
-    let report = run_leg(&cases(), &features, &data_directory(), tool, who)
-        .unwrap_or_else(|error| panic!("{error}"));
+    let report =
+        run_leg(&cases(), &features, &data_directory(), tool, who).unwrap_or_else(|error| panic!("{error}"));
     // Past libtest's capture: the table is worth reading when nothing failed, too.
     let _ = std::io::stderr().write_all(report.table().as_bytes());
     let failures = report.failures();
-    assert!(
-        failures.is_empty(),
-        "{} failures:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
     if std::env::var_os("PALISADE_ACCEPTANCE_ONLY").is_none() {
         assert!(report.tried().count() > 0, "nothing was tried");
     }
@@ -54,18 +46,12 @@ fn bubblewrap_as_user() {
 
 #[test]
 fn palisade_as_root() {
-    leg(
-        &Tool::Palisade(find_palisade().unwrap_or_else(|error| panic!("{error}"))),
-        Who::Root,
-    );
+    leg(&Tool::Palisade(find_palisade().unwrap_or_else(|error| panic!("{error}"))), Who::Root);
 }
 
 #[test]
 fn palisade_as_user() {
-    leg(
-        &Tool::Palisade(find_palisade().unwrap_or_else(|error| panic!("{error}"))),
-        Who::User,
-    );
+    leg(&Tool::Palisade(find_palisade().unwrap_or_else(|error| panic!("{error}"))), Who::User);
 }
 
 /// The promise of the suite, kept by its data.
@@ -78,31 +64,14 @@ fn cases_are_well_formed() {
         let kebab = |character: char| {
             character.is_ascii_lowercase() || character.is_ascii_digit() || character == '-'
         };
-        assert!(
-            case.name.chars().all(kebab),
-            "{}: not in kebab case",
-            case.name
-        );
+        assert!(case.name.chars().all(kebab), "{}: not in kebab case", case.name);
         assert!(!case.tools.is_empty(), "{}: for no tool", case.name);
         for difference in case.bwrap.iter().chain(&case.palisade) {
-            assert!(
-                !difference.why.is_empty(),
-                "{}: a difference without words",
-                case.name
-            );
-            assert_ne!(
-                difference.expect, case.expect,
-                "{}: no difference",
-                case.name
-            );
+            assert!(!difference.why.is_empty(), "{}: a difference without words", case.name);
+            assert_ne!(difference.expect, case.expect, "{}: no difference", case.name);
         }
         if case.expect == Expect::Stops {
-            assert_eq!(
-                case.tools,
-                ["palisade"],
-                "{}: only Palisade promises to stop",
-                case.name
-            );
+            assert_eq!(case.tools, ["palisade"], "{}: only Palisade promises to stop", case.name);
         }
     }
     assert!(cases.len() >= 90, "only {} pairs", cases.len());

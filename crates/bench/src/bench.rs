@@ -39,8 +39,7 @@ impl BenchError {
     pub(crate) fn is_stop(&self) -> bool {
         matches!(
             self,
-            Self::Launch(LaunchError::Stopped)
-                | Self::Proof(ProofError::Launch(LaunchError::Stopped))
+            Self::Launch(LaunchError::Stopped) | Self::Proof(ProofError::Launch(LaunchError::Stopped))
         )
     }
 }
@@ -71,15 +70,7 @@ impl Bench {
         let session = Session::create(options.directory.as_deref())?;
         let launcher = Launcher::new(session.scratch(), options.limit(), session.stop())?;
         let filter = Filter::new(options.filter.as_deref());
-        Ok(Self {
-            seed,
-            filter,
-            environment,
-            launcher,
-            session,
-            random: Random::new(seed),
-            options,
-        })
+        Ok(Self { seed, filter, environment, launcher, session, random: Random::new(seed), options })
     }
 
     /// Runs the proof in each entry and records each launcher's version.
@@ -89,10 +80,7 @@ impl Bench {
         for entry in entries {
             self.record_version(&entry)?;
             let outcome = proof.check(&entry, &self.session, &self.launcher)?;
-            proven.push(Proven {
-                entry,
-                proof: outcome,
-            });
+            proven.push(Proven { entry, proof: outcome });
         }
         Ok(proven)
     }
@@ -102,26 +90,17 @@ impl Bench {
             return Ok(());
         }
         let argv = entry.version.iter().map(Into::into).collect();
-        if let Launched::Ended(run) = self.launcher.run(&Invocation {
-            argv,
-            directory: self.session.work(),
-        })? {
-            let words = if run.stdout.is_empty() {
-                first_line(&run.stderr)
-            } else {
-                first_line(&run.stdout)
-            };
+        if let Launched::Ended(run) =
+            self.launcher.run(&Invocation { argv, directory: self.session.work() })?
+        {
+            let words = if run.stdout.is_empty() { first_line(&run.stderr) } else { first_line(&run.stdout) };
             self.environment.versions.insert(entry.name.clone(), words);
         }
         Ok(())
     }
 
     /// Measures one workload in all entries that passed their proof; the others become failed rows. The first two are the baselines.
-    pub(crate) fn measure(
-        &mut self,
-        workload: &Workload,
-        entries: &[&Proven],
-    ) -> Result<Table, BenchError> {
+    pub(crate) fn measure(&mut self, workload: &Workload, entries: &[&Proven]) -> Result<Table, BenchError> {
         let pace = Pace {
             rounds: rounds(self.options.rounds(), workload.rounds_divisor),
             warm_up: WARM_UP,
@@ -130,10 +109,7 @@ impl Bench {
         };
         let invocations: Vec<Invocation> = entries
             .iter()
-            .map(|proven| {
-                self.session
-                    .invocation(&proven.entry.template, &workload.command)
-            })
+            .map(|proven| self.session.invocation(&proven.entry.template, &workload.command))
             .collect::<Result<_, SessionError>>()?;
         let contenders: Vec<Contender> = entries
             .iter()
@@ -149,34 +125,20 @@ impl Bench {
                 })
             })
             .collect();
-        self.say(&format!(
-            "{}: {} rounds of {} launchers",
-            workload.name,
-            pace.rounds,
-            contenders.len()
-        ));
-        let mut measured =
-            interleave(&contenders, &pace, &self.launcher, &mut self.random)?.into_iter();
+        self.say(&format!("{}: {} rounds of {} launchers", workload.name, pace.rounds, contenders.len()));
+        let mut measured = interleave(&contenders, &pace, &self.launcher, &mut self.random)?.into_iter();
         let series: Vec<Series> = entries
             .iter()
             .zip(&invocations)
             .filter_map(|(proven, invocation)| match &proven.proof {
                 Ok(_) => measured.next(),
-                Err(failure) => Some(Series::refused(
-                    &proven.entry.name,
-                    invocation.display(),
-                    failure.clone(),
-                )),
+                Err(failure) => {
+                    Some(Series::refused(&proven.entry.name, invocation.display(), failure.clone()))
+                }
             })
             .collect();
         self.environment.memory_floor_byte = environment::own_peak();
-        Ok(Table::summarise(
-            workload.name,
-            pace.rounds,
-            pace.burst,
-            series,
-            &mut self.random,
-        ))
+        Ok(Table::summarise(workload.name, pace.rounds, pace.burst, series, &mut self.random))
     }
 
     /// Progress, in words, to stderr: once per workload, because a terminal that redraws takes part in what is measured.

@@ -22,30 +22,15 @@ pub(crate) enum CompareError {
     #[error("{} is larger than {} MiB", path.display(), MAX_FILE >> 20)]
     TooLarge { path: PathBuf },
     #[error("{} is not a result file", path.display())]
-    Parse {
-        path: PathBuf,
-        source: serde_json::Error,
-    },
+    Parse { path: PathBuf, source: serde_json::Error },
     #[error("{} and {} have no valid row in common", a.display(), b.display())]
     NothingInCommon { a: PathBuf, b: PathBuf },
 }
 
 /// The comparison, rendered.
-pub(crate) fn compare(
-    a: &Path,
-    b: &Path,
-    style: Style,
-    random: &mut Random,
-) -> Result<String, CompareError> {
+pub(crate) fn compare(a: &Path, b: &Path, style: Style, random: &mut Random) -> Result<String, CompareError> {
     let (before, after) = (read(a)?, read(b)?);
-    let mut grid = Grid::new(&[
-        "workload",
-        "name",
-        "A median ms",
-        "B median ms",
-        "B/A [95%]",
-        "",
-    ]);
+    let mut grid = Grid::new(&["workload", "name", "A median ms", "B median ms", "B/A [95%]", ""]);
     let mut found = false;
     for old in &before.results {
         let Some(new) = after.results.iter().find(|new| key(new) == key(old)) else {
@@ -60,27 +45,14 @@ pub(crate) fn compare(
         match estimate {
             Some(estimate) => {
                 found = true;
-                let cells = [
-                    middle(old),
-                    middle(new),
-                    ratio(&estimate),
-                    verdict(&estimate).to_owned(),
-                ];
-                grid.row(
-                    [workload.to_owned(), name.to_owned()]
-                        .into_iter()
-                        .chain(cells)
-                        .collect(),
-                );
+                let cells = [middle(old), middle(new), ratio(&estimate), verdict(&estimate).to_owned()];
+                grid.row([workload.to_owned(), name.to_owned()].into_iter().chain(cells).collect());
             }
             None => grid.remark(workload, format!("{name}: not valid in both")),
         }
     }
     if !found {
-        return Err(CompareError::NothingInCommon {
-            a: a.to_owned(),
-            b: b.to_owned(),
-        });
+        return Err(CompareError::NothingInCommon { a: a.to_owned(), b: b.to_owned() });
     }
     let mut text = match style {
         Style::Aligned => grid.aligned(),
@@ -93,25 +65,14 @@ pub(crate) fn compare(
 }
 
 fn read(path: &Path) -> Result<Document, CompareError> {
-    let read = |source| CompareError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    let read = |source| CompareError::Read { path: path.to_owned(), source };
     let mut text = String::new();
-    let length = File::open(path)
-        .map_err(read)?
-        .take(MAX_FILE + 1)
-        .read_to_string(&mut text)
-        .map_err(read)?;
+    let length =
+        File::open(path).map_err(read)?.take(MAX_FILE + 1).read_to_string(&mut text).map_err(read)?;
     if length as u64 > MAX_FILE {
-        return Err(CompareError::TooLarge {
-            path: path.to_owned(),
-        });
+        return Err(CompareError::TooLarge { path: path.to_owned() });
     }
-    serde_json::from_str(&text).map_err(|source| CompareError::Parse {
-        path: path.to_owned(),
-        source,
-    })
+    serde_json::from_str(&text).map_err(|source| CompareError::Parse { path: path.to_owned(), source })
 }
 
 /// What makes rows of two files the same row.
@@ -119,9 +80,7 @@ fn key(entry: &Entry) -> (&str, &str) {
     entry
         .palisade
         .as_ref()
-        .map_or(("", entry.command.as_str()), |details| {
-            (details.workload.as_str(), details.name.as_str())
-        })
+        .map_or(("", entry.command.as_str()), |details| (details.workload.as_str(), details.name.as_str()))
 }
 
 fn valid(entry: &Entry) -> bool {
@@ -143,21 +102,17 @@ fn verdict(estimate: &Estimate) -> &'static str {
 }
 
 fn cautions(before: &Document, after: &Document) -> Vec<String> {
-    let mut cautions = vec![
-        "the files were not measured in the same rounds: a difference may be the machine's"
-            .to_owned(),
-    ];
+    let mut cautions =
+        vec!["the files were not measured in the same rounds: a difference may be the machine's".to_owned()];
     let (Some(before), Some(after)) = (&before.palisade, &after.palisade) else {
         return cautions;
     };
     cautions.extend(before.environment.differences(&after.environment));
     for (name, session) in [("A", before), ("B", after)] {
-        let noisy = session.controls.iter().filter(|named| {
-            named
-                .control
-                .as_ref()
-                .is_none_or(|control| control.noisy.is_some())
-        });
+        let noisy = session
+            .controls
+            .iter()
+            .filter(|named| named.control.as_ref().is_none_or(|control| control.noisy.is_some()));
         cautions.extend(noisy.map(|named| format!("{name} was noisy at {}", named.workload)));
     }
     cautions
@@ -170,10 +125,7 @@ mod tests {
 
     fn file(directory: &Path, name: &str, times: &[f64]) -> PathBuf {
         let path = directory.join(name);
-        let text = format!(
-            r#"{{"results":[{{"command":"x","median":{},"times":{times:?}}}]}}"#,
-            times[0]
-        );
+        let text = format!(r#"{{"results":[{{"command":"x","median":{},"times":{times:?}}}]}}"#, times[0]);
         fs::write(&path, text).unwrap();
         path
     }
@@ -185,10 +137,7 @@ mod tests {
         let fast = file(directory.path(), "b", &[0.001; 20]);
         let compare = |a, b| compare(a, b, Style::Aligned, &mut Random::new(1)).unwrap();
         let text = compare(&slow, &fast);
-        assert!(
-            text.contains("0.500 [0.500, 0.500]") && text.contains("B is faster"),
-            "{text}"
-        );
+        assert!(text.contains("0.500 [0.500, 0.500]") && text.contains("B is faster"), "{text}");
         assert!(compare(&fast, &fast).contains("no difference shown"));
     }
 

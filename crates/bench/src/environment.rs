@@ -38,11 +38,7 @@ impl Environment {
     pub(crate) fn read() -> Self {
         let cpuinfo = text("/proc/cpuinfo").unwrap_or_default();
         Self {
-            date: rfc3339(
-                SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .map_or(0, |since| since.as_secs()),
-            ),
+            date: rfc3339(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())),
             bench_version: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: text("/proc/sys/kernel/osrelease").unwrap_or_else(unknown),
             architecture: std::env::consts::ARCH.to_owned(),
@@ -53,9 +49,8 @@ impl Environment {
             memory_byte: kibibytes(&text("/proc/meminfo").unwrap_or_default(), "MemTotal"),
             governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             virtualisation: virtualisation(&cpuinfo),
-            load: text("/proc/loadavg").map_or_else(unknown, |load| {
-                load.split(' ').take(3).collect::<Vec<_>>().join(" ")
-            }),
+            load: text("/proc/loadavg")
+                .map_or_else(unknown, |load| load.split(' ').take(3).collect::<Vec<_>>().join(" ")),
             root: rustix::process::geteuid().is_root(),
             mitigations: mitigations(),
             versions: BTreeMap::new(),
@@ -73,11 +68,7 @@ impl Environment {
             self.virtualisation,
             self.governor.as_deref().unwrap_or("not visible"),
             self.load,
-            if self.root {
-                "as root"
-            } else {
-                "as an ordinary user"
-            },
+            if self.root { "as root" } else { "as an ordinary user" },
         )
     }
 
@@ -86,11 +77,7 @@ impl Environment {
         let pairs = [
             ("kernel", &self.kernel, &other.kernel),
             ("processor", &self.cpu, &other.cpu),
-            (
-                "virtualisation",
-                &self.virtualisation,
-                &other.virtualisation,
-            ),
+            ("virtualisation", &self.virtualisation, &other.virtualisation),
         ];
         let mut differences: Vec<String> = pairs
             .iter()
@@ -117,9 +104,7 @@ fn unknown() -> String {
 }
 
 fn text(path: impl AsRef<Path>) -> Option<String> {
-    fs::read_to_string(path)
-        .ok()
-        .map(|text| text.trim().to_owned())
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
 /// `name : value`, as /proc writes it.
@@ -131,9 +116,7 @@ fn field(text: &str, name: &str) -> Option<String> {
 }
 
 fn kibibytes(text: &str, name: &str) -> u64 {
-    field(text, name)
-        .and_then(|value| value.strip_suffix(" kB")?.trim().parse::<u64>().ok())
-        .unwrap_or(0)
+    field(text, name).and_then(|value| value.strip_suffix(" kB")?.trim().parse::<u64>().ok()).unwrap_or(0)
         * 1024
 }
 
@@ -145,14 +128,13 @@ fn virtualisation(cpuinfo: &str) -> String {
     } else {
         text("/run/systemd/container")
     };
-    let guest = field(cpuinfo, "flags")
-        .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
-    let machine = guest.then(|| {
-        match text("/sys/class/dmi/id/sys_vendor").or_else(|| text("/sys/hypervisor/type")) {
+    let guest =
+        field(cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
+    let machine =
+        guest.then(|| match text("/sys/class/dmi/id/sys_vendor").or_else(|| text("/sys/hypervisor/type")) {
             Some(vendor) => format!("virtual machine, {vendor}"),
             None => "virtual machine".to_owned(),
-        }
-    });
+        });
     match (container, machine) {
         (Some(container), Some(machine)) => format!("{container} in a {machine}"),
         (Some(container), None) => container,
@@ -167,12 +149,7 @@ fn mitigations() -> BTreeMap<String, String> {
     };
     entries
         .flatten()
-        .filter_map(|entry| {
-            Some((
-                entry.file_name().to_string_lossy().into_owned(),
-                text(entry.path())?,
-            ))
-        })
+        .filter_map(|entry| Some((entry.file_name().to_string_lossy().into_owned(), text(entry.path())?)))
         .filter(|(_, state)| state != "Not affected")
         .collect()
 }
@@ -182,23 +159,13 @@ fn rfc3339(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
-        rest / 3600,
-        rest / 60 % 60,
-        rest % 60
-    )
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
 }
 
 #[cfg(test)]
@@ -217,40 +184,18 @@ mod tests {
     #[test]
     fn reads_this_machine() {
         let environment = Environment::read();
-        assert!(
-            environment
-                .kernel
-                .starts_with(|first: char| first.is_ascii_digit()),
-            "{environment:?}"
-        );
-        assert!(
-            environment.cores > 0
-                && environment.memory_byte > 0
-                && environment.memory_floor_byte > 0
-        );
+        assert!(environment.kernel.starts_with(|first: char| first.is_ascii_digit()), "{environment:?}");
+        assert!(environment.cores > 0 && environment.memory_byte > 0 && environment.memory_floor_byte > 0);
         assert!(environment.differences(&environment).is_empty());
     }
 
     #[test]
     fn says_what_differs() {
-        let here = Environment {
-            kernel: "6.1".into(),
-            cores: 2,
-            ..Environment::default()
-        };
-        let there = Environment {
-            kernel: "6.18".into(),
-            cores: 4,
-            root: true,
-            ..Environment::default()
-        };
+        let here = Environment { kernel: "6.1".into(), cores: 2, ..Environment::default() };
+        let there = Environment { kernel: "6.18".into(), cores: 4, root: true, ..Environment::default() };
         assert_eq!(
             here.differences(&there),
-            [
-                "kernel: 6.1 and 6.18",
-                "cores: 2 and 4",
-                "one was measured as root"
-            ]
+            ["kernel: 6.1 and 6.18", "cores: 2 and 4", "one was measured as root"]
         );
     }
 }

@@ -13,9 +13,7 @@ pub(crate) enum Filter {
 
 impl Filter {
     pub(crate) fn new(pattern: Option<&str>) -> Self {
-        pattern.map_or(Self::All, |pattern| {
-            Self::Matching(pattern.to_owned(), Regex::new(pattern).ok())
-        })
+        pattern.map_or(Self::All, |pattern| Self::Matching(pattern.to_owned(), Regex::new(pattern).ok()))
     }
 
     pub(crate) fn accepts(&self, workload: &str, name: &str) -> bool {
@@ -23,8 +21,7 @@ impl Filter {
             Self::All => true,
             Self::Matching(text, regex) => {
                 let row = format!("{workload}/{name}");
-                row.contains(text.as_str())
-                    || regex.as_ref().is_some_and(|regex| regex.is_match(&row))
+                row.contains(text.as_str()) || regex.as_ref().is_some_and(|regex| regex.is_match(&row))
             }
         }
     }
@@ -36,8 +33,7 @@ mod tests {
 
     #[test]
     fn matches_text_and_expressions() {
-        let accepts =
-            |pattern: &str, row: (&str, &str)| Filter::new(Some(pattern)).accepts(row.0, row.1);
+        let accepts = |pattern: &str, row: (&str, &str)| Filter::new(Some(pattern)).accepts(row.0, row.1);
         assert!(accepts("git", ("git status", "bubblewrap")));
         assert!(accepts("^true/(bub|uns)", ("true", "unshare")));
         assert!(!accepts("^true/(bub|uns)", ("100 × true", "unshare")));

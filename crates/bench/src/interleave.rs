@@ -95,14 +95,7 @@ fn burst(
     launches: usize,
     launcher: &Launcher,
 ) -> Result<Result<Sample, Failure>, LaunchError> {
-    let mut sum = Sample {
-        round: 0,
-        wall: 0.0,
-        user: 0.0,
-        system: 0.0,
-        max_rss: 0,
-        exit_code: 0,
-    };
+    let mut sum = Sample { round: 0, wall: 0.0, user: 0.0, system: 0.0, max_rss: 0, exit_code: 0 };
     for _ in 0..launches {
         let run = match launcher.run(&contender.invocation)? {
             Launched::Ended(run) => run,
@@ -118,12 +111,7 @@ fn burst(
         sum.exit_code = run.code();
     }
     let count = launches as f64;
-    Ok(Ok(Sample {
-        wall: sum.wall / count,
-        user: sum.user / count,
-        system: sum.system / count,
-        ..sum
-    }))
+    Ok(Ok(Sample { wall: sum.wall / count, user: sum.user / count, system: sum.system / count, ..sum }))
 }
 
 impl Series {
@@ -183,10 +171,7 @@ mod tests {
         let argv = ["/bin/sh", "-c", script].map(OsString::from).to_vec();
         Contender {
             name: script.into(),
-            invocation: Invocation {
-                argv,
-                directory: "/".into(),
-            },
+            invocation: Invocation { argv, directory: "/".into() },
             check,
             isolation: Vec::new(),
         }
@@ -194,25 +179,16 @@ mod tests {
 
     fn race(contenders: &[Contender], pace: Pace) -> Vec<Series> {
         let scratch = tempfile::tempdir().unwrap();
-        let launcher =
-            Launcher::new(scratch.path(), Duration::from_secs(60), &Arc::default()).unwrap();
+        let launcher = Launcher::new(scratch.path(), Duration::from_secs(60), &Arc::default()).unwrap();
         interleave(contenders, &pace, &launcher, &mut Random::new(3)).unwrap()
     }
 
-    const PACE: Pace = Pace {
-        rounds: 8,
-        warm_up: 1,
-        gap: Duration::ZERO,
-        burst: 1,
-    };
+    const PACE: Pace = Pace { rounds: 8, warm_up: 1, gap: Duration::ZERO, burst: 1 };
 
     #[test]
     fn every_round_has_every_contender() {
         let series = race(
-            &[
-                contender("echo a", Check::Output(b"a\n".to_vec())),
-                contender(":", Check::Success),
-            ],
+            &[contender("echo a", Check::Output(b"a\n".to_vec())), contender(":", Check::Success)],
             PACE,
         );
         for series in &series {
@@ -220,21 +196,12 @@ mod tests {
             let rounds: Vec<usize> = series.samples.iter().map(|sample| sample.round).collect();
             assert_eq!(rounds, (0..8).collect::<Vec<_>>());
         }
-        assert_eq!(
-            series[0].paired(&series[1], |own, other| own - other).len(),
-            8
-        );
+        assert_eq!(series[0].paired(&series[1], |own, other| own - other).len(), 8);
     }
 
     #[test]
     fn one_that_fails_from_the_start_is_not_measured() {
-        let series = race(
-            &[
-                contender(":", Check::Success),
-                contender("exit 1", Check::Success),
-            ],
-            PACE,
-        );
+        let series = race(&[contender(":", Check::Success), contender("exit 1", Check::Success)], PACE);
         assert!(series[0].valid());
         assert!(series[1].failed_at_start && series[1].samples.is_empty() && !series[1].valid());
     }
@@ -263,17 +230,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let counter = directory.path().join("counter");
         let script = format!("echo x >>{}", counter.display());
-        race(
-            &[contender(&script, Check::Success)],
-            Pace {
-                rounds: 3,
-                burst: 5,
-                ..PACE
-            },
-        );
-        assert_eq!(
-            std::fs::read_to_string(counter).unwrap().lines().count(),
-            20
-        );
+        race(&[contender(&script, Check::Success)], Pace { rounds: 3, burst: 5, ..PACE });
+        assert_eq!(std::fs::read_to_string(counter).unwrap().lines().count(), 20);
     }
 }

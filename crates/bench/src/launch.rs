@@ -42,9 +42,7 @@ pub(crate) struct Invocation {
 
 impl Invocation {
     pub(crate) fn program(&self) -> &OsStr {
-        self.argv
-            .first()
-            .map_or(OsStr::new(""), OsString::as_os_str)
+        self.argv.first().map_or(OsStr::new(""), OsString::as_os_str)
     }
 
     /// As one would type it.
@@ -68,9 +66,7 @@ pub(crate) struct Run {
 impl Run {
     /// The exit code as a shell gives it: 128+N for signal N.
     pub(crate) fn code(&self) -> i32 {
-        self.status
-            .code()
-            .unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
+        self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
     }
 }
 
@@ -96,11 +92,7 @@ pub(crate) struct Launcher {
 }
 
 impl Launcher {
-    pub(crate) fn new(
-        scratch: &Path,
-        limit: Duration,
-        stop: &Arc<AtomicBool>,
-    ) -> Result<Self, LaunchError> {
+    pub(crate) fn new(scratch: &Path, limit: Duration, stop: &Arc<AtomicBool>) -> Result<Self, LaunchError> {
         let open = |name: &str| {
             let path = scratch.join(name);
             File::options()
@@ -136,10 +128,7 @@ impl Launcher {
         };
         // Without reaping at first: as long as the zombie is there, the watchdog can't hit a stranger with the same id.
         loop {
-            match waitid(
-                WaitId::Pid(pid),
-                WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
-            ) {
+            match waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
                 Ok(_) => break,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(wait_error(errno.into())),
@@ -166,8 +155,7 @@ impl Launcher {
         for file in [&self.stdout, &self.stderr] {
             file.set_len(0).map_err(output)?;
             // The child's descriptor shares this offset.
-            rustix::fs::seek(file, rustix::fs::SeekFrom::Start(0))
-                .map_err(|errno| output(errno.into()))?;
+            rustix::fs::seek(file, rustix::fs::SeekFrom::Start(0)).map_err(|errno| output(errno.into()))?;
         }
         let mut command = Command::new(invocation.program());
         command
@@ -206,12 +194,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let launcher = Launcher::new(scratch.path(), limit, &Arc::default()).unwrap();
         let argv = ["/bin/sh", "-c", script].map(OsString::from).to_vec();
-        launcher
-            .run(&Invocation {
-                argv,
-                directory: scratch.path().to_owned(),
-            })
-            .unwrap()
+        launcher.run(&Invocation { argv, directory: scratch.path().to_owned() }).unwrap()
     }
 
     fn ended(launched: Launched) -> Run {
@@ -223,10 +206,7 @@ mod tests {
 
     #[test]
     fn captures_output_and_exit_code() {
-        let run = ended(run(
-            "echo out; echo err >&2; exit 3",
-            Duration::from_secs(60),
-        ));
+        let run = ended(run("echo out; echo err >&2; exit 3", Duration::from_secs(60)));
         assert_eq!(
             (run.code(), run.stdout.as_slice(), run.stderr.as_slice()),
             (3, &b"out\n"[..], &b"err\n"[..])
@@ -237,18 +217,11 @@ mod tests {
     #[test]
     fn the_output_of_the_run_before_is_gone() {
         let scratch = tempfile::tempdir().unwrap();
-        let launcher =
-            Launcher::new(scratch.path(), Duration::from_secs(60), &Arc::default()).unwrap();
+        let launcher = Launcher::new(scratch.path(), Duration::from_secs(60), &Arc::default()).unwrap();
         for text in ["a long first line", "x"] {
             let argv = ["/bin/echo", text].map(OsString::from).to_vec();
-            let run = ended(
-                launcher
-                    .run(&Invocation {
-                        argv,
-                        directory: scratch.path().to_owned(),
-                    })
-                    .unwrap(),
-            );
+            let run =
+                ended(launcher.run(&Invocation { argv, directory: scratch.path().to_owned() }).unwrap());
             assert_eq!(run.stdout, format!("{text}\n").into_bytes());
         }
     }
@@ -263,16 +236,10 @@ mod tests {
     #[test]
     fn a_program_that_does_not_exist_is_a_result() {
         let scratch = tempfile::tempdir().unwrap();
-        let launcher =
-            Launcher::new(scratch.path(), Duration::from_secs(60), &Arc::default()).unwrap();
+        let launcher = Launcher::new(scratch.path(), Duration::from_secs(60), &Arc::default()).unwrap();
         let argv = vec![scratch.path().join("absent").into_os_string()];
         assert!(matches!(
-            launcher
-                .run(&Invocation {
-                    argv,
-                    directory: scratch.path().to_owned()
-                })
-                .unwrap(),
+            launcher.run(&Invocation { argv, directory: scratch.path().to_owned() }).unwrap(),
             Launched::NotStarted(_)
         ));
     }

@@ -100,11 +100,7 @@ fn measure(suite: &dyn Suite, options: Measure) -> Result<ExitCode, Fatal> {
     print(&rendered(
         &bench,
         &report,
-        if options.json {
-            Format::Json
-        } else {
-            Format::Text(options.style())
-        },
+        if options.json { Format::Json } else { Format::Text(options.style()) },
     )?)?;
     if let Some(path) = &options.output {
         write(path, &rendered(&bench, &report, Format::of(path))?)?;
@@ -112,12 +108,10 @@ fn measure(suite: &dyn Suite, options: Measure) -> Result<ExitCode, Fatal> {
     if let Some(path) = &options.svg {
         write(path, &rendered(&bench, &report, Format::Svg)?)?;
     }
-    let noisy = report.tables.iter().any(|table| {
-        table
-            .control
-            .as_ref()
-            .is_none_or(|control| control.noisy.is_some())
-    });
+    let noisy = report
+        .tables
+        .iter()
+        .any(|table| table.control.as_ref().is_none_or(|control| control.noisy.is_some()));
     // Only `aa` asks a question with yes or no for an answer.
     Ok(if noisy && suite.name() == suites::aa::Control.name() {
         ExitCode::from(NO)
@@ -150,12 +144,8 @@ fn rendered(bench: &Bench, report: &Report, format: Format) -> Result<String, Fa
         Format::Svg => report::plot::render(report, &bench.environment),
         Format::Json => {
             #[expect(clippy::cast_precision_loss, reason = "a gap of 2⁵³ ms would not end")]
-            let document = report::json::document(
-                report,
-                &bench.environment,
-                bench.seed,
-                bench.options.gap as f64,
-            );
+            let document =
+                report::json::document(report, &bench.environment, bench.seed, bench.options.gap as f64);
             serde_json::to_string_pretty(&document).map_err(|source| Fatal::Json { source })? + "\n"
         }
     })
@@ -167,16 +157,9 @@ fn list() -> String {
         text += &format!("  {:<10} {}\n", suite.name(), suite.about());
     }
     text += "\nlaunchers:\n";
-    for row in peers::palisade(None)
-        .into_iter()
-        .chain(peers::PEERS.iter().map(peers::Peer::look))
-    {
+    for row in peers::palisade(None).into_iter().chain(peers::PEERS.iter().map(peers::Peer::look)) {
         text += &match row {
-            Ok(entry) => format!(
-                "  {:<34} {}\n",
-                entry.name,
-                entry.template.program().unwrap_or_default()
-            ),
+            Ok(entry) => format!("  {:<34} {}\n", entry.name, entry.template.program().unwrap_or_default()),
             Err(missing) => format!("  {:<34} not here: {}\n", missing.name, missing.how),
         };
     }
@@ -184,10 +167,7 @@ fn list() -> String {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Fatal> {
-    fs::write(path, text).map_err(|source| Fatal::Write {
-        path: path.to_owned(),
-        source,
-    })
+    fs::write(path, text).map_err(|source| Fatal::Write { path: path.to_owned(), source })
 }
 
 fn print(text: &str) -> Result<(), Fatal> {

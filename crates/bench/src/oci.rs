@@ -30,14 +30,10 @@ pub(crate) fn write(
 }
 
 fn config(command: &[String], work: &Path, root: &Path) -> Value {
-    let (uid, gid) = (
-        rustix::process::getuid().as_raw(),
-        rustix::process::getgid().as_raw(),
-    );
+    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let bind = |path: &Path, mode: &str| json!({ "destination": path, "source": path, "type": "bind", "options": ["bind", "nosuid", "nodev", mode] });
     let fresh = |path: &str, kind: &str, options: &[&str]| json!({ "destination": path, "source": kind, "type": kind, "options": options });
-    let namespaces =
-        ["user", "pid", "mount", "ipc", "uts", "network"].map(|kind| json!({ "type": kind }));
+    let namespaces = ["user", "pid", "mount", "ipc", "uts", "network"].map(|kind| json!({ "type": kind }));
     json!({
         "ociVersion": "1.0.2",
         "process": {
@@ -73,15 +69,8 @@ mod tests {
     fn the_command_and_the_directory_are_in_it() {
         let directory = tempfile::tempdir().unwrap();
         let bundle = directory.path().join("bundle");
-        write(
-            &bundle,
-            &["echo".into(), "a b".into()],
-            Path::new("/w"),
-            Path::new("/r"),
-        )
-        .unwrap();
-        let config: Value =
-            serde_json::from_slice(&fs::read(bundle.join("config.json")).unwrap()).unwrap();
+        write(&bundle, &["echo".into(), "a b".into()], Path::new("/w"), Path::new("/r")).unwrap();
+        let config: Value = serde_json::from_slice(&fs::read(bundle.join("config.json")).unwrap()).unwrap();
         assert_eq!(config["process"]["args"], json!(["echo", "a b"]));
         assert_eq!(config["process"]["cwd"], "/w");
         assert!(

@@ -85,9 +85,7 @@ impl Measure {
 
     pub(crate) fn seed_or_clock(&self) -> u64 {
         self.seed.unwrap_or_else(|| {
-            let now = SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default();
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             // Short enough to be typed again.
             u64::from(now.subsec_nanos()) ^ (now.as_secs() & 0xffff_ffff)
         })
@@ -109,11 +107,7 @@ impl Compare {
 }
 
 fn style(markdown: bool) -> Style {
-    if markdown {
-        Style::Markdown
-    } else {
-        Style::Aligned
-    }
+    if markdown { Style::Markdown } else { Style::Aligned }
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -132,14 +126,10 @@ pub(crate) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true);
     for suite in SUITES {
-        command = command.subcommand(Measure::augment_args(
-            Command::new(suite.name()).about(suite.about()),
-        ));
+        command = command.subcommand(Measure::augment_args(Command::new(suite.name()).about(suite.about())));
     }
     command
-        .subcommand(Compare::augment_args(
-            Command::new("compare").about("Ratios between two result files"),
-        ))
+        .subcommand(Compare::augment_args(Command::new("compare").about("Ratios between two result files")))
         .subcommand(Command::new("list").about("The suites, and which peers are here"))
 }
 
@@ -200,18 +190,10 @@ mod tests {
             "0",
         ]);
         assert_eq!(
-            (
-                options.rounds(),
-                options.with.len(),
-                options.back_to_back,
-                options.gap
-            ),
+            (options.rounds(), options.with.len(), options.back_to_back, options.gap),
             (30, 2, Some(10), 0)
         );
-        assert_eq!(
-            measure(&["aa", "--runs", "7", "--back-to-back", "3"]).back_to_back,
-            Some(3)
-        );
+        assert_eq!(measure(&["aa", "--runs", "7", "--back-to-back", "3"]).back_to_back, Some(3));
         assert_eq!(measure(&["aa", "--seed", "9"]).seed_or_clock(), 9);
     }
 

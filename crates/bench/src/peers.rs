@@ -130,9 +130,7 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer {
         name: "nsjail",
         program: "nsjail",
-        arguments: &[
-            "-q", "-Mo", "--chroot", "/", "-T", "/tmp", "-B", "{W}:{W}", "--cwd", "{W}", "--", "{}",
-        ],
+        arguments: &["-q", "-Mo", "--chroot", "/", "-T", "/tmp", "-B", "{W}:{W}", "--cwd", "{W}", "--", "{}"],
         claims: ALL_NAMESPACES_READ_ONLY,
         install: "build it from https://nsjail.dev",
         version: &[],
@@ -174,13 +172,7 @@ pub(crate) const PEERS: &[Peer] = &[
             "--read-write={W}",
             "{}",
         ],
-        claims: &[
-            Namespace("pid"),
-            Namespace("mnt"),
-            Namespace("ipc"),
-            Namespace("net"),
-            Seccomp,
-        ],
+        claims: &[Namespace("pid"), Namespace("mnt"), Namespace("ipc"), Namespace("net"), Seccomp],
         install: "apt install firejail",
         version: &["--version"],
     },
@@ -214,8 +206,8 @@ pub(crate) const PEERS: &[Peer] = &[
         name: "sandlock",
         program: "sandlock",
         arguments: &[
-            "run", "-r", "/usr", "-r", "/etc", "-r", "/proc", "-r", "/lib", "-r", "/lib64", "-r",
-            "/bin", "-w", "/dev", "-w", "/tmp", "-w", "{W}", "--", "{}",
+            "run", "-r", "/usr", "-r", "/etc", "-r", "/proc", "-r", "/lib", "-r", "/lib64", "-r", "/bin",
+            "-w", "/dev", "-w", "/tmp", "-w", "{W}", "--", "{}",
         ],
         claims: &[Seccomp, NoWritingOutside, NoReadingOutside],
         install: "cargo install sandlock-cli",
@@ -224,13 +216,7 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer {
         name: "crun",
         program: "crun",
-        arguments: &[
-            "--cgroup-manager=disabled",
-            "run",
-            "--bundle",
-            "{BUNDLE}",
-            "palisade-bench",
-        ],
+        arguments: &["--cgroup-manager=disabled", "run", "--bundle", "{BUNDLE}", "palisade-bench"],
         claims: ALL_NAMESPACES_READ_ONLY,
         install: "apt install crun",
         version: &["--version"],
@@ -238,14 +224,7 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer {
         name: "runc",
         program: "runc",
-        arguments: &[
-            "--rootless",
-            "true",
-            "run",
-            "--bundle",
-            "{BUNDLE}",
-            "palisade-bench",
-        ],
+        arguments: &["--rootless", "true", "run", "--bundle", "{BUNDLE}", "palisade-bench"],
         claims: ALL_NAMESPACES_READ_ONLY,
         install: "apt install runc",
         version: &["--version"],
@@ -253,18 +232,7 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer {
         name: "hakoniwa",
         program: "hakoniwa",
-        arguments: &[
-            "run",
-            "--unshare-all",
-            "--devfs",
-            "/dev",
-            "--tmpfs",
-            "/tmp",
-            "-w",
-            "{W}",
-            "--",
-            "{}",
-        ],
+        arguments: &["run", "--unshare-all", "--devfs", "/dev", "--tmpfs", "/tmp", "-w", "{W}", "--", "{}"],
         claims: ALL_NAMESPACES_READ_ONLY,
         install: "cargo install hakoniwa-cli",
         version: &["--version"],
@@ -304,13 +272,7 @@ impl Peer {
                 how: format!("`{}` is not on PATH; {}", self.program, self.install),
             });
         };
-        Ok(entry(
-            self.name,
-            &path,
-            self.arguments,
-            self.claims,
-            self.version,
-        ))
+        Ok(entry(self.name, &path, self.arguments, self.claims, self.version))
     }
 
     pub(crate) fn find(&self) -> Option<PathBuf> {
@@ -336,32 +298,17 @@ pub(crate) fn palisade(named: Option<&Path>) -> Vec<Result<Entry, Missing>> {
         .collect()
 }
 
-fn entry(
-    name: &str,
-    program: &Path,
-    arguments: &[&str],
-    claims: &[Claim],
-    version: &[&str],
-) -> Entry {
+fn entry(name: &str, program: &Path, arguments: &[&str], claims: &[Claim], version: &[&str]) -> Entry {
     let program = program.to_string_lossy();
-    let words: Vec<&str> = std::iter::once(program.as_ref())
-        .chain(arguments.iter().copied())
-        .collect();
+    let words: Vec<&str> = std::iter::once(program.as_ref()).chain(arguments.iter().copied()).collect();
     let asks = |words: &[&str]| {
-        std::iter::once(program.as_ref())
-            .chain(words.iter().copied())
-            .map(str::to_owned)
-            .collect()
+        std::iter::once(program.as_ref()).chain(words.iter().copied()).map(str::to_owned).collect()
     };
     Entry {
         name: name.to_owned(),
         template: Template::of(&words),
         claims: claims.to_vec(),
-        version: if version.is_empty() {
-            Vec::new()
-        } else {
-            asks(version)
-        },
+        version: if version.is_empty() { Vec::new() } else { asks(version) },
     }
 }
 
@@ -372,11 +319,7 @@ mod tests {
     #[test]
     fn a_missing_palisade_is_named_with_what_to_do() {
         for row in palisade(Some(Path::new("/no/such/palisade"))) {
-            assert!(
-                row.unwrap_err()
-                    .how
-                    .contains("/no/such/palisade is not an executable file")
-            );
+            assert!(row.unwrap_err().how.contains("/no/such/palisade is not an executable file"));
         }
     }
 
@@ -390,19 +333,13 @@ mod tests {
             install: "apt install absent",
             version: &[],
         };
-        assert_eq!(
-            peer.look().unwrap_err().how,
-            "`no-such-launcher` is not on PATH; apt install absent"
-        );
+        assert_eq!(peer.look().unwrap_err().how, "`no-such-launcher` is not on PATH; apt install absent");
     }
 
     #[test]
     fn names_are_unique() {
-        let mut names: Vec<&str> = PEERS
-            .iter()
-            .map(|peer| peer.name)
-            .chain(PALISADE.iter().map(|row| row.0))
-            .collect();
+        let mut names: Vec<&str> =
+            PEERS.iter().map(|peer| peer.name).chain(PALISADE.iter().map(|row| row.0)).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

@@ -39,8 +39,7 @@ pub(crate) fn palisade(named: Option<&Path>) -> Option<PathBuf> {
 }
 
 fn executable(path: &Path) -> bool {
-    path.metadata()
-        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]

@@ -41,12 +41,7 @@ impl Isolation {
             (self.write_outside_refused, "no writing outside"),
             (self.read_outside_refused, "no reading outside"),
         ];
-        words.extend(
-            facts
-                .iter()
-                .filter(|(seen, _)| *seen)
-                .map(|(_, word)| (*word).to_owned()),
-        );
+        words.extend(facts.iter().filter(|(seen, _)| *seen).map(|(_, word)| (*word).to_owned()));
         words
     }
 
@@ -90,21 +85,10 @@ impl Proof {
         let (work, outside) = (session.work(), session.outside());
         // A file and not `sh -c TEXT`: launchers that join their arguments into a line would fail here without failing at the workloads.
         let script = work.join("proof.sh");
-        fs::write(&script, text(&work, &outside)).map_err(|source| ProofError::Script {
-            path: script.clone(),
-            source,
-        })?;
-        let own = NAMESPACES
-            .iter()
-            .filter_map(|&name| Some((name, namespace(name)?)))
-            .collect();
-        Ok(Self {
-            script,
-            work,
-            outside,
-            own,
-            random,
-        })
+        fs::write(&script, text(&work, &outside))
+            .map_err(|source| ProofError::Script { path: script.clone(), source })?;
+        let own = NAMESPACES.iter().filter_map(|&name| Some((name, namespace(name)?))).collect();
+        Ok(Self { script, work, outside, own, random })
     }
 
     /// Runs the proof in `entry` and checks what it claims.
@@ -115,11 +99,7 @@ impl Proof {
         launcher: &Launcher,
     ) -> Result<Result<Isolation, Failure>, ProofError> {
         let nonce = format!("{:016x}", self.random.next());
-        let command = vec![
-            "/bin/sh".to_owned(),
-            self.script.to_string_lossy().into_owned(),
-            nonce.clone(),
-        ];
+        let command = vec!["/bin/sh".to_owned(), self.script.to_string_lossy().into_owned(), nonce.clone()];
         let launched = launcher.run(&session.invocation(&entry.template, &command)?)?;
         Ok(match launched {
             Launched::NotStarted(why) => Err(Failure::NotStarted { why }),
@@ -129,16 +109,14 @@ impl Proof {
 
     fn judge(&self, run: &Run, nonce: &str, claims: &[Claim]) -> Result<Isolation, Failure> {
         Check::Success.verify(run)?;
-        let left_file =
-            fs::read_to_string(self.work.join(format!("ran-{nonce}"))).unwrap_or_default();
+        let left_file = fs::read_to_string(self.work.join(format!("ran-{nonce}"))).unwrap_or_default();
         if left_file.trim_end() != nonce {
             let said = first_line(&run.stderr);
             let why = if said.is_empty() {
-                "exit code 0, but the command was not run: it left no trace in the working directory".to_owned()
+                "exit code 0, but the command was not run: it left no trace in the working directory"
+                    .to_owned()
             } else {
-                format!(
-                    "exit code 0, but the command left no trace in the working directory: {said}"
-                )
+                format!("exit code 0, but the command left no trace in the working directory: {said}")
             };
             return Err(Failure::Proof { why });
         }
@@ -148,17 +126,12 @@ impl Proof {
         if missing.is_empty() {
             Ok(isolation)
         } else {
-            Err(Failure::Proof {
-                why: format!("it does not isolate: {}", missing.join(", ")),
-            })
+            Err(Failure::Proof { why: format!("it does not isolate: {}", missing.join(", ")) })
         }
     }
 
     fn read(&self, report: &str) -> Isolation {
-        let mut isolation = Isolation {
-            read_outside_refused: true,
-            ..Isolation::default()
-        };
+        let mut isolation = Isolation { read_outside_refused: true, ..Isolation::default() };
         for line in report.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words.as_slice() {
@@ -212,8 +185,7 @@ mod tests {
     fn prove(template: &str, claims: &[Claim]) -> Result<Isolation, Failure> {
         let base = tempfile::tempdir().unwrap();
         let session = Session::create(Some(base.path())).unwrap();
-        let launcher =
-            Launcher::new(session.scratch(), Duration::from_secs(60), &Arc::default()).unwrap();
+        let launcher = Launcher::new(session.scratch(), Duration::from_secs(60), &Arc::default()).unwrap();
         let mut proof = Proof::prepare(&session, Random::new(1)).unwrap();
         let entry = Entry {
             name: "x".into(),
@@ -241,15 +213,9 @@ mod tests {
 
     #[test]
     fn a_launcher_that_only_claims_to_isolate_is_caught() {
-        let failure = prove(
-            "/usr/bin/env {}",
-            &[
-                Claim::Namespace("pid"),
-                Claim::NoWritingOutside,
-                Claim::Seccomp,
-            ],
-        )
-        .unwrap_err();
+        let failure =
+            prove("/usr/bin/env {}", &[Claim::Namespace("pid"), Claim::NoWritingOutside, Claim::Seccomp])
+                .unwrap_err();
         assert_eq!(
             failure.to_string(),
             "it does not isolate: a pid namespace of its own, no writing outside, seccomp"

@@ -67,9 +67,6 @@ mod tests {
         for _ in 0..70_000 {
             seen[random.below(7)] += 1;
         }
-        assert!(
-            seen.iter().all(|&count| (9_500..10_500).contains(&count)),
-            "{seen:?}"
-        );
+        assert!(seen.iter().all(|&count| (9_500..10_500).contains(&count)), "{seen:?}");
     }
 }

@@ -40,11 +40,8 @@ impl Session {
     /// Creates the session's directory below `base`, or below the first usable default.
     pub(crate) fn create(base: Option<&Path>) -> Result<Self, SessionError> {
         let stop = Arc::new(AtomicBool::new(false));
-        for signal in [
-            signal_hook::consts::SIGINT,
-            signal_hook::consts::SIGTERM,
-            signal_hook::consts::SIGHUP,
-        ] {
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
+        {
             // A flag and no exit: the stack unwinds to `main` in the ordinary way, and that removes the directory.
             signal_hook::flag::register(signal, Arc::clone(&stop))
                 .map_err(|source| SessionError::Signal { signal, source })?;
@@ -53,11 +50,7 @@ impl Session {
             Some(base) => create_below(base)?,
             None => create_in_default()?,
         };
-        let session = Self {
-            directory,
-            stop,
-            bundles: Cell::new(0),
-        };
+        let session = Self { directory, stop, bundles: Cell::new(0) };
         session.populate()?;
         Ok(session)
     }
@@ -88,10 +81,7 @@ impl Session {
             oci::write(&places.bundle, command, &places.work, &places.root)?;
             self.bundles.set(number + 1);
         }
-        Ok(Invocation {
-            argv: template.fill(command, &places),
-            directory: places.work,
-        })
+        Ok(Invocation { argv: template.fill(command, &places), directory: places.work })
     }
 
     /// A root file system with mount points and nothing else, for launchers that build on one.
@@ -134,16 +124,10 @@ impl Session {
 }
 
 fn create_below(base: &Path) -> Result<TempDir, SessionError> {
-    let error = |source| SessionError::Create {
-        path: base.to_owned(),
-        source,
-    };
+    let error = |source| SessionError::Create { path: base.to_owned(), source };
     fs::create_dir_all(base).map_err(error)?;
     let base = base.canonicalize().map_err(error)?;
-    tempfile::Builder::new()
-        .prefix("palisade-bench-")
-        .tempdir_in(base)
-        .map_err(error)
+    tempfile::Builder::new().prefix("palisade-bench-").tempdir_in(base).map_err(error)
 }
 
 /// Not below /tmp or /var/tmp if it can be helped: many sandboxes replace both, and the workload would not find its directory.

@@ -63,15 +63,9 @@ pub(crate) fn deviation(values: &[f64]) -> Option<f64> {
 pub(crate) fn estimate(values: &[f64], random: &mut Random) -> Option<Estimate> {
     let sorted = sorted(values);
     let median = median(&sorted)?;
-    let mut medians: Vec<f64> = (0..RESAMPLES)
-        .map(|_| resampled_median(&sorted, random))
-        .collect();
+    let mut medians: Vec<f64> = (0..RESAMPLES).map(|_| resampled_median(&sorted, random)).collect();
     medians.sort_unstable_by(f64::total_cmp);
-    Some(Estimate {
-        median,
-        low: quantile(&medians, 0.025)?,
-        high: quantile(&medians, 0.975)?,
-    })
+    Some(Estimate { median, low: quantile(&medians, 0.025)?, high: quantile(&medians, 0.975)? })
 }
 
 /// The ratio of the medians of two series that were *not* measured in the same rounds, each resampled on its own.
@@ -82,15 +76,10 @@ pub(crate) fn estimate_independent_ratio(
 ) -> Option<Estimate> {
     let (above, below) = (sorted(numerator), sorted(denominator));
     let middle = median(&above)? / median(&below)?;
-    let mut ratios: Vec<f64> = (0..RESAMPLES)
-        .map(|_| resampled_median(&above, random) / resampled_median(&below, random))
-        .collect();
+    let mut ratios: Vec<f64> =
+        (0..RESAMPLES).map(|_| resampled_median(&above, random) / resampled_median(&below, random)).collect();
     ratios.sort_unstable_by(f64::total_cmp);
-    Some(Estimate {
-        median: middle,
-        low: quantile(&ratios, 0.025)?,
-        high: quantile(&ratios, 0.975)?,
-    })
+    Some(Estimate { median: middle, low: quantile(&ratios, 0.025)?, high: quantile(&ratios, 0.975)? })
 }
 
 /// The median of one resample with replacement. The values are sorted, so counting how often each rank was drawn and walking to the
@@ -130,10 +119,7 @@ mod tests {
     use super::*;
 
     fn assert_close(actual: f64, expected: f64, tolerance: f64) {
-        assert!(
-            (actual - expected).abs() <= tolerance,
-            "{actual} is not within {tolerance} of {expected}"
-        );
+        assert!((actual - expected).abs() <= tolerance, "{actual} is not within {tolerance} of {expected}");
     }
 
     #[test]
@@ -153,14 +139,7 @@ mod tests {
     #[test]
     fn equal_values_leave_no_uncertainty() {
         let estimate = estimate(&[5.0; 30], &mut Random::new(1)).unwrap();
-        assert_eq!(
-            estimate,
-            Estimate {
-                median: 5.0,
-                low: 5.0,
-                high: 5.0
-            }
-        );
+        assert_eq!(estimate, Estimate { median: 5.0, low: 5.0, high: 5.0 });
     }
 
     /// The bootstrap distribution of the median of 1..=101 is known from the binomial distribution: the 2.5% and 97.5% points of the
@@ -180,9 +159,7 @@ mod tests {
         let mut random = Random::new(11);
         let covered = (0..300)
             .filter(|_| {
-                let sample: Vec<f64> = (0..40)
-                    .map(|_| random.below(1_000_000) as f64 / 1e6)
-                    .collect();
+                let sample: Vec<f64> = (0..40).map(|_| random.below(1_000_000) as f64 / 1e6).collect();
                 estimate(&sample, &mut random).unwrap().contains(0.5)
             })
             .count();
@@ -197,11 +174,7 @@ mod tests {
                 let mut random = Random::new(seed);
                 let mut again = random.clone();
                 let drawn: Vec<f64> = (0..size).map(|_| values[again.below(size)]).collect();
-                assert_close(
-                    resampled_median(&values, &mut random),
-                    median(&drawn).unwrap(),
-                    1e-12,
-                );
+                assert_close(resampled_median(&values, &mut random), median(&drawn).unwrap(), 1e-12);
             }
         }
     }

@@ -42,10 +42,7 @@ mod tests {
 
     #[test]
     fn long_workloads_take_fewer_rounds() {
-        assert_eq!(
-            (rounds(200, 1), rounds(200, 5), rounds(30, 5), rounds(3, 5)),
-            (200, 40, 10, 3)
-        );
+        assert_eq!((rounds(200, 1), rounds(200, 5), rounds(30, 5), rounds(3, 5)), (200, 40, 10, 3));
     }
 
     #[test]

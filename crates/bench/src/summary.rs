@@ -67,10 +67,7 @@ impl Control {
         let noisy = if !ratio.contains(1.0) {
             Some("the same command differs from itself".to_owned())
         } else if ratio.width() > WIDEST_QUIET {
-            Some(format!(
-                "the same command is only known to within {:.0}%",
-                ratio.width() * 100.0
-            ))
+            Some(format!("the same command is only known to within {:.0}%", ratio.width() * 100.0))
         } else {
             None
         };
@@ -91,31 +88,14 @@ impl Table {
             .iter()
             .enumerate()
             .map(|(index, own)| {
-                let baseline = series
-                    .first()
-                    .filter(|baseline| index > 0 && baseline.valid());
-                own.valid()
-                    .then(|| Figures::of(own, baseline, random))
-                    .flatten()
+                let baseline = series.first().filter(|baseline| index > 0 && baseline.valid());
+                own.valid().then(|| Figures::of(own, baseline, random)).flatten()
             })
             .collect();
-        let control = figures
-            .get(1)
-            .and_then(Option::as_ref)
-            .and_then(|second| second.ratio)
-            .map(Control::judge);
-        let rows = series
-            .into_iter()
-            .zip(figures)
-            .map(|(series, figures)| Row { series, figures })
-            .collect();
-        Self {
-            workload: workload.to_owned(),
-            rounds,
-            burst,
-            rows,
-            control,
-        }
+        let control =
+            figures.get(1).and_then(Option::as_ref).and_then(|second| second.ratio).map(Control::judge);
+        let rows = series.into_iter().zip(figures).map(|(series, figures)| Row { series, figures }).collect();
+        Self { workload: workload.to_owned(), rounds, burst, rows, control }
     }
 }
 
@@ -133,20 +113,8 @@ impl Figures {
             added,
             p10: quantile(&walls, 0.1)?,
             p90: quantile(&walls, 0.9)?,
-            user: median(
-                &series
-                    .samples
-                    .iter()
-                    .map(|sample| sample.user)
-                    .collect::<Vec<_>>(),
-            )?,
-            system: median(
-                &series
-                    .samples
-                    .iter()
-                    .map(|sample| sample.system)
-                    .collect::<Vec<_>>(),
-            )?,
+            user: median(&series.samples.iter().map(|sample| sample.user).collect::<Vec<_>>())?,
+            system: median(&series.samples.iter().map(|sample| sample.system).collect::<Vec<_>>())?,
             max_rss: series.samples.iter().map(|sample| sample.max_rss).max()?,
         })
     }
@@ -184,23 +152,13 @@ pub(crate) mod tests {
     /// A table with every kind of row.
     pub(crate) fn table() -> Table {
         let plain: Vec<f64> = (0..50).map(|n| 0.0010 + f64::from(n % 7) * 1e-6).collect();
-        let again: Vec<f64> = (0..50)
-            .map(|n| 0.0010 + f64::from((n + 3) % 7) * 1e-6)
-            .collect();
+        let again: Vec<f64> = (0..50).map(|n| 0.0010 + f64::from((n + 3) % 7) * 1e-6).collect();
         let slow: Vec<f64> = plain.iter().map(|wall| wall + 0.0035).collect();
         let mut flaky = series("flaky", &[0.0005; 49]);
-        flaky.failed.push(Failure::Exit {
-            code: 3,
-            said: "no".into(),
-        });
+        flaky.failed.push(Failure::Exit { code: 3, said: "no".into() });
         flaky.isolation = vec!["seccomp".into()];
-        let refused = Series::refused(
-            "liar",
-            "liar true".into(),
-            Failure::Proof {
-                why: "it was not run".into(),
-            },
-        );
+        let refused =
+            Series::refused("liar", "liar true".into(), Failure::Proof { why: "it was not run".into() });
         let all = vec![
             series("plain", &plain),
             series("plain again", &again),
@@ -231,11 +189,7 @@ pub(crate) mod tests {
         let judge = |median, low, high| Control::judge(Estimate { median, low, high }).noisy;
         assert!(table().control.unwrap().noisy.is_none());
         assert_eq!(judge(1.0, 0.99, 1.01), None);
-        assert!(
-            judge(1.02, 1.01, 1.03)
-                .unwrap()
-                .contains("differs from itself")
-        );
+        assert!(judge(1.02, 1.01, 1.03).unwrap().contains("differs from itself"));
         assert!(judge(1.0, 0.9, 1.1).unwrap().contains("20%"));
     }
 }

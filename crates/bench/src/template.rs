@@ -12,10 +12,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TemplateError {
     #[error("can't split `{text}` into words")]
-    Split {
-        text: String,
-        source: shell_words::ParseError,
-    },
+    Split { text: String, source: shell_words::ParseError },
     #[error("`{text}` contains no word")]
     Empty { text: String },
     #[error("`{text}` is not of the form NAME=COMMAND")]
@@ -36,31 +33,18 @@ pub(crate) struct Places {
 
 impl Places {
     fn fill(&self, word: &str) -> String {
-        let put =
-            |word: String, place: &str, path: &Path| word.replace(place, &path.to_string_lossy());
-        put(
-            put(
-                put(word.to_owned(), "{W}", &self.work),
-                "{ROOT}",
-                &self.root,
-            ),
-            "{BUNDLE}",
-            &self.bundle,
-        )
+        let put = |word: String, place: &str, path: &Path| word.replace(place, &path.to_string_lossy());
+        put(put(put(word.to_owned(), "{W}", &self.work), "{ROOT}", &self.root), "{BUNDLE}", &self.bundle)
     }
 }
 
 impl Template {
     /// Splits as a POSIX shell would, without any expansion.
     pub(crate) fn parse(text: &str) -> Result<Self, TemplateError> {
-        let words = shell_words::split(text).map_err(|source| TemplateError::Split {
-            text: text.to_owned(),
-            source,
-        })?;
+        let words = shell_words::split(text)
+            .map_err(|source| TemplateError::Split { text: text.to_owned(), source })?;
         if words.is_empty() {
-            return Err(TemplateError::Empty {
-                text: text.to_owned(),
-            });
+            return Err(TemplateError::Empty { text: text.to_owned() });
         }
         Ok(Self(words))
     }
@@ -71,10 +55,7 @@ impl Template {
 
     /// The word that names the launcher's program. `None` if it is the workload itself.
     pub(crate) fn program(&self) -> Option<&str> {
-        self.0
-            .first()
-            .map(String::as_str)
-            .filter(|word| !word.contains("{}"))
+        self.0.first().map(String::as_str).filter(|word| !word.contains("{}"))
     }
 
     /// Whether the command has to be written to a bundle.
@@ -92,12 +73,7 @@ impl Template {
                 placed = true;
             } else if word.contains("{}") {
                 // The places first: the workload's own text is never a template.
-                words.push(
-                    places
-                        .fill(word)
-                        .replace("{}", &shell_words::join(command))
-                        .into(),
-                );
+                words.push(places.fill(word).replace("{}", &shell_words::join(command)).into());
                 placed = true;
             } else {
                 words.push(places.fill(word).into());
@@ -116,9 +92,7 @@ pub(crate) fn parse_named(text: &str) -> Result<(String, Template), TemplateErro
         Some((name, command)) if !name.trim().is_empty() => {
             Ok((name.trim().to_owned(), Template::parse(command)?))
         }
-        _ => Err(TemplateError::NoName {
-            text: text.to_owned(),
-        }),
+        _ => Err(TemplateError::NoName { text: text.to_owned() }),
     }
 }
 
@@ -130,14 +104,7 @@ mod tests {
         let command: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();
         Template::parse(template)
             .unwrap()
-            .fill(
-                &command,
-                &Places {
-                    work: "/w".into(),
-                    root: "/root dir".into(),
-                    bundle: "/b".into(),
-                },
-            )
+            .fill(&command, &Places { work: "/w".into(), root: "/root dir".into(), bundle: "/b".into() })
             .into_iter()
             .map(|word| word.into_string().unwrap())
             .collect()
@@ -153,10 +120,7 @@ mod tests {
 
     #[test]
     fn a_word_of_its_own_becomes_all_words() {
-        assert_eq!(
-            fill("x {} --end", &["a b", "{W}"]),
-            ["x", "a b", "{W}", "--end"]
-        );
+        assert_eq!(fill("x {} --end", &["a b", "{W}"]), ["x", "a b", "{W}", "--end"]);
     }
 
     #[test]
@@ -169,42 +133,21 @@ mod tests {
 
     #[test]
     fn a_bundle_takes_the_command_away() {
-        assert_eq!(
-            fill("crun run --bundle {BUNDLE} x", &["true"]),
-            ["crun", "run", "--bundle", "/b", "x"]
-        );
+        assert_eq!(fill("crun run --bundle {BUNDLE} x", &["true"]), ["crun", "run", "--bundle", "/b", "x"]);
     }
 
     #[test]
     fn splits_like_a_shell() {
-        assert_eq!(
-            fill(r#"a 'b c' "d\"e" f\ g ''"#, &[]),
-            ["a", "b c", "d\"e", "f g", ""]
-        );
-        assert!(matches!(
-            Template::parse("a 'b"),
-            Err(TemplateError::Split { .. })
-        ));
-        assert!(matches!(
-            Template::parse("  "),
-            Err(TemplateError::Empty { .. })
-        ));
+        assert_eq!(fill(r#"a 'b c' "d\"e" f\ g ''"#, &[]), ["a", "b c", "d\"e", "f g", ""]);
+        assert!(matches!(Template::parse("a 'b"), Err(TemplateError::Split { .. })));
+        assert!(matches!(Template::parse("  "), Err(TemplateError::Empty { .. })));
     }
 
     #[test]
     fn named_templates() {
         let (name, template) = parse_named("my env=env A=b").unwrap();
-        assert_eq!(
-            (name.as_str(), template),
-            ("my env", Template::of(&["env", "A=b"]))
-        );
-        assert!(matches!(
-            parse_named("env"),
-            Err(TemplateError::NoName { .. })
-        ));
-        assert!(matches!(
-            parse_named("=env"),
-            Err(TemplateError::NoName { .. })
-        ));
+        assert_eq!((name.as_str(), template), ("my env", Template::of(&["env", "A=b"])));
+        assert!(matches!(parse_named("env"), Err(TemplateError::NoName { .. })));
+        assert!(matches!(parse_named("=env"), Err(TemplateError::NoName { .. })));
     }
 }

@@ -50,26 +50,16 @@ impl Watchdog {
                 }
             }
         });
-        Self {
-            state,
-            thread: Some(thread),
-        }
+        Self { state, thread: Some(thread) }
     }
 
     pub(crate) fn arm(&self, pid: Pid, limit: Duration) {
-        self.lock().watched = Some(Watched {
-            pid,
-            deadline: Instant::now() + limit,
-            asked: None,
-        });
+        self.lock().watched = Some(Watched { pid, deadline: Instant::now() + limit, asked: None });
     }
 
     /// Stops watching; true if the process had to be told to end.
     pub(crate) fn disarm(&self) -> bool {
-        self.lock()
-            .watched
-            .take()
-            .is_some_and(|watched| watched.asked.is_some())
+        self.lock().watched.take().is_some_and(|watched| watched.asked.is_some())
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

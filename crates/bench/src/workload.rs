@@ -25,10 +25,7 @@ pub(crate) enum Failure {
     TimedOut,
     #[error("exit code {code}{}", after_colon(said))]
     Exit { code: i32, said: String },
-    #[error(
-        "exit code 0, but the output is not that of the plain run{}",
-        after_colon(said)
-    )]
+    #[error("exit code 0, but the output is not that of the plain run{}", after_colon(said))]
     Output { said: String },
     #[error("not started: {why}")]
     NotStarted { why: String },
@@ -37,11 +34,7 @@ pub(crate) enum Failure {
 }
 
 fn after_colon(said: &str) -> String {
-    if said.is_empty() {
-        String::new()
-    } else {
-        format!(": {said}")
-    }
+    if said.is_empty() { String::new() } else { format!(": {said}") }
 }
 
 impl Check {
@@ -50,15 +43,12 @@ impl Check {
             return Err(Failure::TimedOut);
         }
         if !run.status.success() {
-            return Err(Failure::Exit {
-                code: run.code(),
-                said: first_line(&run.stderr),
-            });
+            return Err(Failure::Exit { code: run.code(), said: first_line(&run.stderr) });
         }
         match self {
-            Self::Output(expected) if *expected != run.stdout => Err(Failure::Output {
-                said: first_line(&run.stderr),
-            }),
+            Self::Output(expected) if *expected != run.stdout => {
+                Err(Failure::Output { said: first_line(&run.stderr) })
+            }
             _ => Ok(()),
         }
     }
@@ -67,15 +57,8 @@ impl Check {
 /// The first line that says something, shortened for a table.
 pub(crate) fn first_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let line = text
-        .lines()
-        .map(str::trim)
-        .find(|line| !line.is_empty())
-        .unwrap_or("");
-    line.chars()
-        .filter(|character| !character.is_control())
-        .take(160)
-        .collect()
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
+    line.chars().filter(|character| !character.is_control()).take(160).collect()
 }
 
 /// A command to run in every sandbox.
@@ -104,23 +87,13 @@ pub(crate) enum WorkloadError {
 /// `/bin/true`: nothing but the launch.
 pub(crate) fn nothing() -> Result<Workload, WorkloadError> {
     let command = vec![installed("true")?];
-    Ok(Workload {
-        name: "true",
-        command,
-        check: Check::Success,
-        rounds_divisor: 1,
-    })
+    Ok(Workload { name: "true", command, check: Check::Success, rounds_divisor: 1 })
 }
 
 /// An interpreter that starts and ends: some hundred file operations.
 pub(crate) fn python() -> Result<Workload, WorkloadError> {
     let command = vec![installed("python3")?, "-c".into(), "pass".into()];
-    Ok(Workload {
-        name: "python3 -c pass",
-        command,
-        check: Check::Success,
-        rounds_divisor: 2,
-    })
+    Ok(Workload { name: "python3 -c pass", command, check: Check::Success, rounds_divisor: 2 })
 }
 
 /// A small repository with changes, made below `directory`.
@@ -135,10 +108,7 @@ pub(crate) fn git_status(directory: &Path) -> Result<Workload, WorkloadError> {
             .map_err(|source| WorkloadError::Write { path, source })
     };
     for number in 0..40 {
-        write(
-            &format!("src/part{}/file{number}.txt", number % 4),
-            &format!("text {number}\n"),
-        )?;
+        write(&format!("src/part{}/file{number}.txt", number % 4), &format!("text {number}\n"))?;
     }
     let path = repository.to_string_lossy().into_owned();
     let run = |arguments: &[&str]| -> Result<Vec<u8>, WorkloadError> {
@@ -150,17 +120,11 @@ pub(crate) fn git_status(directory: &Path) -> Result<Workload, WorkloadError> {
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .output()
-            .map_err(|source| WorkloadError::Start {
-                program: git.clone(),
-                source,
-            })?;
+            .map_err(|source| WorkloadError::Start { program: git.clone(), source })?;
         if output.status.success() {
             Ok(output.stdout)
         } else {
-            Err(WorkloadError::Git {
-                arguments: arguments.join(" "),
-                said: first_line(&output.stderr),
-            })
+            Err(WorkloadError::Git { arguments: arguments.join(" "), said: first_line(&output.stderr) })
         }
     };
     run(&["init", "--quiet"])?;
@@ -188,17 +152,9 @@ pub(crate) fn git_status(directory: &Path) -> Result<Workload, WorkloadError> {
 
 /// What the sandbox costs once it stands: a shell that starts a hundred programs.
 pub(crate) fn hundred() -> Result<Workload, WorkloadError> {
-    let script = format!(
-        "i=0; while [ $i -lt 100 ]; do {}; i=$((i+1)); done; echo $i",
-        installed("true")?
-    );
+    let script = format!("i=0; while [ $i -lt 100 ]; do {}; i=$((i+1)); done; echo $i", installed("true")?);
     let command = vec![installed("sh")?, "-c".into(), script];
-    Ok(Workload {
-        name: "100 × true",
-        command,
-        check: Check::Output(b"100\n".to_vec()),
-        rounds_divisor: 5,
-    })
+    Ok(Workload { name: "100 × true", command, check: Check::Output(b"100\n".to_vec()), rounds_divisor: 5 })
 }
 
 /// A program of the system, by its full path: launchers search differently, and a shim in the user's PATH (pyenv, asdf) is a shell
@@ -231,32 +187,18 @@ mod tests {
     fn a_run_counts_only_with_its_effect() {
         let check = Check::Output(b"100\n".to_vec());
         assert_eq!(check.verify(&run(0, "100\n")), Ok(()));
-        assert!(matches!(
-            check.verify(&run(0, "")),
-            Err(Failure::Output { .. })
-        ));
+        assert!(matches!(check.verify(&run(0, "")), Err(Failure::Output { .. })));
         let failure = check.verify(&run(1, "100\n")).unwrap_err();
         assert_eq!(failure.to_string(), "exit code 1: cannot do it");
-        assert_eq!(
-            Check::Success.verify(&Run {
-                timed_out: true,
-                ..run(0, "")
-            }),
-            Err(Failure::TimedOut)
-        );
+        assert_eq!(Check::Success.verify(&Run { timed_out: true, ..run(0, "") }), Err(Failure::TimedOut));
     }
 
     #[test]
     fn the_repository_has_something_to_say() {
         let directory = tempfile::tempdir().unwrap();
         let workload = git_status(directory.path()).unwrap();
-        let Check::Output(expected) = workload.check else {
-            panic!("no output to compare")
-        };
+        let Check::Output(expected) = workload.check else { panic!("no output to compare") };
         let expected = String::from_utf8(expected).unwrap();
-        assert!(
-            expected.contains("file0.txt") && expected.contains("new.txt"),
-            "{expected}"
-        );
+        assert!(expected.contains("file0.txt") && expected.contains("new.txt"), "{expected}");
     }
 }

@@ -93,7 +93,12 @@ impl Failure {
     const fn class(&self) -> &'static str {
         match self {
             Self::Cwd { .. } | Self::Account(_) => "surroundings",
-            Self::Layer(LayerError::Parse { .. } | LayerError::NotText { .. } | LayerError::Cycle { .. } | LayerError::Deep { .. }) => "policy",
+            Self::Layer(
+                LayerError::Parse { .. }
+                | LayerError::NotText { .. }
+                | LayerError::Cycle { .. }
+                | LayerError::Deep { .. },
+            ) => "policy",
             Self::Layer(LayerError::Unknown { .. }) => "unknown-profile",
             Self::Layer(LayerError::Distrusted { .. }) => "distrusted",
             Self::Layer(LayerError::Store(_)) | Self::Store(_) => "store",
@@ -112,7 +117,9 @@ impl Failure {
             Self::Layer(error) => error.hint(),
             Self::Plan(error) => error.hint(),
             Self::Store(error) => error.hint(),
-            Self::NobodyToAsk => Some("palisade project allow --yes   # after reading what it grants".to_owned()),
+            Self::NobodyToAsk => {
+                Some("palisade project allow --yes   # after reading what it grants".to_owned())
+            }
             _ => None,
         }
     }
@@ -155,7 +162,8 @@ pub(crate) fn finish(json: bool, answer: Result<u8, Failure>) -> u8 {
         _ => output::error(&failure, hint.as_deref()),
     }
     if json {
-        let problem = Problem { error: ProblemBody { class: failure.class(), message: failure.to_string(), hint } };
+        let problem =
+            Problem { error: ProblemBody { class: failure.class(), message: failure.to_string(), hint } };
         let _told_in_words = print_json(&problem);
     }
     ERROR

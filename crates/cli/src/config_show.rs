@@ -47,7 +47,13 @@ pub(crate) fn document(statements: &[Statement]) -> impl Serialize + '_ {
     Document { settings: statements }
 }
 
-fn statement(section: &'static str, key: &str, value: Value, origin: &Origin, strength: Strength) -> Statement {
+fn statement(
+    section: &'static str,
+    key: &str,
+    value: Value,
+    origin: &Origin,
+    strength: Strength,
+) -> Statement {
     Statement {
         section,
         key: key.to_owned(),
@@ -97,19 +103,40 @@ pub(crate) fn statements(policy: &Policy, resolved: &Resolved) -> Vec<Statement>
     }
     let changes = policy.syscalls();
     for stated in &settings.syscalls {
-        let (key, list) = if stated.value.allow { ("allow", &changes.allow) } else { ("deny", &changes.deny) };
-        let holds = list.iter().any(|holding| holding.value == stated.value.name && holding.origin == stated.origin);
+        let (key, list) =
+            if stated.value.allow { ("allow", &changes.allow) } else { ("deny", &changes.deny) };
+        let holds =
+            list.iter().any(|holding| holding.value == stated.value.name && holding.origin == stated.origin);
         let value = Value::Text(stated.value.name.clone());
         all.push(entry("syscalls", key, value, stated, holds));
     }
     let filter = policy.environment();
     for stated in &settings.environment {
-        let holds = |name: &str| matches!(filter.judge(name.as_bytes()).1, Reason::Rule(rule) if rule == stated);
+        let holds =
+            |name: &str| matches!(filter.judge(name.as_bytes()).1, Reason::Rule(rule) if rule == stated);
         all.push(match &stated.value {
-            EnvironmentRule::Keep(glob) => entry("environment", "keep", Value::Text(glob.clone()), stated, glob.contains('*') || holds(glob)),
-            EnvironmentRule::Remove(glob) => entry("environment", "remove", Value::Text(glob.clone()), stated, glob.contains('*') || holds(glob)),
+            EnvironmentRule::Keep(glob) => entry(
+                "environment",
+                "keep",
+                Value::Text(glob.clone()),
+                stated,
+                glob.contains('*') || holds(glob),
+            ),
+            EnvironmentRule::Remove(glob) => entry(
+                "environment",
+                "remove",
+                Value::Text(glob.clone()),
+                stated,
+                glob.contains('*') || holds(glob),
+            ),
             EnvironmentRule::Set { name, value } => {
-                let mut set = statement("environment.set", name, Value::Text(value.clone()), &stated.origin, stated.strength);
+                let mut set = statement(
+                    "environment.set",
+                    name,
+                    Value::Text(value.clone()),
+                    &stated.origin,
+                    stated.strength,
+                );
                 set.in_force = holds(name);
                 set
             }
@@ -122,7 +149,8 @@ pub(crate) fn statements(policy: &Policy, resolved: &Resolved) -> Vec<Statement>
             if let Some(destination) = &rule.destination {
                 let _infallible = write!(text, "={destination}");
             }
-            let mut stated = statement("filesystem", access.key(), Value::Text(text), &rule.origin, rule.strength);
+            let mut stated =
+                statement("filesystem", access.key(), Value::Text(text), &rule.origin, rule.strength);
             stated.list = true;
             stated.in_force = holding.contains(rule);
             all.push(stated);
@@ -131,7 +159,13 @@ pub(crate) fn statements(policy: &Policy, resolved: &Resolved) -> Vec<Statement>
     all
 }
 
-fn entry<T>(section: &'static str, key: &str, value: Value, stated: &Sourced<T>, in_force: bool) -> Statement {
+fn entry<T>(
+    section: &'static str,
+    key: &str,
+    value: Value,
+    stated: &Sourced<T>,
+    in_force: bool,
+) -> Statement {
     Statement { list: true, in_force, ..statement(section, key, value, &stated.origin, stated.strength) }
 }
 
@@ -154,8 +188,19 @@ fn holding(resolved: &Resolved) -> Vec<PathRule> {
 /// Statements as a policy file.
 pub(crate) fn toml(statements: &[Statement], origins: bool) -> String {
     let mut text = format!("schema = {SCHEMA}\n");
-    for (strength, prefix) in [(Strength::Default, "default."), (Strength::Set, ""), (Strength::Locked, "locked.")] {
-        for section in ["filesystem", "network", "syscalls", "process", "terminal", "environment", "environment.set", "limits"] {
+    for (strength, prefix) in
+        [(Strength::Default, "default."), (Strength::Set, ""), (Strength::Locked, "locked.")]
+    {
+        for section in [
+            "filesystem",
+            "network",
+            "syscalls",
+            "process",
+            "terminal",
+            "environment",
+            "environment.set",
+            "limits",
+        ] {
             let of: Vec<&Statement> = statements
                 .iter()
                 .filter(|statement| statement.strength == strength && statement.section == section)
@@ -178,7 +223,11 @@ fn put(text: &mut String, keyed: &[&Statement], origins: bool) {
     let Some(first) = keyed.first() else { return };
     let comment = |statement: &Statement| {
         let what = if statement.in_force { "" } else { "overridden, " };
-        if origins { format!("  # {what}{}", harmless(&statement.origin.to_string()).replace('\n', "\\n")) } else { String::new() }
+        if origins {
+            format!("  # {what}{}", harmless(&statement.origin.to_string()).replace('\n', "\\n"))
+        } else {
+            String::new()
+        }
     };
     // What doesn't hold is shown, but as a comment: the text is a policy that says what holds.
     let out = |statement: &Statement| if statement.in_force { "" } else { "# " };
@@ -189,7 +238,8 @@ fn put(text: &mut String, keyed: &[&Statement], origins: bool) {
     }
     let _infallible = writeln!(text, "{key} = [");
     for statement in keyed {
-        let _infallible = writeln!(text, "    {}{},{}", out(statement), statement.value.toml(), comment(statement));
+        let _infallible =
+            writeln!(text, "    {}{},{}", out(statement), statement.value.toml(), comment(statement));
     }
     text.push_str("]\n");
 }
@@ -264,7 +314,10 @@ mod tests {
         let text = shown(true);
         assert!(text.contains("    \"/srv\",  # /u.toml:3\n"), "{text}");
         assert!(text.contains("    # \"/srv\",  # overridden, /etc/palisade/config.toml:5\n"), "{text}");
-        assert!(text.contains("[locked.network]\nmode = \"none\"  # /etc/palisade/config.toml:3\n"), "{text}");
+        assert!(
+            text.contains("[locked.network]\nmode = \"none\"  # /etc/palisade/config.toml:3\n"),
+            "{text}"
+        );
         let plain = shown(false);
         assert!(!plain.contains('#') && plain.contains("deny = [\n    \"/srv\",\n]"), "{plain}");
     }

@@ -90,7 +90,8 @@ fn kernel(evidence: &Evidence) -> Check {
         Some(release) => (Have::No(format!("this is {release}")), Some(release.to_string())),
         None => (Have::Unknown("/proc/sys/kernel/osrelease doesn't say".to_owned()), None),
     };
-    let remedy = matches!(have, Have::No(_)).then(|| format!("a kernel from {major}.{minor} on is what is tested"));
+    let remedy =
+        matches!(have, Have::No(_)).then(|| format!("a kernel from {major}.{minor} on is what is tested"));
     Check { name: "kernel", have, fatal: false, what, remedy }
 }
 
@@ -134,7 +135,10 @@ fn examine_place(path: &Path, trustee: Trustee) -> (Have, Option<String>) {
     };
     if let Err(error) = places::check(existing, trustee) {
         let shown = palisade_sandbox::error::quoted(&existing.to_string_lossy());
-        return (Have::No(error.to_string()), Some(format!("look at {shown}, then give it to yourself alone (chown, chmod go-w)")));
+        return (
+            Have::No(error.to_string()),
+            Some(format!("look at {shown}, then give it to yourself alone (chown, chmod go-w)")),
+        );
     }
     match rustix::fs::access(existing, rustix::fs::Access::WRITE_OK) {
         Ok(()) => (Have::Yes, None),
@@ -166,15 +170,18 @@ impl Answer {
             for mechanism in &row.mechanisms {
                 // What comes before the one that is used is better: worth knowing.
                 let better = !lacking && Some(mechanism.name) != best;
-                let ahead = better && row.mechanisms.iter().position(|other| other.name == mechanism.name)
-                    < row.mechanisms.iter().position(|other| Some(other.name) == best);
+                let ahead = better
+                    && row.mechanisms.iter().position(|other| other.name == mechanism.name)
+                        < row.mechanisms.iter().position(|other| Some(other.name) == best);
                 if !(verbose || lacking || ahead) {
                     continue;
                 }
                 line(match &mechanism.have {
                     Have::Yes => format!("       {}: there ({})", mechanism.name, mechanism.need),
                     Have::No(why) => format!("       {}: needs {}; {why}", mechanism.name, mechanism.need),
-                    Have::Unknown(why) => format!("       {}: needs {}; not known: {why}", mechanism.name, mechanism.need),
+                    Have::Unknown(why) => {
+                        format!("       {}: needs {}; not known: {why}", mechanism.name, mechanism.need)
+                    }
                 });
                 if let Some(remedy) = &mechanism.remedy {
                     line(format!("         to do: {remedy}"));

@@ -9,11 +9,8 @@ use std::io::Write as _;
 
 /// Prints on standard output.
 pub(crate) fn print(plan: &Plan<'_>, command: &[OsString], json: bool) {
-    let mut text = if json {
-        serde_json::to_string_pretty(plan).unwrap_or_default()
-    } else {
-        words(plan, command)
-    };
+    let mut text =
+        if json { serde_json::to_string_pretty(plan).unwrap_or_default() } else { words(plan, command) };
     if !text.ends_with('\n') {
         text.push('\n');
     }
@@ -38,9 +35,14 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
     let who = plan.identity;
     line(&match who.kind {
         IdentityKind::Unchanged => format!("identity: user {} as outside", who.uid),
-        IdentityKind::Own => format!("identity: user {} inside is {} outside, without capabilities", who.uid, who.host_uid),
+        IdentityKind::Own => {
+            format!("identity: user {} inside is {} outside, without capabilities", who.uid, who.host_uid)
+        }
         IdentityKind::Mapped => {
-            format!("identity: user {} inside is {} outside, who owns nothing; owners of writable files are mapped", who.uid, who.host_uid)
+            format!(
+                "identity: user {} inside is {} outside, who owns nothing; owners of writable files are mapped",
+                who.uid, who.host_uid
+            )
         }
     });
     for step in &plan.steps {
@@ -50,7 +52,12 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
         line(&format!("host name: {name}"));
     }
     line(&match plan.landlock {
-        Some(landlock) => format!("landlock: ABI {}, {} file rights, scopes {:#x}", landlock.abi, landlock.files.0.count_ones(), landlock.scoped),
+        Some(landlock) => format!(
+            "landlock: ABI {}, {} file rights, scopes {:#x}",
+            landlock.abi,
+            landlock.files.0.count_ones(),
+            landlock.scoped
+        ),
         None => "landlock: not on this host".to_owned(),
     });
     line(&format!("seccomp: {} instructions", plan.filter.0.len() / 8));

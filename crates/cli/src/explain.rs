@@ -91,6 +91,10 @@ fn is_command(options: &Options, situation: &Situation, target: &OsString) -> bo
     if bytes.contains(&b'/') || matches!(bytes, b"." | b".." | b"~") {
         return false;
     }
-    let on_path = palisade_host::executable::find(target, situation.facts.environment.get("PATH"), &situation.facts.cwd);
+    let on_path = palisade_host::executable::find(
+        target,
+        situation.facts.environment.get("PATH"),
+        &situation.facts.cwd,
+    );
     on_path.exit_code().is_none() || situation.facts.cwd.join(target).symlink_metadata().is_err()
 }

@@ -138,7 +138,8 @@ impl Seeker<'_> {
     fn interpreter(&self, path: &Path) -> Option<Interpreter> {
         let Ok(Kind::Script(interpreter)) = executable::kind(path) else { return None };
         let named = interpreter.env_command();
-        let program = named.map_or_else(|| interpreter.program.to_string_lossy(), OsStr::to_string_lossy).into_owned();
+        let program =
+            named.map_or_else(|| interpreter.program.to_string_lossy(), OsStr::to_string_lossy).into_owned();
         let inside = self.explain(&interpreter.program).allowed
             && named.is_none_or(|named| self.find(named).0.is_some_and(|found| found.allowed));
         Some(Interpreter { program, inside })

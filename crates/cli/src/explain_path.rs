@@ -75,7 +75,12 @@ struct Said {
 }
 
 /// Explains and prints.
-pub(crate) fn explain(situation: &Situation, given: &OsStr, wanted: Wanted, json: bool) -> Result<u8, Failure> {
+pub(crate) fn explain(
+    situation: &Situation,
+    given: &OsStr,
+    wanted: Wanted,
+    json: bool,
+) -> Result<u8, Failure> {
     let way = Way::to(situation, Path::new(given));
     let resolved = situation.resolved()?;
     let plan = situation.plan_with(LayerPolicy::command_line());
@@ -101,12 +106,18 @@ pub(crate) fn judge(
     let inside = plan.as_ref().ok().map(|plan| (inside::look(plan, path), *plan));
     let lost = plan.as_ref().ok().and_then(|plan| way.lost_link(plan));
     let (allowed, why) = match (&inside, lost) {
-        (Some(_inside), Some(link)) => (false, format!("the link {} that leads to it isn't there", link.display())),
+        (Some(_inside), Some(link)) => {
+            (false, format!("the link {} that leads to it isn't there", link.display()))
+        }
         (Some((inside, plan)), None) => verdict(situation, inside, plan, &decision, wanted),
-        (None, _) => (grants(decision.grant, wanted), "no plan can be made; this is what the policy alone says".to_owned()),
+        (None, _) => (
+            grants(decision.grant, wanted),
+            "no plan can be made; this is what the policy alone says".to_owned(),
+        ),
     };
     // Where a private place stands in for something, the something may be what was meant.
-    let covered = inside.as_ref().is_some_and(|(inside, _plan)| inside.seen == Seen::Private) && path.exists();
+    let covered =
+        inside.as_ref().is_some_and(|(inside, _plan)| inside.seen == Seen::Private) && path.exists();
     let (permit, locked) = if allowed && !covered {
         (None, None)
     } else {
@@ -124,7 +135,9 @@ pub(crate) fn judge(
         policy: Said::of(situation, &decision),
         permit,
         notes: match &plan {
-            Ok(plan) if !allowed && grants(decision.grant, wanted) => plan.notes.iter().map(ToString::to_string).collect(),
+            Ok(plan) if !allowed && grants(decision.grant, wanted) => {
+                plan.notes.iter().map(ToString::to_string).collect()
+            }
             _ => Vec::new(),
         },
         plan_error: plan.err(),
@@ -163,10 +176,18 @@ fn verdict(
         Wanted::Execute => inside.can_execute(),
     };
     match &inside.seen {
-        Seen::Nothing if decision.grant == Grant::Absent => {
-            (false, format!("nothing is there: no rule grants it, and the view {:?} ({}) doesn't show it", view.value.key(), view.origin))
-        }
-        Seen::Nothing => (false, format!("nothing is there: the policy says {}, but there is nothing to show", decision.grant)),
+        Seen::Nothing if decision.grant == Grant::Absent => (
+            false,
+            format!(
+                "nothing is there: no rule grants it, and the view {:?} ({}) doesn't show it",
+                view.value.key(),
+                view.origin
+            ),
+        ),
+        Seen::Nothing => (
+            false,
+            format!("nothing is there: the policy says {}, but there is nothing to show", decision.grant),
+        ),
         Seen::Hidden => (false, "an empty placeholder hides it".to_owned()),
         Seen::Denied => (false, "it is there and every access is refused".to_owned()),
         Seen::Private => {
@@ -187,7 +208,14 @@ fn verdict(
             if let Some(refusal) = can.then(|| refused_by_host(plan, inside, path, wanted)).flatten() {
                 return (false, refusal);
             }
-            (can, if can { "the host's own".to_owned() } else { format!("the host's own, but not to {}", word(wanted)) })
+            (
+                can,
+                if can {
+                    "the host's own".to_owned()
+                } else {
+                    format!("the host's own, but not to {}", word(wanted))
+                },
+            )
         }
     }
 }
@@ -195,7 +223,9 @@ fn verdict(
 /// Whether a step makes exactly this path.
 fn is_at(step: &Step<'_>, path: &Path) -> bool {
     match step {
-        Step::Own { path: at, .. } | Step::Tmpfs { path: at, .. } => path.strip_prefix("/").is_ok_and(|path| path == at.as_path()),
+        Step::Own { path: at, .. } | Step::Tmpfs { path: at, .. } => {
+            path.strip_prefix("/").is_ok_and(|path| path == at.as_path())
+        }
         _ => false,
     }
 }
@@ -225,7 +255,12 @@ fn refused_by_host(plan: &Plan<'_>, inside: &Inside<'_>, path: &Path, wanted: Wa
 }
 
 /// The command that permits it, tried before it is proposed; or which lock stands against it.
-fn permit(situation: &Situation, resolved: &Resolved, path: &Path, wanted: Wanted) -> (Option<String>, Option<String>) {
+fn permit(
+    situation: &Situation,
+    resolved: &Resolved,
+    path: &Path,
+    wanted: Wanted,
+) -> (Option<String>, Option<String>) {
     if situation.facts.places.all().iter().any(|place| path.starts_with(place)) {
         return (None, Some("Palisade's own files stay outside".to_owned()));
     }
@@ -250,7 +285,8 @@ fn permit(situation: &Situation, resolved: &Resolved, path: &Path, wanted: Wante
 fn works(situation: &Situation, path: &Path, wanted: Wanted) -> bool {
     let Ok(pattern) = PathPattern::exactly(path) else { return false };
     let mut layer = LayerPolicy::command_line();
-    let accesses: &[Access] = if wanted == Wanted::Write { &[Access::Execute, Access::Write] } else { &[Access::Execute] };
+    let accesses: &[Access] =
+        if wanted == Wanted::Write { &[Access::Execute, Access::Write] } else { &[Access::Execute] };
     if accesses.iter().any(|access| layer.add_path(*access, pattern.as_os_str(), 0).is_err()) {
         return false;
     }
@@ -293,7 +329,8 @@ impl Way {
             way.real.clone_from(&way.given);
             return way;
         }
-        let mut left: Vec<OsString> = whole.components().rev().map(|part| part.as_os_str().to_owned()).collect();
+        let mut left: Vec<OsString> =
+            whole.components().rev().map(|part| part.as_os_str().to_owned()).collect();
         while let Some(part) = left.pop() {
             match Path::new(&part).components().next() {
                 Some(Component::RootDir) => way.real = PathBuf::from("/"),
@@ -364,8 +401,10 @@ impl View {
             step: inside.step.map(|(index, step)| format!("step {index}: {}", describe(step))),
             landlock: inside.landlock.map(|rights| {
                 use palisade_sys::landlock::Rights;
-                let named = [(Rights::READ, "read"), (Rights::WRITE_FILE, "write"), (Rights::EXECUTE, "execute")];
-                let has = named.iter().filter(|(right, _name)| rights.intersection(*right) != Rights::default());
+                let named =
+                    [(Rights::READ, "read"), (Rights::WRITE_FILE, "write"), (Rights::EXECUTE, "execute")];
+                let has =
+                    named.iter().filter(|(right, _name)| rights.intersection(*right) != Rights::default());
                 let names: Vec<&str> = has.map(|(_right, name)| *name).collect();
                 if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
             }),
@@ -378,7 +417,10 @@ impl Said {
         let view = situation.policy().view();
         let mut lines: Vec<(&'static str, String)> = Vec::new();
         if decision.because.is_empty() {
-            lines.push(("policy", format!("no rule speaks of it; view = {:?} ({})", view.value.key(), view.origin)));
+            lines.push((
+                "policy",
+                format!("no rule speaks of it; view = {:?} ({})", view.value.key(), view.origin),
+            ));
         }
         lines.extend(decision.because.iter().map(|rule| ("because", rule.to_string())));
         lines.extend(decision.overridden.iter().map(|rule| ("overrides", rule.to_string())));
@@ -415,7 +457,9 @@ impl Explanation {
         if let Some(inside) = &self.inside {
             let letter = |has, letter| if has { letter } else { '-' };
             let rights: String =
-                [letter(inside.read, 'r'), letter(inside.write, 'w'), letter(inside.execute, 'x')].iter().collect();
+                [letter(inside.read, 'r'), letter(inside.write, 'w'), letter(inside.execute, 'x')]
+                    .iter()
+                    .collect();
             line("inside", &format!("{rights} {}", inside.shows));
             if let Some(step) = &inside.step {
                 line("made by", step);

@@ -71,7 +71,14 @@ fn list(json: bool) -> Result<u8, Failure> {
             Ok(policy) => (policy.description.map(|description| description.value), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        profiles.push(Listed { name: profile.name, layer: profile.layer.name(), file: profile.file.map(|file| file.to_string_lossy().into_owned()), description, shadowed, error });
+        profiles.push(Listed {
+            name: profile.name,
+            layer: profile.layer.name(),
+            file: profile.file.map(|file| file.to_string_lossy().into_owned()),
+            description,
+            shadowed,
+            error,
+        });
     }
     if json {
         answer::print_json(&List { profiles })?;
@@ -123,7 +130,9 @@ fn show(name: &OsStr, json: bool) -> Result<u8, Failure> {
             text,
         })?;
     } else {
-        let from = file.map_or_else(String::new, |file| format!("# {} ({})\n", harmless(&file).replace('\n', " "), policy.layer));
+        let from = file.map_or_else(String::new, |file| {
+            format!("# {} ({})\n", harmless(&file).replace('\n', " "), policy.layer)
+        });
         answer::print(&format!("{from}{}", harmless(&text)))?;
     }
     Ok(YES)

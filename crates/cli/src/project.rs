@@ -80,7 +80,11 @@ pub(crate) fn run(options: &Options) -> u8 {
 fn find(which: &Which) -> Result<(Facts, Option<Project>), Failure> {
     let mut facts = situation::facts()?;
     if let Some(directory) = &which.directory {
-        facts.cwd = facts.cwd.join(directory).canonicalize().map_err(|source| Failure::Read { path: directory.clone(), source })?;
+        facts.cwd = facts
+            .cwd
+            .join(directory)
+            .canonicalize()
+            .map_err(|source| Failure::Read { path: directory.clone(), source })?;
     }
     let project = layers::find_project(&facts)?;
     Ok((facts, project))
@@ -133,7 +137,8 @@ fn allow(which: &Which, yes: bool) -> Result<u8, Failure> {
 /// Asks on the terminal itself: standard input may be anything. Whatever isn't yes is no.
 fn confirmed() -> Result<bool, Failure> {
     const LONGEST: u64 = 1024;
-    let mut terminal = File::options().read(true).write(true).open("/dev/tty").map_err(|_none| Failure::NobodyToAsk)?;
+    let mut terminal =
+        File::options().read(true).write(true).open("/dev/tty").map_err(|_none| Failure::NobodyToAsk)?;
     terminal.write_all(b"Put it in force? [y/N] ").map_err(|_gone| Failure::NobodyToAsk)?;
     let mut line = String::new();
     let read = BufReader::new(terminal.take(LONGEST)).read_line(&mut line);

@@ -65,7 +65,9 @@ pub(crate) fn run(options: &RunOptions, matches: &ArgMatches, arguments: &[OsStr
             crate::dry_run::print(&plan, &options.command(), options.json);
             0
         }
-        Ok(plan) => apply(&plan, &options.command(), presentation, begun, false).unwrap_or_else(|error| fail(&error)),
+        Ok(plan) => {
+            apply(&plan, &options.command(), presentation, begun, false).unwrap_or_else(|error| fail(&error))
+        }
     }
 }
 
@@ -117,7 +119,11 @@ impl RunError {
     }
 }
 
-fn prepare(options: &RunOptions, matches: &ArgMatches, arguments: &[OsString]) -> Result<Plan<'static>, RunError> {
+fn prepare(
+    options: &RunOptions,
+    matches: &ArgMatches,
+    arguments: &[OsString],
+) -> Result<Plan<'static>, RunError> {
     if options.command().is_empty() && !options.dry_run {
         return Err(StartError::NoCommand.into());
     }
@@ -130,7 +136,10 @@ fn prepare(options: &RunOptions, matches: &ArgMatches, arguments: &[OsString]) -
     let command_line = options.layer(matches)?;
     let loaded = layers::load(&facts, options.profile.as_deref(), command_line)?;
     let mut isolation = Isolation::from(options.namespaces);
-    if isolation == Isolation::Full && loaded.policy.best_effort().value && !palisade_sys::probe::user_namespaces_work() {
+    if isolation == Isolation::Full
+        && loaded.policy.best_effort().value
+        && !palisade_sys::probe::user_namespaces_work()
+    {
         isolation = Isolation::InPlace;
     }
     let mut plan = planner::make(&facts, &loaded.policy, loaded.project.as_deref(), isolation)?;
@@ -203,7 +212,10 @@ fn apply(
     let mut status = match presentation.status_fd.map(status_sink).transpose() {
         Ok(status) => status,
         Err(errno) => {
-            output::error(&format_args!("can't write to --status-fd: {errno}"), Some("palisade run --status-fd 3 … 3>FILE"));
+            output::error(
+                &format_args!("can't write to --status-fd: {errno}"),
+                Some("palisade run --status-fd 3 … 3>FILE"),
+            );
             return Ok(FAILURE);
         }
     };
@@ -211,8 +223,12 @@ fn apply(
         command.iter().map(|argument: &OsString| Text::new(argument.as_os_str().as_bytes())).collect();
     let result = command.map_err(StartError::from).and_then(|command| {
         let planned = begun.elapsed();
-        let invocation = Invocation { command: &command, environment: &plan.environment, timings: presentation.timings,
-            may_replace: !presentation.timings && status.is_none() };
+        let invocation = Invocation {
+            command: &command,
+            environment: &plan.environment,
+            timings: presentation.timings,
+            may_replace: !presentation.timings && status.is_none(),
+        };
         let report = start::run(plan, &invocation, |running| {
             if let Some(status) = &mut status {
                 status.emit(&Status::started(running));

@@ -189,7 +189,9 @@ impl OptionError {
         match self {
             Self::Path { source, .. } => source.hint(),
             Self::Value { .. } => None,
-            Self::NoValue { option: "env", value } => Some(format!("--env {value}=VALUE, or --keep-env {value} to keep the value it has")),
+            Self::NoValue { option: "env", value } => {
+                Some(format!("--env {value}=VALUE, or --keep-env {value} to keep the value it has"))
+            }
             Self::NoValue { option, .. } => Some(format!("--{option} KEY=VALUE")),
             Self::NoLimit { nearest: Some(nearest), .. } => Some(format!("--limit {nearest}=…")),
             Self::NoLimit { .. } => {
@@ -276,7 +278,11 @@ impl RunOptions {
         Ok(layer)
     }
 
-    fn add_variables(&self, layer: &mut LayerPolicy, at: &dyn Fn(&str, usize) -> u32) -> Result<(), OptionError> {
+    fn add_variables(
+        &self,
+        layer: &mut LayerPolicy,
+        at: &dyn Fn(&str, usize) -> u32,
+    ) -> Result<(), OptionError> {
         for (nth, value) in self.keep_env.iter().enumerate() {
             layer.keep_env(value, at("keep_env", nth)).map_err(|source| OptionError::Value {
                 option: "keep-env",
@@ -297,7 +303,11 @@ impl RunOptions {
         Ok(())
     }
 
-    fn add_limits(&self, layer: &mut LayerPolicy, at: &dyn Fn(&str, usize) -> u32) -> Result<(), OptionError> {
+    fn add_limits(
+        &self,
+        layer: &mut LayerPolicy,
+        at: &dyn Fn(&str, usize) -> u32,
+    ) -> Result<(), OptionError> {
         for (nth, given) in self.limit.iter().enumerate() {
             let Some((key, amount)) = given.split_once('=') else {
                 return Err(OptionError::NoValue { option: "limit", value: given.clone() });

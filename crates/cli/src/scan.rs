@@ -40,13 +40,19 @@ pub(crate) fn scan(arguments: &[OsString]) -> Option<Scanned<'_>> {
     if verb != "run" || command.is_empty() {
         return None;
     }
-    let mut scanned = Scanned { options: Vec::with_capacity(options.len()), presentation: Presentation::default(), command };
+    let mut scanned = Scanned {
+        options: Vec::with_capacity(options.len()),
+        presentation: Presentation::default(),
+        command,
+    };
     let mut options = options.iter();
     while let Some(option) = options.next() {
         match option.to_str() {
             Some("--timings") => scanned.presentation.timings = true,
             Some("--quiet" | "-q") => scanned.presentation.quiet = true,
-            Some("--status-fd") => scanned.presentation.status_fd = Some(options.next()?.to_str()?.parse().ok()?),
+            Some("--status-fd") => {
+                scanned.presentation.status_fd = Some(options.next()?.to_str()?.parse().ok()?)
+            }
             Some(closer) if CLOSER.iter().any(|known| closer.starts_with(known)) => return None,
             Some("--verbose" | "-v") => return None,
             _ => scanned.options.push(option),
@@ -57,8 +63,15 @@ pub(crate) fn scan(arguments: &[OsString]) -> Option<Scanned<'_>> {
 
 /// Variables that a plan may depend on, besides those of toolchains.
 const VARIABLES: [&[u8]; 9] = [
-    b"HOME", b"USER", b"PATH", b"XDG_CONFIG_HOME", b"XDG_CACHE_HOME", b"XDG_STATE_HOME", b"XDG_DATA_HOME",
-    b"XDG_RUNTIME_DIR", b"GIT_CONFIG_GLOBAL",
+    b"HOME",
+    b"USER",
+    b"PATH",
+    b"XDG_CONFIG_HOME",
+    b"XDG_CACHE_HOME",
+    b"XDG_STATE_HOME",
+    b"XDG_DATA_HOME",
+    b"XDG_RUNTIME_DIR",
+    b"GIT_CONFIG_GLOBAL",
 ];
 
 /// What identifies a launch's plan, and where it would be kept.
@@ -97,7 +110,9 @@ pub(crate) fn key(options: &[&OsStr], cwd: &Path) -> (Key, Option<PathBuf>) {
     }
     let base = match (cache, home) {
         (Some(cache), _) => Path::new(OsStr::from_bytes(cache)).to_owned(),
-        (None, Some(home)) if home.first() == Some(&b'/') => Path::new(OsStr::from_bytes(home)).join(".cache"),
+        (None, Some(home)) if home.first() == Some(&b'/') => {
+            Path::new(OsStr::from_bytes(home)).join(".cache")
+        }
         _ => return (key, None),
     };
     (key, Some(base.join("palisade/plans")))
@@ -122,7 +137,14 @@ mod tests {
 
     #[test]
     fn what_needs_a_closer_look_goes_the_long_way() {
-        for line in ["run ls", "run --", "explain -- x", "run --dry-run -- ls", "run --env=A=b -- ls", "run --status-fd x -- ls"] {
+        for line in [
+            "run ls",
+            "run --",
+            "explain -- x",
+            "run --dry-run -- ls",
+            "run --env=A=b -- ls",
+            "run --status-fd x -- ls",
+        ] {
             assert!(scan(&arguments(line)).is_none(), "{line}");
         }
     }
@@ -133,8 +155,30 @@ mod tests {
     #[test]
     fn the_scan_agrees_with_the_parser() {
         const WORDS: [&str; 24] = [
-            "run", "--", "--ro", "--rw=/a", "/tmp", "--timings", "-q", "--quiet", "-v", "--status-fd", "3", "-c",
-            "echo hi", "--env", "A=b", "--net", "host", "--namespaces=none", "ls", "-la", "--json", "-qc", "--", "",
+            "run",
+            "--",
+            "--ro",
+            "--rw=/a",
+            "/tmp",
+            "--timings",
+            "-q",
+            "--quiet",
+            "-v",
+            "--status-fd",
+            "3",
+            "-c",
+            "echo hi",
+            "--env",
+            "A=b",
+            "--net",
+            "host",
+            "--namespaces=none",
+            "ls",
+            "-la",
+            "--json",
+            "-qc",
+            "--",
+            "",
         ];
         bolero::check!().with_iterations(3000).for_each(|bytes: &[u8]| {
             let arguments: Vec<OsString> = bytes
@@ -142,7 +186,9 @@ mod tests {
                 .flat_map(|part| match part {
                     [choice] => vec![OsString::from(WORDS[usize::from(*choice) % WORDS.len()])],
                     [run, rest @ ..] if run % 2 == 0 => std::iter::once(OsString::from("run"))
-                        .chain(rest.iter().map(|byte| OsString::from(WORDS[usize::from(*byte) % WORDS.len()])))
+                        .chain(
+                            rest.iter().map(|byte| OsString::from(WORDS[usize::from(*byte) % WORDS.len()])),
+                        )
                         .collect(),
                     other => vec![OsStr::from_bytes(other).to_owned()],
                 })

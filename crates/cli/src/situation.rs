@@ -106,7 +106,11 @@ impl Situation {
         let administrator = parse(&format!("schema = 1\n{body}"), None, Layer::Administrator).unwrap();
         Self {
             facts: Facts::gather(environment, "/".into()).unwrap(),
-            loaded: Loaded { policy: merge(vec![built_in(), administrator]), project: None, notes: Vec::new() },
+            loaded: Loaded {
+                policy: merge(vec![built_in(), administrator]),
+                project: None,
+                notes: Vec::new(),
+            },
         }
     }
 }

@@ -2,6 +2,11 @@
 //! What people run works inside by default: as root and as an ordinary user, seen by an effect
 //! that they would notice. On a terminal: `interactive.rs`.
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
 
 mod support;
 
@@ -18,10 +23,17 @@ fn python(place: &Place, program: &str) -> support::Run {
 fn a_command_runs_with_its_arguments_and_writes_to_the_working_directory() {
     for place in everybody() {
         assert_eq!(place.run(&[], &["printf", "%s|", "a b", "", "--", "-x"]).ok(), "a b||--|-x|");
-        assert_eq!(place.sh(&[], "pwd; echo done >file; id -u").ok(), format!("{}\n{}", place.work.display(), place.uid));
+        assert_eq!(
+            place.sh(&[], "pwd; echo done >file; id -u").ok(),
+            format!("{}\n{}", place.work.display(), place.uid)
+        );
         assert_eq!(place.read("work/file"), "done\n");
         let owner = place.work.join("file").metadata().unwrap();
-        assert_eq!((owner.uid(), owner.gid()), (place.uid, place.gid), "a file made inside is the caller's outside");
+        assert_eq!(
+            (owner.uid(), owner.gid()),
+            (place.uid, place.gid),
+            "a file made inside is the caller's outside"
+        );
     }
 }
 
@@ -60,14 +72,17 @@ thread = threading.Thread(target=print, args=('thread',)); thread.start(); threa
 #[test]
 fn python_talks_to_itself_by_loopback() {
     for place in everybody() {
-        let run = python(&place, "\
+        let run = python(
+            &place,
+            "\
 import socket
 for family, address in ((socket.AF_INET, '127.0.0.1'), (socket.AF_UNIX, 'socket')):
     server = socket.socket(family)
     server.bind((address, 0) if family == socket.AF_INET else address); server.listen()
     client = socket.socket(family); client.connect(server.getsockname())
     served, _ = server.accept(); client.send(b'hello'); print(served.recv(5).decode())
-");
+",
+        );
         assert_eq!(run.ok(), "hello\nhello");
     }
 }
@@ -92,7 +107,10 @@ fn a_virtual_environment_is_made_and_used() {
 #[test]
 fn git_commits_under_the_name_of_its_user() {
     for place in everybody() {
-        place.write(".gitconfig", "[user]\n\tname = Ann Test\n\temail = ann@example.org\n[credential]\n\thelper = store --file x\n");
+        place.write(
+            ".gitconfig",
+            "[user]\n\tname = Ann Test\n\temail = ann@example.org\n[credential]\n\thelper = store --file x\n",
+        );
         let run = place.sh(&[], "\
 git init -q -b main . && echo text >file && git add file && git commit -q -m first && git status --short && git log --format='%an <%ae> %s'");
         assert_eq!(run.ok(), "Ann Test <ann@example.org> first");
@@ -106,8 +124,11 @@ git init -q -b main . && echo text >file && git add file && git commit -q -m fir
 fn git_works_in_a_worktree() {
     for place in everybody() {
         place.write(".gitconfig", "[user]\n\tname = Ann Test\n\temail = ann@example.org\n");
-        place.outside("git init -q -b main . && git commit -q --allow-empty -m first && git worktree add -q ../tree");
-        let mut palisade = place.palisade(&[], &["sh", "-c", "git status --short --branch && git log --format=%s"]);
+        place.outside(
+            "git init -q -b main . && git commit -q --allow-empty -m first && git worktree add -q ../tree",
+        );
+        let mut palisade =
+            place.palisade(&[], &["sh", "-c", "git status --short --branch && git log --format=%s"]);
         let run = job::finish(palisade.current_dir(place.home.join("tree")));
         assert_eq!(run.ok(), "## tree\nfirst");
         // Its repository lies elsewhere and is read-only.
@@ -178,17 +199,32 @@ fn cargo_builds_a_crate_offline() {
     }
     for place in everybody() {
         install_toolchain(&place);
-        place.write("work/Cargo.toml", "[package]\nname = \"hello\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+        place.write(
+            "work/Cargo.toml",
+            "[package]\nname = \"hello\"\nversion = \"0.1.0\"\nedition = \"2024\"\n",
+        );
         place.write("work/src/main.rs", "fn main() { println!(\"built\"); }\n");
         let path = format!("{}/.cargo/bin:{}", place.home.display(), support::PATH);
         let run = job::finish(place.palisade(&[], &["cargo", "build", "--offline", "-q"]).env("PATH", &path));
         assert_eq!(run.code, 0, "{run:?}");
         assert_eq!(place.outside("target/debug/hello"), "built\n");
         let run = job::finish(
-            place.palisade(&[], &["sh", "-c", "touch ~/.cargo/bin/new; touch ~/.rustup/new; ls ~/.cargo/credentials.toml"]).env("PATH", &path),
+            place
+                .palisade(
+                    &[],
+                    &[
+                        "sh",
+                        "-c",
+                        "touch ~/.cargo/bin/new; touch ~/.rustup/new; ls ~/.cargo/credentials.toml",
+                    ],
+                )
+                .env("PATH", &path),
         );
         assert_ne!(run.code, 0, "{run:?}");
-        assert!(!place.home.join(".cargo/bin/new").exists() && !place.home.join(".rustup/new").exists(), "{run:?}");
+        assert!(
+            !place.home.join(".cargo/bin/new").exists() && !place.home.join(".rustup/new").exists(),
+            "{run:?}"
+        );
         assert!(!run.out.contains("credentials"), "{run:?}");
     }
 }
@@ -199,7 +235,10 @@ fn npm_tests_a_package() {
         return;
     }
     for place in everybody() {
-        place.write("work/package.json", r#"{"name": "tiny", "version": "1.0.0", "scripts": {"test": "node test.js"}}"#);
+        place.write(
+            "work/package.json",
+            r#"{"name": "tiny", "version": "1.0.0", "scripts": {"test": "node test.js"}}"#,
+        );
         place.write("work/test.js", "require('fs').writeFileSync('tested', String(6 * 7)); console.log('passed', require('os').userInfo().username)");
         place.write(".npmrc", "//example.org/:_authToken=secret-of-npm\n");
         let run = place.run(&[], &["npm", "test"]);
@@ -214,11 +253,21 @@ fn npm_tests_a_package() {
 fn perl_and_sqlite_keep_what_they_write() {
     for place in everybody() {
         if has("perl") {
-            assert_eq!(place.run(&[], &["perl", "-e", "open F, '>', 'perl' or die; print F 'x'; print 6*7"]).ok(), "42");
+            assert_eq!(
+                place.run(&[], &["perl", "-e", "open F, '>', 'perl' or die; print F 'x'; print 6*7"]).ok(),
+                "42"
+            );
             assert_eq!(place.read("work/perl"), "x");
         }
         if has("sqlite3") {
-            let run = place.run(&[], &["sqlite3", "base.db", "pragma journal_mode=wal; create table t(n); insert into t values(42);"]);
+            let run = place.run(
+                &[],
+                &[
+                    "sqlite3",
+                    "base.db",
+                    "pragma journal_mode=wal; create table t(n); insert into t values(42);",
+                ],
+            );
             assert_eq!(run.ok(), "wal");
             assert_eq!(place.run(&[], &["sqlite3", "base.db", "select n from t"]).ok(), "42");
         }

@@ -2,6 +2,11 @@
 //! What can't work says so: the exit code of the class, a message that names operation, object and
 //! cause, a hint, and nothing has been started. The surroundings that go wrong: `bad_surroundings.rs`.
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
 
 mod support;
 
@@ -55,7 +60,12 @@ fn a_command_that_is_not_one() {
         for command in ["./data", "./directory", "/etc", "/etc/passwd"] {
             run(&place, &["--", command]).refused(126, &[command, "ermission denied"]).with_hint();
         }
-        for (name, content, code) in [("bare", "echo\n", 126), ("dangling", "#!/no/such/interpreter\n", 127), ("garbage", "\x7fELF garbage", 126), ("empty", "", 126)] {
+        for (name, content, code) in [
+            ("bare", "echo\n", 126),
+            ("dangling", "#!/no/such/interpreter\n", 127),
+            ("garbage", "\x7fELF garbage", 126),
+            ("empty", "", 126),
+        ] {
             let path = place.write(&format!("work/{name}"), content);
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
             let command = format!("./{name}");
@@ -175,7 +185,7 @@ fn profiles_that_are_none() {
         std::fs::File::create(&profile).unwrap().set_len(100 << 20).unwrap();
         place.run(&["--profile", name], &NEVER).refused(125, &["profile.toml", "larger than"]);
         if !place.is_root() {
-            std::fs::set_permissions(&profile, std::fs::Permissions::from_mode(0)).unwrap();
+            std::fs::set_permissions(&profile, std::fs::Permissions::from_mode(0o000)).unwrap();
             refused(&place, &["--profile", name], &["profile.toml", "ermission denied"]);
         }
         refused(&place, &["--profile", place.work.to_str().unwrap()], &["work"]);
@@ -202,7 +212,9 @@ fn plans_that_are_none() {
 #[test]
 fn strange_names_are_names() {
     for place in everybody() {
-        for name in [&b"new\nline"[..], b"bad\xff\xfeutf8", b"quote'\"$(x)", b" ", b"-x", b"a=b", b"*", b"[a", b"\\"] {
+        for name in
+            [&b"new\nline"[..], b"bad\xff\xfeutf8", b"quote'\"$(x)", b" ", b"-x", b"a=b", b"*", b"[a", b"\\"]
+        {
             let directory = place.home.join(OsStr::from_bytes(name));
             std::fs::create_dir_all(&directory).unwrap();
             std::fs::write(directory.join("in"), "there").unwrap();
@@ -229,7 +241,13 @@ fn strange_names_can_be_given() {
             support::give(&place, &directory);
             for option in ["--ro", "--rw"] {
                 let mut palisade = place.command(place.binary());
-                palisade.arg("run").arg(option).arg(&directory).args(["--", "sh", "-c", "cat \"$1/in\"; touch \"$1/$2\"", "sh"]);
+                palisade.arg("run").arg(option).arg(&directory).args([
+                    "--",
+                    "sh",
+                    "-c",
+                    "cat \"$1/in\"; touch \"$1/$2\"",
+                    "sh",
+                ]);
                 let run = job::finish(palisade.arg(&directory).arg(option));
                 assert_eq!(run.out, "there", "{option} {directory:?}: {run:?}");
                 assert_eq!(directory.join(option).exists(), option == "--rw");
@@ -276,7 +294,8 @@ fn an_environment_as_large_as_the_kernel_takes() {
 fn a_thousand_arguments_and_a_long_one() {
     for place in everybody() {
         let long = "y".repeat(100_000);
-        let mut palisade = place.palisade(&[], &["sh", "-c", "echo $#; eval \"printf %s \\\"\\${$#}\\\"\" | wc -c", "sh"]);
+        let mut palisade =
+            place.palisade(&[], &["sh", "-c", "echo $#; eval \"printf %s \\\"\\${$#}\\\"\" | wc -c", "sh"]);
         let run = job::finish(palisade.args((0..1_000).map(|number| number.to_string())).arg(&long));
         assert_eq!(run.ok(), "1001\n100000");
     }

@@ -2,6 +2,11 @@
 //! Surroundings that are not as usual: closed descriptors, full disks, no home, a working directory
 //! that is gone. Either it works or it says what is wrong.
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
 
 mod support;
 
@@ -22,7 +27,9 @@ fn closed_standard_streams() {
             assert_eq!(place.read("work/file"), "data\n", "{closed}");
             std::fs::remove_file(place.work.join("file")).unwrap();
             // Nothing of the launch has come to stand in for them.
-            let line = format!("$P run -- sh -c 'for n in 0 1 2; do readlink /proc/self/fd/$n; done >file' {closed}");
+            let line = format!(
+                "$P run -- sh -c 'for n in 0 1 2; do readlink /proc/self/fd/$n; done >file' {closed}"
+            );
             outside(&place, &line);
             let streams = place.read("work/file");
             for strange in ["socket:", "mnt", "landlock", "ns/"] {
@@ -99,7 +106,9 @@ for i in 1 2; do $P run -- sh -c 'echo works; echo x >/tmp/file && cat /tmp/file
 ls $HOME/.cache/palisade/plans/*.plan 2>/dev/null
 $P run -- sh -c 'head -c 100000 /dev/zero >full'; echo \"code $?\"";
     let mut unshare = place.command("unshare");
-    let run = job::finish(unshare.args(["-m", "--propagation", "private", "/bin/sh", "-c", script]).env("P", place.binary()));
+    let run = job::finish(
+        unshare.args(["-m", "--propagation", "private", "/bin/sh", "-c", script]).env("P", place.binary()),
+    );
     assert_eq!(run.ok(), "works\nx\nworks\nx\ncode 1", "{run:?}");
     assert!(run.err.contains("No space left"), "{run:?}");
 }
@@ -110,7 +119,9 @@ fn a_read_only_home_does_not_matter_to_the_cache() {
     let script = "mount --bind $HOME $HOME && mount -o remount,bind,ro $HOME || exit 99
 cd $HOME/work; for i in 1 2; do $P run -- sh -c 'echo works'; done";
     let mut unshare = place.command("unshare");
-    let run = job::finish(unshare.args(["-m", "--propagation", "private", "/bin/sh", "-c", script]).env("P", place.binary()));
+    let run = job::finish(
+        unshare.args(["-m", "--propagation", "private", "/bin/sh", "-c", script]).env("P", place.binary()),
+    );
     assert_eq!(run.ok(), "works\nworks", "{run:?}");
 }
 
@@ -130,7 +141,8 @@ fn a_group_signalled_inside_is_inside() {
     for place in everybody() {
         let run = outside(&place, "$P run -- sh -c 'kill 0; sleep 5'; echo \"code $?\"");
         assert_eq!(run.ok(), "code 143", "{run:?}");
-        let run = outside(&place, "$P run -- sh -c 'trap : TERM; kill -TERM -1; echo alive'; echo \"code $?\"");
+        let run =
+            outside(&place, "$P run -- sh -c 'trap : TERM; kill -TERM -1; echo alive'; echo \"code $?\"");
         assert_eq!(run.ok(), "alive\ncode 0", "{run:?}");
         let run = outside(&place, "$P run --namespaces none -- sh -c 'kill 0; sleep 5'; echo \"code $?\"");
         assert_eq!(run.ok(), "code 143", "{run:?}");
@@ -149,12 +161,18 @@ fn a_deleted_working_directory() {
 #[test]
 fn a_working_directory_that_has_no_permissions() {
     for place in everybody().into_iter().filter(|place| !place.is_root()) {
-        let run = outside(&place, "mkdir shut; cd shut; chmod 0 .; $P run -- sh -c 'touch x'; echo \"code $?\"; chmod 700 .");
+        let run = outside(
+            &place,
+            "mkdir shut; cd shut; chmod 0 .; $P run -- sh -c 'touch x'; echo \"code $?\"; chmod 700 .",
+        );
         let code = run.out.trim_end();
         assert!(code == "code 125" || code == "code 1", "{run:?}");
         assert!(run.err.contains("ermission denied"), "{run:?}");
         // Readable, not writable.
-        let run = outside(&place, "mkdir ro; echo there >ro/in; chmod 555 ro; cd ro; $P run -- sh -c 'cat in; touch x'; echo \"code $?\"");
+        let run = outside(
+            &place,
+            "mkdir ro; echo there >ro/in; chmod 555 ro; cd ro; $P run -- sh -c 'cat in; touch x'; echo \"code $?\"",
+        );
         assert_eq!(run.out, "there\ncode 1\n", "{run:?}");
         std::fs::set_permissions(place.work.join("ro"), std::fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -176,7 +194,8 @@ fn the_home_as_working_directory_is_private() {
 fn the_root_as_working_directory_is_read_only() {
     for place in everybody() {
         for directory in ["/", "/usr", "/etc", "/proc", "/dev", "/home"] {
-            let mut palisade = place.palisade(&[], &["sh", "-c", "echo works; touch palisade-made 2>/dev/null"]);
+            let mut palisade =
+                place.palisade(&[], &["sh", "-c", "echo works; touch palisade-made 2>/dev/null"]);
             let run = job::finish(palisade.current_dir(directory));
             assert_eq!(run.out, "works\n", "{directory}: {run:?}");
             assert!(run.err.contains("note: "), "{directory}: {run:?}");
@@ -191,7 +210,8 @@ fn a_working_directory_below_tmp() {
         let directory = format!("/tmp/{}", place.mark);
         std::fs::create_dir(&directory).unwrap();
         support::give(&place, directory.as_ref());
-        let mut palisade = place.palisade(&[], &["sh", "-c", "pwd; ls /tmp; echo made >made; echo x >/tmp/private"]);
+        let mut palisade =
+            place.palisade(&[], &["sh", "-c", "pwd; ls /tmp; echo made >made; echo x >/tmp/private"]);
         let run = job::finish(palisade.current_dir(&directory));
         let made = std::fs::read_to_string(format!("{directory}/made"));
         std::fs::remove_dir_all(&directory).unwrap();
@@ -213,7 +233,10 @@ fn variables_that_are_not_set() {
         for home in ["", "relative", "/no/such/home", "/", "/etc/passwd"] {
             let mut palisade = place.palisade(&[], &["sh", "-c", "echo works"]);
             let run = job::finish(palisade.env("HOME", home));
-            assert!(run.code == 0 && run.out == "works\n" || run.code == 125 && run.err.contains("error: "), "{home:?}: {run:?}");
+            assert!(
+                run.code == 0 && run.out == "works\n" || run.code == 125 && run.err.contains("error: "),
+                "{home:?}: {run:?}"
+            );
         }
         // An empty entry of PATH isn't the working directory.
         let script = place.write("work/evil", "#!/bin/sh\necho evil\n");
@@ -246,7 +269,10 @@ fn a_umask_is_the_callers() {
 #[test]
 fn palisade_inside_palisade_says_so() {
     for place in everybody() {
-        let run = place.run(&["--ro", place.binary().to_str().unwrap()], &[place.binary().to_str().unwrap(), "run", "--", "true"]);
+        let run = place.run(
+            &["--ro", place.binary().to_str().unwrap()],
+            &[place.binary().to_str().unwrap(), "run", "--", "true"],
+        );
         run.refused(125, &["can't "]);
     }
 }

@@ -4,6 +4,7 @@
 //!
 //! The binary is `PALISADE_BIN`, else the one that cargo has built. `TRYCMD=overwrite` writes what
 //! was seen into the documents, for a person to read before it is committed.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on has failed")]
 #![forbid(unsafe_code)]
 
 use palisade_acceptance::case::data_directory;
@@ -20,8 +21,8 @@ fn the_examples_do_what_they_say() {
             return;
         }
     }
-    let binary = std::env::var_os("PALISADE_BIN")
-        .map_or_else(|| env!("CARGO_BIN_EXE_palisade").into(), PathBuf::from);
+    let binary =
+        std::env::var_os("PALISADE_BIN").map_or_else(|| env!("CARGO_BIN_EXE_palisade").into(), PathBuf::from);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let tests = trycmd::TestCases::new();
     tests.register_bin("palisade", binary);
@@ -42,13 +43,8 @@ fn the_policies_are_policies() {
     for block in text.split("```toml\n").skip(1) {
         let policy = block.split("```").next().unwrap_or_default();
         // Most show one section only.
-        let schema = if policy.contains("schema = 1") {
-            ""
-        } else {
-            "schema = 1\n"
-        };
-        if let Err(errors) =
-            palisade_policy::parse(&format!("{schema}{policy}"), None, Layer::Administrator)
+        let schema = if policy.contains("schema = 1") { "" } else { "schema = 1\n" };
+        if let Err(errors) = palisade_policy::parse(&format!("{schema}{policy}"), None, Layer::Administrator)
         {
             panic!("{policy}\n{}", errors[0].render(false));
         }

@@ -2,6 +2,11 @@
 //! What a launch seen before costs, in numbers that don't depend on the machine's speed: system
 //! calls, page faults, processes. A change that adds some fails here and has to say why.
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
 
 mod support;
 
@@ -27,7 +32,11 @@ fn warm(place: &Place) {
 fn trace(place: &Place) -> Vec<String> {
     warm(place);
     let mut strace = place.command("strace");
-    strace.args(["-f", "-qq", "-e", "signal=none", "-o", "trace"]).arg(place.binary()).args(["run", "--", "/bin/true"]);
+    strace.args(["-f", "-qq", "-e", "signal=none", "-o", "trace"]).arg(place.binary()).args([
+        "run",
+        "--",
+        "/bin/true",
+    ]);
     let run = support::job::finish(&mut strace);
     assert_eq!((run.code, run.err.as_str()), (0, ""));
     // A call that was interrupted by another's output is one call.
@@ -41,17 +50,27 @@ fn the_system_calls_of_a_launch_are_few() {
     }
     for place in everybody() {
         let lines = trace(&place);
-        let execs: Vec<&String> = lines.iter().filter(|line| line.contains(" execve(") || line.contains(" execveat(")).collect();
+        let execs: Vec<&String> =
+            lines.iter().filter(|line| line.contains(" execve(") || line.contains(" execveat(")).collect();
         assert_eq!(execs.len(), 2, "the launcher's own and the command's: {execs:?}");
         let command = execs[1].split(' ').next().unwrap();
         let exec_at = lines.iter().position(|line| line == execs[1]).unwrap();
-        let ours = lines.iter().enumerate().filter(|(at, line)| *at <= exec_at || !line.starts_with(command)).count();
+        let ours = lines
+            .iter()
+            .enumerate()
+            .filter(|(at, line)| *at <= exec_at || !line.starts_with(command))
+            .count();
         println!("{} calls as user {}", ours, place.uid);
         assert!(ours <= CALLS, "{ours} calls:\n{}", lines.join("\n"));
 
-        let clones = lines.iter().filter(|line| line.contains(" clone") || line.contains(" fork(") || line.contains(" vfork(")).count();
+        let clones = lines
+            .iter()
+            .filter(|line| line.contains(" clone") || line.contains(" fork(") || line.contains(" vfork("))
+            .count();
         assert_eq!(clones, 3, "builder, init, command");
-        let opened = |name: &str| lines.iter().take(exec_at).filter(|line| line.contains(" open") && line.contains(name)).count();
+        let opened = |name: &str| {
+            lines.iter().take(exec_at).filter(|line| line.contains(" open") && line.contains(name)).count()
+        };
         for never in [".toml", "/etc/passwd", "/etc/group", ".gitconfig", "/proc/self/mountinfo"] {
             assert_eq!(opened(never), 0, "{never} is opened");
         }
@@ -74,7 +93,11 @@ print(usage.ru_minflt)";
         let mut least = u64::MAX;
         for _ in 0..5 {
             let mut python = place.command("/usr/bin/python3");
-            let run = support::job::finish(python.args(["-c", program]).arg(place.binary()).args(["run", "--", "/bin/true"]));
+            let run = support::job::finish(python.args(["-c", program]).arg(place.binary()).args([
+                "run",
+                "--",
+                "/bin/true",
+            ]));
             least = least.min(run.ok().parse().unwrap());
         }
         println!("{least} page faults as user {}", place.uid);

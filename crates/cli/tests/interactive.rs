@@ -2,6 +2,11 @@
 //! On a terminal: editors, shells with job control, pipelines, sizes, and a terminal that belongs
 //! to the caller's shell again afterwards.
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
 
 mod support;
 
@@ -44,7 +49,8 @@ fn vim_saves_a_file_and_restores_the_screen() {
         terminal.key("Escape");
         terminal.wait_until("normal mode", |screen| !screen.contains("-- INSERT --"));
         terminal.line(":wq");
-        terminal.wait_until("the screen before", |screen| screen.contains("before") && !screen.contains("typed"));
+        terminal
+            .wait_until("the screen before", |screen| screen.contains("before") && !screen.contains("typed"));
         assert_eq!(place.read("work/written"), "typed in vim\n");
         assert_shell_is_back(terminal);
     });
@@ -77,7 +83,9 @@ fn control_c_is_the_commands_to_catch() {
 #[test]
 fn control_z_stops_and_fg_goes_on() {
     on_terminals(|_place, terminal, run| {
-        terminal.line(&format!("{run} -- bash -c 'echo star''ted; read line; echo \"got $line\"'; echo \"code $?\""));
+        terminal.line(&format!(
+            "{run} -- bash -c 'echo star''ted; read line; echo \"got $line\"'; echo \"code $?\""
+        ));
         terminal.wait_for_line("started");
         terminal.key("C-z");
         terminal.wait_for("Stopped");
@@ -119,7 +127,9 @@ fn a_shell_inside_controls_its_jobs() {
         terminal.wait_for("Stopped");
         terminal.line("jobs | grep -c sleep; fg");
         terminal.wait_for_line("1");
-        terminal.wait_until("sleep in front", |screen| screen.lines().filter(|line| line.contains("exec sleep")).count() >= 2);
+        terminal.wait_until("sleep in front", |screen| {
+            screen.lines().filter(|line| line.contains("exec sleep")).count() >= 2
+        });
         terminal.key("C-c");
         terminal.line("echo \"after $?\"");
         terminal.wait_for_line("after 130");
@@ -159,7 +169,9 @@ fn a_pager_at_the_end_of_a_pipeline_reads_keys() {
 #[test]
 fn a_pipeline_is_ended_by_control_c() {
     on_terminals(|_place, terminal, run| {
-        terminal.line(&format!("{run} -- sh -c 'echo star''ted >&2; sleep 1000' | cat; echo \"codes ${{PIPESTATUS[*]}}\""));
+        terminal.line(&format!(
+            "{run} -- sh -c 'echo star''ted >&2; sleep 1000' | cat; echo \"codes ${{PIPESTATUS[*]}}\""
+        ));
         terminal.wait_for_line("started");
         terminal.key("C-c");
         terminal.wait_for("codes 130");
@@ -179,7 +191,9 @@ fn a_killed_command_gives_the_terminal_back() {
 #[test]
 fn a_password_prompt_reads_from_the_terminal() {
     on_terminals(|_place, terminal, run| {
-        terminal.line(&format!("{run} -- bash -c 'read -s -p \"sec\"\"ret: \" s </dev/tty; echo; echo \"read ${{#s}}\"'"));
+        terminal.line(&format!(
+            "{run} -- bash -c 'read -s -p \"sec\"\"ret: \" s </dev/tty; echo; echo \"read ${{#s}}\"'"
+        ));
         terminal.wait_for_line("secret:");
         terminal.line("unseen");
         terminal.wait_for_line("read 6");

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What each option of `palisade run` does: in pairs, what it permits and what it doesn't.
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
 
 mod support;
 
@@ -44,7 +49,10 @@ fn rw_shows_and_writes() {
     with_data(|place| {
         let run = place.sh(&["--rw", "~/data"], "echo new >~/data/sub/new; echo more >>~/data/in; mkdir ~/data/d; mv ~/data/sub/deep ~/data/d/moved; ~/data/tool; cat ~/secret");
         assert_eq!(run.out, "tool\n", "{run:?}");
-        assert_eq!((place.read("data/sub/new"), place.read("data/in"), place.read("data/d/moved")), ("new\n".into(), "datamore\n".into(), "deep".into()));
+        assert_eq!(
+            (place.read("data/sub/new"), place.read("data/in"), place.read("data/d/moved")),
+            ("new\n".into(), "datamore\n".into(), "deep".into())
+        );
         place.sh(&["--rw", "~/secret"], "echo changed >~/secret").ok();
         assert_eq!(place.read("secret"), "changed\n");
     });
@@ -53,7 +61,10 @@ fn rw_shows_and_writes() {
 #[test]
 fn a_path_can_be_shown_elsewhere() {
     with_data(|place| {
-        let run = place.sh(&["--ro", "~/data=/mnt/data", "--rw", "~/data/sub=/mnt/sub"], "cat /mnt/data/in /mnt/sub/deep; ls -d ~/data; echo x >/mnt/data/new; echo y >/mnt/sub/new");
+        let run = place.sh(
+            &["--ro", "~/data=/mnt/data", "--rw", "~/data/sub=/mnt/sub"],
+            "cat /mnt/data/in /mnt/sub/deep; ls -d ~/data; echo x >/mnt/data/new; echo y >/mnt/sub/new",
+        );
         assert_eq!(run.out, "datadeep", "{run:?}");
         assert!(!place.home.join("data/new").exists());
         assert_eq!(place.read("data/sub/new"), "y\n");
@@ -63,12 +74,20 @@ fn a_path_can_be_shown_elsewhere() {
 #[test]
 fn paths_nest() {
     with_data(|place| {
-        let run = place.sh(&["--ro", "~/data", "--rw", "~/data/sub"], "echo x >~/data/sub/new; echo x >~/data/new");
+        let run =
+            place.sh(&["--ro", "~/data", "--rw", "~/data/sub"], "echo x >~/data/sub/new; echo x >~/data/new");
         assert_eq!(run.code, 2, "{run:?}");
         assert!(place.home.join("data/sub/new").exists() && !place.home.join("data/new").exists());
-        let run = place.sh(&["--rw", "~/data", "--ro", "~/data/sub"], "echo x >~/data/new; echo x >~/data/sub/more; mv ~/data/sub ~/data/aside");
+        let run = place.sh(
+            &["--rw", "~/data", "--ro", "~/data/sub"],
+            "echo x >~/data/new; echo x >~/data/sub/more; mv ~/data/sub ~/data/aside",
+        );
         assert_ne!(run.code, 0);
-        assert!(place.home.join("data/new").exists() && !place.home.join("data/sub/more").exists() && place.home.join("data/sub").exists());
+        assert!(
+            place.home.join("data/new").exists()
+                && !place.home.join("data/sub/more").exists()
+                && place.home.join("data/sub").exists()
+        );
     });
 }
 
@@ -87,18 +106,32 @@ fn links_are_followed_when_given_and_lead_nowhere_else() {
 #[test]
 fn hide_makes_absent_or_empty_and_deny_refuses() {
     with_data(|place| {
-        place.outside("mkdir private; echo p >private/p; echo e >.env; mkdir -p a/b; echo e >a/b/.env; echo keep >keep");
-        let run = place.sh(&["--hide", "./private", "--hide", "**/.env"], "cat private/p .env a/b/.env; ls -A private; cat keep");
+        place.outside(
+            "mkdir private; echo p >private/p; echo e >.env; mkdir -p a/b; echo e >a/b/.env; echo keep >keep",
+        );
+        let run = place.sh(
+            &["--hide", "./private", "--hide", "**/.env"],
+            "cat private/p .env a/b/.env; ls -A private; cat keep",
+        );
         assert_eq!(run.out, "keep\n", "{run:?}");
-        let run = place.sh(&["--deny", "./private", "--deny", "**/.env"], "cat private/p .env a/b/.env; ls private; cat keep");
+        let run = place.sh(
+            &["--deny", "./private", "--deny", "**/.env"],
+            "cat private/p .env a/b/.env; ls private; cat keep",
+        );
         assert_eq!(run.out, "keep\n", "{run:?}");
         assert!(run.err.matches("ermission denied").count() >= 4, "{run:?}");
         // And they can't be moved aside, written or removed.
-        let run = place.sh(&["--hide", "./private", "--deny", "./.env"], "mv private elsewhere; mv .env elsewhere; echo x >.env; rm -f .env; rmdir private; true");
+        let run = place.sh(
+            &["--hide", "./private", "--deny", "./.env"],
+            "mv private elsewhere; mv .env elsewhere; echo x >.env; rm -f .env; rmdir private; true",
+        );
         assert_eq!(run.code, 0);
         assert_eq!(place.outside("cat private/p .env a/b/.env"), "p\ne\ne\n");
         // Within something shown, under either name.
-        let run = place.sh(&["--ro", "~/data", "--hide", "~/data/sub", "--deny", "~/data/in"], "ls -A ~/data/sub; cat ~/data/in; ~/data/tool");
+        let run = place.sh(
+            &["--ro", "~/data", "--hide", "~/data/sub", "--deny", "~/data/in"],
+            "ls -A ~/data/sub; cat ~/data/in; ~/data/tool",
+        );
         assert_eq!(run.out, "tool\n", "{run:?}");
         // A system file too.
         assert_eq!(place.sh(&["--hide", "/etc/passwd"], "wc -c </etc/passwd").ok(), "0");
@@ -121,7 +154,15 @@ fn variables_are_filtered_set_and_kept() {
     for place in everybody() {
         let env = |options: &[&str]| {
             let mut palisade = place.palisade(options, &["env"]);
-            for (name, value) in [("GITHUB_TOKEN", "t"), ("AWS_SECRET_ACCESS_KEY", "k"), ("DB_PASSWORD", "p"), ("SSH_AUTH_SOCK", "/s"), ("LD_PRELOAD", ""), ("ORDINARY", "o"), ("AWS_REGION", "r")] {
+            for (name, value) in [
+                ("GITHUB_TOKEN", "t"),
+                ("AWS_SECRET_ACCESS_KEY", "k"),
+                ("DB_PASSWORD", "p"),
+                ("SSH_AUTH_SOCK", "/s"),
+                ("LD_PRELOAD", ""),
+                ("ORDINARY", "o"),
+                ("AWS_REGION", "r"),
+            ] {
                 palisade.env(name, value);
             }
             job::finish(&mut palisade).ok().to_owned()
@@ -133,7 +174,10 @@ fn variables_are_filtered_set_and_kept() {
         assert!(plain.contains("ORDINARY=o") && plain.contains("AWS_REGION=r"), "{plain}");
         assert!(env(&["--keep-env", "GITHUB_*"]).contains("GITHUB_TOKEN=t"));
         let set = env(&["--env", "NEW=a=b c", "--env", "ORDINARY=changed"]);
-        assert!(set.contains("NEW=a=b c") && set.contains("ORDINARY=changed") && !set.contains("ORDINARY=o"), "{set}");
+        assert!(
+            set.contains("NEW=a=b c") && set.contains("ORDINARY=changed") && !set.contains("ORDINARY=o"),
+            "{set}"
+        );
         // The values given are nowhere on disk.
         let kept = place.outside("grep -rl 'a=b c' ~/.cache 2>/dev/null; true");
         assert_eq!(kept, "");
@@ -143,7 +187,15 @@ fn variables_are_filtered_set_and_kept() {
 #[test]
 fn resource_limits_hold() {
     for place in everybody() {
-        for (limit, shown, value) in [("open_files=64", "-n", "64"), ("core_size=0", "-c", "0"), ("stack=1M", "-s", "1024"), ("cpu_time=7", "-t", "7"), ("file_size=1M", "-f", "1024"), ("address_space=1G", "-v", "1048576"), ("locked_memory=64K", "-l", "64")] {
+        for (limit, shown, value) in [
+            ("open_files=64", "-n", "64"),
+            ("core_size=0", "-c", "0"),
+            ("stack=1M", "-s", "1024"),
+            ("cpu_time=7", "-t", "7"),
+            ("file_size=1M", "-f", "1024"),
+            ("address_space=1G", "-v", "1048576"),
+            ("locked_memory=64K", "-l", "64"),
+        ] {
             let run = place.run(&["--limit", limit], &["bash", "-c", &format!("ulimit {shown}")]);
             assert_eq!(run.ok(), value, "{limit}");
         }
@@ -158,7 +210,10 @@ fn group_limits_hold_or_say_that_they_cannot() {
         let hungry = "import sys; x = bytearray(400 << 20); print('got it')";
         let run = place.run(&["--limit", "memory=100M"], &["/usr/bin/python3", "-c", hungry]);
         assert_eq!((run.code, run.out.as_str()), (137, ""), "{run:?}");
-        assert_eq!(place.run(&["--limit", "memory=800M"], &["/usr/bin/python3", "-c", hungry]).ok(), "got it");
+        assert_eq!(
+            place.run(&["--limit", "memory=800M"], &["/usr/bin/python3", "-c", hungry]).ok(),
+            "got it"
+        );
         let many = "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.2 & done; wait; echo all";
         let run = place.sh(&["--limit", "processes=5"], many);
         assert!(!run.out.contains("all"), "{run:?}");
@@ -176,7 +231,10 @@ fn group_limits_hold_or_say_that_they_cannot() {
 fn the_network_is_none_or_the_hosts() {
     for place in everybody() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let program = format!("import socket; socket.create_connection(('127.0.0.1', {}), 5); print('connected')", server.local_addr().unwrap().port());
+        let program = format!(
+            "import socket; socket.create_connection(('127.0.0.1', {}), 5); print('connected')",
+            server.local_addr().unwrap().port()
+        );
         let run = place.run(&[], &["/usr/bin/python3", "-c", &program]);
         assert!(run.code == 1 && run.err.contains("refused"), "{run:?}");
         assert_eq!(place.run(&["--net", "host"], &["/usr/bin/python3", "-c", &program]).ok(), "connected");
@@ -187,7 +245,10 @@ fn the_network_is_none_or_the_hosts() {
 #[test]
 fn names_and_numbers_can_be_chosen() {
     for place in everybody() {
-        let run = place.sh(&["--hostname", "box", "--uid", "1234", "--gid", "4321"], "uname -n; id -u; id -g; echo x >made");
+        let run = place.sh(
+            &["--hostname", "box", "--uid", "1234", "--gid", "4321"],
+            "uname -n; id -u; id -g; echo x >made",
+        );
         assert_eq!(run.out, "box\n1234\n4321\n", "{run:?}");
         if place.is_root() {
             // Owners are mapped to 0 inside, which the command isn't: it can only read.
@@ -202,7 +263,8 @@ fn names_and_numbers_can_be_chosen() {
 #[test]
 fn the_host_view_is_read_only() {
     with_data(|place| {
-        let run = place.sh(&["--view", "host"], "cat ~/secret; touch ~/new /new; echo w >written; ls /tmp | wc -l");
+        let run =
+            place.sh(&["--view", "host"], "cat ~/secret; touch ~/new /new; echo w >written; ls /tmp | wc -l");
         assert_eq!(run.out, "secret0\n", "{run:?}");
         assert!(!place.home.join("new").exists());
         assert_eq!(place.read("work/written"), "w\n");
@@ -212,13 +274,20 @@ fn the_host_view_is_read_only() {
 #[test]
 fn without_namespaces_landlock_and_seccomp_hold() {
     with_data(|place| {
-        let run = place.sh(&["--namespaces", "none"], "echo w >written; cat ~/secret; echo x >~/new; echo x >/tmp/palisade-new; cat ~/data/in");
+        let run = place.sh(
+            &["--namespaces", "none"],
+            "echo w >written; cat ~/secret; echo x >~/new; echo x >/tmp/palisade-new; cat ~/data/in",
+        );
         assert_eq!(run.out, "", "{run:?}");
         assert_eq!(place.read("work/written"), "w\n");
         assert!(!place.home.join("new").exists());
-        let run = place.run(&["--namespaces", "none", "--ro", "~/data"], &["cat", place.home.join("data/in").to_str().unwrap()]);
+        let run = place.run(
+            &["--namespaces", "none", "--ro", "~/data"],
+            &["cat", place.home.join("data/in").to_str().unwrap()],
+        );
         assert_eq!(run.ok(), "data");
-        let run = place.run(&["--namespaces", "none"], &["/usr/bin/python3", "-c", "import socket; socket.socket()"]);
+        let run = place
+            .run(&["--namespaces", "none"], &["/usr/bin/python3", "-c", "import socket; socket.socket()"]);
         assert_ne!(run.code, 0, "{run:?}");
         let run = place.run(&["--namespaces", "none"], &["unshare", "-U", "true"]);
         assert_ne!(run.code, 0, "{run:?}");
@@ -228,7 +297,19 @@ fn without_namespaces_landlock_and_seccomp_hold() {
 #[test]
 fn credentials_of_tools_are_absent_even_beside_what_is_shown() {
     for place in everybody() {
-        for file in [".cargo/credentials.toml", ".cargo/credentials", ".npmrc", ".ssh/id_rsa", ".aws/credentials", ".netrc", ".git-credentials", ".config/gh/hosts.yml", ".pypirc", ".docker/config.json", ".gnupg/x"] {
+        for file in [
+            ".cargo/credentials.toml",
+            ".cargo/credentials",
+            ".npmrc",
+            ".ssh/id_rsa",
+            ".aws/credentials",
+            ".netrc",
+            ".git-credentials",
+            ".config/gh/hosts.yml",
+            ".pypirc",
+            ".docker/config.json",
+            ".gnupg/x",
+        ] {
             place.write(file, "secret-of-tool");
         }
         place.write(".cargo/bin/tool", "#!/bin/sh\necho tool\n");
@@ -259,7 +340,12 @@ mv ~/$d/palisade ~/$d/aside; ln -s /tmp ~/$d/palisade; rm -rf ~/$d/palisade; don
         }
         // Where they aren't there yet, too.
         place.outside("rm -rf ~/.config ~/.cache ~/.local");
-        place.sh(&["--rw", "~"], "mkdir -p ~/.config/palisade; echo 'schema = 1' >~/.config/palisade/config.toml; true").ok();
+        place
+            .sh(
+                &["--rw", "~"],
+                "mkdir -p ~/.config/palisade; echo 'schema = 1' >~/.config/palisade/config.toml; true",
+            )
+            .ok();
         assert!(!place.home.join(".config/palisade/config.toml").exists());
         // Nor by naming one.
         place.run(&["--rw", "~/.config/palisade"], &["true"]).refused(125, &["palisade"]).with_hint();

@@ -2,6 +2,11 @@
 //! The plan that is printed is the plan that is applied, and a kept plan is used exactly as long
 //! as it is right.
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
 
 mod support;
 
@@ -24,7 +29,9 @@ ls -lan --time-style=+ / /tmp /run /var /mnt 2>&1 | grep -vE '^total| proc$| [0-
 ls /proc/self/fd";
 
 fn assert_same(place: &Place, options: &[&str]) {
-    place.outside("for kind in user mnt pid ipc uts cgroup net; do readlink /proc/self/ns/$kind >ns-$kind; done");
+    place.outside(
+        "for kind in user mnt pid ipc uts cgroup net; do readlink /proc/self/ns/$kind >ns-$kind; done",
+    );
     let printed = place.run(&[options, &["--dry-run", "--json"]].concat(), &["true"]);
     assert_eq!(printed.code, 0, "{options:?}: {printed:?}");
     place.write("plan.json", &printed.out);
@@ -35,7 +42,11 @@ fn assert_same(place: &Place, options: &[&str]) {
     for (left, right) in direct.out.lines().zip(planned.out.lines()) {
         assert_eq!(left, right, "{options:?}");
     }
-    assert_eq!((direct.out.lines().count(), direct.code), (planned.out.lines().count(), planned.code), "{options:?}");
+    assert_eq!(
+        (direct.out.lines().count(), direct.code),
+        (planned.out.lines().count(), planned.code),
+        "{options:?}"
+    );
     // Printing what was printed gives it again.
     let again = place.run(&["--plan", plan.to_str().unwrap(), "--dry-run", "--json"], &["true"]);
     assert_eq!(again.out, printed.out, "{options:?}");
@@ -80,8 +91,10 @@ fn a_dry_run_starts_nothing_and_needs_no_command() {
 
 /// The one plan that is kept.
 fn kept(place: &Place) -> PathBuf {
-    let plans: Vec<PathBuf> =
-        std::fs::read_dir(place.home.join(".cache/palisade/plans")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let plans: Vec<PathBuf> = std::fs::read_dir(place.home.join(".cache/palisade/plans"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     assert_eq!(plans.len(), 1, "{plans:?}");
     plans[0].clone()
 }
@@ -131,9 +144,14 @@ fn a_plan_that_cannot_be_believed_is_made_again() {
         *flipped.last_mut().unwrap() ^= 1;
         let mut middle = good.clone();
         middle[good.len() / 2] ^= 0x40;
-        for (what, content) in
-            [("empty", &[][..]), ("cut", &good[..good.len() - 1]), ("header only", &good[..24]), ("flipped", &flipped), ("changed", &middle), ("text", b"schema = 1")]
-        {
+        for (what, content) in [
+            ("empty", &[][..]),
+            ("cut", &good[..good.len() - 1]),
+            ("header only", &good[..24]),
+            ("flipped", &flipped),
+            ("changed", &middle),
+            ("text", b"schema = 1"),
+        ] {
             std::fs::write(&plan, content).unwrap();
             let replaced = support::eventually(|| {
                 works(what);

@@ -2,6 +2,11 @@
 //! Nothing is left, whatever happens: a thousand launches, hundreds of kills at random moments,
 //! daemons, signals, and what the caller learns of the end.
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
 
 mod support;
 
@@ -103,7 +108,8 @@ fn a_thousand_launches_leave_nothing() {
     for place in everybody() {
         let before = files(&place);
         let line = "for i in $(seq 1000); do $P run -- sh -c 'echo x >>count' || exit; done";
-        let run = job::finish(place.command("setsid").args(["/bin/bash", "-c", line]).env("P", place.binary()));
+        let run =
+            job::finish(place.command("setsid").args(["/bin/bash", "-c", line]).env("P", place.binary()));
         assert_eq!((run.code, run.err.as_str()), (0, ""));
         assert_eq!(place.read("work/count").lines().count(), 1_000);
         let plans = std::fs::read_dir(place.home.join(".cache/palisade/plans")).unwrap().count();
@@ -147,13 +153,15 @@ fn a_killed_part_of_a_launch_ends_it() {
             let wait = if round % 4 == 0 { 20_000 } else { dice.below(5_000) };
             spin(Duration::from_micros(wait));
             // One of its children: the builder, init or the command.
-            let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap_or_default();
+            let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id()))
+                .unwrap_or_default();
             let children: Vec<&str> = children.split_whitespace().collect();
             let victim = children.get(usize::try_from(dice.below(3)).unwrap() % children.len().max(1));
             match victim.and_then(|victim| Pid::from_raw(victim.parse().unwrap())) {
                 Some(victim) => {
                     killed += 1;
-                    let builder = children.first().is_some_and(|first| *first == victim.as_raw_nonzero().to_string());
+                    let builder =
+                        children.first().is_some_and(|first| *first == victim.as_raw_nonzero().to_string());
                     let _gone = kill_process(victim, Signal::KILL);
                     // The builder may have done its part, and be dead already.
                     let session = child.id();
@@ -189,7 +197,9 @@ fn background_processes_end_with_the_command() {
     let _alone = alone();
     for place in everybody() {
         let before = files(&place);
-        let run = place.sh(&[], "
+        let run = place.sh(
+            &[],
+            "
 sleep 1000 &
 setsid sleep 1001 &
 (trap '' TERM HUP INT; setsid sh -c 'trap \"\" TERM HUP; (sleep 1002; echo) & sleep 1003' &)
@@ -199,7 +209,8 @@ if os.fork() == 0:
     if os.fork() == 0:
         import time; time.sleep(1004)
     os._exit(0)' 2>/dev/null
-exit 3");
+exit 3",
+        );
         assert_eq!(run.code, 3, "{run:?}");
         assert_no_traces(&place, &before);
     }
@@ -222,7 +233,8 @@ fn everything_ends_with_the_launchers_parent_pipe_or_not() {
 /// Starts a line of shell inside that says "ready". Not bash, which ignores SIGQUIT.
 fn ready(place: &Place, line: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut palisade = place.palisade(&[], &["sh", "-c", line]);
-    let mut child = palisade.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child =
+        palisade.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut first = String::new();
     output.read_line(&mut first).unwrap();
@@ -231,7 +243,13 @@ fn ready(place: &Place, line: &str) -> (Child, BufReader<std::process::ChildStdo
 }
 
 const SIGNALS: [(Signal, i32); 7] = [
-    (Signal::TERM, 15), (Signal::INT, 2), (Signal::HUP, 1), (Signal::USR1, 10), (Signal::USR2, 12), (Signal::QUIT, 3), (Signal::ALARM, 14),
+    (Signal::TERM, 15),
+    (Signal::INT, 2),
+    (Signal::HUP, 1),
+    (Signal::USR1, 10),
+    (Signal::USR2, 12),
+    (Signal::QUIT, 3),
+    (Signal::ALARM, 14),
 ];
 
 #[test]
@@ -243,7 +261,9 @@ fn signals_reach_the_command() {
             assert_eq!(job::code(job::bounded(&mut child)), 128 + number, "{signal:?}");
         }
         for (signal, number) in SIGNALS {
-            let line = format!("trap 'echo caught; exit {number}' {number}; echo ready; while :; do sleep 0.02; done");
+            let line = format!(
+                "trap 'echo caught; exit {number}' {number}; echo ready; while :; do sleep 0.02; done"
+            );
             let (mut child, mut output) = ready(&place, &line);
             kill_process(pid(&child), signal).unwrap();
             assert_eq!(job::code(job::bounded(&mut child)), number, "{signal:?}");
@@ -257,7 +277,8 @@ fn signals_reach_the_command() {
 #[test]
 fn a_stop_stops_both_and_goes_on() {
     for place in everybody() {
-        let (mut child, _output) = ready(&place, "echo ready; while ! [ -e go ]; do sleep 0.02; done; exit 6");
+        let (mut child, _output) =
+            ready(&place, "echo ready; while ! [ -e go ]; do sleep 0.02; done; exit 6");
         let state = |letter: &str| {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
             stat.rsplit_once(") ").is_some_and(|(_name, rest)| rest.starts_with(letter))
@@ -287,7 +308,10 @@ fn status_lines_tell_start_and_end() {
         let line = format!("$P run --status-fd 3 -- {script} 3>status 2>/dev/null");
         job::finish(place.command("/bin/bash").args(["-c", &line]).env("P", place.binary()));
         let lines = place.read("work/status");
-        lines.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+        lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+            .collect()
     };
     for place in everybody() {
         let lines = status(&place, "sh -c 'ls /proc/self/fd; exit 9'");
@@ -324,7 +348,8 @@ fn control_groups_of_killed_launchers_go_with_the_next_launch() {
     if !has("cgroup-limits") {
         return;
     }
-    let groups = |pid: u32| place.outside(&format!("find /sys/fs/cgroup -name palisade-{pid} 2>/dev/null; true"));
+    let groups =
+        |pid: u32| place.outside(&format!("find /sys/fs/cgroup -name palisade-{pid} 2>/dev/null; true"));
     let options = ["--limit", "memory=200M", "--limit", "processes=50"];
     let mut child = in_session(&place, &options, &["sleep", "1000"]).spawn().unwrap();
     assert!(eventually(|| of_session(child.id()).iter().any(|stat| stat.contains("(sleep)"))));

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The verbs that read and trust, as a user meets them: what they print, where, and how they end.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that can't go on should panic, in its small functions too"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
@@ -84,13 +81,19 @@ fn explain_says_yes_or_no_and_why() {
     let home = Home::new();
     let yes = home.run(&["explain", "."]);
     assert_eq!(yes.code, 0, "{yes:?}");
-    assert!(yes.out.contains(": read: yes: ") && yes.out.contains("because    write = \".\" (built in)"), "{yes:?}");
+    assert!(
+        yes.out.contains(": read: yes: ") && yes.out.contains("because    write = \".\" (built in)"),
+        "{yes:?}"
+    );
     assert!(yes.out.contains("made by    step ") && yes.err.is_empty(), "{yes:?}");
 
     let secret = home.write("secret", "x");
     let no = home.run(&["explain", "../secret"]);
     assert_eq!(no.code, 1, "{no:?}");
-    assert!(no.out.contains(&format!("to permit  palisade run --ro {} -- COMMAND…", shown(&secret))), "{no:?}");
+    assert!(
+        no.out.contains(&format!("to permit  palisade run --ro {} -- COMMAND…", shown(&secret))),
+        "{no:?}"
+    );
     let (code, json) = home.json(&["explain", "../secret", "--json"]);
     assert_eq!((code, &json["allowed"], &json["wanted"]), (1, &Value::Bool(false), &"read".into()));
     assert_eq!(json["path"], shown(&secret));
@@ -99,7 +102,10 @@ fn explain_says_yes_or_no_and_why() {
 #[test]
 fn explain_names_the_file_and_line_of_a_rule_and_what_it_overrides() {
     let home = Home::new();
-    let config = home.write(".config/palisade/config.toml", "schema = 1\n[filesystem]\nread = [\"~/data\"]\ndeny = [\"./x\"]\n");
+    let config = home.write(
+        ".config/palisade/config.toml",
+        "schema = 1\n[filesystem]\nread = [\"~/data\"]\ndeny = [\"./x\"]\n",
+    );
     home.write("data/f", "x");
     home.write("project/x", "x");
     let data = home.run(&["explain", "../data/f"]);
@@ -168,14 +174,20 @@ fn explain_knows_calls_and_variables() {
     let home = Home::new();
     let call = home.run(&["explain", "--syscall", "ptrace"]);
     assert_eq!(call.code, 1);
-    assert!(call.out.contains("refused with EPERM") && call.out.contains("[syscalls] allow = [\"ptrace\"]"), "{call:?}");
+    assert!(
+        call.out.contains("refused with EPERM") && call.out.contains("[syscalls] allow = [\"ptrace\"]"),
+        "{call:?}"
+    );
     assert_eq!(home.run(&["explain", "--syscall", "read"]).code, 0);
     let unknown = home.run(&["explain", "--syscall", "ptrac"]);
     assert_eq!((unknown.code, unknown.out.as_str()), (2, ""));
     assert!(unknown.err.contains("did you mean `ptrace`?"), "{unknown:?}");
     let variable = home.run(&["explain", "--env", "AWS_SECRET_ACCESS_KEY"]);
     assert_eq!(variable.code, 1);
-    assert!(variable.out.contains("removed") && variable.out.contains("--keep-env AWS_SECRET_ACCESS_KEY"), "{variable:?}");
+    assert!(
+        variable.out.contains("removed") && variable.out.contains("--keep-env AWS_SECRET_ACCESS_KEY"),
+        "{variable:?}"
+    );
     assert_eq!(home.run(&["explain", "--env", "LANG"]).code, 0);
     assert_eq!(home.run(&["explain", "--env", "A=B"]).code, 2);
 }
@@ -222,7 +234,8 @@ fn doctor_says_no_where_the_configuration_is_wrong() {
 #[test]
 fn config_shows_what_holds_and_where_it_comes_from() {
     let home = Home::new();
-    let config = shown(&home.write(".config/palisade/config.toml", "schema = 1\n[network]\nmode = \"host\"\n"));
+    let config =
+        shown(&home.write(".config/palisade/config.toml", "schema = 1\n[network]\nmode = \"host\"\n"));
     let answer = home.run(&["config", "show", "--origin"]);
     assert_eq!(answer.code, 0, "{answer:?}");
     assert!(answer.out.contains(&format!("mode = \"host\"  # {config}:3")), "{answer:?}");
@@ -231,7 +244,8 @@ fn config_shows_what_holds_and_where_it_comes_from() {
     let file = home.write("shown.toml", &shown.out).to_string_lossy().into_owned();
     assert_eq!(home.run(&["check", &file]).code, 0, "{shown:?}");
     let (_code, paths) = home.json(&["config", "paths", "--json"]);
-    let user = paths["paths"].as_array().unwrap().iter().find(|path| path["path"] == config.as_str()).unwrap();
+    let user =
+        paths["paths"].as_array().unwrap().iter().find(|path| path["path"] == config.as_str()).unwrap();
     assert_eq!((&user["layer"], &user["present"]), (&"user".into(), &Value::Bool(true)));
 }
 
@@ -243,9 +257,18 @@ fn profiles_are_listed_and_shown_and_a_broken_one_stops_nothing() {
     let (code, json) = home.json(&["profile", "list", "--json"]);
     assert_eq!(code, 0);
     let of = |name: &str| -> Vec<Value> {
-        json["profiles"].as_array().unwrap().iter().filter(|profile| profile["name"] == name).cloned().collect()
+        json["profiles"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|profile| profile["name"] == name)
+            .cloned()
+            .collect()
     };
-    assert_eq!((&of("strict")[0]["description"], &of("strict")[1]["shadowed"]), (&"mine".into(), &Value::Bool(true)));
+    assert_eq!(
+        (&of("strict")[0]["description"], &of("strict")[1]["shadowed"]),
+        (&"mine".into(), &Value::Bool(true))
+    );
     assert!(of("broken")[0]["error"].is_string());
     for name in ["offline-build", "read-only"] {
         let shown = home.run(&["profile", "show", name]);
@@ -292,7 +315,10 @@ fn without_a_terminal_nobody_agrees() {
     // A session of its own has no terminal.
     let palisade = env!("CARGO_BIN_EXE_palisade");
     let mut command = Command::new("setsid");
-    command.args(["-w", palisade, "project", "allow"]).current_dir(home.path("project")).env("HOME", home.path(""));
+    command
+        .args(["-w", palisade, "project", "allow"])
+        .current_dir(home.path("project"))
+        .env("HOME", home.path(""));
     let answer = Answer::from(command.stdin(Stdio::null()).output().unwrap());
     assert_eq!(answer.code, 2, "{answer:?}");
     assert!(answer.err.contains("mode = \"host\""), "what it grants is shown first: {answer:?}");

@@ -17,9 +17,7 @@ pub struct JsonLines<W> {
 impl<W: Write> JsonLines<W> {
     /// Lines to `writer`, such as the `File` made of a descriptor that the caller handed over. Unbuffered is best.
     pub fn new(writer: W) -> Self {
-        Self {
-            outlet: Outlet::new(writer),
-        }
+        Self { outlet: Outlet::new(writer) }
     }
 }
 
@@ -51,10 +49,7 @@ mod tests {
         object: &'static str,
     }
 
-    const EVENT: Event = Event {
-        schema: 1,
-        object: "/tmp/a\nb\u{1b}[2J",
-    };
+    const EVENT: Event = Event { schema: 1, object: "/tmp/a\nb\u{1b}[2J" };
 
     #[test]
     fn an_event_is_one_line() {
@@ -81,10 +76,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_a_failure_and_ends_the_stream() {
-        let full = std::fs::OpenOptions::new()
-            .write(true)
-            .open("/dev/full")
-            .unwrap();
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let mut sink = JsonLines::new(full);
         sink.emit(&EVENT);
         sink.emit(&EVENT);

@@ -19,10 +19,7 @@ enum State {
 
 impl<W: Write> Outlet<W> {
     pub(crate) fn new(writer: W) -> Self {
-        Self {
-            writer,
-            state: State::Open,
-        }
+        Self { writer, state: State::Open }
     }
 
     /// Writes a whole line at once, so that lines of several processes don't mix on a pipe. After an
@@ -32,11 +29,7 @@ impl<W: Write> Outlet<W> {
             return;
         }
         // The runtime ignores SIGPIPE from the start, so a missing reader is an error and no signal.
-        if let Err(error) = self
-            .writer
-            .write_all(line)
-            .and_then(|()| self.writer.flush())
-        {
+        if let Err(error) = self.writer.write_all(line).and_then(|()| self.writer.flush()) {
             self.state = match error.kind() {
                 ErrorKind::BrokenPipe => State::Abandoned,
                 _ => State::Failed(error),

@@ -23,11 +23,7 @@ impl Style {
     pub fn choose(terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> Self {
         let refused = no_color.is_some_and(|value| !value.is_empty());
         let capable = term.is_some_and(|name| !name.is_empty() && name != "dumb");
-        if terminal && capable && !refused {
-            Self::Colour
-        } else {
-            Self::Plain
-        }
+        if terminal && capable && !refused { Self::Colour } else { Self::Plain }
     }
 }
 
@@ -45,26 +41,16 @@ impl Words<Stderr> {
     pub fn stderr(quiet: bool) -> Self {
         let variable = |name| std::env::var_os(name);
         let stderr = std::io::stderr();
-        let style = Style::choose(
-            stderr.is_terminal(),
-            variable("NO_COLOR").as_deref(),
-            variable("TERM").as_deref(),
-        );
-        Self {
-            quiet,
-            ..Self::new(stderr, style)
-        }
+        let style =
+            Style::choose(stderr.is_terminal(), variable("NO_COLOR").as_deref(), variable("TERM").as_deref());
+        Self { quiet, ..Self::new(stderr, style) }
     }
 }
 
 impl<W: Write> Words<W> {
     /// Lines to `writer`.
     pub fn new(writer: W, style: Style) -> Self {
-        Self {
-            outlet: Outlet::new(writer),
-            style,
-            quiet: false,
-        }
+        Self { outlet: Outlet::new(writer), style, quiet: false }
     }
 
     fn line(&mut self, text: &str) {
@@ -72,8 +58,7 @@ impl<W: Write> Words<W> {
             Style::Plain => ("", ""),
             Style::Colour => ("\x1b[1m", "\x1b[0m"),
         };
-        self.outlet
-            .line(format!("{start}palisade:{end} {}\n", harmless(text)).as_bytes());
+        self.outlet.line(format!("{start}palisade:{end} {}\n", harmless(text)).as_bytes());
     }
 }
 
@@ -94,8 +79,8 @@ impl<W: Write, E: Display + ?Sized> Sink<E> for Words<W> {
 fn harmless(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
-        let steers = character.is_control()
-            || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        let steers =
+            character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         if steers {
             line.extend(character.escape_default());
         } else {
@@ -117,10 +102,7 @@ mod tests {
 
     #[test]
     fn a_line_names_its_writer() {
-        assert_eq!(
-            written(Style::Plain, "refused: write /a"),
-            "palisade: refused: write /a\n"
-        );
+        assert_eq!(written(Style::Plain, "refused: write /a"), "palisade: refused: write /a\n");
         assert_eq!(written(Style::Colour, "x"), "\x1b[1mpalisade:\x1b[0m x\n");
     }
 
@@ -135,10 +117,7 @@ mod tests {
     #[test]
     fn quiet_is_quiet() {
         let mut text = Vec::new();
-        let mut words = Words {
-            quiet: true,
-            ..Words::new(&mut text, Style::Plain)
-        };
+        let mut words = Words { quiet: true, ..Words::new(&mut text, Style::Plain) };
         words.emit("x");
         assert_eq!(text, b"");
     }
@@ -159,17 +138,12 @@ mod tests {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let (mut good_reader, good_writer) = std::io::pipe().unwrap();
-        let mut sinks: Vec<Box<dyn Sink<str>>> = vec![
-            Box::new(Words::new(writer, Style::Plain)),
-            Box::new(crate::JsonLines::new(good_writer)),
-        ];
+        let mut sinks: Vec<Box<dyn Sink<str>>> =
+            vec![Box::new(Words::new(writer, Style::Plain)), Box::new(crate::JsonLines::new(good_writer))];
         sinks.emit("one");
         sinks.emit("two");
         assert!(sinks.failure().is_none());
         drop(sinks);
-        assert_eq!(
-            std::io::read_to_string(&mut good_reader).unwrap(),
-            "\"one\"\n\"two\"\n"
-        );
+        assert_eq!(std::io::read_to_string(&mut good_reader).unwrap(), "\"one\"\n\"two\"\n");
     }
 }

@@ -59,10 +59,7 @@ pub struct Databases {
 
 impl Default for Databases {
     fn default() -> Self {
-        Self {
-            passwd: PathBuf::from("/etc/passwd"),
-            group: PathBuf::from("/etc/group"),
-        }
+        Self { passwd: PathBuf::from("/etc/passwd"), group: PathBuf::from("/etc/group") }
     }
 }
 
@@ -100,25 +97,13 @@ pub fn lookup(
     let name = entry
         .as_ref()
         .map(|entry| entry.name.clone())
-        .or_else(|| {
-            environment
-                .get("USER")
-                .map(|name| name.to_string_lossy().into_owned())
-        })
+        .or_else(|| environment.get("USER").map(|name| name.to_string_lossy().into_owned()))
         .unwrap_or_else(|| uid.to_string());
     let home = environment
         .absolute("HOME")
         .map(Path::to_path_buf)
-        .or_else(|| {
-            entry
-                .as_ref()
-                .map(|entry| entry.home.clone())
-                .filter(|home| home.is_absolute())
-        })
-        .ok_or_else(|| AccountError::NoHome {
-            uid,
-            passwd: databases.passwd.clone(),
-        })?;
+        .or_else(|| entry.as_ref().map(|entry| entry.home.clone()).filter(|home| home.is_absolute()))
+        .ok_or_else(|| AccountError::NoHome { uid, passwd: databases.passwd.clone() })?;
     let shell = entry
         .map(|entry| entry.shell)
         .filter(|shell| shell.is_absolute())
@@ -126,16 +111,7 @@ pub fn lookup(
         .unwrap_or_else(|| PathBuf::from("/bin/sh"));
 
     let (groups, private_group) = groups_of(&group, &name, gid);
-    Ok(Account {
-        uid,
-        gid,
-        name,
-        home,
-        shell,
-        groups,
-        private_group,
-        in_database,
-    })
+    Ok(Account { uid, gid, name, home, shell, groups, private_group, in_database })
 }
 
 fn read_or_empty(path: &Path) -> Result<Vec<u8>, FileError> {
@@ -174,35 +150,25 @@ fn passwd_entry(text: &[u8], uid: u32) -> Option<PasswdEntry> {
 
 /// Groups that list `name`, the primary one first, and whether the primary one is private.
 fn groups_of(text: &[u8], name: &str, gid: u32) -> (Vec<Group>, bool) {
-    let mut primary = Group {
-        gid,
-        name: gid.to_string(),
-    };
+    let mut primary = Group { gid, name: gid.to_string() };
     let mut private = false;
     let mut others = Vec::new();
     for line in text.split(|&byte| byte == b'\n') {
         let mut fields = line.split(|&byte| byte == b':');
-        let (Some(group), Some(_password), Some(id)) =
-            (fields.next(), fields.next(), fields.next())
-        else {
+        let (Some(group), Some(_password), Some(id)) = (fields.next(), fields.next(), fields.next()) else {
             continue;
         };
         let Some(id) = number(id).filter(|_| is_name(group)) else {
             continue;
         };
         let members = fields.next().unwrap_or_default().trim_ascii_end();
-        let mut members = members
-            .split(|&byte| byte == b',')
-            .filter(|member| !member.is_empty());
+        let mut members = members.split(|&byte| byte == b',').filter(|member| !member.is_empty());
         let group_name = String::from_utf8_lossy(group).into_owned();
         if id == gid {
             private = group_name == name && members.all(|member| member == name.as_bytes());
             primary.name = group_name;
         } else if members.any(|member| member == name.as_bytes()) {
-            others.push(Group {
-                gid: id,
-                name: group_name,
-            });
+            others.push(Group { gid: id, name: group_name });
         }
     }
     let mut groups = vec![primary];
@@ -212,9 +178,7 @@ fn groups_of(text: &[u8], name: &str, gid: u32) -> (Vec<Group>, bool) {
 
 /// NIS compatibility lines (`+name`, `-name`, `+`) and comments name nobody.
 fn is_name(field: &[u8]) -> bool {
-    field
-        .first()
-        .is_some_and(|first| !matches!(first, b'+' | b'-' | b'#'))
+    field.first().is_some_and(|first| !matches!(first, b'+' | b'-' | b'#'))
 }
 
 fn number(field: &[u8]) -> Option<u32> {
@@ -235,10 +199,7 @@ mod tests {
         "root:x:0:\nann:x:1000:\nwheel:x:10:bob,ann\nshared:x:50:annabel\nusers:x:100:ann,bob\n";
 
     fn databases(dir: &Path) -> Databases {
-        let databases = Databases {
-            passwd: dir.join("passwd"),
-            group: dir.join("group"),
-        };
+        let databases = Databases { passwd: dir.join("passwd"), group: dir.join("group") };
         std::fs::write(&databases.passwd, PASSWD).unwrap();
         std::fs::write(&databases.group, GROUP).unwrap();
         databases
@@ -295,10 +256,7 @@ mod tests {
     #[test]
     fn missing_databases_are_empty_ones() {
         let dir = tempfile::tempdir().unwrap();
-        let databases = Databases {
-            passwd: dir.path().join("a"),
-            group: dir.path().join("b"),
-        };
+        let databases = Databases { passwd: dir.path().join("a"), group: dir.path().join("b") };
         let environment = Environment::from_iter([("HOME", "/h")]);
         let account = lookup(7, 8, &databases, &environment).unwrap();
         assert_eq!(account.name, "7");

@@ -111,33 +111,22 @@ impl Cgroups {
         let controllers = WANTED
             .iter()
             .filter_map(|name| {
-                controller_v1(name, &mounts, &groups)
-                    .or_else(|| controller_v2(name, unified.as_deref()?))
+                controller_v1(name, &mounts, &groups).or_else(|| controller_v2(name, unified.as_deref()?))
             })
             .collect();
-        Ok(Self {
-            hierarchy,
-            unified,
-            controllers,
-        })
+        Ok(Self { hierarchy, unified, controllers })
     }
 
     /// The controller of that name, if our group has it.
     #[must_use]
     pub fn controller(&self, name: &str) -> Option<&Controller> {
-        self.controllers
-            .iter()
-            .find(|controller| controller.name == name)
+        self.controllers.iter().find(|controller| controller.name == name)
     }
 }
 
 fn controller_v1(name: &str, mounts: &[Mount], groups: &[Group]) -> Option<Controller> {
-    let mount = mounts
-        .iter()
-        .find(|mount| mount.version == Version::V1 && mount.has(name))?;
-    let group = groups
-        .iter()
-        .find(|group| group.controllers.split(',').any(|own| own == name))?;
+    let mount = mounts.iter().find(|mount| mount.version == Version::V1 && mount.has(name))?;
+    let group = groups.iter().find(|group| group.controllers.split(',').any(|own| own == name))?;
     let directory = mount.directory(&group.path);
     Some(Controller {
         name: name.to_owned(),
@@ -171,8 +160,7 @@ fn may_write(path: &Path) -> bool {
 }
 
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|&byte| byte == b'\n')
-        .filter(|line| !line.is_empty())
+    text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty())
 }
 
 /// A line of `/proc/self/cgroup`: `ID:CONTROLLERS:PATH`.
@@ -216,12 +204,7 @@ impl Mount {
             _ => return None,
         };
         let options = fields.nth(1).unwrap_or_default();
-        Some(Self {
-            version,
-            root,
-            point,
-            options: String::from_utf8_lossy(options).into_owned(),
-        })
+        Some(Self { version, root, point, options: String::from_utf8_lossy(options).into_owned() })
     }
 
     fn has(&self, controller: &str) -> bool {
@@ -245,9 +228,7 @@ fn unescape(field: &[u8]) -> PathBuf {
     let mut rest = field;
     while let Some((&first, tail)) = rest.split_first() {
         rest = tail;
-        if let (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..]) =
-            (first, tail)
-        {
+        if let (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..]) = (first, tail) {
             out.push((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0'));
             rest = tail;
         } else {
@@ -271,11 +252,7 @@ mod tests {
             fs::write(path, content).unwrap();
         }
         fs::write(dir.path().join("cgroup"), cgroup).unwrap();
-        fs::write(
-            dir.path().join("mountinfo"),
-            mountinfo.replace("ROOT", root),
-        )
-        .unwrap();
+        fs::write(dir.path().join("mountinfo"), mountinfo.replace("ROOT", root)).unwrap();
         let cgroups = Cgroups::read(dir.path()).unwrap();
         (dir, cgroups)
     }
@@ -286,14 +263,8 @@ mod tests {
             "0::/user.slice/a b\n",
             "30 23 0:26 / ROOT/fs\\040cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n",
             &[
-                (
-                    "fs cgroup/user.slice/a b/cgroup.controllers",
-                    "cpu memory io\n",
-                ),
-                (
-                    "fs cgroup/user.slice/a b/cgroup.subtree_control",
-                    "memory\n",
-                ),
+                ("fs cgroup/user.slice/a b/cgroup.controllers", "cpu memory io\n"),
+                ("fs cgroup/user.slice/a b/cgroup.subtree_control", "memory\n"),
                 ("fs cgroup/user.slice/a b/cgroup.procs", ""),
             ],
         );
@@ -315,11 +286,7 @@ mod tests {
              2 0 0:2 / ROOT/pids rw - cgroup cgroup rw,pids\n\
              3 0 0:3 /mounted ROOT/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
              4 0 0:4 / ROOT/unified rw - cgroup2 cgroup2 rw\n",
-            &[
-                ("memory/box/x/tasks", ""),
-                ("cpu/tasks", ""),
-                ("unified/cgroup.controllers", ""),
-            ],
+            &[("memory/box/x/tasks", ""), ("cpu/tasks", ""), ("unified/cgroup.controllers", "")],
         );
         assert_eq!(cgroups.hierarchy, Hierarchy::Hybrid);
         let memory = cgroups.controller("memory").unwrap();
@@ -328,10 +295,7 @@ mod tests {
         assert!(memory.writable);
         let pids = cgroups.controller("pids").unwrap();
         assert!(!pids.writable, "the directory isn't there");
-        assert_eq!(
-            cgroups.controller("cpu").unwrap().directory,
-            dir.path().join("cpu")
-        );
+        assert_eq!(cgroups.controller("cpu").unwrap().directory, dir.path().join("cpu"));
     }
 
     #[test]

@@ -25,10 +25,7 @@ impl Environment {
     /// specification and most tools have it.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&OsStr> {
-        self.variables
-            .get(OsStr::new(name))
-            .map(OsString::as_os_str)
-            .filter(|value| !value.is_empty())
+        self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 
     /// The value of `name` where it is an absolute path. Relative values are ignored: the XDG
@@ -36,30 +33,21 @@ impl Environment {
     /// directory could be steered by a project.
     #[must_use]
     pub fn absolute(&self, name: &str) -> Option<&Path> {
-        self.get(name)
-            .map(Path::new)
-            .filter(|path| path.is_absolute())
+        self.get(name).map(Path::new).filter(|path| path.is_absolute())
     }
 
     /// The absolute directories of a `:`-separated list such as `PATH` or `GOPATH`.
     #[must_use]
     pub fn absolute_list(&self, name: &str) -> Vec<PathBuf> {
         self.get(name).map_or_else(Vec::new, |value| {
-            std::env::split_paths(value)
-                .filter(|path| path.is_absolute())
-                .collect()
+            std::env::split_paths(value).filter(|path| path.is_absolute()).collect()
         })
     }
 }
 
 impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        Self {
-            variables: pairs
-                .into_iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
-        }
+        Self { variables: pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect() }
     }
 }
 
@@ -79,9 +67,6 @@ mod tests {
     #[test]
     fn lists_keep_only_absolute_entries() {
         let environment = Environment::from_iter([("PATH", "/a::b:/c")]);
-        assert_eq!(
-            environment.absolute_list("PATH"),
-            [PathBuf::from("/a"), PathBuf::from("/c")]
-        );
+        assert_eq!(environment.absolute_list("PATH"), [PathBuf::from("/a"), PathBuf::from("/c")]);
     }
 }

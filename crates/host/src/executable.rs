@@ -144,17 +144,11 @@ pub enum ExecutableError {
 /// # Errors
 /// When the file can't be read.
 pub fn kind(path: &Path) -> Result<Kind, ExecutableError> {
-    let error = |source| ExecutableError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    let error = |source| ExecutableError::Read { path: path.to_owned(), source };
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| error(errno.into()))?;
     let mut head = Vec::with_capacity(HEAD);
-    std::fs::File::from(fd)
-        .take(HEAD as u64)
-        .read_to_end(&mut head)
-        .map_err(error)?;
+    std::fs::File::from(fd).take(HEAD as u64).read_to_end(&mut head).map_err(error)?;
     Ok(classify(&head))
 }
 
@@ -238,18 +232,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         file(&dir.path().join("sub/run"), "", 0o755);
         let found = |name: &str| find(OsStr::new(name), Some(OsStr::new("/none")), dir.path());
-        assert_eq!(
-            found("./sub/run"),
-            Found::Program(dir.path().join("./sub/run"))
-        );
+        assert_eq!(found("./sub/run"), Found::Program(dir.path().join("./sub/run")));
         assert_eq!(found("./sub"), Found::Directory(dir.path().join("./sub")));
         assert_eq!(found("./gone"), Found::NotFound);
         assert_eq!(
-            find(
-                OsStr::new("run"),
-                Some(OsStr::new("")),
-                &dir.path().join("sub")
-            ),
+            find(OsStr::new("run"), Some(OsStr::new("")), &dir.path().join("sub")),
             Found::Program(dir.path().join("sub/run")),
             "an empty entry is the working directory"
         );
@@ -257,19 +244,13 @@ mod tests {
 
     #[test]
     fn without_path_the_default_is_searched() {
-        assert!(matches!(
-            find(OsStr::new("sh"), None, Path::new("/")),
-            Found::Program(_)
-        ));
+        assert!(matches!(find(OsStr::new("sh"), None, Path::new("/")), Found::Program(_)));
     }
 
     #[test]
     fn interpreter_lines() {
         let script = |program: &str, argument: Option<&str>| {
-            Kind::Script(Interpreter {
-                program: program.into(),
-                argument: argument.map(OsString::from),
-            })
+            Kind::Script(Interpreter { program: program.into(), argument: argument.map(OsString::from) })
         };
         assert_eq!(classify(b"#!/bin/sh\necho"), script("/bin/sh", None));
         assert_eq!(

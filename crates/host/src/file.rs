@@ -73,16 +73,12 @@ pub fn read(path: &Path, cap: usize, links: Links) -> Result<Vec<u8>, FileError>
     if links == Links::Refuse {
         flags |= OFlags::NOFOLLOW;
     }
-    let open_error = |source: rustix::io::Errno| FileError::Open {
-        path: path.to_owned(),
-        source: source.into(),
-    };
+    let open_error =
+        |source: rustix::io::Errno| FileError::Open { path: path.to_owned(), source: source.into() };
     let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(open_error)?;
     let stat = rustix::fs::fstat(&fd).map_err(open_error)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(FileError::NotRegular {
-            path: path.to_owned(),
-        });
+        return Err(FileError::NotRegular { path: path.to_owned() });
     }
     // The size isn't believed (files of /proc say 0, others grow): one byte beyond the cap is
     // asked for, and its arrival means too large.
@@ -91,15 +87,9 @@ pub fn read(path: &Path, cap: usize, links: Links) -> Result<Vec<u8>, FileError>
     File::from(fd)
         .take(limit)
         .read_to_end(&mut bytes)
-        .map_err(|source| FileError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+        .map_err(|source| FileError::Read { path: path.to_owned(), source })?;
     if bytes.len() > cap {
-        return Err(FileError::TooLarge {
-            path: path.to_owned(),
-            cap,
-        });
+        return Err(FileError::TooLarge { path: path.to_owned(), cap });
     }
     Ok(bytes)
 }
@@ -123,29 +113,16 @@ mod tests {
         let path = dir.path().join("f");
         std::fs::write(&path, b"12345").unwrap();
         assert_eq!(read(&path, 5, Links::Refuse).unwrap(), b"12345");
-        assert!(matches!(
-            read(&path, 4, Links::Refuse),
-            Err(FileError::TooLarge { cap: 4, .. })
-        ));
+        assert!(matches!(read(&path, 4, Links::Refuse), Err(FileError::TooLarge { cap: 4, .. })));
     }
 
     #[test]
     fn refuses_what_is_no_regular_file_without_hanging() {
         let dir = tempfile::tempdir().unwrap();
         let fifo = dir.path().join("fifo");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &fifo,
-            FileType::Fifo,
-            Mode::from_raw_mode(0o600),
-            0,
-        )
-        .unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
         for path in [fifo.as_path(), dir.path(), Path::new("/dev/zero")] {
-            assert!(matches!(
-                read(path, 10, Links::Follow),
-                Err(FileError::NotRegular { .. })
-            ));
+            assert!(matches!(read(path, 10, Links::Follow), Err(FileError::NotRegular { .. })));
         }
     }
 
@@ -157,10 +134,7 @@ mod tests {
         let link = dir.path().join("l");
         std::os::unix::fs::symlink(&target, &link).unwrap();
         assert!(read(&link, 10, Links::Follow).is_ok());
-        assert!(matches!(
-            read(&link, 10, Links::Refuse),
-            Err(FileError::Open { .. })
-        ));
+        assert!(matches!(read(&link, 10, Links::Refuse), Err(FileError::Open { .. })));
     }
 
     #[test]

@@ -96,9 +96,7 @@ impl Fingerprint {
     pub fn of_fd(fd: impl AsFd) -> Result<Self, FingerprintError> {
         rustix::fs::fstat(fd)
             .map(|stat| Self::Present(State::from(&stat)))
-            .map_err(|source| FingerprintError::Descriptor {
-                source: source.into(),
-            })
+            .map_err(|source| FingerprintError::Descriptor { source: source.into() })
     }
 
     /// Whether `path` is now what this fingerprint says. What can't be read doesn't match.
@@ -127,10 +125,7 @@ impl Fingerprint {
         match result {
             Ok(stat) => Ok(Self::Present(State::from(&stat))),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(Self::Absent),
-            Err(source) => Err(FingerprintError::Path {
-                path: path.to_owned(),
-                source: source.into(),
-            }),
+            Err(source) => Err(FingerprintError::Path { path: path.to_owned(), source: source.into() }),
         }
     }
 }
@@ -196,11 +191,7 @@ mod tests {
     #[test]
     fn a_link_counts_by_what_it_leads_to() {
         let dir = tempfile::tempdir().unwrap();
-        let (a, b, link) = (
-            dir.path().join("a"),
-            dir.path().join("b"),
-            dir.path().join("l"),
-        );
+        let (a, b, link) = (dir.path().join("a"), dir.path().join("b"), dir.path().join("l"));
         fs::write(&a, "x").unwrap();
         fs::write(&b, "x").unwrap();
         std::os::unix::fs::symlink(&a, &link).unwrap();
@@ -220,10 +211,7 @@ mod tests {
         let path = dir.path().join("f");
         fs::write(&path, "x").unwrap();
         let file = fs::File::open(&path).unwrap();
-        assert_eq!(
-            Fingerprint::of_fd(&file).unwrap(),
-            Fingerprint::of(&path).unwrap()
-        );
+        assert_eq!(Fingerprint::of_fd(&file).unwrap(), Fingerprint::of(&path).unwrap());
     }
 
     #[test]
@@ -231,10 +219,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         fs::write(&path, "x").unwrap();
-        assert_eq!(
-            Fingerprint::of(&path.join("below")).unwrap(),
-            Fingerprint::Absent
-        );
+        assert_eq!(Fingerprint::of(&path.join("below")).unwrap(), Fingerprint::Absent);
     }
 
     #[test]

@@ -54,9 +54,7 @@ pub fn sources(home: &Path, environment: &Environment) -> Vec<PathBuf> {
     if let Some(only) = environment.absolute("GIT_CONFIG_GLOBAL") {
         return vec![only.to_owned()];
     }
-    let xdg = environment
-        .absolute("XDG_CONFIG_HOME")
-        .map_or_else(|| home.join(".config"), Path::to_path_buf);
+    let xdg = environment.absolute("XDG_CONFIG_HOME").map_or_else(|| home.join(".config"), Path::to_path_buf);
     vec![xdg.join("git/config"), home.join(".gitconfig")]
 }
 
@@ -76,10 +74,8 @@ pub fn sanitised(home: &Path, environment: &Environment) -> Result<Sanitised, Gi
             Err(FileError::NotRegular { .. }) if path == Path::new("/dev/null") => continue,
             Err(error) => return Err(error.into()),
         };
-        let entries = syntax::parse(&text).map_err(|error| GitConfigError::Syntax {
-            path: path.clone(),
-            error,
-        })?;
+        let entries =
+            syntax::parse(&text).map_err(|error| GitConfigError::Syntax { path: path.clone(), error })?;
         for entry in entries {
             // Each entry must be expressible by itself, so that one odd value doesn't take the
             // rest with it.
@@ -96,11 +92,7 @@ pub fn sanitised(home: &Path, environment: &Environment) -> Result<Sanitised, Gi
 }
 
 fn name_without_subsection(entry: &Entry) -> String {
-    let middle = if entry.subsection.is_some() {
-        ".*."
-    } else {
-        "."
-    };
+    let middle = if entry.subsection.is_some() { ".*." } else { "." };
     format!("{}{middle}{}", entry.section, entry.key)
 }
 
@@ -170,15 +162,7 @@ mod tests {
         let result = sanitised(home.path(), &Environment::empty()).unwrap();
         let text = String::from_utf8(result.text).unwrap();
         assert!(!text.contains("SECRET"), "{text}");
-        for absent in [
-            "signingkey",
-            "gpg",
-            "credential",
-            "include",
-            "ssh",
-            "hooks",
-            "textconv",
-        ] {
+        for absent in ["signingkey", "gpg", "credential", "include", "ssh", "hooks", "textconv"] {
             assert!(!text.contains(absent), "{absent} in {text}");
         }
         let expected = [
@@ -198,11 +182,7 @@ mod tests {
             let entry = entries.iter().find(|entry| entry.name() == name).unwrap();
             assert_eq!(entry.value.as_deref(), Some(value.as_bytes()), "{name}");
         }
-        assert!(
-            entries
-                .iter()
-                .any(|e| e.name() == "commit.verbose" && e.value.is_none())
-        );
+        assert!(entries.iter().any(|e| e.name() == "commit.verbose" && e.value.is_none()));
         assert!(result.dropped.contains(&"github.token".to_owned()));
         assert!(result.dropped.contains(&"url.*.insteadof".to_owned()));
         assert!(!result.dropped.concat().contains("SECRET"));
@@ -212,11 +192,7 @@ mod tests {
     fn both_files_count_in_gits_order() {
         let home = home_with("[user]\nname = two\n");
         fs::create_dir_all(home.path().join(".config/git")).unwrap();
-        fs::write(
-            home.path().join(".config/git/config"),
-            "[user]\nname = one\n",
-        )
-        .unwrap();
+        fs::write(home.path().join(".config/git/config"), "[user]\nname = one\n").unwrap();
         let result = sanitised(home.path(), &Environment::empty()).unwrap();
         assert_eq!(result.text, b"[user]\n\tname = \"one\"\n\tname = \"two\"\n");
         assert_eq!(result.sources.len(), 2);
@@ -240,10 +216,6 @@ mod tests {
         ));
         let home = home_with("[user\n");
         let error = sanitised(home.path(), &Environment::empty()).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .ends_with(".gitconfig: line 1: bad section header")
-        );
+        assert!(error.to_string().ends_with(".gitconfig: line 1: bad section header"));
     }
 }

@@ -27,16 +27,10 @@ impl Release {
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
         let leading = |part: &str| {
-            let end = part
-                .find(|c: char| !c.is_ascii_digit())
-                .unwrap_or(part.len());
+            let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
             part.get(..end)?.parse().ok()
         };
-        Some(Self {
-            major: leading(parts.next()?)?,
-            minor: leading(parts.next()?)?,
-            text: text.to_owned(),
-        })
+        Some(Self { major: leading(parts.next()?)?, minor: leading(parts.next()?)?, text: text.to_owned() })
     }
 
     /// Whether it is at least `major.minor`.
@@ -94,25 +88,18 @@ impl Kernel {
             release: sysctl("kernel/osrelease").and_then(|text| Release::parse(&text)),
             max_user_namespaces: number("user/max_user_namespaces"),
             unprivileged_userns_clone: number("kernel/unprivileged_userns_clone"),
-            apparmor_restrict_unprivileged_userns: number(
-                "kernel/apparmor_restrict_unprivileged_userns",
-            ),
+            apparmor_restrict_unprivileged_userns: number("kernel/apparmor_restrict_unprivileged_userns"),
             cap_last_cap: number("kernel/cap_last_cap"),
             ptrace_scope: number("kernel/yama/ptrace_scope"),
             unprivileged_bpf_disabled: number("kernel/unprivileged_bpf_disabled"),
-            perf_event_paranoid: sysctl("kernel/perf_event_paranoid")
-                .and_then(|text| text.parse().ok()),
+            perf_event_paranoid: sysctl("kernel/perf_event_paranoid").and_then(|text| text.parse().ok()),
             io_uring_disabled: number("kernel/io_uring_disabled"),
             mmap_min_addr: number("vm/mmap_min_addr"),
             seccomp_actions: sysctl("kernel/seccomp/actions_avail")
                 .map(|text| text.split_ascii_whitespace().map(str::to_owned).collect())
                 .unwrap_or_default(),
-            security_modules: read_attribute(&sys.join("kernel/security/lsm")).map(|text| {
-                text.split(',')
-                    .filter(|name| !name.is_empty())
-                    .map(str::to_owned)
-                    .collect()
-            }),
+            security_modules: read_attribute(&sys.join("kernel/security/lsm"))
+                .map(|text| text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()),
             lockdown: read_attribute(&sys.join("kernel/security/lockdown"))
                 .and_then(|text| Some(selected(&text)?.to_owned())),
         }
@@ -166,10 +153,7 @@ mod tests {
             ("proc/sys/kernel/perf_event_paranoid", "-1\n"),
             ("proc/sys/kernel/seccomp/actions_avail", "kill allow\n"),
             ("sys/kernel/security/lsm", "capability,landlock"),
-            (
-                "sys/kernel/security/lockdown",
-                "none [integrity] confidentiality\n",
-            ),
+            ("sys/kernel/security/lockdown", "none [integrity] confidentiality\n"),
         ] {
             let path = dir.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -182,10 +166,7 @@ mod tests {
         assert_eq!(kernel.security_modules.as_ref().unwrap().len(), 2);
         assert_eq!(kernel.lockdown.as_deref(), Some("integrity"));
         assert_eq!(kernel.cap_last_cap, None);
-        assert_eq!(
-            kernel.user_namespaces_restricted_by(),
-            Some("kernel.unprivileged_userns_clone")
-        );
+        assert_eq!(kernel.user_namespaces_restricted_by(), Some("kernel.unprivileged_userns_clone"));
         assert_eq!(Kernel::default().user_namespaces_restricted_by(), None);
     }
 

@@ -22,31 +22,13 @@ pub const SYSTEM: [(&str, &str); 11] = [
     ("/etc", "configuration that libraries and programs read"),
     ("/opt", "programs installed outside the package manager"),
     ("/nix/store", "programs and libraries of Nix"),
-    (
-        "/nix/var/nix/profiles",
-        "links that PATH leads through with Nix",
-    ),
-    (
-        "/run/current-system",
-        "the link that PATH leads through on NixOS",
-    ),
+    ("/nix/var/nix/profiles", "links that PATH leads through with Nix"),
+    ("/run/current-system", "the link that PATH leads through on NixOS"),
     ("/gnu/store", "programs and libraries of Guix"),
-    (
-        "/var/guix/profiles",
-        "links that PATH leads through with Guix",
-    ),
-    (
-        "/var/lib/ca-certificates",
-        "where /etc/ssl leads to on openSUSE; without it TLS fails",
-    ),
-    (
-        "/var/lib/gems",
-        "system-wide Ruby gems on Debian, started from /usr/local/bin",
-    ),
-    (
-        "/var/lib/texmf",
-        "TeX formats and file lists; without them no TeX starts",
-    ),
+    ("/var/guix/profiles", "links that PATH leads through with Guix"),
+    ("/var/lib/ca-certificates", "where /etc/ssl leads to on openSUSE; without it TLS fails"),
+    ("/var/lib/gems", "system-wide Ruby gems on Debian, started from /usr/local/bin"),
+    ("/var/lib/texmf", "TeX formats and file lists; without them no TeX starts"),
 ];
 
 /// A name in the root.
@@ -96,19 +78,13 @@ impl Layout {
             .iter()
             .filter_map(|name| {
                 let kind = root_kind(&root.join(name))?;
-                Some(RootName {
-                    path: Path::new("/").join(name),
-                    kind,
-                })
+                Some(RootName { path: Path::new("/").join(name), kind })
             })
             .collect();
         let system = SYSTEM
             .iter()
             .filter_map(|(path, why)| {
-                let canonical = root
-                    .join(path.trim_start_matches('/'))
-                    .canonicalize()
-                    .ok()?;
+                let canonical = root.join(path.trim_start_matches('/')).canonicalize().ok()?;
                 canonical.is_dir().then(|| SystemDirectory {
                     path: PathBuf::from(path),
                     canonical,
@@ -123,9 +99,10 @@ impl Layout {
     /// Give a canonical path: a link in a system directory may lead anywhere.
     #[must_use]
     pub fn shows(&self, path: &Path) -> bool {
-        self.system.iter().any(|directory| {
-            path.starts_with(&directory.path) || path.starts_with(&directory.canonical)
-        }) || self.merged.iter().any(|name| path.starts_with(&name.path))
+        self.system
+            .iter()
+            .any(|directory| path.starts_with(&directory.path) || path.starts_with(&directory.canonical))
+            || self.merged.iter().any(|name| path.starts_with(&name.path))
     }
 }
 
@@ -154,14 +131,8 @@ mod tests {
         assert_eq!(
             layout.merged,
             [
-                RootName {
-                    path: "/bin".into(),
-                    kind: RootKind::Symlink("usr/bin".into())
-                },
-                RootName {
-                    path: "/lib64".into(),
-                    kind: RootKind::Directory
-                },
+                RootName { path: "/bin".into(), kind: RootKind::Symlink("usr/bin".into()) },
+                RootName { path: "/lib64".into(), kind: RootKind::Directory },
             ]
         );
         let paths: Vec<_> = layout.system.iter().map(|d| d.path.clone()).collect();

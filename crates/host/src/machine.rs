@@ -59,28 +59,19 @@ impl Machine {
         // amd and acpi-cpufreq say "boost", Intel says the opposite.
         let boost = attribute("sys/devices/system/cpu/cpufreq/boost")
             .map(|text| text == "1")
-            .or_else(|| {
-                attribute("sys/devices/system/cpu/intel_pstate/no_turbo").map(|text| text == "0")
-            });
+            .or_else(|| attribute("sys/devices/system/cpu/intel_pstate/no_turbo").map(|text| text == "0"));
         Self {
             cpu_model: ["model name", "Model", "Hardware", "cpu model"]
                 .iter()
                 .find_map(|key| field(&cpuinfo, key)),
             cpu_count: cpus_online.as_deref().map_or(0, count),
             cpus_online,
-            memory_kib: attribute("proc/meminfo").and_then(|text| {
-                field(&text, "MemTotal")?
-                    .split_ascii_whitespace()
-                    .next()?
-                    .parse()
-                    .ok()
-            }),
+            memory_kib: attribute("proc/meminfo")
+                .and_then(|text| field(&text, "MemTotal")?.split_ascii_whitespace().next()?.parse().ok()),
             governor: attribute("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             boost,
             smt: attribute("sys/devices/system/cpu/smt/active").map(|text| text == "1"),
-            clocksource: attribute(
-                "sys/devices/system/clocksource/clocksource0/current_clocksource",
-            ),
+            clocksource: attribute("sys/devices/system/clocksource/clocksource0/current_clocksource"),
             mitigations: mitigations(&root.join("sys/devices/system/cpu/vulnerabilities")),
             virtualisation: Virtualisation::read(root, &cpuinfo),
         }
@@ -97,15 +88,11 @@ impl Virtualisation {
                 .collect();
             (!parts.is_empty()).then(|| parts.join(" "))
         };
-        let container = [
-            (".dockerenv", "docker"),
-            ("run/.containerenv", "podman"),
-            ("dev/.lxc", "lxc"),
-        ]
-        .iter()
-        .find(|(mark, _)| root.join(mark).exists())
-        .map(|(_, name)| (*name).to_owned())
-        .or_else(|| attribute("run/systemd/container"));
+        let container = [(".dockerenv", "docker"), ("run/.containerenv", "podman"), ("dev/.lxc", "lxc")]
+            .iter()
+            .find(|(mark, _)| root.join(mark).exists())
+            .map(|(_, name)| (*name).to_owned())
+            .or_else(|| attribute("run/systemd/container"));
         Self {
             hypervisor: field(cpuinfo, "flags")
                 .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
@@ -163,17 +150,11 @@ mod tests {
     fn reads_a_machine() {
         let dir = tempfile::tempdir().unwrap();
         for (path, content) in [
-            (
-                "proc/cpuinfo",
-                "model name\t: Ann 5000\nflags\t\t: fpu hypervisor\n",
-            ),
+            ("proc/cpuinfo", "model name\t: Ann 5000\nflags\t\t: fpu hypervisor\n"),
             ("proc/meminfo", "MemTotal:   1024 kB\nMemFree: 1 kB\n"),
             ("sys/devices/system/cpu/online", "0-1\n"),
             ("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n"),
-            (
-                "sys/devices/system/cpu/vulnerabilities/meltdown",
-                "Not affected\n",
-            ),
+            ("sys/devices/system/cpu/vulnerabilities/meltdown", "Not affected\n"),
             ("sys/class/dmi/id/sys_vendor", "QEMU\n"),
             (".dockerenv", ""),
         ] {

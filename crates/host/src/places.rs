@@ -43,19 +43,14 @@ impl Places {
     #[must_use]
     pub fn new(home: &Path, environment: &Environment) -> Self {
         let own = |name: &str, fallback: &str| {
-            environment
-                .absolute(name)
-                .map_or_else(|| home.join(fallback), Path::to_path_buf)
-                .join("palisade")
+            environment.absolute(name).map_or_else(|| home.join(fallback), Path::to_path_buf).join("palisade")
         };
         Self {
             config: own("XDG_CONFIG_HOME", ".config"),
             cache: own("XDG_CACHE_HOME", ".cache"),
             state: own("XDG_STATE_HOME", ".local/state"),
             data: own("XDG_DATA_HOME", ".local/share"),
-            runtime: environment
-                .absolute("XDG_RUNTIME_DIR")
-                .map(|directory| directory.join("palisade")),
+            runtime: environment.absolute("XDG_RUNTIME_DIR").map(|directory| directory.join("palisade")),
             administrator: PathBuf::from(ADMINISTRATOR),
             distribution: PathBuf::from(DISTRIBUTION),
         }
@@ -110,11 +105,7 @@ pub struct Permissions {
 
 impl From<&Stat> for Permissions {
     fn from(stat: &Stat) -> Self {
-        Self {
-            uid: stat.st_uid,
-            gid: stat.st_gid,
-            mode: stat.st_mode,
-        }
+        Self { uid: stat.st_uid, gid: stat.st_gid, mode: stat.st_mode }
     }
 }
 
@@ -162,10 +153,7 @@ pub fn judge(path: Permissions, trustee: Trustee, ancestor: bool) -> Result<(), 
         return Err(Distrust::WorldWritable { mode });
     }
     if mode & 0o020 != 0 && path.gid != 0 && trustee.private_group != Some(path.gid) {
-        return Err(Distrust::GroupWritable {
-            gid: path.gid,
-            mode,
-        });
+        return Err(Distrust::GroupWritable { gid: path.gid, mode });
     }
     Ok(())
 }
@@ -199,21 +187,12 @@ pub enum TrustError {
 /// # Errors
 /// [`TrustError`] with the offending path.
 pub fn check(path: &Path, trustee: Trustee) -> Result<PathBuf, TrustError> {
-    let real = path.canonicalize().map_err(|source| TrustError::Examine {
-        path: path.to_owned(),
-        source,
-    })?;
+    let real = path.canonicalize().map_err(|source| TrustError::Examine { path: path.to_owned(), source })?;
     for (depth, part) in real.ancestors().enumerate() {
-        let stat = rustix::fs::lstat(part).map_err(|source| TrustError::Examine {
-            path: part.to_owned(),
-            source: source.into(),
-        })?;
-        judge(Permissions::from(&stat), trustee, depth > 0).map_err(|reason| {
-            TrustError::Distrusted {
-                path: part.to_owned(),
-                reason,
-            }
-        })?;
+        let stat = rustix::fs::lstat(part)
+            .map_err(|source| TrustError::Examine { path: part.to_owned(), source: source.into() })?;
+        judge(Permissions::from(&stat), trustee, depth > 0)
+            .map_err(|reason| TrustError::Distrusted { path: part.to_owned(), reason })?;
     }
     Ok(real)
 }
@@ -238,10 +217,7 @@ mod tests {
         let set = Places::new(Path::new("/home/a"), &environment);
         assert_eq!(set.config, Path::new("/c/palisade"));
         assert_eq!(set.cache, Path::new("/home/a/.cache/palisade"));
-        assert_eq!(
-            set.runtime.as_deref(),
-            Some(Path::new("/run/user/1/palisade"))
-        );
+        assert_eq!(set.runtime.as_deref(), Some(Path::new("/run/user/1/palisade")));
         assert_eq!(set.all().len(), 7);
     }
 
@@ -249,18 +225,12 @@ mod tests {
     fn the_truth_table_of_trust() {
         const FILE: u32 = 0o100_000;
         const DIRECTORY: u32 = 0o040_000;
-        let us = Trustee {
-            uid: 1000,
-            private_group: Some(1000),
-        };
+        let us = Trustee { uid: 1000, private_group: Some(1000) };
         let judge = |uid, gid, mode, ancestor| judge(Permissions { uid, gid, mode }, us, ancestor);
         assert_eq!(judge(1000, 1000, FILE | 0o644, false), Ok(()));
         assert_eq!(judge(0, 0, FILE | 0o644, false), Ok(()));
         assert_eq!(judge(1000, 1000, FILE | 0o664, false), Ok(()), "umask 002");
-        assert_eq!(
-            judge(1001, 1001, FILE | 0o600, false),
-            Err(Distrust::Owner { uid: 1001 })
-        );
+        assert_eq!(judge(1001, 1001, FILE | 0o600, false), Err(Distrust::Owner { uid: 1001 }));
         assert!(judge(1000, 100, FILE | 0o664, false).is_err());
         assert!(judge(1000, 1000, FILE | 0o646, false).is_err());
         assert!(judge(0, 0, DIRECTORY | 0o1777, true).is_ok(), "/tmp above");
@@ -277,10 +247,7 @@ mod tests {
         fs::write(&file, "").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
         fs::set_permissions(&sub, fs::Permissions::from_mode(0o700)).unwrap();
-        let us = Trustee {
-            uid: rustix::process::geteuid().as_raw(),
-            private_group: None,
-        };
+        let us = Trustee { uid: rustix::process::geteuid().as_raw(), private_group: None };
         assert_eq!(check(&file, us).unwrap(), file.canonicalize().unwrap());
         fs::set_permissions(&sub, fs::Permissions::from_mode(0o777)).unwrap();
         match check(&file, us) {

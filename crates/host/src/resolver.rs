@@ -66,16 +66,10 @@ pub fn read(path: &Path) -> Result<Option<Resolver>, ResolverError> {
             appears_at = Some(hop.clone());
         }
     }
-    let file = path.canonicalize().map_err(|_| ResolverError::Dangling {
-        path: path.to_owned(),
-        target: hop,
-    })?;
+    let file =
+        path.canonicalize().map_err(|_| ResolverError::Dangling { path: path.to_owned(), target: hop })?;
     let bytes = file::read(&file, CAP, Links::Refuse)?;
-    Ok(Some(Resolver {
-        file,
-        appears_at,
-        nameservers: nameservers(&bytes),
-    }))
+    Ok(Some(Resolver { file, appears_at, nameservers: nameservers(&bytes) }))
 }
 
 /// Removes `.` and `..` by the text. Right for links as distributions set them
@@ -99,9 +93,7 @@ fn nameservers(bytes: &[u8]) -> Vec<String> {
         .lines()
         .filter_map(|line| {
             let mut words = line.split_ascii_whitespace();
-            (words.next() == Some("nameserver"))
-                .then(|| words.next().map(str::to_owned))
-                .flatten()
+            (words.next() == Some("nameserver")).then(|| words.next().map(str::to_owned)).flatten()
         })
         .collect()
 }
@@ -116,11 +108,7 @@ mod tests {
     fn a_plain_file_needs_nothing() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("resolv.conf");
-        fs::write(
-            &path,
-            "# x\nnameserver 10.0.0.1\nsearch a\nnameserver ::1 # y\n",
-        )
-        .unwrap();
+        fs::write(&path, "# x\nnameserver 10.0.0.1\nsearch a\nnameserver ::1 # y\n").unwrap();
         let resolver = read(&path).unwrap().unwrap();
         assert_eq!(resolver.appears_at, None);
         assert_eq!(resolver.nameservers, ["10.0.0.1", "::1"]);
@@ -136,17 +124,10 @@ mod tests {
         fs::write(root.join("run/systemd/stub"), "nameserver 127.0.0.53\n").unwrap();
         symlink("../systemd/stub", root.join("run/resolvconf/resolv.conf")).unwrap();
         symlink("resolv.real", root.join("etc/resolv.conf")).unwrap();
-        symlink(
-            "../run/resolvconf/resolv.conf",
-            root.join("etc/resolv.real"),
-        )
-        .unwrap();
+        symlink("../run/resolvconf/resolv.conf", root.join("etc/resolv.real")).unwrap();
         let resolver = read(&root.join("etc/resolv.conf")).unwrap().unwrap();
         assert_eq!(resolver.file, root.join("run/systemd/stub"));
-        assert_eq!(
-            resolver.appears_at,
-            Some(root.join("run/resolvconf/resolv.conf"))
-        );
+        assert_eq!(resolver.appears_at, Some(root.join("run/resolvconf/resolv.conf")));
     }
 
     #[test]

@@ -98,18 +98,11 @@ pub fn find(home: &Path, environment: &Environment, layout: &Layout) -> Toolchai
     for row in table::HOME {
         let path = home.join(row.path);
         match judge.place(&path) {
-            Ok(Some(canonical)) => all.found.push(Toolchain {
-                kind: row.kind,
-                path,
-                canonical,
-                why: row.why.to_owned(),
-            }),
+            Ok(Some(canonical)) => {
+                all.found.push(Toolchain { kind: row.kind, path, canonical, why: row.why.to_owned() })
+            }
             Ok(None) => {}
-            Err(reason) => all.refused.push(Refused {
-                variable: None,
-                path,
-                reason,
-            }),
+            Err(reason) => all.refused.push(Refused { variable: None, path, reason }),
         }
     }
     for variable in table::VARIABLES {
@@ -121,11 +114,7 @@ pub fn find(home: &Path, environment: &Environment, layout: &Layout) -> Toolchai
                 continue;
             }
             if let Err(reason) = judge.variable(variable, &base, &mut all.found) {
-                all.refused.push(Refused {
-                    variable: Some(variable.name.to_owned()),
-                    path: base,
-                    reason,
-                });
+                all.refused.push(Refused { variable: Some(variable.name.to_owned()), path: base, reason });
             }
         }
     }
@@ -168,11 +157,7 @@ pub struct PathDirectories {
 /// programs by convention, while a `~/projects/tool` on `PATH` may hold anything. What lies
 /// outside the home and the system directories is left to the policy.
 #[must_use]
-pub fn path_directories(
-    home: &Path,
-    environment: &Environment,
-    layout: &Layout,
-) -> PathDirectories {
+pub fn path_directories(home: &Path, environment: &Environment, layout: &Layout) -> PathDirectories {
     let judge = Judge::new(home, layout);
     let mut all = PathDirectories::default();
     let mut seen: Vec<PathBuf> = Vec::new();
@@ -193,20 +178,13 @@ pub fn path_directories(
             }
             Err(reason) => reason,
         };
-        all.refused.push(Refused {
-            variable: Some("PATH".to_owned()),
-            path,
-            reason,
-        });
+        all.refused.push(Refused { variable: Some("PATH".to_owned()), path, reason });
     }
     all
 }
 
 fn is_bin(path: &Path) -> bool {
-    matches!(
-        path.file_name().and_then(OsStr::to_str),
-        Some("bin" | "shims")
-    )
+    matches!(path.file_name().and_then(OsStr::to_str), Some("bin" | "shims"))
 }
 
 /// Whether `canonical` may be shown at all to a sandbox of the user with this `home`: not the
@@ -218,10 +196,7 @@ pub fn acceptable(canonical: &Path, home: &Path) -> Result<(), Reason> {
     if home.starts_with(canonical) {
         return Err(Reason::Home);
     }
-    if ["/proc", "/sys", "/dev", "/run", "/boot"]
-        .iter()
-        .any(|kernel| canonical.starts_with(kernel))
-    {
+    if ["/proc", "/sys", "/dev", "/run", "/boot"].iter().any(|kernel| canonical.starts_with(kernel)) {
         return Err(Reason::Kernel);
     }
     let secret = |name: &str| {
@@ -241,10 +216,7 @@ struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     fn new(home: &Path, layout: &'a Layout) -> Self {
-        Self {
-            home: home.canonicalize().unwrap_or_else(|_| home.to_owned()),
-            layout,
-        }
+        Self { home: home.canonicalize().unwrap_or_else(|_| home.to_owned()), layout }
     }
 
     /// The canonical place of a path that exists and must be mounted; `None` when it doesn't
@@ -279,19 +251,11 @@ impl<'a> Judge<'a> {
         if !base.is_dir() {
             return Ok(());
         }
-        if !variable
-            .markers
-            .iter()
-            .any(|marker| base.join(marker).exists())
-        {
+        if !variable.markers.iter().any(|marker| base.join(marker).exists()) {
             return Err(Reason::Unlike);
         }
         for part in variable.parts {
-            let path = if part.is_empty() {
-                base.to_owned()
-            } else {
-                base.join(part)
-            };
+            let path = if part.is_empty() { base.to_owned() } else { base.join(part) };
             if let Some(canonical) = self.place(&path)? {
                 found.push(Toolchain {
                     kind: variable.kind,
@@ -312,8 +276,7 @@ fn outermost(mut all: Vec<Toolchain>) -> Vec<Toolchain> {
     let mut kept: Vec<Toolchain> = Vec::new();
     for toolchain in all {
         let covered = kept.iter().any(|outer| {
-            toolchain.path.starts_with(&outer.path)
-                && toolchain.canonical.starts_with(&outer.canonical)
+            toolchain.path.starts_with(&outer.path) && toolchain.canonical.starts_with(&outer.canonical)
         });
         if !covered {
             kept.push(toolchain);

@@ -54,12 +54,7 @@ impl Home {
 
 #[test]
 fn finds_programs_and_never_credentials() {
-    let home = Home::new(&[
-        ".cargo/bin",
-        ".cargo/registry",
-        ".rustup",
-        ".local/share/uv/python",
-    ]);
+    let home = Home::new(&[".cargo/bin", ".cargo/registry", ".rustup", ".local/share/uv/python"]);
     for secret in [
         ".cargo/credentials.toml",
         ".cargo/config.toml",
@@ -70,27 +65,14 @@ fn finds_programs_and_never_credentials() {
     ] {
         home.file(secret);
     }
-    assert_eq!(
-        home.paths(&[]),
-        [
-            ".cargo/bin",
-            ".cargo/registry",
-            ".local/share/uv/python",
-            ".rustup"
-        ]
-    );
+    assert_eq!(home.paths(&[]), [".cargo/bin", ".cargo/registry", ".local/share/uv/python", ".rustup"]);
 }
 
 #[test]
 fn no_row_of_the_table_touches_secrets() {
     let home = Path::new("/home/a");
     for row in table::HOME {
-        assert_eq!(
-            acceptable(&home.join(row.path), home),
-            Ok(()),
-            "{}",
-            row.path
-        );
+        assert_eq!(acceptable(&home.join(row.path), home), Ok(()), "{}", row.path);
         assert!(!row.path.starts_with('/') && !row.path.contains(".."));
     }
 }
@@ -134,26 +116,12 @@ fn variables_move_toolchains() {
         ("GOPATH", &home.home.join("gopath")),
         ("VIRTUAL_ENV", &home.home.join("venv")),
     ]);
-    assert_eq!(
-        paths,
-        [
-            "gopath/pkg/mod",
-            "tools/cargo/bin",
-            "tools/cargo/registry",
-            "tools/rustup",
-            "venv"
-        ]
-    );
+    assert_eq!(paths, ["gopath/pkg/mod", "tools/cargo/bin", "tools/cargo/registry", "tools/rustup", "venv"]);
 }
 
 #[test]
 fn misleading_variables_are_refused() {
-    let home = Home::new(&[
-        "Documents",
-        ".ssh/toolchains",
-        "toolchains",
-        ".config/versions",
-    ]);
+    let home = Home::new(&["Documents", ".ssh/toolchains", "toolchains", ".config/versions"]);
     assert_eq!(home.reason("RUSTUP_HOME", "Documents"), Reason::Unlike);
     assert_eq!(home.reason("RUSTUP_HOME", ".ssh"), Reason::Secrets);
     assert_eq!(home.reason("RUSTUP_HOME", ""), Reason::Home);
@@ -189,14 +157,7 @@ fn what_the_view_shows_is_left_out() {
 
 #[test]
 fn directories_of_path() {
-    let home = Home::new(&[
-        "tool/bin",
-        "x/shims",
-        "projects/tool",
-        ".ssh/bin",
-        "real",
-        "secret",
-    ]);
+    let home = Home::new(&["tool/bin", "x/shims", "projects/tool", ".ssh/bin", "real", "secret"]);
     symlink("../secret", home.home.join("x/bin")).unwrap();
     let join = |path: &str| home.home.join(path).to_str().unwrap().to_owned();
     let path = [
@@ -216,18 +177,7 @@ fn directories_of_path() {
     let layout = Layout::read(Path::new("/"));
     let all = path_directories(&home.home, &environment, &layout);
     let found: Vec<_> = all.found.iter().map(|found| found.path.clone()).collect();
-    assert_eq!(
-        found,
-        [home.home.join("tool/bin"), home.home.join("x/shims")]
-    );
+    assert_eq!(found, [home.home.join("tool/bin"), home.home.join("x/shims")]);
     let refused: Vec<_> = all.refused.iter().map(|refused| refused.reason).collect();
-    assert_eq!(
-        refused,
-        [
-            Reason::NotBin,
-            Reason::Secrets,
-            Reason::NotBin,
-            Reason::Home
-        ]
-    );
+    assert_eq!(refused, [Reason::NotBin, Reason::Secrets, Reason::NotBin, Reason::Home]);
 }

@@ -81,12 +81,7 @@ pub enum Rejection {
 /// Finds the environments that hold for `cwd`: the active one (`$VIRTUAL_ENV`), then `.venv` and
 /// `venv` in it.
 #[must_use]
-pub fn find(
-    cwd: &Path,
-    home: &Path,
-    environment: &Environment,
-    layout: &Layout,
-) -> Vec<VirtualEnvironment> {
+pub fn find(cwd: &Path, home: &Path, environment: &Environment, layout: &Layout) -> Vec<VirtualEnvironment> {
     let active = environment.absolute("VIRTUAL_ENV").map(Path::to_path_buf);
     let mut roots: Vec<PathBuf> = active.into_iter().collect();
     for name in [".venv", "venv"] {
@@ -98,18 +93,14 @@ pub fn find(
     roots
         .into_iter()
         .filter(|root| rustix::fs::lstat(root.join("pyvenv.cfg")).is_ok())
-        .map(|root| VirtualEnvironment {
-            base: base(&root, home, layout),
-            root,
-        })
+        .map(|root| VirtualEnvironment { base: base(&root, home, layout), root })
         .collect()
 }
 
 fn base(root: &Path, home: &Path, layout: &Layout) -> Base {
     let rejected = |home: PathBuf, reason| Base::Rejected { home, reason };
-    let Some(bin) = file::read(&root.join("pyvenv.cfg"), CAP, Links::Refuse)
-        .ok()
-        .and_then(|text| home_of(&text))
+    let Some(bin) =
+        file::read(&root.join("pyvenv.cfg"), CAP, Links::Refuse).ok().and_then(|text| home_of(&text))
     else {
         return rejected(PathBuf::new(), Rejection::Unreadable);
     };
@@ -129,19 +120,14 @@ fn base(root: &Path, home: &Path, layout: &Layout) -> Base {
     if !is_bin(&bin) || !is_bin(&canonical_bin) || !is_known(prefix, canonical, home) {
         return rejected(bin, Rejection::Unknown);
     }
-    Base::Known {
-        prefix: prefix.to_owned(),
-        canonical: canonical.to_owned(),
-    }
+    Base::Known { prefix: prefix.to_owned(), canonical: canonical.to_owned() }
 }
 
 /// Both names must be of one installed version: the one named is mounted, the real one is read.
 fn is_known(prefix: &Path, canonical: &Path, home: &Path) -> bool {
     let real_home = home.canonicalize().unwrap_or_else(|_| home.to_owned());
     let one_of = |path: &Path, home: &Path| {
-        VERSIONS
-            .iter()
-            .any(|place| path.parent() == Some(home.join(place).as_path()))
+        VERSIONS.iter().any(|place| path.parent() == Some(home.join(place).as_path()))
             || PREFIXES.iter().any(|place| {
                 let conda = home.join(place);
                 path == conda || path.parent() == Some(conda.join("envs").as_path())
@@ -181,11 +167,7 @@ mod tests {
             fs::create_dir_all(cwd.join(".venv")).unwrap();
             let text = python_home.replace('~', home.to_str().unwrap());
             fs::write(cwd.join(".venv/pyvenv.cfg"), text).unwrap();
-            Self {
-                _dir: dir,
-                home,
-                cwd,
-            }
+            Self { _dir: dir, home, cwd }
         }
 
         fn directory(&self, path: &str) -> PathBuf {
@@ -246,16 +228,8 @@ mod tests {
             ("home = ~/.ssh/bin", ".ssh/bin", Rejection::Unknown),
             ("home = ~/bin", "bin", Rejection::Unknown),
             ("home = ~", "x", Rejection::Unknown),
-            (
-                "home = ~/.pyenv/versions/../../bin",
-                "bin",
-                Rejection::Missing,
-            ),
-            (
-                "home = ~/.pyenv/versions/bin",
-                ".pyenv/versions/bin",
-                Rejection::Unknown,
-            ),
+            ("home = ~/.pyenv/versions/../../bin", "bin", Rejection::Missing),
+            ("home = ~/.pyenv/versions/bin", ".pyenv/versions/bin", Rejection::Unknown),
             ("home = ../../.ssh", ".ssh", Rejection::Missing),
             ("home = /nowhere/bin", "x", Rejection::Missing),
             ("nothing", "x", Rejection::Unreadable),
@@ -291,12 +265,7 @@ mod tests {
         let other = project.directory("other");
         fs::write(other.join("pyvenv.cfg"), "home = /usr/bin").unwrap();
         let environment = Environment::from_iter([("VIRTUAL_ENV", &other)]);
-        let found = find(
-            &project.cwd,
-            &project.home,
-            &environment,
-            &Layout::default(),
-        );
+        let found = find(&project.cwd, &project.home, &environment, &Layout::default());
         let roots: Vec<_> = found.into_iter().map(|found| found.root).collect();
         assert_eq!(roots, [other, project.cwd.join(".venv")]);
     }

@@ -98,10 +98,7 @@ pub fn walk(
     limit: usize,
     mut visit: impl FnMut(&Path, FileKind) -> Visit,
 ) -> Result<Walk, WalkError> {
-    let base_error = |source: Errno| WalkError::Base {
-        path: base.to_owned(),
-        source: source.into(),
-    };
+    let base_error = |source: Errno| WalkError::Base { path: base.to_owned(), source: source.into() };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let base_fd = rustix::fs::open(base, flags, Mode::empty()).map_err(base_error)?;
 
@@ -119,10 +116,7 @@ pub fn walk(
             // Removed or replaced since it was listed: not there any more.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
             Err(error) => {
-                found.unreadable.push(Unreadable {
-                    path: directory,
-                    error,
-                });
+                found.unreadable.push(Unreadable { path: directory, error });
                 continue;
             }
         };
@@ -138,10 +132,7 @@ pub fn walk(
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(error) => {
-                    found.unreadable.push(Unreadable {
-                        path: directory.clone(),
-                        error,
-                    });
+                    found.unreadable.push(Unreadable { path: directory.clone(), error });
                     break;
                 }
             };
@@ -151,10 +142,7 @@ pub fn walk(
             }
             found.entries += 1;
             if found.entries > limit {
-                return Err(WalkError::TooMany {
-                    path: base.to_owned(),
-                    limit,
-                });
+                return Err(WalkError::TooMany { path: base.to_owned(), limit });
             }
             let kind = match entry.file_type() {
                 // Some file systems don't say in the directory.
@@ -184,11 +172,7 @@ pub fn walk(
 }
 
 fn open_below(base: &OwnedFd, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let name = if relative.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        relative
-    };
+    let name = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::BENEATH;
     loop {
         match rustix::fs::openat2(base, name, flags, Mode::empty(), resolve) {
@@ -236,10 +220,7 @@ mod tests {
             fs::write(dir.path().join(path), "").unwrap();
         }
         let found = walk(dir.path(), 100, names).unwrap();
-        assert_eq!(
-            found.matches,
-            [dir.path().join(".env"), dir.path().join("a/b/c/.env")]
-        );
+        assert_eq!(found.matches, [dir.path().join(".env"), dir.path().join("a/b/c/.env")]);
         assert!(found.unreadable.is_empty());
         assert_eq!(found.entries, 8);
     }
@@ -293,10 +274,7 @@ mod tests {
     #[test]
     fn a_missing_base_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(matches!(
-            walk(&dir.path().join("none"), 5, names),
-            Err(WalkError::Base { .. })
-        ));
+        assert!(matches!(walk(&dir.path().join("none"), 5, names), Err(WalkError::Base { .. })));
     }
 
     #[test]

@@ -143,8 +143,8 @@ pub fn find(cwd: &Path, home: &Path, uid: u32) -> Found {
         return Found::Nothing;
     };
     for root in cwd.ancestors() {
-        let outside = home.starts_with(root)
-            || rustix::fs::stat(root).map_or(true, |stat| stat.st_dev != device);
+        let outside =
+            home.starts_with(root) || rustix::fs::stat(root).map_or(true, |stat| stat.st_dev != device);
         if outside {
             break;
         }
@@ -158,13 +158,9 @@ pub fn find(cwd: &Path, home: &Path, uid: u32) -> Found {
                 if !is_repository(&dot_git) {
                     continue;
                 }
-                owned(root, uid)
-                    .and_then(|()| owned(&dot_git, uid))
-                    .map(|()| GitDirectory::Inside(dot_git))
+                owned(root, uid).and_then(|()| owned(&dot_git, uid)).map(|()| GitDirectory::Inside(dot_git))
             }
-            FileType::RegularFile => {
-                owned(root, uid).and_then(|()| pointed_at(root, &dot_git, &home, uid))
-            }
+            FileType::RegularFile => owned(root, uid).and_then(|()| pointed_at(root, &dot_git, &home, uid)),
             _ => Err(Rejection::Kind),
         };
         let root = root.to_owned();
@@ -177,21 +173,10 @@ pub fn find(cwd: &Path, home: &Path, uid: u32) -> Found {
 }
 
 /// Follows a `.git` file.
-fn pointed_at(
-    root: &Path,
-    dot_git: &Path,
-    home: &Path,
-    uid: u32,
-) -> Result<GitDirectory, Rejection> {
-    let text =
-        file::read(dot_git, POINTER_CAP, Links::Refuse).map_err(|_| Rejection::Unreadable)?;
-    let named = text
-        .strip_prefix(b"gitdir: ")
-        .and_then(single_path)
-        .ok_or(Rejection::Unreadable)?;
-    let missing = || Rejection::Missing {
-        path: root.join(&named),
-    };
+fn pointed_at(root: &Path, dot_git: &Path, home: &Path, uid: u32) -> Result<GitDirectory, Rejection> {
+    let text = file::read(dot_git, POINTER_CAP, Links::Refuse).map_err(|_| Rejection::Unreadable)?;
+    let named = text.strip_prefix(b"gitdir: ").and_then(single_path).ok_or(Rejection::Unreadable)?;
+    let missing = || Rejection::Missing { path: root.join(&named) };
     let gitdir = root.join(&named).canonicalize().map_err(|_| missing())?;
     if !gitdir.is_dir() {
         return Err(missing());
@@ -229,16 +214,13 @@ fn worktree(
     if !names_us {
         return Err(Rejection::NotMutual { path: gitdir });
     }
-    let common = read_pointer(&gitdir.join("commondir"))
-        .ok()
-        .and_then(|named| gitdir.join(named).canonicalize().ok());
+    let common =
+        read_pointer(&gitdir.join("commondir")).ok().and_then(|named| gitdir.join(named).canonicalize().ok());
     // `commondir` is in a directory of which we only know that it names us, so it must lead to
     // the place that git gives worktrees of that repository, and nowhere else.
     let common = common
         .filter(|common| gitdir.parent() == Some(common.join("worktrees").as_path()))
-        .ok_or_else(|| Rejection::NotRepository {
-            path: gitdir.clone(),
-        })?;
+        .ok_or_else(|| Rejection::NotRepository { path: gitdir.clone() })?;
     if home.starts_with(&common) {
         return Err(Rejection::Home { path: common });
     }
@@ -274,32 +256,17 @@ fn submodule(root: &Path, gitdir: PathBuf) -> Result<GitDirectory, Rejection> {
 /// the links that it allows there: a link `objects` in a hostile place proves nothing.
 fn is_repository(path: &Path) -> bool {
     let kind = |name: &str| {
-        rustix::fs::lstat(path.join(name))
-            .map(|stat| FileType::from_raw_mode(stat.st_mode))
-            .ok()
+        rustix::fs::lstat(path.join(name)).map(|stat| FileType::from_raw_mode(stat.st_mode)).ok()
     };
     // HEAD of old repositories is a link to a branch.
-    matches!(
-        kind("HEAD"),
-        Some(FileType::RegularFile | FileType::Symlink)
-    ) && kind("objects") == Some(FileType::Directory)
+    matches!(kind("HEAD"), Some(FileType::RegularFile | FileType::Symlink))
+        && kind("objects") == Some(FileType::Directory)
         && kind("refs") == Some(FileType::Directory)
 }
 
 fn owned(path: &Path, uid: u32) -> Result<(), Rejection> {
-    let owner = rustix::fs::lstat(path)
-        .map_err(|_| Rejection::Missing {
-            path: path.to_owned(),
-        })?
-        .st_uid;
-    if owner == uid {
-        Ok(())
-    } else {
-        Err(Rejection::Owner {
-            path: path.to_owned(),
-            owner,
-        })
-    }
+    let owner = rustix::fs::lstat(path).map_err(|_| Rejection::Missing { path: path.to_owned() })?.st_uid;
+    if owner == uid { Ok(()) } else { Err(Rejection::Owner { path: path.to_owned(), owner }) }
 }
 
 /// The canonical form of a path whose last component isn't followed.
@@ -310,9 +277,7 @@ fn canonical_entry(path: &Path) -> Option<PathBuf> {
 
 fn read_pointer(path: &Path) -> Result<PathBuf, FileError> {
     let text = file::read(path, POINTER_CAP, Links::Refuse)?;
-    single_path(&text).ok_or_else(|| FileError::NotRegular {
-        path: path.to_owned(),
-    })
+    single_path(&text).ok_or_else(|| FileError::NotRegular { path: path.to_owned() })
 }
 
 /// A file's content as one path: git strips trailing line breaks only.

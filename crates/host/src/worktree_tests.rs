@@ -16,11 +16,7 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().canonicalize().unwrap().join("home");
         fs::create_dir(&home).unwrap();
-        Self {
-            _dir: dir,
-            home,
-            uid: rustix::process::geteuid().as_raw(),
-        }
+        Self { _dir: dir, home, uid: rustix::process::geteuid().as_raw() }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -44,14 +40,8 @@ impl World {
         let world = Self::new();
         world.repository("main/.git");
         let home = world.home.display();
-        world.write(
-            "tree/.git",
-            &format!("gitdir: {home}/main/.git/worktrees/tree\n"),
-        );
-        world.write(
-            "main/.git/worktrees/tree/gitdir",
-            &format!("{home}/tree/.git\n"),
-        );
+        world.write("tree/.git", &format!("gitdir: {home}/main/.git/worktrees/tree\n"));
+        world.write("main/.git/worktrees/tree/gitdir", &format!("{home}/tree/.git\n"));
         world.write("main/.git/worktrees/tree/commondir", "../..\n");
         world
     }
@@ -105,10 +95,7 @@ fn an_empty_git_directory_is_passed_by() {
     let world = World::new();
     world.repository("p/.git");
     fs::create_dir_all(world.path("p/sub/.git")).unwrap();
-    assert_eq!(
-        world.git("p/sub"),
-        GitDirectory::Inside(world.path("p/.git"))
-    );
+    assert_eq!(world.git("p/sub"), GitDirectory::Inside(world.path("p/.git")));
 }
 
 #[test]
@@ -132,10 +119,8 @@ fn a_worktree_with_relative_pointers_and_a_bare_repository() {
     world.write("bare.git/worktrees/t/gitdir", "../../../tree/.git\n");
     world.write("bare.git/worktrees/t/commondir", "../..\n");
     world.write("tree/.git", "gitdir: ../bare.git/worktrees/t\n");
-    assert!(
-        matches!(world.git("tree"), GitDirectory::Worktree { common, .. }
-        if common == world.path("bare.git"))
-    );
+    assert!(matches!(world.git("tree"), GitDirectory::Worktree { common, .. }
+        if common == world.path("bare.git")));
 }
 
 #[test]
@@ -143,10 +128,7 @@ fn a_genuine_submodule() {
     let world = World::new();
     world.repository("super/.git");
     world.repository("super/.git/modules/sub");
-    world.write(
-        "super/.git/modules/sub/config",
-        "[core]\n\tworktree = ../../../sub\n",
-    );
+    world.write("super/.git/modules/sub/config", "[core]\n\tworktree = ../../../sub\n");
     world.write("super/sub/.git", "gitdir: ../.git/modules/sub\n");
     let gitdir = world.path("super/.git/modules/sub");
     assert_eq!(world.git("super/sub"), GitDirectory::Submodule { gitdir });
@@ -167,11 +149,7 @@ fn a_git_file_that_names_a_place_inside_gets_nothing_outside() {
 fn hostile_git_file_naming_secrets() {
     let world = World::new();
     world.write(".ssh/id", "secret");
-    for text in [
-        "gitdir: ../.ssh\n",
-        "gitdir: ../.ssh",
-        "gitdir: x/../../.ssh\n",
-    ] {
+    for text in ["gitdir: ../.ssh\n", "gitdir: ../.ssh", "gitdir: x/../../.ssh\n"] {
         fs::create_dir_all(world.path("evil/x")).unwrap();
         world.write("evil/.git", text);
         let path = world.path(".ssh");
@@ -181,10 +159,7 @@ fn hostile_git_file_naming_secrets() {
     let path = world.home.clone();
     assert_eq!(world.rejection("evil"), Rejection::Home { path });
     world.write("evil/.git", "gitdir: /\n");
-    assert_eq!(
-        world.rejection("evil"),
-        Rejection::Home { path: "/".into() }
-    );
+    assert_eq!(world.rejection("evil"), Rejection::Home { path: "/".into() });
     world.write("evil/.git", "gitdir: ../nowhere\n");
     assert!(matches!(world.rejection("evil"), Rejection::Missing { .. }));
 }
@@ -202,10 +177,7 @@ fn hostile_git_file_naming_another_repository() {
     assert_eq!(world.rejection("evil"), Rejection::NotMutual { path });
     // … and another's submodule.
     world.repository("main/.git/modules/sub");
-    world.write(
-        "main/.git/modules/sub/config",
-        "[core]\nworktree = ../../../sub\n",
-    );
+    world.write("main/.git/modules/sub/config", "[core]\nworktree = ../../../sub\n");
     world.write("evil/.git", "gitdir: ../main/.git/modules/sub\n");
     let path = world.path("main/.git/modules/sub");
     assert_eq!(world.rejection("evil"), Rejection::NotMutual { path });
@@ -229,10 +201,7 @@ fn hostile_link_through_the_project() {
 fn hostile_commondir_leading_elsewhere() {
     let world = World::with_worktree();
     world.repository("other.git");
-    world.write(
-        "main/.git/worktrees/tree/commondir",
-        "../../../../other.git\n",
-    );
+    world.write("main/.git/worktrees/tree/commondir", "../../../../other.git\n");
     let path = world.path("main/.git/worktrees/tree");
     assert_eq!(world.rejection("tree"), Rejection::NotRepository { path });
 }
@@ -240,21 +209,11 @@ fn hostile_commondir_leading_elsewhere() {
 #[test]
 fn hostile_shapes_of_the_git_file() {
     let world = World::new();
-    for text in [
-        "",
-        "gitdir:",
-        "gitdir: \n",
-        "nonsense",
-        "gitdir: a\nb\n",
-        "gitdir: a\0b",
-    ] {
+    for text in ["", "gitdir:", "gitdir: \n", "nonsense", "gitdir: a\nb\n", "gitdir: a\0b"] {
         world.write("evil/.git", text);
         assert_eq!(world.rejection("evil"), Rejection::Unreadable, "{text:?}");
     }
-    world.write(
-        "evil/.git",
-        &format!("gitdir: {}", "x/".repeat(POINTER_CAP)),
-    );
+    world.write("evil/.git", &format!("gitdir: {}", "x/".repeat(POINTER_CAP)));
     assert_eq!(world.rejection("evil"), Rejection::Unreadable);
 }
 
@@ -262,11 +221,5 @@ fn hostile_shapes_of_the_git_file() {
 fn somebody_elses_repository() {
     let world = World::with_worktree();
     let found = find(&world.path("tree"), &world.home, world.uid + 1);
-    assert!(matches!(
-        found,
-        Found::Rejected {
-            reason: Rejection::Owner { .. },
-            ..
-        }
-    ));
+    assert!(matches!(found, Found::Rejected { reason: Rejection::Owner { .. }, .. }));
 }

@@ -10,10 +10,7 @@ pub const TEXT: &str = include_str!("builtin.toml");
 
 /// The built-in layer.
 #[must_use]
-#[expect(
-    clippy::expect_used,
-    reason = "the text is compiled in, and a test parses it"
-)]
+#[expect(clippy::expect_used, reason = "the text is compiled in, and a test parses it")]
 pub fn built_in() -> LayerPolicy {
     parse(TEXT, None, Layer::BuiltIn).expect("the built-in policy is tested to parse")
 }
@@ -42,10 +39,7 @@ mod tests {
             })
             .unwrap();
         let grant = |path: &str| resolved.decide(Path::new(path)).grant;
-        let all = Grant::Allowed {
-            write: true,
-            execute: true,
-        };
+        let all = Grant::Allowed { write: true, execute: true };
         assert_eq!(grant("/home/ann/app/src/main.rs"), all);
         assert_eq!(grant("/home/ann/.ssh/id_rsa"), Grant::Absent);
         assert_eq!(grant("/usr/bin/env"), Grant::Absent);

@@ -23,12 +23,7 @@ impl LayerPolicy {
     fn state<T>(&self, value: T, argument: u32) -> Sourced<T> {
         Sourced {
             value,
-            origin: Origin {
-                layer: self.layer,
-                file: self.file.clone(),
-                line: argument,
-                column: 0,
-            },
+            origin: Origin { layer: self.layer, file: self.file.clone(), line: argument, column: 0 },
             strength: Strength::Set,
         }
     }
@@ -99,11 +94,7 @@ impl LayerPolicy {
     ///
     /// # Errors
     /// When the text doesn't name one path.
-    pub fn set_cwd(
-        &mut self,
-        path: impl AsRef<OsStr>,
-        argument: u32,
-    ) -> Result<&mut Self, PatternError> {
+    pub fn set_cwd(&mut self, path: impl AsRef<OsStr>, argument: u32) -> Result<&mut Self, PatternError> {
         let stated = self.state(PathPattern::one_path(path)?, argument);
         self.settings.cwd.push(stated);
         Ok(self)
@@ -126,12 +117,7 @@ impl LayerPolicy {
     ///
     /// # Errors
     /// When no variable can have this name or value.
-    pub fn set_env(
-        &mut self,
-        name: &str,
-        value: &str,
-        argument: u32,
-    ) -> Result<&mut Self, ValueError> {
+    pub fn set_env(&mut self, name: &str, value: &str, argument: u32) -> Result<&mut Self, ValueError> {
         let stated = self.state(EnvironmentRule::set(name, value)?, argument);
         self.settings.environment.push(stated);
         Ok(self)
@@ -161,12 +147,7 @@ impl LayerPolicy {
     ///
     /// # Errors
     /// When no call could be named so.
-    pub fn add_syscall(
-        &mut self,
-        name: &str,
-        allow: bool,
-        argument: u32,
-    ) -> Result<&mut Self, ValueError> {
+    pub fn add_syscall(&mut self, name: &str, allow: bool, argument: u32) -> Result<&mut Self, ValueError> {
         let stated = self.state(SyscallRule::new(name, allow)?, argument);
         self.settings.syscalls.push(stated);
         Ok(self)

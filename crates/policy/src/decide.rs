@@ -82,9 +82,7 @@ impl EffectiveGlob {
     #[must_use]
     pub fn depth(&self) -> Option<usize> {
         let skipped = depth(&self.base).saturating_sub(depth(self.pattern.base()));
-        self.pattern
-            .depth()
-            .map(|names| names.saturating_sub(skipped))
+        self.pattern.depth().map(|names| names.saturating_sub(skipped))
     }
 }
 
@@ -185,10 +183,7 @@ impl<'a> Standing<'a> {
     /// The locks that have a say here.
     fn locks(&self) -> impl Iterator<Item = &Answer<'a>> {
         let source = self.holds.as_ref().map(|answer| &answer.source);
-        let host = self
-            .host_locks
-            .iter()
-            .filter(move |(_, lock)| Some(&lock.source) == source);
+        let host = self.host_locks.iter().filter(move |(_, lock)| Some(&lock.source) == source);
         self.lock.iter().chain(host).map(|(_, answer)| answer)
     }
 
@@ -202,47 +197,28 @@ impl<'a> Standing<'a> {
     }
 
     fn grant(&self) -> Grant {
-        self.holds
-            .as_ref()
-            .map_or(Grant::Absent, |answer| answer.grant)
+        self.holds.as_ref().map_or(Grant::Absent, |answer| answer.grant)
     }
 }
 
 /// What the closest of the rules of one rank say of `path`.
 fn answer<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Option<Answer<'a>> {
     let closest = fitting.iter().map(|(_, closeness)| *closeness).max()?;
-    let speaking: Vec<&Placed> = fitting
-        .iter()
-        .filter(|(_, closeness)| *closeness == closest)
-        .map(|(rule, _)| *rule)
-        .collect();
+    let speaking: Vec<&Placed> =
+        fitting.iter().filter(|(_, closeness)| *closeness == closest).map(|(rule, _)| *rule).collect();
     for access in [Access::Deny, Access::Hide, Access::Tmpfs] {
-        let rules: Vec<&Placed> = speaking
-            .iter()
-            .copied()
-            .filter(|rule| rule.rule.access == access)
-            .collect();
+        let rules: Vec<&Placed> =
+            speaking.iter().copied().filter(|rule| rule.rule.access == access).collect();
         if let (Some(first), Some(grant)) = (rules.first(), access.grant()) {
-            return Some(Answer {
-                grant,
-                source: first.source_of(path),
-                spoke: rules.clone(),
-                rules,
-            });
+            return Some(Answer { grant, source: first.source_of(path), spoke: rules.clone(), rules });
         }
     }
     // Two host paths can't be in one place: the one stated last is.
     let source = speaking.last()?.source_of(path);
-    let rules: Vec<&Placed> = speaking
-        .into_iter()
-        .filter(|rule| rule.source_of(path) == source)
-        .collect();
+    let rules: Vec<&Placed> = speaking.into_iter().filter(|rule| rule.source_of(path) == source).collect();
     let has = |access| rules.iter().any(|rule| rule.rule.access == access);
     Some(Answer {
-        grant: Grant::Allowed {
-            write: has(Access::Write),
-            execute: has(Access::Execute),
-        },
+        grant: Grant::Allowed { write: has(Access::Write), execute: has(Access::Execute) },
         source,
         spoke: rules.clone(),
         rules,
@@ -263,9 +239,8 @@ fn stand<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Standing<'a>
             .partition(|(placed, _)| placed.is_host_lock());
         while let Some((placed, _)) = copies.first() {
             let source = placed.source_of(path);
-            let (these, others) = copies
-                .into_iter()
-                .partition(|(placed, _)| placed.source_of(path) == source);
+            let (these, others) =
+                copies.into_iter().partition(|(placed, _)| placed.source_of(path) == source);
             copies = others;
             if let Some(lock) = answer(path, &these) {
                 standing.hear_host_lock(rank.layer, lock);
@@ -282,10 +257,7 @@ impl Resolved {
     /// The rules that fit a path, sorted by rank and then as stated.
     fn fitting(&self, path: &Path, globs: bool) -> Vec<(&Placed, Specificity)> {
         let mut found: Vec<(usize, Specificity)> = Vec::new();
-        let literal = path
-            .ancestors()
-            .filter_map(|place| self.by_path.get(place))
-            .flatten();
+        let literal = path.ancestors().filter_map(|place| self.by_path.get(place)).flatten();
         let globs = self.by_glob.iter().filter(|_| globs);
         for &at in literal.chain(globs) {
             if let Some(closeness) = self.rules[at].fits(path) {
@@ -293,10 +265,7 @@ impl Resolved {
             }
         }
         found.sort_by_key(|(at, _)| *at);
-        found
-            .into_iter()
-            .map(|(at, closeness)| (&self.rules[at], closeness))
-            .collect()
+        found.into_iter().map(|(at, closeness)| (&self.rules[at], closeness)).collect()
     }
 
     /// What the policy says of one path inside the sandbox, and why.
@@ -310,11 +279,7 @@ impl Resolved {
         let (because, source) = match &standing.holds {
             None => (Vec::new(), None),
             Some(answer) => (
-                answer
-                    .rules
-                    .iter()
-                    .map(|placed| placed.rule.clone())
-                    .collect(),
+                answer.rules.iter().map(|placed| placed.rule.clone()).collect(),
                 matches!(grant, Grant::Allowed { .. }).then(|| answer.source.clone()),
             ),
         };
@@ -324,24 +289,14 @@ impl Resolved {
             .filter(|rule| !because.contains(rule))
             .cloned()
             .collect();
-        let lock = standing
-            .locks()
-            .find_map(|lock| lock.rules.first())
-            .map(|placed| placed.rule.clone());
+        let lock = standing.locks().find_map(|lock| lock.rules.first()).map(|placed| placed.rule.clone());
         let protected = self
             .protect
             .iter()
             .rev()
             .find(|placed| placed.fits(path).is_some())
             .map(|placed| placed.rule.clone());
-        Decision {
-            grant,
-            source,
-            because,
-            overridden,
-            lock,
-            protected,
-        }
+        Decision { grant, source, because, overridden, lock, protected }
     }
 
     /// The paths that rules name, after precedence: those wholly overridden are gone. Sorted
@@ -351,16 +306,11 @@ impl Resolved {
     /// [`globs`](Self::globs) can say something else of that path.
     #[must_use]
     pub fn effective(&self) -> Vec<EffectivePath> {
-        let mut paths: Vec<EffectivePath> = self
-            .by_path
-            .keys()
-            .filter_map(|place| self.effective_at(place))
-            .collect();
+        let mut paths: Vec<EffectivePath> =
+            self.by_path.keys().filter_map(|place| self.effective_at(place)).collect();
         paths.sort_by(|a, b| {
             let key = |path: &EffectivePath| depth(&path.destination);
-            key(a)
-                .cmp(&key(b))
-                .then_with(|| a.destination.cmp(&b.destination))
+            key(a).cmp(&key(b)).then_with(|| a.destination.cmp(&b.destination))
         });
         paths
     }
@@ -396,11 +346,7 @@ impl Resolved {
     /// Whether a later rank speaks of everything below the directory that a glob begins in.
     fn wholly_overridden(&self, glob: &Placed) -> bool {
         // Under a lock a later rule may be passed over, and then the glob holds after all.
-        if self
-            .rules
-            .iter()
-            .any(|placed| placed.rule.strength == Strength::Locked)
-        {
+        if self.rules.iter().any(|placed| placed.rule.strength == Strength::Locked) {
             return false;
         }
         let Some(effective) = effective_glob(glob) else {
@@ -428,9 +374,7 @@ impl Resolved {
 
     /// The host path that the rule holding at `path` speaks of, also where that is refused.
     pub(crate) fn source_at(&self, path: &Path) -> PathBuf {
-        stand(path, &self.fitting(path, true))
-            .holds
-            .map_or_else(|| path.to_owned(), |answer| answer.source)
+        stand(path, &self.fitting(path, true)).holds.map_or_else(|| path.to_owned(), |answer| answer.source)
     }
 
     /// What the policy would say of `path` with `added` at the end of the last layer.

@@ -54,10 +54,7 @@ impl EnvironmentRule {
         if value.contains('\0') {
             return Err(ValueError::VariableValue { name });
         }
-        Ok(Self::Set {
-            name,
-            value: value.to_owned(),
-        })
+        Ok(Self::Set { name, value: value.to_owned() })
     }
 
     fn matches(&self, name: &[u8]) -> bool {
@@ -221,14 +218,12 @@ impl Filter {
 
     /// The variables that the policy gives a value: name, value, and the rule's origin.
     pub fn values(&self) -> impl Iterator<Item = (&str, &str, &Origin)> {
-        self.rules
-            .iter()
-            .filter_map(|rule| match (&rule.value, self.judged(rule)) {
-                (EnvironmentRule::Set { name, value }, true) => {
-                    Some((name.as_str(), value.as_str(), &rule.origin))
-                }
-                _ => None,
-            })
+        self.rules.iter().filter_map(|rule| match (&rule.value, self.judged(rule)) {
+            (EnvironmentRule::Set { name, value }, true) => {
+                Some((name.as_str(), value.as_str(), &rule.origin))
+            }
+            _ => None,
+        })
     }
 
     /// Whether this rule, and no other, decides on its own name.
@@ -244,14 +239,9 @@ impl Filter {
         &'a self,
         inherited: impl IntoIterator<Item = (&'v [u8], &'v [u8])>,
     ) -> Vec<(&'a [u8], &'a [u8])> {
-        let mut inside: Vec<(&[u8], &[u8])> = inherited
-            .into_iter()
-            .filter(|(name, _)| self.judge(name).0 == Fate::Kept)
-            .collect();
-        inside.extend(
-            self.values()
-                .map(|(name, value, _)| (name.as_bytes(), value.as_bytes())),
-        );
+        let mut inside: Vec<(&[u8], &[u8])> =
+            inherited.into_iter().filter(|(name, _)| self.judge(name).0 == Fate::Kept).collect();
+        inside.extend(self.values().map(|(name, value, _)| (name.as_bytes(), value.as_bytes())));
         inside
     }
 

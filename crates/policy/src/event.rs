@@ -190,12 +190,7 @@ mod tests {
         let event = Event {
             schema: EVENT_SCHEMA,
             time: SystemTime::UNIX_EPOCH + std::time::Duration::new(1_700_000_000, 42),
-            subject: Subject {
-                pid: Some(7),
-                uid: None,
-                program: "sed".into(),
-                sandbox: None,
-            },
+            subject: Subject { pid: Some(7), uid: None, program: "sed".into(), sandbox: None },
             operation: Operation::Write,
             object: "/etc/passwd".into(),
             verdict: Verdict::Refused,

@@ -124,10 +124,7 @@ pub(crate) fn expand(
     let first_glob = tokens.iter().position(Token::is_glob);
     let split = match first_glob {
         None => tokens.len(),
-        Some(at) => tokens[..at]
-            .iter()
-            .rposition(|token| *token == Token::Separator)
-            .map_or(0, |at| at + 1),
+        Some(at) => tokens[..at].iter().rposition(|token| *token == Token::Separator).map_or(0, |at| at + 1),
     };
     let base = normal(&tokens[..split]);
     if first_glob.is_none() {
@@ -140,19 +137,11 @@ pub(crate) fn expand(
         .build()
         .map_err(ExpandError::Glob)?
         .compile_matcher();
-    Ok(Expanded::Glob(GlobPattern {
-        base,
-        tail: tail.into(),
-        matcher,
-    }))
+    Ok(Expanded::Glob(GlobPattern { base, tail: tail.into(), matcher }))
 }
 
 /// The pattern's pieces with variables replaced, beginning with a separator.
-fn anchored(
-    pattern: &PathPattern,
-    layer: Layer,
-    context: &Context,
-) -> Result<Vec<Token>, ExpandError> {
+fn anchored(pattern: &PathPattern, layer: Layer, context: &Context) -> Result<Vec<Token>, ExpandError> {
     let tokens = pattern.tokens();
     let absolute = match tokens.first() {
         Some(Token::Separator | Token::Home) => true,
@@ -182,11 +171,7 @@ fn anchored(
     Ok(out)
 }
 
-fn put_variable(
-    variable: Variable,
-    context: &Context,
-    out: &mut Vec<Token>,
-) -> Result<(), ExpandError> {
+fn put_variable(variable: Variable, context: &Context, out: &mut Vec<Token>) -> Result<(), ExpandError> {
     let name = variable.name();
     let unset = || ExpandError::Unset { variable: name };
     match variable {
@@ -195,14 +180,7 @@ fn put_variable(
         Variable::Project => put_path(name, context.project.as_ref().ok_or_else(unset)?, out),
         Variable::Runtime => put_path(name, context.runtime_dir.as_ref().ok_or_else(unset)?, out),
         Variable::Uid => {
-            out.extend(
-                context
-                    .uid
-                    .to_string()
-                    .into_bytes()
-                    .into_iter()
-                    .map(Token::Byte),
-            );
+            out.extend(context.uid.to_string().into_bytes().into_iter().map(Token::Byte));
             Ok(())
         }
         Variable::User => {
@@ -220,14 +198,9 @@ fn put_variable(
 fn put_path(variable: &'static str, path: &Path, out: &mut Vec<Token>) -> Result<(), ExpandError> {
     use std::path::Component;
     let plain = path.is_absolute()
-        && path
-            .components()
-            .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+        && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if !plain {
-        return Err(ExpandError::NotAbsolute {
-            variable,
-            path: path.to_owned(),
-        });
+        return Err(ExpandError::NotAbsolute { variable, path: path.to_owned() });
     }
     out.extend(path.as_os_str().as_bytes().iter().map(|byte| match byte {
         b'/' => Token::Separator,
@@ -363,55 +336,24 @@ mod tests {
     #[test]
     fn globs_match_names_not_separators() {
         for (pattern, base, yes, no) in [
-            (
-                "**/.env",
-                "/home/ann/src/app",
-                vec![".env", "a/b/.env"],
-                vec!["a/.envrc", ".env/x"],
-            ),
-            (
-                "*.pem",
-                "/home/ann/src/app",
-                vec!["x.pem", "a/x.pem"],
-                vec!["x.pem/y"],
-            ),
-            (
-                "./*.pem",
-                "/home/ann/src/app",
-                vec!["x.pem"],
-                vec!["a/x.pem"],
-            ),
-            (
-                "~/.ssh/id_*",
-                "/home/ann/.ssh",
-                vec!["id_rsa", "id_"],
-                vec!["id_a/b", "known"],
-            ),
+            ("**/.env", "/home/ann/src/app", vec![".env", "a/b/.env"], vec!["a/.envrc", ".env/x"]),
+            ("*.pem", "/home/ann/src/app", vec!["x.pem", "a/x.pem"], vec!["x.pem/y"]),
+            ("./*.pem", "/home/ann/src/app", vec!["x.pem"], vec!["a/x.pem"]),
+            ("~/.ssh/id_*", "/home/ann/.ssh", vec!["id_rsa", "id_"], vec!["id_a/b", "known"]),
             ("/a/x[!b]y", "/a", vec!["xcy"], vec!["x/y", "xby"]),
             ("/a/b?", "/a", vec!["bc"], vec!["b/", "b"]),
             ("/a/**", "/a", vec!["b", "b/c"], vec![""]),
             ("/a/x[!-a-]y", "/a", vec!["xcy"], vec!["x/y", "xay", "x-y"]),
             ("/a/[0-9-]", "/a", vec!["5", "-"], vec!["a"]),
-            (
-                r"/a/{b,c}*\*",
-                "/a",
-                vec!["{b,c}*", "{b,c}x*"],
-                vec!["b*", "c*"],
-            ),
+            (r"/a/{b,c}*\*", "/a", vec!["{b,c}*", "{b,c}x*"], vec!["b*", "c*"]),
         ] {
             let glob = glob(pattern);
             assert_eq!(glob.base(), Path::new(base), "{pattern}");
             for name in yes {
-                assert!(
-                    glob.matches(&Path::new(base).join(name)),
-                    "{pattern} {name}"
-                );
+                assert!(glob.matches(&Path::new(base).join(name)), "{pattern} {name}");
             }
             for name in no {
-                assert!(
-                    !glob.matches(&Path::new(base).join(name)),
-                    "{pattern} {name}"
-                );
+                assert!(!glob.matches(&Path::new(base).join(name)), "{pattern} {name}");
             }
             assert!(!glob.matches(Path::new("/elsewhere/.env")));
         }
@@ -426,20 +368,8 @@ mod tests {
         let mut context = context();
         context.runtime_dir = None;
         context.cwd = "/a/../b".into();
-        let error =
-            |text| expand(&PathPattern::new(text).unwrap(), Layer::User, &context).unwrap_err();
-        assert_eq!(
-            error("${runtime}/x"),
-            ExpandError::Unset {
-                variable: "runtime"
-            }
-        );
-        assert!(matches!(
-            error("x"),
-            ExpandError::NotAbsolute {
-                variable: "cwd",
-                ..
-            }
-        ));
+        let error = |text| expand(&PathPattern::new(text).unwrap(), Layer::User, &context).unwrap_err();
+        assert_eq!(error("${runtime}/x"), ExpandError::Unset { variable: "runtime" });
+        assert!(matches!(error("x"), ExpandError::NotAbsolute { variable: "cwd", .. }));
     }
 }

@@ -71,15 +71,8 @@ pub(crate) const SECTIONS: &[Section] = &[
         name: "filesystem",
         about: "What of the file system is there, and what may be done with it.",
         keys: &[
-            key(
-                "view",
-                Kind::View,
-                "What is there before any path is named.",
-            ),
-            list(
-                Access::Read,
-                "Read files and list directories; HOST or HOST=DEST.",
-            ),
+            key("view", Kind::View, "What is there before any path is named."),
+            list(Access::Read, "Read files and list directories; HOST or HOST=DEST."),
             list(Access::Write, "Read, change and create; HOST or HOST=DEST."),
             list(Access::Execute, "Read and execute; HOST or HOST=DEST."),
             list(Access::Hide, "Absent, or an empty placeholder."),
@@ -97,16 +90,8 @@ pub(crate) const SECTIONS: &[Section] = &[
         name: "syscalls",
         about: "Changes to the list of refused system calls.",
         keys: &[
-            key(
-                "allow",
-                Kind::Syscalls { allow: true },
-                "Taken from the list.",
-            ),
-            key(
-                "deny",
-                Kind::Syscalls { allow: false },
-                "Added to the list.",
-            ),
+            key("allow", Kind::Syscalls { allow: true }, "Taken from the list."),
+            key("deny", Kind::Syscalls { allow: false }, "Added to the list."),
         ],
     },
     Section {
@@ -117,11 +102,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             key("uid", Kind::Uid, "The user's number inside."),
             key("gid", Kind::Gid, "The group's number inside."),
             key("cwd", Kind::Cwd, "The working directory inside."),
-            key(
-                "best_effort",
-                Kind::BestEffort,
-                "Launch even if a guarantee can't be had.",
-            ),
+            key("best_effort", Kind::BestEffort, "Launch even if a guarantee can't be had."),
         ],
     },
     Section {
@@ -137,16 +118,8 @@ pub(crate) const SECTIONS: &[Section] = &[
         name: "environment",
         about: "Which environment variables go in.",
         keys: &[
-            key(
-                "keep",
-                Kind::KeepVariables,
-                "Inherit these; `*` stands for any characters.",
-            ),
-            key(
-                "remove",
-                Kind::RemoveVariables,
-                "Don't inherit these; `*` as in `keep`.",
-            ),
+            key("keep", Kind::KeepVariables, "Inherit these; `*` stands for any characters."),
+            key("remove", Kind::RemoveVariables, "Don't inherit these; `*` as in `keep`."),
             key("set", Kind::SetVariables, "Give these a value."),
         ],
     },
@@ -155,10 +128,7 @@ pub(crate) const SECTIONS: &[Section] = &[
         about: "How much may be used.",
         keys: &[
             limit(Limit::Memory, "Memory of the whole sandbox."),
-            limit(
-                Limit::Processes,
-                "Processes and threads of the whole sandbox.",
-            ),
+            limit(Limit::Processes, "Processes and threads of the whole sandbox."),
             limit(Limit::CpuTime, "Processor time of one process."),
             limit(Limit::OpenFiles, "Open descriptors of one process."),
             limit(Limit::FileSize, "Size of a file that a process writes."),
@@ -172,9 +142,5 @@ pub(crate) const SECTIONS: &[Section] = &[
 
 /// The key under which a kind is found.
 pub(crate) fn name_of(section: &str, key: &str, prefix: &str) -> String {
-    if prefix.is_empty() {
-        format!("{section}.{key}")
-    } else {
-        format!("{prefix}.{section}.{key}")
-    }
+    if prefix.is_empty() { format!("{section}.{key}") } else { format!("{prefix}.{section}.{key}") }
 }

@@ -54,8 +54,7 @@ impl Resolved {
             return Hint::Allowed;
         }
         let host = self.source_at(path);
-        let (Ok(pattern), Ok(inside)) = (PathPattern::exactly(&host), PathPattern::exactly(path))
-        else {
+        let (Ok(pattern), Ok(inside)) = (PathPattern::exactly(&host), PathPattern::exactly(path)) else {
             return Hint::Impossible;
         };
         // What is writable now must stay so.
@@ -68,9 +67,7 @@ impl Resolved {
             let option = if write { "--rw" } else { "--ro" };
             // `exactly` escapes; what is no UTF-8 can't be shown as words to type.
             return match (pattern.as_str(), inside.as_str()) {
-                (Some(text), _) if host == path => {
-                    Hint::Option(format!("{option} {}", quoted(text)))
-                }
+                (Some(text), _) if host == path => Hint::Option(format!("{option} {}", quoted(text))),
                 (Some(text), Some(inside)) => {
                     Hint::Option(format!("{option} {}", quoted(&format!("{text}={inside}"))))
                 }
@@ -90,19 +87,11 @@ fn rule(pattern: &PathPattern, host: &Path, path: &Path, access: Access) -> Plac
             pattern: pattern.clone(),
             destination: None,
             access,
-            origin: Origin {
-                layer: Layer::CommandLine,
-                file: None,
-                line: 0,
-                column: 0,
-            },
+            origin: Origin { layer: Layer::CommandLine, file: None, line: 0, column: 0 },
             strength: Strength::Set,
         },
         place: Place::Path(PathBuf::from(path)),
-        moved: (host != path).then(|| Moved {
-            from: host.to_owned(),
-            to: path.to_owned(),
-        }),
+        moved: (host != path).then(|| Moved { from: host.to_owned(), to: path.to_owned() }),
         outer: false,
     }
 }

@@ -68,9 +68,7 @@ impl fmt::Display for Layer {
 }
 
 /// How firmly a statement is made. Inside one layer the stronger statement wins.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strength {
     /// Yields to every other statement of its own layer and to every later layer.
@@ -116,23 +114,13 @@ impl Origin {
     /// The origin of an argument of the command line.
     #[must_use]
     pub const fn argument(index: u32) -> Self {
-        Self {
-            layer: Layer::CommandLine,
-            file: None,
-            line: index,
-            column: 0,
-        }
+        Self { layer: Layer::CommandLine, file: None, line: index, column: 0 }
     }
 
     /// The origin of what no file says: the value that holds when nobody speaks.
     #[must_use]
     pub const fn built_in() -> Self {
-        Self {
-            layer: Layer::BuiltIn,
-            file: None,
-            line: 0,
-            column: 0,
-        }
+        Self { layer: Layer::BuiltIn, file: None, line: 0, column: 0 }
     }
 }
 
@@ -161,10 +149,7 @@ impl<T> Sourced<T> {
     /// The place in the order of precedence: layers first, strengths inside a layer.
     #[must_use]
     pub const fn rank(&self) -> Rank {
-        Rank {
-            layer: self.origin.layer,
-            strength: self.strength,
-        }
+        Rank { layer: self.origin.layer, strength: self.strength }
     }
 }
 

@@ -214,10 +214,7 @@ impl Unit {
                 .iter()
                 .find(|(known, _)| *known == suffix)
                 .map(|(_, factor)| *factor)
-                .ok_or_else(|| AmountError::UnknownSuffix {
-                    suffix: suffix.into(),
-                    unit: self,
-                })?
+                .ok_or_else(|| AmountError::UnknownSuffix { suffix: suffix.into(), unit: self })?
         };
         number
             .parse::<u64>()
@@ -234,11 +231,7 @@ impl Unit {
         let Amount::AtMost(amount) = amount else {
             return "unlimited".into();
         };
-        match self
-            .suffixes()
-            .iter()
-            .find(|(_, factor)| amount > 0 && *factor > 1 && amount % factor == 0)
-        {
+        match self.suffixes().iter().find(|(_, factor)| amount > 0 && *factor > 1 && amount % factor == 0) {
             Some((suffix, factor)) => format!("{}{suffix}", amount / factor),
             None => amount.to_string(),
         }
@@ -253,9 +246,7 @@ impl Amount {
     pub fn from_integer(number: i64) -> Result<Self, AmountError> {
         u64::try_from(number)
             .map(Self::AtMost)
-            .map_err(|_| AmountError::Negative {
-                text: number.to_string(),
-            })
+            .map_err(|_| AmountError::Negative { text: number.to_string() })
     }
 }
 
@@ -272,19 +263,10 @@ mod tests {
         assert_eq!(size("0"), Ok(Amount::AtMost(0)));
         assert_eq!(size("unlimited"), Ok(Amount::Unlimited));
         assert_eq!(Unit::Seconds.parse("5m"), Ok(Amount::AtMost(300)));
-        assert!(matches!(
-            size("5MB"),
-            Err(AmountError::UnknownSuffix { .. })
-        ));
-        assert!(matches!(
-            size("99999999T"),
-            Err(AmountError::TooLarge { .. })
-        ));
+        assert!(matches!(size("5MB"), Err(AmountError::UnknownSuffix { .. })));
+        assert!(matches!(size("99999999T"), Err(AmountError::TooLarge { .. })));
         assert!(matches!(size("-1"), Err(AmountError::NoNumber { .. })));
-        assert!(matches!(
-            size("1.5G"),
-            Err(AmountError::UnknownSuffix { .. })
-        ));
+        assert!(matches!(size("1.5G"), Err(AmountError::UnknownSuffix { .. })));
         assert!(Unit::Count.parse("10K").is_err());
     }
 

@@ -33,11 +33,7 @@ impl<'t> Lines<'t> {
                 starts.push(at + 1);
             }
         }
-        Self {
-            text,
-            starts,
-            counted,
-        }
+        Self { text, starts, counted }
     }
 
     fn characters_before(&self, at: usize) -> usize {
@@ -54,10 +50,7 @@ impl<'t> Lines<'t> {
         let start = self.starts.get(line.wrapping_sub(1)).copied().unwrap_or(0);
         let column = self.characters_before(at) - self.characters_before(start) + 1;
         // The text has at most a mebibyte.
-        (
-            u32::try_from(line).unwrap_or(u32::MAX),
-            u32::try_from(column).unwrap_or(u32::MAX),
-        )
+        (u32::try_from(line).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX))
     }
 
     /// A span cut to the text and to whole characters.

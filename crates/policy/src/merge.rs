@@ -47,10 +47,7 @@ pub struct SyscallChanges {
 /// Associative: `merge([a, b, c])` equals `merge([a]).combine(merge([b, c]))`.
 #[must_use]
 pub fn merge(layers: Vec<LayerPolicy>) -> Policy {
-    layers
-        .into_iter()
-        .map(Policy::from)
-        .fold(Policy::default(), Policy::combine)
+    layers.into_iter().map(Policy::from).fold(Policy::default(), Policy::combine)
 }
 
 impl From<LayerPolicy> for Policy {
@@ -166,10 +163,7 @@ impl Policy {
                 strength: limit.strength,
             });
         }
-        stated
-            .into_iter()
-            .filter_map(|(kind, amounts)| Some((kind, prevailing(&amounts)?.clone())))
-            .collect()
+        stated.into_iter().filter_map(|(kind, amounts)| Some((kind, prevailing(&amounts)?.clone()))).collect()
     }
 
     /// The calls added to and taken from the built-in list, by name.
@@ -187,11 +181,7 @@ impl Policy {
             let Some(rule) = prevailing(&rules) else {
                 continue;
             };
-            let list = if rule.value.allow {
-                &mut changes.allow
-            } else {
-                &mut changes.deny
-            };
+            let list = if rule.value.allow { &mut changes.allow } else { &mut changes.deny };
             list.push(Sourced {
                 value: name.to_owned(),
                 origin: rule.origin.clone(),

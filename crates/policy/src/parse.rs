@@ -40,11 +40,7 @@ type Node<'t> = Spanned<DeValue<'t>>;
 ///
 /// # Errors
 /// All that is wrong with it, in order of appearance, at most 64.
-pub fn parse(
-    text: &str,
-    file: Option<&Path>,
-    layer: Layer,
-) -> Result<LayerPolicy, Vec<ParseError>> {
+pub fn parse(text: &str, file: Option<&Path>, layer: Layer) -> Result<LayerPolicy, Vec<ParseError>> {
     let policy = LayerPolicy::empty(layer, file);
     // Checked before anything looks at the text.
     if text.len() > LARGEST_FILE {
@@ -113,12 +109,7 @@ impl Reader<'_> {
         let (line, column) = self.lines.place(span.start);
         Sourced {
             value,
-            origin: Origin {
-                layer: self.policy.layer,
-                file: self.policy.file.clone(),
-                line,
-                column,
-            },
+            origin: Origin { layer: self.policy.layer, file: self.policy.file.clone(), line, column },
             strength: self.strength,
         }
     }
@@ -140,10 +131,7 @@ impl Reader<'_> {
             }
         }
         self.sections(root);
-        for (name, strength) in STRENGTHS
-            .into_iter()
-            .zip([Strength::Default, Strength::Locked])
-        {
+        for (name, strength) in STRENGTHS.into_iter().zip([Strength::Default, Strength::Locked]) {
             let Some((key, node)) = find_with_key(root, name) else {
                 continue;
             };
@@ -177,9 +165,7 @@ impl Reader<'_> {
 
     fn words(&mut self, root: &DeTable<'_>, key: &str) -> Vec<Sourced<String>> {
         let text = find(root, key).and_then(|node| Some((self.string(key, node)?, node.span())));
-        text.map(|(text, span)| self.sourced(text, span))
-            .into_iter()
-            .collect()
+        text.map(|(text, span)| self.sourced(text, span)).into_iter().collect()
     }
 
     fn sections(&mut self, tables: &DeTable<'_>) {
@@ -203,12 +189,7 @@ impl Reader<'_> {
         }
     }
 
-    fn refuse_unknown(
-        &mut self,
-        table: &DeTable<'_>,
-        within: &'static str,
-        known: &[&'static str],
-    ) {
+    fn refuse_unknown(&mut self, table: &DeTable<'_>, within: &'static str, known: &[&'static str]) {
         for (key, _) in table {
             let name = key.get_ref().as_ref();
             if !known.contains(&name) {
@@ -394,23 +375,11 @@ impl Reader<'_> {
         }
     }
 
-    fn checked<T>(
-        &mut self,
-        value: Result<T, crate::value::ValueError>,
-        span: &Range<usize>,
-    ) -> Option<T> {
-        value
-            .map_err(|error| self.error(Problem::Value(error), span.clone()))
-            .ok()
+    fn checked<T>(&mut self, value: Result<T, crate::value::ValueError>, span: &Range<usize>) -> Option<T> {
+        value.map_err(|error| self.error(Problem::Value(error), span.clone())).ok()
     }
 
-    fn wrong_type(
-        &mut self,
-        key: &str,
-        expected: &'static str,
-        found: &DeValue<'_>,
-        span: Range<usize>,
-    ) {
+    fn wrong_type(&mut self, key: &str, expected: &'static str, found: &DeValue<'_>, span: Range<usize>) {
         let problem = Problem::WrongType {
             key: key.to_owned(),
             expected,
@@ -437,12 +406,7 @@ impl Reader<'_> {
         }
     }
 
-    fn one_of<T: Copy>(
-        &mut self,
-        key: &str,
-        node: &Node<'_>,
-        words: &[(&'static str, T)],
-    ) -> Option<T> {
+    fn one_of<T: Copy>(&mut self, key: &str, node: &Node<'_>, words: &[(&'static str, T)]) -> Option<T> {
         let text = self.string(key, node)?;
         if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
             return Some(*value);
@@ -476,10 +440,7 @@ impl Reader<'_> {
         match i64::from_str_radix(integer.as_str(), integer.radix()) {
             Ok(number) => Some(number),
             Err(_) => {
-                let problem = Problem::OutOfRange {
-                    key: key.to_owned(),
-                    largest: i64::MAX.unsigned_abs(),
-                };
+                let problem = Problem::OutOfRange { key: key.to_owned(), largest: i64::MAX.unsigned_abs() };
                 self.error(problem, node.span());
                 None
             }
@@ -492,10 +453,7 @@ impl Reader<'_> {
         let number = self.integer(key, "a whole number", node)?;
         let number = u32::try_from(number).ok().filter(|n| *n != u32::MAX);
         if number.is_none() {
-            let problem = Problem::OutOfRange {
-                key: key.to_owned(),
-                largest: u64::from(u32::MAX - 1),
-            };
+            let problem = Problem::OutOfRange { key: key.to_owned(), largest: u64::from(u32::MAX - 1) };
             self.error(problem, node.span());
         }
         number
@@ -550,10 +508,7 @@ fn find<'n, 't>(table: &'n DeTable<'t>, key: &str) -> Option<&'n Node<'t>> {
     Some(find_with_key(table, key)?.1)
 }
 
-fn find_with_key<'n, 't>(
-    table: &'n DeTable<'t>,
-    key: &str,
-) -> Option<(Range<usize>, &'n Node<'t>)> {
+fn find_with_key<'n, 't>(table: &'n DeTable<'t>, key: &str) -> Option<(Range<usize>, &'n Node<'t>)> {
     let (key, node) = table.iter().find(|(name, _)| name.get_ref() == key)?;
     Some((key.span(), node))
 }

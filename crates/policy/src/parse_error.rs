@@ -111,19 +111,11 @@ pub enum Problem {
 }
 
 fn in_section(section: &str) -> String {
-    if section.is_empty() {
-        String::new()
-    } else {
-        format!(" in `[{section}]`")
-    }
+    if section.is_empty() { String::new() } else { format!(" in `[{section}]`") }
 }
 
 fn listed(words: &[&str]) -> String {
-    words
-        .iter()
-        .map(|word| format!("`{word}`"))
-        .collect::<Vec<_>>()
-        .join(", ")
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
 impl Problem {
@@ -134,23 +126,15 @@ impl Problem {
             Self::MissingSchema | Self::UnsupportedSchema { .. } => {
                 format!("begin the file with `schema = {SCHEMA}`")
             }
-            Self::UnknownKey {
-                suggestion: Some(word),
-                ..
-            }
-            | Self::UnknownValue {
-                suggestion: Some(word),
-                ..
-            } => format!("did you mean `{word}`?"),
+            Self::UnknownKey { suggestion: Some(word), .. }
+            | Self::UnknownValue { suggestion: Some(word), .. } => format!("did you mean `{word}`?"),
             Self::UnknownKey { known, .. } => format!("known keys: {}", listed(known)),
             Self::UnknownValue { possible, .. } | Self::NotInThisVersion { possible, .. } => {
                 format!("possible values: {}", listed(possible))
             }
-            Self::LockNotAllowed { .. } => {
-                "only files of the distribution and the administrator lock; \
+            Self::LockNotAllowed { .. } => "only files of the distribution and the administrator lock; \
                  leave `locked.` out"
-                    .to_owned()
-            }
+                .to_owned(),
             Self::Pattern(error) => return error.hint(),
             Self::Amount(error) => return error.hint().map(str::to_owned),
             _ => return None,
@@ -224,38 +208,26 @@ impl ParseError {
     pub fn render(&self, colour: bool) -> String {
         // Some lines are enough, and a caret under a line of a megabyte helps nobody.
         let (start, line_start) = self.excerpt_start();
-        let end = self.text[self.span.start..]
-            .find('\n')
-            .map_or(self.text.len(), |at| self.span.start + at);
+        let end = self.text[self.span.start..].find('\n').map_or(self.text.len(), |at| self.span.start + at);
         let excerpt = &self.text[start..end];
         let span = self.span.start - start..self.span.end.min(end).max(self.span.start) - start;
         let mut annotation = AnnotationKind::Primary.span(span);
         if !self.problem.label().is_empty() {
             annotation = annotation.label(self.problem.label());
         }
-        let snippet = Snippet::source(excerpt)
-            .line_start(line_start)
-            .path(self.file_name())
-            .annotation(annotation);
-        let mut report = Level::ERROR
-            .primary_title(self.problem.to_string())
-            .element(snippet);
+        let snippet =
+            Snippet::source(excerpt).line_start(line_start).path(self.file_name()).annotation(annotation);
+        let mut report = Level::ERROR.primary_title(self.problem.to_string()).element(snippet);
         if let Some(hint) = self.problem.hint() {
             report = report.element(Level::HELP.with_name("hint").message(hint));
         }
-        let renderer = if colour {
-            Renderer::styled()
-        } else {
-            Renderer::plain()
-        };
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
         renderer.render(&[report])
     }
 
     /// The start of the line that holds the error, and its number.
     fn excerpt_start(&self) -> (usize, usize) {
-        let start = self.text[..self.span.start]
-            .rfind('\n')
-            .map_or(0, |at| at + 1);
+        let start = self.text[..self.span.start].rfind('\n').map_or(0, |at| at + 1);
         (start, self.line as usize)
     }
 }

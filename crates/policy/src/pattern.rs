@@ -79,28 +79,18 @@ impl PatternError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::UnknownVariable {
-                suggestion: Some(name),
-                ..
-            } => format!("did you mean `${{{name}}}`?"),
-            Self::UnknownVariable { .. } => format!(
-                "known variables: {}",
-                Variable::ALL
-                    .map(|v| format!("${{{}}}", v.name()))
-                    .join(", ")
-            ),
+            Self::UnknownVariable { suggestion: Some(name), .. } => format!("did you mean `${{{name}}}`?"),
+            Self::UnknownVariable { .. } => {
+                format!("known variables: {}", Variable::ALL.map(|v| format!("${{{}}}", v.name())).join(", "))
+            }
             Self::ShellVariable { name } => match Variable::for_shell_name(name) {
                 Some(variable) => format!("write `${{{}}}`", variable.name()),
                 None => format!("for a file name that begins so write `\\${name}`"),
             },
-            Self::UnclosedClass | Self::BadClass { .. } => {
-                "for the character itself write `\\[`".to_owned()
-            }
+            Self::UnclosedClass | Self::BadClass { .. } => "for the character itself write `\\[`".to_owned(),
             Self::PartialDoubleStar => "write `**/*.pem` for files at any depth".to_owned(),
             Self::ParentAfterName => "write the path without `..`".to_owned(),
-            Self::OtherHome => {
-                "write the path of the other home; for a file name write `./~name`".to_owned()
-            }
+            Self::OtherHome => "write the path of the other home; for a file name write `./~name`".to_owned(),
             Self::GlobNotAllowed => "for the character itself write `\\*`".to_owned(),
             _ => return None,
         })
@@ -119,14 +109,7 @@ pub(crate) enum Variable {
 }
 
 impl Variable {
-    const ALL: [Self; 6] = [
-        Self::Home,
-        Self::Cwd,
-        Self::Project,
-        Self::User,
-        Self::Uid,
-        Self::Runtime,
-    ];
+    const ALL: [Self; 6] = [Self::Home, Self::Cwd, Self::Project, Self::User, Self::Uid, Self::Runtime];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -167,10 +150,7 @@ pub(crate) enum Token {
 
 impl Token {
     pub(crate) const fn is_glob(&self) -> bool {
-        matches!(
-            self,
-            Self::Star | Self::DoubleStar | Self::AnyOne | Self::Class(..)
-        )
+        matches!(self, Self::Star | Self::DoubleStar | Self::AnyOne | Self::Class(..))
     }
 }
 
@@ -189,10 +169,7 @@ impl PathPattern {
     pub fn new(text: impl AsRef<OsStr>) -> Result<Self, PatternError> {
         let text = text.as_ref();
         let glob = tokens(text)?.iter().any(Token::is_glob);
-        Ok(Self {
-            text: text.to_owned(),
-            glob,
-        })
+        Ok(Self { text: text.to_owned(), glob })
     }
 
     /// The pattern that means exactly this path, whatever characters it holds.
@@ -308,9 +285,7 @@ fn tokens(text: &OsStr) -> Result<Vec<Token>, PatternError> {
         return Err(PatternError::Empty);
     }
     if bytes.len() > LONGEST {
-        return Err(PatternError::TooLong {
-            length: bytes.len(),
-        });
+        return Err(PatternError::TooLong { length: bytes.len() });
     }
     if bytes.contains(&0) {
         return Err(PatternError::Nul);
@@ -351,10 +326,7 @@ fn tokens(text: &OsStr) -> Result<Vec<Token>, PatternError> {
 fn class(rest: &[u8]) -> Result<(Token, usize), PatternError> {
     let negated = matches!(rest.first(), Some(b'!' | b'^'));
     let start = usize::from(negated);
-    let end = rest
-        .iter()
-        .position(|byte| *byte == b']')
-        .ok_or(PatternError::UnclosedClass)?;
+    let end = rest.iter().position(|byte| *byte == b']').ok_or(PatternError::UnclosedClass)?;
     let Ok(members) = std::str::from_utf8(&rest[start..end]) else {
         return Err(PatternError::GlobNotUtf8);
     };
@@ -387,10 +359,7 @@ fn class_is_sound(members: &str) -> bool {
 fn variable(rest: &[u8]) -> Result<(Token, usize), PatternError> {
     match rest.first() {
         Some(b'{') => {
-            let end = rest
-                .iter()
-                .position(|byte| *byte == b'}')
-                .ok_or(PatternError::UnclosedVariable)?;
+            let end = rest.iter().position(|byte| *byte == b'}').ok_or(PatternError::UnclosedVariable)?;
             let name = String::from_utf8_lossy(&rest[1..end]);
             match Variable::ALL.into_iter().find(|v| v.name() == name) {
                 Some(variable) => Ok((Token::Variable(variable), end + 2)),
@@ -406,9 +375,7 @@ fn variable(rest: &[u8]) -> Result<(Token, usize), PatternError> {
                 .copied()
                 .take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
                 .collect();
-            Err(PatternError::ShellVariable {
-                name: String::from_utf8_lossy(&name).into_owned(),
-            })
+            Err(PatternError::ShellVariable { name: String::from_utf8_lossy(&name).into_owned() })
         }
         _ => Ok((Token::Byte(b'$'), 1)),
     }
@@ -429,8 +396,7 @@ fn check_double_stars(tokens: &[Token]) -> Result<(), PatternError> {
 fn check_parents(tokens: &[Token]) -> Result<(), PatternError> {
     let mut named = matches!(tokens.first(), Some(Token::Separator));
     for part in tokens.split(|token| *token == Token::Separator) {
-        let dots =
-            |count: usize| part.len() == count && part.iter().all(|t| *t == Token::Byte(b'.'));
+        let dots = |count: usize| part.len() == count && part.iter().all(|t| *t == Token::Byte(b'.'));
         if dots(2) && named {
             return Err(PatternError::ParentAfterName);
         }
@@ -448,10 +414,7 @@ mod tests {
         let error = |text: &str| PathPattern::new(text).unwrap_err();
         assert_eq!(error(""), PatternError::Empty);
         assert_eq!(error("a\0b"), PatternError::Nul);
-        assert_eq!(
-            error("${hmoe}/x").hint().unwrap(),
-            "did you mean `${home}`?"
-        );
+        assert_eq!(error("${hmoe}/x").hint().unwrap(), "did you mean `${home}`?");
         assert_eq!(error("$HOME/x").hint().unwrap(), "write `${home}`");
         assert_eq!(error("~root/x"), PatternError::OtherHome);
         assert_eq!(error("/a[b"), PatternError::UnclosedClass);
@@ -461,10 +424,7 @@ mod tests {
         assert_eq!(error("/a/../b"), PatternError::ParentAfterName);
         assert_eq!(error("/.."), PatternError::ParentAfterName);
         assert_eq!(error("~/../b"), PatternError::ParentAfterName);
-        assert_eq!(
-            error(&"a".repeat(5000)),
-            PatternError::TooLong { length: 5000 }
-        );
+        assert_eq!(error(&"a".repeat(5000)), PatternError::TooLong { length: 5000 });
     }
 
     #[test]
@@ -477,28 +437,13 @@ mod tests {
         assert_eq!(split("/a=b=/c"), ("/a=b".into(), Some("/c".into())));
         assert_eq!(split(r"/a\=b"), (r"/a\=b".into(), None));
         assert_eq!(split(r"/a=/b\=c"), ("/a".into(), Some(r"/b\=c".into())));
-        assert_eq!(
-            PathPattern::with_destination("/a/*=/b"),
-            Err(PatternError::GlobNotAllowed)
-        );
-        assert_eq!(
-            PathPattern::with_destination("/a="),
-            Err(PatternError::Empty)
-        );
+        assert_eq!(PathPattern::with_destination("/a/*=/b"), Err(PatternError::GlobNotAllowed));
+        assert_eq!(PathPattern::with_destination("/a="), Err(PatternError::Empty));
     }
 
     #[test]
     fn any_name_can_be_written() {
-        for name in [
-            "/a*b",
-            "/[id]/x",
-            "~",
-            "/a=b",
-            "/new\nline",
-            "/$x",
-            r"/back\slash",
-            "/a b",
-        ] {
+        for name in ["/a*b", "/[id]/x", "~", "/a=b", "/new\nline", "/$x", r"/back\slash", "/a b"] {
             let pattern = PathPattern::exactly(name).unwrap();
             assert!(!pattern.is_glob(), "{name}");
             let bytes: Vec<u8> = pattern
@@ -517,9 +462,6 @@ mod tests {
     #[test]
     fn bytes_that_are_no_text_are_fine_without_globs() {
         assert!(PathPattern::new(OsStr::from_bytes(b"/a\xff")).is_ok());
-        assert_eq!(
-            PathPattern::new(OsStr::from_bytes(b"/a\xff*")),
-            Err(PatternError::GlobNotUtf8)
-        );
+        assert_eq!(PathPattern::new(OsStr::from_bytes(b"/a\xff*")), Err(PatternError::GlobNotUtf8));
     }
 }

@@ -27,11 +27,9 @@ pub fn render(layer: &LayerPolicy) -> String {
         let names = layer.inherits.iter().map(|name| string(&name.value));
         put(&mut out, "inherits", &list(names.collect()));
     }
-    for (strength, prefix) in [
-        (Strength::Set, ""),
-        (Strength::Default, "default."),
-        (Strength::Locked, "locked."),
-    ] {
+    for (strength, prefix) in
+        [(Strength::Set, ""), (Strength::Default, "default."), (Strength::Locked, "locked.")]
+    {
         for section in SECTIONS {
             let mut body = String::new();
             for key in section.keys {
@@ -55,10 +53,7 @@ fn put_key(out: &mut String, key: &str, kind: Kind, from: &Settings, strength: S
         Kind::View => last(&from.view, strength).map(|view| string(view.key())),
         Kind::Network => last(&from.network, strength).map(|mode| string(mode.key())),
         Kind::Paths(access) => {
-            let rules = from
-                .paths
-                .iter()
-                .filter(|rule| rule.access == access && rule.strength == strength);
+            let rules = from.paths.iter().filter(|rule| rule.access == access && rule.strength == strength);
             let mut texts = Vec::new();
             for rule in rules {
                 match path(rule) {
@@ -103,9 +98,7 @@ fn put_key(out: &mut String, key: &str, kind: Kind, from: &Settings, strength: S
 }
 
 fn of<T>(from: &[Sourced<T>], strength: Strength) -> impl Iterator<Item = &T> {
-    from.iter()
-        .filter(move |stated| stated.strength == strength)
-        .map(|stated| &stated.value)
+    from.iter().filter(move |stated| stated.strength == strength).map(|stated| &stated.value)
 }
 
 fn last<T>(from: &[Sourced<T>], strength: Strength) -> Option<&T> {
@@ -117,12 +110,7 @@ fn names(
     strength: Strength,
     pick: fn(&EnvironmentRule) -> Option<&String>,
 ) -> Option<String> {
-    non_empty(
-        of(&from.environment, strength)
-            .filter_map(pick)
-            .map(|name| string(name))
-            .collect(),
-    )
+    non_empty(of(&from.environment, strength).filter_map(pick).map(|name| string(name)).collect())
 }
 
 fn variables(from: &Settings, strength: Strength) -> Option<String> {
@@ -135,10 +123,8 @@ fn variables(from: &Settings, strength: Strength) -> Option<String> {
         }
     }
     pairs.sort_unstable();
-    let pairs: Vec<String> = pairs
-        .into_iter()
-        .map(|(name, value)| format!("{} = {}", string(name), string(value)))
-        .collect();
+    let pairs: Vec<String> =
+        pairs.into_iter().map(|(name, value)| format!("{} = {}", string(name), string(value))).collect();
     (!pairs.is_empty()).then(|| format!("{{ {} }}", pairs.join(", ")))
 }
 

@@ -81,9 +81,7 @@ impl Placed {
 
     /// Whether this is the copy of a lock, for a place that its host path is mapped to.
     pub(crate) fn is_host_lock(&self) -> bool {
-        self.rule.strength == Strength::Locked
-            && self.moved.is_some()
-            && self.rule.destination.is_none()
+        self.rule.strength == Strength::Locked && self.moved.is_some() && self.rule.destination.is_none()
     }
 
     /// What of the host is at `path` inside, by this rule.
@@ -119,12 +117,7 @@ impl Placed {
                         }
                     }
                 };
-                Some(Specificity {
-                    depth,
-                    inner,
-                    literal: false,
-                    prefix,
-                })
+                Some(Specificity { depth, inner, literal: false, prefix })
             }
         }
     }
@@ -132,11 +125,7 @@ impl Placed {
 
 /// As `Path::join`, but joining nothing adds no slash.
 pub(crate) fn join(base: &Path, rest: &Path) -> PathBuf {
-    if rest.as_os_str().is_empty() {
-        base.to_owned()
-    } else {
-        base.join(rest)
-    }
+    if rest.as_os_str().is_empty() { base.to_owned() } else { base.join(rest) }
 }
 
 pub(crate) fn depth(path: &Path) -> usize {
@@ -175,19 +164,15 @@ impl Policy {
                     resolved.skipped.push((rule.clone(), error));
                 }
                 Err(source) => {
-                    return Err(ResolveError::Rule {
-                        rule: Box::new(rule.clone()),
-                        source,
-                    });
+                    return Err(ResolveError::Rule { rule: Box::new(rule.clone()), source });
                 }
             }
         }
         follow_moves(&mut placed)?;
         // Stable: of statements of one rank the later ones stay later.
         placed.sort_by_key(Placed::rank);
-        let (protect, rules) = placed
-            .into_iter()
-            .partition(|placed: &Placed| placed.rule.access == Access::Protect);
+        let (protect, rules) =
+            placed.into_iter().partition(|placed: &Placed| placed.rule.access == Access::Protect);
         resolved.protect = protect;
         resolved.rules = rules;
         for (at, rule) in resolved.rules.iter().enumerate() {
@@ -205,15 +190,8 @@ impl Policy {
             return Ok(None);
         };
         match one_place(&cwd.value, cwd.origin.layer, context) {
-            Ok(value) => Ok(Some(Sourced {
-                value,
-                origin: cwd.origin,
-                strength: cwd.strength,
-            })),
-            Err(source) => Err(ResolveError::Cwd {
-                cwd: Box::new(cwd),
-                source,
-            }),
+            Ok(value) => Ok(Some(Sourced { value, origin: cwd.origin, strength: cwd.strength })),
+            Err(source) => Err(ResolveError::Cwd { cwd: Box::new(cwd), source }),
         }
     }
 }
@@ -233,10 +211,7 @@ impl Resolved {
 }
 
 fn may_be_skipped(rule: &PathRule) -> bool {
-    let grants = matches!(
-        rule.access,
-        Access::Read | Access::Write | Access::Execute | Access::Tmpfs
-    );
+    let grants = matches!(rule.access, Access::Read | Access::Write | Access::Execute | Access::Tmpfs);
     grants && rule.strength != Strength::Locked
 }
 
@@ -261,20 +236,12 @@ fn place(rule: &PathRule, context: &Context) -> Result<Placed, ExpandError> {
     let (place, moved) = match (place, &rule.destination) {
         (Place::Path(from), Some(destination)) => {
             let to = one_place(destination, layer, context)?;
-            let moved = (from != to).then(|| Moved {
-                from,
-                to: to.clone(),
-            });
+            let moved = (from != to).then(|| Moved { from, to: to.clone() });
             (Place::Path(to), moved)
         }
         (place, _) => (place, None),
     };
-    Ok(Placed {
-        rule: rule.clone(),
-        place,
-        moved,
-        outer: false,
-    })
+    Ok(Placed { rule: rule.clone(), place, moved, outer: false })
 }
 
 /// Lets rules that refuse, and locks, follow a host path to where it is mapped.
@@ -283,9 +250,7 @@ fn place(rule: &PathRule, context: &Context) -> Result<Placed, ExpandError> {
 /// would show in every copy of its directory.
 fn follow_moves(placed: &mut Vec<Placed>) -> Result<(), ResolveError> {
     let moves: BTreeSet<Moved> = placed.iter().filter_map(|p| p.moved.clone()).collect();
-    let following: Vec<usize> = (0..placed.len())
-        .filter(|&at| follows(&placed[at].rule))
-        .collect();
+    let following: Vec<usize> = (0..placed.len()).filter(|&at| follows(&placed[at].rule)).collect();
     for moved in &moves {
         for &at in &following {
             if let Some(copy) = follow(&placed[at], moved) {
@@ -323,10 +288,5 @@ fn follow(placed: &Placed, moved: &Moved) -> Option<Placed> {
             (Place::Glob(glob.clone()), false)
         }
     };
-    Some(Placed {
-        rule: placed.rule.clone(),
-        place,
-        moved: Some(moved.clone()),
-        outer,
-    })
+    Some(Placed { rule: placed.rule.clone(), place, moved: Some(moved.clone()), outer })
 }

@@ -30,15 +30,8 @@ pub enum Access {
 
 impl Access {
     /// All lists, in the order in which they are printed.
-    pub const ALL: [Self; 7] = [
-        Self::Read,
-        Self::Write,
-        Self::Execute,
-        Self::Hide,
-        Self::Deny,
-        Self::Tmpfs,
-        Self::Protect,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Read, Self::Write, Self::Execute, Self::Hide, Self::Deny, Self::Tmpfs, Self::Protect];
 
     /// The key of the list in a policy file.
     #[must_use]
@@ -64,18 +57,9 @@ impl Access {
     #[must_use]
     pub const fn grant(self) -> Option<Grant> {
         Some(match self {
-            Self::Read => Grant::Allowed {
-                write: false,
-                execute: false,
-            },
-            Self::Write => Grant::Allowed {
-                write: true,
-                execute: false,
-            },
-            Self::Execute => Grant::Allowed {
-                write: false,
-                execute: true,
-            },
+            Self::Read => Grant::Allowed { write: false, execute: false },
+            Self::Write => Grant::Allowed { write: true, execute: false },
+            Self::Execute => Grant::Allowed { write: false, execute: true },
             Self::Hide => Grant::Hidden,
             Self::Deny => Grant::Denied,
             Self::Tmpfs => Grant::Tmpfs,
@@ -110,10 +94,7 @@ impl PathRule {
     /// The place in the order of precedence.
     #[must_use]
     pub const fn rank(&self) -> Rank {
-        Rank {
-            layer: self.origin.layer,
-            strength: self.strength,
-        }
+        Rank { layer: self.origin.layer, strength: self.strength }
     }
 }
 
@@ -167,16 +148,9 @@ impl Grant {
     #[must_use]
     pub const fn within(self, lock: Self) -> Self {
         match (self, lock) {
-            (
-                Self::Allowed { write, execute },
-                Self::Allowed {
-                    write: may_write,
-                    execute: may_execute,
-                },
-            ) => Self::Allowed {
-                write: write && may_write,
-                execute: execute && may_execute,
-            },
+            (Self::Allowed { write, execute }, Self::Allowed { write: may_write, execute: may_execute }) => {
+                Self::Allowed { write: write && may_write, execute: execute && may_execute }
+            }
             _ if self.openness() > lock.openness() => lock,
             _ => self,
         }
@@ -186,13 +160,9 @@ impl Grant {
     #[must_use]
     pub const fn is_within(self, other: Self) -> bool {
         match (self, other) {
-            (
-                Self::Allowed { write, execute },
-                Self::Allowed {
-                    write: may_write,
-                    execute: may_execute,
-                },
-            ) => (!write || may_write) && (!execute || may_execute),
+            (Self::Allowed { write, execute }, Self::Allowed { write: may_write, execute: may_execute }) => {
+                (!write || may_write) && (!execute || may_execute)
+            }
             (Self::Allowed { .. }, _) => false,
             (Self::Tmpfs, _) => other.openness() >= 2,
             // A name without content gives nothing to read, write or execute.
@@ -209,22 +179,10 @@ impl fmt::Display for Grant {
             Self::Hidden => "hidden",
             Self::Denied => "denied",
             Self::Tmpfs => "private",
-            Self::Allowed {
-                write: false,
-                execute: false,
-            } => "r--",
-            Self::Allowed {
-                write: true,
-                execute: false,
-            } => "rw-",
-            Self::Allowed {
-                write: false,
-                execute: true,
-            } => "r-x",
-            Self::Allowed {
-                write: true,
-                execute: true,
-            } => "rwx",
+            Self::Allowed { write: false, execute: false } => "r--",
+            Self::Allowed { write: true, execute: false } => "rw-",
+            Self::Allowed { write: false, execute: true } => "r-x",
+            Self::Allowed { write: true, execute: true } => "rwx",
         })
     }
 }

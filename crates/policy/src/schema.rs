@@ -17,24 +17,13 @@ pub fn json_schema() -> Value {
         "schema".into(),
         json!({ "const": SCHEMA, "description": "The version of the policy language." }),
     );
-    properties.insert(
-        "name".into(),
-        json!({ "type": "string", "description": "The profile's name." }),
-    );
-    properties.insert(
-        "description".into(),
-        json!({ "type": "string", "description": "What the profile is for." }),
-    );
-    properties.insert(
-        "inherits".into(),
-        strings("Profiles that are merged before this one."),
-    );
+    properties.insert("name".into(), json!({ "type": "string", "description": "The profile's name." }));
+    properties
+        .insert("description".into(), json!({ "type": "string", "description": "What the profile is for." }));
+    properties.insert("inherits".into(), strings("Profiles that are merged before this one."));
     properties.extend(sections.clone());
     for (strength, about) in [
-        (
-            "default",
-            "Statements that yield to all others of their layer.",
-        ),
+        ("default", "Statements that yield to all others of their layer."),
         (
             "locked",
             "Statements that no later layer loosens; in files of the distribution and the \
@@ -64,23 +53,11 @@ fn strings(about: &str) -> Value {
 }
 
 fn sections() -> Map<String, Value> {
-    SECTIONS
-        .iter()
-        .map(|section| {
-            (
-                section.name.to_owned(),
-                object(keys(section), section.about),
-            )
-        })
-        .collect()
+    SECTIONS.iter().map(|section| (section.name.to_owned(), object(keys(section), section.about))).collect()
 }
 
 fn keys(section: &Section) -> Map<String, Value> {
-    section
-        .keys
-        .iter()
-        .map(|key| (key.name.to_owned(), value(key.kind, key.about)))
-        .collect()
+    section.keys.iter().map(|key| (key.name.to_owned(), value(key.kind, key.about))).collect()
 }
 
 fn value(kind: Kind, about: &str) -> Value {

@@ -60,11 +60,7 @@ impl Settings {
         join(&mut self.gid, other.gid, Sourced::rank);
         join(&mut self.cwd, other.cwd, Sourced::rank);
         join(&mut self.best_effort, other.best_effort, Sourced::rank);
-        join(
-            &mut self.inherit_terminal,
-            other.inherit_terminal,
-            Sourced::rank,
-        );
+        join(&mut self.inherit_terminal, other.inherit_terminal, Sourced::rank);
         join(&mut self.environment, other.environment, Sourced::rank);
         join(&mut self.limits, other.limits, Sourced::rank);
     }

@@ -42,11 +42,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .filter(|candidate| candidate.len() <= LONGEST)
         .map(|candidate| {
             let length = word.chars().count().max(candidate.chars().count());
-            (
-                distance(&word, &candidate.to_lowercase()),
-                length,
-                candidate,
-            )
+            (distance(&word, &candidate.to_lowercase()), length, candidate)
         })
         .filter(|(distance, length, _)| *distance <= (length / 3).max(1) && distance < length)
         .min_by_key(|(distance, _, _)| *distance)

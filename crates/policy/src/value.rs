@@ -113,14 +113,8 @@ impl Hostname {
     pub fn new(name: &str) -> Result<Self, ValueError> {
         let fine = (1..=64).contains(&name.len())
             && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && name
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
-        if fine {
-            Ok(Self(name.to_owned()))
-        } else {
-            Err(ValueError::Hostname { name: name.into() })
-        }
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+        if fine { Ok(Self(name.to_owned())) } else { Err(ValueError::Hostname { name: name.into() }) }
     }
 
     /// The name.
@@ -152,14 +146,9 @@ impl SyscallRule {
     /// When no call could be named so.
     pub fn new(name: &str, allow: bool) -> Result<Self, ValueError> {
         let fine = (1..=64).contains(&name.len())
-            && name
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+            && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         if fine {
-            Ok(Self {
-                name: name.to_owned(),
-                allow,
-            })
+            Ok(Self { name: name.to_owned(), allow })
         } else {
             Err(ValueError::Syscall { name: name.into() })
         }

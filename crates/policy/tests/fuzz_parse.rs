@@ -83,13 +83,8 @@ fn any_text() {
 
 #[test]
 fn any_arrangement_of_pieces() {
-    bolero::check!()
-        .with_iterations(1500)
-        .with_max_len(24)
-        .for_each(|bytes: &[u8]| {
-            let pieces = bytes
-                .iter()
-                .map(|byte| PIECES[usize::from(*byte) % PIECES.len()]);
-            check(&format!("schema = 1\n{}", pieces.collect::<String>()));
-        });
+    bolero::check!().with_iterations(1500).with_max_len(24).for_each(|bytes: &[u8]| {
+        let pieces = bytes.iter().map(|byte| PIECES[usize::from(*byte) % PIECES.len()]);
+        check(&format!("schema = 1\n{}", pieces.collect::<String>()));
+    });
 }

@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use palisade_policy::{
-    Access, Context, Grant, Hint, Layer, LayerPolicy, Origin, PathPattern, PathRule, Policy,
-    Resolved, Strength, Wanted, merge,
+    Access, Context, Grant, Hint, Layer, LayerPolicy, Origin, PathPattern, PathRule, Policy, Resolved,
+    Strength, Wanted, merge,
 };
 
 use Access::{Deny, Execute, Hide, Read, Tmpfs, Write};
@@ -16,22 +16,10 @@ use Strength::{Default, Locked, Set};
 
 type Rule = (Layer, Strength, Access, &'static str);
 
-const R: Grant = Grant::Allowed {
-    write: false,
-    execute: false,
-};
-const RW: Grant = Grant::Allowed {
-    write: true,
-    execute: false,
-};
-const RX: Grant = Grant::Allowed {
-    write: false,
-    execute: true,
-};
-const RWX: Grant = Grant::Allowed {
-    write: true,
-    execute: true,
-};
+const R: Grant = Grant::Allowed { write: false, execute: false };
+const RW: Grant = Grant::Allowed { write: true, execute: false };
+const RX: Grant = Grant::Allowed { write: false, execute: true };
+const RWX: Grant = Grant::Allowed { write: true, execute: true };
 
 fn context() -> Context {
     Context {
@@ -55,12 +43,7 @@ fn policy(rules: &[Rule]) -> Policy {
                     pattern,
                     destination,
                     access,
-                    origin: Origin {
-                        layer,
-                        file: None,
-                        line: 0,
-                        column: 0,
-                    },
+                    origin: Origin { layer, file: None, line: 0, column: 0 },
                     strength,
                 });
                 policy
@@ -151,25 +134,15 @@ fn the_truth_table() {
     for (what, rules, path, expected) in TABLE {
         let decision = resolved(rules).decide(Path::new(path));
         assert_eq!(decision.grant, *expected, "{what}: {decision:#?}");
-        assert_eq!(
-            decision.because.is_empty(),
-            *expected == Grant::Absent,
-            "{what}"
-        );
+        assert_eq!(decision.because.is_empty(), *expected == Grant::Absent, "{what}");
     }
 }
 
 #[test]
 fn what_is_locked_in_a_place_stays_what_it_is() {
-    let resolved = resolved(&[
-        (Administrator, Locked, Read, "/etc"),
-        (User, Set, Read, "/x=/etc/ssl"),
-    ]);
+    let resolved = resolved(&[(Administrator, Locked, Read, "/etc"), (User, Set, Read, "/x=/etc/ssl")]);
     let decision = resolved.decide(Path::new("/etc/ssl/certs"));
-    assert_eq!(
-        decision.source.as_deref(),
-        Some(Path::new("/etc/ssl/certs"))
-    );
+    assert_eq!(decision.source.as_deref(), Some(Path::new("/etc/ssl/certs")));
     assert_eq!(decision.overridden.len(), 1);
 }
 
@@ -182,18 +155,11 @@ fn what_is_wholly_overridden_is_gone() {
         (User, Set, Write, "/a"),
         (User, Set, Read, "/a/b/c=/d"),
     ]);
-    let paths: Vec<_> = resolved
-        .effective()
-        .into_iter()
-        .map(|path| (path.source, path.destination, path.grant))
-        .collect();
+    let paths: Vec<_> =
+        resolved.effective().into_iter().map(|path| (path.source, path.destination, path.grant)).collect();
     assert_eq!(
         paths,
-        [
-            ("/a".into(), "/a".into(), RW),
-            ("/c".into(), "/c".into(), R),
-            ("/a/b/c".into(), "/d".into(), R),
-        ]
+        [("/a".into(), "/a".into(), RW), ("/c".into(), "/c".into(), R), ("/a/b/c".into(), "/d".into(), R),]
     );
     // What is left of the glob is its copy for the mapped place, which is overridden there too.
     assert_eq!(resolved.globs(), []);
@@ -214,72 +180,41 @@ fn a_hint_works_and_never_proposes_what_a_lock_forbids() {
     assert!(matches!(hint("/opt/x", Wanted::Write), Hint::Locked(_)));
     assert!(matches!(hint("/opt/x", Wanted::Execute), Hint::Locked(_)));
     assert!(matches!(hint("/srv/x", Wanted::Read), Hint::Locked(_)));
-    assert_eq!(
-        hint("/home/ann/.ssh", Wanted::Read),
-        option("--ro /home/ann/.ssh")
-    );
-    assert_eq!(
-        hint("/home/ann/it's", Wanted::Write),
-        option(r"--rw '/home/ann/it'\''s'")
-    );
+    assert_eq!(hint("/home/ann/.ssh", Wanted::Read), option("--ro /home/ann/.ssh"));
+    assert_eq!(hint("/home/ann/it's", Wanted::Write), option(r"--rw '/home/ann/it'\''s'"));
     assert_eq!(hint("/x=[1]", Wanted::Write), option(r"--rw '/x\=\[1\]'"));
     assert_eq!(hint("/b/x", Wanted::Write), option("--rw /a/x=/b/x"));
 }
 
 #[test]
 fn single_values_follow_the_same_order() {
-    let text = |strength: &str, mode: &str| {
-        format!("schema = 1\n[{strength}network]\nmode = \"{mode}\"\n")
-    };
-    let parse =
-        |layer, strength, mode| palisade_policy::parse(&text(strength, mode), None, layer).unwrap();
+    let text = |strength: &str, mode: &str| format!("schema = 1\n[{strength}network]\nmode = \"{mode}\"\n");
+    let parse = |layer, strength, mode| palisade_policy::parse(&text(strength, mode), None, layer).unwrap();
     let mode = |layers: Vec<LayerPolicy>| {
         let network = merge(layers).network();
         (network.value.key(), network.origin.layer)
     };
     assert_eq!(mode(vec![]), ("none", BuiltIn));
-    assert_eq!(
-        mode(vec![parse(User, "", "host"), parse(BuiltIn, "", "none")]),
-        ("host", User)
-    );
-    assert_eq!(
-        mode(vec![
-            parse(User, "", "host"),
-            parse(Project, "default.", "none")
-        ]),
-        ("none", Project)
-    );
+    assert_eq!(mode(vec![parse(User, "", "host"), parse(BuiltIn, "", "none")]), ("host", User));
+    assert_eq!(mode(vec![parse(User, "", "host"), parse(Project, "default.", "none")]), ("none", Project));
     let lock = parse(Administrator, "locked.", "none");
-    assert_eq!(
-        mode(vec![lock.clone(), parse(CommandLine, "", "host")]),
-        ("none", Administrator)
-    );
-    assert_eq!(
-        mode(vec![parse(Distribution, "", "host"), lock]),
-        ("none", Administrator)
-    );
+    assert_eq!(mode(vec![lock.clone(), parse(CommandLine, "", "host")]), ("none", Administrator));
+    assert_eq!(mode(vec![parse(Distribution, "", "host"), lock]), ("none", Administrator));
     let open = parse(Administrator, "locked.", "host");
     assert_eq!(mode(vec![open, parse(User, "", "none")]), ("none", User));
 }
 
 #[test]
 fn limits_and_calls_follow_it_too() {
-    let parse = |layer, text: &str| {
-        palisade_policy::parse(&format!("schema = 1\n{text}"), None, layer).unwrap()
-    };
+    let parse =
+        |layer, text: &str| palisade_policy::parse(&format!("schema = 1\n{text}"), None, layer).unwrap();
     let policy = merge(vec![
-        parse(
-            Administrator,
-            "[locked.limits]\nmemory = \"1G\"\n[locked.syscalls]\ndeny = [\"bpf\"]",
-        ),
+        parse(Administrator, "[locked.limits]\nmemory = \"1G\"\n[locked.syscalls]\ndeny = [\"bpf\"]"),
         parse(
             User,
             "[limits]\nmemory = \"2G\"\nopen_files = 10\n[syscalls]\nallow = [\"bpf\", \"ptrace\", \"mount\"]\ndeny = [\"mount\"]",
         ),
-        parse(
-            CommandLine,
-            "[limits]\nmemory = \"512M\"\nopen_files = \"unlimited\"\n",
-        ),
+        parse(CommandLine, "[limits]\nmemory = \"512M\"\nopen_files = \"unlimited\"\n"),
     ]);
     let limits: Vec<String> = policy
         .limits()

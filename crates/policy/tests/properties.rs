@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use palisade_policy::{
-    Access, Context, Grant, Layer, LayerPolicy, Origin, PathPattern, PathRule, Policy, Resolved,
-    Strength, built_in, merge, parse, render,
+    Access, Context, Grant, Layer, LayerPolicy, Origin, PathPattern, PathRule, Policy, Resolved, Strength,
+    built_in, merge, parse, render,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -24,14 +24,12 @@ fn context() -> Context {
 
 /// Few names, so that rules meet.
 fn path() -> impl Strategy<Value = String> {
-    prop::collection::vec(select(vec!["a", "b", "c"]), 0..5)
-        .prop_map(|names| format!("/{}", names.join("/")))
+    prop::collection::vec(select(vec!["a", "b", "c"]), 0..5).prop_map(|names| format!("/{}", names.join("/")))
 }
 
 fn pattern() -> impl Strategy<Value = String> {
     let part = select(vec!["a", "b", "c", "*", "?", "**", "[ab]", "[!a]"]);
-    let absolute =
-        prop::collection::vec(part, 1..4).prop_map(|names| format!("/{}", names.join("/")));
+    let absolute = prop::collection::vec(part, 1..4).prop_map(|names| format!("/{}", names.join("/")));
     prop_oneof![
         4 => path(),
         2 => absolute,
@@ -42,32 +40,20 @@ fn pattern() -> impl Strategy<Value = String> {
 }
 
 fn rule(accesses: Vec<Access>) -> impl Strategy<Value = PathRule> {
-    (
-        select(Layer::ALL.to_vec()),
-        select(Strength::ALL.to_vec()),
-        select(accesses),
-        pattern(),
-    )
-        .prop_map(|(layer, strength, access, text)| {
-            let strength = if layer.may_lock() || strength != Strength::Locked {
-                strength
-            } else {
-                Strength::Set
-            };
+    (select(Layer::ALL.to_vec()), select(Strength::ALL.to_vec()), select(accesses), pattern()).prop_map(
+        |(layer, strength, access, text)| {
+            let strength =
+                if layer.may_lock() || strength != Strength::Locked { strength } else { Strength::Set };
             let (pattern, destination) = PathPattern::with_destination(text).unwrap();
             PathRule {
                 pattern,
                 destination: destination.filter(|_| access.takes_destination()),
                 access,
-                origin: Origin {
-                    layer,
-                    file: None,
-                    line: 0,
-                    column: 0,
-                },
+                origin: Origin { layer, file: None, line: 0, column: 0 },
                 strength,
             }
-        })
+        },
+    )
 }
 
 fn rules() -> impl Strategy<Value = Vec<PathRule>> {
@@ -81,9 +67,7 @@ fn layer(rule: PathRule) -> LayerPolicy {
 }
 
 fn resolve(rules: &[PathRule]) -> Resolved {
-    merge(rules.iter().cloned().map(layer).collect())
-        .resolve(&context())
-        .unwrap()
+    merge(rules.iter().cloned().map(layer).collect()).resolve(&context()).unwrap()
 }
 
 /// Every statement, with what it says of itself instead of its place.
@@ -110,10 +94,7 @@ fn meaning(layer: &LayerPolicy) -> LayerPolicy {
         settings.limits,
         layer.inherits
     );
-    for stated in [&mut layer.name, &mut layer.description]
-        .into_iter()
-        .flatten()
-    {
+    for stated in [&mut layer.name, &mut layer.description].into_iter().flatten() {
         (stated.origin.line, stated.origin.column) = (0, 0);
     }
     layer
@@ -124,19 +105,11 @@ fn file() -> impl Strategy<Value = String> {
     let text = "[ -~\u{e9}\u{1}\n\t]{0,12}";
     let quoted = move || text.prop_map(|text| toml::Value::String(text).to_string());
     let paths = prop::collection::vec(pattern(), 0..4).prop_map(|paths| format!("{paths:?}"));
-    let access = select(vec![
-        "read", "write", "execute", "hide", "deny", "tmpfs", "protect",
-    ]);
+    let access = select(vec!["read", "write", "execute", "hide", "deny", "tmpfs", "protect"]);
     let filesystem = (access, paths, any::<bool>()).prop_map(|(access, paths, view)| {
-        let paths = if ["read", "write", "execute"].contains(&access) {
-            paths
-        } else {
-            paths.replace('=', "/")
-        };
-        format!(
-            "[filesystem]\n{access} = {paths}\n{}",
-            if view { "view = \"host\"\n" } else { "" }
-        )
+        let paths =
+            if ["read", "write", "execute"].contains(&access) { paths } else { paths.replace('=', "/") };
+        format!("[filesystem]\n{access} = {paths}\n{}", if view { "view = \"host\"\n" } else { "" })
     });
     let environment = (quoted(), "[A-Z_*]{1,6}").prop_map(|(value, name)| {
         format!("[environment]\nset = {{ A = {value}, \"B c\" = \"d\" }}\nkeep = [\"{name}\"]\nremove = [\"{name}X\"]\n")
@@ -155,15 +128,14 @@ fn file() -> impl Strategy<Value = String> {
     )
         .prop_map(|(a, b, c, d)| [a, b, c, d].into_iter().flatten().collect::<String>())
         .boxed();
-    let nested =
-        (sections.clone(), select(vec!["default.", "locked."])).prop_map(|(text, prefix)| {
-            text.lines()
-                .map(|line| match line.strip_prefix('[') {
-                    Some(rest) => format!("[{prefix}{rest}\n"),
-                    None => format!("{line}\n"),
-                })
-                .collect::<String>()
-        });
+    let nested = (sections.clone(), select(vec!["default.", "locked."])).prop_map(|(text, prefix)| {
+        text.lines()
+            .map(|line| match line.strip_prefix('[') {
+                Some(rest) => format!("[{prefix}{rest}\n"),
+                None => format!("{line}\n"),
+            })
+            .collect::<String>()
+    });
     (quoted(), quoted(), sections, nested).prop_map(|(name, inherits, own, nested)| {
         format!("schema = 1\nname = {name}\ninherits = [{inherits}]\n{own}{nested}")
     })

@@ -96,7 +96,9 @@ impl Cache {
     fn write(&self, name: &str, bytes: &[u8]) -> rustix::io::Result<()> {
         let mode = Mode::from_raw_mode(0o700);
         if let Some(parent) = self.directory.parent() {
-            for directory in [parent.parent(), Some(parent), Some(self.directory.as_path())].into_iter().flatten() {
+            for directory in
+                [parent.parent(), Some(parent), Some(self.directory.as_path())].into_iter().flatten()
+            {
                 let _there_already = rustix::fs::mkdir(directory, mode);
             }
         }
@@ -205,7 +207,10 @@ pub fn unchanged(plan: &Plan<'_>) -> bool {
         }
     }
     let absent = |path: &Text<'_>| {
-        matches!(rustix::fs::lstat(path.as_c_str()), Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR))
+        matches!(
+            rustix::fs::lstat(path.as_c_str()),
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR)
+        )
     };
     // Only what lies below a changed directory may have come about: `/tmp` changes all the time.
     changed.is_empty()

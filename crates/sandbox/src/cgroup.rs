@@ -26,7 +26,8 @@ impl Groups {
             // The process id makes it unique among living launches; a group left by a killed
             // launcher of the same number is empty and serves again.
             let path = cgroup.parent.as_path().join(format!("palisade-{}", std::process::id()));
-            let made = groups.add(&path, cgroup.settings.iter().map(|(name, value)| (name.as_path(), value.as_bytes())));
+            let made = groups
+                .add(&path, cgroup.settings.iter().map(|(name, value)| (name.as_path(), value.as_bytes())));
             if let Err((path, source)) = made {
                 groups.remove();
                 return Err(StartError::Cgroup { path, source });
@@ -41,7 +42,9 @@ impl Groups {
         settings: impl Iterator<Item = (&'s Path, &'s [u8])>,
     ) -> Result<(), (PathBuf, std::io::Error)> {
         match std::fs::create_dir(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err((path.to_owned(), error)),
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err((path.to_owned(), error));
+            }
             _ => self.made.push(path.to_owned()),
         }
         for (name, value) in settings {

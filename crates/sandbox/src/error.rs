@@ -2,9 +2,9 @@
 //! Why a command couldn't be started, in words, with what to do about it.
 
 use crate::plan::{Bind, Origin, Plan, Step as PlanStep};
+use palisade_policy::PathRule;
 use palisade_sys::launch::{Failure, Step};
 use rustix::io::Errno;
-use palisade_policy::PathRule;
 use std::path::PathBuf;
 
 /// A launch failed; nothing of it is left.
@@ -111,7 +111,10 @@ impl StartError {
                 format!("palisade explain {}   # is it visible inside?", quoted(command))
             }
             Self::NotFound { command } => {
-                format!("palisade explain {}   # where it was looked for, and what is visible inside", quoted(command))
+                format!(
+                    "palisade explain {}   # where it was looked for, and what is visible inside",
+                    quoted(command)
+                )
             }
             Self::NoInterpreter { interpreter, .. } => {
                 format!("palisade explain {}   # is it visible inside?", quoted(interpreter))
@@ -122,7 +125,8 @@ impl StartError {
             Self::NotExecutable { command, .. } => format!("palisade explain {}", quoted(command)),
             Self::DirectoryStream { .. } => "palisade run -- COMMAND </dev/null".to_owned(),
             Self::Tree { source: Errno::LOOP, .. } => {
-                "a symbolic link was put into the path meanwhile; run the command again if that was you".to_owned()
+                "a symbolic link was put into the path meanwhile; run the command again if that was you"
+                    .to_owned()
             }
             Self::Tree { source: Errno::MFILE, .. } => "ulimit -n 4096   # then try again".to_owned(),
             Self::Launch { action, .. } if action.contains("namespace") => {
@@ -151,7 +155,8 @@ impl StartError {
             }
             Step::Operation(index) => return Self::from_step(plan, index, source),
             Step::Limit(index) => {
-                let limit = plan.limits.get(index).map_or_else(String::new, |limit| limit.resource.to_string());
+                let limit =
+                    plan.limits.get(index).map_or_else(String::new, |limit| limit.resource.to_string());
                 return Self::Limit { limit, source };
             }
             Step::Namespaces => "make the namespaces",
@@ -231,7 +236,9 @@ pub enum PlanError {
         source: palisade_host::walk::WalkError,
     },
     /// The policy protects names, which mounts can't guarantee.
-    #[error("can't protect names ({rule}): a mount holds only for files that exist, and falls off when one is replaced")]
+    #[error(
+        "can't protect names ({rule}): a mount holds only for files that exist, and falls off when one is replaced"
+    )]
     Protect {
         /// The rule.
         rule: Box<PathRule>,

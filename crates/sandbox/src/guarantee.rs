@@ -52,9 +52,19 @@ pub enum Guarantee {
 impl Guarantee {
     /// All of them, in the order of the table.
     pub const ALL: [Self; 13] = [
-        Self::Hidden, Self::Unchanged, Self::NotExecuted, Self::ProcessesUnseen, Self::SignalsInside,
-        Self::EndsTogether, Self::NoNetwork, Self::NoAbstractSockets, Self::CallsRefused, Self::TerminalSafe,
-        Self::RootIsNobody, Self::MemoryBounded, Self::ProcessesBounded,
+        Self::Hidden,
+        Self::Unchanged,
+        Self::NotExecuted,
+        Self::ProcessesUnseen,
+        Self::SignalsInside,
+        Self::EndsTogether,
+        Self::NoNetwork,
+        Self::NoAbstractSockets,
+        Self::CallsRefused,
+        Self::TerminalSafe,
+        Self::RootIsNobody,
+        Self::MemoryBounded,
+        Self::ProcessesBounded,
     ];
 
     /// It in words.
@@ -191,9 +201,10 @@ impl Evidence {
             Ok(cgroups) => match cgroups.controller(name) {
                 None => Have::No(format!("the controller {name} isn't there")),
                 Some(controller) if crate::limits::usable(controller) => Have::Yes,
-                Some(controller) => {
-                    Have::No(format!("groups below {} can't be made by this user", controller.directory.display()))
-                }
+                Some(controller) => Have::No(format!(
+                    "groups below {} can't be made by this user",
+                    controller.directory.display()
+                )),
             },
         };
         Self {
@@ -304,7 +315,8 @@ fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mec
     };
     let namespaces = Some(host.namespaces_remedy());
     let newer = |version: &str| Some(format!("a kernel from {version} on, with landlock in lsm="));
-    let tree = || mechanism("own file tree", "user and mount namespaces", host.mounts.clone(), namespaces.clone());
+    let tree =
+        || mechanism("own file tree", "user and mount namespaces", host.mounts.clone(), namespaces.clone());
     let pids = || {
         let have = host.users.and(&host.processes);
         mechanism("PID namespace", "user and PID namespaces, /proc mountable", have, namespaces.clone())
@@ -314,7 +326,14 @@ fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mec
         let remedy = Some("a kernel with CONFIG_SECCOMP_FILTER".to_owned());
         mechanism("system call filter", "seccomp", host.seccomp.clone(), remedy)
     };
-    let network = || mechanism("network namespace", "user and network namespaces", host.network.clone(), namespaces.clone());
+    let network = || {
+        mechanism(
+            "network namespace",
+            "user and network namespaces",
+            host.network.clone(),
+            namespaces.clone(),
+        )
+    };
     let group = |name, need, have: &Have| {
         let remedy = Some("systemd-run --user --scope palisade run …   # gives a delegated group".to_owned());
         mechanism(name, need, have.clone(), remedy)
@@ -363,7 +382,8 @@ fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mec
         Guarantee::MemoryBounded => vec![group("control group", "memory controller, writable", &host.memory)],
         Guarantee::ProcessesBounded => {
             // Counted per user namespace since 5.14; the host's root is never bound by it.
-            let have = if host.root { Have::No("it doesn't bind root".to_owned()) } else { host.users.clone() };
+            let have =
+                if host.root { Have::No("it doesn't bind root".to_owned()) } else { host.users.clone() };
             vec![
                 group("control group", "pids controller, writable", &host.pids),
                 mechanism("RLIMIT_NPROC", "a user namespace, and not root", have, None),
@@ -424,7 +444,10 @@ mod tests {
             [Guarantee::Hidden, Guarantee::ProcessesUnseen, Guarantee::EndsTogether]
         );
         let rows = evaluate(&policy, &host);
-        assert_eq!(rows[0].mechanisms[0].remedy.as_deref(), Some("sysctl -w kernel.unprivileged_userns_clone=1"));
+        assert_eq!(
+            rows[0].mechanisms[0].remedy.as_deref(),
+            Some("sysctl -w kernel.unprivileged_userns_clone=1")
+        );
         assert_eq!(rows[1].by().unwrap().name, "Landlock");
     }
 

@@ -33,7 +33,12 @@ pub(crate) fn steps(
             allow(&mut steps, facts, &name.path, programs)?;
         }
     }
-    allow(&mut steps, facts, Path::new("/dev"), Rights::READ.union(Rights::WRITE_FILE).union(Rights::IOCTL_DEV))?;
+    allow(
+        &mut steps,
+        facts,
+        Path::new("/dev"),
+        Rights::READ.union(Rights::WRITE_FILE).union(Rights::IOCTL_DEV),
+    )?;
     allow(&mut steps, facts, Path::new("/proc"), Rights::READ.union(Rights::WRITE_FILE))?;
     for found in toolchain::find(&facts.account.home, &facts.environment, &facts.layout).found {
         allow(&mut steps, facts, &found.canonical, programs)?;
@@ -49,13 +54,19 @@ pub(crate) fn steps(
                     rights = rights.union(Rights::EXECUTE);
                 }
                 if path.source != path.destination {
-                    give_up(path, "a path can't be shown elsewhere without a mount namespace", best_effort, notes)?;
+                    give_up(
+                        path,
+                        "a path can't be shown elsewhere without a mount namespace",
+                        best_effort,
+                        notes,
+                    )?;
                 }
                 allow(&mut steps, facts, &path.source, rights)?;
             }
             Grant::Hidden | Grant::Denied | Grant::Tmpfs => {
                 let above = paths.iter().any(|other| {
-                    matches!(other.grant, Grant::Allowed { .. }) && path.destination.starts_with(&other.destination)
+                    matches!(other.grant, Grant::Allowed { .. })
+                        && path.destination.starts_with(&other.destination)
                 });
                 if above || path.grant == Grant::Tmpfs {
                     give_up(path, "Landlock can't take back what it allows above", best_effort, notes)?;
@@ -78,13 +89,15 @@ fn give_up(
         notes.push(Cow::Owned(format!("not enforced: {}: {reason}", path.rule)));
         return Ok(());
     }
-    Err(PlanError::Guarantee {
-        guarantee: "the file rules hold",
-        reason: format!("{}: {reason}", path.rule),
-    })
+    Err(PlanError::Guarantee { guarantee: "the file rules hold", reason: format!("{}: {reason}", path.rule) })
 }
 
-fn allow(steps: &mut Vec<Step<'static>>, facts: &Facts, path: &Path, rights: Rights) -> Result<(), PlanError> {
+fn allow(
+    steps: &mut Vec<Step<'static>>,
+    facts: &Facts,
+    path: &Path,
+    rights: Rights,
+) -> Result<(), PlanError> {
     let rights = match facts.kind(path) {
         Kind::Missing => return Ok(()),
         Kind::Directory => rights,

@@ -54,7 +54,12 @@ impl Inside<'_> {
     pub fn can_read(&self) -> bool {
         let there = match self.seen {
             Seen::Nothing | Seen::Denied | Seen::Hidden => false,
-            Seen::Made | Seen::Link(_) | Seen::Host { .. } | Seen::Private | Seen::Processes | Seen::Terminals => true,
+            Seen::Made
+            | Seen::Link(_)
+            | Seen::Host { .. }
+            | Seen::Private
+            | Seen::Processes
+            | Seen::Terminals => true,
         };
         there && (self.allowed(Rights::READ_FILE) || self.allowed(Rights::READ_DIR))
     }
@@ -86,9 +91,10 @@ fn place<'p>(step: &'p Step<'p>) -> Option<(&'p Path, Rights)> {
             (path.as_path(), *rights)
         }
         Step::Allow { path, rights } => (path.as_path(), *rights),
-        Step::Directory { path, .. } | Step::File { path, .. } | Step::Symlink { path, .. } | Step::Terminals { path } => {
-            (path.as_path(), Rights::default())
-        }
+        Step::Directory { path, .. }
+        | Step::File { path, .. }
+        | Step::Symlink { path, .. }
+        | Step::Terminals { path } => (path.as_path(), Rights::default()),
         Step::Root { .. } | Step::Enter => return None,
     })
 }
@@ -118,7 +124,10 @@ pub fn look<'p>(plan: &'p Plan<'p>, path: &Path) -> Inside<'p> {
             if let Some(seen) = covered(step, &at, &path, &found.0) {
                 found = (seen, Some((index, step)));
             }
-        } else if at.starts_with(&path) && matches!(found.0, Seen::Nothing) && !matches!(step, Step::Allow { .. }) {
+        } else if at.starts_with(&path)
+            && matches!(found.0, Seen::Nothing)
+            && !matches!(step, Step::Allow { .. })
+        {
             // A name above what a step makes: made along with it.
             found = (Seen::Made, Some((index, step)));
         }
@@ -136,7 +145,9 @@ fn covered(step: &Step<'_>, at: &Path, path: &Path, before: &Seen) -> Option<See
     let exactly = at == path;
     Some(match step {
         Step::Bind(Bind { origin: Origin::Inside, source, target, .. }) if source == target => match before {
-            Seen::Host { path, execute, .. } => Seen::Host { path: path.clone(), write: false, execute: *execute },
+            Seen::Host { path, execute, .. } => {
+                Seen::Host { path: path.clone(), write: false, execute: *execute }
+            }
             Seen::Private => Seen::Made,
             other => other.clone(),
         },

@@ -121,7 +121,9 @@ impl LayerError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Distrusted { source, .. } => return trust::distrust_hint(source),
-            Self::Unknown { nearest: Some(nearest), .. } => format!("did you mean {nearest}? palisade profile list shows all"),
+            Self::Unknown { nearest: Some(nearest), .. } => {
+                format!("did you mean {nearest}? palisade profile list shows all")
+            }
             Self::Unknown { .. } => "palisade profile list   # shows those there are".to_owned(),
             Self::Store(error) => return error.hint(),
             _ => "palisade config paths   # which files are read, and from where".to_owned(),
@@ -206,7 +208,9 @@ pub fn load(facts: &Facts, profile: Option<&OsStr>, command_line: LayerPolicy) -
         Ok(None) => {}
         // What can't be read can't have been allowed, and a project doesn't decide whether
         // anything runs in it.
-        Err(LayerError::Read { source }) => notes.push(format!("the project's file is not in force: {source}")),
+        Err(LayerError::Read { source }) => {
+            notes.push(format!("the project's file is not in force: {source}"))
+        }
         Err(error) => return Err(error),
     }
     layers.push(command_line);
@@ -220,7 +224,9 @@ pub fn inert(project: &Project) -> String {
     let file = project.file.display();
     match project.status {
         Status::Changed => {
-            format!("{file} has changed since you allowed it and is not in force; palisade project allow {directory} shows it and asks")
+            format!(
+                "{file} has changed since you allowed it and is not in force; palisade project allow {directory} shows it and asks"
+            )
         }
         _ => format!("{file} is not in force; palisade project allow {directory} shows it and asks"),
     }
@@ -301,7 +307,8 @@ pub fn read_profile(facts: &Facts, profile: &Profile) -> Result<LayerPolicy, Lay
 /// # Errors
 /// When it can't be read or understood.
 pub fn read_file(path: &Path, layer: Layer) -> Result<LayerPolicy, LayerError> {
-    let content = file::read(path, trust::LARGEST_FILE, Links::Follow).map_err(|source| LayerError::Read { source })?;
+    let content =
+        file::read(path, trust::LARGEST_FILE, Links::Follow).map_err(|source| LayerError::Read { source })?;
     parse(&content, path, layer)
 }
 
@@ -403,7 +410,8 @@ impl<'f> Loader<'f> {
         let content = stable(file, || {
             let real = places::check(file, who)
                 .map_err(|source| LayerError::Distrusted { file: file.to_owned(), source })?;
-            file::read(&real, trust::LARGEST_FILE, Links::Refuse).map_err(|source| LayerError::Read { source })
+            file::read(&real, trust::LARGEST_FILE, Links::Refuse)
+                .map_err(|source| LayerError::Read { source })
         })?;
         parse(&content, file, layer).map(Some)
     }
@@ -418,7 +426,11 @@ impl<'f> Loader<'f> {
         if looks_like_file {
             let layer = self.layer_of(&file);
             let read = self.read(&file, layer)?;
-            return read.ok_or_else(|| LayerError::Unknown { name: text.into_owned(), by: None, nearest: None });
+            return read.ok_or_else(|| LayerError::Unknown {
+                name: text.into_owned(),
+                by: None,
+                nearest: None,
+            });
         }
         self.profile(&text, Layer::User, None)
     }
@@ -461,7 +473,12 @@ impl<'f> Loader<'f> {
     }
 
     /// Adds what a file says, after what it inherits. `chain`: the names on the way to it.
-    fn add(&self, policy: LayerPolicy, layers: &mut Vec<LayerPolicy>, chain: &mut Vec<String>) -> Result<(), LayerError> {
+    fn add(
+        &self,
+        policy: LayerPolicy,
+        layers: &mut Vec<LayerPolicy>,
+        chain: &mut Vec<String>,
+    ) -> Result<(), LayerError> {
         for inherited in &policy.inherits {
             let name = &inherited.value;
             let circle = chain.contains(name);

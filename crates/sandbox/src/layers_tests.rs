@@ -143,7 +143,10 @@ fn a_fan_of_profiles_ends() {
     let world = World::new();
     for depth in 0..12 {
         let next = depth + 1;
-        world.user(&format!("profiles/p{depth}.toml"), &format!("schema = 1\ninherits = [\"p{next}\", \"p{next}\"]\n"));
+        world.user(
+            &format!("profiles/p{depth}.toml"),
+            &format!("schema = 1\ninherits = [\"p{next}\", \"p{next}\"]\n"),
+        );
     }
     world.user("profiles/p12.toml", "schema = 1\n");
     assert!(matches!(world.load(Some("p0")), Err(LayerError::Deep { .. })));

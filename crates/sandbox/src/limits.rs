@@ -38,7 +38,11 @@ pub(crate) fn plan(
                 match group(wanted, value) {
                     Ok((parent, settings)) => add(&mut cgroups, parent, settings),
                     // Counted per user namespace (since Linux 5.14), but not for the host's root.
-                    Err(_) if wanted == Wanted::Processes && isolation == Isolation::Full && !rustix::process::geteuid().is_root() => {
+                    Err(_)
+                        if wanted == Wanted::Processes
+                            && isolation == Isolation::Full
+                            && !rustix::process::geteuid().is_root() =>
+                    {
                         limits.push(Limit { resource: NPROC, value });
                     }
                     Err(reason) if best_effort => {

@@ -362,9 +362,22 @@ mod rights {
 
     /// Names by bit, as in `linux/landlock.h`.
     const NAMES: [&str; 16] = [
-        "execute", "write-file", "read-file", "read-dir", "remove-dir", "remove-file", "make-char",
-        "make-dir", "make-reg", "make-sock", "make-fifo", "make-block", "make-sym", "refer",
-        "truncate", "ioctl-dev",
+        "execute",
+        "write-file",
+        "read-file",
+        "read-dir",
+        "remove-dir",
+        "remove-file",
+        "make-char",
+        "make-dir",
+        "make-reg",
+        "make-sock",
+        "make-fifo",
+        "make-block",
+        "make-sym",
+        "refer",
+        "truncate",
+        "ioctl-dev",
     ];
 
     pub(super) fn serialize<S: Serializer>(rights: &Rights, to: S) -> Result<S::Ok, S::Error> {

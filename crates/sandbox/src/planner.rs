@@ -4,9 +4,7 @@
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::limits;
-use crate::plan::{
-    Filter, Identity, IdentityKind, Landlock, Namespace, Origin, Plan, SCHEMA, Step,
-};
+use crate::plan::{Filter, Identity, IdentityKind, Landlock, Namespace, Origin, Plan, SCHEMA, Step};
 use crate::text::Text;
 use crate::tree::{Show, Tree};
 use crate::{in_place, view};
@@ -145,7 +143,12 @@ fn grants(
             // A link is judged by where it leads when it is used, and can't be mounted over.
             if !paths.iter().any(|path| path.destination == destination) {
                 let source = decision.source.unwrap_or(source);
-                paths.push(EffectivePath { source, destination, grant: decision.grant, rule: glob.rule.clone() });
+                paths.push(EffectivePath {
+                    source,
+                    destination,
+                    grant: decision.grant,
+                    rule: glob.rule.clone(),
+                });
             }
         }
     }
@@ -184,7 +187,10 @@ fn unsuitable(facts: &Facts) -> Option<String> {
     }
     for taken in ["/proc", "/sys", "/dev", "/run"] {
         if cwd.starts_with(taken) {
-            return Some(format!("the working directory {} isn't a place to work in: not shown", cwd.display()));
+            return Some(format!(
+                "the working directory {} isn't a place to work in: not shown",
+                cwd.display()
+            ));
         }
     }
     None
@@ -211,11 +217,12 @@ fn tree(
             repository_shown = true;
         }
         let covers = matches!(path.grant, Grant::Hidden | Grant::Denied);
-        let exceptions = covers && paths.iter().any(|other| {
-            other.destination != path.destination
-                && other.destination.starts_with(&path.destination)
-                && matches!(other.grant, Grant::Allowed { .. } | Grant::Tmpfs)
-        });
+        let exceptions = covers
+            && paths.iter().any(|other| {
+                other.destination != path.destination
+                    && other.destination.starts_with(&path.destination)
+                    && matches!(other.grant, Grant::Allowed { .. } | Grant::Tmpfs)
+            });
         apply(&mut tree, facts, path, mapped, exceptions, notes)?;
         pin_own_places(&mut tree, facts, path, mapped)?;
     }
@@ -308,7 +315,10 @@ fn protect(
             {
                 let show = Show { origin: Origin::Canonical, write: false, execute: true, map_owners: false };
                 tree.show(&host, path, show)?;
-                notes.push(Cow::Owned(format!("{} is read-only, but may be renamed away: {rule}", path.display())));
+                notes.push(Cow::Owned(format!(
+                    "{} is read-only, but may be renamed away: {rule}",
+                    path.display()
+                )));
                 return Ok(());
             }
             notes.push(Cow::Owned(format!("{} doesn't exist and may be made: {rule}", path.display())));
@@ -340,7 +350,8 @@ fn pin_own_places(
         let Ok(rest) = real_place.strip_prefix(&source) else { continue };
         // What isn't there could be made by the command.
         let _exists_or_not_ours = std::fs::create_dir_all(place);
-        between.extend(rest.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()).map(Path::to_owned));
+        between
+            .extend(rest.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()).map(Path::to_owned));
     }
     let show = Show { origin: Origin::Canonical, write: true, execute, map_owners: mapped };
     for part in between {
@@ -407,7 +418,9 @@ fn identity(
         ));
         return own;
     };
-    let unmappable = paths.iter().find(|path| matches!(path.grant, Grant::Allowed { .. }) && !owners_can_be_mapped(&path.source));
+    let unmappable = paths
+        .iter()
+        .find(|path| matches!(path.grant, Grant::Allowed { .. }) && !owners_can_be_mapped(&path.source));
     if let Some(path) = unmappable {
         notes.push(Cow::Owned(format!(
             "root inside is root outside, without capabilities: the file system of {} can't map owners; kernel settings and root's secrets are masked",
@@ -422,7 +435,16 @@ fn identity(
 fn owners_can_be_mapped(path: &Path) -> bool {
     /// overlayfs, NFS, SMB (three numbers), FUSE, 9p, ecryptfs, proc, sysfs.
     const CANT: [u64; 10] = [
-        0x794c_7630, 0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546, 0x0102_1997, 0xf15f, 0x9fa0, 0x6265_6572,
+        0x794c_7630,
+        0x6969,
+        0x517b,
+        0xff53_4d42,
+        0xfe53_4d42,
+        0x6573_5546,
+        0x0102_1997,
+        0xf15f,
+        0x9fa0,
+        0x6265_6572,
     ];
     rustix::fs::statfs(path).is_ok_and(|found| {
         let kind = u64::try_from(found.f_type).unwrap_or_default();

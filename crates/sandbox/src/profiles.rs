@@ -19,7 +19,11 @@ pub const EMBEDDED: [Embedded; 3] = [
         text: include_str!("profiles/offline-build.toml"),
         file: "built-in:offline-build.toml",
     },
-    Embedded { name: "read-only", text: include_str!("profiles/read-only.toml"), file: "built-in:read-only.toml" },
+    Embedded {
+        name: "read-only",
+        text: include_str!("profiles/read-only.toml"),
+        file: "built-in:read-only.toml",
+    },
     Embedded { name: "strict", text: include_str!("profiles/strict.toml"), file: "built-in:strict.toml" },
 ];
 
@@ -40,7 +44,9 @@ mod tests {
         let mut layers = vec![built_in()];
         for name in names {
             let profile = embedded(name).unwrap();
-            layers.push(palisade_policy::parse(profile.text, Some(Path::new(profile.file)), Layer::BuiltIn).unwrap());
+            layers.push(
+                palisade_policy::parse(profile.text, Some(Path::new(profile.file)), Layer::BuiltIn).unwrap(),
+            );
         }
         merge(layers)
     }
@@ -78,7 +84,10 @@ mod tests {
     fn an_offline_build_writes_where_it_works_and_reads_caches() {
         let policy = policy(&["offline-build"]);
         assert_eq!(grant(&policy, "/home/ann/app/x"), Grant::Allowed { write: true, execute: true });
-        assert_eq!(grant(&policy, "/home/ann/.cargo/registry/x"), Grant::Allowed { write: false, execute: false });
+        assert_eq!(
+            grant(&policy, "/home/ann/.cargo/registry/x"),
+            Grant::Allowed { write: false, execute: false }
+        );
         assert_eq!(grant(&policy, "/home/ann/.cargo/credentials.toml"), Grant::Absent);
         assert_eq!(policy.network().value, NetworkMode::None);
         assert_eq!(policy.environment().judge(b"CARGO_NET_OFFLINE").0, Fate::Set("true"));

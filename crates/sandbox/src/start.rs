@@ -9,7 +9,9 @@ use crate::plan::{IdentityKind, Namespace, Plan};
 use crate::text::Text;
 use palisade_policy::environment::{Fate, Filter};
 use palisade_sys::landlock::{Handled, Rights};
-use palisade_sys::launch::{Command, Identity, Launch, Limit, Namespaces, Place, Provide, Stamps, StringArray};
+use palisade_sys::launch::{
+    Command, Identity, Launch, Limit, Namespaces, Place, Provide, Stamps, StringArray,
+};
 use rustix::fs::{FileType, OFlags};
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -80,7 +82,9 @@ pub fn run(
         // The caller's place has a terminal already.
         Terminal::Together
     } else if plan.terminal {
-        let scoped = plan.landlock.is_some_and(|landlock| landlock.scoped & palisade_sys::landlock::SCOPE_SIGNALS != 0);
+        let scoped = plan
+            .landlock
+            .is_some_and(|landlock| landlock.scoped & palisade_sys::landlock::SCOPE_SIGNALS != 0);
         Terminal::examine(scoped)
     } else {
         Terminal::Apart
@@ -93,7 +97,8 @@ pub fn run(
     let umask = rustix::process::umask(rustix::fs::Mode::empty());
     let _zero = rustix::process::umask(umask);
     let groups = Groups::make(plan)?;
-    let signal_mask = palisade_sys::wait::block_all_signals().map_err(|source| StartError::Wait { source })?;
+    let signal_mask =
+        palisade_sys::wait::block_all_signals().map_err(|source| StartError::Wait { source })?;
     let launch = Launch {
         namespaces: namespaces(&plan.namespaces),
         identity: maps.identity(plan),
@@ -171,7 +176,8 @@ fn inspect_streams() -> Result<Vec<(i32, Rights)>, StartError> {
     let mut reopen = Vec::with_capacity(streams.len());
     for (stream, fd) in streams {
         // A closed one has been replaced by /dev/null before main.
-        let stat = rustix::fs::fstat(fd).map_err(|source| StartError::Launch { action: "examine standard streams", source })?;
+        let stat = rustix::fs::fstat(fd)
+            .map_err(|source| StartError::Launch { action: "examine standard streams", source })?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => return Err(StartError::DirectoryStream { stream }),
             FileType::RegularFile | FileType::CharacterDevice => {
@@ -233,7 +239,8 @@ fn candidates(name: &Text<'_>, variables: &[Variable]) -> Result<Vec<Text<'stati
     if name.as_bytes().is_empty() {
         return Err(StartError::NotFound { command: String::new() });
     }
-    let path = variables.iter().rev().find_map(|variable| variable.as_c_str().to_bytes().strip_prefix(b"PATH="));
+    let path =
+        variables.iter().rev().find_map(|variable| variable.as_c_str().to_bytes().strip_prefix(b"PATH="));
     let mut candidates = Vec::new();
     for directory in path.unwrap_or(DEFAULT_PATH).split(|byte| *byte == b':') {
         // An empty entry means the working directory; from PATH nobody wants that.

@@ -248,7 +248,9 @@ impl<'f> Tree<'f> {
 
     /// Whether a step shows the launch's working directory by its descriptor, which works once.
     pub(crate) fn took_working_directory(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step, Step::Bind(bind) if bind.origin == Origin::WorkingDirectory))
+        self.steps
+            .iter()
+            .any(|step| matches!(step, Step::Bind(bind) if bind.origin == Origin::WorkingDirectory))
     }
 
     /// Where a path of the host shows inside, if it does.
@@ -257,7 +259,8 @@ impl<'f> Tree<'f> {
             Made::Mount(source) => Some((target, source, host.strip_prefix(source).ok()?)),
             Made::Directory | Made::File | Made::Link(_) => None,
         });
-        let (target, _source, rest) = shown.max_by_key(|(_target, source, _rest)| source.components().count())?;
+        let (target, _source, rest) =
+            shown.max_by_key(|(_target, source, _rest)| source.components().count())?;
         Some(if rest.as_os_str().is_empty() { target.clone() } else { target.join(rest) })
     }
 
@@ -269,8 +272,13 @@ impl<'f> Tree<'f> {
     /// Forgets what stands at and below `path`: something is mounted over it. In the order of paths
     /// that is one range; looking at every name would be quadratic, 10 s for 10,000 rules.
     fn forget(&mut self, path: &Path) {
-        let covered: Vec<PathBuf> =
-            self.made.range(path.to_owned()..).map(|(below, _made)| below).take_while(|below| below.starts_with(path)).cloned().collect();
+        let covered: Vec<PathBuf> = self
+            .made
+            .range(path.to_owned()..)
+            .map(|(below, _made)| below)
+            .take_while(|below| below.starts_with(path))
+            .cloned()
+            .collect();
         for below in covered {
             self.made.remove(&below);
         }

@@ -134,11 +134,7 @@ impl Store {
             Err(source) => return Err(StoreError::Read { source }),
         };
         // The place is in the entry too, so that one copied to another name allows nothing.
-        Ok(if found == Self::content(file, content) {
-            Status::Allowed
-        } else {
-            Status::Changed
-        })
+        Ok(if found == Self::content(file, content) { Status::Allowed } else { Status::Changed })
     }
 
     /// Allows this content of a project file.
@@ -151,7 +147,8 @@ impl Store {
         self.sweep();
         let stamp = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         let temporary = self.directory.join(format!(".{}.{stamp}", std::process::id()));
-        let failed = |action, source: std::io::Error| StoreError::Entry { action, path: entry.clone(), source };
+        let failed =
+            |action, source: std::io::Error| StoreError::Entry { action, path: entry.clone(), source };
         let written = write(&temporary, &Self::content(file, content))
             .and_then(|()| std::fs::rename(&temporary, &entry));
         if let Err(source) = written {
@@ -185,10 +182,11 @@ impl Store {
 
     fn make_directory(&self) -> Result<(), StoreError> {
         let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&self.directory).map_err(|source| StoreError::Directory {
-            directory: self.directory.clone(),
-            source,
-        })?;
+        builder
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.directory)
+            .map_err(|source| StoreError::Directory { directory: self.directory.clone(), source })?;
         let checked = places::check(&self.directory, self.trustee);
         checked.map(drop).map_err(|source| StoreError::Distrusted { source })
     }

@@ -21,7 +21,12 @@ const SYSTEM: Show = Show { origin: Origin::System, write: false, execute: true,
 const USERS: Show = Show { origin: Origin::Canonical, write: false, execute: true, map_owners: false };
 
 /// Composes a view.
-pub(crate) fn compose(tree: &mut Tree<'_>, facts: &Facts, view: View, network: NetworkMode) -> Result<(), PlanError> {
+pub(crate) fn compose(
+    tree: &mut Tree<'_>,
+    facts: &Facts,
+    view: View,
+    network: NetworkMode,
+) -> Result<(), PlanError> {
     match view {
         View::System => system(tree, facts)?,
         View::Host => host(tree)?,

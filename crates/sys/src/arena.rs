@@ -63,7 +63,9 @@ impl Arena {
     /// Makes the last block larger in its place, if it is the last and there is room.
     fn extend(&self, block: *mut u8, old: usize, new: usize) -> bool {
         let start = block as usize - self.memory.0.get() as usize;
-        let (Some(end), Some(wanted)) = (start.checked_add(old), start.checked_add(new)) else { return false };
+        let (Some(end), Some(wanted)) = (start.checked_add(old), start.checked_add(new)) else {
+            return false;
+        };
         wanted <= SIZE
             && self.used.compare_exchange(end, wanted, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }

@@ -219,10 +219,7 @@ pub(crate) unsafe fn forking(flags: i32, exit_signal: i32) -> Result<Option<i32>
     // SAFETY: needed to fork without a C library. Sound: the structure outlives the call, and
     // without CLONE_VM the child has its own copy of this frame.
     let returned = unsafe {
-        raw::syscall(
-            libc::SYS_clone3,
-            [&raw const arguments as usize, size_of::<CloneArgs>(), 0, 0, 0, 0],
-        )
+        raw::syscall(libc::SYS_clone3, [&raw const arguments as usize, size_of::<CloneArgs>(), 0, 0, 0, 0])
     }?;
     Ok(if returned == 0 { None } else { Some(pid(returned)) })
 }

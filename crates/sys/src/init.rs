@@ -43,7 +43,10 @@ impl Event {
             if word != 0 {
                 return Ok(word - 1);
             }
-            if raw::futex_wait(&self.0, 0) == Err(Errno::TIMEDOUT) && lost() && self.0.load(Ordering::Acquire) == 0 {
+            if raw::futex_wait(&self.0, 0) == Err(Errno::TIMEDOUT)
+                && lost()
+                && self.0.load(Ordering::Acquire) == 0
+            {
                 return Err(Errno::CHILD);
             }
         }

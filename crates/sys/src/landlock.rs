@@ -31,9 +31,8 @@ impl Rights {
     /// Read files and list directories.
     pub const READ: Self = Self(Self::READ_FILE.0 | Self::READ_DIR.0);
     /// The rights that make sense on something that isn't a directory.
-    pub const OF_FILES: Self = Self(
-        Self::EXECUTE.0 | Self::WRITE_FILE.0 | Self::READ_FILE.0 | Self::TRUNCATE.0 | Self::IOCTL_DEV.0,
-    );
+    pub const OF_FILES: Self =
+        Self(Self::EXECUTE.0 | Self::WRITE_FILE.0 | Self::READ_FILE.0 | Self::TRUNCATE.0 | Self::IOCTL_DEV.0);
     /// Everything any ABI knows.
     pub const EVERYTHING: Self = Self((1 << 16) - 1);
 

@@ -19,11 +19,11 @@
 //! idle cores only the longer of the two counts.
 
 use crate::clone::{self, Stack, Stacks};
+use crate::command;
+use crate::init::{Assignment, Meeting, await_init, die_with_parent};
 use crate::landlock::Handled;
 use crate::operation::{Operation, Progress, Source, TreeSlot};
 use crate::raw::{self, Fd};
-use crate::command;
-use crate::init::{Assignment, Meeting, await_init, die_with_parent};
 use core::ffi::c_void;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -344,8 +344,7 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
 /// watch. Returns only on failure, with walls perhaps half up: all that is left is to say so.
 pub fn replace(launch: &Launch<'_>) -> Failure {
     let meeting = Meeting::default();
-    let assignment =
-        Assignment { launch, meeting: &meeting, socket: -1, owner: 0, owner_descriptor: -1 };
+    let assignment = Assignment { launch, meeting: &meeting, socket: -1, owner: 0, owner_descriptor: -1 };
     let mut shared = Shared {
         launch,
         progress: None,
@@ -395,10 +394,8 @@ fn start_in_place(shared: &mut Shared<'_>, stacks: Stacks) -> Result<Started, Fa
 fn write_maps(launch: &Launch<'_>, builder: i32) -> Result<(), Failure> {
     let Identity::Mapped { uid_map, gid_map, .. } = launch.identity else { return Ok(()) };
     for (file, map) in [("uid_map", uid_map), ("gid_map", gid_map)] {
-        let path = std::ffi::CString::new(format!("/proc/{builder}/{file}")).map_err(|_nul| Failure {
-            step: Step::Identity,
-            errno: Errno::INVAL,
-        })?;
+        let path = std::ffi::CString::new(format!("/proc/{builder}/{file}"))
+            .map_err(|_nul| Failure { step: Step::Identity, errno: Errno::INVAL })?;
         raw::write_file(&path, map).map_err(at(Step::Identity))?;
     }
     Ok(())

@@ -265,7 +265,8 @@ impl Progress {
         if guarded {
             let resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_BENEATH;
             let at = raw::openat2(libc::AT_FDCWD, target, libc::O_PATH | libc::O_CLOEXEC, 0, resolve)?;
-            let moved = raw::move_mount(tree, c"", at, c"", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+            let moved =
+                raw::move_mount(tree, c"", at, c"", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
             raw::close(at)?;
             moved
         } else {

@@ -144,7 +144,14 @@ fn use_capabilities() -> raw::Result<()> {
 /// module, a container's filter or masked `/proc`), none left or limit 0, unknown flag, no call,
 /// no such file system.
 const REFUSALS: [Errno; 8] = [
-    Errno::PERM, Errno::ACCESS, Errno::NOSPC, Errno::INVAL, Errno::NOSYS, Errno::USERS, Errno::NODEV, Errno::OPNOTSUPP,
+    Errno::PERM,
+    Errno::ACCESS,
+    Errno::NOSPC,
+    Errno::INVAL,
+    Errno::NOSYS,
+    Errno::USERS,
+    Errno::NODEV,
+    Errno::OPNOTSUPP,
 ];
 
 fn judge(action: &'static str, errno: Errno) -> Result<Presence, ProbeError> {
@@ -261,7 +268,8 @@ pub fn mapped_owners(path: &CStr) -> Result<Presence, ProbeError> {
     drop(reader);
     let outcome = (|| {
         for file in ["uid_map", "gid_map"] {
-            let file = CString::new(format!("/proc/{child}/{file}")).map_err(|_nul| (MAPPED, Errno::INVAL))?;
+            let file =
+                CString::new(format!("/proc/{child}/{file}")).map_err(|_nul| (MAPPED, Errno::INVAL))?;
             // Mapping nobody in particular needs the same capability as what a launch maps.
             raw::write_file(&file, b"0 1 1").map_err(|errno| (MAPPED, errno))?;
         }

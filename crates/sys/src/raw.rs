@@ -207,7 +207,8 @@ pub(crate) struct MountAttr {
 
 pub(crate) fn mount_setattr(fd: Fd, recursive: bool, attr: &MountAttr) -> Result<()> {
     let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
-    call!(libc::SYS_mount_setattr, arg(fd), c"".as_ptr(), flags, &raw const *attr, size_of::<MountAttr>()).map(drop)
+    call!(libc::SYS_mount_setattr, arg(fd), c"".as_ptr(), flags, &raw const *attr, size_of::<MountAttr>())
+        .map(drop)
 }
 
 pub(crate) fn pivot_root(new: &CStr, old: &CStr) -> Result<()> {

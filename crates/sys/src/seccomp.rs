@@ -47,19 +47,8 @@ pub fn no_new_privileges() -> Result<()> {
 /// # Errors
 /// What the kernel answers beside "no such call" and "no such action", such as `PERM` under another filter.
 pub fn available() -> Result<bool> {
-    for action in [
-        libc::SECCOMP_RET_ALLOW,
-        libc::SECCOMP_RET_ERRNO,
-        libc::SECCOMP_RET_KILL_PROCESS,
-    ] {
-        let arguments = [
-            libc::SECCOMP_GET_ACTION_AVAIL as usize,
-            0,
-            (&raw const action) as usize,
-            0,
-            0,
-            0,
-        ];
+    for action in [libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_ERRNO, libc::SECCOMP_RET_KILL_PROCESS] {
+        let arguments = [libc::SECCOMP_GET_ACTION_AVAIL as usize, 0, (&raw const action) as usize, 0, 0, 0];
         // SAFETY: needed because rustix has no seccomp(2). Sound: the kernel reads 4 bytes at a live `u32`.
         let answer = unsafe { raw::syscall(libc::SYS_seccomp, arguments) };
         match answer {
@@ -90,33 +79,19 @@ pub enum Probe {
 /// # Errors
 /// The pipe or the fork failed.
 pub fn probe_call(number: u32, arguments: [u64; 6]) -> Result<Probe> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "usize has 64 bits on the supported architectures"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits on the supported architectures")]
     let arguments = arguments.map(|argument| argument as usize);
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
     let answer = writer.as_raw_fd();
     // clone, not clone3, which the filter to be checked may refuse.
     // SAFETY: needed because rustix can't fork. Sound: without CLONE_VM the child has memory of its own;
     // it runs only the block below, which takes no lock, doesn't allocate and doesn't return.
-    let child = unsafe {
-        raw::syscall(
-            libc::SYS_clone,
-            [libc::SIGCHLD.unsigned_abs() as usize, 0, 0, 0, 0, 0],
-        )
-    }?;
+    let child =
+        unsafe { raw::syscall(libc::SYS_clone, [libc::SIGCHLD.unsigned_abs() as usize, 0, 0, 0, 0, 0]) }?;
     if child == 0 {
         let descriptor = answer.unsigned_abs();
-        let below = if descriptor == 0 {
-            Ok(())
-        } else {
-            raw::close_range(0, descriptor - 1, 0)
-        };
-        if below
-            .and_then(|()| raw::close_range(descriptor + 1, u32::MAX, 0))
-            .is_ok()
-        {
+        let below = if descriptor == 0 { Ok(()) } else { raw::close_range(0, descriptor - 1, 0) };
+        if below.and_then(|()| raw::close_range(descriptor + 1, u32::MAX, 0)).is_ok() {
             // SAFETY: needed because any call may be asked for. Sound for the caller of this function: what
             // the call does to memory it does to a copy, and of the descriptors only the pipe is open.
             let (failed, value) = match unsafe { raw::syscall(number.into(), arguments) } {
@@ -135,10 +110,7 @@ pub fn probe_call(number: u32, arguments: [u64; 6]) -> Result<Probe> {
 
     let mut message = [0u8; 16];
     let read = retry_on_intr(|| rustix::io::read(&reader, &mut message));
-    let child = i32::try_from(child)
-        .ok()
-        .and_then(Pid::from_raw)
-        .ok_or(Errno::INVAL)?;
+    let child = i32::try_from(child).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
     let ended = retry_on_intr(|| waitpid(Some(child), WaitOptions::empty()))?;
     if read? < message.len() {
         let signal = ended.and_then(|(_, status)| status.terminating_signal());
@@ -146,10 +118,7 @@ pub fn probe_call(number: u32, arguments: [u64; 6]) -> Result<Probe> {
     }
     let (halves, _none) = message.as_chunks::<8>();
     let [failed, value] = [0, 1].map(|half| u64::from_ne_bytes(halves[half]));
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "written above: a usize, or an errno of 12 bits"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "written above: a usize, or an errno of 12 bits")]
     Ok(if failed == 0 {
         Probe::Returned(value as usize)
     } else {
@@ -162,12 +131,7 @@ mod tests {
     use super::*;
 
     const fn ret(k: u32) -> Instruction {
-        Instruction {
-            code: 0x06,
-            jt: 0,
-            jf: 0,
-            k,
-        }
+        Instruction { code: 0x06, jt: 0, jf: 0, k }
     }
 
     fn number(call: libc::c_long) -> u32 {
@@ -179,36 +143,15 @@ mod tests {
         let getppid = number(libc::SYS_getppid);
         std::thread::spawn(move || {
             no_new_privileges().unwrap();
-            let load = Instruction {
-                code: 0x20,
-                jt: 0,
-                jf: 0,
-                k: 0,
-            };
-            let compare = Instruction {
-                code: 0x15,
-                jt: 0,
-                jf: 1,
-                k: getppid,
-            };
-            install(&[
-                load,
-                compare,
-                ret(libc::SECCOMP_RET_ERRNO | 1234),
-                ret(libc::SECCOMP_RET_ALLOW),
-            ])
-            .unwrap();
-            assert_eq!(
-                probe_call(getppid, [0; 6]),
-                Ok(Probe::Failed(Errno::from_raw_os_error(1234)))
-            );
+            let load = Instruction { code: 0x20, jt: 0, jf: 0, k: 0 };
+            let compare = Instruction { code: 0x15, jt: 0, jf: 1, k: getppid };
+            install(&[load, compare, ret(libc::SECCOMP_RET_ERRNO | 1234), ret(libc::SECCOMP_RET_ALLOW)])
+                .unwrap();
+            assert_eq!(probe_call(getppid, [0; 6]), Ok(Probe::Failed(Errno::from_raw_os_error(1234))));
         })
         .join()
         .unwrap();
-        assert!(matches!(
-            probe_call(getppid, [0; 6]),
-            Ok(Probe::Returned(_))
-        ));
+        assert!(matches!(probe_call(getppid, [0; 6]), Ok(Probe::Returned(_))));
     }
 
     #[test]
@@ -224,13 +167,7 @@ mod tests {
 
     #[test]
     fn a_probe_that_ends_is_told_from_one_that_fails() {
-        assert_eq!(
-            probe_call(number(libc::SYS_exit_group), [0; 6]),
-            Ok(Probe::Ended(0))
-        );
-        assert_eq!(
-            probe_call(number(libc::SYS_close), [u64::MAX; 6]),
-            Ok(Probe::Failed(Errno::BADF))
-        );
+        assert_eq!(probe_call(number(libc::SYS_exit_group), [0; 6]), Ok(Probe::Ended(0)));
+        assert_eq!(probe_call(number(libc::SYS_close), [u64::MAX; 6]), Ok(Probe::Failed(Errno::BADF)));
     }
 }

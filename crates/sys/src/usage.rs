@@ -51,14 +51,8 @@ pub fn wait_with_usage(pid: Pid) -> io::Result<(ExitStatus, Usage)> {
     loop {
         // SAFETY: `wait4` has no safe wrapper. Both pointers are to live locals of the types that the call writes, exclusively ours for
         // the time of the call. `Pid` is positive, so no child but this one can be reaped (0 and negative values mean groups).
-        let waited = unsafe {
-            libc::wait4(
-                pid.as_raw_nonzero().get(),
-                &raw mut status,
-                0,
-                usage.as_mut_ptr(),
-            )
-        };
+        let waited =
+            unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, 0, usage.as_mut_ptr()) };
         if waited != -1 {
             break;
         }
@@ -101,15 +95,9 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    #[expect(
-        clippy::zombie_processes,
-        reason = "the function under test is what waits"
-    )]
+    #[expect(clippy::zombie_processes, reason = "the function under test is what waits")]
     fn run(script: &str) -> (ExitStatus, Usage) {
-        let child = Command::new("/bin/sh")
-            .args(["-c", script])
-            .spawn()
-            .unwrap();
+        let child = Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
         wait_with_usage(Pid::from_child(&child)).unwrap()
     }
 
@@ -130,10 +118,7 @@ mod tests {
     #[test]
     fn counts_the_time_of_waited_for_grandchildren() {
         let (_, usage) = run("sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; :");
-        assert!(
-            usage.user + usage.system > Duration::from_millis(5),
-            "{usage:?}"
-        );
+        assert!(usage.user + usage.system > Duration::from_millis(5), "{usage:?}");
     }
 
     #[test]

@@ -36,10 +36,7 @@ fn wait4(pid: i32, options: i32) -> Result<Option<Change>, Errno> {
     // SAFETY: needed because rustix reports less than job control needs. Sound: the kernel writes
     // one int to `status`.
     let returned = unsafe {
-        raw::syscall(
-            libc::SYS_wait4,
-            [raw::arg(pid), &raw mut status as usize, raw::arg(options), 0, 0, 0],
-        )
+        raw::syscall(libc::SYS_wait4, [raw::arg(pid), &raw mut status as usize, raw::arg(options), 0, 0, 0])
     }?;
     Ok((returned != 0).then(|| Change::from_status(status)))
 }

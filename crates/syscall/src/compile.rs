@@ -13,8 +13,7 @@
 use std::collections::HashMap;
 
 use crate::program::{
-    ARCHITECTURE, IF_ANY_BIT, IF_AT_LEAST, IF_EQUAL, JUMP, LIMIT, LOAD, NUMBER, RETURN, half,
-    verdict,
+    ARCHITECTURE, IF_ANY_BIT, IF_AT_LEAST, IF_EQUAL, JUMP, LIMIT, LOAD, NUMBER, RETURN, half, verdict,
 };
 use crate::rules::{Question, Width};
 use crate::{Action, Arch, Error, Filter, Instruction, Rule, Rules, Syscall, Test};
@@ -39,10 +38,7 @@ pub fn compile(rules: &Rules, arch: Arch) -> Result<Filter, Error> {
     let mut program = writer.backwards;
     program.reverse();
     if program.len() > LIMIT {
-        return Err(Error::TooLong {
-            length: program.len(),
-            limit: LIMIT,
-        });
+        return Err(Error::TooLong { length: program.len(), limit: LIMIT });
     }
     Ok(Filter { program })
 }
@@ -63,9 +59,8 @@ struct Segment<'a> {
 }
 
 fn segments(rules: &Rules, arch: Arch) -> Vec<Segment<'_>> {
-    let mut calls: Vec<(u32, Syscall)> = Syscall::all()
-        .filter_map(|call| Some((call.number(arch)?, call)))
-        .collect();
+    let mut calls: Vec<(u32, Syscall)> =
+        Syscall::all().filter_map(|call| Some((call.number(arch)?, call))).collect();
     calls.sort_unstable();
     let mut segments: Vec<Segment<'_>> = Vec::new();
     let mut append = |first: u32, leaf| match segments.last() {
@@ -119,12 +114,7 @@ const REACH: usize = u8::MAX as usize;
 
 impl Writer {
     fn push(&mut self, code: u16, k: u32) {
-        self.backwards.push(Instruction {
-            code,
-            jt: 0,
-            jf: 0,
-            k,
-        });
+        self.backwards.push(Instruction { code, jt: 0, jf: 0, k });
     }
 
     fn last(&self) -> Goal {
@@ -186,13 +176,10 @@ impl Writer {
     /// Comparisons that lead from a number to its segment's leaf.
     fn tree(&mut self, segments: &[Segment<'_>]) -> Goal {
         let usual = usual(segments);
-        let exceptions: Vec<usize> = (0..segments.len())
-            .filter(|&i| segments[i].leaf != usual)
-            .collect();
+        let exceptions: Vec<usize> = (0..segments.len()).filter(|&i| segments[i].leaf != usual).collect();
         // Ends of the region are bounded on one side already; a middle one must be a single number.
-        let pickable = |&i: &usize| {
-            i == 0 || i + 1 == segments.len() || segments[i + 1].first - segments[i].first == 1
-        };
+        let pickable =
+            |&i: &usize| i == 0 || i + 1 == segments.len() || segments[i + 1].first - segments[i].first == 1;
         if exceptions.len() <= EXCEPTIONS && exceptions.iter().all(pickable) {
             let mut rest = self.leaf(usual);
             for &i in &exceptions {
@@ -221,14 +208,8 @@ impl Writer {
         let mut next = otherwise;
         for (index, rule) in rules.iter().enumerate().rev() {
             // The half that every way into this rule has loaded: the rule before has one test only.
-            let before = index
-                .checked_sub(1)
-                .map_or(&[][..], |index| rules[index].tests.as_slice());
-            let mut loaded = if let [test] = before {
-                low_half(test)
-            } else {
-                None
-            };
+            let before = index.checked_sub(1).map_or(&[][..], |index| rules[index].tests.as_slice());
+            let mut loaded = if let [test] = before { low_half(test) } else { None };
             let loads: Vec<bool> = rule
                 .tests
                 .iter()
@@ -293,7 +274,8 @@ impl Writer {
 
 /// The half that a test leaves loaded whichever way it goes.
 fn low_half(test: &Test) -> Option<u8> {
-    let compares = !matches!(test.question(), Question::In(values) | Question::NotIn(values) if values.is_empty());
+    let compares =
+        !matches!(test.question(), Question::In(values) | Question::NotIn(values) if values.is_empty());
     (test.width() == Width::Low && compares).then_some(test.argument())
 }
 
@@ -308,12 +290,7 @@ const fn high(value: u64) -> u32 {
 
 /// The leaf that most segments of a region have.
 fn usual<'a>(segments: &[Segment<'a>]) -> Leaf<'a> {
-    let count = |leaf| {
-        segments
-            .iter()
-            .filter(|segment| segment.leaf == leaf)
-            .count()
-    };
+    let count = |leaf| segments.iter().filter(|segment| segment.leaf == leaf).count();
     let mut best = segments[0].leaf;
     let mut most = count(best);
     for segment in segments {
@@ -331,7 +308,5 @@ fn halve(segments: &[Segment<'_>]) -> usize {
     let first = segments[0].first;
     let last = segments[segments.len() - 1].first;
     let half = first + (last - first).div_ceil(2);
-    (1..segments.len())
-        .min_by_key(|&index| segments[index].first.abs_diff(half))
-        .unwrap_or(1)
+    (1..segments.len()).min_by_key(|&index| segments[index].first.abs_diff(half)).unwrap_or(1)
 }

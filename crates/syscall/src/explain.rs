@@ -3,9 +3,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::program::{
-    ARCHITECTURE, IF_ANY_BIT, IF_AT_LEAST, IF_EQUAL, JUMP, LOAD, NUMBER, RETURN, half,
-};
+use crate::program::{ARCHITECTURE, IF_ANY_BIT, IF_AT_LEAST, IF_EQUAL, JUMP, LOAD, NUMBER, RETURN, half};
 use crate::{Action, Arch, Errno, Filter, Rule, Rules, Syscall};
 
 /// What happens for one call. Its text is what a user reads.
@@ -25,12 +23,7 @@ impl Rules {
     /// What these rules do with one call.
     #[must_use]
     pub fn explain(&self, call: Syscall, arch: Arch) -> Explanation<'_> {
-        Explanation {
-            call,
-            number: call.number(arch),
-            rules: self.of(call),
-            otherwise: self.default,
-        }
+        Explanation { call, number: call.number(arch), rules: self.of(call), otherwise: self.default }
     }
 }
 
@@ -44,17 +37,9 @@ impl fmt::Display for Explanation<'_> {
             if rule.tests.is_empty() {
                 return writeln!(f, "  {}: {}", rule.action, rule.reason);
             }
-            writeln!(
-                f,
-                "  {} when {}: {}",
-                rule.action, rule.condition, rule.reason
-            )?;
+            writeln!(f, "  {} when {}: {}", rule.action, rule.condition, rule.reason)?;
         }
-        let otherwise = if self.rules.is_empty() {
-            ""
-        } else {
-            " otherwise"
-        };
+        let otherwise = if self.rules.is_empty() { "" } else { " otherwise" };
         writeln!(f, "  {}{otherwise}", self.otherwise)
     }
 }
@@ -74,10 +59,7 @@ impl Filter {
                     loaded = Some(at.k);
                     format!("load {}", place(at.k))
                 }
-                JUMP => format!(
-                    "goto {}",
-                    next + usize::try_from(at.k).unwrap_or(usize::MAX - next)
-                ),
+                JUMP => format!("goto {}", next + usize::try_from(at.k).unwrap_or(usize::MAX - next)),
                 RETURN => format!("return {}", answer(at.k)),
                 IF_EQUAL | IF_AT_LEAST | IF_ANY_BIT => {
                     let sign = match at.code {
@@ -109,12 +91,7 @@ fn place(offset: u32) -> String {
             .find(|&(argument, high)| half(argument, high) == offset)
             .map_or_else(
                 || format!("offset {offset}"),
-                |(argument, high)| {
-                    format!(
-                        "argument {argument}, {} half",
-                        if high { "high" } else { "low" }
-                    )
-                },
+                |(argument, high)| format!("argument {argument}, {} half", if high { "high" } else { "low" }),
             ),
     }
 }
@@ -135,9 +112,7 @@ mod tests {
     use crate::compile;
 
     fn explain(name: &str) -> String {
-        Rules::deny_list()
-            .explain(name.parse().unwrap(), Arch::X86_64)
-            .to_string()
+        Rules::deny_list().explain(name.parse().unwrap(), Arch::X86_64).to_string()
     }
 
     #[test]
@@ -152,24 +127,16 @@ mod tests {
             "socketpair (system call 53)\n  refused with EAFNOSUPPORT when arg0 not in AF_UNIX=1: \
              pairs are local\n  allowed otherwise\n"
         );
-        let absent = Rules::deny_list()
-            .explain("iopl".parse().unwrap(), Arch::Aarch64)
-            .to_string();
+        let absent = Rules::deny_list().explain("iopl".parse().unwrap(), Arch::Aarch64).to_string();
         assert_eq!(absent, "iopl: this architecture has no such call\n");
     }
 
     #[test]
     fn a_filter_as_text() {
-        let filter = compile(
-            &Rules::new(Action::Allow).with(&[], &["ptrace"]).unwrap(),
-            Arch::X86_64,
-        )
-        .unwrap();
+        let filter =
+            compile(&Rules::new(Action::Allow).with(&[], &["ptrace"]).unwrap(), Arch::X86_64).unwrap();
         let listing = filter.listing(Arch::X86_64);
-        assert!(
-            listing.starts_with("   0  load architecture\n   1  if == 0xc000003e goto "),
-            "{listing}"
-        );
+        assert!(listing.starts_with("   0  load architecture\n   1  if == 0xc000003e goto "), "{listing}");
         assert!(listing.contains("if == 101 ptrace goto "), "{listing}");
         assert!(listing.contains("return EPERM\n"), "{listing}");
     }

@@ -7,17 +7,11 @@ use crate::{Action, Errno, Error, Rule, Syscall, Test};
 pub(crate) fn parse(text: &str) -> Result<Vec<(Syscall, Rule)>, Error> {
     let mut rules = Vec::new();
     for (index, whole) in text.lines().enumerate() {
-        let wrong = |problem, text: &str| Error::Line {
-            line: index + 1,
-            problem,
-            text: text.to_owned(),
-        };
+        let wrong = |problem, text: &str| Error::Line { line: index + 1, problem, text: text.to_owned() };
         if whole.trim().is_empty() || whole.starts_with('#') {
             continue;
         }
-        let (line, reason) = whole
-            .split_once('#')
-            .ok_or_else(|| wrong("no reason after `#`", whole))?;
+        let (line, reason) = whole.split_once('#').ok_or_else(|| wrong("no reason after `#`", whole))?;
         let (name, rest) = word(line);
         let (answer, rest) = word(rest);
         let action = action(answer).ok_or_else(|| wrong("not an answer", answer))?;
@@ -35,15 +29,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<(Syscall, Rule)>, Error> {
                 .collect::<Result<_, _>>()?
         };
         let (condition, reason) = (condition.to_owned(), reason.trim().to_owned());
-        rules.push((
-            name.parse()?,
-            Rule {
-                action,
-                tests,
-                condition,
-                reason,
-            },
-        ));
+        rules.push((name.parse()?, Rule { action, tests, condition, reason }));
     }
     Ok(rules)
 }
@@ -99,8 +85,7 @@ mod tests {
 
     #[test]
     fn a_line_with_two_tests() {
-        let rules = parse("# c\n\nsocket EPERM when arg0 in A=16 and arg2:64 not in 0,0xf # why\n")
-            .unwrap();
+        let rules = parse("# c\n\nsocket EPERM when arg0 in A=16 and arg2:64 not in 0,0xf # why\n").unwrap();
         let (call, rule) = &rules[0];
         assert_eq!(call.name(), "socket");
         assert_eq!(rule.reason, "why");
@@ -117,34 +102,13 @@ mod tests {
     #[test]
     fn a_wrong_line_is_named() {
         for (text, message) in [
-            (
-                "ptrace EPERM",
-                "rule list, line 1: no reason after `#`: `ptrace EPERM`",
-            ),
-            (
-                "\nptrace EWHAT # x",
-                "rule list, line 2: not an answer: `EWHAT`",
-            ),
-            (
-                "ptrace EPERM if # x",
-                "rule list, line 1: expected `when`: `if`",
-            ),
-            (
-                "ioctl EPERM when arg6 in 1 # x",
-                "rule list, line 1: not a test: `arg6 in 1`",
-            ),
-            (
-                "ioctl EPERM when arg1:32 in 1 # x",
-                "rule list, line 1: not a test: `arg1:32 in 1`",
-            ),
-            (
-                "ioctl EPERM when arg1 in 1,,2 # x",
-                "rule list, line 1: not a test: `arg1 in 1,,2`",
-            ),
-            (
-                "iotcl EPERM # x",
-                "unknown system call `iotcl`; did you mean `ioctl`?",
-            ),
+            ("ptrace EPERM", "rule list, line 1: no reason after `#`: `ptrace EPERM`"),
+            ("\nptrace EWHAT # x", "rule list, line 2: not an answer: `EWHAT`"),
+            ("ptrace EPERM if # x", "rule list, line 1: expected `when`: `if`"),
+            ("ioctl EPERM when arg6 in 1 # x", "rule list, line 1: not a test: `arg6 in 1`"),
+            ("ioctl EPERM when arg1:32 in 1 # x", "rule list, line 1: not a test: `arg1:32 in 1`"),
+            ("ioctl EPERM when arg1 in 1,,2 # x", "rule list, line 1: not a test: `arg1 in 1,,2`"),
+            ("iotcl EPERM # x", "unknown system call `iotcl`; did you mean `ioctl`?"),
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), message);
         }

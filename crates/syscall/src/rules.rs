@@ -43,11 +43,7 @@ impl Errno {
     /// The error with this number, if the kernel would pass it on unchanged.
     #[must_use]
     pub const fn new(number: u16) -> Option<Self> {
-        if number >= 1 && number <= 4095 {
-            Some(Self(number))
-        } else {
-            None
-        }
+        if number >= 1 && number <= 4095 { Some(Self(number)) } else { None }
     }
 
     /// The number.
@@ -57,10 +53,7 @@ impl Errno {
     }
 
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Self::NAMES
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|&(_, errno)| errno)
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|&(_, errno)| errno)
     }
 }
 
@@ -124,11 +117,7 @@ impl Test {
             Question::NotIn(values) => Question::NotIn(values.into_iter().map(cut).collect()),
             Question::Has(mask) => Question::Has(cut(mask)),
         };
-        (argument < 6).then_some(Self {
-            argument,
-            width,
-            question,
-        })
+        (argument < 6).then_some(Self { argument, width, question })
     }
 
     /// Which argument, from 0.
@@ -203,10 +192,7 @@ pub struct Rules {
 const NEEDED: [&str; 4] = ["execve", "exit", "exit_group", "rt_sigreturn"];
 
 static DENY_LIST: LazyLock<Rules> = LazyLock::new(|| {
-    #[expect(
-        clippy::expect_used,
-        reason = "the text is part of the program, and a test parses it"
-    )]
+    #[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
     Rules::parse(include_str!("data/deny.list")).expect("data/deny.list parses")
 });
 
@@ -264,17 +250,9 @@ impl Rules {
         for name in deny {
             let call: Syscall = name.parse()?;
             if NEEDED.contains(name) {
-                return Err(Error::NeededCall {
-                    name: (*name).to_owned(),
-                });
+                return Err(Error::NeededCall { name: (*name).to_owned() });
             }
-            self.calls.insert(
-                call,
-                vec![Rule::always(
-                    Action::Errno(Errno::EPERM),
-                    "denied by the policy",
-                )],
-            );
+            self.calls.insert(call, vec![Rule::always(Action::Errno(Errno::EPERM), "denied by the policy")]);
         }
         Ok(self)
     }
@@ -287,9 +265,7 @@ impl Rules {
 
     /// Every call that has rules, by name.
     pub fn calls(&self) -> impl Iterator<Item = (Syscall, &[Rule])> {
-        self.calls
-            .iter()
-            .map(|(call, rules)| (*call, rules.as_slice()))
+        self.calls.iter().map(|(call, rules)| (*call, rules.as_slice()))
     }
 
     /// What happens for one call: the definition that a compiled filter must agree with.
@@ -312,12 +288,7 @@ impl Rule {
     /// A rule without a condition.
     #[must_use]
     pub fn always(action: Action, reason: &str) -> Self {
-        Self {
-            action,
-            tests: Vec::new(),
-            condition: String::new(),
-            reason: reason.to_owned(),
-        }
+        Self { action, tests: Vec::new(), condition: String::new(), reason: reason.to_owned() }
     }
 }
 
@@ -348,47 +319,25 @@ mod tests {
             delete_module reboot swapon swapoff acct quotactl quotactl_fd nfsservctl syslog settimeofday \
             clock_settime adjtimex clock_adjtime ioperm iopl setns clone3";
         for name in promised.split_whitespace() {
-            assert_eq!(
-                Rules::deny_list()
-                    .explain(call(name), Arch::X86_64)
-                    .rules
-                    .len(),
-                1,
-                "{name}"
-            );
+            assert_eq!(Rules::deny_list().explain(call(name), Arch::X86_64).rules.len(), 1, "{name}");
             assert_eq!(Rules::deny_list().of(call(name))[0].tests, [], "{name}");
         }
         let decide = |name: &str, arguments| {
             let number = call(name).number(Arch::X86_64).unwrap();
-            let call = Call {
-                audit_arch: Arch::X86_64.audit(),
-                number,
-                arguments,
-            };
+            let call = Call { audit_arch: Arch::X86_64.audit(), number, arguments };
             Rules::deny_list().decide(Arch::X86_64, &call)
         };
         let first = |value| [value, 0, 0, 0, 0, 0];
         let second = |value| [u64::MAX, value, 0, 0, 0, 0];
         for bit in [17, 25, 26, 27, 28, 29, 30] {
-            assert_eq!(
-                decide("clone", first(1 << bit | 17)),
-                Action::Errno(Errno::EPERM),
-                "bit {bit}"
-            );
-            assert_eq!(
-                decide("unshare", first(1 << bit)),
-                Action::Errno(Errno::EPERM),
-                "bit {bit}"
-            );
+            assert_eq!(decide("clone", first(1 << bit | 17)), Action::Errno(Errno::EPERM), "bit {bit}");
+            assert_eq!(decide("unshare", first(1 << bit)), Action::Errno(Errno::EPERM), "bit {bit}");
         }
         // What fork and pthread_create ask for.
         assert_eq!(decide("clone", first(0x0120_0011)), Action::Allow);
         assert_eq!(decide("clone", first(0x003d_0f00)), Action::Allow);
         for request in [0x5412, 0x541c, 0x5423] {
-            assert_eq!(
-                decide("ioctl", second(request)),
-                Action::Errno(Errno::EPERM)
-            );
+            assert_eq!(decide("ioctl", second(request)), Action::Errno(Errno::EPERM));
         }
         for request in [0x5401, 0x5413, 0x5421, 0x8910] {
             assert_eq!(decide("ioctl", second(request)), Action::Allow);
@@ -402,18 +351,13 @@ mod tests {
         }
         // ADDR_NO_RANDOMIZE, READ_IMPLIES_EXEC.
         for persona in [0x004_0000, 0x040_0000] {
-            assert_eq!(
-                decide("personality", first(persona)),
-                Action::Errno(Errno::EPERM)
-            );
+            assert_eq!(decide("personality", first(persona)), Action::Errno(Errno::EPERM));
         }
     }
 
     #[test]
     fn a_name_allows_or_denies_the_whole_call_and_deny_wins() {
-        let rules = Rules::deny_list()
-            .with(&["ptrace", "ioctl", "bpf"], &["socket", "bpf"])
-            .unwrap();
+        let rules = Rules::deny_list().with(&["ptrace", "ioctl", "bpf"], &["socket", "bpf"]).unwrap();
         assert_eq!(rules.of(call("ptrace")), []);
         assert_eq!(rules.of(call("ioctl")), []);
         assert_eq!(rules.of(call("socket")).len(), 1);
@@ -422,15 +366,9 @@ mod tests {
 
     #[test]
     fn an_allow_list_works_by_names_too() {
-        let rules = Rules::new(Action::KillProcess)
-            .with(&["read"], &[])
-            .unwrap();
+        let rules = Rules::new(Action::KillProcess).with(&["read"], &[]).unwrap();
         let decide = |number| {
-            let call = Call {
-                audit_arch: Arch::X86_64.audit(),
-                number,
-                arguments: [0; 6],
-            };
+            let call = Call { audit_arch: Arch::X86_64.audit(), number, arguments: [0; 6] };
             rules.decide(Arch::X86_64, &call)
         };
         assert_eq!(decide(0), Action::Allow);
@@ -440,11 +378,6 @@ mod tests {
     #[test]
     fn what_a_launch_needs_cant_be_denied() {
         let error = Rules::deny_list().with(&[], &["execve"]).unwrap_err();
-        assert_eq!(
-            error,
-            Error::NeededCall {
-                name: "execve".into()
-            }
-        );
+        assert_eq!(error, Error::NeededCall { name: "execve".into() });
     }
 }

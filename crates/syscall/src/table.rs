@@ -80,13 +80,9 @@ impl FromStr for Syscall {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        TABLE
-            .binary_search_by(|call| call.name.cmp(name))
-            .map(|index| TABLE[index])
-            .map_err(|_| Error::UnknownCall {
-                name: name.to_owned(),
-                nearest: nearest(name).map(str::to_owned),
-            })
+        TABLE.binary_search_by(|call| call.name.cmp(name)).map(|index| TABLE[index]).map_err(|_| {
+            Error::UnknownCall { name: name.to_owned(), nearest: nearest(name).map(str::to_owned) }
+        })
     }
 }
 
@@ -131,10 +127,7 @@ static BY_NUMBER: LazyLock<[Vec<Option<Syscall>>; 2]> = LazyLock::new(|| {
     [Arch::X86_64, Arch::Aarch64].map(|arch| {
         let mut numbers = Vec::new();
         for call in Syscall::all() {
-            let Some(index) = call
-                .number(arch)
-                .and_then(|number| usize::try_from(number).ok())
-            else {
+            let Some(index) = call.number(arch).and_then(|number| usize::try_from(number).ok()) else {
                 continue;
             };
             if numbers.len() <= index {
@@ -148,12 +141,10 @@ static BY_NUMBER: LazyLock<[Vec<Option<Syscall>>; 2]> = LazyLock::new(|| {
 
 /// Lines that don't parse are skipped; a test proves that there are none.
 fn lines(text: &'static str) -> impl Iterator<Item = (u32, &'static str)> {
-    text.lines()
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| {
-            let (number, name) = line.split_once(' ')?;
-            Some((number.parse().ok()?, name))
-        })
+    text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+        let (number, name) = line.split_once(' ')?;
+        Some((number.parse().ok()?, name))
+    })
 }
 
 /// The known name with the fewest edits, if those are few enough to be a slip.
@@ -178,9 +169,7 @@ fn edits(a: &[u8], b: &[u8]) -> usize {
         row[0] = i + 1;
         for (j, y) in b.iter().enumerate() {
             let above = row[j + 1];
-            row[j + 1] = (diagonal + usize::from(x != y))
-                .min(above + 1)
-                .min(row[j] + 1);
+            row[j + 1] = (diagonal + usize::from(x != y)).min(above + 1).min(row[j] + 1);
             diagonal = above;
         }
     }
@@ -223,10 +212,7 @@ mod tests {
     #[test]
     fn a_slip_is_answered_with_the_name_that_was_meant() {
         let message = |name: &str| name.parse::<Syscall>().unwrap_err().to_string();
-        assert_eq!(
-            message("ptarce"),
-            "unknown system call `ptarce`; did you mean `ptrace`?"
-        );
+        assert_eq!(message("ptarce"), "unknown system call `ptarce`; did you mean `ptrace`?");
         assert_eq!(
             message("io_uring_setpu"),
             "unknown system call `io_uring_setpu`; did you mean `io_uring_setup`?"

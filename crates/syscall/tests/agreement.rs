@@ -43,9 +43,7 @@ fn arguments(rules: &[Rule]) -> Vec<[u64; 6]> {
             Question::Has(mask) => (0..64).map(|bit| 1 << bit).chain([*mask, !mask]).collect(),
         };
         let high = 1 << 32;
-        for value in values
-            .into_iter()
-            .flat_map(|v| [v, v ^ high, v | !0 << 32, v.wrapping_add(1), v << 32])
+        for value in values.into_iter().flat_map(|v| [v, v ^ high, v | !0 << 32, v.wrapping_add(1), v << 32])
         {
             for mut others in [[0; 6], [u64::MAX; 6], all[all.len() - 1]] {
                 others[usize::from(test.argument())] = value;
@@ -60,27 +58,12 @@ fn agree_on(rules: &Rules, arch: Arch, number: u32) -> Result<(), TestCaseError>
     agree_with(&compile(rules, arch).unwrap(), rules, arch, number)
 }
 
-fn agree_with(
-    filter: &Filter,
-    rules: &Rules,
-    arch: Arch,
-    number: u32,
-) -> Result<(), TestCaseError> {
+fn agree_with(filter: &Filter, rules: &Rules, arch: Arch, number: u32) -> Result<(), TestCaseError> {
     let of_call = Syscall::from_number(arch, number).map_or(&[][..], |call| rules.of(call));
     for arguments in arguments(of_call) {
-        let call = Call {
-            audit_arch: arch.audit(),
-            number,
-            arguments,
-        };
+        let call = Call { audit_arch: arch.audit(), number, arguments };
         let expected = verdict(rules.decide(arch, &call));
-        prop_assert_eq!(
-            run(&filter.program, &call).verdict,
-            expected,
-            "{:?} {:x?}",
-            arch,
-            call
-        );
+        prop_assert_eq!(run(&filter.program, &call).verdict, expected, "{:?} {:x?}", arch, call);
     }
     Ok(())
 }
@@ -94,11 +77,7 @@ fn agree(rules: &Rules) -> Result<(), TestCaseError> {
         // i386, the other architecture, nothing at all.
         for audit_arch in [0x4000_0003, 0xc000_003e, 0xc000_00b7, 0, u32::MAX] {
             for number in [0, 11, 59, 101, 0x4000_0000 + 101] {
-                let call = Call {
-                    audit_arch,
-                    number,
-                    arguments: [0; 6],
-                };
+                let call = Call { audit_arch, number, arguments: [0; 6] };
                 let expected = verdict(rules.decide(arch, &call));
                 prop_assert_eq!(run(&filter.program, &call).verdict, expected);
             }
@@ -122,11 +101,7 @@ fn test(arguments: std::ops::Range<u8>) -> impl Strategy<Value = Test> {
         proptest::collection::vec(value.clone(), 0..4).prop_map(Question::NotIn),
         value.prop_map(Question::Has),
     ];
-    (
-        arguments,
-        prop_oneof![Just(Width::Low), Just(Width::Full)],
-        question,
-    )
+    (arguments, prop_oneof![Just(Width::Low), Just(Width::Full)], question)
         .prop_map(|(argument, width, question)| Test::new(argument, width, question).unwrap())
 }
 
@@ -135,29 +110,17 @@ fn rules(share: std::ops::Range<usize>) -> impl Strategy<Value = Rules> {
     let calls: Vec<Syscall> = Syscall::all().collect();
     let rule = (action(), proptest::collection::vec(test(0..6), 0..3));
     let rule = (proptest::sample::select(calls), rule);
-    (
-        proptest::collection::vec(rule, share),
-        action(),
-        action(),
-        action(),
-    )
-        .prop_map(|(list, default, unknown, foreign)| {
+    (proptest::collection::vec(rule, share), action(), action(), action()).prop_map(
+        |(list, default, unknown, foreign)| {
             let mut rules = Rules::new(default);
             (rules.unknown, rules.foreign) = (unknown, foreign);
             for (call, (action, tests)) in list {
                 let (condition, reason) = (String::new(), String::new());
-                rules.add(
-                    call,
-                    Rule {
-                        action,
-                        tests,
-                        condition,
-                        reason,
-                    },
-                );
+                rules.add(call, Rule { action, tests, condition, reason });
             }
             rules
-        })
+        },
+    )
 }
 
 proptest! {
@@ -232,28 +195,15 @@ fn jumps_at_the_edge_of_their_reach() {
                 rules.add(calls[call], Rule::always(no, "a test"));
             };
             add(far, Question::In(vec![5]), a, b);
-            add(
-                middle,
-                Question::In((0..length).collect()),
-                errno(2),
-                errno(3),
-            );
+            add(middle, Question::In((0..length).collect()), errno(2), errno(3));
             add(near, Question::In(vec![5]), Action::Allow, errno(1));
             let filter = compile(&rules, Arch::X86_64).unwrap();
             for (number, argument) in
                 (0..5).flat_map(|number| [0, 4, 5, 6, 300].map(|argument| (number, argument)))
             {
-                let call = Call {
-                    audit_arch: Arch::X86_64.audit(),
-                    number,
-                    arguments: [argument; 6],
-                };
+                let call = Call { audit_arch: Arch::X86_64.audit(), number, arguments: [argument; 6] };
                 let expected = verdict(rules.decide(Arch::X86_64, &call));
-                assert_eq!(
-                    run(&filter.program, &call).verdict,
-                    expected,
-                    "{length} {call:?}"
-                );
+                assert_eq!(run(&filter.program, &call).verdict, expected, "{length} {call:?}");
             }
         }
     }
@@ -286,26 +236,12 @@ fn calls_are_decided_without_reading_an_argument() {
             let Some(number) = call.number(arch) else {
                 continue;
             };
-            let call_of = Call {
-                audit_arch: arch.audit(),
-                number,
-                arguments: [0; 6],
-            };
+            let call_of = Call { audit_arch: arch.audit(), number, arguments: [0; 6] };
             if run(&filter.program, &call_of).reads_arguments {
                 read.push(call.name());
             }
         }
-        assert_eq!(
-            read,
-            [
-                "clone",
-                "ioctl",
-                "personality",
-                "socket",
-                "socketpair",
-                "unshare"
-            ]
-        );
+        assert_eq!(read, ["clone", "ioctl", "personality", "socket", "socketpair", "unshare"]);
     }
 }
 
@@ -315,11 +251,7 @@ fn the_deny_list_is_small_and_flat() {
     for (arch, length, depth) in [(Arch::X86_64, 100, 18), (Arch::Aarch64, 100, 18)] {
         let filter = compile(&Rules::deny_list(), arch).unwrap();
         let steps = |number| {
-            let call = Call {
-                audit_arch: arch.audit(),
-                number,
-                arguments: [0; 6],
-            };
+            let call = Call { audit_arch: arch.audit(), number, arguments: [0; 6] };
             run(&filter.program, &call).steps
         };
         let deepest = (0..470).map(steps).max().unwrap();

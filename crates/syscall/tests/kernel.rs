@@ -27,10 +27,7 @@ fn under<T: Send + 'static>(rules: &Rules, then: impl FnOnce() -> T + Send + 'st
 }
 
 fn number(name: &str) -> u32 {
-    name.parse::<Syscall>()
-        .unwrap()
-        .number(Arch::NATIVE)
-        .unwrap()
+    name.parse::<Syscall>().unwrap().number(Arch::NATIVE).unwrap()
 }
 
 fn probe(name: &str, arguments: [u64; 6]) -> Probe {
@@ -48,10 +45,9 @@ fn matching(rule: &Rule) -> Vec<[u64; 6]> {
         let values: Vec<u64> = match test.question() {
             Question::In(values) => values.clone(),
             // A namespace or family more than any that is listed, and what could pass for a listed one.
-            Question::NotIn(values) => [40, 38, 17, 1 << 31]
-                .into_iter()
-                .filter(|v| !values.contains(v))
-                .collect(),
+            Question::NotIn(values) => {
+                [40, 38, 17, 1 << 31].into_iter().filter(|v| !values.contains(v)).collect()
+            }
             Question::Has(mask) => (0..64)
                 .map(|bit| 1 << bit)
                 .filter(|bit| mask & bit != 0)
@@ -81,10 +77,7 @@ fn every_rule_of_the_deny_list() {
         let mut rules = Rules::new(Action::Allow);
         let mut expected = Vec::new();
         let list = Rules::deny_list();
-        for (call, of_call) in list
-            .calls()
-            .filter(|(call, _)| call.number(Arch::NATIVE).is_some())
-        {
+        for (call, of_call) in list.calls().filter(|(call, _)| call.number(Arch::NATIVE).is_some()) {
             for rule in of_call {
                 let mut rule = rule.clone();
                 if marked {
@@ -100,14 +93,8 @@ fn every_rule_of_the_deny_list() {
         executed = expected.len();
         under(&rules, move || {
             for (call, arguments, action) in expected {
-                let Action::Errno(errno) = action else {
-                    panic!("{call}: {action}")
-                };
-                assert_eq!(
-                    probe(call.name(), arguments),
-                    failed(errno),
-                    "{call} {arguments:x?}"
-                );
+                let Action::Errno(errno) = action else { panic!("{call}: {action}") };
+                assert_eq!(probe(call.name(), arguments), failed(errno), "{call} {arguments:x?}");
             }
         });
     }
@@ -135,26 +122,12 @@ fn what_programs_need_goes_through() {
             );
         }
         assert_eq!(probe("read", [INVALID; 6]), Probe::Failed(Failure::BADF));
-        assert_eq!(
-            probe("openat", [INVALID, 0, 0, 0, 0, 0]),
-            Probe::Failed(Failure::FAULT)
-        );
-        assert_eq!(
-            probe("ioctl", [INVALID, 0x5401, 0, 0, 0, 0]),
-            Probe::Failed(Failure::BADF)
-        );
-        assert_eq!(
-            probe("clone", [CLONE_THREAD, 0, 0, 0, 0, 0]),
-            Probe::Failed(Failure::INVAL)
-        );
+        assert_eq!(probe("openat", [INVALID, 0, 0, 0, 0, 0]), Probe::Failed(Failure::FAULT));
+        assert_eq!(probe("ioctl", [INVALID, 0x5401, 0, 0, 0, 0]), Probe::Failed(Failure::BADF));
+        assert_eq!(probe("clone", [CLONE_THREAD, 0, 0, 0, 0, 0]), Probe::Failed(Failure::INVAL));
 
         // Processes and threads, as the standard library makes them.
-        assert!(
-            std::process::Command::new("/bin/true")
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(std::process::Command::new("/bin/true").status().unwrap().success());
         assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
     });
 }
@@ -164,31 +137,15 @@ fn ways_around() {
     under(&Rules::deny_list(), || {
         // The kernel throws the upper half of these away, so they'd work if the filter compared it.
         for request in [0x5412, 0x541c, 0x5423] {
-            assert_eq!(
-                probe("ioctl", [INVALID, request | 1 << 32, 0, 0, 0, 0]),
-                failed(Errno::EPERM)
-            );
+            assert_eq!(probe("ioctl", [INVALID, request | 1 << 32, 0, 0, 0, 0]), failed(Errno::EPERM));
         }
-        assert_eq!(
-            probe("socket", [40 | 1 << 32, 1, 0, 0, 0, 0]),
-            failed(Errno::EAFNOSUPPORT)
-        );
-        assert_eq!(
-            probe("socket", [16 | 1 << 32, 3, 12 | 1 << 32, 0, 0, 0]),
-            failed(Errno::EPROTONOSUPPORT)
-        );
-        assert_eq!(
-            probe("clone", [1 << 63 | CLONE_THREAD | 1 << 28, 0, 0, 0, 0, 0]),
-            failed(Errno::EPERM)
-        );
+        assert_eq!(probe("socket", [40 | 1 << 32, 1, 0, 0, 0, 0]), failed(Errno::EAFNOSUPPORT));
+        assert_eq!(probe("socket", [16 | 1 << 32, 3, 12 | 1 << 32, 0, 0, 0]), failed(Errno::EPROTONOSUPPORT));
+        assert_eq!(probe("clone", [1 << 63 | CLONE_THREAD | 1 << 28, 0, 0, 0, 0, 0]), failed(Errno::EPERM));
         // The x32 interface, and numbers of the future.
         let x32 = 0x4000_0000;
         for number in [x32 + 39, x32 + 101, x32 + 521, 470, 1000] {
-            assert_eq!(
-                probe_call(number, [INVALID; 6]).unwrap(),
-                failed(Errno::ENOSYS),
-                "{number:#x}"
-            );
+            assert_eq!(probe_call(number, [INVALID; 6]).unwrap(), failed(Errno::ENOSYS), "{number:#x}");
         }
     });
 }
@@ -198,12 +155,9 @@ fn ways_around() {
 fn names_in_a_policy() {
     let pair = [1, 1, 0, INVALID, 0, 0];
     assert_eq!(probe("socketpair", pair), Probe::Failed(Failure::FAULT));
-    under(
-        &Rules::deny_list().with(&[], &["socketpair"]).unwrap(),
-        move || {
-            assert_eq!(probe("socketpair", pair), failed(Errno::EPERM));
-        },
-    );
+    under(&Rules::deny_list().with(&[], &["socketpair"]).unwrap(), move || {
+        assert_eq!(probe("socketpair", pair), failed(Errno::EPERM));
+    });
     under(&Rules::deny_list().with(&["ptrace"], &[]).unwrap(), || {
         // PTRACE_TRACEME
         assert_eq!(probe("ptrace", [0; 6]), Probe::Returned(0));
@@ -214,10 +168,7 @@ fn names_in_a_policy() {
 #[test]
 fn killing_ends_the_process() {
     let mut rules = Rules::deny_list();
-    rules.add(
-        "getppid".parse().unwrap(),
-        Rule::always(Action::KillProcess, "a test"),
-    );
+    rules.add("getppid".parse().unwrap(), Rule::always(Action::KillProcess, "a test"));
     under(&rules, || {
         assert_eq!(probe("getppid", [0; 6]), Probe::Ended(31));
     });
@@ -243,11 +194,7 @@ fn every_call_in_a_long_program() {
     assert!(compile(&rules, Arch::NATIVE).unwrap().program.len() > 2000);
     under(&rules, move || {
         for (index, call) in calls.iter().enumerate() {
-            assert_eq!(
-                probe(call.name(), [0, 0, 0, 0, 0, MARK]),
-                failed(answer(index)),
-                "{call}"
-            );
+            assert_eq!(probe(call.name(), [0, 0, 0, 0, 0, MARK]), failed(answer(index)), "{call}");
         }
     });
 }

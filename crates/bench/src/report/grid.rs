@@ -17,10 +17,7 @@ enum Line {
 
 impl Grid {
     pub(crate) fn new(header: &[&str]) -> Self {
-        Self {
-            header: header.iter().map(|&cell| cell.to_owned()).collect(),
-            rows: Vec::new(),
-        }
+        Self { header: header.iter().map(|&cell| cell.to_owned()).collect(), rows: Vec::new() }
     }
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {
@@ -51,11 +48,7 @@ impl Grid {
                 .enumerate()
                 .map(|(column, (cell, &widest))| {
                     let space = " ".repeat(widest.saturating_sub(width(cell)));
-                    if column == 0 {
-                        format!("{cell}{space}")
-                    } else {
-                        format!("{space}{cell}")
-                    }
+                    if column == 0 { format!("{cell}{space}") } else { format!("{space}{cell}") }
                 })
                 .collect();
             padded.join("  ").trim_end().to_owned() + "\n"
@@ -76,20 +69,10 @@ impl Grid {
     /// As a Markdown table.
     pub(crate) fn markdown(&self) -> String {
         let escape = |cell: &str| {
-            cell.replace('\\', "\\\\")
-                .replace('|', "\\|")
-                .replace('<', "&lt;")
-                .replace('\n', " ")
+            cell.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
         };
         let line = |cells: &[String]| {
-            format!(
-                "| {} |\n",
-                cells
-                    .iter()
-                    .map(|cell| escape(cell))
-                    .collect::<Vec<_>>()
-                    .join(" | ")
-            )
+            format!("| {} |\n", cells.iter().map(|cell| escape(cell)).collect::<Vec<_>>().join(" | "))
         };
         let mut text = line(&self.header);
         text += &format!("|:---|{}\n", "---:|".repeat(self.header.len() - 1));

@@ -98,18 +98,12 @@ pub(crate) fn document(
     let controls = report
         .tables
         .iter()
-        .map(|table| NamedControl {
-            workload: table.workload.clone(),
-            control: table.control.clone(),
-        })
+        .map(|table| NamedControl { workload: table.workload.clone(), control: table.control.clone() })
         .collect();
     let not_measured = report
         .missing
         .iter()
-        .map(|missing| NotMeasured {
-            name: missing.name.clone(),
-            how: missing.how.clone(),
-        })
+        .map(|missing| NotMeasured { name: missing.name.clone(), how: missing.how.clone() })
         .collect();
     let session = Session {
         schema: 1,
@@ -119,10 +113,7 @@ pub(crate) fn document(
         controls,
         not_measured,
     };
-    Document {
-        results,
-        palisade: Some(session),
-    }
+    Document { results, palisade: Some(session) }
 }
 
 fn entry(suite: &str, table: &Table, row: &Row) -> Entry {
@@ -137,22 +128,12 @@ fn entry(suite: &str, table: &Table, row: &Row) -> Entry {
         stddev: of_valid(deviation(&times)),
         median: of_valid(median(&times)),
         // hyperfine gives means here.
-        user: of_valid(mean(
-            &samples.iter().map(|sample| sample.user).collect::<Vec<_>>(),
-        )),
-        system: of_valid(mean(
-            &samples
-                .iter()
-                .map(|sample| sample.system)
-                .collect::<Vec<_>>(),
-        )),
+        user: of_valid(mean(&samples.iter().map(|sample| sample.user).collect::<Vec<_>>())),
+        system: of_valid(mean(&samples.iter().map(|sample| sample.system).collect::<Vec<_>>())),
         min: of_valid(times.iter().copied().reduce(f64::min)),
         max: of_valid(times.iter().copied().reduce(f64::max)),
         memory_usage_byte: samples.iter().map(|sample| sample.max_rss).collect(),
-        exit_codes: samples
-            .iter()
-            .map(|sample| Some(sample.exit_code))
-            .collect(),
+        exit_codes: samples.iter().map(|sample| Some(sample.exit_code)).collect(),
         times,
         palisade: Some(Details {
             suite: suite.to_owned(),
@@ -178,11 +159,7 @@ mod tests {
     use crate::summary::tests::table;
 
     fn value() -> serde_json::Value {
-        let report = Report {
-            suite: "launch",
-            tables: vec![table()],
-            missing: Vec::new(),
-        };
+        let report = Report { suite: "launch", tables: vec![table()], missing: Vec::new() };
         serde_json::to_value(document(&report, &Environment::default(), 1, 2.0)).unwrap()
     }
 
@@ -203,11 +180,7 @@ mod tests {
     fn a_failed_row_has_no_numbers() {
         let value = value();
         let flaky = &value["results"][3];
-        assert!(
-            flaky["mean"].is_null()
-                && flaky["min"].is_null()
-                && flaky["palisade"]["wall"].is_null()
-        );
+        assert!(flaky["mean"].is_null() && flaky["min"].is_null() && flaky["palisade"]["wall"].is_null());
         assert_eq!(flaky["palisade"]["valid"], false);
         assert_eq!(flaky["palisade"]["failures"][0], "exit code 3: no");
     }

@@ -24,12 +24,10 @@ const LINEAR_UP_TO: f64 = 25.0;
 
 /// The whole report as one drawing.
 pub(crate) fn render(report: &Report, environment: &Environment) -> String {
-    let names = report.tables.iter().flat_map(|table| {
-        table
-            .rows
-            .iter()
-            .map(|row| shorten(&row.series.name).chars().count())
-    });
+    let names = report
+        .tables
+        .iter()
+        .flat_map(|table| table.rows.iter().map(|row| shorten(&row.series.name).chars().count()));
     let labels = names.max().unwrap_or(0) as f64 * LETTER;
     let left = MARGIN + labels + 10.0;
     let width = left + BARS + VALUES + MARGIN;
@@ -77,32 +75,16 @@ struct Scale {
 impl Scale {
     fn of(table: &Table) -> Self {
         let figures = || table.rows.iter().filter_map(|row| row.figures.as_ref());
-        let high = figures()
-            .map(|figures| figures.p90.max(figures.wall.median))
-            .fold(0.0, f64::max);
-        let low = figures()
-            .map(|figures| figures.wall.median)
-            .fold(f64::INFINITY, f64::min);
+        let high = figures().map(|figures| figures.p90.max(figures.wall.median)).fold(0.0, f64::max);
+        let low = figures().map(|figures| figures.wall.median).fold(f64::INFINITY, f64::min);
         if high <= 0.0 || low <= 0.0 {
-            return Self {
-                low: 0.0,
-                high: 1e-3,
-                logarithmic: false,
-            };
+            return Self { low: 0.0, high: 1e-3, logarithmic: false };
         }
         if high / low <= LINEAR_UP_TO {
-            return Self {
-                low: 0.0,
-                high: high * 1.02,
-                logarithmic: false,
-            };
+            return Self { low: 0.0, high: high * 1.02, logarithmic: false };
         }
         // From half of the fastest, so that its bar has a length.
-        Self {
-            low: low / 2.0,
-            high: high * 1.1,
-            logarithmic: true,
-        }
+        Self { low: low / 2.0, high: high * 1.1, logarithmic: true }
     }
 
     fn position(&self, value: f64) -> f64 {
@@ -158,11 +140,7 @@ fn panel(svg: &mut String, table: &Table, left: f64, top: f64) {
     if scale.logarithmic {
         title += " (logarithmic)";
     }
-    if table
-        .control
-        .as_ref()
-        .is_none_or(|control| control.noisy.is_some())
-    {
+    if table.control.as_ref().is_none_or(|control| control.noisy.is_some()) {
         title += " · NOISY";
     }
     let _ = writeln!(
@@ -202,11 +180,7 @@ fn draw_row(svg: &mut String, row: &Row, scale: &Scale, left: f64, top: f64) {
         escape(&shorten(&row.series.name))
     );
     let Some(figures) = &row.figures else {
-        let what = if row.series.failed_at_start {
-            "failed"
-        } else {
-            "invalid: some runs failed"
-        };
+        let what = if row.series.failed_at_start { "failed" } else { "invalid: some runs failed" };
         let _ = writeln!(
             svg,
             r##"<text x="{:.1}" y="{baseline:.1}" font-style="italic" fill="#b91c1c">{what}</text>"##,
@@ -215,10 +189,7 @@ fn draw_row(svg: &mut String, row: &Row, scale: &Scale, left: f64, top: f64) {
         return;
     };
     let end = scale.position(figures.wall.median) * BARS;
-    let (low, high) = (
-        left + scale.position(figures.p10) * BARS,
-        left + scale.position(figures.p90) * BARS,
-    );
+    let (low, high) = (left + scale.position(figures.p10) * BARS, left + scale.position(figures.p90) * BARS);
     let _ = writeln!(
         svg,
         r##"<rect x="{left:.1}" y="{:.1}" width="{:.1}" height="{BAR}" rx="2" fill="{}"/>
@@ -233,10 +204,7 @@ fn draw_row(svg: &mut String, row: &Row, scale: &Scale, left: f64, top: f64) {
     }
     // To the right of the bar and of its line, whichever ends later.
     let x = (left + end).max(high) + 8.0;
-    let _ = writeln!(
-        svg,
-        r##"<text x="{x:.1}" y="{baseline:.1}" fill="#1f2430">{label}</text>"##
-    );
+    let _ = writeln!(svg, r##"<text x="{x:.1}" y="{baseline:.1}" fill="#1f2430">{label}</text>"##);
 }
 
 fn colour(name: &str) -> &'static str {
@@ -252,11 +220,7 @@ fn colour(name: &str) -> &'static str {
 fn tick_label(seconds: f64) -> String {
     let value = seconds * 1e3;
     // Ticks are multiples of 1, 2, 3 or 5 of a power of ten; two decimals below 1 ms, none that only say zero.
-    let text = if value < 1.0 {
-        format!("{value:.2}")
-    } else {
-        format!("{value:.1}")
-    };
+    let text = if value < 1.0 { format!("{value:.2}") } else { format!("{value:.1}") };
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
@@ -307,40 +271,21 @@ mod tests {
 
     #[test]
     fn draws_a_bar_for_each_valid_row_only() {
-        let report = Report {
-            suite: "launch",
-            tables: vec![table()],
-            missing: Vec::new(),
-        };
+        let report = Report { suite: "launch", tables: vec![table()], missing: Vec::new() };
         let svg = render(&report, &Environment::default());
         assert_eq!(svg.matches("rx=\"2\"").count(), 3);
-        assert!(
-            svg.contains(">failed<") && svg.contains("some runs failed"),
-            "{svg}"
-        );
+        assert!(svg.contains(">failed<") && svg.contains("some runs failed"), "{svg}");
     }
 
     #[test]
     fn foreign_names_are_escaped() {
-        let table = Table::summarise(
-            "a<b",
-            2,
-            1,
-            vec![series("x & \"y\"\u{1b}", &[1.0, 1.0])],
-            &mut Random::new(1),
-        );
+        let table =
+            Table::summarise("a<b", 2, 1, vec![series("x & \"y\"\u{1b}", &[1.0, 1.0])], &mut Random::new(1));
         let svg = render(
-            &Report {
-                suite: "launch",
-                tables: vec![table],
-                missing: Vec::new(),
-            },
+            &Report { suite: "launch", tables: vec![table], missing: Vec::new() },
             &Environment::default(),
         );
-        assert!(
-            svg.contains("x &amp; &quot;y&quot;<") && svg.contains("a&lt;b"),
-            "{svg}"
-        );
+        assert!(svg.contains("x &amp; &quot;y&quot;<") && svg.contains("a&lt;b"), "{svg}");
     }
 
     #[test]
@@ -355,18 +300,7 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        let scale = Scale {
-            low: 0.0,
-            high: 0.0056,
-            logarithmic: false,
-        };
-        assert_eq!(
-            scale
-                .ticks()
-                .into_iter()
-                .map(tick_label)
-                .collect::<Vec<_>>(),
-            ["0", "2", "4"]
-        );
+        let scale = Scale { low: 0.0, high: 0.0056, logarithmic: false };
+        assert_eq!(scale.ticks().into_iter().map(tick_label).collect::<Vec<_>>(), ["0", "2", "4"]);
     }
 }

@@ -14,12 +14,7 @@ pub(crate) enum Style {
 }
 
 /// The whole report.
-pub(crate) fn render(
-    report: &Report,
-    environment: &Environment,
-    seed: u64,
-    style: Style,
-) -> String {
+pub(crate) fn render(report: &Report, environment: &Environment, seed: u64, style: Style) -> String {
     let mut blocks: Vec<String> = Vec::new();
     blocks.push(format!(
         "{}\n{}, palisade-bench {}, seed {seed}\n",
@@ -28,10 +23,7 @@ pub(crate) fn render(
         environment.bench_version
     ));
     for table in &report.tables {
-        let mut title = format!(
-            "{}: {}, {} rounds",
-            report.suite, table.workload, table.rounds
-        );
+        let mut title = format!("{}: {}, {} rounds", report.suite, table.workload, table.rounds);
         if table.burst > 1 {
             title += &format!(" of {} launches back to back", table.burst);
         }
@@ -51,11 +43,8 @@ pub(crate) fn render(
     if !isolation.is_empty() {
         blocks.push(format!("seen to isolate:\n{}", list(&isolation)));
     }
-    let missing: Vec<String> = report
-        .missing
-        .iter()
-        .map(|missing| format!("{}: {}", missing.name, missing.how))
-        .collect();
+    let missing: Vec<String> =
+        report.missing.iter().map(|missing| format!("{}: {}", missing.name, missing.how)).collect();
     if !missing.is_empty() {
         blocks.push(format!("not measured:\n{}", list(&missing)));
     }
@@ -102,22 +91,14 @@ fn cells(row: &Row, figures: &Figures, floor: u64) -> Vec<String> {
 
 /// A row without figures says why, and never gives a time.
 fn failure(row: &Row) -> String {
-    let first = row
-        .series
-        .failed
-        .first()
-        .map(ToString::to_string)
-        .unwrap_or_default();
+    let first = row.series.failed.first().map(ToString::to_string).unwrap_or_default();
     if row.series.failed_at_start {
         format!("failed: {first}")
     } else if row.series.failed.is_empty() {
         "no completed round".to_owned()
     } else {
         let failed = row.series.failed.len();
-        format!(
-            "invalid: {failed} of {} rounds failed: {first}",
-            failed + row.series.samples.len()
-        )
+        format!("invalid: {failed} of {} rounds failed: {first}", failed + row.series.samples.len())
     }
 }
 
@@ -138,11 +119,7 @@ fn control(table: &Table) -> String {
 }
 
 fn isolation(report: &Report) -> Vec<String> {
-    let rows = report
-        .tables
-        .first()
-        .map(|table| table.rows.as_slice())
-        .unwrap_or_default();
+    let rows = report.tables.first().map(|table| table.rows.as_slice()).unwrap_or_default();
     rows.iter()
         .filter(|row| !row.series.isolation.is_empty())
         .map(|row| format!("{}: {}", row.series.name, row.series.isolation.join(", ")))
@@ -151,11 +128,7 @@ fn isolation(report: &Report) -> Vec<String> {
 
 fn memory(bytes: u64, floor: u64) -> String {
     let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    if bytes <= floor {
-        format!("<{:.1}", mebibytes(floor))
-    } else {
-        format!("{:.1}", mebibytes(bytes))
-    }
+    if bytes <= floor { format!("<{:.1}", mebibytes(floor)) } else { format!("{:.1}", mebibytes(bytes)) }
 }
 
 /// Three significant places for what is small, one decimal for what is long.
@@ -171,19 +144,11 @@ pub(crate) fn ms(seconds: f64) -> String {
 }
 
 pub(crate) fn milliseconds(estimate: &Estimate) -> String {
-    format!(
-        "{} [{}, {}]",
-        ms(estimate.median),
-        ms(estimate.low),
-        ms(estimate.high)
-    )
+    format!("{} [{}, {}]", ms(estimate.median), ms(estimate.low), ms(estimate.high))
 }
 
 pub(crate) fn ratio(estimate: &Estimate) -> String {
-    format!(
-        "{:.3} [{:.3}, {:.3}]",
-        estimate.median, estimate.low, estimate.high
-    )
+    format!("{:.3} [{:.3}, {:.3}]", estimate.median, estimate.low, estimate.high)
 }
 
 #[cfg(test)]
@@ -193,15 +158,8 @@ mod tests {
     use crate::summary::{Control, tests};
 
     fn report() -> Report {
-        let missing = vec![Missing {
-            name: "crun".into(),
-            how: "apt install crun".into(),
-        }];
-        Report {
-            suite: "launch",
-            tables: vec![tests::table()],
-            missing,
-        }
+        let missing = vec![Missing { name: "crun".into(), how: "apt install crun".into() }];
+        Report { suite: "launch", tables: vec![tests::table()], missing }
     }
 
     fn environment() -> Environment {
@@ -217,10 +175,7 @@ mod tests {
     fn a_failed_row_never_shows_a_time() {
         let text = render(&report(), &environment(), 7, Style::Aligned);
         let flaky = text.lines().find(|line| line.starts_with("flaky")).unwrap();
-        assert!(
-            flaky.ends_with("invalid: 1 of 50 rounds failed: exit code 3: no"),
-            "{flaky}"
-        );
+        assert!(flaky.ends_with("invalid: 1 of 50 rounds failed: exit code 3: no"), "{flaky}");
         assert!(!flaky.contains("0.500"), "{flaky}");
         let liar = text.lines().find(|line| line.starts_with("liar")).unwrap();
         assert!(liar.ends_with("failed: it was not run"), "{liar}");
@@ -244,16 +199,9 @@ mod tests {
     #[test]
     fn a_noisy_table_says_what_to_do() {
         let mut report = report();
-        report.tables[0].control = Some(Control::judge(Estimate {
-            median: 1.2,
-            low: 1.1,
-            high: 1.3,
-        }));
+        report.tables[0].control = Some(Control::judge(Estimate { median: 1.2, low: 1.1, high: 1.3 }));
         let text = render(&report, &environment(), 7, Style::Markdown);
-        assert!(
-            text.contains("NOISY") && text.contains("--runs 200"),
-            "{text}"
-        );
+        assert!(text.contains("NOISY") && text.contains("--runs 200"), "{text}");
         assert!(text.contains("### launch: true"), "{text}");
     }
 }

@@ -42,9 +42,7 @@ impl Suite for Launch {
             version: Vec::new(),
         }));
         let wanted = |bench: &Bench, name: &str| {
-            workloads
-                .iter()
-                .any(|workload| bench.filter.accepts(workload.name, name))
+            workloads.iter().any(|workload| bench.filter.accepts(workload.name, name))
         };
         others.retain(|entry| wanted(bench, &entry.name));
         let unfiltered = bench.options.filter.is_none();
@@ -59,14 +57,10 @@ impl Suite for Launch {
             }
         }
         match &bench.options.filter {
-            Some(pattern) if tables.is_empty() => Err(BenchError::NothingMatches {
-                pattern: pattern.clone(),
-            }),
-            _ => Ok(Report {
-                suite: self.name(),
-                tables,
-                missing,
-            }),
+            Some(pattern) if tables.is_empty() => {
+                Err(BenchError::NothingMatches { pattern: pattern.clone() })
+            }
+            _ => Ok(Report { suite: self.name(), tables, missing }),
         }
     }
 }
@@ -99,18 +93,13 @@ fn workloads(bench: &Bench) -> Result<(Vec<Workload>, Vec<Missing>), BenchError>
     for (name, prepared) in all {
         match prepared {
             Ok(workload) => workloads.push(workload),
-            Err(error) => missing.push(Missing {
-                name: format!("workload {name}"),
-                how: with_causes(&error),
-            }),
+            Err(error) => {
+                missing.push(Missing { name: format!("workload {name}"), how: with_causes(&error) })
+            }
         }
     }
     if workloads.is_empty() {
-        let reasons = missing
-            .iter()
-            .map(|missing| missing.how.as_str())
-            .collect::<Vec<_>>()
-            .join("; ");
+        let reasons = missing.iter().map(|missing| missing.how.as_str()).collect::<Vec<_>>().join("; ");
         return Err(BenchError::NoWorkload { reasons });
     }
     Ok((workloads, missing))

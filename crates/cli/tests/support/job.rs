@@ -42,7 +42,8 @@ impl Run {
     /// There is a line that says what to do, or a caret that points at what is wrong.
     #[track_caller]
     pub fn with_hint(&self) -> &Self {
-        let hinted = ["hint: ", "tip: ", "For more information", " --> "].iter().any(|hint| self.err.contains(hint));
+        let hinted =
+            ["hint: ", "tip: ", "For more information", " --> "].iter().any(|hint| self.err.contains(hint));
         assert!(hinted, "no hint in {self:?}");
         self
     }

@@ -36,7 +36,16 @@ struct Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        let _removed = std::fs::remove_dir_all(&self.top);
+        for path in [&self.top, &self.root_base()] {
+            let _removed = std::fs::remove_dir_all(path);
+        }
+    }
+}
+
+impl Crew {
+    /// Where root's places are.
+    fn root_base(&self) -> PathBuf {
+        PathBuf::from(format!("/home/{}-root", self.user.name))
     }
 }
 
@@ -55,7 +64,8 @@ fn crew() -> Arc<Crew> {
     std::fs::create_dir(&top).unwrap();
     std::fs::set_permissions(&top, Permissions::from_mode(0o755)).unwrap();
     // The checkout may lie where an ordinary user can't reach it.
-    let given = std::env::var_os("PALISADE_BIN").map_or_else(|| env!("CARGO_BIN_EXE_palisade").into(), PathBuf::from);
+    let given =
+        std::env::var_os("PALISADE_BIN").map_or_else(|| env!("CARGO_BIN_EXE_palisade").into(), PathBuf::from);
     let binary = top.join("palisade");
     std::fs::copy(&given, &binary).unwrap_or_else(|error| panic!("{}: {error}", given.display()));
     std::fs::set_permissions(&binary, Permissions::from_mode(0o755)).unwrap();
@@ -71,7 +81,8 @@ pub fn is_root() -> bool {
 /// Whether the machine has `feature`; what is declared and missing fails here.
 pub fn has(feature: &str) -> bool {
     static FEATURES: OnceLock<Features> = OnceLock::new();
-    let features = FEATURES.get_or_init(|| Features::find(&data_directory()).unwrap_or_else(|error| panic!("{error}")));
+    let features =
+        FEATURES.get_or_init(|| Features::find(&data_directory()).unwrap_or_else(|error| panic!("{error}")));
     let has = features.has(feature);
     if !has {
         eprintln!("not tried: no {feature} here");
@@ -97,7 +108,7 @@ pub fn ordinary() -> Place {
 pub fn root() -> Option<Place> {
     is_root().then(|| {
         let crew = crew();
-        let base = PathBuf::from(format!("/home/{}-root", crew.user.name));
+        let base = crew.root_base();
         Place::new(crew, &base, 0, 0)
     })
 }
@@ -209,7 +220,8 @@ impl Place {
             let read = |file: &str| std::fs::read(process.path().join(file)).unwrap_or_default();
             if read("environ").split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
                 let pid = process.file_name().to_string_lossy().into_owned();
-                living.push(format!("{pid} {}", String::from_utf8_lossy(&read("cmdline")).replace('\0', " ")));
+                living
+                    .push(format!("{pid} {}", String::from_utf8_lossy(&read("cmdline")).replace('\0', " ")));
             }
         }
         living
@@ -225,10 +237,6 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let _removed = std::fs::remove_dir_all(&self.home);
-        if self.is_root() {
-            // The base goes with the last place in it.
-            let _removed = self.home.parent().map(std::fs::remove_dir);
-        }
     }
 }
 

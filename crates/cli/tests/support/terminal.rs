@@ -14,7 +14,14 @@ impl<'p> Terminal<'p> {
     pub fn open(place: &'p Place) -> Self {
         let terminal = Self { place, socket: place.mark.clone() };
         terminal.tmux(&[
-            "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24",
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            "80",
+            "-y",
+            "24",
             "env PS1='$ ' PROMPT_COMMAND= bash --norc --noprofile",
         ]);
         terminal.wait_for_line("$");
@@ -23,7 +30,11 @@ impl<'p> Terminal<'p> {
 
     fn tmux(&self, arguments: &[&str]) -> String {
         let mut command = self.place.command("tmux");
-        command.env("TMUX_TMPDIR", &self.place.home).env("TERM", "xterm").args(["-L", &self.socket]).args(arguments);
+        command
+            .env("TMUX_TMPDIR", &self.place.home)
+            .env("TERM", "xterm")
+            .args(["-L", &self.socket])
+            .args(arguments);
         let run = job::finish(&mut command);
         assert_eq!(run.code, 0, "tmux {arguments:?}: {run:?}");
         run.out

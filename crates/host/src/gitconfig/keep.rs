@@ -21,14 +21,8 @@ const SECTIONS: &[(&str, Keys)] = &[
     ("apply", Keys::Only(&["ignorewhitespace", "whitespace"])),
     // ignoreRevsFile: git stops when the file is missing.
     ("blame", Keys::AllBut(&["ignorerevsfile"])),
-    (
-        "branch",
-        Keys::Only(&["autosetupmerge", "autosetuprebase", "sort"]),
-    ),
-    (
-        "checkout",
-        Keys::Only(&["defaultremote", "guess", "workers"]),
-    ),
+    ("branch", Keys::Only(&["autosetupmerge", "autosetuprebase", "sort"])),
+    ("checkout", Keys::Only(&["defaultremote", "guess", "workers"])),
     ("color", Keys::AllBut(&[])),
     ("column", Keys::AllBut(&[])),
     // gpgSign would break every commit; template names a file.
@@ -53,28 +47,13 @@ const SECTIONS: &[(&str, Keys)] = &[
         ]),
     ),
     // external and tool run programs that may not be there; orderFile names a file.
-    (
-        "diff",
-        Keys::AllBut(&["external", "guitool", "orderfile", "tool", "trustexitcode"]),
-    ),
-    (
-        "fetch",
-        Keys::Only(&[
-            "output",
-            "parallel",
-            "prune",
-            "prunetags",
-            "writecommitgraph",
-        ]),
-    ),
+    ("diff", Keys::AllBut(&["external", "guitool", "orderfile", "tool", "trustexitcode"])),
+    ("fetch", Keys::Only(&["output", "parallel", "prune", "prunetags", "writecommitgraph"])),
     ("format", Keys::Only(&["numbered", "pretty"])),
     ("grep", Keys::AllBut(&[])),
     ("help", Keys::Only(&["autocorrect"])),
     ("i18n", Keys::AllBut(&[])),
-    (
-        "init",
-        Keys::Only(&["defaultbranch", "defaultobjectformat"]),
-    ),
+    ("init", Keys::Only(&["defaultbranch", "defaultobjectformat"])),
     ("interactive", Keys::Only(&["singlekey"])),
     // showSignature runs gpg for each commit shown.
     ("log", Keys::AllBut(&["showsignature"])),
@@ -94,15 +73,7 @@ const SECTIONS: &[(&str, Keys)] = &[
     ),
     ("pretty", Keys::AllBut(&[])),
     ("pull", Keys::AllBut(&[])),
-    (
-        "push",
-        Keys::Only(&[
-            "autosetupremote",
-            "default",
-            "followtags",
-            "useforceifincludes",
-        ]),
-    ),
+    ("push", Keys::Only(&["autosetupremote", "default", "followtags", "useforceifincludes"])),
     ("rebase", Keys::AllBut(&[])),
     ("rerere", Keys::AllBut(&[])),
     ("safe", Keys::Only(&["directory"])),
@@ -118,30 +89,18 @@ const SECTIONS: &[(&str, Keys)] = &[
 /// driver every file in Git LFS shows as changed, and `git add` would commit the content.
 const SUBSECTIONS: &[(&str, Option<&str>, Keys)] = &[
     ("color", None, Keys::AllBut(&[])),
-    (
-        "diff",
-        None,
-        Keys::Only(&["algorithm", "binary", "wordregex", "xfuncname"]),
-    ),
-    (
-        "filter",
-        Some("lfs"),
-        Keys::Only(&["clean", "process", "required", "smudge"]),
-    ),
+    ("diff", None, Keys::Only(&["algorithm", "binary", "wordregex", "xfuncname"])),
+    ("filter", Some("lfs"), Keys::Only(&["clean", "process", "required", "smudge"])),
 ];
 
 /// Whether an entry is kept.
 pub(super) fn keeps(entry: &Entry) -> bool {
     let keys = match &entry.subsection {
-        None => SECTIONS
-            .iter()
-            .find(|(section, _)| *section == entry.section)
-            .map(|(_, keys)| keys),
+        None => SECTIONS.iter().find(|(section, _)| *section == entry.section).map(|(_, keys)| keys),
         Some(subsection) => SUBSECTIONS
             .iter()
             .find(|(section, only, _)| {
-                *section == entry.section
-                    && only.is_none_or(|only| only.as_bytes() == subsection.as_slice())
+                *section == entry.section && only.is_none_or(|only| only.as_bytes() == subsection.as_slice())
             })
             .map(|(_, _, keys)| keys),
     };

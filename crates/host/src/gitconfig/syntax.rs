@@ -25,12 +25,9 @@ impl Entry {
     #[must_use]
     pub fn name(&self) -> String {
         match &self.subsection {
-            Some(subsection) => format!(
-                "{}.{}.{}",
-                self.section,
-                String::from_utf8_lossy(subsection),
-                self.key
-            ),
+            Some(subsection) => {
+                format!("{}.{}.{}", self.section, String::from_utf8_lossy(subsection), self.key)
+            }
             None => format!("{}.{}", self.section, self.key),
         }
     }
@@ -64,10 +61,7 @@ pub enum SyntaxError {
 /// # Errors
 /// [`SyntaxError`] where git would refuse the file too.
 pub fn parse(text: &[u8]) -> Result<Vec<Entry>, SyntaxError> {
-    let mut reader = Reader {
-        rest: text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text),
-        line: 1,
-    };
+    let mut reader = Reader { rest: text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text), line: 1 };
     let mut section: Option<(String, Option<Vec<u8>>)> = None;
     let mut entries = Vec::new();
     while let Some(byte) = reader.next() {
@@ -311,12 +305,7 @@ mod tests {
         parse(text.as_bytes())
             .unwrap()
             .into_iter()
-            .map(|entry| {
-                (
-                    entry.name(),
-                    entry.value.map(|value| String::from_utf8(value).unwrap()),
-                )
-            })
+            .map(|entry| (entry.name(), entry.value.map(|value| String::from_utf8(value).unwrap())))
             .collect()
     }
 
@@ -326,8 +315,7 @@ mod tests {
 
     #[test]
     fn sections_subsections_and_case() {
-        let text =
-            "[User]\n\tName = Ann\n[branch \"Feat\\\"ure\\\\x\"] merge = m\n[Old.Sub]\nK=v\n";
+        let text = "[User]\n\tName = Ann\n[branch \"Feat\\\"ure\\\\x\"] merge = m\n[Old.Sub]\nK=v\n";
         assert_eq!(
             values(text),
             [
@@ -355,10 +343,7 @@ mod tests {
     fn a_key_alone_is_true_and_crlf_is_a_line_break() {
         assert_eq!(
             values("\u{feff}[core]\r\nbare\r\nx = y\r\n"),
-            [
-                ("core.bare".to_owned(), None),
-                ("core.x".to_owned(), Some("y".to_owned()))
-            ]
+            [("core.bare".to_owned(), None), ("core.x".to_owned(), Some("y".to_owned()))]
         );
     }
 

@@ -151,16 +151,7 @@ mod tests {
         for (name, entry) in removed {
             assert_eq!(removes(name.as_bytes()), Some(entry), "{name}");
         }
-        for name in [
-            "AWS_REGION",
-            "PATH",
-            "HOME",
-            "TERM",
-            "KEYBOARD",
-            "env",
-            "",
-            "LANG",
-        ] {
+        for name in ["AWS_REGION", "PATH", "HOME", "TERM", "KEYBOARD", "env", "", "LANG"] {
             assert_eq!(removes(name.as_bytes()), None, "{name}");
         }
     }

@@ -3,16 +3,7 @@ use super::*;
 use crate::layer::Layer;
 
 fn rule(layer: Layer, strength: Strength, value: EnvironmentRule) -> Sourced<EnvironmentRule> {
-    Sourced {
-        value,
-        origin: Origin {
-            layer,
-            file: None,
-            line: 0,
-            column: 0,
-        },
-        strength,
-    }
+    Sourced { value, origin: Origin { layer, file: None, line: 0, column: 0 }, strength }
 }
 
 fn keep(glob: &str) -> EnvironmentRule {
@@ -45,11 +36,7 @@ fn stars_match_any_bytes() {
         ("", "", true),
         ("", "a", false),
     ] {
-        assert_eq!(
-            matches(glob.as_bytes(), name.as_bytes()),
-            expected,
-            "{glob} {name}"
-        );
+        assert_eq!(matches(glob.as_bytes(), name.as_bytes()), expected, "{glob} {name}");
     }
     assert!(matches(b"A*", b"A\xff"));
 }
@@ -82,26 +69,14 @@ fn the_layers_and_strengths_of_rules_count() {
     assert_eq!(fate("CORP_X"), Fate::Removed, "not by a value either");
     assert_eq!(fate("PROXY"), Fate::Set("http://p"));
     assert_eq!(fate("TWICE"), Fate::Set("2"));
-    let values: Vec<_> = filter
-        .values()
-        .map(|(name, value, _)| (name, value))
-        .collect();
+    let values: Vec<_> = filter.values().map(|(name, value, _)| (name, value)).collect();
     assert_eq!(values, [("PROXY", "http://p"), ("TWICE", "2")]);
 
-    let inherited: [(&[u8], &[u8]); 4] = [
-        (b"PATH", b"/bin"),
-        (b"TWICE", b"0"),
-        (b"LD_PRELOAD", b"x.so"),
-        (b"\xff", b"\xfe"),
-    ];
+    let inherited: [(&[u8], &[u8]); 4] =
+        [(b"PATH", b"/bin"), (b"TWICE", b"0"), (b"LD_PRELOAD", b"x.so"), (b"\xff", b"\xfe")];
     assert_eq!(
         filter.apply(inherited),
-        [
-            (&b"PATH"[..], &b"/bin"[..]),
-            (b"\xff", b"\xfe"),
-            (b"PROXY", b"http://p"),
-            (b"TWICE", b"2"),
-        ]
+        [(&b"PATH"[..], &b"/bin"[..]), (b"\xff", b"\xfe"), (b"PROXY", b"http://p"), (b"TWICE", b"2"),]
     );
     let changed = filter.changed(inherited.map(|(name, _)| name));
     assert_eq!(changed.len(), 2);

@@ -13,7 +13,8 @@ fn problems(body: &str, layer: Layer) -> String {
 
 #[test]
 fn every_value_knows_its_place() {
-    let text = "schema = 1\n[filesystem]\nread = [\"~/a\",\n  \"/b=/c\"]\n[locked.network]\nmode = \"none\"\n";
+    let text =
+        "schema = 1\n[filesystem]\nread = [\"~/a\",\n  \"/b=/c\"]\n[locked.network]\nmode = \"none\"\n";
     let policy = parse(text, Some(Path::new("/etc/p.toml")), Layer::Administrator).unwrap();
     let [a, b] = policy.settings.paths.as_slice() else {
         panic!("{policy:?}");
@@ -123,18 +124,9 @@ fn a_path_that_can_not_be_meant_is_shown() {
 fn a_file_without_schema_or_with_another_is_refused() {
     let error = |text: &str| parse(text, None, Layer::User).unwrap_err().remove(0);
     assert_eq!(error("").problem, Problem::MissingSchema);
-    assert_eq!(
-        error("schema = 2").problem,
-        Problem::UnsupportedSchema { found: 2 }
-    );
+    assert_eq!(error("schema = 2").problem, Problem::UnsupportedSchema { found: 2 });
     assert_eq!(error("schema = 1\nx = [").to_string().lines().count(), 1);
-    assert!(matches!(
-        error("schema = "),
-        ParseError {
-            problem: Problem::Syntax { .. },
-            ..
-        }
-    ));
+    assert!(matches!(error("schema = "), ParseError { problem: Problem::Syntax { .. }, .. }));
 }
 
 #[test]
@@ -151,10 +143,7 @@ fn a_file_can_not_drive_the_terminal() {
 fn what_is_too_large_is_not_looked_at() {
     let error = &parse(&"x".repeat(LARGEST_FILE + 1), None, Layer::User).unwrap_err()[0];
     assert!(matches!(error.problem, Problem::TooLarge { .. }));
-    let many = format!(
-        "schema = 1\n[filesystem]\nread = [{}]",
-        "\"/a\",".repeat(MOST_ENTRIES + 9)
-    );
+    let many = format!("schema = 1\n[filesystem]\nread = [{}]", "\"/a\",".repeat(MOST_ENTRIES + 9));
     let errors = parse(&many, None, Layer::User).unwrap_err();
     assert_eq!(errors.len(), 1);
     assert_eq!(errors[0].problem, Problem::TooManyEntries);
@@ -162,10 +151,7 @@ fn what_is_too_large_is_not_looked_at() {
 
 #[test]
 fn many_errors_in_one_long_line_take_no_time() {
-    let many = format!(
-        "schema = 1\nfilesystem.read = [{}]",
-        "1,".repeat(MOST_ENTRIES)
-    );
+    let many = format!("schema = 1\nfilesystem.read = [{}]", "1,".repeat(MOST_ENTRIES));
     let errors = parse(&many, None, Layer::User).unwrap_err();
     assert_eq!(errors.len(), 64);
     assert!(errors[63].render(false).len() < 2000);

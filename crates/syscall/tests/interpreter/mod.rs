@@ -17,11 +17,7 @@ pub(crate) fn run(program: &[Instruction], call: &Call) -> Run {
     data.extend(call.number.to_le_bytes());
     data.extend(call.audit_arch.to_le_bytes());
     data.extend([0xee; 8]); // instruction pointer
-    data.extend(
-        call.arguments
-            .iter()
-            .flat_map(|argument| argument.to_le_bytes()),
-    );
+    data.extend(call.arguments.iter().flat_map(|argument| argument.to_le_bytes()));
 
     let (mut at, mut loaded, mut steps, mut reads_arguments) = (0usize, None, 0, false);
     loop {
@@ -37,20 +33,14 @@ pub(crate) fn run(program: &[Instruction], call: &Call) -> Run {
                 assert!(offset.is_multiple_of(4) && offset < 64, "load at {offset}");
                 assert!(!(8..16).contains(&offset), "reads the instruction pointer");
                 reads_arguments |= offset >= 16;
-                loaded = Some(u32::from_le_bytes(
-                    data[offset..offset + 4].try_into().unwrap(),
-                ));
+                loaded = Some(u32::from_le_bytes(data[offset..offset + 4].try_into().unwrap()));
             }
             0x05 => at += k as usize,
             0x15 => branch(&|value| value == k),
             0x35 => branch(&|value| value >= k),
             0x45 => branch(&|value| value & k != 0),
             0x06 => {
-                return Run {
-                    verdict: k,
-                    steps,
-                    reads_arguments,
-                };
+                return Run { verdict: k, steps, reads_arguments };
             }
             other => panic!("code {other:#x}"),
         }
