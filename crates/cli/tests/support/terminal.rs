@@ -22,7 +22,7 @@ impl<'p> Terminal<'p> {
             "80",
             "-y",
             "24",
-            "env PS1='$ ' PROMPT_COMMAND= bash --norc --noprofile",
+            "env PS1='$ ' PROMPT_COMMAND= HISTFILE= bash --norc --noprofile",
         ]);
         terminal.wait_for_line("$");
         terminal
