@@ -163,7 +163,7 @@ fn a_working_directory_that_has_no_permissions() {
     for place in everybody().into_iter().filter(|place| !place.is_root()) {
         let run = outside(
             &place,
-            "mkdir shut; cd shut; chmod 0 .; $P run -- sh -c 'touch x'; echo \"code $?\"; chmod 700 .",
+            "mkdir shut; cd shut; chmod 0 .; $P run -- sh -c 'touch x'; echo \"code $?\"; chmod 700 $OLDPWD/shut",
         );
         let code = run.out.trim_end();
         assert!(code == "code 125" || code == "code 1", "{run:?}");

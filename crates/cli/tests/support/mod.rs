@@ -32,11 +32,13 @@ struct Crew {
     user: Made,
     top: PathBuf,
     binary: PathBuf,
+    /// Where the ordinary user's places are: in a home, not in a public directory.
+    base: PathBuf,
 }
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        for path in [&self.top, &self.root_base()] {
+        for path in [&self.top, &self.base, &self.root_base()] {
             let _removed = std::fs::remove_dir_all(path);
         }
     }
@@ -69,7 +71,11 @@ fn crew() -> Arc<Crew> {
     let binary = top.join("palisade");
     std::fs::copy(&given, &binary).unwrap_or_else(|error| panic!("{}: {error}", given.display()));
     std::fs::set_permissions(&binary, Permissions::from_mode(0o755)).unwrap();
-    let crew = Arc::new(Crew { user, top, binary });
+    let base = match std::env::var_os("HOME") {
+        Some(home) if !is_root() => Path::new(&home).join(format!("palisade-run-{}-{number}", std::process::id())),
+        _ => user.base.clone(),
+    };
+    let crew = Arc::new(Crew { user, top, binary, base });
     *living = Arc::downgrade(&crew);
     crew
 }
@@ -100,7 +106,7 @@ pub fn everybody() -> Vec<Place> {
 /// A place of the ordinary user's.
 pub fn ordinary() -> Place {
     let crew = crew();
-    let (base, uid, gid) = (crew.user.base.clone(), crew.user.uid, crew.user.gid);
+    let (base, uid, gid) = (crew.base.clone(), crew.user.uid, crew.user.gid);
     Place::new(crew, &base, uid, gid)
 }
 
