@@ -57,7 +57,13 @@ fn system(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
         tree.directory(Path::new(directory), 0o755)?;
     }
     tree.symlink(Path::new("/var/run"), Path::new("../run"))?;
-    tree.symlink(Path::new("/var/tmp"), Path::new("../tmp"))
+    let temporary = Path::new("/var/tmp");
+    if facts.cwd.starts_with(temporary) {
+        // A working directory keeps its name, which a link would change.
+        tree.private(temporary, 0o1777)
+    } else {
+        tree.symlink(temporary, Path::new("../tmp"))
+    }
 }
 
 /// The whole host read-only, but for what is private in any view.

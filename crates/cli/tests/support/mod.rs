@@ -72,7 +72,9 @@ fn crew() -> Arc<Crew> {
     std::fs::copy(&given, &binary).unwrap_or_else(|error| panic!("{}: {error}", given.display()));
     std::fs::set_permissions(&binary, Permissions::from_mode(0o755)).unwrap();
     let base = match std::env::var_os("HOME") {
-        Some(home) if !is_root() => Path::new(&home).join(format!("palisade-run-{}-{number}", std::process::id())),
+        Some(home) if !is_root() => {
+            Path::new(&home).join(format!("palisade-run-{}-{number}", std::process::id()))
+        }
         _ => user.base.clone(),
     };
     let crew = Arc::new(Crew { user, top, binary, base });
