@@ -6,10 +6,12 @@
 //!   [`config`] with `config_show`, [`profile`], [`project`]: the verbs that read and trust
 //! - [`completions`], [`man`], [`schema`]: what packages and editors want
 //! - [`situation`], [`answer`]: what those verbs ask and how they answer
+//! - [`bench`]: hands over to the measuring suite
 //! - [`output`]: words for people
 #![forbid(unsafe_code)]
 
 mod answer;
+mod bench;
 mod check;
 mod completions;
 mod config;
@@ -59,6 +61,8 @@ enum Verb {
     Profile(profile::Options),
     /// Put a project's policy file in force, or take it back
     Project(project::Options),
+    /// Measure Palisade beside other launchers
+    Bench(bench::Options),
     /// Print completions for a shell
     Completions(completions::Options),
     /// Print or write manual pages
@@ -108,6 +112,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Config(options), _) => config::run(options),
         (Verb::Profile(options), _) => profile::run(options),
         (Verb::Project(options), _) => project::run(options),
+        (Verb::Bench(options), _) => bench::run(options),
         (Verb::Completions(options), _) => completions::run(options),
         (Verb::Man(options), _) => man::run(options),
         (Verb::Schema(options), _) => schema::run(options),

@@ -376,3 +376,20 @@ fn a_reader_that_goes_away_is_no_failure() {
     let status = home.command(&["schema"]).stdout(full).stderr(Stdio::null()).status().unwrap();
     assert_eq!(status.code(), Some(2), "a full disk is one");
 }
+
+#[test]
+fn bench_is_the_program_beside() {
+    let directory = tempfile::tempdir().unwrap();
+    let binary = directory.path().join("palisade");
+    let given = std::env::var_os("PALISADE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_palisade").into());
+    std::fs::copy(given, &binary).unwrap();
+    let suite = directory.path().join("palisade-bench");
+    std::fs::write(&suite, "#!/bin/sh\necho \"suite $*\"\nexit 7\n").unwrap();
+    for file in [&binary, &suite] {
+        std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let output =
+        std::process::Command::new(&binary).args(["bench", "launch", "--quick", "--help"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "suite launch --quick --help\n");
+    assert_eq!(output.status.code(), Some(7));
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade bench`: hands over to the measuring suite, a program of its own, so that what is
+//! measured carries none of what measures.
+
+use crate::output;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Measures Palisade beside other launchers.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Options {
+    /// The suite and its options; `palisade bench --help` lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "SUITE")]
+    arguments: Vec<OsString>,
+}
+
+/// Becomes the suite; returns only when that fails.
+pub(crate) fn run(options: &Options) -> u8 {
+    let own = std::env::current_exe().ok();
+    let beside = own.as_deref().map(|own| own.with_file_name("palisade-bench")).filter(|path| path.is_file());
+    let program = beside.unwrap_or_else(|| PathBuf::from("palisade-bench"));
+    let error = Command::new(&program).args(&options.arguments).exec();
+    output::error(
+        &format_args!("can't run {}: {error}", program.display()),
+        Some("build palisade-bench, and put it beside palisade or on PATH"),
+    );
+    2
+}
