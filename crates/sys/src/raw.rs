@@ -290,6 +290,23 @@ pub(crate) fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     let _woken = call!(libc::SYS_futex, word.as_ptr(), operation, i32::MAX);
 }
 
+/// Lets `pid` run on any processor but the caller's, if there is another that it may use.
+///
+/// A new process is queued where its parent runs when the others look busy at that moment, and
+/// stays there until the parent sleeps.
+pub(crate) fn place_elsewhere(pid: i32) -> Result<()> {
+    let mut here = 0u32;
+    call!(libc::SYS_getcpu, &raw mut here, 0usize, 0usize)?;
+    let mut allowed = [0u64; 16];
+    call!(libc::SYS_sched_getaffinity, 0usize, size_of_val(&allowed), allowed.as_mut_ptr())?;
+    let word = allowed.get_mut(here as usize / 64).ok_or(Errno::INVAL)?;
+    *word &= !(1 << (here % 64));
+    if allowed == [0; 16] {
+        return Ok(());
+    }
+    call!(libc::SYS_sched_setaffinity, arg(pid), size_of_val(&allowed), allowed.as_ptr()).map(drop)
+}
+
 /// Whether the process that `pidfd` refers to has ended.
 pub(crate) fn has_ended(pidfd: Fd) -> bool {
     let mut poll = libc::pollfd { fd: pidfd, events: libc::POLLIN, revents: 0 };
