@@ -2,7 +2,11 @@
 //! Where the kernel gives no user namespaces, as in many containers: a clear refusal, or, if the
 //! user says so, the walls that are left.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
 
 mod support;
 
