@@ -197,6 +197,27 @@ fn a_plan_that_cannot_be_believed_is_made_again() {
 }
 
 #[test]
+fn a_link_turned_elsewhere_shows_and_hides_elsewhere() {
+    for place in everybody() {
+        for version in ["one", "two"] {
+            place.write(&format!("data/{version}/name"), version);
+        }
+        let turn = |version: &str| place.outside(&format!("ln -sfn ~/data/{version} ~/current"));
+        let shown = || place.sh(&["--ro", "~/current"], "cat ~/current/name").out;
+        let options = ["--ro", "~/data", "--hide", "~/current"];
+        let hidden = || place.sh(&options, "cat ~/data/one/name ~/data/two/name 2>/dev/null").out;
+        turn("one");
+        for _cold_and_hot in 0..2 {
+            assert_eq!((shown().as_str(), hidden().as_str()), ("one", "two"));
+        }
+        turn("two");
+        for _stale_and_hot in 0..2 {
+            assert_eq!((shown().as_str(), hidden().as_str()), ("two", "one"));
+        }
+    }
+}
+
+#[test]
 fn a_changed_input_makes_a_new_plan() {
     for place in everybody() {
         place.write(".gitconfig", "[user]\n\tname = One\n");

@@ -83,7 +83,7 @@ impl Cache {
         let now = SystemTime::now();
         let settled = plan.inputs.iter().all(|input| match input.was {
             Was::Content(fingerprint) | Was::Names(fingerprint) => fingerprint.is_settled(now),
-            Was::Directory { .. } => true,
+            Was::Leads { .. } => true,
         });
         let Ok(body) = plan.to_bytes() else { return };
         if !settled || body.len() > LARGEST {
@@ -192,9 +192,8 @@ pub fn unchanged(plan: &Plan<'_>) -> bool {
     for input in &plan.inputs {
         let holds = match input.was {
             Was::Content(fingerprint) => fingerprint.matches(input.path.as_path()),
-            // Mounting says so when it is gone or has become something else, and the launch is
-            // planned anew: see `StartError::is_stale`.
-            Was::Directory { .. } => true,
+            Was::Leads { device, inode } => rustix::fs::stat(input.path.as_c_str())
+                .is_ok_and(|stat| stat.st_dev == device && stat.st_ino == inode),
             Was::Names(fingerprint) => {
                 if !fingerprint.matches(input.path.as_path()) {
                     changed.push(&input.path);

@@ -95,7 +95,7 @@ impl Facts {
         path.canonicalize().ok()
     }
 
-    /// Makes the plan depend on `path`: on its content, or only on which file it is.
+    /// Makes the plan depend on `path`: on its content, or only on what it leads to.
     pub fn depends_on(&self, path: &Path, by_content: bool) {
         let mut inputs = self.inputs.borrow_mut();
         let known = inputs.get(path);
@@ -104,7 +104,10 @@ impl Facts {
             let was = match found {
                 Fingerprint::Absent => None,
                 Fingerprint::Present(_) if by_content => Some(Was::Content(found)),
-                Fingerprint::Present(state) => Some(Was::Directory { device: state.dev, inode: state.ino }),
+                // What is there and no link is mounted by its own name: mounting says so when it is
+                // gone or has become something else, and the launch is planned anew.
+                Fingerprint::Present(_) if path.canonicalize().is_ok_and(|real| real == path) => return,
+                Fingerprint::Present(state) => Some(Was::Leads { device: state.dev, inode: state.ino }),
             };
             inputs.insert(path.to_owned(), was);
         }

@@ -76,8 +76,8 @@ pub struct Input<'a> {
 pub enum Was {
     /// Its content counts: policy files.
     Content(Fingerprint),
-    /// Only counts what it is, not what is in it: directories that are mounted.
-    Directory {
+    /// Counts what its links lead to, not what is in that.
+    Leads {
         /// Device of its file system.
         device: u64,
         /// Inode number.

@@ -226,6 +226,7 @@ fn tree(
         apply(&mut tree, facts, path, mapped, exceptions, notes)?;
         pin_own_places(&mut tree, facts, path, mapped)?;
     }
+    tree.mask_behind_links()?;
     for protected in resolved.protected() {
         protect(&mut tree, facts, &protected, best_effort, notes)?;
     }

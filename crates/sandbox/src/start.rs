@@ -119,7 +119,6 @@ pub fn run(
             limits: &limits,
             place,
             terminal: terminal.descriptor().map(|descriptor| descriptor.as_raw_fd()),
-            keep: &[],
             signal_mask,
             filter: &filter,
             reopen: &reopen,

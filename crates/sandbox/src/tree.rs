@@ -41,6 +41,8 @@ pub(crate) struct Tree<'f> {
     made: BTreeMap<PathBuf, Made>,
     steps: Vec<Step<'static>>,
     placeholders: bool,
+    /// What covered links lead to where nothing of it has shown so far, and whether it is denied.
+    links: Vec<(PathBuf, bool)>,
 }
 
 impl<'f> Tree<'f> {
@@ -48,7 +50,7 @@ impl<'f> Tree<'f> {
     pub(crate) fn new(facts: &'f Facts, size: &'static std::ffi::CStr) -> Self {
         let steps = vec![Step::Root { size: Text::literal(size) }];
         let made = BTreeMap::from([(PathBuf::from("/"), Made::Directory)]);
-        Self { facts, made, steps, placeholders: false }
+        Self { facts, made, steps, placeholders: false, links: Vec::new() }
     }
 
     /// The finished steps: the tree is entered at the end.
@@ -167,17 +169,21 @@ impl<'f> Tree<'f> {
     /// Returns whether there was anything to cover.
     pub(crate) fn mask(&mut self, path: &Path, denied: bool) -> Result<bool, PlanError> {
         let path = self.resolve(path);
-        let Some(host) = self.host_path(&path) else {
-            // Nothing of the host shows here. What stands here is ours: a name above, at most.
-            return Ok(false);
-        };
-        // A link is covered by covering what it leads to, if that can be seen at all.
-        let (host, path) = match self.facts.canonical(&host) {
-            Some(canonical) if canonical != host => match self.inside(&canonical) {
-                Some(path) => (canonical, path),
-                None => return Ok(true),
+        // What doesn't show here may still be a link of the host to something that shows elsewhere.
+        let named = self.host_path(&path);
+        let spelled = named.clone().unwrap_or_else(|| path.clone());
+        let (host, path) = match (self.facts.canonical(&spelled), named) {
+            // A link is covered by covering what it leads to, if that can be seen at all.
+            (Some(real), named) if real != spelled => match self.inside(&real) {
+                Some(path) => (real, path),
+                None => {
+                    self.links.push((real, denied));
+                    return Ok(true);
+                }
             },
-            _ => (host, path),
+            (_, Some(host)) => (host, path),
+            // What stands here is ours: a name above, at most.
+            (_, None) => return Ok(false),
         };
         let directory = match self.facts.kind(&host) {
             Kind::Missing => return Ok(false),
@@ -205,6 +211,16 @@ impl<'f> Tree<'f> {
         self.forget(&path);
         self.made.insert(path, Made::Directory);
         Ok(true)
+    }
+
+    /// Covers what links lead to that have been covered before it was shown.
+    pub(crate) fn mask_behind_links(&mut self) -> Result<(), PlanError> {
+        for (real, denied) in std::mem::take(&mut self.links) {
+            if let Some(path) = self.inside(&real) {
+                self.mask(&path, denied)?;
+            }
+        }
+        Ok(())
     }
 
     /// Mounts a part of the new tree onto itself, read-only.

@@ -145,6 +145,9 @@ fn belongings(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
     }
     for environment in virtualenv::find(&facts.cwd, home, &facts.environment, &facts.layout) {
         facts.depends_on(&environment.root.join("pyvenv.cfg"), true);
+        if let virtualenv::Base::Known { prefix, .. } = &environment.base {
+            facts.depends_on(prefix, false);
+        }
         if let virtualenv::Base::Known { prefix, canonical } = &environment.base
             && tree.host_path(&tree.resolve(prefix)).is_none()
         {

@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 use rustix::io::Errno;
 
 /// A null-terminated array of C strings, as exec takes it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct StringArray<'a> {
     pointers: Vec<*const u8>,
     strings: PhantomData<&'a CStr>,
@@ -62,8 +62,6 @@ pub struct Command<'a> {
     pub place: Place,
     /// Make that group the foreground one of this terminal.
     pub terminal: Option<Fd>,
-    /// Descriptors, besides 0 to 2, that stay open: none but those the user named.
-    pub keep: &'a [Fd],
     /// Blocked signals.
     pub signal_mask: u64,
     /// The seccomp program.
@@ -133,7 +131,8 @@ fn prepare(shared: &mut Shared<'_>) -> Result<(), Failure> {
         }
         crate::landlock::restrict_self(ruleset).map_err(at(Step::Landlock))?;
     }
-    close_others(command.keep).map_err(at(Step::Descriptors))?;
+    // All but the standard streams.
+    raw::close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC).map_err(at(Step::Descriptors))?;
     // Rust's runtime ignores it, and what is ignored stays so over exec.
     raw::restore_default(libc::SIGPIPE).map_err(at(Step::Exec))?;
     raw::set_signal_mask(command.signal_mask).map_err(at(Step::Exec))?;
@@ -153,19 +152,6 @@ fn give_up_privileges() -> Result<(), Errno> {
     }
     raw::drop_capabilities()?;
     raw::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).map(drop)
-}
-
-/// Closes at exec whatever was inherited, but standard streams and `keep` (ascending).
-fn close_others(keep: &[Fd]) -> Result<(), Errno> {
-    let mut first = 3;
-    for &fd in keep {
-        let fd = fd.unsigned_abs();
-        if fd > first {
-            raw::close_range(first, fd - 1, libc::CLOSE_RANGE_CLOEXEC)?;
-        }
-        first = fd + 1;
-    }
-    raw::close_range(first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
 }
 
 /// Tries the candidates as a search of `PATH` does: what is missing is passed over, what is there

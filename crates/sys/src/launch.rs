@@ -416,7 +416,7 @@ fn provide_trees(builder: i32, provide: Option<Provide<'_>>) -> Result<(), Failu
 /// The builder.
 ///
 /// # Safety
-/// `argument` points to a [`Shared`] that nobody else touches but for `go`.
+/// `argument` points to a [`Shared`] that nobody else touches until the builder has ended.
 unsafe extern "C" fn build(argument: *mut c_void) -> ! {
     // SAFETY: needed because clone passes one pointer. Sound by the caller's promise.
     let shared = unsafe { &mut *argument.cast::<Shared<'_>>() };
