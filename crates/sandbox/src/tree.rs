@@ -174,7 +174,7 @@ impl<'f> Tree<'f> {
         let spelled = named.clone().unwrap_or_else(|| path.clone());
         let (host, path) = match (self.facts.canonical(&spelled), named) {
             // A link is covered by covering what it leads to, if that can be seen at all.
-            (Some(real), named) if real != spelled => match self.inside(&real) {
+            (Some(real), _) if real != spelled => match self.inside(&real) {
                 Some(path) => (real, path),
                 None => {
                     self.links.push((real, denied));
