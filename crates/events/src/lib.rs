@@ -14,7 +14,7 @@ mod outlet;
 mod words;
 
 pub use json_lines::JsonLines;
-pub use words::{Style, Words};
+pub use words::{Style, Words, harmless};
 
 /// What takes events. Never panics and never blocks longer than its descriptor does.
 pub trait Sink<E: ?Sized> {

@@ -76,7 +76,8 @@ impl<W: Write, E: Display + ?Sized> Sink<E> for Words<W> {
 
 /// Names come from confined programs: what would steer the terminal, break the line or turn its direction
 /// around is written as an escape.
-fn harmless(text: &str) -> String {
+#[must_use]
+pub fn harmless(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
         let steers =
