@@ -27,6 +27,9 @@ pub struct Case {
     /// What the snippets are written in.
     #[serde(default)]
     pub language: Language,
+    /// Files of the data directory, put after `prelude.py` before the snippets in Python.
+    #[serde(default)]
+    pub python: Vec<String>,
     /// Shell, run as root before `setup`; for what only root can prepare.
     pub root_setup: Option<String>,
     /// Shell, run outside as the person of the case.
@@ -41,6 +44,9 @@ pub struct Case {
     /// word or for the secret in what the snippet printed; anything else is shell, run as the
     /// harness's user, and says yes by exiting with 0.
     pub effect: String,
+    /// What of the attack would be too much already, as the host sees it: shell, like `effect`.
+    /// Asked inside only, where an attack of several steps might get half of its way.
+    pub trace: Option<String>,
     /// Shell, run as root at the end, whatever happened.
     pub root_cleanup: Option<String>,
     /// What Palisade must do.
@@ -59,6 +65,9 @@ pub struct Case {
     /// Refusing to start at all (exit code 125 and a reason) is as good.
     #[serde(default)]
     pub may_stop: bool,
+    /// How long the snippet may take, in seconds; default: 10. So may each of the others.
+    #[serde(default = "ten_seconds")]
+    pub limit: u64,
     /// Not at the same time as any other case.
     #[serde(default)]
     pub alone: bool,
@@ -72,6 +81,10 @@ pub struct Case {
 
 fn both_tools() -> Vec<String> {
     vec!["palisade".into(), "bwrap".into()]
+}
+
+fn ten_seconds() -> u64 {
+    10
 }
 
 /// A tool that behaves otherwise than the case expects, and why.
@@ -175,62 +188,8 @@ impl Case {
     }
 }
 
-/// A file of cases that can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The directory or a file in it can't be read.
-    #[error("read {path}")]
-    Read {
-        /// What was to be read.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
-    /// A file isn't what it should be.
-    #[error("parse {path}")]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// Where and why.
-        source: Box<toml::de::Error>,
-    },
-}
-
 /// `tests/acceptance` at the root of the repository.
 #[must_use]
 pub fn data_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/acceptance")
-}
-
-/// All cases, in the order of the files' names and of the lines in them.
-///
-/// # Errors
-/// If a file can't be read or says something that this module doesn't know.
-pub fn load(directory: &Path) -> Result<Vec<Case>, LoadError> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct File {
-        case: Vec<Case>,
-    }
-    let read = |path: &Path| {
-        let path = path.to_owned();
-        move |source| LoadError::Read { path, source }
-    };
-    let mut paths = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(read(directory))? {
-        paths.push(entry.map_err(read(directory))?.path());
-    }
-    paths.retain(|path| {
-        path.extension().is_some_and(|extension| extension == "toml")
-            && path.file_name().is_some_and(|name| name != "features.toml")
-    });
-    paths.sort();
-    let mut cases = Vec::new();
-    for path in paths {
-        let text = std::fs::read_to_string(&path).map_err(read(&path))?;
-        let file: File =
-            toml::from_str(&text).map_err(|source| LoadError::Parse { path, source: source.into() })?;
-        cases.extend(file.case);
-    }
-    Ok(cases)
 }

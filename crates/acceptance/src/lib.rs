@@ -4,14 +4,16 @@
 //! inside, the effect is looked for from the host's side, not believed from an exit code.
 //!
 //! The cases are data, in `tests/acceptance/*.toml` at the root of the repository. In reading order:
-//! [`case`] what a case says, [`feature`] what the machine must have for it, [`person`] as whom it
-//! runs, [`tool`] what confines it, [`process`] one bounded run, [`arena`] the directories of one
-//! run, [`trial`] control and attack of one case, [`suite`] all of them and the table at the end.
+//! [`case`] what a case says, [`file`] the files that cases come from, [`feature`] what the machine must
+//! have for it, [`person`] as whom it runs, [`tool`] what confines it, [`process`] one bounded run,
+//! [`arena`] the directories of one run, [`trial`] control and attack of one case, [`suite`] all of them
+//! and the table at the end.
 #![forbid(unsafe_code)]
 
 pub mod arena;
 pub mod case;
 pub mod feature;
+pub mod file;
 pub mod person;
 pub mod process;
 pub mod suite;

@@ -79,7 +79,11 @@ impl Person {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let base = PathBuf::from(format!("/var/tmp/{PREFIX}{}-{label}", std::process::id()));
         make_directory(&base, uid, gid)?;
-        let name = std::env::var("USER").unwrap_or_else(|_| uid.to_string());
+        // Not what the environment says: it may say nothing, or something else.
+        let name = Command::new("id").arg("-un").output().map_or_else(
+            |_no_id| uid.to_string(),
+            |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        );
         Ok(Person { who: Who::User, name, uid, gid, base, made: false })
     }
 

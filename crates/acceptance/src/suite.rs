@@ -104,7 +104,8 @@ impl Report {
         self.results
             .iter()
             .filter_map(|(name, outcome)| match outcome {
-                Outcome::Escape => Some(format!("{name}: ESCAPE")),
+                Outcome::Escape(seen) if seen.is_empty() => Some(format!("{name}: ESCAPE")),
+                Outcome::Escape(seen) => Some(format!("{name}: ESCAPE: {seen}")),
                 Outcome::Broken(why) => Some(format!("{name}: broken: {why}")),
                 Outcome::NoResult(why) => Some(format!("{name}: no result: {why}")),
                 _ => None,
@@ -135,7 +136,7 @@ impl Report {
             count(|outcome| matches!(outcome, Outcome::Stopped)),
             count(|outcome| matches!(outcome, Outcome::Works)),
             count(|outcome| matches!(outcome, Outcome::KnownGap(_))),
-            count(|outcome| matches!(outcome, Outcome::Escape)),
+            count(|outcome| matches!(outcome, Outcome::Escape(_))),
             count(|outcome| matches!(outcome, Outcome::Broken(_))),
             count(|outcome| matches!(outcome, Outcome::NoResult(_))),
             count(|outcome| matches!(outcome, Outcome::NotTried(_))),
@@ -168,10 +169,7 @@ impl Shared {
         // From here on dropping it removes the directory.
         let mut shared = Shared { data: top.clone(), tool: tool.clone() };
         std::fs::set_permissions(&top, PermissionsExt::from_mode(0o755)).map_err(failed)?;
-        for entry in std::fs::read_dir(data).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            copy(&entry.path(), &top.join(entry.file_name()), 0o644).map_err(failed)?;
-        }
+        copy_below(data, &top).map_err(failed)?;
         if let Tool::Palisade(path) = tool {
             let to = top.join("palisade");
             copy(path, &to, 0o755).map_err(failed)?;
@@ -187,6 +185,22 @@ impl Drop for Shared {
             eprintln!("acceptance: {} stays behind: {error}", self.data.display());
         }
     }
+}
+
+/// Copies files and, for the programs of the cases, directories of files.
+fn copy_below(from: &Path, to: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            std::fs::create_dir(&to)?;
+            std::fs::set_permissions(&to, PermissionsExt::from_mode(0o755))?;
+            copy_below(&entry.path(), &to)?;
+        } else {
+            copy(&entry.path(), &to, 0o644)?;
+        }
+    }
+    Ok(())
 }
 
 fn copy(from: &Path, to: &Path, mode: u32) -> std::io::Result<()> {

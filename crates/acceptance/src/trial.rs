@@ -11,8 +11,6 @@ use crate::person::Person;
 use crate::process::{Ended, MARK, SYSTEM_PATH, kill_marked, run};
 use crate::tool::Tool;
 
-const LIMIT: Duration = Duration::from_secs(10);
-
 /// What every case of one leg of the suite shares.
 #[derive(Debug)]
 pub struct Stage<'a> {
@@ -39,8 +37,8 @@ pub enum Outcome {
     Stopped,
     /// As the data file says of this tool; the words are its own.
     KnownGap(String),
-    /// The attack had its effect.
-    Escape,
+    /// The attack had its effect; with what the look at it printed.
+    Escape(String),
     /// What should work doesn't, or the tool should have stopped.
     Broken(String),
     /// The pair says nothing: the control or the snippet did not run as it should.
@@ -53,6 +51,8 @@ pub enum Outcome {
 struct Observed {
     started: bool,
     effect: bool,
+    /// What the look at the effect printed.
+    seen: String,
     ended: Ended,
     stderr: String,
     stdout: String,
@@ -65,8 +65,8 @@ pub fn try_case(case: &Case, stage: &Stage<'_>) -> Outcome {
         Err(error) => return Outcome::NoResult(format!("outside: {error}")),
         Ok(control) if !control.started || !control.effect => {
             return Outcome::NoResult(format!(
-                "the control outside had no effect ({:?}); stdout {:?}; stderr {:?}",
-                control.ended, control.stdout, control.stderr
+                "the control outside had no effect ({:?}); stdout {:?}; stderr {:?}; seen {:?}",
+                control.ended, control.stdout, control.stderr, control.seen
             ));
         }
         Ok(_) => {}
@@ -96,7 +96,9 @@ fn judge(case: &Case, stage: &Stage<'_>, observed: &Observed) -> Outcome {
     if !observed.started {
         return Outcome::NoResult(format!("the snippet did not start inside: {}", said()));
     }
-    if stage.tool.name() == "palisade" {
+    // An escape is told as one, whatever else went wrong.
+    let escaped = case.expect == Expect::Refused && observed.effect;
+    if stage.tool.name() == "palisade" && !escaped {
         if let Some(code) = case.exit
             && observed.ended.code() != Some(code)
         {
@@ -113,10 +115,15 @@ fn judge(case: &Case, stage: &Stage<'_>, observed: &Observed) -> Outcome {
         (Expect::Works, false) if expect != Expect::Works => {
             Outcome::KnownGap(why.unwrap_or_default().to_owned())
         }
-        (Expect::Works, false) => Outcome::Broken(format!("it should work: {}", said())),
+        (Expect::Works, false) => {
+            Outcome::Broken(format!("it should work: {}; seen {:?}", said(), observed.seen))
+        }
+        (_, false) if matches!(observed.ended, Ended::TimedOut) => {
+            Outcome::NoResult(format!("it hung inside, which is no refusal: {}", said()))
+        }
         (_, false) => Outcome::Refused,
         (_, true) if expect != Expect::Refused => Outcome::KnownGap(why.unwrap_or_default().to_owned()),
-        (_, true) => Outcome::Escape,
+        (_, true) => Outcome::Escape(observed.seen.clone()),
     }
 }
 
@@ -126,17 +133,17 @@ fn observe(case: &Case, stage: &Stage<'_>, confined: bool) -> io::Result<Observe
     let result = observe_in(&arena, case, stage, confined);
     kill_marked(&arena.token);
     if let Some(cleanup) = &case.root_cleanup {
-        harness(&arena, stage, cleanup, true, "cleanup")?;
+        harness(&arena, case, stage, cleanup, true, "cleanup")?;
     }
     result
 }
 
 fn observe_in(arena: &Arena, case: &Case, stage: &Stage<'_>, confined: bool) -> io::Result<Observed> {
     if let Some(setup) = &case.root_setup {
-        must(harness(arena, stage, setup, true, "root_setup")?, "root_setup", arena)?;
+        must(harness(arena, case, stage, setup, true, "root_setup")?, "root_setup", arena)?;
     }
     if let Some(setup) = &case.setup {
-        must(harness(arena, stage, setup, false, "setup")?, "setup", arena)?;
+        must(harness(arena, case, stage, setup, false, "setup")?, "setup", arena)?;
     }
     let snippet = if confined { &case.inside } else { case.outside.as_ref().unwrap_or(&case.inside) };
     let started = format!("started {}", arena.token);
@@ -147,7 +154,10 @@ fn observe_in(arena: &Arena, case: &Case, stage: &Stage<'_>, confined: bool) -> 
             vec!["/bin/sh".into(), "-c".into(), text]
         }
         Language::Python => {
-            let prelude = stage.python;
+            let mut prelude = stage.python.to_owned();
+            for name in &case.python {
+                prelude.push_str(&std::fs::read_to_string(stage.data.join(name))?);
+            }
             let text = format!("{names}print('started', T, flush=True)\n{prelude}\n{snippet}");
             vec!["/usr/bin/python3".into(), "-c".into(), text]
         }
@@ -170,19 +180,27 @@ fn observe_in(arena: &Arena, case: &Case, stage: &Stage<'_>, confined: bool) -> 
         &environment(arena, stage.person),
         &arena.stdout(),
         &arena.stderr(),
-        LIMIT,
+        Duration::from_secs(case.limit),
     )?;
-    let effect = match case.effect.as_str() {
+    let seen = |look: &str| -> io::Result<bool> {
+        Ok(harness(arena, case, stage, look, true, "effect")?.code() == Some(0))
+    };
+    // First: looking for the effect may change things itself.
+    let trace = match &case.trace {
+        Some(trace) if confined => seen(trace)?,
+        _ => false,
+    };
+    let effect = seen(match case.effect.as_str() {
         "reached" => r#"grep -q reached "$OUT""#,
         "secret" => r#"grep -q -a "$SECRET" "$OUT""#,
         other => other,
-    };
-    let effect = matches!(harness(arena, stage, effect, true, "effect")?.code(), Some(0));
+    })?;
     let stdout = String::from_utf8_lossy(&std::fs::read(arena.stdout())?).into_owned();
     let stderr = String::from_utf8_lossy(&std::fs::read(arena.stderr())?).into_owned();
     Ok(Observed {
         started: stdout.contains(&started) || Path::new(&arena.log).join("started").exists(),
-        effect,
+        effect: effect || trace,
+        seen: tail(&std::fs::read_to_string(arena.log.join("effect")).unwrap_or_default()),
         ended,
         stderr: tail(&stderr),
         stdout: tail(&stdout.replacen(&started, "", 1)),
@@ -190,13 +208,21 @@ fn observe_in(arena: &Arena, case: &Case, stage: &Stage<'_>, confined: bool) -> 
 }
 
 /// Runs one of the harness's own snippets outside; its output goes to a file of its own.
-fn harness(arena: &Arena, stage: &Stage<'_>, snippet: &str, as_root: bool, label: &str) -> io::Result<Ended> {
+fn harness(
+    arena: &Arena,
+    case: &Case,
+    stage: &Stage<'_>,
+    snippet: &str,
+    as_root: bool,
+    label: &str,
+) -> io::Result<Ended> {
     let names = arena.harness_names(stage.person, stage.data);
     let text = format!("{names}{}\n{snippet}", stage.shell);
     let (uid, gid) = if as_root { (0, 0) } else { (stage.person.uid, stage.person.gid) };
     let log = arena.log.join(label);
     let line = ["/bin/sh".into(), "-c".into(), text];
-    run(&line, uid, gid, &arena.work, &environment(arena, stage.person), &log, &log, LIMIT)
+    let limit = Duration::from_secs(case.limit);
+    run(&line, uid, gid, &arena.work, &environment(arena, stage.person), &log, &log, limit)
 }
 
 fn must(ended: Ended, label: &str, arena: &Arena) -> io::Result<()> {

@@ -43,7 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["palisade-syscall", "palisade-policy", "palisade-host", "palisade-events", "palisade-sys"],
     ),
     // engines
-    ("palisade-syscall", &["palisade-policy", "palisade-sys"]),
+    ("palisade-syscall", &["palisade-policy", "palisade-host", "palisade-sys"]),
     // ground: `sys` is below the others, and `policy` gives `events` the type of an event
     ("palisade-policy", &[]),
     ("palisade-host", &["palisade-sys"]),

@@ -8,8 +8,9 @@
 use std::collections::BTreeSet;
 use std::io::Write as _;
 
-use palisade_acceptance::case::{Case, Expect, Who, data_directory, load};
+use palisade_acceptance::case::{Case, Expect, Who, data_directory};
 use palisade_acceptance::feature::Features;
+use palisade_acceptance::file::load;
 use palisade_acceptance::suite::run_leg;
 use palisade_acceptance::tool::{Tool, find_palisade};
 
@@ -70,6 +71,11 @@ fn cases_are_well_formed() {
             assert!(!difference.why.is_empty(), "{}: a difference without words", case.name);
             assert_ne!(difference.expect, case.expect, "{}: no difference", case.name);
         }
+        assert!(
+            case.trace.is_none() || matches!(case.expect, Expect::Refused | Expect::Either),
+            "{}: a trace of what must work",
+            case.name
+        );
         if case.expect == Expect::Stops {
             assert_eq!(case.tools, ["palisade"], "{}: only Palisade promises to stop", case.name);
         }

@@ -78,6 +78,8 @@ pub(crate) fn statements(policy: &Policy, resolved: &Resolved) -> Vec<Statement>
     }
     let (view, network) = (policy.view(), policy.network());
     one("filesystem", "view", Value::Text(view.value.key().to_owned()), place(&view));
+    let protect = policy.protect();
+    one("filesystem", "protect", Value::Text(protect.value.key().to_owned()), place(&protect));
     one("network", "mode", Value::Text(network.value.key().to_owned()), place(&network));
     if let Some(name) = policy.hostname() {
         one("process", "hostname", Value::Text(name.value.as_str().to_owned()), place(&name));
@@ -142,6 +144,7 @@ pub(crate) fn statements(policy: &Policy, resolved: &Resolved) -> Vec<Statement>
             }
         });
     }
+    names(&mut all, policy);
     let holding = holding(resolved);
     for access in Access::ALL {
         for rule in settings.paths.iter().filter(|rule| rule.access == access) {
@@ -157,6 +160,24 @@ pub(crate) fn statements(policy: &Policy, resolved: &Resolved) -> Vec<Statement>
         }
     }
     all
+}
+
+/// What the policy changes of the protected names. Those that are built in stand in
+/// `palisade explain --names`.
+fn names(all: &mut Vec<Statement>, policy: &Policy) {
+    let rules = policy.names();
+    for protect in [true, false] {
+        let key = if protect { "protect_names" } else { "allow_names" };
+        for stated in policy.settings().names.iter().filter(|stated| stated.value.protect == protect) {
+            let name = stated.value.name.as_str();
+            let rule = rules.rules().iter().find(|rule| rule.path == name);
+            let holds = match rule {
+                Some(rule) => protect && rule.origin == stated.origin,
+                None => !protect,
+            };
+            all.push(entry("filesystem", key, Value::Text(name.to_owned()), stated, holds));
+        }
+    }
 }
 
 fn entry<T>(
@@ -320,5 +341,24 @@ mod tests {
         );
         let plain = shown(false);
         assert!(!plain.contains('#') && plain.contains("deny = [\n    \"/srv\",\n]"), "{plain}");
+    }
+
+    #[test]
+    fn changes_of_the_protected_names_are_shown() {
+        let administrator = "schema = 1\n[filesystem]\nprotect_names = [\"own\", \"x\"]\n";
+        let user = "schema = 1\n[filesystem]\nprotect = \"mounts\"\nallow_names = [\".envrc\", \"own\"]\n";
+        let policy = merge(vec![
+            built_in(),
+            parse(administrator, Some(Path::new("/a.toml")), Layer::Administrator).unwrap(),
+            parse(user, Some(Path::new("/u.toml")), Layer::User).unwrap(),
+        ]);
+        let text = toml(&statements(&policy, &Resolved::default()), true);
+        for line in [
+            "protect = \"mounts\"  # /u.toml:3\n",
+            "    # \"own\",  # overridden, /a.toml:3\n    \"x\",  # /a.toml:3\n",
+            "    \".envrc\",  # /u.toml:4\n    \"own\",  # /u.toml:4\n",
+        ] {
+            assert!(text.contains(line), "{line}{text}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade explain`: what happens with a path, a command, a system call or a variable, and why.
+//! `palisade explain`: what happens with a path, a command, a system call or a variable, and why;
+//! and which names are protected.
 
 use crate::answer::{self, Failure};
 use crate::situation::Situation;
@@ -11,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// What to explain.
 #[derive(Debug, clap::Args)]
-#[command(group = ArgGroup::new("what").required(true).args(["target", "syscall", "env"]))]
+#[command(group = ArgGroup::new("what").required(true).args(["target", "syscall", "env", "names"]))]
 pub(crate) struct Options {
     /// A path, or a command as it would be typed
     #[arg(value_name = "PATH|COMMAND", value_hint = ValueHint::AnyPath)]
@@ -22,6 +23,9 @@ pub(crate) struct Options {
     /// An environment variable
     #[arg(long, value_name = "NAME")]
     env: Option<String>,
+    /// All protected names, and why each is
+    #[arg(long)]
+    names: bool,
     /// Take PATH|COMMAND as a path, though it has no slash
     #[arg(long, conflicts_with = "command", requires = "target")]
     path: bool,
@@ -72,6 +76,9 @@ fn explain(options: &Options) -> Result<u8, Failure> {
     }
     if let Some(name) = &options.env {
         return explain_name::variable(&situation, name, options.json);
+    }
+    if options.names {
+        return explain_name::names::explain(&situation, options.json);
     }
     let target = options.target.clone().unwrap_or_default();
     if is_command(options, &situation, &target) {

@@ -9,6 +9,8 @@ use palisade_sandbox::error::quoted;
 use palisade_syscall::{Action, Arch, Rules, Syscall};
 use serde::Serialize;
 
+pub(crate) mod names;
+
 /// The answer about a system call.
 #[derive(Debug, Serialize)]
 struct Call {

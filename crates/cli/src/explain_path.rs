@@ -8,9 +8,15 @@ use palisade_sandbox::error::{describe, quoted};
 use palisade_sandbox::inside::{self, Inside, Seen};
 use palisade_sandbox::plan::{Bind, IdentityKind, Plan, Step};
 use serde::Serialize;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
+
+mod name;
+mod way;
+
+use name::Protection;
+pub(crate) use way::Way;
 
 /// The answer about a path.
 #[derive(Debug, Serialize)]
@@ -30,6 +36,9 @@ pub(crate) struct Explanation {
     #[serde(skip_serializing_if = "Option::is_none")]
     inside: Option<View>,
     policy: Said,
+    /// The protected name that it is, lies beneath or holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protected: Option<Protection>,
     /// The command that permits it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) permit: Option<String>,
@@ -68,8 +77,6 @@ struct Said {
     overridden: Vec<Rule>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lock: Option<Rule>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    protected: Option<Rule>,
     #[serde(skip)]
     lines: Vec<(&'static str, String)>,
 }
@@ -115,11 +122,21 @@ pub(crate) fn judge(
             "no plan can be made; this is what the policy alone says".to_owned(),
         ),
     };
+    let protected =
+        Protection::of(situation, resolved, inside.as_ref().map(|(inside, plan)| (inside, *plan)), path);
+    let refusing = protected.as_ref().filter(|name| wanted == Wanted::Write && allowed && name.refuses());
+    let (allowed, why) = match refusing {
+        Some(name) => (false, name.why()),
+        None => (allowed, why),
+    };
     // Where a private place stands in for something, the something may be what was meant.
     let covered =
         inside.as_ref().is_some_and(|(inside, _plan)| inside.seen == Seen::Private) && path.exists();
     let (permit, locked) = if allowed && !covered {
         (None, None)
+    } else if let Some(name) = refusing {
+        let locked = name.is_locked().then(|| "a lock forbids taking it off".to_owned());
+        (name.permit().cloned(), locked)
     } else {
         // Mounted at the link's own place, what it leads to is there under both names or neither.
         permit(situation, resolved, if lost.is_some() { &way.given } else { path }, wanted)
@@ -133,6 +150,7 @@ pub(crate) fn judge(
         why,
         inside: inside.as_ref().map(|(inside, _plan)| View::of(inside)),
         policy: Said::of(situation, &decision),
+        protected,
         permit,
         notes: match &plan {
             Ok(plan) if !allowed && grants(decision.grant, wanted) => {
@@ -302,83 +320,6 @@ fn works(situation: &Situation, path: &Path, wanted: Wanted) -> bool {
     })
 }
 
-/// A path and the links on the way to what it names.
-#[derive(Debug)]
-pub(crate) struct Way {
-    /// The path as given, made absolute.
-    given: PathBuf,
-    /// Where links are: each by a path without links before it.
-    links: Vec<PathBuf>,
-    /// The path without links, as far as it exists: the policy speaks of real paths.
-    pub(crate) real: PathBuf,
-}
-
-impl Way {
-    /// Follows a path on the host.
-    pub(crate) fn to(situation: &Situation, given: &Path) -> Self {
-        /// As many links as the kernel follows.
-        const MOST: usize = 40;
-        let home = &situation.facts.account.home;
-        let whole = match given.strip_prefix("~") {
-            Ok(rest) => home.join(rest),
-            Err(_) => situation.facts.cwd.join(given),
-        };
-        let mut way = Self { given: lexical(&whole), links: Vec::new(), real: PathBuf::from("/") };
-        // What these show depends on who looks.
-        if whole.starts_with("/proc") || whole.starts_with("/dev") {
-            way.real.clone_from(&way.given);
-            return way;
-        }
-        let mut left: Vec<OsString> =
-            whole.components().rev().map(|part| part.as_os_str().to_owned()).collect();
-        while let Some(part) = left.pop() {
-            match Path::new(&part).components().next() {
-                Some(Component::RootDir) => way.real = PathBuf::from("/"),
-                Some(Component::ParentDir) => {
-                    way.real.pop();
-                }
-                Some(Component::Normal(name)) => {
-                    let next = way.real.join(name);
-                    match next.read_link() {
-                        Ok(target) if way.links.len() < MOST => {
-                            left.extend(target.components().rev().map(|part| part.as_os_str().to_owned()));
-                            way.links.push(next);
-                        }
-                        _ => way.real = next,
-                    }
-                }
-                _ => {}
-            }
-        }
-        way
-    }
-
-    /// The first link that isn't there inside.
-    fn lost_link(&self, plan: &Plan<'_>) -> Option<&Path> {
-        let there = |link: &Path| match inside::look(plan, link) {
-            // Palisade makes this one, and looking has followed it.
-            Inside { path, .. } if path != link => true,
-            Inside { seen: Seen::Host { path, .. }, .. } => path.symlink_metadata().is_ok(),
-            _ => false,
-        };
-        self.links.iter().find(|link| !there(link)).map(PathBuf::as_path)
-    }
-}
-
-fn lexical(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::from("/");
-    for component in path.components() {
-        match component {
-            Component::Normal(name) => plain.push(name),
-            Component::ParentDir => {
-                plain.pop();
-            }
-            _ => {}
-        }
-    }
-    plain
-}
-
 impl View {
     fn of(inside: &Inside<'_>) -> Self {
         let (shows, host_path) = match &inside.seen {
@@ -425,7 +366,6 @@ impl Said {
         lines.extend(decision.because.iter().map(|rule| ("because", rule.to_string())));
         lines.extend(decision.overridden.iter().map(|rule| ("overrides", rule.to_string())));
         lines.extend(decision.lock.iter().map(|rule| ("locked by", rule.to_string())));
-        lines.extend(decision.protected.iter().map(|rule| ("protected", rule.to_string())));
         Self {
             grant: decision.grant.to_string(),
             view: view.value.key(),
@@ -433,7 +373,6 @@ impl Said {
             because: decision.because.iter().map(Rule::from).collect(),
             overridden: decision.overridden.iter().map(Rule::from).collect(),
             lock: decision.lock.as_ref().map(Rule::from),
-            protected: decision.protected.as_ref().map(Rule::from),
             lines,
         }
     }
@@ -453,6 +392,10 @@ impl Explanation {
         for (name, words) in &self.policy.lines {
             line(if *name == before { "" } else { name }, words);
             before = name;
+        }
+        let refused = !self.allowed && self.wanted == word(Wanted::Write);
+        if let Some((name, words)) = self.protected.as_ref().and_then(|name| name.notes(refused)) {
+            line(name, &words);
         }
         if let Some(inside) = &self.inside {
             let letter = |has, letter| if has { letter } else { '-' };
@@ -477,6 +420,11 @@ impl Explanation {
         if let Some(permit) = &self.permit {
             line("to permit", permit);
         }
+        if let Some(name) = &self.protected {
+            for (name, words) in name.ways(refused) {
+                line(name, &words);
+            }
+        }
         let wanted = self.wanted;
         let why = answer::harmless(&self.why);
         format!("{}: {wanted}: {verdict}: {why}\n{text}", answer::harmless(&path))
@@ -499,20 +447,5 @@ mod tests {
             assert_eq!(command.is_some(), proposed, "{command:?} {why:?}");
             assert_eq!(why.is_some_and(|why| why.starts_with("a lock forbids it: ")), !proposed);
         }
-    }
-
-    #[test]
-    fn a_way_names_each_link_and_ends() {
-        let directory = tempfile::tempdir().unwrap();
-        let base = directory.path().canonicalize().unwrap();
-        std::fs::create_dir(base.join("real")).unwrap();
-        std::os::unix::fs::symlink("real", base.join("one")).unwrap();
-        std::os::unix::fs::symlink(base.join("one/file"), base.join("two")).unwrap();
-        std::os::unix::fs::symlink("loop", base.join("loop")).unwrap();
-        let situation = Situation::of_administrator("");
-        let way = Way::to(&situation, &base.join("x/../two"));
-        assert_eq!(way.real, base.join("real/file"));
-        assert_eq!(way.links, [base.join("two"), base.join("one")]);
-        assert_eq!(Way::to(&situation, &base.join("loop")).links.len(), 40);
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Palisade: starts programs in isolation and says what was refused and why.
 //!
-//! - [`scan`], [`run`], [`run_options`], [`dry_run`]: `palisade run`
+//! - [`scan`], [`run`], [`run_options`], [`dry_run`], [`witness`]: `palisade run`
 //! - [`explain`] with `explain_path`, `explain_command`, `explain_name`; [`check`], [`doctor`],
 //!   [`config`] with `config_show`, [`profile`], [`project`]: the verbs that read and trust
+//! - [`watch`]: what is being refused, as it happens
 //! - [`completions`], [`man`], [`schema`]: what packages and editors want
 //! - [`situation`], [`answer`]: what those verbs ask and how they answer
 //! - [`bench`]: hands over to the measuring suite
@@ -31,6 +32,8 @@ mod run_options;
 mod scan;
 mod schema;
 mod situation;
+mod watch;
+mod witness;
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -61,6 +64,8 @@ enum Verb {
     Profile(profile::Options),
     /// Put a project's policy file in force, or take it back
     Project(project::Options),
+    /// Show what sandboxes are refused, as it happens
+    Watch(watch::Options),
     /// Measure Palisade beside other launchers
     Bench(bench::Options),
     /// Print completions for a shell
@@ -112,6 +117,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Config(options), _) => config::run(options),
         (Verb::Profile(options), _) => profile::run(options),
         (Verb::Project(options), _) => project::run(options),
+        (Verb::Watch(options), _) => watch::run(options),
         (Verb::Bench(options), _) => bench::run(options),
         (Verb::Completions(options), _) => completions::run(options),
         (Verb::Man(options), _) => man::run(options),

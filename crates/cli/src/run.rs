@@ -4,6 +4,7 @@
 use crate::output;
 use crate::run_options::RunOptions;
 use crate::scan::{self, Presentation};
+use crate::witness::Witness;
 use clap::ArgMatches;
 use palisade_events::{JsonLines, Sink};
 use palisade_host::environment::Environment;
@@ -14,7 +15,7 @@ use palisade_sandbox::layers::{self, LayerError};
 use palisade_sandbox::monitor::Outcome;
 use palisade_sandbox::plan::{Plan, SCHEMA};
 use palisade_sandbox::planner::{self, Isolation};
-use palisade_sandbox::start::{self, Invocation, Report, Running};
+use palisade_sandbox::start::{self, Happening, Invocation, Report, Running};
 use palisade_sandbox::text::Text;
 use rustix::io::Errno;
 use serde::Serialize;
@@ -219,6 +220,7 @@ fn apply(
             return Ok(FAILURE);
         }
     };
+    let mut witness = Witness::new(command, presentation.quiet);
     let command: Result<Vec<Text<'_>>, _> =
         command.iter().map(|argument: &OsString| Text::new(argument.as_os_str().as_bytes())).collect();
     let result = command.map_err(StartError::from).and_then(|command| {
@@ -229,13 +231,15 @@ fn apply(
             timings: presentation.timings,
             may_replace: !presentation.timings && status.is_none(),
         };
-        let report = start::run(plan, &invocation, |running| {
-            if let Some(status) = &mut status {
-                status.emit(&Status::started(running));
+        let report = start::run(plan, &invocation, &mut |happening| {
+            if let (Happening::Started(running), Some(status)) = (&happening, &mut status) {
+                status.emit(&Status::started(*running));
             }
+            witness.tell(&happening);
         })?;
         Ok((report, planned))
     });
+    witness.conclude();
     match result {
         Ok((report, planned)) => {
             if let Some(status) = &mut status {

@@ -3,8 +3,9 @@
 
 use clap::{ArgMatches, Args, ValueEnum, ValueHint};
 use palisade_policy::limits::AmountError;
+use palisade_policy::names::NameError;
 use palisade_policy::value::ValueError;
-use palisade_policy::{Access, LayerPolicy, Limit, NetworkMode, PatternError, View};
+use palisade_policy::{Access, LayerPolicy, Limit, NetworkMode, PatternError, Protect, View};
 use palisade_sandbox::planner::Isolation;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -43,6 +44,16 @@ pub(crate) struct RunOptions {
     /// A private, empty, writable directory
     #[arg(long, value_name = "PATH")]
     pub(crate) tmpfs: Vec<OsString>,
+    /// What keeps names that programs outside obey (.git/hooks, .vscode, .bashrc, …) from being made
+    /// and changed: broker; mounts, for those that exist; off
+    #[arg(long, value_name = "MODE", value_parser = Protect::ALL.map(Protect::key))]
+    pub(crate) protect: Option<String>,
+    /// Protect a name too, at any depth: 'deploy/keys', '*.key', 'a/**/b'
+    #[arg(long, value_name = "NAME")]
+    pub(crate) protect_name: Vec<String>,
+    /// Don't protect a name, written as `palisade explain --names` lists it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_name: Vec<String>,
     /// What of the network is there: none but loopback, or the host's
     #[arg(long, value_name = "MODE", value_parser = ["none", "host"])]
     pub(crate) net: Option<String>,
@@ -147,6 +158,16 @@ pub(crate) enum OptionError {
         /// What is wrong with it.
         source: PatternError,
     },
+    /// A protected name.
+    #[error("--{option} {value}: {source}")]
+    Name {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        value: String,
+        /// What is wrong with it.
+        source: NameError,
+    },
     /// Another value.
     #[error("--{option} {value}: {source}")]
     Value {
@@ -188,6 +209,7 @@ impl OptionError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Path { source, .. } => source.hint(),
+            Self::Name { source, .. } => source.hint(),
             Self::Value { .. } => None,
             Self::NoValue { option: "env", value } => {
                 Some(format!("--env {value}=VALUE, or --keep-env {value} to keep the value it has"))
@@ -250,6 +272,7 @@ impl RunOptions {
             let mode = if net == "host" { NetworkMode::Host } else { NetworkMode::None };
             layer.set_network(mode, at("net", 0));
         }
+        self.add_names(&mut layer, &at)?;
         self.add_variables(&mut layer, &at)?;
         self.add_limits(&mut layer, &at)?;
         if let Some(cwd) = &self.cwd {
@@ -276,6 +299,27 @@ impl RunOptions {
             layer.set_best_effort(self.best_effort, at("best_effort", 0));
         }
         Ok(layer)
+    }
+
+    fn add_names(&self, layer: &mut LayerPolicy, at: &dyn Fn(&str, usize) -> u32) -> Result<(), OptionError> {
+        let named = |given: &str| Protect::ALL.into_iter().find(|protect| protect.key() == given);
+        if let Some(protect) = self.protect.as_deref().and_then(named) {
+            layer.set_protect(protect, at("protect", 0));
+        }
+        let lists = [
+            ("protect-name", "protect_name", &self.protect_name, true),
+            ("allow-name", "allow_name", &self.allow_name, false),
+        ];
+        for (option, id, names, protect) in lists {
+            for (nth, value) in names.iter().enumerate() {
+                layer.add_name(value, protect, at(id, nth)).map_err(|source| OptionError::Name {
+                    option,
+                    value: value.clone(),
+                    source,
+                })?;
+            }
+        }
+        Ok(())
     }
 
     fn add_variables(

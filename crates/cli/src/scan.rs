@@ -77,7 +77,7 @@ const VARIABLES: [&[u8]; 9] = [
 /// What identifies a launch's plan, and where it would be kept.
 pub(crate) fn key(options: &[&OsStr], cwd: &Path) -> (Key, Option<PathBuf>) {
     let mut key = Key::default();
-    key.add(env!("CARGO_PKG_VERSION").as_bytes());
+    key.add(palisade_sandbox::plan::PROGRAM.as_bytes());
     for option in options {
         key.add(option.as_bytes());
     }
@@ -154,7 +154,7 @@ mod tests {
     /// mean something and from arbitrary bytes.
     #[test]
     fn the_scan_agrees_with_the_parser() {
-        const WORDS: [&str; 24] = [
+        const WORDS: [&str; 28] = [
             "run",
             "--",
             "--ro",
@@ -173,6 +173,10 @@ mod tests {
             "--net",
             "host",
             "--namespaces=none",
+            "--protect",
+            "--protect=off",
+            "--allow-name",
+            ".git/hooks",
             "ls",
             "-la",
             "--json",

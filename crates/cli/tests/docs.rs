@@ -24,11 +24,14 @@ fn the_examples_do_what_they_say() {
     let binary =
         std::env::var_os("PALISADE_BIN").map_or_else(|| env!("CARGO_BIN_EXE_palisade").into(), PathBuf::from);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let state = tempfile::tempdir().expect("there is room for a directory");
     let tests = trycmd::TestCases::new();
     tests.register_bin("palisade", binary);
     // The words of coreutils as the documents have them, and no rules of whoever runs this.
     tests.env("LC_ALL", "C");
     tests.env("XDG_CONFIG_HOME", "/nonexistent");
+    // Refusals are recorded there.
+    tests.env("XDG_STATE_HOME", state.path().to_str().expect("a temporary path is text"));
     for documents in ["README.md", "docs/policy.md", "docs/examples/*.md"] {
         tests.case(root.join(documents));
     }

@@ -152,18 +152,21 @@ fn a_killed_part_of_a_launch_ends_it() {
             let mut child = in_session(&place, &[], &script).spawn().unwrap();
             let wait = if round % 4 == 0 { 20_000 } else { dice.below(5_000) };
             spin(Duration::from_micros(wait));
-            // One of its children: the builder, init or the command.
+            // One of its children: the builder, init, the broker's keeper or the command.
             let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id()))
                 .unwrap_or_default();
             let children: Vec<&str> = children.split_whitespace().collect();
-            let victim = children.get(usize::try_from(dice.below(3)).unwrap() % children.len().max(1));
+            let victim = children.get(usize::try_from(dice.below(4)).unwrap() % children.len().max(1));
             match victim.and_then(|victim| Pid::from_raw(victim.parse().unwrap())) {
                 Some(victim) => {
                     killed += 1;
-                    let builder =
-                        children.first().is_some_and(|first| *first == victim.as_raw_nonzero().to_string());
+                    let number = victim.as_raw_nonzero().to_string();
+                    let name = std::fs::read_to_string(format!("/proc/{number}/comm")).unwrap_or_default();
+                    // The builder may have done its part, and be dead already. Without the broker's
+                    // keeper calls that write names fail, and these make none.
+                    let builder = children.first().is_some_and(|first| *first == number)
+                        || name.trim() == "palisade-keeper";
                     let _gone = kill_process(victim, Signal::KILL);
-                    // The builder may have done its part, and be dead already.
                     let session = child.id();
                     let runs = || of_session(session).iter().any(|stat| stat.contains("(sleep)"));
                     let mut status = None;

@@ -1,19 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where events go.
 //!
-//! An event is any value with a line for people ([`std::fmt::Display`]) and a form for programs
-//! ([`serde::Serialize`], which carries its own `schema` version): this crate knows nothing of what it says.
+//! To a [`Sink`] an event is any value with a line for people ([`std::fmt::Display`]) and a form for programs
+//! ([`serde::Serialize`], which carries its own `schema` version): [`Words`] writes lines on a terminal,
+//! [`JsonLines`] one object per line on a descriptor. Nobody reading any more is no reason to stop the program
+//! that is confined: a sink whose reader is gone falls silent, one that fails otherwise keeps the error for who
+//! asks.
 //!
-//! In reading order: [`Sink`], what takes events; [`Words`], lines on a terminal; [`JsonLines`], one object per
-//! line on a descriptor. Nobody reading any more is no reason to stop the program that is confined: a sink
-//! whose reader is gone falls silent, one that fails otherwise keeps the error for who asks.
+//! Refusals are also kept, for `palisade watch`. In reading order:
+//!
+//! - [`Record`]: an event with what its launch knows of it
+//! - [`Recorder`]: what a launcher hands them to; with [`Damper`], which counts what comes too often, and
+//!   [`Notices`], the lines that a launch says by itself
+//! - [`store`]: where they are kept
+//! - [`Changes`]: hearing of new ones
 #![forbid(unsafe_code)]
 
+mod changes;
+mod damper;
 mod json_lines;
+mod notices;
 mod outlet;
+mod record;
+mod recorder;
+pub mod store;
 mod words;
 
+pub use changes::Changes;
+pub use damper::{Damper, OTHERS};
 pub use json_lines::JsonLines;
+pub use notices::Notices;
+pub use record::{Launch, Likeness, Record};
+pub use recorder::Recorder;
+pub use store::{Entry, Filter, Retention, Store, StoreError};
 pub use words::{Style, Words, harmless};
 
 /// What takes events. Never panics and never blocks longer than its descriptor does.

@@ -25,6 +25,13 @@ impl Style {
         let capable = term.is_some_and(|name| !name.is_empty() && name != "dumb");
         if terminal && capable && !refused { Self::Colour } else { Self::Plain }
     }
+
+    /// The style that fits `stream`, by this process's environment.
+    #[must_use]
+    pub fn of(stream: &impl IsTerminal) -> Self {
+        let variable = |name| std::env::var_os(name);
+        Self::choose(stream.is_terminal(), variable("NO_COLOR").as_deref(), variable("TERM").as_deref())
+    }
 }
 
 /// Writes each event's line, after the name of this program: the confined one writes to the same place.
@@ -39,10 +46,8 @@ impl Words<Stderr> {
     /// Lines to standard error in the style that fits it; `quiet` keeps them all back.
     #[must_use]
     pub fn stderr(quiet: bool) -> Self {
-        let variable = |name| std::env::var_os(name);
         let stderr = std::io::stderr();
-        let style =
-            Style::choose(stderr.is_terminal(), variable("NO_COLOR").as_deref(), variable("TERM").as_deref());
+        let style = Style::of(&stderr);
         Self { quiet, ..Self::new(stderr, style) }
     }
 }

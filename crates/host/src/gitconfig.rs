@@ -7,6 +7,7 @@
 //! gets. Includes aren't followed: they name further files, and conditional ones depend on where
 //! one is.
 
+pub mod edit;
 mod keep;
 pub mod syntax;
 

@@ -17,6 +17,8 @@ pub const ADMINISTRATOR: &str = "/etc/palisade";
 pub const DISTRIBUTION: &str = "/usr/share/palisade";
 /// The project's file, looked for in the working directory and above.
 pub const PROJECT_FILE: &str = ".palisade.toml";
+/// The store of refusals, in the state directory.
+const EVENTS: &str = "events.sqlite";
 
 /// Directories by the XDG Base Directory Specification, each ending in `palisade`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +56,12 @@ impl Places {
             administrator: PathBuf::from(ADMINISTRATOR),
             distribution: PathBuf::from(DISTRIBUTION),
         }
+    }
+
+    /// The store of refusals.
+    #[must_use]
+    pub fn events(&self) -> PathBuf {
+        self.state.join(EVENTS)
     }
 
     /// All directories, so that a sandbox can be kept from writing to them.
@@ -208,6 +216,7 @@ mod tests {
         let plain = Places::new(Path::new("/home/a"), &Environment::empty());
         assert_eq!(plain.config, Path::new("/home/a/.config/palisade"));
         assert_eq!(plain.state, Path::new("/home/a/.local/state/palisade"));
+        assert_eq!(plain.events(), Path::new("/home/a/.local/state/palisade/events.sqlite"));
         assert_eq!(plain.runtime, None);
         let environment = Environment::from_iter([
             ("XDG_CONFIG_HOME", "/c"),

@@ -8,10 +8,11 @@ use std::ffi::OsStr;
 use crate::environment::EnvironmentRule;
 use crate::layer::{Layer, Origin, Sourced, Strength};
 use crate::limits::{Amount, AmountError, Limit};
+use crate::names::{NameChange, NameError, NamePattern};
 use crate::pattern::{PathPattern, PatternError};
 use crate::rule::{Access, PathRule};
 use crate::settings::LayerPolicy;
-use crate::value::{Hostname, NetworkMode, SyscallRule, ValueError, View};
+use crate::value::{Hostname, NetworkMode, Protect, SyscallRule, ValueError, View};
 
 impl LayerPolicy {
     /// The layer of this launch's arguments, with nothing in it yet.
@@ -60,6 +61,22 @@ impl LayerPolicy {
     pub fn set_view(&mut self, view: View, argument: u32) -> &mut Self {
         self.settings.view.push(self.state(view, argument));
         self
+    }
+
+    /// States what keeps protected names from being made and changed.
+    pub fn set_protect(&mut self, protect: Protect, argument: u32) -> &mut Self {
+        self.settings.protect.push(self.state(protect, argument));
+        self
+    }
+
+    /// Adds to the protected names, or takes off them.
+    ///
+    /// # Errors
+    /// When the text can't be meant as a name.
+    pub fn add_name(&mut self, name: &str, protect: bool, argument: u32) -> Result<&mut Self, NameError> {
+        let stated = self.state(NameChange { name: NamePattern::new(name)?, protect }, argument);
+        self.settings.names.push(stated);
+        Ok(self)
     }
 
     /// States what of the network is there.

@@ -86,7 +86,7 @@ impl EffectiveGlob {
     }
 }
 
-/// A glob of `protect`, or one protected path.
+/// A glob of `protect_paths`, or one protected path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Protected {
     /// This path inside.

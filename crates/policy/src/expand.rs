@@ -10,7 +10,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::context::Context;
 use crate::layer::Layer;
-use crate::pattern::{PathPattern, Token, Variable};
+use crate::pattern::{PathPattern, SPECIAL, Token, Variable};
 
 /// Why a pattern has no place on this host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +60,8 @@ pub(crate) enum Expanded {
 pub struct GlobPattern {
     base: PathBuf,
     tail: Arc<str>,
+    /// The tail as it would be written.
+    written: Arc<str>,
     matcher: GlobMatcher,
 }
 
@@ -82,6 +84,11 @@ impl GlobPattern {
     #[must_use]
     pub fn tail(&self) -> &str {
         &self.tail
+    }
+
+    /// What follows the base, as it would be written.
+    pub(crate) fn written(&self) -> &str {
+        &self.written
     }
 
     /// How many names below the base a match is; none if at any depth.
@@ -130,14 +137,15 @@ pub(crate) fn expand(
     if first_glob.is_none() {
         return Ok(Expanded::Path(base));
     }
-    let tail = glob_text(&tokens[split..])?;
+    let tail = glob_text(&tokens[split..], glob_part)?;
+    let written = glob_text(&tokens[split..], written_part)?;
     let matcher = GlobBuilder::new(&tail)
         .literal_separator(true)
         .backslash_escape(true)
         .build()
         .map_err(ExpandError::Glob)?
         .compile_matcher();
-    Ok(Expanded::Glob(GlobPattern { base, tail: tail.into(), matcher }))
+    Ok(Expanded::Glob(GlobPattern { base, tail: tail.into(), written: written.into(), matcher }))
 }
 
 /// The pattern's pieces with variables replaced, beginning with a separator.
@@ -232,11 +240,14 @@ fn normal(tokens: &[Token]) -> PathBuf {
     path
 }
 
-/// Writes pieces in globset's syntax. Empty names and `.` are left out, as in a plain path.
-fn glob_text(tokens: &[Token]) -> Result<String, ExpandError> {
+/// Writes pieces with slashes between them. Empty names and `.` are left out, as in a plain path.
+fn glob_text(
+    tokens: &[Token],
+    write: fn(&[Token]) -> Result<String, ExpandError>,
+) -> Result<String, ExpandError> {
     let mut parts: Vec<String> = Vec::new();
     for part in tokens.split(|token| *token == Token::Separator) {
-        let text = glob_part(part)?;
+        let text = write(part)?;
         if !text.is_empty() && text != "." {
             parts.push(text);
         }
@@ -244,6 +255,33 @@ fn glob_text(tokens: &[Token]) -> Result<String, ExpandError> {
     Ok(parts.join("/"))
 }
 
+/// As in a policy file.
+fn written_part(part: &[Token]) -> Result<String, ExpandError> {
+    let mut text: Vec<u8> = Vec::new();
+    for token in part {
+        match token {
+            Token::Byte(byte) => {
+                if SPECIAL.contains(byte) {
+                    text.push(b'\\');
+                }
+                text.push(*byte);
+            }
+            Token::Star => text.push(b'*'),
+            Token::DoubleStar => text.extend(b"**"),
+            Token::AnyOne => text.push(b'?'),
+            Token::Class(negated, members) => {
+                text.extend(if *negated { b"[!".as_slice() } else { b"[" });
+                text.extend(members.as_bytes());
+                text.push(b']');
+            }
+            // Replaced before.
+            Token::Separator | Token::Home | Token::Variable(_) => {}
+        }
+    }
+    String::from_utf8(text).map_err(|_| ExpandError::GlobNotUtf8)
+}
+
+/// In globset's syntax.
 fn glob_part(part: &[Token]) -> Result<String, ExpandError> {
     let mut text: Vec<u8> = Vec::new();
     for token in part {

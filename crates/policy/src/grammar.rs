@@ -12,6 +12,11 @@ pub(crate) enum Kind {
     Network,
     /// A list of patterns.
     Paths(Access),
+    Protect,
+    /// A list of names: added to the protected ones or taken off them.
+    Names {
+        protect: bool,
+    },
     Hostname,
     Uid,
     Gid,
@@ -78,7 +83,18 @@ pub(crate) const SECTIONS: &[Section] = &[
             list(Access::Hide, "Absent, or an empty placeholder."),
             list(Access::Deny, "Present, but every access is refused."),
             list(Access::Tmpfs, "A private, empty, writable directory."),
-            list(Access::Protect, "Names that can't be created or changed."),
+            key("protect", Kind::Protect, "What keeps protected names from being made and changed."),
+            key(
+                "protect_names",
+                Kind::Names { protect: true },
+                "Names protected at any depth, besides the built-in ones.",
+            ),
+            key(
+                "allow_names",
+                Kind::Names { protect: false },
+                "Names taken off the protected ones, written as they are there.",
+            ),
+            list(Access::Protect, "Paths that can't be made or changed."),
         ],
     },
     Section {

@@ -11,6 +11,7 @@
 //!   all from one table of keys in `grammar`; [`builtin`]: the lowest layer
 //! - [`settings`]: what one layer says; [`command_line`]: saying it from code
 //! - [`mod@merge`]: all layers together, a [`Policy`]
+//! - [`names`]: names that are protected wherever they are, and what a path is to them
 //! - [`expand`], [`resolve`]: rules in their places on one host, a [`Resolved`]
 //! - [`decide`]: what holds of a path and why; the one truth about precedence
 //! - [`hint`]: what to type to permit what was refused
@@ -32,6 +33,7 @@ pub mod layer;
 pub mod limits;
 mod lines;
 pub mod merge;
+pub mod names;
 pub mod parse;
 pub mod parse_error;
 pub mod pattern;
@@ -50,6 +52,7 @@ pub use hint::{Hint, Wanted};
 pub use layer::{Layer, Origin, SCHEMA, Sourced, Strength};
 pub use limits::{Amount, Limit};
 pub use merge::{Policy, merge};
+pub use names::{Content, NameRule, NameRules, Standing};
 pub use parse::parse;
 pub use parse_error::{ParseError, Problem};
 pub use pattern::{PathPattern, PatternError};
@@ -58,4 +61,4 @@ pub use resolve::{ResolveError, Resolved};
 pub use rule::{Access, Grant, PathRule};
 pub use schema::json_schema;
 pub use settings::{LayerPolicy, Settings};
-pub use value::{Hostname, NetworkMode, View};
+pub use value::{Hostname, NetworkMode, Protect, View};

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use crate::environment::Filter;
 use crate::layer::{Layer, Origin, Sourced, Strength, Tighten, prevailing};
 use crate::limits::{Amount, Limit};
+use crate::names::{NameChange, NameRules, UnknownName, choose};
 use crate::pattern::PathPattern;
 use crate::rule::PathRule;
 use crate::settings::{LayerPolicy, Settings};
-use crate::value::{Hostname, NetworkMode, SyscallRule, View};
+use crate::value::{Hostname, NetworkMode, Protect, SyscallRule, View};
 
 /// One of the layers a policy was merged from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +114,41 @@ impl Policy {
     #[must_use]
     pub fn network(&self) -> Sourced<NetworkMode> {
         or_built_in(&self.settings.network, NetworkMode::None)
+    }
+
+    /// What keeps protected names from being made and changed; the broker if nobody says.
+    ///
+    /// Locking a name is locking what is stated up to there, or else no lock would keep it.
+    #[must_use]
+    pub fn protect(&self) -> Sourced<Protect> {
+        let stated = &self.settings.protect;
+        let locked =
+            |change: &&Sourced<NameChange>| change.value.protect && change.strength == Strength::Locked;
+        let Some(lock) = self.settings.names.iter().find(locked) else {
+            return or_built_in(stated, Protect::Broker);
+        };
+        let later = stated.partition_point(|statement| statement.origin.layer <= lock.origin.layer);
+        let (before, after) = stated.split_at(later);
+        let floor = or_built_in(before, Protect::Broker);
+        let mut all = before.to_vec();
+        if floor.strength != Strength::Locked {
+            all.push(Sourced { strength: Strength::Locked, origin: lock.origin.clone(), ..floor });
+        }
+        all.extend_from_slice(after);
+        or_built_in(&all, Protect::Broker)
+    }
+
+    /// The names that are protected, whatever [`Policy::protect`] says: the built-in ones with what
+    /// `protect_names` and `allow_names` change.
+    #[must_use]
+    pub fn names(&self) -> NameRules {
+        choose::choose(&self.settings.names)
+    }
+
+    /// An entry of `allow_names` that no protected name is written like, if there is one.
+    #[must_use]
+    pub fn unknown_name(&self) -> Option<UnknownName> {
+        choose::unknown(&self.settings.names)
     }
 
     /// The machine's name inside.

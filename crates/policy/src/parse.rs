@@ -16,12 +16,13 @@ use crate::grammar::{Key, Kind, SECTIONS, STRENGTHS, Section, TOP, name_of};
 use crate::layer::{Layer, Origin, SCHEMA, Sourced, Strength};
 use crate::limits::{Amount, Limit, Unit};
 use crate::lines::Lines;
+use crate::names::{NameChange, NamePattern};
 use crate::parse_error::{ParseError, Problem};
 use crate::pattern::PathPattern;
 use crate::rule::{Access, PathRule};
 use crate::settings::LayerPolicy;
 use crate::suggest;
-use crate::value::{Hostname, NetworkMode, SyscallRule, View};
+use crate::value::{Hostname, NetworkMode, Protect, SyscallRule, View};
 
 /// The largest file that is looked at: 1 MiB.
 pub const LARGEST_FILE: usize = 1 << 20;
@@ -222,6 +223,13 @@ impl Reader<'_> {
                 }
             }
             Kind::Paths(access) => self.paths(&name, access, node),
+            Kind::Protect => {
+                if let Some(protect) = self.protect(&name, node) {
+                    let protect = self.sourced(protect, span);
+                    self.policy.settings.protect.push(protect);
+                }
+            }
+            Kind::Names { protect } => self.names(&name, protect, node),
             Kind::Hostname => {
                 if let Some(text) = self.string(&name, node)
                     && let Some(hostname) = self.checked(Hostname::new(&text), &span)
@@ -291,6 +299,27 @@ impl Reader<'_> {
             return None;
         }
         self.one_of(name, node, &View::ALL.map(|view| (view.key(), view)))
+    }
+
+    fn protect(&mut self, name: &str, node: &Node<'_>) -> Option<Protect> {
+        // Until there was a broker, this key held the list of paths.
+        if matches!(node.get_ref(), DeValue::Array(_)) {
+            self.error(Problem::Renamed { key: name.to_owned(), now: "protect_paths" }, node.span());
+            return None;
+        }
+        self.one_of(name, node, &Protect::ALL.map(|protect| (protect.key(), protect)))
+    }
+
+    fn names(&mut self, key: &str, protect: bool, node: &Node<'_>) {
+        for (text, span) in self.strings(key, node) {
+            match NamePattern::new(&text) {
+                Ok(name) => {
+                    let change = self.sourced(NameChange { name, protect }, span);
+                    self.policy.settings.names.push(change);
+                }
+                Err(error) => self.error(Problem::Name(error), span),
+            }
+        }
     }
 
     fn paths(&mut self, name: &str, access: Access, node: &Node<'_>) {
@@ -374,134 +403,6 @@ impl Reader<'_> {
             Err(error) => self.error(Problem::Amount(error), node.span()),
         }
     }
-
-    fn checked<T>(&mut self, value: Result<T, crate::value::ValueError>, span: &Range<usize>) -> Option<T> {
-        value.map_err(|error| self.error(Problem::Value(error), span.clone())).ok()
-    }
-
-    fn wrong_type(&mut self, key: &str, expected: &'static str, found: &DeValue<'_>, span: Range<usize>) {
-        let problem = Problem::WrongType {
-            key: key.to_owned(),
-            expected,
-            found: match found {
-                DeValue::String(_) => "a string",
-                DeValue::Integer(_) => "a number",
-                DeValue::Float(_) => "a fraction",
-                DeValue::Boolean(_) => "true or false",
-                DeValue::Datetime(_) => "a date",
-                DeValue::Array(_) => "a list",
-                DeValue::Table(_) => "a table",
-            },
-        };
-        self.error(problem, span);
-    }
-
-    fn string(&mut self, key: &str, node: &Node<'_>) -> Option<String> {
-        match node.get_ref() {
-            DeValue::String(text) => Some(text.as_ref().to_owned()),
-            other => {
-                self.wrong_type(key, "a string", other, node.span());
-                None
-            }
-        }
-    }
-
-    fn one_of<T: Copy>(&mut self, key: &str, node: &Node<'_>, words: &[(&'static str, T)]) -> Option<T> {
-        let text = self.string(key, node)?;
-        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
-            return Some(*value);
-        }
-        let possible: Vec<&'static str> = words.iter().map(|(word, _)| *word).collect();
-        let problem = Problem::UnknownValue {
-            key: key.to_owned(),
-            suggestion: suggest::nearest(&text, possible.iter().copied()),
-            value: text,
-            possible,
-        };
-        self.error(problem, node.span());
-        None
-    }
-
-    fn switch(&mut self, key: &str, node: &Node<'_>) -> Option<bool> {
-        match node.get_ref() {
-            DeValue::Boolean(yes) => Some(*yes),
-            other => {
-                self.wrong_type(key, "true or false", other, node.span());
-                None
-            }
-        }
-    }
-
-    fn integer(&mut self, key: &str, expected: &'static str, node: &Node<'_>) -> Option<i64> {
-        let DeValue::Integer(integer) = node.get_ref() else {
-            self.wrong_type(key, expected, node.get_ref(), node.span());
-            return None;
-        };
-        match i64::from_str_radix(integer.as_str(), integer.radix()) {
-            Ok(number) => Some(number),
-            Err(_) => {
-                let problem = Problem::OutOfRange { key: key.to_owned(), largest: i64::MAX.unsigned_abs() };
-                self.error(problem, node.span());
-                None
-            }
-        }
-    }
-
-    /// A number of a user or group. The largest is one less than the type's: -1 means "no change"
-    /// to the kernel.
-    fn number(&mut self, key: &str, node: &Node<'_>) -> Option<u32> {
-        let number = self.integer(key, "a whole number", node)?;
-        let number = u32::try_from(number).ok().filter(|n| *n != u32::MAX);
-        if number.is_none() {
-            let problem = Problem::OutOfRange { key: key.to_owned(), largest: u64::from(u32::MAX - 1) };
-            self.error(problem, node.span());
-        }
-        number
-    }
-
-    fn table<'n, 't>(&mut self, key: &str, node: &'n Node<'t>) -> Option<&'n DeTable<'t>> {
-        match node.get_ref() {
-            DeValue::Table(table) => Some(table),
-            other => {
-                self.wrong_type(key, "a table", other, node.span());
-                None
-            }
-        }
-    }
-
-    fn list<'n, 't>(&mut self, key: &str, node: &'n Node<'t>) -> Vec<&'n Node<'t>> {
-        let DeValue::Array(items) = node.get_ref() else {
-            self.wrong_type(key, "a list of strings", node.get_ref(), node.span());
-            return Vec::new();
-        };
-        let mut out = Vec::new();
-        for item in items.iter() {
-            if !self.count(&item.span()) {
-                break;
-            }
-            out.push(item);
-        }
-        out
-    }
-
-    fn strings(&mut self, key: &str, node: &Node<'_>) -> Vec<(String, Range<usize>)> {
-        let mut out = Vec::new();
-        for item in self.list(key, node) {
-            if let Some(text) = self.string(key, item) {
-                out.push((text, item.span()));
-            }
-        }
-        out
-    }
-
-    /// Counts an entry; says once when there are too many.
-    fn count(&mut self, span: &Range<usize>) -> bool {
-        self.entries += 1;
-        if self.entries == MOST_ENTRIES + 1 {
-            self.error(Problem::TooManyEntries, span.clone());
-        }
-        self.entries <= MOST_ENTRIES
-    }
 }
 
 fn find<'n, 't>(table: &'n DeTable<'t>, key: &str) -> Option<&'n Node<'t>> {
@@ -512,6 +413,8 @@ fn find_with_key<'n, 't>(table: &'n DeTable<'t>, key: &str) -> Option<(Range<usi
     let (key, node) = table.iter().find(|(name, _)| name.get_ref() == key)?;
     Some((key.span(), node))
 }
+
+mod values;
 
 #[cfg(test)]
 mod tests;

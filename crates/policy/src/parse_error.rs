@@ -10,6 +10,7 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::layer::{Layer, SCHEMA};
 use crate::limits::AmountError;
+use crate::names::NameError;
 use crate::parse::{LARGEST_FILE, MOST_ENTRIES};
 use crate::pattern::PatternError;
 use crate::value::ValueError;
@@ -85,6 +86,14 @@ pub enum Problem {
         /// The possible ones.
         possible: Vec<&'static str>,
     },
+    /// A list that has another name now.
+    #[error("`{key}` takes a word; the list of paths is `{now}`")]
+    Renamed {
+        /// The key.
+        key: String,
+        /// The list's name.
+        now: &'static str,
+    },
     /// A lock in a layer that may not lock.
     #[error("a {layer} policy can't lock anything")]
     LockNotAllowed {
@@ -102,6 +111,9 @@ pub enum Problem {
     /// No pattern.
     #[error("{0}")]
     Pattern(#[source] PatternError),
+    /// No name that can be protected.
+    #[error("{0}")]
+    Name(#[source] NameError),
     /// No amount.
     #[error("{0}")]
     Amount(#[source] AmountError),
@@ -135,7 +147,9 @@ impl Problem {
             Self::LockNotAllowed { .. } => "only files of the distribution and the administrator lock; \
                  leave `locked.` out"
                 .to_owned(),
+            Self::Renamed { now, .. } => format!("write `{now} = […]`"),
             Self::Pattern(error) => return error.hint(),
+            Self::Name(error) => return error.hint(),
             Self::Amount(error) => return error.hint().map(str::to_owned),
             _ => return None,
         })
@@ -145,12 +159,12 @@ impl Problem {
     const fn label(&self) -> &'static str {
         match self {
             Self::UnknownKey { .. } => "not a key here",
-            Self::WrongType { .. } => "wrong type",
+            Self::WrongType { .. } | Self::Renamed { .. } => "wrong type",
             Self::UnknownValue { .. } | Self::NotInThisVersion { .. } => "not a possible value",
             Self::LockNotAllowed { .. } => "locked here",
             Self::OutOfRange { .. } | Self::Amount(_) => "this amount",
             Self::Pattern(_) => "this path",
-            Self::Value(_) => "this name",
+            Self::Value(_) | Self::Name(_) => "this name",
             Self::UnsupportedSchema { .. } => "this number",
             Self::TooLarge { .. } | Self::TooManyEntries | Self::MissingSchema => "",
             Self::Syntax { .. } => "here",

@@ -262,7 +262,7 @@ impl Serialize for PathPattern {
 }
 
 /// The characters that a backslash makes ordinary.
-const SPECIAL: &[u8] = br"*?[]{}=$~\";
+pub(crate) const SPECIAL: &[u8] = br"*?[]{}=$~\";
 
 fn last_equals(text: &[u8]) -> Option<usize> {
     let mut last = None;

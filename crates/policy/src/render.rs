@@ -66,6 +66,13 @@ fn put_key(out: &mut String, key: &str, kind: Kind, from: &Settings, strength: S
             }
             non_empty(texts)
         }
+        Kind::Protect => last(&from.protect, strength).map(|protect| string(protect.key())),
+        Kind::Names { protect } => non_empty(
+            of(&from.names, strength)
+                .filter(|change| change.protect == protect)
+                .map(|change| string(change.name.as_str()))
+                .collect(),
+        ),
         Kind::Hostname => last(&from.hostname, strength).map(|name| string(name.as_str())),
         Kind::Uid => last(&from.uid, strength).map(u32::to_string),
         Kind::Gid => last(&from.gid, strength).map(u32::to_string),

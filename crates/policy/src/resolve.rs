@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::expand::{ExpandError, Expanded, GlobPattern, expand};
 use crate::layer::{Layer, Rank, Sourced, Strength};
 use crate::merge::Policy;
+use crate::names::UnknownName;
 use crate::rule::{Access, PathRule};
 
 /// More rules than this, the copies for mapped places included, are a mistake.
@@ -32,6 +33,9 @@ pub enum ResolveError {
         /// What is wrong with it.
         source: ExpandError,
     },
+    /// An entry of `allow_names` that was meant to allow something, and doesn't.
+    #[error(transparent)]
+    Name(#[from] Box<UnknownName>),
     /// Rules times mapped places are too many.
     #[error("the policy comes to more than {MOST_RULES} rules")]
     TooMany,
@@ -141,7 +145,7 @@ pub struct Resolved {
     pub(crate) by_path: HashMap<PathBuf, Vec<usize>>,
     /// The rules that are globs.
     pub(crate) by_glob: Vec<usize>,
-    /// The rules of `protect`, which grant and refuse nothing.
+    /// The rules of `protect_paths`, which grant and refuse nothing.
     pub(crate) protect: Vec<Placed>,
     skipped: Vec<(PathRule, ExpandError)>,
     cwd: Option<Sourced<PathBuf>>,
@@ -151,10 +155,13 @@ impl Policy {
     /// Puts every rule in its place: variables replaced, patterns compiled, paths absolute.
     ///
     /// # Errors
-    /// When a pattern refers to what this launch doesn't have (no runtime directory, no project).
-    /// A rule that only grants is left out instead, see [`Resolved::skipped`]: without it less is
+    /// When a pattern refers to what this launch doesn't have (no runtime directory, no project), or
+    /// `allow_names` to a name that isn't protected. A rule that only grants is left out instead, see [`Resolved::skipped`]: without it less is
     /// allowed. A lock, or a rule that hides or denies, is never left out.
     pub fn resolve(&self, context: &Context) -> Result<Resolved, ResolveError> {
+        if let Some(unknown) = self.unknown_name() {
+            return Err(Box::new(unknown).into());
+        }
         let mut resolved = Resolved::default();
         let mut placed = Vec::new();
         for rule in self.path_rules() {

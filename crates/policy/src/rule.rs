@@ -24,7 +24,7 @@ pub enum Access {
     Deny,
     /// A private, empty, writable directory.
     Tmpfs,
-    /// A name that can't be created or changed.
+    /// A path that can't be made or changed.
     Protect,
 }
 
@@ -43,7 +43,7 @@ impl Access {
             Self::Hide => "hide",
             Self::Deny => "deny",
             Self::Tmpfs => "tmpfs",
-            Self::Protect => "protect",
+            Self::Protect => "protect_paths",
         }
     }
 

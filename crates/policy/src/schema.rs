@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::grammar::{Kind, SECTIONS, Section};
 use crate::layer::SCHEMA;
 use crate::limits::Unit;
-use crate::value::{NetworkMode, View};
+use crate::value::{NetworkMode, Protect, View};
 
 /// The JSON schema (draft 2020-12) of a policy file.
 #[must_use]
@@ -64,9 +64,14 @@ fn value(kind: Kind, about: &str) -> Value {
     let mut schema = match kind {
         Kind::View => json!({ "enum": View::ALL.map(View::key) }),
         Kind::Network => json!({ "enum": NetworkMode::ALL.map(NetworkMode::key) }),
+        Kind::Protect => json!({ "enum": Protect::ALL.map(Protect::key) }),
         Kind::Paths(_) => json!({
             "type": "array",
             "items": { "type": "string", "minLength": 1 },
+        }),
+        Kind::Names { .. } => json!({
+            "type": "array",
+            "items": { "type": "string", "pattern": "^[^/~].*$" },
         }),
         Kind::Hostname => json!({
             "type": "string",

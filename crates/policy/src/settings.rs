@@ -7,9 +7,10 @@ use std::sync::Arc;
 use crate::environment::EnvironmentRule;
 use crate::layer::{Layer, Rank, Sourced};
 use crate::limits::{Amount, Limit};
+use crate::names::NameChange;
 use crate::pattern::PathPattern;
 use crate::rule::PathRule;
-use crate::value::{Hostname, NetworkMode, SyscallRule, View};
+use crate::value::{Hostname, NetworkMode, Protect, SyscallRule, View};
 
 /// Statements, each with its origin and strength. Nothing is decided here: a key stated twice is
 /// here twice, so that `config show --origin` can say what was overridden.
@@ -19,6 +20,10 @@ pub struct Settings {
     pub view: Vec<Sourced<View>>,
     /// The lists of `[filesystem]`.
     pub paths: Vec<PathRule>,
+    /// `filesystem.protect`.
+    pub protect: Vec<Sourced<Protect>>,
+    /// `filesystem.protect_names` and `filesystem.allow_names`.
+    pub names: Vec<Sourced<NameChange>>,
     /// `network.mode`.
     pub network: Vec<Sourced<NetworkMode>>,
     /// The lists of `[syscalls]`.
@@ -53,6 +58,8 @@ impl Settings {
         }
         join(&mut self.view, other.view, Sourced::rank);
         join(&mut self.paths, other.paths, PathRule::rank);
+        join(&mut self.protect, other.protect, Sourced::rank);
+        join(&mut self.names, other.names, Sourced::rank);
         join(&mut self.network, other.network, Sourced::rank);
         join(&mut self.syscalls, other.syscalls, Sourced::rank);
         join(&mut self.hostname, other.hostname, Sourced::rank);

@@ -56,6 +56,39 @@ impl NetworkMode {
     }
 }
 
+/// What keeps protected names from being made and changed. Ordered, most firmly first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protect {
+    /// A process outside judges each call that makes or changes a name, and makes it.
+    Broker,
+    /// Those that exist are read-only.
+    Mounts,
+    /// Nothing.
+    Off,
+}
+
+impl Protect {
+    /// All values, firmest first.
+    pub const ALL: [Self; 3] = [Self::Broker, Self::Mounts, Self::Off];
+
+    /// The word for it in a policy file.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Broker => "broker",
+            Self::Mounts => "mounts",
+            Self::Off => "off",
+        }
+    }
+}
+
+impl fmt::Display for Protect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.key())
+    }
+}
+
 impl fmt::Display for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.key())
@@ -162,6 +195,12 @@ impl Tighten for View {
 }
 
 impl Tighten for NetworkMode {
+    fn loosens(&self, lock: &Self) -> bool {
+        self > lock
+    }
+}
+
+impl Tighten for Protect {
     fn loosens(&self, lock: &Self) -> bool {
         self > lock
     }

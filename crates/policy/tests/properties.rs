@@ -82,6 +82,8 @@ fn meaning(layer: &LayerPolicy) -> LayerPolicy {
     without_places!(
         settings.view,
         settings.paths,
+        settings.protect,
+        settings.names,
         settings.network,
         settings.syscalls,
         settings.hostname,
@@ -105,11 +107,22 @@ fn file() -> impl Strategy<Value = String> {
     let text = "[ -~\u{e9}\u{1}\n\t]{0,12}";
     let quoted = move || text.prop_map(|text| toml::Value::String(text).to_string());
     let paths = prop::collection::vec(pattern(), 0..4).prop_map(|paths| format!("{paths:?}"));
-    let access = select(vec!["read", "write", "execute", "hide", "deny", "tmpfs", "protect"]);
+    let access = select(vec!["read", "write", "execute", "hide", "deny", "tmpfs", "protect_paths"]);
     let filesystem = (access, paths, any::<bool>()).prop_map(|(access, paths, view)| {
         let paths =
             if ["read", "write", "execute"].contains(&access) { paths } else { paths.replace('=', "/") };
         format!("[filesystem]\n{access} = {paths}\n{}", if view { "view = \"host\"\n" } else { "" })
+    });
+    let name = || select(vec![".git/hooks", "a*/**/b", "x y", ".vscode", "n[!a]", r"s\\*"]);
+    let list = move || {
+        prop::collection::vec(name(), 0..3).prop_map(|names| format!("{names:?}").replace(r"\\\\", r"\\"))
+    };
+    let protect = prop::option::of((select(vec!["broker", "mounts", "off"]), list(), list()));
+    let filesystem = (filesystem, protect).prop_map(|(text, protect)| match protect {
+        None => text,
+        Some((mode, add, allow)) => {
+            format!("{text}protect = {mode:?}\nprotect_names = {add}\nallow_names = {allow}\n")
+        }
     });
     let environment = (quoted(), "[A-Z_*]{1,6}").prop_map(|(value, name)| {
         format!("[environment]\nset = {{ A = {value}, \"B c\" = \"d\" }}\nkeep = [\"{name}\"]\nremove = [\"{name}X\"]\n")

@@ -9,7 +9,7 @@
 //! It is read, not mapped: below 64 KiB a read is as fast as the page faults of a mapping (both
 //! 3 µs for a plan of 6 KiB), and a file that is cut short meanwhile can't end the program.
 
-use crate::plan::{Plan, SCHEMA, Was};
+use crate::plan::{PROGRAM, Plan, SCHEMA, Was};
 use crate::text::Text;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use std::os::fd::{AsFd, OwnedFd};
@@ -180,7 +180,7 @@ impl Stored {
     #[must_use]
     pub fn plan(&self) -> Option<Plan<'_>> {
         let plan = Plan::from_bytes(self.bytes.get(self.body..)?).ok()?;
-        let current = plan.schema == SCHEMA && plan.palisade == env!("CARGO_PKG_VERSION");
+        let current = plan.schema == SCHEMA && plan.palisade == PROGRAM;
         (current && unchanged(&plan)).then_some(plan)
     }
 }

@@ -178,6 +178,7 @@ impl StartError {
             Step::Landlock => "apply Landlock",
             Step::Filter => "load the seccomp filter",
             Step::Builder => "finish: the launch was interrupted",
+            Step::Broker => "leave somebody behind to start the broker",
         };
         Self::Launch { action, source }
     }
@@ -235,14 +236,9 @@ pub enum PlanError {
         /// Why.
         source: palisade_host::walk::WalkError,
     },
-    /// The policy protects names, which mounts can't guarantee.
-    #[error(
-        "can't protect names ({rule}): a mount holds only for files that exist, and falls off when one is replaced"
-    )]
-    Protect {
-        /// The rule.
-        rule: Box<PathRule>,
-    },
+    /// What the broker is told can't be encoded.
+    #[error("can't encode the protected names: {0}")]
+    Encode(#[from] postcard::Error),
     /// A rule would let the command change what Palisade itself obeys.
     #[error("{rule} would make {place:?} writable, which Palisade itself obeys")]
     OwnPlace {
@@ -291,9 +287,6 @@ impl PlanError {
             Self::Missing { path, .. } => format!("mkdir -p {}", quoted(&path.to_string_lossy())),
             Self::NoMountPoint { host, .. } => format!("mkdir -p {}", quoted(&host.to_string_lossy())),
             Self::Walk { .. } => "name a directory nearer to the files, such as ./src/**/*.key".to_owned(),
-            Self::Protect { .. } => {
-                "palisade run --best-effort …   # makes those that exist read-only".to_owned()
-            }
             Self::OwnPlace { .. } => "name the directories below it that the command needs".to_owned(),
             Self::WorkingDirectory { .. } => "palisade run --cwd DIRECTORY -- COMMAND…".to_owned(),
             Self::Limit { .. } => "palisade run --best-effort …   # without that limit".to_owned(),

@@ -5,13 +5,14 @@
 //!
 //! - [`plan`]: what will be done, as data; [`text`]: the strings in it
 //! - [`layers`], [`profiles`], [`trust`]: which policy files there are and whether they hold
-//! - [`facts`], [`planner`]: how it is made, with `view`, `tree`, `in_place` and `limits`
+//! - [`facts`], [`planner`]: how it is made, with `view`, `tree`, `in_place`, `wards`, `mounts` and `limits`
 //! - [`inside`]: what it makes of a path; [`cache`]: how it is kept
-//! - [`start`]: how it is applied, with `compile`, `cgroup` and [`monitor`]
+//! - [`start`]: how it is applied, with `compile`, `cgroup`, `broker` and [`monitor`]
 //! - [`guarantee`]: what this host can give at all
 //! - [`error`]: what can go wrong, in words
 #![forbid(unsafe_code)]
 
+mod broker;
 pub mod cache;
 mod cgroup;
 mod compile;
@@ -23,11 +24,14 @@ pub mod inside;
 pub mod layers;
 mod limits;
 pub mod monitor;
+mod mounts;
 pub mod plan;
 pub mod planner;
 pub mod profiles;
+mod sockets;
 pub mod start;
 pub mod text;
 mod tree;
 pub mod trust;
 mod view;
+mod wards;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Watching over a command: signals, the terminal, its end and the end of everything inside.
 
+use crate::broker::Ear;
+use crate::start::Happening;
 use palisade_sys::launch::Started;
 use palisade_sys::wait::{self, Change};
 use rustix::io::Errno;
@@ -107,27 +109,75 @@ impl Terminal {
     }
 }
 
+/// Who keeps the broker, and what is heard of it.
+#[derive(Debug)]
+pub(crate) struct Keeper<'e> {
+    /// The keeper's process, until it has been reaped.
+    process: Option<i32>,
+    ear: Option<&'e Ear<'e>>,
+}
+
+impl<'e> Keeper<'e> {
+    pub(crate) fn of(started: &Started, ear: Option<&'e Ear<'e>>) -> Self {
+        Self { process: started.keeper, ear }
+    }
+
+    fn hear(&self, tell: &mut dyn FnMut(Happening<'_>)) {
+        if let Some(ear) = self.ear {
+            ear.hear(tell);
+        }
+    }
+
+    /// A child has changed: perhaps this one.
+    fn look(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+        let (Some(process), Some(ear)) = (self.process, self.ear) else { return };
+        match wait::poll(process) {
+            // Nobody is left who could call, says the kernel; the command's end is on its way.
+            Ok(Some(Change::Exited(0))) => self.process = None,
+            Ok(Some(Change::Exited(_) | Change::Killed(_))) => {
+                self.process = None;
+                ear.hear(tell);
+                ear.ended(None, tell);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Waits for the command and passes signals on; every signal is blocked meanwhile.
 ///
 /// # Errors
 /// When the command can't be waited for, which no input is known to cause.
-pub(crate) fn watch(started: &Started, terminal: &Terminal) -> Result<Outcome, Errno> {
+pub(crate) fn watch(
+    started: &Started,
+    terminal: &Terminal,
+    keeper: &mut Keeper<'_>,
+    tell: &mut dyn FnMut(Happening<'_>),
+) -> Result<Outcome, Errno> {
     loop {
-        let signal = match wait::next_signal() {
+        let signal = match started.memory.while_resting(wait::next_signal) {
             Ok(signal) => signal,
             Err(Errno::INTR) => continue,
             Err(errno) => return Err(errno),
         };
+        if signal.number == wait::READABLE && signal.by_kernel {
+            keeper.hear(tell);
+            continue;
+        }
         if signal.number != libc_signal::CHLD {
             pass_on(started.command, terminal, signal);
             continue;
         }
+        keeper.look(tell);
         // One signal may stand for several children: ask until there is nothing new.
         while let Some(change) = wait::poll(started.command)? {
             match change {
                 Change::Exited(code) => return Ok(end(terminal, Outcome::Exited(code))),
                 Change::Killed(signal) => return Ok(end(terminal, Outcome::Killed(signal))),
-                Change::Stopped(signal) => stop(started.command, terminal, signal)?,
+                Change::Stopped(signal) => {
+                    // What isn't stopped with the command may write its first name meanwhile.
+                    started.memory.while_resting(|| stop(started.command, terminal, signal))?;
+                }
                 Change::Continued => {}
             }
         }
@@ -196,8 +246,17 @@ impl Children {
 /// Killing init makes the kernel kill every process of the PID namespace. When init is the only
 /// one left, its own end is of no consequence, and isn't waited for: tearing down its namespaces
 /// takes 100 µs that nobody needs to see.
-pub(crate) fn finish(started: Started, children: &Children) -> Result<(), Errno> {
+pub(crate) fn finish(
+    started: Started,
+    children: &Children,
+    keeper: Keeper<'_>,
+    tell: &mut dyn FnMut(Happening<'_>),
+) -> Result<(), Errno> {
     let Started { init, lifeline, builder, memory, .. } = started;
+    // First, for it to end meanwhile.
+    if let Some(process) = keeper.process {
+        let _dead_already = wait::send(process, libc_signal::KILL);
+    }
     if let Some(init) = init {
         let alone = children.none();
         let _dead_already = wait::send(init, libc_signal::KILL);
@@ -206,10 +265,14 @@ pub(crate) fn finish(started: Started, children: &Children) -> Result<(), Errno>
             wait::blocking(init)?;
         }
     }
-    drop(memory);
+    if let Some(process) = keeper.process {
+        let _reaped = wait::blocking(process);
+    }
     if let Some(builder) = builder {
         let _reaped = wait::blocking(builder);
     }
+    keeper.hear(tell);
+    drop(memory);
     Ok(())
 }
 

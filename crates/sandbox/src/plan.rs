@@ -6,12 +6,17 @@
 use crate::text::Text;
 use palisade_host::fingerprint::Fingerprint;
 use palisade_policy::environment::Filter as Environment;
+use palisade_policy::names::NameRules;
 use palisade_sys::landlock::Rights;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::marker::PhantomData;
 
 /// Version of the plan's form, in JSON and in the cache.
 pub const SCHEMA: u32 = 1;
+
+/// What made a plan: the program's version and a hash of the sources that decide how plans look.
+pub const PROGRAM: &str = env!("PALISADE_PLAN_VERSION");
 
 /// What will be done to start a command.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -43,6 +48,9 @@ pub struct Plan<'a> {
     /// The seccomp program.
     #[serde(borrow)]
     pub filter: Filter<'a>,
+    /// Who answers the calls that the filter passes on; `None`: it passes none on.
+    #[serde(borrow)]
+    pub broker: Option<Broker<'a>>,
     /// Which variables the command gets.
     pub environment: Environment,
     /// Where the command starts.
@@ -312,6 +320,108 @@ impl Filter<'_> {
                 k: u32::from_ne_bytes([k0, k1, k2, k3]),
             })
             .collect()
+    }
+}
+
+/// What the broker is told.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Broker<'a> {
+    /// Trees of the host, and private ones within them.
+    #[serde(borrow)]
+    pub roots: Vec<Root<'a>>,
+    /// The protected names.
+    #[serde(borrow)]
+    pub names: Stored<'a, NameRules>,
+    /// Protected paths, as they are inside.
+    #[serde(borrow)]
+    pub paths: Stored<'a, NameRules>,
+    /// The filter for the broker itself.
+    #[serde(borrow)]
+    pub filter: Filter<'a>,
+}
+
+impl Broker<'_> {
+    /// A copy that depends on nothing.
+    #[must_use]
+    pub fn into_owned(self) -> Broker<'static> {
+        let own = |text: Text<'_>| text.into_owned();
+        Broker {
+            roots: self
+                .roots
+                .into_iter()
+                .map(|root| Root { inside: own(root.inside), host: root.host.map(own), write: root.write })
+                .collect(),
+            names: self.names.to_owned(),
+            paths: self.paths.to_owned(),
+            filter: Filter(Cow::Owned(self.filter.0.into_owned())),
+        }
+    }
+}
+
+/// A tree in which names are judged.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Root<'a> {
+    /// Where it is inside.
+    #[serde(borrow)]
+    pub inside: Text<'a>,
+    /// Where it is on the host; `None`: nobody else sees what is written there.
+    #[serde(borrow)]
+    pub host: Option<Text<'a>>,
+    /// It can be written to.
+    pub write: bool,
+}
+
+/// Something that a launch only hands on: in the cache it stays encoded until somebody needs it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stored<'a, T> {
+    bytes: Cow<'a, [u8]>,
+    kind: PhantomData<T>,
+}
+
+impl<T: Serialize + for<'de> Deserialize<'de>> Stored<'static, T> {
+    /// Encodes it.
+    ///
+    /// # Errors
+    /// None is known.
+    pub fn new(value: &T) -> Result<Self, postcard::Error> {
+        Ok(Self { bytes: Cow::Owned(postcard::to_allocvec(value)?), kind: PhantomData })
+    }
+}
+
+impl<T: for<'de> Deserialize<'de>> Stored<'_, T> {
+    /// Decodes it.
+    ///
+    /// # Errors
+    /// When it isn't what it should be: the cache file was damaged.
+    pub fn get(&self) -> Result<T, postcard::Error> {
+        postcard::from_bytes(&self.bytes)
+    }
+
+    /// A copy that depends on nothing.
+    #[must_use]
+    pub fn to_owned(&self) -> Stored<'static, T> {
+        Stored { bytes: Cow::Owned(self.bytes.to_vec()), kind: PhantomData }
+    }
+}
+
+impl<T: Serialize + for<'de> Deserialize<'de>> Serialize for Stored<'_, T> {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        if to.is_human_readable() {
+            self.get().map_err(serde::ser::Error::custom)?.serialize(to)
+        } else {
+            to.serialize_bytes(&self.bytes)
+        }
+    }
+}
+
+impl<'de: 'a, 'a, T: Serialize + for<'any> Deserialize<'any>> Deserialize<'de> for Stored<'a, T> {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        if from.is_human_readable() {
+            let value = T::deserialize(from)?;
+            let bytes = postcard::to_allocvec(&value).map_err(serde::de::Error::custom)?;
+            return Ok(Self { bytes: Cow::Owned(bytes), kind: PhantomData });
+        }
+        <&'de [u8]>::deserialize(from).map(|bytes| Self { bytes: Cow::Borrowed(bytes), kind: PhantomData })
     }
 }
 

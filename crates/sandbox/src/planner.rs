@@ -4,14 +4,15 @@
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::limits;
-use crate::plan::{Filter, Identity, IdentityKind, Landlock, Namespace, Origin, Plan, SCHEMA, Step};
+use crate::plan::{Filter, Identity, IdentityKind, Landlock, Namespace, Origin, PROGRAM, Plan, SCHEMA, Step};
 use crate::text::Text;
 use crate::tree::{Show, Tree};
-use crate::{in_place, view};
+use crate::wards::{self, Keeper};
+use crate::{in_place, mounts, view};
 use palisade_host::walk::{self, FileKind, Visit};
-use palisade_policy::decide::{EffectivePath, Protected};
+use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
-use palisade_policy::{Context, Grant, Layer, NetworkMode, PathRule, Policy, View};
+use palisade_policy::{Context, Grant, Layer, NetworkMode, Policy, View};
 use palisade_sys::landlock::{Handled, Rights};
 use palisade_syscall::{Arch, Rules};
 use std::borrow::Cow;
@@ -52,12 +53,20 @@ pub fn make(
     let network = policy.network().value;
     let paths = grants(facts, &resolved, &mut notes)?;
     let identity = identity(facts, policy, isolation, &paths, &mut notes);
+    let keeper = wards::keeper(policy, isolation, best_effort, &mut notes)?;
     let (steps, directory) = match isolation {
-        Isolation::Full => tree(facts, policy, &resolved, &paths, identity, best_effort, &mut notes)?,
+        Isolation::Full => tree(facts, policy, &resolved, &paths, identity, keeper, &mut notes)?,
         Isolation::InPlace => in_place::steps(facts, &resolved, &paths, best_effort, &mut notes)?,
     };
 
-    let rules = syscalls(policy, isolation, network)?;
+    let broker = match keeper {
+        Keeper::Broker => wards::broker(policy, &resolved, &steps)?,
+        Keeper::Mounts | Keeper::Nobody => None,
+    };
+    let mut rules = syscalls(policy, isolation, network)?;
+    if broker.is_some() {
+        rules = rules.brokered()?;
+    }
     let arch = Arch::NATIVE;
     let program = palisade_syscall::compile(&rules, arch)?;
     let landlock = landlock(facts, isolation, network, best_effort, &mut notes)?;
@@ -69,7 +78,7 @@ pub fn make(
     let (inputs, absent) = facts.inputs();
     Ok(Plan {
         schema: SCHEMA,
-        palisade: Cow::Borrowed(env!("CARGO_PKG_VERSION")),
+        palisade: Cow::Borrowed(PROGRAM),
         inputs,
         absent,
         namespaces: namespaces(isolation, network),
@@ -78,6 +87,7 @@ pub fn make(
         hostname,
         landlock,
         filter: Filter::from(&program),
+        broker,
         environment: policy.environment(),
         directory,
         limits,
@@ -203,7 +213,7 @@ fn tree(
     resolved: &Resolved,
     paths: &[EffectivePath],
     identity: Identity,
-    best_effort: bool,
+    keeper: Keeper,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(Vec<Step<'static>>, Text<'static>), PlanError> {
     let mut tree = Tree::new(facts, TMPFS_SIZE);
@@ -227,8 +237,8 @@ fn tree(
         pin_own_places(&mut tree, facts, path, mapped)?;
     }
     tree.mask_behind_links()?;
-    for protected in resolved.protected() {
-        protect(&mut tree, facts, &protected, best_effort, notes)?;
+    if keeper == Keeper::Mounts {
+        mounts::protect(&mut tree, facts, policy, resolved, paths, mapped, notes)?;
     }
     hide_own_places(&mut tree, facts, paths)?;
     view::processes(&mut tree)?;
@@ -292,41 +302,6 @@ fn apply(
             tree.show(&source, &path.destination, Show { origin, write, execute, map_owners: mapped })
         }
     }
-}
-
-/// Protects names as far as mounts can, when that is enough for the user.
-fn protect(
-    tree: &mut Tree<'_>,
-    facts: &Facts,
-    protected: &Protected,
-    best_effort: bool,
-    notes: &mut Vec<Cow<'static, str>>,
-) -> Result<(), PlanError> {
-    let (path, rule): (&Path, &PathRule) = match protected {
-        Protected::Path(path, rule) => (path, rule),
-        Protected::Glob(glob) => (&glob.base, &glob.rule),
-    };
-    if !best_effort {
-        return Err(PlanError::Protect { rule: Box::new(rule.clone()) });
-    }
-    match protected {
-        Protected::Path(..) => {
-            if let Some(host) = tree.host_path(&tree.resolve(path))
-                && facts.kind(&host) != Kind::Missing
-            {
-                let show = Show { origin: Origin::Canonical, write: false, execute: true, map_owners: false };
-                tree.show(&host, path, show)?;
-                notes.push(Cow::Owned(format!(
-                    "{} is read-only, but may be renamed away: {rule}",
-                    path.display()
-                )));
-                return Ok(());
-            }
-            notes.push(Cow::Owned(format!("{} doesn't exist and may be made: {rule}", path.display())));
-        }
-        Protected::Glob(_) => notes.push(Cow::Owned(format!("not enforced: {rule}"))),
-    }
-    Ok(())
 }
 
 /// Keeps what Palisade obeys and remembers where it is, below a path that may be written to.

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Applying a plan: the last things that depend on the moment, then the launch.
 
+use crate::broker;
 use crate::cgroup::Groups;
 use crate::compile::{self, Trees};
 use crate::error::StartError;
-use crate::monitor::{self, Children, Outcome, Terminal};
+use crate::monitor::{self, Children, Keeper, Outcome, Terminal};
 use crate::plan::{IdentityKind, Namespace, Plan};
 use crate::text::Text;
 use palisade_policy::environment::{Fate, Filter};
+use palisade_policy::event::Event;
+use palisade_policy::names::NameRule;
 use palisade_sys::landlock::{Handled, Rights};
 use palisade_sys::launch::{
     Command, Identity, Launch, Limit, Namespaces, Place, Provide, Stamps, StringArray,
 };
 use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::Path;
 
 /// What the caller gives besides the plan.
 #[derive(Debug)]
@@ -39,13 +44,45 @@ pub struct Report {
     pub stamps: Stamps,
 }
 
-/// What is told while the command runs.
+/// A command's processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Running {
     /// The command's process id on the host.
     pub pid: i32,
     /// Init's.
     pub init: Option<i32>,
+}
+
+/// What is told while the command runs.
+#[derive(Debug)]
+pub enum Happening<'h> {
+    /// It runs.
+    Started(Running),
+    /// The broker refused something.
+    Refused {
+        /// What, and why.
+        event: &'h Event,
+        /// The rule.
+        rule: &'h NameRule,
+    },
+    /// The broker refused a connection to a socket of others.
+    Socket {
+        /// Which, and whose.
+        event: &'h Event,
+    },
+    /// A repository was made in a tree of the host; this is its directory of git's own.
+    Repository(&'h Path),
+    /// The broker couldn't do what it should have allowed.
+    Overload {
+        /// The call.
+        call: &'h str,
+        /// Why.
+        source: Errno,
+    },
+    /// So many reports didn't arrive.
+    Lost(u64),
+    /// The broker has ended; calls that write names fail from here on.
+    BrokerEnded,
 }
 
 /// Where a search for a command goes when the environment says nothing.
@@ -58,7 +95,7 @@ const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/
 pub fn run(
     plan: &Plan<'_>,
     invocation: &Invocation<'_>,
-    mut started_hook: impl FnMut(Running),
+    tell: &mut dyn FnMut(Happening<'_>),
 ) -> Result<Report, StartError> {
     let name = invocation.command.first().ok_or(StartError::NoCommand)?;
     let reopen = inspect_streams()?;
@@ -97,6 +134,7 @@ pub fn run(
     let umask = rustix::process::umask(rustix::fs::Mode::empty());
     let _zero = rustix::process::umask(umask);
     let groups = Groups::make(plan)?;
+    let broker = broker::prepare(plan, umask.as_raw_mode())?;
     let signal_mask =
         palisade_sys::wait::block_all_signals().map_err(|source| StartError::Wait { source })?;
     let launch = Launch {
@@ -124,6 +162,7 @@ pub fn run(
             reopen: &reopen,
             join: groups.descriptors(),
         },
+        broker: broker.as_ref().map(|(broker, _ear)| broker),
         timings: invocation.timings,
     };
     if replace {
@@ -154,10 +193,12 @@ pub fn run(
     let started = started?;
 
     let stamps = started.stamps;
-    started_hook(Running { pid: started.command, init: started.init });
+    tell(Happening::Started(Running { pid: started.command, init: started.init }));
     let children = Children::of(&started);
-    let watched = monitor::watch(&started, &terminal);
-    let finished = monitor::finish(started, &children);
+    let ear = broker.as_ref().map(|(_broker, ear)| ear);
+    let mut keeper = Keeper::of(&started, ear);
+    let watched = monitor::watch(&started, &terminal, &mut keeper, tell);
+    let finished = monitor::finish(started, &children, keeper, tell);
     groups.remove();
     let outcome = watched.map_err(|source| StartError::Wait { source })?;
     finished.map_err(|source| StartError::Wait { source })?;

@@ -49,6 +49,12 @@ impl<'a> Text<'a> {
         Self(Cow::Borrowed(string))
     }
 
+    /// A copy that depends on nothing.
+    #[must_use]
+    pub fn into_owned(self) -> Text<'static> {
+        Text(Cow::Owned(self.0.into_owned()))
+    }
+
     /// As the kernel takes it.
     #[must_use]
     pub fn as_c_str(&self) -> &CStr {

@@ -123,24 +123,36 @@ fn prepare(shared: &mut Shared<'_>) -> Result<(), Failure> {
     raw::umask(command.umask);
     raw::chdir(command.directory).map_err(at(Step::WorkingDirectory))?;
     give_up_privileges().map_err(at(Step::Privileges))?;
-    if let Some(progress) = &shared.progress
-        && let Some(ruleset) = progress.ruleset
-    {
-        for &(fd, rights) in command.reopen {
-            progress.allow(fd, rights).map_err(at(Step::Landlock))?;
-        }
-        crate::landlock::restrict_self(ruleset).map_err(at(Step::Landlock))?;
+    if launch.broker.is_none() {
+        restrict(shared)?;
     }
     // All but the standard streams.
     raw::close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC).map_err(at(Step::Descriptors))?;
     // Rust's runtime ignores it, and what is ignored stays so over exec.
     raw::restore_default(libc::SIGPIPE).map_err(at(Step::Exec))?;
     raw::set_signal_mask(command.signal_mask).map_err(at(Step::Exec))?;
-    if !command.filter.is_empty() {
+    if launch.broker.is_some() {
+        shared.listener = crate::seccomp::install_with_listener(command.filter).map_err(at(Step::Filter))?;
+    } else if !command.filter.is_empty() {
         crate::seccomp::install(command.filter).map_err(at(Step::Filter))?;
     }
     shared.stamps.filter = shared.stamp();
     Ok(())
+}
+
+/// Puts the calling process into the command's Landlock domain.
+pub(crate) fn restrict(shared: &Shared<'_>) -> Result<(), Failure> {
+    let Some(progress) = &shared.progress else { return Ok(()) };
+    let Some(ruleset) = progress.ruleset else { return Ok(()) };
+    for &(fd, rights) in shared.launch.command.reopen {
+        progress.allow(fd, rights).map_err(at(Step::Landlock))?;
+    }
+    if let Some(broker) = shared.launch.broker {
+        // The broker reads of its callers what `/proc` tells, in an instance that nothing inside
+        // can reach.
+        progress.allow(broker.proc(), crate::landlock::Rights::READ_FILE).map_err(at(Step::Landlock))?;
+    }
+    crate::landlock::restrict_self(ruleset).map_err(at(Step::Landlock))
 }
 
 /// No capability now, none to be had by exec.

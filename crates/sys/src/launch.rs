@@ -17,17 +17,24 @@
 //! none of them costs a copy of page tables. Init makes the network namespace (the dearest part of
 //! a launch, 361 of 1,200 µs measured) and the smaller ones while the builder mounts, so on two
 //! idle cores only the longer of the two counts.
+//!
+//! With a broker ([`Broker`]) there is a fifth, made by the builder as the launcher's child too: the
+//! keeper, which stands by for the first call that the filter passes on.
 
+use crate::broker;
 use crate::clone::{self, Stack, Stacks};
 use crate::command;
 use crate::init::{Assignment, Meeting, await_init, die_with_parent};
 use crate::landlock::Handled;
 use crate::operation::{Operation, Progress, Source, TreeSlot};
 use crate::raw::{self, Fd};
+use crate::rest::Active;
 use core::ffi::c_void;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
+pub use crate::broker::{Broker, Serve, Station};
 pub use crate::command::{Command, Limit, Place, StringArray};
 
 /// Which namespaces to make; a set of `CLONE_NEW*` bits.
@@ -105,6 +112,8 @@ pub struct Launch<'a> {
     pub landlock: Option<Handled>,
     /// What to start.
     pub command: Command<'a>,
+    /// Who answers the calls that the filter passes on. Needs namespaces.
+    pub broker: Option<&'a Broker>,
     /// Record when each part was done.
     pub timings: bool,
 }
@@ -161,6 +170,8 @@ pub enum Step {
     Exec,
     /// The builder died before it finished.
     Builder,
+    /// Making the broker's keeper.
+    Broker,
 }
 
 /// Why a launch failed.
@@ -203,14 +214,36 @@ pub struct Started {
     pub stamps: Stamps,
     /// The builder, dead already, to be reaped.
     pub builder: Option<i32>,
-    /// To be dropped only when init has been killed.
+    /// The broker's keeper, to be killed and reaped.
+    pub keeper: Option<i32>,
+    /// To be dropped only when init has been killed and the keeper reaped.
     pub memory: Memory,
 }
 
-/// Memory that init runs on. Once killed it doesn't use it any more: it sleeps in a system call,
-/// from which a killed process never returns.
-#[derive(Debug)]
-pub struct Memory(#[expect(dead_code, reason = "held, not read")] Stacks);
+/// Memory that init and keeper run on. Once killed init doesn't use it any more: it sleeps in a
+/// system call, from which a killed process never returns.
+pub struct Memory {
+    active: Option<Active>,
+    _stacks: Stacks,
+    _broker: Option<Arc<broker::Setup>>,
+}
+
+impl core::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Memory").field("active", &self.active).finish_non_exhaustive()
+    }
+}
+
+impl Memory {
+    /// Runs `wait`, which only waits: a broker may be forked from this process's memory meanwhile,
+    /// so it must not allocate or hold a lock.
+    pub fn while_resting<T>(&self, wait: impl FnOnce() -> T) -> T {
+        match &self.active {
+            Some(active) => active.while_resting(wait),
+            None => wait(),
+        }
+    }
+}
 
 /// What launcher, builder and command share.
 pub(crate) struct Shared<'a> {
@@ -218,12 +251,16 @@ pub(crate) struct Shared<'a> {
     pub(crate) progress: Option<Progress>,
     pub(crate) failure: Option<Failure>,
     pub(crate) stamps: Stamps,
+    /// The filter's listener, in the table that builder and launcher share.
+    pub(crate) listener: Fd,
     command_stack: *mut Stack,
     init_stack: *mut Stack,
+    keeper_stack: *mut Stack,
     assignment: &'a Assignment<'a>,
     init: i32,
     /// Written by the kernel at the command's birth: the builder may die before it can.
     command: i32,
+    keeper: i32,
     /// The builder has done its part, and the command has executed or exited.
     built: bool,
 }
@@ -253,11 +290,14 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         progress: None,
         failure: None,
         stamps: Stamps::default(),
+        listener: -1,
         command_stack: stacks.of(0),
         init_stack: stacks.of(1),
+        keeper_stack: stacks.of(3),
         assignment: &in_place,
         init: 0,
         command: 0,
+        keeper: 0,
         built: false,
     };
     shared.stamps.start = shared.stamp();
@@ -272,6 +312,7 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         None,
     )
     .map_err(at(Step::Socket))?;
+    let active = launch.broker.map(|_broker| Active::begin());
     let mapped = matches!(launch.identity, Identity::Mapped { .. });
     let own = mapped
         .then(|| rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty()))
@@ -311,6 +352,18 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         reaped = crate::wait::blocking(builder).ok();
     }
     drop(inner);
+    if let Some(broker) = launch.broker
+        && shared.keeper > 0
+        && shared.listener >= 0
+    {
+        let keeper = shared.keeper;
+        let settled = broker.0.settled.wait(|| !matches!(crate::wait::poll(keeper), Ok(None)));
+        // The keeper has a copy in a table of its own.
+        let closed = raw::close(shared.listener);
+        if shared.failure.is_none() {
+            shared.failure = settled.map(drop).and(closed).map_err(at(Step::Broker)).err();
+        }
+    }
 
     let failure = refusal.or(shared.failure).or_else(|| {
         // Somebody killed it. The command, if there is one, still runs on this frame's memory.
@@ -319,7 +372,7 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
     if let Some(failure) = failure {
         // Init can't finish dying before every process inside has been reaped, and the command is
         // this process's to reap.
-        for pid in [shared.command, shared.init] {
+        for pid in [shared.command, shared.init, shared.keeper] {
             if pid > 0 {
                 let _gone_already = raw::kill(pid, libc::SIGKILL);
                 let _reaped = crate::wait::blocking(pid);
@@ -336,7 +389,12 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         lifeline: Some(outer),
         stamps: shared.stamps,
         builder: reaped.is_none().then_some(builder),
-        memory: Memory(stacks),
+        keeper: (shared.keeper > 0).then_some(shared.keeper),
+        memory: Memory {
+            active,
+            _stacks: stacks,
+            _broker: launch.broker.map(|broker| Arc::clone(&broker.0)),
+        },
     })
 }
 
@@ -350,11 +408,14 @@ pub fn replace(launch: &Launch<'_>) -> Failure {
         progress: None,
         failure: None,
         stamps: Stamps::default(),
+        listener: -1,
         command_stack: core::ptr::null_mut(),
         init_stack: core::ptr::null_mut(),
+        keeper_stack: core::ptr::null_mut(),
         assignment: &assignment,
         init: 0,
         command: 0,
+        keeper: 0,
         built: false,
     };
     command::become_command(&mut shared)
@@ -386,7 +447,8 @@ fn start_in_place(shared: &mut Shared<'_>, stacks: Stacks) -> Result<Started, Fa
         lifeline: None,
         stamps: shared.stamps,
         builder: None,
-        memory: Memory(stacks),
+        keeper: None,
+        memory: Memory { active: None, _stacks: stacks, _broker: None },
     })
 }
 
@@ -438,7 +500,9 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
     if raw::getppid() != shared.assignment.owner {
         return Err(Failure { step: Step::Builder, errno: Errno::SRCH });
     }
-    raw::unshare(launch.namespaces.0 & libc::CLONE_NEWPID).map_err(at(Step::PidNamespace))?;
+    if launch.broker.is_none() {
+        raw::unshare(launch.namespaces.0 & libc::CLONE_NEWPID).map_err(at(Step::PidNamespace))?;
+    }
     // First of all: what init does takes longest, and needs nothing of what comes next.
     let init = start_init(shared)?;
     assume_identity(shared)?;
@@ -472,16 +536,37 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
         raw::prctl(libc::PR_SET_DUMPABLE, 1, 0).map_err(at(Step::Enter))?;
         raw::setns(init, by_init).map_err(at(Step::Enter))?;
     }
+    let pid_namespace = match launch.broker {
+        Some(broker) => Some(open_pid_namespace(broker.proc(), shared.init).map_err(at(Step::Enter))?),
+        None => None,
+    };
     raw::prctl(libc::PR_SET_DUMPABLE, 0, 0).map_err(at(Step::Enter))?;
     raw::close(init).map_err(at(Step::Descriptors))?;
     shared.stamps.network = shared.stamp();
 
+    let mut files = 0;
+    if let Some(broker) = launch.broker {
+        // The broker is in the command's Landlock domain: that bounds what it can be talked into,
+        // and only inside one domain may it look at the command's memory. So what the command
+        // does for itself otherwise is done here, for both.
+        command::restrict(shared)?;
+        // SAFETY: needed to make a process that shares memory. Sound: stack and setup are kept by
+        // `Memory` until the keeper has been reaped, and by `start` if the launch fails.
+        unsafe { broker.keep(shared.keeper_stack, &raw mut shared.keeper) }.map_err(at(Step::Broker))?;
+        // From here on children are inside.
+        if let Some(namespace) = pid_namespace {
+            raw::setns(namespace, libc::CLONE_NEWPID).map_err(at(Step::PidNamespace))?;
+            raw::close(namespace).map_err(at(Step::Descriptors))?;
+        }
+        // The listener, which the command gets, must be the keeper's.
+        files = libc::CLONE_FILES;
+    }
     let argument: *mut Shared<'_> = &raw mut *shared;
     // SAFETY: needed to make a process that shares memory. Sound: `shared` and the stack outlive
     // the child's use of them because VFORK suspends the builder until exec or exit.
     unsafe {
         clone::sharing_memory_announced(
-            libc::CLONE_VFORK | libc::CLONE_PARENT,
+            libc::CLONE_VFORK | libc::CLONE_PARENT | files,
             shared.command_stack,
             command::restrict_and_exec,
             argument.cast(),
@@ -490,6 +575,10 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
     }
     .map_err(at(Step::Fork))?;
     shared.stamps.exec = shared.stamp();
+    if let Some(broker) = launch.broker {
+        let listener = u32::try_from(shared.listener).map_err(|_none| Errno::BADF);
+        broker.0.listener.report(listener);
+    }
     // The table is shared with the launcher: what was opened for it alone is closed here.
     if let Some(ruleset) = ruleset {
         raw::close(ruleset).map_err(at(Step::Descriptors))?;
@@ -520,16 +609,36 @@ fn assume_identity(shared: &mut Shared<'_>) -> Result<(), Failure> {
     }
 }
 
+/// Opens the PID namespace of `init`. With a descriptor of it rather than of init it can be entered
+/// from inside a Landlock domain too.
+fn open_pid_namespace(proc: Fd, init: i32) -> raw::Result<Fd> {
+    let mut path = [0u8; 24];
+    let tail = b"/ns/pid\0";
+    let mut start = path.len() - tail.len();
+    path[start..].copy_from_slice(tail);
+    let mut number = init.unsigned_abs();
+    while number > 0 && start > 0 {
+        start -= 1;
+        path[start] = b'0' + u8::try_from(number % 10).unwrap_or(0);
+        number /= 10;
+    }
+    let path = core::ffi::CStr::from_bytes_until_nul(&path[start..]).map_err(|_no_end| Errno::INVAL)?;
+    raw::openat(proc, path, libc::O_RDONLY)
+}
+
 /// Makes init; returns a descriptor of it.
 fn start_init(shared: &mut Shared<'_>) -> Result<Fd, Failure> {
     let assignment: *const Assignment<'_> = shared.assignment;
     let mut descriptor = -1;
+    // With a broker the builder itself stays outside a little longer.
+    let own =
+        if shared.launch.broker.is_some() { shared.launch.namespaces.0 & libc::CLONE_NEWPID } else { 0 };
     // SAFETY: needed to make a process that shares memory. Sound: the assignment is only read, and
     // lives until the launcher has heard from the builder, which waits for `ready`; the stack lives
     // as long as the sandbox; `run` uses raw calls only.
     let pid = unsafe {
         clone::sharing_memory_with_descriptor(
-            libc::CLONE_PARENT | libc::CLONE_FILES,
+            libc::CLONE_PARENT | libc::CLONE_FILES | own,
             shared.init_stack,
             crate::init::run,
             assignment.cast_mut().cast(),

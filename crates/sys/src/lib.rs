@@ -8,21 +8,25 @@
 //! - [`operation`]: the steps that build a file tree
 //! - [`landlock`], [`seccomp`]: the two walls behind it
 //! - `init`, `command`: what PID 1 and the command's process do
+//! - `broker`, `rest`, [`notify`]: who answers calls that the filter passes on, and how
 //! - [`wait`], [`process`], [`usage`]: children, signals, this process's own strings
 //! - [`probe`]: what this host lets the caller do
 //! - [`mount`]: trees made by a privileged launcher
 //! - [`arena`]: memory for programs that start and end
 //! - `clone`, `raw`: the bottom
 
+mod broker;
 mod clone;
 mod command;
 mod init;
 mod raw;
+mod rest;
 
 pub mod arena;
 pub mod landlock;
 pub mod launch;
 pub mod mount;
+pub mod notify;
 pub mod operation;
 pub mod probe;
 pub mod process;

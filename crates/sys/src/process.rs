@@ -29,3 +29,56 @@ pub fn environment() -> impl Iterator<Item = &'static CStr> {
         Some(unsafe { CStr::from_ptr(string) })
     })
 }
+
+/// Gives the calling thread a working directory, root and file mode creation mask of its own,
+/// which other threads share by default.
+///
+/// # Errors
+/// `ENOMEM`.
+pub fn own_directory_and_mask() -> Result<(), rustix::io::Errno> {
+    crate::raw::unshare(libc::CLONE_FS)
+}
+
+/// A thread whose waits another one may end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interruptible(i32);
+
+/// The signal that ends a wait.
+const INTERRUPTION: i32 = libc::SIGUSR1;
+
+extern "C" fn do_nothing(_signal: i32) {}
+
+/// Lets the calling thread's waits be ended by [`Interruptible::interrupt`].
+///
+/// # Errors
+/// None the kernel is known to give.
+pub fn interruptible() -> Result<Interruptible, rustix::io::Errno> {
+    // SAFETY: needed because rustix has no sigaction. Sound: zeroes are a valid structure (no
+    // flags: waits aren't begun again), and the handler touches nothing.
+    let installed = unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        let handler: extern "C" fn(i32) = do_nothing;
+        action.sa_sigaction = handler as usize;
+        libc::sigaction(INTERRUPTION, &raw const action, core::ptr::null_mut())
+    };
+    if installed != 0 {
+        return Err(rustix::io::Errno::INVAL);
+    }
+    crate::raw::set_signal_mask(!(1u64 << (INTERRUPTION - 1)))?;
+    Ok(Interruptible(crate::raw::gettid()))
+}
+
+impl Interruptible {
+    /// Ends the thread's present wait with `EINTR`.
+    ///
+    /// # Errors
+    /// `ESRCH` when the thread has ended.
+    pub fn interrupt(&self) -> Result<(), rustix::io::Errno> {
+        crate::raw::tgkill(crate::raw::getpid(), self.0, INTERRUPTION)
+    }
+}
+
+/// Ends this process at once: nothing registered for its exit runs.
+pub fn exit_now(code: i32) -> ! {
+    crate::raw::exit(code)
+}

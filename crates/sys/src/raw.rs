@@ -109,6 +109,10 @@ pub(crate) fn open(path: &CStr, flags: i32) -> Result<Fd> {
     call!(libc::SYS_openat, arg(libc::AT_FDCWD), path.as_ptr(), flags | libc::O_CLOEXEC, 0usize).map(number)
 }
 
+pub(crate) fn openat(dir: Fd, path: &CStr, flags: i32) -> Result<Fd> {
+    call!(libc::SYS_openat, arg(dir), path.as_ptr(), flags | libc::O_CLOEXEC, 0usize).map(number)
+}
+
 pub(crate) fn create(path: &CStr, mode: u32) -> Result<Fd> {
     let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW;
     call!(libc::SYS_openat, arg(libc::AT_FDCWD), path.as_ptr(), flags, mode).map(number)
@@ -255,6 +259,14 @@ pub(crate) fn getpid() -> i32 {
     call!(libc::SYS_getpid).map_or(0, number)
 }
 
+pub(crate) fn gettid() -> i32 {
+    call!(libc::SYS_gettid).map_or(0, number)
+}
+
+pub(crate) fn tgkill(process: i32, thread: i32, signal: i32) -> Result<()> {
+    call!(libc::SYS_tgkill, arg(process), arg(thread), signal).map(drop)
+}
+
 pub(crate) fn kill(pid: i32, signal: i32) -> Result<()> {
     call!(libc::SYS_kill, arg(pid), signal).map(drop)
 }
@@ -360,18 +372,32 @@ pub(crate) fn set_signal_mask(mask: u64) -> Result<()> {
 
 /// Gives up every capability of the calling process.
 pub(crate) fn drop_capabilities() -> Result<()> {
-    const VERSION_3: u32 = 0x2008_0522;
-    let header = [VERSION_3, 0];
-    let none = [0u32; 6];
-    call!(libc::SYS_capset, header.as_ptr(), none.as_ptr()).map(drop)
+    keep_capabilities(0)
 }
 
-pub(crate) fn load_filter(program: &[crate::seccomp::Instruction]) -> Result<()> {
+/// Gives up every capability but those below 32 in this set of bits.
+pub(crate) fn keep_capabilities(kept: u32) -> Result<()> {
+    const VERSION_3: u32 = 0x2008_0522;
+    let header = [VERSION_3, 0];
+    // Effective, permitted, inheritable; then the same for capabilities from 32 on.
+    let sets = [kept, kept, 0, 0, 0, 0];
+    call!(libc::SYS_capset, header.as_ptr(), sets.as_ptr()).map(drop)
+}
+
+/// Loads a filter; returns the listener if `flags` ask for one.
+pub(crate) fn load_filter(program: &[crate::seccomp::Instruction], flags: libc::c_ulong) -> Result<Fd> {
     let program = libc::sock_fprog {
         len: u16::try_from(program.len()).map_err(|_too_long| Errno::INVAL)?,
         filter: program.as_ptr().cast_mut().cast(),
     };
-    call!(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0usize, &raw const program).map(drop)
+    call!(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program).map(number)
+}
+
+/// Waits until `fd` has something to read, or nobody at its other end; returns what.
+pub(crate) fn poll_in(fd: Fd) -> Result<i16> {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    call!(libc::SYS_ppoll, &raw mut poll, 1usize, 0usize, 0usize, 0usize)?;
+    Ok(poll.revents)
 }
 
 /// Replaces the process image; returns only on failure.

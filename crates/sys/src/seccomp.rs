@@ -31,7 +31,19 @@ pub struct Instruction {
 /// # Errors
 /// `INVAL` for an empty, too long or malformed program, `ACCESS` without `no_new_privileges`.
 pub fn install(program: &[Instruction]) -> Result<()> {
-    raw::load_filter(program)
+    raw::load_filter(program, 0).map(drop)
+}
+
+/// As [`install`]; returns the descriptor of the listener, closed on exec.
+///
+/// A call that has been received can be interrupted only by a signal that ends its process, so
+/// that what is done for it isn't done twice.
+///
+/// # Errors
+/// As [`install`]; `BUSY` if another filter has a listener.
+pub(crate) fn install_with_listener(program: &[Instruction]) -> Result<raw::Fd> {
+    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    raw::load_filter(program, flags)
 }
 
 /// Gives up, for the calling thread and all that it starts, what set-user-id programs would add.

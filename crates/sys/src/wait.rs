@@ -3,6 +3,7 @@
 
 use crate::raw;
 use rustix::io::Errno;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// How a child changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,6 +129,28 @@ pub fn next_signal() -> Result<Signal, Errno> {
     // filled it in.
     let code = unsafe { information.assume_init() }.si_code;
     Ok(Signal { number: i32::try_from(number).unwrap_or(0), by_kernel: code > 0 })
+}
+
+/// The signal that [`signal_when_readable`] asks for: one that does nothing to a process which no
+/// longer waits for it.
+pub const READABLE: i32 = libc::SIGURG;
+
+/// Has the kernel send [`READABLE`] to this process whenever something arrives at `socket`, so
+/// that whoever waits for signals needs to wait for nothing else.
+///
+/// # Errors
+/// None the kernel is known to give for sockets.
+pub fn signal_when_readable(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    // `fcntl.h`; the libc crate has it for some targets only.
+    const F_SETSIG: i32 = 10;
+    let set = |command: i32, value: i32| {
+        let arguments = [raw::arg(socket.as_raw_fd()), raw::arg(command), raw::arg(value), 0, 0, 0];
+        // SAFETY: needed because rustix has no F_SETOWN. Sound: these commands take numbers.
+        unsafe { raw::syscall(libc::SYS_fcntl, arguments) }
+    };
+    set(libc::F_SETOWN, raw::getpid())?;
+    set(F_SETSIG, READABLE)?;
+    set(libc::F_SETFL, libc::O_ASYNC | libc::O_RDWR | libc::O_NONBLOCK).map(drop)
 }
 
 /// Sends `signal` to a process, or to a group if `pid` is negative.

@@ -19,6 +19,12 @@ pub enum Error {
         /// The name as it was given.
         name: String,
     },
+    /// A call is allowed that would get around the broker.
+    #[error("with `{name}` allowed, names can't be protected: it reaches files past the broker")]
+    PastTheBroker {
+        /// The call.
+        name: &'static str,
+    },
     /// A line of a rule list doesn't follow the format.
     #[error("rule list, line {line}: {problem}: `{text}`")]
     Line {

@@ -100,6 +100,7 @@ fn answer(verdict: u32) -> String {
     let [high, low] = [verdict >> 16, verdict & 0xffff];
     match (high, u16::try_from(low).ok().and_then(Errno::new)) {
         (0x7fff, _) => "allow".into(),
+        (0x7fc0, _) => "ask the broker".into(),
         (0x8000, _) => "kill the process".into(),
         (0x0005, Some(errno)) => errno.to_string(),
         _ => format!("{verdict:#x}"),

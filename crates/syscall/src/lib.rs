@@ -12,9 +12,10 @@
 //!
 //! In reading order: [`table`] (names and numbers), [`rules`] (what is denied, when and why; the built-in
 //! list is `data/deny.list`), [`compile()`] (rules to a [`Filter`]) and [`explain`] (what happens for a call, and the
-//! filter as text). Loading is `palisade_sys::seccomp::install`.
+//! filter as text). Loading is `palisade_sys::seccomp::install`. What a filter doesn't decide, the [`broker`] answers.
 #![forbid(unsafe_code)]
 
+pub mod broker;
 mod compile;
 pub mod error;
 pub mod explain;

@@ -39,6 +39,7 @@ pub(crate) const fn half(argument: u8, high: bool) -> u32 {
 
 const RETURN_KILL_PROCESS: u32 = 0x8000_0000;
 const RETURN_ERRNO: u32 = 0x0005_0000;
+const RETURN_USER_NOTIF: u32 = 0x7fc0_0000;
 const RETURN_ALLOW: u32 = 0x7fff_0000;
 
 /// What a filter returns for an action.
@@ -47,5 +48,6 @@ pub(crate) fn verdict(action: Action) -> u32 {
         Action::Allow => RETURN_ALLOW,
         Action::Errno(errno) => RETURN_ERRNO | u32::from(errno.number()),
         Action::KillProcess => RETURN_KILL_PROCESS,
+        Action::Notify => RETURN_USER_NOTIF,
     }
 }

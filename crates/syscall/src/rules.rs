@@ -17,6 +17,8 @@ pub enum Action {
     Errno(Errno),
     /// Ends the whole process as by SIGSYS.
     KillProcess,
+    /// Passes it on to the filter's listener, which answers.
+    Notify,
 }
 
 /// An error number, 1 to 4095: what the kernel passes on from a filter.
@@ -26,6 +28,8 @@ pub struct Errno(u16);
 impl Errno {
     /// "Not allowed."
     pub const EPERM: Self = Self(1);
+    /// "You may not."
+    pub const EACCES: Self = Self(13);
     /// "This kernel has no such call."
     pub const ENOSYS: Self = Self(38);
     /// "No such protocol."
@@ -33,8 +37,9 @@ impl Errno {
     /// "No such address family."
     pub const EAFNOSUPPORT: Self = Self(97);
 
-    const NAMES: [(&'static str, Self); 4] = [
+    const NAMES: [(&'static str, Self); 5] = [
         ("EPERM", Self::EPERM),
+        ("EACCES", Self::EACCES),
         ("ENOSYS", Self::ENOSYS),
         ("EPROTONOSUPPORT", Self::EPROTONOSUPPORT),
         ("EAFNOSUPPORT", Self::EAFNOSUPPORT),
@@ -72,6 +77,7 @@ impl fmt::Display for Action {
             Self::Allow => f.write_str("allowed"),
             Self::Errno(errno) => write!(f, "refused with {errno}"),
             Self::KillProcess => f.write_str("ends the process"),
+            Self::Notify => f.write_str("asks the broker"),
         }
     }
 }
@@ -196,6 +202,37 @@ static DENY_LIST: LazyLock<Rules> = LazyLock::new(|| {
     Rules::parse(include_str!("data/deny.list")).expect("data/deny.list parses")
 });
 
+static BROKER_LIST: LazyLock<Vec<(Syscall, Rule)>> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
+    crate::list::parse(include_str!("data/broker.list")).expect("data/broker.list parses")
+});
+
+/// Calls by which a program would write names, or change one that writes them, behind the broker's back.
+const PAST_THE_BROKER: [&str; 22] = [
+    "bpf",
+    "chroot",
+    "fsconfig",
+    "fsmount",
+    "fsopen",
+    "fspick",
+    "io_uring_enter",
+    "io_uring_register",
+    "io_uring_setup",
+    "mount",
+    "mount_setattr",
+    "move_mount",
+    "open_by_handle_at",
+    "open_tree",
+    "open_tree_attr",
+    "pidfd_getfd",
+    "pivot_root",
+    "process_vm_writev",
+    "ptrace",
+    "setns",
+    "umount2",
+    "userfaultfd",
+];
+
 impl Rules {
     /// Rules that answer every known call alike, to begin from.
     ///
@@ -253,6 +290,24 @@ impl Rules {
                 return Err(Error::NeededCall { name: (*name).to_owned() });
             }
             self.calls.insert(call, vec![Rule::always(Action::Errno(Errno::EPERM), "denied by the policy")]);
+        }
+        Ok(self)
+    }
+
+    /// These rules, with the calls passed on that a broker answers (`data/broker.list`). What is refused anyway
+    /// stays refused.
+    ///
+    /// # Errors
+    /// [`Error::PastTheBroker`] when a call is allowed by which the broker could be got around.
+    pub fn brokered(mut self) -> Result<Self, Error> {
+        for name in PAST_THE_BROKER {
+            let call: Syscall = name.parse()?;
+            if self.of(call).is_empty() && self.default == Action::Allow {
+                return Err(Error::PastTheBroker { name });
+            }
+        }
+        for (call, rule) in BROKER_LIST.iter() {
+            self.add(*call, rule.clone());
         }
         Ok(self)
     }

@@ -16,6 +16,7 @@ fn verdict(action: Action) -> u32 {
         Action::Allow => 0x7fff_0000,
         Action::Errno(errno) => 0x0005_0000 + u32::from(errno.number()),
         Action::KillProcess => 0x8000_0000,
+        Action::Notify => 0x7fc0_0000,
         other => panic!("{other:?}"),
     }
 }
@@ -90,6 +91,7 @@ fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
         Just(Action::Allow),
         Just(Action::KillProcess),
+        Just(Action::Notify),
         (1u16..5).prop_map(|number| Action::Errno(Errno::new(number).unwrap())),
     ]
 }

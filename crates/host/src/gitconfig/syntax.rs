@@ -56,6 +56,16 @@ pub enum SyntaxError {
     },
 }
 
+impl SyntaxError {
+    /// The line, from 1.
+    #[must_use]
+    pub fn line(&self) -> u32 {
+        match self {
+            Self::Section { line } | Self::Key { line } | Self::Value { line } => *line,
+        }
+    }
+}
+
 /// Reads a configuration file's text.
 ///
 /// # Errors
@@ -262,7 +272,8 @@ impl Reader<'_> {
                 }
                 b'#' | b';' if !quoted => comment = true,
                 b'\\' => match self.next() {
-                    Some(b'\n') => {}
+                    // Blanks before the backslash are inside the value, even if nothing follows.
+                    Some(b'\n') => keep = value.len(),
                     Some(escape) => {
                         value.push(match escape {
                             b't' => b'\t',
@@ -333,6 +344,7 @@ mod tests {
         assert_eq!(value(r#""\t\n\b\\\"""#), "\t\n\u{8}\\\"");
         assert_eq!(value("one \\\n  two"), "one   two");
         assert_eq!(value("one \\\r\n  two\r\n"), "one   two");
+        assert_eq!(value("one \\\n  # comment"), "one ");
         assert_eq!(value("\"  kept  \"  "), "  kept  ");
         assert_eq!(value("a\"\"b"), "ab");
         assert_eq!(value(""), "");

@@ -156,3 +156,57 @@ fn many_errors_in_one_long_line_take_no_time() {
     assert_eq!(errors.len(), 64);
     assert!(errors[63].render(false).len() < 2000);
 }
+
+#[test]
+fn names_and_the_list_of_paths_are_told_apart() {
+    let text =
+        "[filesystem]\nprotect = [\"./x\"]\nprotect_names = [\"~/.ssh\", \"**\"]\nallow_names = [\"./a\"]\n";
+    insta::assert_snapshot!(problems(text, Layer::User), @r#"
+    error: `filesystem.protect` takes a word; the list of paths is `protect_paths`
+     --> /p.toml:3:11
+      |
+    3 | protect = ["./x"]
+      |           ^^^^^^^ wrong type
+      |
+      = hint: write `protect_paths = […]`
+
+    error: a protected name holds at any depth, so it can't begin with `/`, `~` or a variable
+     --> /p.toml:4:18
+      |
+    4 | protect_names = ["~/.ssh", "**"]
+      |                  ^^^^^^^^ this name
+      |
+      = hint: for one place use `protect_paths`
+
+    error: "**" would protect every name
+     --> /p.toml:4:28
+      |
+    4 | protect_names = ["~/.ssh", "**"]
+      |                            ^^^^ this name
+      |
+      = hint: leave the directory out of `write`
+
+    error: `.` is no component of a protected name
+     --> /p.toml:5:16
+      |
+    5 | allow_names = ["./a"]
+      |                ^^^^^ this name
+      |
+      = hint: write `.git/hooks`, without `./` in front
+    "#);
+    let text = "schema = 1\n[filesystem]\nprotect = \"mounts\"\nprotect_names = [\n \"a/\"]\nallow_names = [\"b\"]\n";
+    let settings = parse(text, Some(Path::new("/p.toml")), Layer::User).unwrap().settings;
+    assert_eq!(settings.protect[0].value, Protect::Mounts);
+    let names: Vec<_> =
+        settings.names.iter().map(|n| (n.value.name.as_str(), n.value.protect, n.origin.line)).collect();
+    assert_eq!(names, [("a", true, 5), ("b", false, 6)]);
+    insta::assert_snapshot!(problems("filesystem.protect = \"brokr\"\n", Layer::User), @r#"
+    error: `filesystem.protect` can't be "brokr"
+     --> /p.toml:2:22
+      |
+    2 | filesystem.protect = "brokr"
+      |                      ^^^^^^^ not a possible value
+      |
+      = hint: did you mean `broker`?
+    "#);
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What protected names are to a path that may be written to, and what would take them off.
+
+use crate::explain_name::names::strength;
+use crate::situation::{Place, Situation};
+use palisade_policy::{
+    Content, Layer, LayerPolicy, NameRule, NameRules, Policy, Protect, Resolved, Standing, Strength,
+};
+use palisade_sandbox::error::quoted;
+use palisade_sandbox::inside::{Inside, Seen};
+use palisade_sandbox::plan::{Bind, Plan, Step};
+use serde::Serialize;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+/// How many names may stand in the way of one path before nothing is proposed.
+const MOST: usize = 8;
+
+/// A protected name that a path is, lies beneath, or holds.
+#[derive(Debug, Serialize)]
+pub(super) struct Protection {
+    /// The name, as it is written in a policy.
+    name: String,
+    reason: String,
+    #[serde(flatten)]
+    place: Place,
+    /// The path isn't the name: it is a directory in which such names are.
+    holds: bool,
+    /// A change that names no command is let through.
+    by_content: bool,
+    /// In a directory that the command itself has made it may be written.
+    carried: bool,
+    /// It is one path inside, by `protect_paths`; no option lifts that.
+    anchored: bool,
+    /// Whether somebody sees to it.
+    kept: bool,
+    /// `broker`, `mounts` or `off`.
+    mode: Protect,
+    mode_from: Place,
+    /// The command that takes it off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permit: Option<String>,
+    /// What to write in which file instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permit_in_file: Option<String>,
+    /// The rule and the mode, as they are shown.
+    #[serde(skip)]
+    shown: (String, String),
+}
+
+/// What is asked about names, as the broker does.
+struct Question<'q> {
+    /// The path on the host, and how much of it names the writable tree.
+    host: PathBuf,
+    root: usize,
+    inside: &'q Path,
+    paths: NameRules,
+}
+
+/// What a rule is to the path.
+enum Stand {
+    Protects(NameRule),
+    BeginsHere(NameRule),
+}
+
+impl Question<'_> {
+    fn stand(&self, policy: &Policy) -> Option<Stand> {
+        let names = policy.names();
+        let by_name = names.judge(self.host.as_os_str().as_bytes(), self.root);
+        // Whoever protects a path knows it as it is inside, and means it wherever it lies.
+        let by_path = self.paths.judge(self.inside.as_os_str().as_bytes(), 0);
+        match (by_name, by_path) {
+            (Standing::Protected(rule), _) | (_, Standing::Protected(rule)) => {
+                Some(Stand::Protects(rule.clone()))
+            }
+            (_, Standing::Holder(rule)) | (Standing::Holder(rule), _) => {
+                Some(Stand::BeginsHere(rule.clone()))
+            }
+            (Standing::Free, Standing::Free) => None,
+        }
+    }
+
+    /// The entries of `allow_names` in this layer with which nothing protects the path. A lock
+    /// stands against that, and a path that is protected itself.
+    fn taken_off(&self, policy: &Policy, mut layer: LayerPolicy) -> Option<Vec<String>> {
+        let mut names: Vec<String> = Vec::new();
+        while let Some(Stand::Protects(rule)) = self.stand(&policy.clone().combine(layer.clone().into())) {
+            if rule.anchored || names.contains(&rule.path) || names.len() == MOST {
+                return None;
+            }
+            layer.add_name(&rule.path, false, 0).ok()?;
+            names.push(rule.path);
+        }
+        Some(names)
+    }
+}
+
+impl Protection {
+    /// What protects `path`, which the plan makes what `inside` says; nothing where it can't be
+    /// written to anyway.
+    pub(super) fn of(
+        situation: &Situation,
+        resolved: &Resolved,
+        inside: Option<(&Inside<'_>, &Plan<'_>)>,
+        path: &Path,
+    ) -> Option<Self> {
+        let policy = situation.policy();
+        let mode = policy.protect();
+        // Without namespaces there may be no broker, whatever was asked for.
+        let kept = match mode.value {
+            Protect::Broker => inside.is_none_or(|(_inside, plan)| plan.broker.is_some()),
+            Protect::Mounts => true,
+            Protect::Off => false,
+        };
+        let inside = inside.map(|(inside, _plan)| inside);
+        let (host, root) = tree(resolved, inside, path, mode.value)?;
+        let paths = NameRules::new(resolved.protected_paths());
+        let question = Question { host, root, inside: path, paths };
+        let (rule, holds) = match question.stand(policy)? {
+            Stand::Protects(rule) => (rule, false),
+            Stand::BeginsHere(rule) => (rule, true),
+        };
+        let strength = strength(&rule);
+        let mut protection = Self {
+            shown: (rule.to_string(), format!("protect = {:?} ({})", mode.value.key(), mode.origin)),
+            place: Place::new(&rule.origin, strength),
+            holds,
+            by_content: rule.content == Content::GitConfig,
+            carried: rule.carried,
+            anchored: rule.anchored,
+            kept,
+            mode: mode.value,
+            mode_from: Place::of(&mode),
+            permit: None,
+            permit_in_file: None,
+            name: rule.path,
+            reason: rule.reason,
+        };
+        if !holds && kept {
+            protection.permit = question.taken_off(policy, LayerPolicy::command_line()).map(|names| {
+                let options: Vec<String> =
+                    names.iter().map(|name| format!("--allow-name {}", quoted(name))).collect();
+                format!("palisade run {} -- COMMAND…", options.join(" "))
+            });
+            let file = situation.facts.places.config.join("config.toml");
+            let in_file = question.taken_off(policy, LayerPolicy::empty(Layer::User, None));
+            protection.permit_in_file =
+                in_file.map(|names| format!("in {}: [filesystem] allow_names = {names:?}", file.display()));
+        }
+        Some(protection)
+    }
+
+    /// Whether writing is refused, where nothing else has anything against it.
+    pub(super) fn refuses(&self) -> bool {
+        !self.holds && !self.by_content && self.kept
+    }
+
+    /// Why, in a clause.
+    pub(super) fn why(&self) -> String {
+        let made =
+            if self.carried { "; the command may write it in directories that it has made" } else { "" };
+        let what = if self.anchored { "path" } else { "name" };
+        format!("the {what} is protected: {}{made}", self.shown.0)
+    }
+
+    /// The command that permits writing.
+    pub(super) fn permit(&self) -> Option<&String> {
+        self.permit.as_ref()
+    }
+
+    /// Whether a lock holds it.
+    pub(super) fn is_locked(&self) -> bool {
+        self.place.strength == Strength::Locked
+    }
+
+    /// What is to be said beside the answer, which is or isn't that writing is refused.
+    pub(super) fn notes(&self, refused: bool) -> Option<(&'static str, String)> {
+        let (rule, mode) = &self.shown;
+        if !self.kept {
+            return Some(("not kept", format!("{rule}; {mode}")));
+        }
+        if self.holds {
+            return Some(("holds", format!("{rule}; so it can't be moved")));
+        }
+        let but = if self.by_content { "; a change that names no command is let through" } else { "" };
+        (!refused).then(|| ("protected", format!("{rule}{but}")))
+    }
+
+    /// How to permit changes, where the answer hasn't said it; and another way to do so.
+    pub(super) fn ways(&self, refused: bool) -> Vec<(&'static str, String)> {
+        let command = self.permit.clone().filter(|_command| !refused);
+        let file = self.permit_in_file.as_ref().map(|words| format!("or {words}"));
+        command.map(|words| ("to change", words)).into_iter().chain(file.map(|words| ("", words))).collect()
+    }
+}
+
+fn depth(path: &Path) -> usize {
+    path.components().filter(|part| matches!(part, Component::Normal(_))).count()
+}
+
+/// Where a path is on the host, and how much of that names the writable tree that it lies in;
+/// nothing if it isn't writable.
+fn tree(
+    resolved: &Resolved,
+    inside: Option<&Inside<'_>>,
+    path: &Path,
+    mode: Protect,
+) -> Option<(PathBuf, usize)> {
+    let Some(inside) = inside else { return Some((path.to_owned(), 0)) };
+    let Seen::Host { path: host, write, .. } = &inside.seen else { return None };
+    let root = match inside.step {
+        Some((_index, Step::Bind(Bind { source, .. }))) if *write => depth(source.as_path()),
+        // Without mounts, the trees are those that the policy grants.
+        None if *write => {
+            let granted = resolved.effective().into_iter().filter(|tree| path.starts_with(&tree.destination));
+            granted.map(|tree| depth(&tree.destination)).max().unwrap_or(0)
+        }
+        // What exists is read-only by a mount of its own.
+        Some(_) if mode == Protect::Mounts => 0,
+        _ => return None,
+    };
+    Some((host.clone(), root))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn protection(administrator: &str, path: &str) -> Option<Protection> {
+        let situation = Situation::of_administrator(administrator);
+        let resolved = situation.resolved().unwrap();
+        Protection::of(&situation, &resolved, None, Path::new(path))
+    }
+
+    #[test]
+    fn what_permits_a_protected_name_permits_it() {
+        let hooks = protection("", "/w/.git/hooks/x").unwrap();
+        assert!(hooks.refuses());
+        assert_eq!(hooks.permit().unwrap(), "palisade run --allow-name .git/hooks -- COMMAND…");
+        let file = hooks.permit_in_file.as_ref().unwrap();
+        assert!(file.ends_with("/config.toml: [filesystem] allow_names = [\".git/hooks\"]"), "{file}");
+        assert!(hooks.why().contains(".git/hooks (built in): git runs what is in it"), "{}", hooks.why());
+        // Of two names that protect it, both are taken off.
+        let both = protection("filesystem.protect_names = [\"it's/*\"]\n", "/it's/.vscode").unwrap();
+        let command = both.permit().unwrap();
+        assert!(
+            command.contains("--allow-name .vscode") && command.contains(r"--allow-name 'it'\''s/*'"),
+            "{command}"
+        );
+    }
+
+    #[test]
+    fn what_a_lock_forbids_is_not_proposed() {
+        let locked = "[locked.filesystem]\nprotect_names = [\".git/hooks\"]\nprotect_paths = [\"/w/x\"]\n";
+        for path in ["/w/.git/hooks", "/w/x/y"] {
+            let protection = protection(locked, path).unwrap();
+            assert!(protection.is_locked() && protection.refuses(), "{protection:?}");
+            assert_eq!((protection.permit(), &protection.permit_in_file), (None, &None));
+        }
+        // No option lifts what a list of paths protects.
+        let path = protection("filesystem.protect_paths = [\"/w/x\"]\n", "/w/x/y").unwrap();
+        assert!(path.refuses() && !path.is_locked() && path.permit().is_none());
+        assert!(path.why().contains("/w/x (administrator)"), "{}", path.why());
+    }
+
+    #[test]
+    fn what_only_touches_on_names_is_said_beside_the_answer() {
+        let by_content = protection("", "/w/.git/config").unwrap();
+        assert!(!by_content.refuses());
+        assert!(by_content.notes(false).unwrap().1.contains("a change that names no command"));
+        assert_eq!(by_content.ways(false)[0].0, "to change");
+        let holder = protection("", "/w/.git").unwrap();
+        assert!(!holder.refuses() && holder.permit().is_none());
+        assert_eq!(holder.notes(false).unwrap().0, "holds");
+        let off = protection("filesystem.protect = \"off\"\n", "/w/.git/hooks").unwrap();
+        assert!(!off.refuses());
+        assert!(off.notes(false).unwrap().1.ends_with("; protect = \"off\" (administrator)"));
+        assert!(protection("", "/w/src/main.rs").is_none());
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The links on the way to what a path names.
+
+use crate::situation::Situation;
+use palisade_sandbox::inside::{self, Inside, Seen};
+use palisade_sandbox::plan::Plan;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+/// A path and the links on the way to what it names.
+#[derive(Debug)]
+pub(crate) struct Way {
+    /// The path as given, made absolute.
+    pub(super) given: PathBuf,
+    /// Where links are: each by a path without links before it.
+    links: Vec<PathBuf>,
+    /// The path without links, as far as it exists: the policy speaks of real paths.
+    pub(crate) real: PathBuf,
+}
+
+impl Way {
+    /// Follows a path on the host.
+    pub(crate) fn to(situation: &Situation, given: &Path) -> Self {
+        /// As many links as the kernel follows.
+        const MOST: usize = 40;
+        let home = &situation.facts.account.home;
+        let whole = match given.strip_prefix("~") {
+            Ok(rest) => home.join(rest),
+            Err(_) => situation.facts.cwd.join(given),
+        };
+        let mut way = Self { given: lexical(&whole), links: Vec::new(), real: PathBuf::from("/") };
+        // What these show depends on who looks.
+        if whole.starts_with("/proc") || whole.starts_with("/dev") {
+            way.real.clone_from(&way.given);
+            return way;
+        }
+        let mut left: Vec<OsString> =
+            whole.components().rev().map(|part| part.as_os_str().to_owned()).collect();
+        while let Some(part) = left.pop() {
+            match Path::new(&part).components().next() {
+                Some(Component::RootDir) => way.real = PathBuf::from("/"),
+                Some(Component::ParentDir) => {
+                    way.real.pop();
+                }
+                Some(Component::Normal(name)) => {
+                    let next = way.real.join(name);
+                    match next.read_link() {
+                        Ok(target) if way.links.len() < MOST => {
+                            left.extend(target.components().rev().map(|part| part.as_os_str().to_owned()));
+                            way.links.push(next);
+                        }
+                        _ => way.real = next,
+                    }
+                }
+                _ => {}
+            }
+        }
+        way
+    }
+
+    /// The first link that isn't there inside.
+    pub(super) fn lost_link(&self, plan: &Plan<'_>) -> Option<&Path> {
+        let there = |link: &Path| match inside::look(plan, link) {
+            // Palisade makes this one, and looking has followed it.
+            Inside { path, .. } if path != link => true,
+            Inside { seen: Seen::Host { path, .. }, .. } => path.symlink_metadata().is_ok(),
+            _ => false,
+        };
+        self.links.iter().find(|link| !there(link)).map(PathBuf::as_path)
+    }
+}
+
+fn lexical(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => plain.push(name),
+            Component::ParentDir => {
+                plain.pop();
+            }
+            _ => {}
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_names_each_link_and_ends() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().canonicalize().unwrap();
+        std::fs::create_dir(base.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", base.join("one")).unwrap();
+        std::os::unix::fs::symlink(base.join("one/file"), base.join("two")).unwrap();
+        std::os::unix::fs::symlink("loop", base.join("loop")).unwrap();
+        let situation = Situation::of_administrator("");
+        let way = Way::to(&situation, &base.join("x/../two"));
+        assert_eq!(way.real, base.join("real/file"));
+        assert_eq!(way.links, [base.join("two"), base.join("one")]);
+        assert_eq!(Way::to(&situation, &base.join("loop")).links.len(), 40);
+    }
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Protected names and sockets of others, as a user meets them: what is said, what is kept, and what
+//! happens when the broker isn't there. (The attacks themselves are in the acceptance suite.)
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
+
+mod support;
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::net::UnixListener;
+use support::{Place, eventually, everybody, job};
+
+/// The process of this name below `pid`, if there is one.
+fn below(pid: u32, name: &str) -> Option<Pid> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_whitespace().find_map(|child| {
+        let comm = std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
+        if comm.trim() == name {
+            return Pid::from_raw(child.parse().ok()?);
+        }
+        below(child.parse().ok()?, name)
+    })
+}
+
+#[test]
+fn a_refusal_says_what_and_why_and_how_and_is_kept() {
+    for place in everybody() {
+        let run = place.sh(&[], "mkdir .vscode");
+        assert_eq!(run.code, 1);
+        for words in
+            ["refused: write", "work/.vscode by mkdir", "built in", "palisade run --allow-name \".vscode\""]
+        {
+            assert!(run.err.contains(words), "{words}: {}", run.err);
+        }
+        assert!(!place.home.join("work/.vscode").exists());
+        let watch = job::finish(place.command(place.binary()).args(["watch", "--no-follow", "--json"]));
+        let line = watch.ok().lines().last().unwrap();
+        assert!(line.contains("work/.vscode") && line.contains("\"refused\""), "{line}");
+        // What is hinted at works.
+        place.sh(&["--allow-name", ".vscode"], "mkdir .vscode").ok();
+        assert!(place.home.join("work/.vscode").is_dir());
+    }
+}
+
+#[test]
+fn what_git_will_find_is_told_at_the_end() {
+    for place in everybody() {
+        let run = place.sh(
+            &[],
+            "git init -q new; git init -q gone; rm -rf gone; mkdir odd; echo 'gitdir: ../elsewhere' >odd/.git",
+        );
+        assert_eq!(run.ok(), "");
+        assert!(
+            run.err.contains("a repository was made inside: ") && run.err.contains("work/new"),
+            "{run:?}"
+        );
+        assert!(run.err.contains("work/odd/.git was made inside and leads git to ../elsewhere"), "{run:?}");
+        assert!(!run.err.contains("gone"), "{run:?}");
+    }
+}
+
+#[test]
+fn quiet_is_quiet() {
+    for place in everybody() {
+        let run = place.sh(&["--quiet"], "mkdir .vscode 2>/dev/null; echo $?");
+        assert_eq!((run.ok(), run.err.as_str()), ("1", ""));
+    }
+}
+
+#[test]
+fn what_keeps_names_can_be_chosen() {
+    for place in everybody() {
+        place.outside("git init -q ~/work/repository; echo old >~/work/repository/.git/hooks/pre-commit");
+        let attack = "cd repository; echo new >.git/hooks/pre-commit; mv .git .git2; mkdir .idea; cat .git*/hooks/pre-commit; ls -d .idea";
+        let broker = place.sh(&["--quiet"], attack);
+        assert_eq!(broker.out, "old\n", "{broker:?}");
+        // Only what exists is kept.
+        let mounts = place.sh(&["--quiet", "--protect", "mounts"], attack);
+        assert_eq!(mounts.out, "old\n.idea\n", "{mounts:?}");
+        place.outside("rmdir ~/work/repository/.idea");
+        let off = place.sh(&["--quiet", "--protect", "off"], attack);
+        assert_eq!(off.out, "new\n.idea\n", "{off:?}");
+    }
+}
+
+#[test]
+fn a_path_can_be_protected() {
+    for place in everybody() {
+        place.write("work/migrations/1.sql", "old");
+        let profile =
+            place.write("config.toml", "schema = 1\n[filesystem]\nprotect_paths = [\"./migrations\"]\n");
+        let profile = profile.to_str().unwrap();
+        let run = place.sh(&["--profile", profile, "--quiet"], "echo x >migrations/1.sql; echo x >migrations/2.sql; mv migrations m; ln -s m migrations2; echo x >other; ls");
+        assert_eq!(run.out, "migrations\nmigrations2\nother\n", "{run:?}");
+        assert_eq!(place.read("work/migrations/1.sql"), "old");
+    }
+}
+
+#[test]
+fn without_the_broker_nothing_is_written() {
+    for place in everybody() {
+        let mut child = place
+            .palisade(
+                &[],
+                &["sh", "-c", "echo a >a && touch a2 && echo ready; read -r go; echo b >b; echo $?"],
+            )
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut broker = None;
+        assert!(eventually(|| {
+            broker = below(child.id(), "palisade-broker");
+            place.home.join("work/a2").exists() && broker.is_some()
+        }));
+        // The file is there a moment before the call returns.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        kill_process(broker.unwrap(), Signal::KILL).unwrap();
+        assert!(eventually(|| below(child.id(), "palisade-broker").is_none()));
+        use std::io::Write;
+        child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        let run = job::wait(child);
+        assert!(run.out.contains("ready") && !run.out.contains("\n0"), "{run:?}");
+        assert!(run.err.contains("the broker has ended"), "{run:?}");
+        assert!(!place.home.join("work/b").exists());
+    }
+}
+
+#[test]
+fn what_waits_holds_nobody_up() {
+    for place in everybody() {
+        let run = place.sh(
+            &[],
+            "mkfifo p q r; for fifo in p q r; do echo $fifo >$fifo & done; \
+             i=0; while [ $i -lt 200 ]; do echo x >f$i; i=$((i+1)); done; cat p q r | sort; ls f* | wc -l; wait",
+        );
+        assert_eq!(run.ok(), "p\nq\nr\n200");
+    }
+}
+
+fn connect(place: &Place, options: &[&str], path: &str) -> (i32, String) {
+    let program =
+        "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print('connected')";
+    let run = place.run(options, &["/usr/bin/python3", "-c", program, path]);
+    (run.code, run.out + &run.err)
+}
+
+#[test]
+fn sockets_of_others_are_granted_one_by_one() {
+    for place in everybody() {
+        let path = place.home.join("work/agent.sock");
+        let _listener = UnixListener::bind(&path).unwrap();
+        place.outside("true");
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        place.outside("ln -s agent.sock ~/work/link");
+        for name in ["agent.sock", "link", "./../work/agent.sock"] {
+            let (code, said) = connect(&place, &[], name);
+            assert!(code == 1 && said.contains("Permission denied"), "{name}: {said}");
+            assert!(said.contains("refused: connect") && said.contains("--rw"), "{said}");
+        }
+        let (code, said) = connect(&place, &["--rw", path.to_str().unwrap()], "agent.sock");
+        assert_eq!((code, said.trim()), (0, "connected"));
+        let (code, said) = connect(&place, &["--protect", "off"], "agent.sock");
+        assert_eq!((code, said.trim()), (0, "connected"), "it works outside the broker's reach");
+    }
+}
+
+#[test]
+fn calls_that_reach_past_the_broker_stay_refused() {
+    for place in everybody() {
+        let profile = place.write("config.toml", "schema = 1\n[syscalls]\nallow = [\"io_uring_setup\"]\n");
+        let profile = profile.to_str().unwrap();
+        place
+            .sh(&["--profile", profile], "true")
+            .refused(125, &["io_uring_setup", "names can't be protected"]);
+        place.sh(&["--profile", profile, "--protect", "off"], "true").ok();
+    }
+}

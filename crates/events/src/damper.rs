@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Keeps a loop of refusals from costing more than counting.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+use palisade_policy::event::Event;
+
+use crate::Record;
+use crate::record::Likeness;
+use crate::store::BURST;
+
+/// So many different events a second pass; more are counted together. A build that is refused in every
+/// directory of its dependencies makes about a hundred.
+const MOST: usize = 512;
+/// The object of what is counted together.
+pub const OTHERS: &str = "(others)";
+
+/// Lets the first event of its kind pass and counts what is like it for a second; of many different ones,
+/// lets some hundred pass a second and counts the rest. The counts come out when the second is over.
+///
+/// It knows no launch: each has its own.
+#[derive(Debug)]
+pub struct Damper {
+    most: usize,
+    hasher: RandomState,
+    held: HashMap<u64, Held>,
+    /// In the order of their ends.
+    order: VecDeque<(Instant, u64)>,
+    /// Since when it counts what is too much, how much that was, and something to show for it.
+    others: Option<Others>,
+}
+
+#[derive(Debug)]
+struct Held {
+    record: Record,
+    repeated: u64,
+}
+
+#[derive(Debug)]
+struct Others {
+    until: Instant,
+    count: u64,
+    example: Record,
+}
+
+impl Default for Damper {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Damper {
+    /// One that has seen nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            most: MOST,
+            hasher: RandomState::new(),
+            held: HashMap::new(),
+            order: VecDeque::new(),
+            others: None,
+        }
+    }
+
+    /// Whether an event like this has passed within the last second, or too many have: then it is counted,
+    /// and need not even be made. Some hundred nanoseconds.
+    pub fn absorbs(&mut self, likeness: Likeness<'_>, now: Instant) -> bool {
+        self.absorbed(self.hasher.hash_one(likeness), now)
+    }
+
+    fn absorbed(&mut self, like: u64, now: Instant) -> bool {
+        if let Some(held) = self.held.get_mut(&like) {
+            // It may be over already, and just not taken out: still the same row.
+            held.repeated += 1;
+            return true;
+        }
+        if self.held.len() < self.most {
+            return false;
+        }
+        match &mut self.others {
+            Some(others) => others.count += 1,
+            None => {
+                let example = self.order.back().and_then(|(_, like)| self.held.get(like));
+                let Some(example) = example.map(|held| held.record.clone()) else { return false };
+                self.others = Some(Others { until: now + BURST, count: 1, example });
+            }
+        }
+        true
+    }
+
+    /// Passes the event on, or counts it.
+    pub fn pass(&mut self, record: Record, now: Instant) -> Option<Record> {
+        let like = self.hasher.hash_one(record.likeness());
+        if self.absorbed(like, now) {
+            return None;
+        }
+        self.held.insert(like, Held { record: record.clone(), repeated: 0 });
+        self.order.push_back((now + BURST, like));
+        Some(record)
+    }
+
+    /// What was counted, of those whose second is over: records like the ones that passed, with the count of
+    /// what didn't.
+    pub fn due(&mut self, now: Instant) -> Vec<Record> {
+        let mut due = Vec::new();
+        while let Some((until, like)) = self.order.front().copied()
+            && until <= now
+        {
+            self.order.pop_front();
+            due.extend(self.held.remove(&like).and_then(Held::counted));
+        }
+        if self.others.as_ref().is_some_and(|others| others.until <= now) {
+            due.extend(self.others.take().map(Others::counted));
+        }
+        due
+    }
+
+    /// When something will be due.
+    #[must_use]
+    pub fn next(&self) -> Option<Instant> {
+        let held = self.order.front().map(|(until, _)| *until);
+        let others = self.others.as_ref().map(|others| others.until);
+        held.into_iter().chain(others).min()
+    }
+
+    /// Everything that was counted, at the end.
+    pub fn rest(&mut self) -> Vec<Record> {
+        self.due(Instant::now() + 2 * BURST + Duration::from_secs(1))
+    }
+}
+
+impl Held {
+    fn counted(self) -> Option<Record> {
+        (self.repeated > 0).then_some(Record { count: self.repeated, ..self.record })
+    }
+}
+
+impl Others {
+    fn counted(self) -> Record {
+        let mut event: Event = self.example.event;
+        OTHERS.clone_into(&mut event.object);
+        event.why.origin = None;
+        "too many at once to list each".clone_into(&mut event.why.text);
+        Record { event, hint: None, count: self.count, ..self.example }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Launch;
+    use crate::record::tests::refusal;
+
+    fn record(object: &str) -> Record {
+        Record::new(&Launch::new(&["x"]), refusal(object), None)
+    }
+
+    fn total(records: &[Record]) -> u64 {
+        records.iter().map(|record| record.count).sum()
+    }
+
+    #[test]
+    fn the_first_passes_and_the_like_are_counted() {
+        let (mut damper, now) = (Damper::new(), Instant::now());
+        assert!(damper.next().is_none());
+        assert!(damper.pass(record("/a"), now).is_some());
+        assert!(damper.pass(record("/b"), now).is_some());
+        for _ in 0..99_999 {
+            assert!(damper.pass(record("/a"), now).is_none());
+        }
+        assert!(damper.due(now + BURST / 2).is_empty());
+        assert_eq!(damper.next(), Some(now + BURST));
+        let due = damper.due(now + BURST);
+        assert_eq!(due.len(), 1, "/b was not repeated");
+        assert_eq!((due[0].event.object.as_str(), due[0].count), ("/a", 99_999));
+        assert!(damper.next().is_none());
+        assert!(damper.pass(record("/a"), now + BURST).is_some(), "a second later it is news again");
+    }
+
+    #[test]
+    fn what_need_not_be_made_is_known_by_its_likeness() {
+        let (mut damper, now) = (Damper::new(), Instant::now());
+        let one = record("/a");
+        assert!(!damper.absorbs(one.likeness(), now));
+        damper.pass(one.clone(), now);
+        assert!(damper.absorbs(one.likeness(), now));
+        let mut other = one.clone();
+        other.event.why.origin = None;
+        assert!(!damper.absorbs(other.likeness(), now), "another rule");
+        assert_eq!(total(&damper.rest()), 1);
+    }
+
+    #[test]
+    fn too_many_different_ones_are_counted_together_and_none_is_lost() {
+        let (mut damper, now) = (Damper::new(), Instant::now());
+        let mut passed = Vec::new();
+        for number in 0..20_000 {
+            passed.extend(damper.pass(record(&number.to_string()), now));
+        }
+        assert_eq!(passed.len(), MOST);
+        assert!(damper.held.len() <= MOST && damper.order.len() <= MOST);
+        let due = damper.due(now + BURST);
+        assert_eq!(due.len(), 1);
+        assert_eq!((due[0].event.object.as_str(), total(&due)), (OTHERS, 20_000 - 512));
+        assert_eq!(due[0].event.why.origin, None);
+        assert!(damper.pass(record("x"), now + BURST).is_some());
+        assert!(damper.rest().is_empty());
+    }
+}

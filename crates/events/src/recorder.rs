@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a launcher hands its refusals to.
+//!
+//! Until the first of them it costs nothing: no file is touched, no thread started. From then on one thread
+//! writes, so that neither a slow disk nor a terminal that nobody reads holds up who answers the program.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use palisade_policy::event::Event;
+
+use crate::record::Likeness;
+use crate::{Damper, Launch, Notices, Record, Store};
+
+/// More than this waiting to be written means that the disk doesn't answer; what comes then is dropped.
+const LONGEST_QUEUE: usize = 4096;
+/// How long the end of a launch may wait for the last events to be written.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// After a failure the store is left alone for so long.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Takes the refusals of one launch: into the store, and some lines on standard error. Never fails, never
+/// waits for a disk or a terminal; safe to use from several threads.
+///
+/// Its thread inherits the signal mask of whoever records first.
+#[derive(Debug)]
+pub struct Recorder {
+    launch: Launch,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    damper: Damper,
+    queue: VecDeque<Record>,
+    /// What the thread will need, until it is started.
+    idle: Option<Idle>,
+    working: bool,
+    closing: bool,
+}
+
+struct Idle {
+    place: Box<dyn FnOnce() -> Option<PathBuf> + Send>,
+    notices: Notices,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("queue", &self.queue.len()).finish_non_exhaustive()
+    }
+}
+
+impl Recorder {
+    /// For one launch. `place` says where the store is, if there is a place for it; it is asked by the
+    /// recorder's thread, after the first refusal.
+    pub fn new(
+        launch: Launch,
+        notices: Notices,
+        place: impl FnOnce() -> Option<PathBuf> + Send + 'static,
+    ) -> Self {
+        let idle = Some(Idle { place: Box::new(place), notices });
+        let state = Mutex::new(State { idle, ..State::default() });
+        Self { launch, shared: Arc::new(Shared { state, changed: Condvar::new() }) }
+    }
+
+    /// Records an event, and the command that would permit it.
+    pub fn record(&self, event: Event, hint: Option<String>) {
+        let record = Record::new(&self.launch, event, hint);
+        self.take(&mut self.shared.lock(), record);
+    }
+
+    /// Records an event that is made only if one like it hasn't just been recorded: for a loop of refusals,
+    /// each of which costs its looks into `/proc` otherwise.
+    pub fn record_with(&self, likeness: Likeness<'_>, make: impl FnOnce() -> (Event, Option<String>)) {
+        if self.shared.lock().damper.absorbs(likeness, Instant::now()) {
+            return;
+        }
+        let (event, hint) = make();
+        self.record(event, hint);
+    }
+
+    fn take(&self, state: &mut State, record: Record) {
+        let Some(record) = state.damper.pass(record, Instant::now()) else { return };
+        if state.queue.len() < LONGEST_QUEUE {
+            state.queue.push_back(record);
+        }
+        if let Some(idle) = state.idle.take() {
+            let shared = Arc::clone(&self.shared);
+            let started = std::thread::Builder::new()
+                .name("palisade-events".to_owned())
+                .spawn(move || work(&shared, idle));
+            // Without a thread there is no record, and the launch goes on.
+            state.working = started.is_ok();
+        }
+        self.shared.changed.notify_all();
+    }
+
+    /// Writes what is left and ends; waits for a second at most. So does dropping it.
+    pub fn finish(self) {}
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut state = self.shared.lock();
+        state.closing = true;
+        self.shared.changed.notify_all();
+        while state.working {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            state = self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for something to do: new events, the counts of older ones, whether it is the end.
+    fn next(&self) -> (Vec<Record>, Vec<Record>, bool) {
+        let mut state = self.lock();
+        loop {
+            let now = Instant::now();
+            let counted = if state.closing { state.damper.rest() } else { state.damper.due(now) };
+            if state.closing || !state.queue.is_empty() || !counted.is_empty() {
+                return (state.queue.drain(..).collect(), counted, state.closing);
+            }
+            state = match state.damper.next() {
+                Some(next) => {
+                    let left = next.saturating_duration_since(now);
+                    let waited = self.changed.wait_timeout(state, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+}
+
+/// The thread.
+fn work(shared: &Shared, idle: Idle) {
+    let Idle { place, mut notices } = idle;
+    let mut writer = Writer { path: place(), store: None, retry: None, complained: false };
+    loop {
+        let (mut records, counted, closing) = shared.next();
+        for record in &records {
+            notices.refused(record);
+        }
+        records.extend(counted);
+        writer.append(&records, &mut notices);
+        if closing {
+            break;
+        }
+    }
+    notices.flush();
+    // Closed before the launcher goes on to its end.
+    drop(writer);
+    shared.lock().working = false;
+    shared.changed.notify_all();
+}
+
+struct Writer {
+    path: Option<PathBuf>,
+    store: Option<Store>,
+    retry: Option<Instant>,
+    complained: bool,
+}
+
+impl Writer {
+    fn append(&mut self, records: &[Record], notices: &mut Notices) {
+        let Some(path) = self.path.clone() else {
+            return self.complain("there is no directory for it: set HOME or XDG_STATE_HOME", notices);
+        };
+        if records.is_empty() || self.retry.is_some_and(|retry| Instant::now() < retry) {
+            return;
+        }
+        if let Err(error) = self.try_append(&path, records, notices) {
+            self.store = None;
+            self.retry = Some(Instant::now() + RETRY);
+            let hint = error.hint().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+            self.complain(&format!("{error}{hint}"), notices);
+        }
+    }
+
+    fn try_append(
+        &mut self,
+        path: &Path,
+        records: &[Record],
+        notices: &mut Notices,
+    ) -> Result<(), crate::StoreError> {
+        let store = match &mut self.store {
+            Some(store) => store,
+            none => none.insert(Store::open(path)?),
+        };
+        let appended = store.append(records);
+        if let Some(aside) = store.take_aside() {
+            notices.note(&format!("the record of refusals was damaged; it is now {aside:?}"));
+        }
+        appended
+    }
+
+    fn complain(&mut self, why: &str, notices: &mut Notices) {
+        if !self.complained {
+            self.complained = true;
+            notices.note(&format!("refusals aren't recorded: {why}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::refusal;
+    use crate::store::Filter;
+    use crate::{Entry, Style};
+    use std::io::{PipeReader, Read};
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn recorder(path: Option<&Path>) -> (Recorder, PipeReader) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let path = path.map(Path::to_owned);
+        let notices = Notices::new(Box::new(writer), Style::Plain);
+        (Recorder::new(Launch::new(&["make", "all"]), notices, move || path), reader)
+    }
+
+    fn said(mut reader: PipeReader) -> String {
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    fn entries(path: &Path) -> Vec<Entry> {
+        Store::find(path).unwrap().unwrap().after(0, &Filter::default()).unwrap().entries
+    }
+
+    #[test]
+    fn nothing_is_touched_before_the_first_refusal() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state/events.sqlite");
+        static ASKED: AtomicBool = AtomicBool::new(false);
+        let (_, notices) = (0, Notices::new(Box::new(std::io::sink()), Style::Plain));
+        let place = path.clone();
+        let recorder = Recorder::new(Launch::new(&["x"]), notices, move || {
+            ASKED.store(true, Ordering::Relaxed);
+            Some(place)
+        });
+        let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+        let before = threads();
+        drop(recorder);
+        assert!(!ASKED.load(Ordering::Relaxed) && !path.parent().unwrap().exists());
+        assert!(threads() <= before);
+    }
+
+    #[test]
+    fn a_refusal_is_recorded_and_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state/events.sqlite");
+        let (recorder, reader) = recorder(Some(&path));
+        recorder.record(refusal("/a"), Some("palisade run --rw /a".into()));
+        recorder.finish();
+        let entries = entries(&path);
+        assert_eq!(entries.len(), 1);
+        assert_eq!(&*entries[0].record.command, "make all");
+        assert_eq!(entries[0].record.hint.as_deref(), Some("palisade run --rw /a"));
+        assert_eq!(said(reader).lines().count(), 1);
+    }
+
+    #[test]
+    fn a_loop_of_refusals_is_a_row_and_every_one_is_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events.sqlite");
+        let (recorder, reader) = recorder(Some(&path));
+        let event = refusal("/a");
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..25_000 {
+                        let likeness = Likeness {
+                            operation: event.operation,
+                            object: &event.object,
+                            rule: event.why.origin.as_ref(),
+                        };
+                        recorder.record_with(likeness, || (event.clone(), None));
+                    }
+                });
+            }
+        });
+        let took = begun.elapsed();
+        recorder.finish();
+        let entries = entries(&path);
+        assert_eq!(entries.iter().map(|entry| entry.record.count).sum::<u64>(), 100_000);
+        let seconds = usize::try_from(took.as_secs()).unwrap();
+        assert!(entries.len() <= seconds + 2, "{} rows in {took:?}", entries.len());
+        assert_eq!(said(reader).lines().count(), 1);
+    }
+
+    #[test]
+    fn without_a_place_it_says_so_once_and_goes_on() {
+        let (recorder, reader) = recorder(None);
+        for number in 0..3 {
+            recorder.record(refusal(&number.to_string()), None);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        drop(recorder);
+        let text = said(reader);
+        assert_eq!(text.lines().count(), 4, "{text}");
+        assert_eq!(text.matches("note: refusals aren't recorded: ").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn a_place_that_others_may_write_to_is_refused_once_with_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let (recorder, reader) = recorder(Some(&dir.path().join("events.sqlite")));
+        recorder.record(refusal("/a"), None);
+        std::thread::sleep(Duration::from_millis(50));
+        recorder.record(refusal("/b"), None);
+        drop(recorder);
+        let text = said(reader);
+        assert_eq!(text.matches("may be written by others").count(), 1, "{text}");
+        assert!(text.contains("chmod go-w"), "{text}");
+        assert!(!dir.path().join("events.sqlite").exists());
+    }
+
+    #[test]
+    fn a_damaged_store_is_put_aside_and_the_refusal_recorded() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events.sqlite");
+        std::fs::write(&path, "no database").unwrap();
+        let (recorder, reader) = recorder(Some(&path));
+        recorder.record(refusal("/a"), None);
+        drop(recorder);
+        assert!(said(reader).contains("events.sqlite.damaged"));
+        assert_eq!(entries(&path).len(), 1);
+    }
+}

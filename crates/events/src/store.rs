@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A store of events, in SQLite: every launch of the user's writes to it, whoever watches reads it.
+//!
+//! - `place`: the directory and the files, and whether to believe them
+//! - `layout`: the tables
+//! - [`Retention`]: what is kept, and for how long
+//!
+//! A write is one transaction into a log that isn't waited for (`synchronous = NORMAL`): a process that is
+//! killed loses nothing that was appended, a power cut at most the last seconds.
+
+mod error;
+mod layout;
+mod place;
+mod retention;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use palisade_policy::event::Event;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use serde::Serialize;
+
+use crate::Record;
+use place::{Identity, Place};
+
+pub use error::StoreError;
+pub use retention::Retention;
+
+/// Events that are the same within this time are one row with a count.
+pub(crate) const BURST: Duration = Duration::from_secs(1);
+/// The most rows that one call of [`Store::after`] gives.
+const PAGE: usize = 1000;
+/// After so many appended events the store is pruned again.
+const PRUNE_EVERY: usize = 1000;
+/// Rows that may get a higher count soon. More are forgotten: their repetitions become rows.
+const MOST_RECENT: usize = 8192;
+
+/// An open store.
+#[derive(Debug)]
+pub struct Store {
+    place: Place,
+    identity: Identity,
+    connection: Connection,
+    retention: Retention,
+    /// Appended since the last pruning; none before the first.
+    unpruned: Option<usize>,
+    /// The launches that were appended to.
+    launches: BTreeSet<Arc<str>>,
+    recent: HashMap<u64, Recent>,
+    hasher: RandomState,
+    aside: Option<PathBuf>,
+}
+
+/// A row that may get a higher count.
+#[derive(Debug, Clone, Copy)]
+struct Recent {
+    id: i64,
+    time: SystemTime,
+}
+
+/// Which events are wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Those since then.
+    pub since: Option<SystemTime>,
+    /// Those of the launch with this number or by this process, or of sandboxes with this name.
+    pub sandbox: Option<String>,
+}
+
+/// A row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// The event's number, which stays. The same number again, with a higher count, is the same event.
+    pub id: i64,
+    /// What happened.
+    #[serde(flatten)]
+    pub record: Record,
+}
+
+/// Some rows, in the order in which they came or changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The rows.
+    pub entries: Vec<Entry>,
+    /// The position to ask from next.
+    pub position: i64,
+    /// Whether there may be more at once.
+    pub more: bool,
+    /// How many a newer program wrote in a form that this one can't read.
+    pub strange: usize,
+}
+
+impl Store {
+    /// Opens the store at `path` for writing; makes it, with its directory, if there is none. One that is
+    /// damaged is moved aside ([`Store::take_aside`]).
+    ///
+    /// # Errors
+    /// When it can't be made, opened or believed, or is a newer program's.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let place = Place::make(path)?;
+        let (mut aside, mut seen) = (None, None);
+        // Others may make one or move one away meanwhile, but not for ever.
+        for _attempt in 0..4 {
+            match (Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_WRITE, &mut seen), seen) {
+                (Ok(Some(store)), _) => return Ok(Self { aside, ..store }),
+                (Ok(None), _) => place.create()?,
+                (Err(StoreError::Damaged { .. }), Some(damaged)) => {
+                    aside = place.set_aside(damaged)?.or(aside);
+                }
+                (Err(error), _) => return Err(error),
+            }
+        }
+        Err(StoreError::Busy { path: place.file })
+    }
+
+    /// Opens the store at `path` for reading; none if there is none.
+    ///
+    /// # Errors
+    /// When it can't be opened or believed, is damaged or a newer program's.
+    pub fn find(path: &Path) -> Result<Option<Self>, StoreError> {
+        let Some(place) = Place::find(path)? else { return Ok(None) };
+        let mut seen = None;
+        let found = Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_ONLY, &mut seen);
+        match found {
+            // What went away or was replaced in the middle of it isn't there: the next look finds the other.
+            Err(StoreError::Sqlite { .. }) if place.identity()? != seen => Ok(None),
+            found => found,
+        }
+    }
+
+    /// Opens the file that is there; says which one that was, also when it is no store.
+    fn connect(
+        place: &Place,
+        access: OpenFlags,
+        seen: &mut Option<Identity>,
+    ) -> Result<Option<Self>, StoreError> {
+        let _lock = place.lock_shared()?;
+        *seen = place.identity()?;
+        let Some(identity) = *seen else { return Ok(None) };
+        let connection = layout::connect(&place.file, access)?;
+        Ok(Some(Self {
+            place: place.clone(),
+            identity,
+            connection,
+            retention: Retention::default(),
+            unpruned: None,
+            launches: BTreeSet::new(),
+            recent: HashMap::new(),
+            hasher: RandomState::new(),
+            aside: None,
+        }))
+    }
+
+    /// Where a damaged store was moved to, once.
+    pub fn take_aside(&mut self) -> Option<PathBuf> {
+        self.aside.take()
+    }
+
+    /// Whether it is still this file that the path leads to.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.place.identity().is_ok_and(|found| found == Some(self.identity))
+    }
+
+    /// Appends all or none. An event like one of the same launch less than a second before makes that one's
+    /// count higher.
+    ///
+    /// # Errors
+    /// When they can't be written. What was written before is safe.
+    pub fn append(&mut self, records: &[Record]) -> Result<(), StoreError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        if !self.is_current() {
+            self.reopen()?;
+        }
+        match self.write(records) {
+            Err(StoreError::Damaged { .. }) => {
+                let aside = self.place.set_aside(self.identity)?;
+                self.reopen()?;
+                self.aside = aside.or(self.aside.take());
+                self.write(records)?;
+            }
+            written => written?,
+        }
+        self.launches.extend(records.iter().map(|record| Arc::clone(&record.sandbox)));
+        let unpruned = self.unpruned.map(|unpruned| unpruned + records.len());
+        self.unpruned = unpruned;
+        if unpruned.is_none_or(|unpruned| unpruned >= PRUNE_EVERY) {
+            self.unpruned = Some(0);
+            // What was to be done is done; the next one will try again.
+            let retention = self.retention;
+            let _later = self.prune(&retention);
+        }
+        Ok(())
+    }
+
+    /// Opens what is at the path now.
+    fn reopen(&mut self) -> Result<(), StoreError> {
+        let fresh = Self::open(&self.place.file)?;
+        let launches = std::mem::take(&mut self.launches);
+        let aside = fresh.aside.clone().or(self.aside.take());
+        *self = Self { retention: self.retention, launches, aside, ..fresh };
+        Ok(())
+    }
+
+    fn write(&mut self, records: &[Record]) -> Result<(), StoreError> {
+        let mut recent = std::mem::take(&mut self.recent);
+        let hasher = &self.hasher;
+        let likeness = |record: &Record| hasher.hash_one((&record.sandbox, record.likeness()));
+        let written = transaction(&mut self.connection)
+            .and_then(|transaction| {
+                insert(&transaction, records, &mut recent, likeness)?;
+                transaction.commit()
+            })
+            .map_err(|source| StoreError::of("write to", &self.place.file, source));
+        // After a failure, none of the rows that it names may be there.
+        if written.is_ok() {
+            forget(&mut recent);
+            self.recent = recent;
+        }
+        written
+    }
+
+    /// Events that came or changed after `position`, oldest first, at most a thousand; 0 is before the first.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn after(&self, position: i64, filter: &Filter) -> Result<Page, StoreError> {
+        self.page(position, filter).map_err(|source| self.unreadable(source))
+    }
+
+    fn page(&self, position: i64, filter: &Filter) -> rusqlite::Result<Page> {
+        let mut page = Page { entries: Vec::new(), position, more: false, strange: 0 };
+        let mut statement = self.connection.prepare(&format!(
+            "SELECT e.position, e.id, e.count, e.event, e.hint, l.sandbox, l.command
+             FROM event e JOIN launch l ON l.id = e.launch
+             WHERE e.position > ?1 AND {WANTED} ORDER BY e.position LIMIT ?4"
+        ))?;
+        let (since, sandbox) = filter.parameters();
+        let limit = i64::try_from(PAGE).unwrap_or(i64::MAX);
+        let mut rows = statement.query(params![position, since, sandbox, limit])?;
+        let mut found = 0;
+        while let Some(row) = rows.next()? {
+            page.position = row.get(0)?;
+            found += 1;
+            match entry(row)? {
+                Some(entry) => page.entries.push(entry),
+                None => page.strange += 1,
+            }
+        }
+        page.more = found == PAGE;
+        Ok(page)
+    }
+
+    /// The position after which there is nothing yet.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn end(&self) -> Result<i64, StoreError> {
+        self.connection
+            .query_row("SELECT position FROM counter", (), |row| row.get(0))
+            .map_err(|source| self.unreadable(source))
+    }
+
+    /// The position after which there are the newest `count` events that are wanted.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn before_newest(&self, count: usize, filter: &Filter) -> Result<i64, StoreError> {
+        let (since, sandbox) = filter.parameters();
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let query = format!(
+            "SELECT e.position FROM event e JOIN launch l ON l.id = e.launch
+             WHERE e.position > ?1 AND {WANTED} ORDER BY e.position DESC LIMIT 1 OFFSET ?4"
+        );
+        let found = self
+            .connection
+            .query_row(&query, params![0, since, sandbox, count], |row| row.get(0))
+            .optional()
+            .map_err(|source| self.unreadable(source))?;
+        Ok(found.unwrap_or(0))
+    }
+
+    /// A time as this place's clocks show it, `2026-01-31 23:59:59`.
+    ///
+    /// # Errors
+    /// When SQLite can't say.
+    pub fn clock(&self, time: SystemTime) -> Result<String, StoreError> {
+        let seconds = nanoseconds(time) / 1_000_000_000;
+        self.connection
+            .query_row("SELECT datetime(?1, 'unixepoch', 'localtime')", [seconds], |row| row.get(0))
+            .map_err(|source| self.unreadable(source))
+    }
+
+    fn unreadable(&self, source: rusqlite::Error) -> StoreError {
+        StoreError::of("read", &self.place.file, source)
+    }
+}
+
+/// Parameters 2 and 3 are the filter's.
+const WANTED: &str = "(?2 IS NULL OR e.time >= ?2) AND (?3 IS NULL
+    OR l.sandbox = ?3 OR substr(l.sandbox, 1, length(?3) + 1) = ?3 || '-' OR json_extract(e.event, '$.subject.sandbox') = ?3)";
+
+impl Filter {
+    fn parameters(&self) -> (Option<i64>, Option<&str>) {
+        (self.since.map(nanoseconds), self.sandbox.as_deref())
+    }
+}
+
+/// A transaction that is a writer's from the start: one that becomes it later can fail at once.
+fn transaction(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
+    connection.transaction_with_behavior(TransactionBehavior::Immediate)
+}
+
+fn insert(
+    transaction: &Transaction<'_>,
+    records: &[Record],
+    recent: &mut HashMap<u64, Recent>,
+    likeness: impl Fn(&Record) -> u64,
+) -> rusqlite::Result<()> {
+    let mut again =
+        transaction.prepare("UPDATE event SET count = count + ?2, position = ?3 WHERE id = ?1")?;
+    let mut launch = transaction.prepare(
+        "INSERT INTO launch (sandbox, command) VALUES (?1, ?2)
+         ON CONFLICT (sandbox) DO UPDATE SET command = excluded.command RETURNING id",
+    )?;
+    let mut row = transaction.prepare(
+        "INSERT INTO event (id, position, launch, time, count, event, hint)
+         VALUES (?1, ?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    let mut position: i64 = transaction.query_row(
+        "UPDATE counter SET position = position + ?1 RETURNING position - ?1",
+        [i64::try_from(records.len()).unwrap_or(i64::MAX)],
+        |row| row.get(0),
+    )?;
+    let mut of: Option<(Arc<str>, i64)> = None;
+    for record in records {
+        position += 1;
+        let count = i64::try_from(record.count).unwrap_or(i64::MAX);
+        let time = record.event.time;
+        let like = likeness(record);
+        if let Some(before) = recent.get(&like)
+            && apart(time, before.time) < BURST
+            && again.execute(params![before.id, count, position])? == 1
+        {
+            continue;
+        }
+        let launch = match &of {
+            Some((sandbox, id)) if *sandbox == record.sandbox => *id,
+            _ => launch.query_row(params![&*record.sandbox, &*record.command], |row| row.get(0))?,
+        };
+        of = Some((Arc::clone(&record.sandbox), launch));
+        let event = serde_json::to_string(&record.event)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        row.execute(params![position, launch, nanoseconds(time), count, event, record.hint])?;
+        recent.insert(like, Recent { id: position, time });
+    }
+    Ok(())
+}
+
+/// Drops what can't get a higher count any more.
+fn forget(recent: &mut HashMap<u64, Recent>) {
+    if recent.len() > MOST_RECENT {
+        let newest = recent.values().map(|row| row.time).max().unwrap_or(UNIX_EPOCH);
+        recent.retain(|_, row| apart(newest, row.time) < BURST);
+    }
+    if recent.len() > MOST_RECENT {
+        recent.clear();
+    }
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<Option<Entry>> {
+    let text = |column| -> rusqlite::Result<String> { row.get(column) };
+    let Ok(event) = serde_json::from_str::<Event>(&text(3)?) else { return Ok(None) };
+    let record = Record {
+        event,
+        sandbox: text(5)?.into(),
+        command: text(6)?.into(),
+        hint: row.get(4)?,
+        count: u64::try_from(row.get::<_, i64>(2)?).unwrap_or(1),
+    };
+    Ok(Some(Entry { id: row.get(1)?, record }))
+}
+
+fn apart(one: SystemTime, other: SystemTime) -> Duration {
+    one.duration_since(other).unwrap_or_else(|error| error.duration())
+}
+
+fn nanoseconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is wrong with a store.
+
+use std::path::PathBuf;
+
+use rusqlite::ErrorCode;
+
+/// Why the store can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A directory or file can't be made, read or moved.
+    #[error("can't {action} {path:?}: {source}")]
+    File {
+        /// What was to be done.
+        action: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// It is somebody else's.
+    #[error("{path:?} belongs to user {uid}")]
+    Foreign {
+        /// The directory or file.
+        path: PathBuf,
+        /// The owner.
+        uid: u32,
+    },
+    /// Others could change it.
+    #[error("{path:?} may be written by others (mode {mode:04o})")]
+    Writable {
+        /// The directory or file.
+        path: PathBuf,
+        /// The permission bits.
+        mode: u32,
+    },
+    /// A link, a device, a directory where a file should be.
+    #[error("{path:?} is no {expected}")]
+    Kind {
+        /// What is there.
+        path: PathBuf,
+        /// What should be.
+        expected: &'static str,
+    },
+    /// A newer program made it.
+    #[error("{path:?} was made by a newer palisade (schema {found}, this one knows {known})")]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// It isn't a store, or no longer.
+    #[error("{path:?} is damaged: {reason}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Others kept it busy for longer than anybody should.
+    #[error("{path:?} is kept busy by another process")]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// SQLite can't.
+    #[error("can't {action} {path:?}: {source}")]
+    Sqlite {
+        /// What was to be done.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: rusqlite::Error,
+    },
+}
+
+impl StoreError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Foreign { path, .. } => Some(format!("look at it, then: chown -h $(id -u) {path:?}")),
+            Self::Writable { path, .. } => Some(format!("look at it, then: chmod go-w {path:?}")),
+            Self::Kind { path, .. } => Some(format!("look at it, then: mv {path:?} {path:?}.old")),
+            Self::Newer { .. } => Some("use that palisade, which reads what this one wrote, too".to_owned()),
+            _ => None,
+        }
+    }
+
+    /// Sorts what SQLite says.
+    pub(super) fn of(action: &'static str, path: &std::path::Path, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                Self::Damaged { path, reason: source.to_string() }
+            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path },
+            _ => Self::Sqlite { action, path, source },
+        }
+    }
+}

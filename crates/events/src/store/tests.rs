@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use super::*;
+use crate::Launch;
+use crate::record::tests::refusal;
+
+/// Tells a copy of this program that it is a writer: the store, how many transactions, of how many events.
+const WRITER: &str = "PALISADE_TEST_WRITER";
+
+struct Home {
+    dir: tempfile::TempDir,
+    launch: Launch,
+}
+
+impl Home {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), launch: Launch::new(&["make"]) }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("state/palisade/events.sqlite")
+    }
+
+    fn open(&self) -> Store {
+        Store::open(&self.path()).unwrap()
+    }
+
+    fn record(&self, object: &str) -> Record {
+        Record::new(&self.launch, refusal(object), None)
+    }
+
+    fn records(&self, count: usize) -> Vec<Record> {
+        (0..count).map(|number| self.record(&format!("/{number}"))).collect()
+    }
+
+    fn writer(&self, transactions: usize, events: usize) -> Child {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "store::tests::writer", "--ignored", "--test-threads=1"])
+            .env(WRITER, format!("{transactions} {events} {}", self.path().display()))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+}
+
+fn everything(store: &Store) -> Vec<Entry> {
+    let mut all = Vec::new();
+    let mut position = 0;
+    loop {
+        let page = store.after(position, &Filter::default()).unwrap();
+        assert!(page.position > position || page.entries.is_empty());
+        position = page.position;
+        all.extend(page.entries);
+        if !page.more {
+            return all;
+        }
+    }
+}
+
+fn objects(entries: &[Entry]) -> Vec<&str> {
+    entries.iter().map(|entry| entry.record.event.object.as_str()).collect()
+}
+
+fn assert_sound(path: &Path) {
+    let connection = Connection::open(path).unwrap();
+    let verdict: String = connection.query_row("PRAGMA integrity_check", (), |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+}
+
+#[test]
+#[ignore = "what other tests start"]
+fn writer() {
+    let Ok(task) = std::env::var(WRITER) else { return };
+    let mut words = task.splitn(3, ' ');
+    let mut number = || words.next().unwrap().parse::<usize>().unwrap();
+    let (transactions, events) = (number(), number());
+    let mut store = Store::open(Path::new(words.next().unwrap())).unwrap();
+    let launch = Launch::new(&["writer"]);
+    for transaction in 0..transactions {
+        let record = |event| Record::new(&launch, refusal(&format!("/{transaction}/{event}")), None);
+        let records: Vec<Record> = (0..events).map(record).collect();
+        store.append(&records).unwrap();
+    }
+}
+
+#[test]
+fn what_was_appended_is_there_for_others() {
+    let home = Home::new();
+    assert!(Store::find(&home.path()).unwrap().is_none());
+    let mut store = home.open();
+    let mut one = home.record("/a\n");
+    one.hint = Some("palisade run --rw /a".into());
+    store.append(&[one.clone(), home.record("/b")]).unwrap();
+    let reader = Store::find(&home.path()).unwrap().unwrap();
+    let page = reader.after(0, &Filter::default()).unwrap();
+    assert_eq!(page.entries[0].record, one);
+    assert_eq!(objects(&page.entries), ["/a\n", "/b"]);
+    assert!(!page.more && page.strange == 0);
+    assert_eq!(page.position, reader.end().unwrap());
+    assert!(reader.after(page.position, &Filter::default()).unwrap().entries.is_empty());
+    store.append(&[home.record("/c")]).unwrap();
+    assert_eq!(objects(&reader.after(page.position, &Filter::default()).unwrap().entries), ["/c"]);
+    assert_sound(&home.path());
+}
+
+#[test]
+fn nobody_else_may_read_it() {
+    let home = Home::new();
+    home.open().append(&[home.record("/a")]).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    let directory = home.path().parent().unwrap().to_owned();
+    assert_eq!(mode(&directory), 0o700);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&directory).unwrap() {
+        let entry = entry.unwrap();
+        names.push(entry.file_name().into_string().unwrap());
+        assert_eq!(mode(&entry.path()), 0o600, "{entry:?}");
+    }
+    names.sort();
+    assert_eq!(
+        names,
+        ["events.sqlite", "events.sqlite-shm", "events.sqlite-wal", "events.sqlite.lock"],
+        "nothing of its making is left"
+    );
+    fs::set_permissions(home.path(), Permissions::from_mode(0o644)).unwrap();
+    home.open();
+    assert_eq!(mode(&home.path()), 0o600);
+}
+
+#[test]
+fn what_others_could_change_is_refused() {
+    let home = Home::new();
+    home.open().append(&[home.record("/a")]).unwrap();
+    let directory = home.path().parent().unwrap().to_owned();
+    for (path, mode) in
+        [(&home.path(), 0o620), (&home.path(), 0o602), (&directory, 0o770), (&directory, 0o707)]
+    {
+        let before = fs::metadata(path).unwrap().permissions();
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        for error in [Store::open(&home.path()).err(), Store::find(&home.path()).err()] {
+            assert!(matches!(error, Some(StoreError::Writable { .. })), "{error:?}");
+            assert!(error.unwrap().hint().unwrap().contains("chmod go-w"));
+        }
+        fs::set_permissions(path, before).unwrap();
+    }
+    home.open();
+    if rustix::process::geteuid().is_root() {
+        for path in [home.path(), directory] {
+            std::os::unix::fs::chown(&path, Some(12345), None).unwrap();
+            assert!(matches!(Store::open(&home.path()), Err(StoreError::Foreign { uid: 12345, .. })));
+            std::os::unix::fs::chown(&path, Some(0), None).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_link_in_its_place_is_refused_and_a_link_to_the_directory_followed() {
+    let home = Home::new();
+    home.open().append(&[home.record("/a")]).unwrap();
+    symlink(home.path().parent().unwrap(), home.dir.path().join("link")).unwrap();
+    let through = Store::find(&home.dir.path().join("link/events.sqlite")).unwrap().unwrap();
+    assert_eq!(everything(&through).len(), 1);
+    let elsewhere = home.dir.path().join("elsewhere");
+    fs::rename(home.path(), &elsewhere).unwrap();
+    symlink(&elsewhere, home.path()).unwrap();
+    assert!(matches!(Store::open(&home.path()), Err(StoreError::Kind { .. })));
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_left_alone() {
+    let home = Home::new();
+    home.open().append(&[home.record("/a")]).unwrap();
+    let connection = Connection::open(home.path()).unwrap();
+    connection.execute_batch("PRAGMA user_version = 99").unwrap();
+    drop(connection);
+    let inode = fs::metadata(home.path()).unwrap().ino();
+    for error in [Store::open(&home.path()).err(), Store::find(&home.path()).err()] {
+        assert!(matches!(error, Some(StoreError::Newer { found: 99, known: 1, .. })), "{error:?}");
+        assert!(error.unwrap().to_string().contains("made by a newer palisade"));
+    }
+    assert_eq!(fs::metadata(home.path()).unwrap().ino(), inode);
+}
+
+#[test]
+fn an_event_of_a_newer_program_is_passed_over() {
+    let home = Home::new();
+    let mut store = home.open();
+    store.append(&[home.record("/a"), home.record("/b")]).unwrap();
+    store
+        .connection
+        .execute("UPDATE event SET event = replace(event, '\"write\"', '\"teleport\"') WHERE id = 1", ())
+        .unwrap();
+    let page = store.after(0, &Filter::default()).unwrap();
+    assert_eq!((objects(&page.entries), page.strange), (vec!["/b"], 1));
+}
+
+#[test]
+fn what_is_no_database_is_moved_aside() {
+    for content in ["", "no database", &"x".repeat(100_000)] {
+        let home = Home::new();
+        home.open().append(&[home.record("/old")]).unwrap();
+        fs::write(home.path(), content).unwrap();
+        assert!(matches!(Store::find(&home.path()), Err(StoreError::Damaged { .. })), "{content:.10}");
+        let mut store = home.open();
+        let aside = store.take_aside().unwrap();
+        assert_eq!(fs::read_to_string(aside).unwrap(), content);
+        assert!(store.take_aside().is_none());
+        store.append(&[home.record("/new")]).unwrap();
+        assert_eq!(objects(&everything(&store)), ["/new"], "the old log wasn't taken for the new one's");
+        assert_sound(&home.path());
+    }
+}
+
+#[test]
+fn damage_that_shows_late_is_moved_aside_too_and_the_event_kept() {
+    let home = Home::new();
+    let mut store = home.open();
+    store.append(&home.records(2000)).unwrap();
+    store.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    // Every page but the first, which says what the tables are. The connection hasn't read them all.
+    let size = fs::metadata(home.path()).unwrap().len();
+    let file = fs::OpenOptions::new().write(true).open(home.path()).unwrap();
+    let noise = vec![0xa5; usize::try_from(size).unwrap() - 4096];
+    std::os::unix::fs::FileExt::write_all_at(&file, &noise, 4096).unwrap();
+    store.connection.execute_batch("PRAGMA shrink_memory").unwrap();
+    store.append(&[home.record("/new")]).unwrap();
+    assert!(store.take_aside().is_some());
+    assert_eq!(objects(&everything(&store)), ["/new"]);
+    assert_sound(&home.path());
+}
+
+#[test]
+fn a_writer_follows_when_the_file_is_replaced() {
+    let home = Home::new();
+    let mut store = home.open();
+    store.append(&[home.record("/a")]).unwrap();
+    let reader = Store::find(&home.path()).unwrap().unwrap();
+    assert!(reader.is_current());
+    // As somebody does who cleans up: the log is left behind.
+    fs::remove_file(home.path()).unwrap();
+    store.append(&[home.record("/b")]).unwrap();
+    assert!(!reader.is_current());
+    let reader = Store::find(&home.path()).unwrap().unwrap();
+    assert_eq!(objects(&everything(&reader)), ["/b"]);
+    drop(store);
+    fs::remove_dir_all(home.path().parent().unwrap()).unwrap();
+    home.open().append(&[home.record("/c")]).unwrap();
+    assert_eq!(objects(&everything(&home.open())), ["/c"]);
+    assert_sound(&home.path());
+}
+
+#[test]
+fn closing_an_old_store_leaves_the_new_one_its_log() {
+    let home = Home::new();
+    let mut old = home.open();
+    old.append(&[home.record("/a")]).unwrap();
+    fs::remove_file(home.path()).unwrap();
+    let mut new = home.open();
+    new.append(&[home.record("/b")]).unwrap();
+    drop(old);
+    drop(new);
+    assert_eq!(objects(&everything(&home.open())), ["/b"]);
+}
+
+#[test]
+fn the_same_within_a_second_is_one_row_that_comes_again() {
+    let home = Home::new();
+    let mut store = home.open();
+    let first = home.record("/a");
+    store.append(&[first.clone(), home.record("/b")]).unwrap();
+    let end = store.end().unwrap();
+    store.append(&[Record { count: 41, ..first.clone() }]).unwrap();
+    let page = store.after(end, &Filter::default()).unwrap();
+    assert_eq!(objects(&page.entries), ["/a"], "a follower sees that it changed");
+    assert_eq!((page.entries[0].id, page.entries[0].record.count), (1, 42));
+
+    let mut later = first.clone();
+    later.event.time += BURST;
+    let mut other_rule = first.clone();
+    other_rule.event.why.origin = None;
+    let other_launch = Record { sandbox: "1-2".into(), ..first };
+    store.append(&[later, other_rule, other_launch]).unwrap();
+    let all = everything(&store);
+    assert_eq!(objects(&all), ["/b", "/a", "/a", "/a", "/a"]);
+    assert_eq!(all.iter().map(|entry| entry.record.count).collect::<Vec<_>>(), [1, 42, 1, 1, 1]);
+}
+
+#[test]
+fn a_row_that_went_meanwhile_is_made_anew() {
+    let home = Home::new();
+    let mut store = home.open();
+    let record = home.record("/a");
+    store.append(std::slice::from_ref(&record)).unwrap();
+    let everything_goes = Retention { rows: 0, ..Retention::default() };
+    assert_eq!(store.prune(&everything_goes).unwrap(), 1);
+    store.append(&[record]).unwrap();
+    let page = store.after(0, &Filter::default()).unwrap();
+    assert_eq!((page.entries.len(), page.entries[0].id), (1, 2), "and no number is used twice");
+}
+
+#[test]
+fn filters() {
+    let home = Home::new();
+    let mut store = home.open();
+    let mut records = home.records(4);
+    let now = SystemTime::now();
+    for (record, age) in records.iter_mut().zip([300, 200, 100, 0]) {
+        record.event.time = now - Duration::from_secs(age);
+    }
+    records[1].sandbox = "7700000-abcdef".into();
+    records[2].event.subject.sandbox = Some("web".into());
+    store.append(&records).unwrap();
+    let wanted = |filter: &Filter| {
+        let page = store.after(0, filter).unwrap();
+        objects(&page.entries).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let since = |age| Filter { since: Some(now - Duration::from_secs(age)), sandbox: None };
+    assert_eq!(wanted(&since(150)), ["/2", "/3"]);
+    let sandbox = |name: &str| Filter { sandbox: Some(name.to_owned()), since: None };
+    assert_eq!(wanted(&sandbox("7700000-abcdef")), ["/1"]);
+    assert_eq!(wanted(&sandbox("7700000")), ["/1"]);
+    assert_eq!(wanted(&sandbox("web")), ["/2"]);
+    assert_eq!(wanted(&sandbox("7%")), [""; 0]);
+    assert_eq!(wanted(&sandbox("7")), [""; 0]);
+    let newest = store.before_newest(2, &Filter::default()).unwrap();
+    assert_eq!(objects(&store.after(newest, &Filter::default()).unwrap().entries), ["/2", "/3"]);
+    assert_eq!(store.before_newest(5, &Filter::default()).unwrap(), 0);
+    assert_eq!(store.before_newest(1, &sandbox("7700000")).unwrap(), 0);
+}
+
+#[test]
+fn what_is_old_or_too_much_goes_oldest_first() {
+    let home = Home::new();
+    let mut store = home.open();
+    store.set_retention(Retention { rows: usize::MAX, rows_of_one: usize::MAX, ..Retention::default() });
+    let mut records = home.records(5000);
+    for record in &mut records[..1000] {
+        record.event.time -= Duration::from_secs(40 * 24 * 3600);
+    }
+    store.append(&records).unwrap();
+    store.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    let before = fs::metadata(home.path()).unwrap().len();
+    let first = |store: &Store| everything(store).first().map(|entry| entry.record.event.object.clone());
+    assert_eq!(first(&store).unwrap(), "/1000", "the first append prunes");
+
+    let rows = Retention { rows: 3000, ..Retention::default() };
+    assert_eq!(store.prune(&rows).unwrap(), 1000);
+    assert_eq!(first(&store).unwrap(), "/2000");
+
+    let other = Record { sandbox: "1-2".into(), ..home.record("/other") };
+    store.append(&[other]).unwrap();
+    let one = Retention { rows_of_one: 1000, ..Retention::default() };
+    assert_eq!(store.prune(&one).unwrap(), 2000);
+    let all = everything(&store);
+    assert_eq!(objects(&all)[0], "/4000");
+    assert_eq!(all.len(), 1001, "the other launch's event stays");
+
+    let bytes = Retention { bytes: 100_000, ..Retention::default() };
+    let removed = store.prune(&bytes).unwrap();
+    assert!((600..1000).contains(&removed), "{removed}");
+    let everything_goes = Retention { age: Duration::ZERO, ..Retention::default() };
+    store.prune(&everything_goes).unwrap();
+    assert_eq!(first(&store), None);
+    let launches: i64 =
+        store.connection.query_row("SELECT count(*) FROM launch", (), |row| row.get(0)).unwrap();
+    assert_eq!(launches, 0);
+    store.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    let after = fs::metadata(home.path()).unwrap().len();
+    assert!(after * 3 < before, "{before} bytes became {after}");
+    assert_sound(&home.path());
+}
+
+#[test]
+fn every_thousand_events_it_prunes_by_itself() {
+    let home = Home::new();
+    let mut store = home.open();
+    store.set_retention(Retention { rows: 100, ..Retention::default() });
+    for record in home.records(2500) {
+        store.append(&[record]).unwrap();
+    }
+    assert!(everything(&store).len() < 100 + PRUNE_EVERY);
+}
+
+#[test]
+fn eight_processes_write_while_one_reads_and_no_row_is_lost() {
+    let home = Home::new();
+    // Nobody has made the store yet: they race for that, too.
+    let mut writers: Vec<Child> = (0..8).map(|_| home.writer(1000, 1)).collect();
+    let begun = Instant::now();
+    let mut seen = Vec::new();
+    let mut position = 0;
+    let mut reader = None;
+    loop {
+        let running = writers.iter_mut().any(|writer| writer.try_wait().unwrap().is_none());
+        if reader.is_none() {
+            reader = Store::find(&home.path()).unwrap();
+        }
+        if let Some(reader) = &reader {
+            let page = reader.after(position, &Filter::default()).unwrap();
+            position = page.position;
+            seen.extend(page.entries.into_iter().map(|entry| {
+                assert_eq!(entry.record.count, 1);
+                (entry.record.sandbox.to_string(), entry.record.event.object)
+            }));
+            if !running && !page.more {
+                break;
+            }
+        }
+        assert!(begun.elapsed() < Duration::from_secs(300), "{} rows", seen.len());
+    }
+    for mut writer in writers {
+        assert!(writer.wait().unwrap().success());
+    }
+    eprintln!("8,000 transactions of 8 processes: {:?}", begun.elapsed());
+    assert_eq!(seen.len(), 8000);
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 8000);
+    assert_sound(&home.path());
+}
+
+#[test]
+fn a_writer_killed_in_mid_transaction_harms_nobody() {
+    const EVENTS: usize = 3000;
+    let home = Home::new();
+    let mut store = home.open();
+    store.set_retention(Retention { rows: usize::MAX, rows_of_one: usize::MAX, ..Retention::default() });
+    for delay in [30, 60, 90, 120, 150, 180] {
+        let mut writer = home.writer(500, EVENTS);
+        let before = store.end().unwrap();
+        // Its first transaction is there; most of its time it is in the next one.
+        let begun = Instant::now();
+        while store.end().unwrap() == before {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+        }
+        std::thread::sleep(Duration::from_millis(delay));
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let end = store.end().unwrap();
+        assert_eq!(
+            usize::try_from(end - before).unwrap() % EVENTS,
+            0,
+            "a transaction is whole or not at all"
+        );
+        let begun = Instant::now();
+        store.append(&[home.record(&format!("/{delay}"))]).unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(2), "its lock went with it");
+        store.append(&home.records(EVENTS - 1)).unwrap();
+        assert_sound(&home.path());
+    }
+}
+
+#[test]
+fn the_journal_of_remote_file_systems_works_too() {
+    let home = Home::new();
+    home.open();
+    fs::remove_dir_all(home.path().parent().unwrap()).unwrap();
+    fs::create_dir_all(home.path().parent().unwrap()).unwrap();
+    fs::write(home.path(), "").unwrap();
+    layout::make(&home.path(), true).unwrap();
+    home.open().append(&[home.record("/a")]).unwrap();
+    assert_eq!(everything(&home.open()).len(), 1);
+    assert!(!home.path().with_extension("sqlite-wal").exists());
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_no_more() {
+    let home = Home::new();
+    let mut store = home.open();
+    store.append(&[home.record("/a")]).unwrap();
+    store.connection.execute_batch("PRAGMA max_page_count = 20").unwrap();
+    assert!(matches!(store.append(&home.records(2000)), Err(StoreError::Sqlite { .. })));
+    assert_eq!(objects(&everything(&store)), ["/a"]);
+    store.connection.execute_batch("PRAGMA max_page_count = 100000").unwrap();
+    store.append(&home.records(2000)).unwrap();
+    assert_eq!(everything(&store).len(), 2001);
+}
+
+#[test]
+fn clocks_show_local_time() {
+    let home = Home::new();
+    let time = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let shown = home.open().clock(time).unwrap();
+    assert!(shown.starts_with("2023-11-1") && shown.ends_with(":20"), "{shown}");
+}

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether a change of a repository's own configuration may be made by somebody who isn't trusted.
+//!
+//! Git inside a sandbox must be able to write `.git/config`: a clone, a new branch, `push -u` all
+//! do. The same file names programs that git runs (`core.fsmonitor`, `filter.*.clean`), also when
+//! the user runs git outside, and decides where a push goes. So the text before and the text after
+//! are compared here: what stays as it was is fine whatever it says, what is new, changed or gone
+//! must be on the list in `keys`.
+//!
+//! Three things are judged, from the text to its meaning:
+//! 1. `spelling`: lines that weren't there before look as git writes them. That leaves nothing to
+//!    interpret, so that other readers of these files (libgit2, gitoxide, JGit) don't see anything
+//!    else than what is judged here.
+//! 2. Each setting with all its values, under the name that git makes of it.
+//! 3. The order of all that isn't on the list: of two values the last counts, and what an
+//!    `include` says is overridden by what follows it.
+//!
+//! The text doesn't tell where a path leads: a link may be put in its way afterwards. So
+//! `core.worktree` of `.git` itself may only say what holds anyway, and new addresses on this host
+//! are refused: a push there runs the hooks of a repository that anybody may have made. (Not in a
+//! repository that came into being inside: there is nothing of the user's in it.) See [`Baseline`]
+//! for what "before" should be.
+
+mod baseline;
+mod keys;
+mod spelling;
+mod url;
+mod value;
+
+#[cfg(test)]
+mod git_tests;
+#[cfg(test)]
+mod property_tests;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::Path;
+
+use super::CAP;
+use super::syntax::{self, Entry};
+use keys::{Rule, Standing};
+
+pub use baseline::Baseline;
+
+/// Where the repository is. Both paths are absolute and canonical.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'p> {
+    /// The directory that holds the file: `…/.git`, `…/.git/modules/NAME`.
+    pub git_directory: &'p Path,
+    /// The top of the working tree, for a submodule that of its superproject.
+    pub work_tree_top: &'p Path,
+}
+
+/// What is wrong with a change. Displays as one line that can't steer a terminal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The setting (`branch.main.remote`); empty where the text as such is refused. A subsection
+    /// that may hold a password (`url.https://TOKEN@host/.insteadof`) is written as `*`.
+    pub key: String,
+    /// The line, from 1: in the new text, for [`Change::Removed`] in the old one. 0 if the file as
+    /// a whole is meant.
+    pub line: u32,
+    /// What was tried.
+    pub change: Change,
+    /// Why it is refused.
+    pub reason: &'static str,
+}
+
+/// What was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// A setting that wasn't there.
+    Added,
+    /// Other values, or the same ones elsewhere in the file.
+    Changed,
+    /// A setting that was there is gone.
+    Removed,
+    /// Text that isn't judged further.
+    Text,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = one_line(&self.key);
+        match self.change {
+            Change::Added => write!(to, "line {}: {key} = …: {}", self.line, self.reason),
+            Change::Changed => write!(to, "line {}: {key} changed: {}", self.line, self.reason),
+            Change::Removed => write!(to, "{key} (line {}) removed: {}", self.line, self.reason),
+            Change::Text if self.line == 0 => to.write_str(self.reason),
+            Change::Text => write!(to, "line {}: {}", self.line, self.reason),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// Names are somebody else's: what would break the line or steer the terminal is written as an
+/// escape.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        if steers(character) {
+            line.extend(character.escape_unicode());
+        } else {
+            line.push(character);
+        }
+    }
+    line
+}
+
+/// Control characters, and those that are invisible or turn the direction of writing.
+fn steers(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Whether the file may become `new`, where it was `old` before anybody inside changed it; `None`
+/// only for a repository that was made inside.
+///
+/// For `config`. `config.worktree` is read after it and would override `core.worktree`.
+///
+/// # Errors
+/// [`Refusal`] with the first thing that may not be.
+pub fn judge(old: Option<&[u8]>, new: &[u8], place: &Place<'_>) -> Result<(), Refusal> {
+    if old == Some(new) {
+        return Ok(());
+    }
+    let text = |reason| Refusal { key: String::new(), line: 0, change: Change::Text, reason };
+    // A NUL would end a value for git, which reads C's strings.
+    for text_of in [new, old.unwrap_or_default()] {
+        if text_of.len() > CAP {
+            return Err(text("the configuration is larger than 1 MiB"));
+        }
+        if text_of.contains(&0) {
+            return Err(text("the configuration has a NUL byte"));
+        }
+    }
+    spelling::judge(old.unwrap_or_default(), new)
+        .map_err(|line| Refusal { line, ..text("a new line isn't written the way git writes it") })?;
+    judge_settings(old, new, place)
+}
+
+/// The judgement on what the texts say, however they say it.
+fn judge_settings(old: Option<&[u8]>, new: &[u8], place: &Place<'_>) -> Result<(), Refusal> {
+    let unreadable = |reason| {
+        move |error: syntax::SyntaxError| Refusal {
+            key: String::new(),
+            line: error.line(),
+            change: Change::Text,
+            reason,
+        }
+    };
+    let before = syntax::parse(old.unwrap_or_default())
+        .map_err(unreadable("the configuration as it was can't be read"))
+        .map(|entries| Settings::of(&entries))?;
+    let after = syntax::parse(new)
+        .map_err(unreadable("git can't read this line"))
+        .map(|entries| Settings::of(&entries))?;
+    Comparison {
+        fresh: old.is_none(),
+        established: before.remotes(),
+        remotes: after.remotes(),
+        before: &before,
+        after: &after,
+        place,
+    }
+    .judge()
+}
+
+/// A setting's name as git makes it: `section.subsection.key`, in which the section ends at the
+/// first dot and the key begins after the last. `[a.b "C"] d` and `[a "b.C"] d` are the same.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    section: String,
+    subsection: Option<Vec<u8>>,
+    key: String,
+}
+
+impl Name {
+    fn of(entry: &Entry) -> Self {
+        let (section, subsection) = match (entry.section.split_once('.'), &entry.subsection) {
+            (None, subsection) => (entry.section.as_str(), subsection.clone()),
+            (Some((section, rest)), None) => (section, Some(rest.as_bytes().to_vec())),
+            (Some((section, rest)), Some(subsection)) => {
+                (section, Some([rest.as_bytes(), b".", subsection].concat()))
+            }
+        };
+        Self { section: section.to_owned(), subsection, key: entry.key.clone() }
+    }
+
+    /// For messages.
+    fn shown(&self) -> String {
+        match &self.subsection {
+            None => format!("{}.{}", self.section, self.key),
+            Some(subsection) => {
+                let subsection = String::from_utf8_lossy(subsection);
+                let secretive = subsection.contains("://") || subsection.contains('@');
+                let subsection = if secretive { "*" } else { &subsection };
+                format!("{}.{subsection}.{}", self.section, self.key)
+            }
+        }
+    }
+}
+
+/// A value and its line; `None` for a key without `=`.
+#[derive(Debug, Clone)]
+struct Value {
+    bytes: Option<Vec<u8>>,
+    line: u32,
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+/// A file's settings: the values of each name in their order, and the order of the names.
+struct Settings {
+    values: BTreeMap<Name, Vec<Value>>,
+    order: Vec<(Name, Value)>,
+}
+
+impl Settings {
+    fn of(entries: &[Entry]) -> Self {
+        let mut settings = Self { values: BTreeMap::new(), order: Vec::new() };
+        for entry in entries {
+            let name = Name::of(entry);
+            let value = Value { bytes: entry.value.clone(), line: entry.line };
+            settings.values.entry(name.clone()).or_default().push(value.clone());
+            settings.order.push((name, value));
+        }
+        settings
+    }
+
+    fn of_name(&self, name: &Name) -> &[Value] {
+        self.values.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Remotes with an address. For any other name git takes the name itself for a path.
+    fn remotes(&self) -> BTreeSet<&[u8]> {
+        self.values
+            .iter()
+            .filter(|(name, values)| {
+                let address = values.last().and_then(|value| value.bytes.as_ref());
+                name.section == "remote" && name.key == "url" && address.is_some_and(|url| !url.is_empty())
+            })
+            .filter_map(|(name, _)| name.subsection.as_deref())
+            .collect()
+    }
+
+    /// Names of all sections.
+    fn sections(&self) -> BTreeSet<(&str, Option<&[u8]>)> {
+        self.values.keys().map(|name| (name.section.as_str(), name.subsection.as_deref())).collect()
+    }
+
+    /// What isn't on the list, in the file's order.
+    fn guarded(&self) -> impl Iterator<Item = &(Name, Value)> {
+        self.order.iter().filter(|(name, _)| matches!(keys::standing(name), Standing::Refused(_)))
+    }
+}
+
+/// Two readings of one file.
+struct Comparison<'c> {
+    /// Nothing was there before.
+    fresh: bool,
+    established: BTreeSet<&'c [u8]>,
+    remotes: BTreeSet<&'c [u8]>,
+    before: &'c Settings,
+    after: &'c Settings,
+    place: &'c Place<'c>,
+}
+
+impl Comparison<'_> {
+    fn judge(&self) -> Result<(), Refusal> {
+        let old_sections = self.before.sections();
+        for (name, values) in &self.after.values {
+            let old = self.before.of_name(name);
+            if old == values {
+                continue;
+            }
+            let different = values.iter().enumerate().find(|(index, value)| old.get(*index) != Some(*value));
+            let line = different.or(values.iter().enumerate().next_back()).map_or(0, |(_, value)| value.line);
+            let change = if old.is_empty() { Change::Added } else { Change::Changed };
+            let refusal = |line, reason| Refusal { key: name.shown(), line, change, reason };
+            let rule = match keys::standing(name) {
+                Standing::Refused(reason) => return Err(refusal(line, reason)),
+                Standing::Listed(rule) => rule,
+            };
+            let new_section = !old_sections.contains(&(name.section.as_str(), name.subsection.as_deref()));
+            self.may_be_set(name, rule, change, new_section).map_err(|reason| refusal(line, reason))?;
+            for value in values {
+                let context = value::Context {
+                    fresh: self.fresh,
+                    remotes: &self.remotes,
+                    established: &self.established,
+                    place: self.place,
+                };
+                rule.value
+                    .accepts(value.bytes.as_deref(), &context)
+                    .map_err(|reason| refusal(value.line, reason))?;
+            }
+        }
+        self.removals()?;
+        self.order()
+    }
+
+    /// Whether the rule lets the name be set at all, whatever the value.
+    fn may_be_set(
+        &self,
+        name: &Name,
+        rule: &Rule,
+        change: Change,
+        new_section: bool,
+    ) -> Result<(), &'static str> {
+        if let Some(subsection) = &name.subsection {
+            value::subsection(&name.section, subsection)?;
+        }
+        if self.fresh {
+            return Ok(());
+        }
+        match rule.how {
+            keys::How::Free | keys::How::Stays => Ok(()),
+            keys::How::Once if change == Change::Added => Ok(()),
+            keys::How::WithSection | keys::How::Kept if new_section => Ok(()),
+            keys::How::Established
+                if name.subsection.as_deref().is_some_and(|remote| self.established.contains(remote)) =>
+            {
+                Ok(())
+            }
+            how => Err(how.refusal()),
+        }
+    }
+
+    fn removals(&self) -> Result<(), Refusal> {
+        for (name, values) in &self.before.values {
+            if self.after.values.contains_key(name) {
+                continue;
+            }
+            let reason = match keys::standing(name) {
+                Standing::Listed(rule) if matches!(rule.how, keys::How::Kept | keys::How::Stays) => {
+                    rule.how.refusal()
+                }
+                Standing::Listed(_) => continue,
+                Standing::Refused(reason) => reason,
+            };
+            let line = values.first().map_or(0, |value| value.line);
+            return Err(Refusal { key: name.shown(), line, change: Change::Removed, reason });
+        }
+        Ok(())
+    }
+
+    /// By now the same settings are guarded in both; they must also come in the same order.
+    fn order(&self) -> Result<(), Refusal> {
+        let moved = self.before.guarded().zip(self.after.guarded()).find(|(old, new)| old != new);
+        match moved {
+            None => Ok(()),
+            Some((_, (name, value))) => Err(Refusal {
+                key: name.shown(),
+                line: value.line,
+                change: Change::Changed,
+                reason: "the order of such settings may not change",
+            }),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a configuration file held before anybody inside changed it.
+
+use super::{Place, Refusal, judge};
+
+/// One file's history, as far as it matters.
+///
+/// Each change is judged against what the file held before the first one made inside, not against
+/// the last. So a change in two steps (away with `branch.main`, then a new one that leads
+/// elsewhere) is seen for what it is; and what came from inside may go and change as it likes,
+/// which git does a lot: a clone writes the file nine times.
+#[derive(Debug, Clone)]
+pub struct Baseline {
+    /// `None`: there was no file, so the repository was made inside.
+    before: Option<Vec<u8>>,
+    /// What the file held when a change was allowed last, and what it was to become. Writing can
+    /// fail, on a full disk, which a program inside can bring about: both are its doing.
+    inside: [Option<Vec<u8>>; 2],
+}
+
+impl Baseline {
+    /// Begins with what the file holds now; `None` if there is none.
+    #[must_use]
+    pub fn new(now: Option<Vec<u8>>) -> Self {
+        Self { inside: [now.clone(), now.clone()], before: now }
+    }
+
+    /// Whether the file, which holds `now`, may become `new`. When somebody outside has changed it
+    /// meanwhile, that is the beginning from then on.
+    ///
+    /// # Errors
+    /// [`Refusal`] with the first thing that may not be.
+    pub fn judge(&mut self, now: Option<&[u8]>, new: &[u8], place: &Place<'_>) -> Result<(), Refusal> {
+        if !self.inside.iter().any(|known| known.as_deref() == now) {
+            *self = Self::new(now.map(<[u8]>::to_vec));
+        }
+        judge(self.before.as_deref(), new, place)?;
+        self.inside = [now.map(<[u8]>::to_vec), Some(new.to_vec())];
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn place() -> Place<'static> {
+        Place { git_directory: Path::new("/w/.git"), work_tree_top: Path::new("/w") }
+    }
+
+    const USERS: &str =
+        "[remote \"origin\"]\n\turl = https://example.org/x\n[branch \"main\"]\n\tremote = origin\n";
+    const OTHER: &str = "[remote \"other\"]\n\turl = https://example.org/y\n";
+
+    fn step(baseline: &mut Baseline, now: &str, new: &str) -> bool {
+        baseline.judge(Some(now.as_bytes()), new.as_bytes(), &place()).is_ok()
+    }
+
+    #[test]
+    fn two_steps_are_one_change() {
+        let without = USERS.split("[branch").next().unwrap().to_owned() + OTHER;
+        let turned = without.clone() + "[branch \"main\"]\n\tremote = other\n";
+        let mut baseline = Baseline::new(Some(USERS.into()));
+        assert!(step(&mut baseline, USERS, &without));
+        assert!(!step(&mut baseline, &without, &turned));
+        assert!(
+            judge(Some(without.as_bytes()), turned.as_bytes(), &place()).is_ok(),
+            "each step alone is fine"
+        );
+    }
+
+    #[test]
+    fn a_write_that_fails_is_no_new_beginning() {
+        let without = USERS.split("[branch").next().unwrap().to_owned() + OTHER;
+        let turned = without.clone() + "[branch \"main\"]\n\tremote = other\n";
+        let mut baseline = Baseline::new(Some(USERS.into()));
+        assert!(step(&mut baseline, USERS, &without));
+        // Allowed, but the file stays as it was.
+        assert!(step(&mut baseline, &without, &format!("{without}# more\n")));
+        assert!(!step(&mut baseline, &without, &turned));
+    }
+
+    #[test]
+    fn what_came_from_inside_may_change_and_go() {
+        let mut baseline = Baseline::new(Some(USERS.into()));
+        let added = format!("{USERS}{OTHER}");
+        let changed = added.replace("/y", "/z");
+        assert!(step(&mut baseline, USERS, &added));
+        assert!(step(&mut baseline, &added, &changed));
+        assert!(step(&mut baseline, &changed, USERS));
+    }
+
+    #[test]
+    fn what_came_from_outside_meanwhile_stays() {
+        let mut baseline = Baseline::new(Some(USERS.into()));
+        assert!(step(&mut baseline, USERS, &format!("{USERS}{OTHER}")));
+        // The user takes it out again and sets something that would be refused.
+        let users = format!("{USERS}[core]\n\thooksPath = /home/ann/hooks\n");
+        assert!(step(&mut baseline, &users, &format!("{users}\tbare = false\n")));
+        assert!(!step(&mut baseline, &format!("{users}\tbare = false\n"), USERS));
+    }
+
+    #[test]
+    fn a_repository_made_inside_stays_one() {
+        let mut baseline = Baseline::new(None);
+        let first = "[core]\n\tbare = false\n";
+        assert!(baseline.judge(None, first.as_bytes(), &place()).is_ok());
+        assert!(step(&mut baseline, first, &format!("{first}[remote \"origin\"]\n\turl = /w/other\n")));
+        // Once the user has changed it, it is the user's.
+        let users = format!("{first}[user]\n\tname = Ann\n");
+        assert!(!step(&mut baseline, &users, &format!("{users}[remote \"origin\"]\n\turl = /w/other\n")));
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The names that are protected when nobody says anything, compiled in.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::{Content, NameRule};
+use crate::layer::Origin;
+
+/// The text of the list.
+const TEXT: &str = include_str!("../names.toml");
+
+/// An entry of the built-in list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltInName {
+    /// The rule, as it is while no policy changes it.
+    pub rule: NameRule,
+    /// What the name belongs to: `version-control`, `shell`, `editor` and so on.
+    pub group: String,
+    /// Whether it is protected unless a policy says otherwise.
+    pub on: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: Vec<Table>,
+}
+
+/// Names that are protected for one reason.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    paths: Vec<String>,
+    reason: String,
+    group: String,
+    #[serde(default)]
+    carried: bool,
+    #[serde(default)]
+    except_below: Vec<String>,
+    #[serde(default)]
+    content: Content,
+    #[serde(default)]
+    default: Switch,
+}
+
+#[derive(Deserialize, Default, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum Switch {
+    #[default]
+    On,
+    Off,
+}
+
+impl Table {
+    fn names(self) -> impl Iterator<Item = BuiltInName> {
+        let on = self.default == Switch::On;
+        let (reason, group, except_below) = (self.reason, self.group, self.except_below);
+        let (carried, content) = (self.carried, self.content);
+        self.paths.into_iter().map(move |path| BuiltInName {
+            rule: NameRule {
+                path,
+                reason: reason.clone(),
+                origin: Origin::built_in(),
+                carried,
+                except_below: except_below.clone(),
+                content,
+                anchored: false,
+                locked: false,
+            },
+            group: group.clone(),
+            on,
+        })
+    }
+}
+
+static LIST: LazyLock<Vec<BuiltInName>> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "the text is compiled in, and a test parses it")]
+    let file: File = toml::from_str(TEXT).expect("the built-in names are tested to parse");
+    file.name.into_iter().flat_map(Table::names).collect()
+});
+
+/// The built-in list, also what of it is off.
+#[must_use]
+pub fn built_in() -> &'static [BuiltInName] {
+    &LIST
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::names::NamePattern;
+
+    #[test]
+    fn every_name_is_a_pattern_and_stands_there_once() {
+        let mut seen = BTreeSet::new();
+        for name in built_in() {
+            let path = &name.rule.path;
+            assert_eq!(NamePattern::new(path).unwrap().as_str(), path);
+            assert!(seen.insert(path), "{path}");
+            assert!(!name.rule.reason.is_empty() && !name.rule.reason.ends_with('.'), "{path}");
+            assert!(!name.group.is_empty());
+        }
+        assert!(seen.len() > 100, "{}", seen.len());
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Names as people write them in `protect_names` and `allow_names`.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::pattern::{PathPattern, PatternError, Token};
+
+/// Why a text is no name that can be protected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// It is no pattern.
+    #[error("{0}")]
+    Pattern(#[source] PatternError),
+    /// It begins at a certain place.
+    #[error("a protected name holds at any depth, so it can't begin with `/`, `~` or a variable")]
+    Placed,
+    /// `.`, `..`, or nothing between two slashes.
+    #[error("`{part}` is no component of a protected name")]
+    Component {
+        /// What stands there.
+        part: String,
+    },
+    /// Nothing but stars.
+    #[error("{name:?} would protect every name")]
+    Everything {
+        /// The text.
+        name: String,
+    },
+}
+
+impl NameError {
+    /// What to write instead, if that is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Pattern(error) => error.hint(),
+            Self::Placed => Some("for one place use `protect_paths`".to_owned()),
+            Self::Component { .. } => Some("write `.git/hooks`, without `./` in front".to_owned()),
+            Self::Everything { .. } => Some("leave the directory out of `write`".to_owned()),
+        }
+    }
+}
+
+/// A name that can be protected: components with `/` between them, checked. Slashes at the end are
+/// left out.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamePattern(String);
+
+impl NamePattern {
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// When the text can't be meant: see [`NameError`].
+    pub fn new(text: &str) -> Result<Self, NameError> {
+        let trimmed = text.trim_end_matches('/');
+        let text = if trimmed.is_empty() { text } else { trimmed };
+        // The same syntax and the same mistakes as in paths.
+        let pattern = PathPattern::new(text).map_err(NameError::Pattern)?;
+        let tokens = pattern.tokens();
+        if matches!(tokens.first(), Some(Token::Separator | Token::Home))
+            || tokens.iter().any(|token| matches!(token, Token::Variable(_)))
+        {
+            return Err(NameError::Placed);
+        }
+        for part in text.split('/') {
+            if matches!(part, "" | "." | "..") {
+                return Err(NameError::Component { part: part.to_owned() });
+            }
+        }
+        if tokens.iter().all(|token| matches!(token, Token::Star | Token::DoubleStar | Token::Separator)) {
+            return Err(NameError::Everything { name: text.to_owned() });
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for NamePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for NamePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+impl Serialize for NamePattern {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_not_be_meant_is_refused_with_a_hint() {
+        let error = |text: &str| NamePattern::new(text).unwrap_err();
+        assert_eq!(error(""), NameError::Pattern(PatternError::Empty));
+        for placed in ["/etc/x", "/", "~", "~/.bashrc", "${home}/x", "a/${user}"] {
+            assert_eq!(error(placed), NameError::Placed, "{placed}");
+        }
+        for part in ["./a", "a/./b", "a//b"] {
+            assert!(matches!(error(part), NameError::Component { .. }), "{part}");
+        }
+        assert_eq!(error("a/../b"), NameError::Pattern(PatternError::ParentAfterName));
+        assert_eq!(error("../b"), NameError::Component { part: "..".into() });
+        for all in ["*", "**", "**/*", "*/**"] {
+            assert_eq!(error(all), NameError::Everything { name: all.into() });
+        }
+        assert_eq!(error("a**"), NameError::Pattern(PatternError::PartialDoubleStar));
+        assert!(error("/x").hint().unwrap().contains("protect_paths"));
+    }
+
+    #[test]
+    fn what_a_shell_completes_is_understood() {
+        assert_eq!(NamePattern::new(".vscode/").unwrap().as_str(), ".vscode");
+        for name in [".git/hooks", "*.lock/x", ".git/modules/**/hooks", r"a\*b", "a=b", "x/[ab]?"] {
+            assert_eq!(NamePattern::new(name).unwrap().as_str(), name);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+use super::*;
+
+fn rule(path: &str) -> NameRule {
+    NameRule {
+        path: path.to_owned(),
+        reason: "because".to_owned(),
+        origin: Origin::built_in(),
+        carried: false,
+        except_below: Vec::new(),
+        content: Content::Never,
+        anchored: false,
+        locked: false,
+    }
+}
+
+/// What holds of a path in `/w`: `-` nothing, else the rule, with `+` for a name and `=` for where
+/// one begins.
+fn say(rules: &NameRules, path: &str) -> String {
+    match rules.judge(path.as_bytes(), 1) {
+        Standing::Free => "-".to_owned(),
+        Standing::Protected(rule) => format!("+{}", rule.path),
+        Standing::Holder(rule) => format!("={}", rule.path),
+    }
+}
+
+#[test]
+fn the_built_in_names_hold_at_any_depth_and_in_any_spelling() {
+    let rules = crate::merge(vec![crate::built_in()]).names();
+    for (path, expected) in [
+        ("/w/.git/hooks", "+.git/hooks"),
+        ("/w/a/b/.git/hooks/pre-commit", "+.git/hooks"),
+        ("/w/.GIT/Hooks", "+.git/hooks"),
+        ("/w/.gi\u{200c}t/hoo\u{212a}\u{17f}/x", "+.git/hooks"),
+        ("/w/.git/config", "+.git/config"),
+        ("/w/.git/config.lock", "-"),
+        ("/w/.git/objects/ab/cd", "-"),
+        ("/w/.git/refs/heads/config", "-"),
+        ("/w/.git/index", "-"),
+        ("/w/.git", "=.git/hooks"),
+        ("/w/.git/info", "=.git/info/attributes"),
+        ("/w/.git/modules", "=.git/modules/*/**/hooks"),
+        ("/w/.git/modules/x", "=.git/modules/*/**/hooks"),
+        ("/w/.git/modules/x/hooks/pre-push", "+.git/modules/*/**/hooks"),
+        ("/w/.git/modules/x/modules/y/config", "+.git/modules/*/**/config"),
+        ("/w/.git/modules/hooks", "=.git/modules/*/**/hooks"),
+        ("/w/.git/worktrees/x/config.worktree", "+.git/worktrees/*/config.worktree"),
+        ("/w/.git/worktrees/x/HEAD", "-"),
+        ("/w/.vscode", "+.vscode"),
+        ("/w/.vscode/a/b", "+.vscode"),
+        ("/w/.vscode2", "-"),
+        ("/w/x.vscode", "-"),
+        ("/w/node_modules/p/.vscode/x", "-"),
+        ("/w/Node_modules/p/.vscode/x", "+.vscode"),
+        ("/w/node_modules/p/.git/hooks", "+.git/hooks"),
+        ("/w/.cargo/config.toml", "+.cargo/config.toml"),
+        ("/w/.cargo/registry", "-"),
+        ("/w/.cargo", "=.cargo/config.toml"),
+        ("/w/CLAUDE.md", "-"),
+        ("/w/.claude/settings.json", "+.claude"),
+        ("/w/.github/workflows/ci.yml", "-"),
+        ("/w/.github", "-"),
+        ("/w/src/config", "-"),
+        ("/w", "-"),
+        ("/", "-"),
+    ] {
+        assert_eq!(say(&rules, path), expected, "{path}");
+    }
+}
+
+#[test]
+fn what_is_granted_itself_can_be_written() {
+    let rules = crate::Policy::default().names();
+    let judge = |path: &str, root| rules.judge(path.as_bytes(), root);
+    for (path, root, free) in [
+        ("/home/ann/.claude/x", 3, true),
+        ("/home/ann/.claude/x", 2, false),
+        ("/home/ann/.claude/p/.claude/x", 3, false),
+        ("/home/ann/.git/hooks/x", 3, false),
+        ("/home/ann/.git/hooks/x", 4, true),
+        ("/home/ann/.git/hooks/x", 9, true),
+        ("/home/node_modules/p/.vscode", 2, false),
+        ("/home/node_modules/p/.vscode", 1, true),
+    ] {
+        assert_eq!(judge(path, root) == Standing::Free, free, "{path} {root}");
+    }
+    assert!(matches!(judge("/home/ann/.git/modules", 3), Standing::Holder(_)));
+    assert_eq!(judge("/home/ann/.git", 3), Standing::Free);
+}
+
+#[test]
+fn the_strictest_of_several_rules_counts() {
+    let carried = NameRule { carried: true, ..rule("a") };
+    let by_content = NameRule { content: Content::GitConfig, ..rule("a/b") };
+    let rules = NameRules::new(vec![carried, by_content, rule("a/b/c")]);
+    assert_eq!(say(&rules, "/w/a"), "+a");
+    assert_eq!(say(&rules, "/w/a/b"), "+a");
+    assert_eq!(say(&rules, "/w/a/b/c"), "+a/b/c");
+}
+
+#[test]
+fn patterns_hold_where_they_say() {
+    let anchored = NameRule { anchored: true, ..rule("w/x/*/y") };
+    let rules =
+        NameRules::new(vec![anchored, rule("*.lock/z"), rule("**/m/**"), rule(r"s\*r"), rule("p/**/**/q")]);
+    for (path, expected) in [
+        ("/w/x/1/y", "+w/x/*/y"),
+        ("/w/x/1", "=w/x/*/y"),
+        ("/w/w/x/1/y", "-"),
+        ("/w/a.lock/z/1", "+*.lock/z"),
+        ("/w/a.lock", "=*.lock/z"),
+        ("/w/b/m", "+**/m/**"),
+        ("/w/s*r", r"+s\*r"),
+        ("/w/sxr", "-"),
+        ("/w/p/1/2/q/3", "+p/**/**/q"),
+        ("/w/p/q", "+p/**/**/q"),
+        ("/w/p/1/2", "=p/**/**/q"),
+    ] {
+        assert_eq!(say(&rules, path), expected, "{path}");
+    }
+    assert!(NameRules::default().is_empty());
+    assert_eq!(say(&NameRules::default(), "/w/.git/hooks"), "-");
+}
+
+#[test]
+fn a_path_made_to_be_slow_is_not() {
+    let rules = crate::Policy::default().names();
+    let path = format!("/w{}", "/.git/modules/x".repeat(260));
+    let started = std::time::Instant::now();
+    for _ in 0..100 {
+        assert!(matches!(rules.judge(path.as_bytes(), 1), Standing::Holder(_)));
+    }
+    assert!(started.elapsed() < std::time::Duration::from_secs(2), "{:?}", started.elapsed());
+}
+
+#[test]
+fn rules_survive_being_stored() {
+    let rules = crate::Policy::default().names();
+    let text = serde_json::to_string(&rules).unwrap();
+    let again: NameRules = serde_json::from_str(&text).unwrap();
+    assert_eq!(again, rules);
+    assert_eq!(say(&again, "/w/.git/hooks"), "+.git/hooks");
+    assert_eq!(rules.rules()[0].to_string(), ".git/hooks (built in): git runs what is in it");
+}

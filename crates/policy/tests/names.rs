@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Protected names: the quick judge against the definition, and what layers make of the list.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use palisade_policy::names::{NamePattern, built_in};
+use palisade_policy::{
+    Content, Layer, LayerPolicy, NameRule, NameRules, Origin, Policy, Protect, ResolveError, Standing, merge,
+    parse,
+};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// What the documentation says, word for word. `parts` and `path` are components.
+mod definition {
+    use super::NameRule;
+
+    fn one(part: &[u8], name: &[u8]) -> bool {
+        match part.split_first() {
+            None => name.is_empty(),
+            Some((b'*', rest)) => (0..=name.len()).any(|at| one(rest, &name[at..])),
+            Some((b'?', rest)) => !name.is_empty() && one(rest, &name[1..]),
+            Some((byte, rest)) => {
+                name.first().is_some_and(|first| first.eq_ignore_ascii_case(byte)) && one(rest, &name[1..])
+            }
+        }
+    }
+
+    fn all(parts: &[&str], path: &[&str]) -> bool {
+        match parts.split_first() {
+            None => path.is_empty(),
+            Some((&"**", rest)) => (0..=path.len()).any(|at| all(rest, &path[at..])),
+            Some((part, rest)) => path
+                .split_first()
+                .is_some_and(|(name, after)| one(part.as_bytes(), name.as_bytes()) && all(rest, after)),
+        }
+    }
+
+    fn counts(rule: &NameRule, path: &[&str], root: usize, from: usize) -> bool {
+        let between = path.get(root.min(from)..from).unwrap_or_default();
+        (!rule.anchored || from == 0)
+            && !between.iter().any(|name| rule.except_below.iter().any(|e| e == name))
+    }
+
+    pub(super) fn protects(rule: &NameRule, path: &[&str], root: usize) -> bool {
+        let parts: Vec<&str> = rule.path.split('/').collect();
+        let ends = |to: usize| to > root || rule.locked;
+        (0..=path.len()).any(|from| {
+            counts(rule, path, root, from)
+                && (from..=path.len()).any(|to| ends(to) && all(&parts, &path[from..to]))
+        })
+    }
+
+    pub(super) fn begins(rule: &NameRule, path: &[&str], root: usize) -> bool {
+        let parts: Vec<&str> = rule.path.split('/').collect();
+        path.len() > root
+            && (0..path.len()).any(|from| {
+                counts(rule, path, root, from)
+                    && (1..parts.len()).any(|length| all(&parts[..length], &path[from..]))
+            })
+    }
+
+    pub(super) fn strictness(rule: &NameRule) -> (bool, bool) {
+        (rule.content == super::Content::Never, !rule.carried)
+    }
+}
+
+/// Patterns without `**` at either end, of which the definition says something else: there it adds
+/// nothing to what is protected, but everything to where it begins.
+fn pattern() -> impl Strategy<Value = String> {
+    let plain = || select(vec!["a", "b", "A", "ab", "*", "a*", "*b", "?", "c"]);
+    let inner = prop::collection::vec(prop_oneof![3 => plain(), 1 => Just("**")], 0..4);
+    (plain(), inner, prop::option::of(plain())).prop_map(|(first, inner, last)| {
+        let mut parts = vec![first];
+        if let Some(last) = last {
+            parts.extend(inner);
+            parts.push(last);
+        }
+        parts.join("/")
+    })
+}
+
+fn rule() -> impl Strategy<Value = NameRule> {
+    let except = prop::collection::vec(select(vec!["c", "b", "C"]).prop_map(str::to_owned), 0..2);
+    (pattern(), any::<[bool; 4]>(), except).prop_map(
+        |(path, [carried, anchored, locked, git], except_below)| NameRule {
+            path,
+            reason: "because".to_owned(),
+            origin: Origin::built_in(),
+            carried,
+            except_below,
+            content: if git { Content::GitConfig } else { Content::Never },
+            anchored,
+            locked,
+        },
+    )
+}
+
+fn path() -> impl Strategy<Value = Vec<&'static str>> {
+    prop::collection::vec(select(vec!["a", "b", "A", "B", "ab", "aB", "c", "C", "d"]), 0..8)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: std::env::var("PROPTEST_CASES").map_or(3000, |c| c.parse().unwrap()), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_judge_agrees_with_the_definition(
+        rules in prop::collection::vec(rule(), 0..6),
+        path in path(),
+        root in 0_usize..5,
+    ) {
+        let text = format!("/{}", path.join("/"));
+        let compiled = NameRules::new(rules.clone());
+        let strictest = |which: fn(&NameRule, &[&str], usize) -> bool| {
+            rules.iter().filter(|rule| which(rule, &path, root)).map(definition::strictness).max()
+        };
+        let found = match compiled.judge(text.as_bytes(), root) {
+            Standing::Free => (None, None),
+            Standing::Protected(rule) => (Some(definition::strictness(rule)), None),
+            Standing::Holder(rule) => (None, Some(definition::strictness(rule))),
+        };
+        let expected = match strictest(definition::protects) {
+            None => (None, strictest(definition::begins)),
+            protected => (protected, None),
+        };
+        prop_assert_eq!(found, expected, "{} {}", text, root);
+        // The rule that is named is one that says so.
+        match compiled.judge(text.as_bytes(), root) {
+            Standing::Free => {}
+            Standing::Protected(rule) => prop_assert!(definition::protects(rule, &path, root)),
+            Standing::Holder(rule) => prop_assert!(definition::begins(rule, &path, root)),
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_judged(path in prop::collection::vec(any::<u8>(), 0..200), root in any::<usize>()) {
+        let rules = Policy::default().names();
+        let mut whole = b"/".to_vec();
+        whole.extend(&path);
+        let _any_answer = rules.judge(&whole, root);
+        whole.extend(b"/.git/hooks");
+        let protected = matches!(rules.judge(&whole, 0), Standing::Protected(_));
+        prop_assert!(protected, "{:?}", whole);
+    }
+}
+
+#[test]
+fn a_double_star_at_an_end_says_what_holds_anyway() {
+    for (with, without) in [("**/a", "a"), ("a/**", "a"), ("**/a/**/b/**", "a/**/b")] {
+        let rules = |path: &str| {
+            let mut layer = LayerPolicy::command_line();
+            layer.add_name(path, true, 1).unwrap();
+            layer.add_name("x", true, 1).unwrap();
+            merge(vec![layer]).names()
+        };
+        let (with, without) = (rules(with), rules(without));
+        for path in ["/w/a", "/w/c/a/d", "/w/a/b", "/w/a/c/b/d", "/w/c", "/w/b"] {
+            let kind = |rules: &NameRules| match rules.judge(path.as_bytes(), 1) {
+                Standing::Free => 0,
+                Standing::Protected(_) => 1,
+                Standing::Holder(_) => 2,
+            };
+            assert_eq!(kind(&with), kind(&without), "{path}");
+        }
+    }
+}
+
+fn file(layer: Layer, body: &str) -> LayerPolicy {
+    parse(&format!("schema = 1\n{body}"), None, layer).unwrap()
+}
+
+fn user(body: &str) -> LayerPolicy {
+    file(Layer::User, &format!("[filesystem]\n{body}"))
+}
+
+fn lock(body: &str) -> LayerPolicy {
+    file(Layer::Administrator, &format!("[locked.filesystem]\n{body}"))
+}
+
+/// The layer that protects a name, and whether nothing lifts that.
+type Protector = (Layer, bool);
+
+fn protector(policy: &Policy, name: &str) -> Option<Protector> {
+    let names = policy.names();
+    let rule = names.rules().iter().find(|rule| rule.path == name)?;
+    Some((rule.origin.layer, rule.locked))
+}
+
+#[test]
+fn layers_add_to_the_names_and_take_off_them() {
+    use Layer::{Administrator, BuiltIn, CommandLine, User};
+    let hooks = ".git/hooks";
+    let mut command_line = LayerPolicy::command_line();
+    command_line.add_name("own", true, 7).unwrap();
+    #[rustfmt::skip]
+    let table: Vec<(Vec<LayerPolicy>, &str, Option<Protector>)> = vec![
+        (vec![], hooks, Some((BuiltIn, false))),
+        (vec![], ".github/workflows", None),
+        (vec![user("allow_names = ['.git/hooks']")], hooks, None),
+        (vec![user("allow_names = ['.git/hooks/']")], hooks, None),
+        (vec![user("allow_names = ['.git/hooks']")], ".git/config", Some((BuiltIn, false))),
+        (vec![user("protect_names = ['.github/workflows']")], ".github/workflows", Some((User, false))),
+        (vec![user("protect_names = ['own']")], "own", Some((User, false))),
+        (vec![user("protect_names = ['own']"), command_line.clone()], "own", Some((CommandLine, false))),
+        (vec![command_line], "own", Some((CommandLine, false))),
+        // In one layer protecting beats allowing, in whatever order; a later layer wins.
+        (vec![user("protect_names = ['own']\nallow_names = ['own']")], "own", Some((User, false))),
+        (vec![file(Administrator, "filesystem.protect_names = ['own']"), user("allow_names = ['own']")], "own", None),
+        (vec![file(Administrator, "filesystem.allow_names = ['.git/hooks']"), user("protect_names = ['.git/hooks']")], hooks, Some((User, false))),
+        // A lock stands.
+        (vec![lock("protect_names = ['own']"), user("allow_names = ['own']")], "own", Some((Administrator, true))),
+        (vec![lock("protect_names = ['.git/hooks']"), user("allow_names = ['.git/hooks']")], hooks, Some((Administrator, true))),
+        (vec![lock("allow_names = ['.git/hooks']"), user("protect_names = ['.git/hooks']")], hooks, Some((User, false))),
+    ];
+    for (layers, name, expected) in table {
+        let said = format!("{layers:#?}");
+        let policy = merge(layers);
+        assert_eq!(protector(&policy, name), expected, "{name} {said}");
+        assert_eq!(policy.unknown_name(), None, "{said}");
+    }
+}
+
+#[test]
+fn what_is_known_of_a_name_holds_whoever_names_it() {
+    let policy = merge(vec![user("protect_names = ['.github/workflows', '.git/config', 'own']")]);
+    let names = policy.names();
+    let rule = |name: &str| names.rules().iter().find(|rule| rule.path == name).unwrap();
+    assert!(rule(".github/workflows").carried);
+    assert_eq!(rule(".git/config").content, Content::GitConfig);
+    assert!(!rule("own").carried && rule("own").content == Content::Never);
+}
+
+#[test]
+fn a_locked_name_is_not_lifted_by_a_grant() {
+    let judge = |policy: &Policy| policy.names().judge(b"/w/.git/hooks/x", 3) == Standing::Free;
+    assert!(judge(&Policy::default()));
+    assert!(!judge(&merge(vec![lock("protect_names = ['.git/hooks']")])));
+}
+
+#[test]
+fn what_is_not_protected_can_not_be_taken_off() {
+    let context = palisade_policy::Context {
+        home: "/h".into(),
+        cwd: "/h".into(),
+        project: None,
+        user: "u".into(),
+        uid: 1,
+        runtime_dir: None,
+    };
+    let error = |layers| merge(layers).resolve(&context).unwrap_err().to_string();
+    assert_eq!(
+        error(vec![user("allow_names = ['.git/hoks']")]),
+        "allow_names = \".git/hoks\" (user): no protected name is written so; did you mean \".git/hooks\"?"
+    );
+    assert_eq!(
+        error(vec![user("allow_names = ['something']")]),
+        "allow_names = \"something\" (user): no protected name is written so"
+    );
+    // The names that other layers add are known too.
+    let admin = file(Layer::Administrator, "filesystem.protect_names = ['deploy/keys']");
+    assert!(error(vec![admin.clone(), user("allow_names = ['deploy/key']")]).contains("\"deploy/keys\"?"));
+    assert!(merge(vec![admin, user("allow_names = ['deploy/keys', '.circleci']")]).resolve(&context).is_ok());
+    let unknown = merge(vec![user("allow_names = ['x']")]).resolve(&context).unwrap_err();
+    assert!(matches!(unknown, ResolveError::Name(unknown) if unknown.suggestion.is_none()));
+}
+
+#[test]
+fn the_mode_is_not_loosened_past_a_lock() {
+    let mode = |layers: Vec<LayerPolicy>| {
+        let protect = merge(layers).protect();
+        (protect.value, protect.origin.layer)
+    };
+    let off = || user("protect = 'off'");
+    assert_eq!(mode(vec![]), (Protect::Broker, Layer::BuiltIn));
+    assert_eq!(mode(vec![palisade_policy::built_in()]), (Protect::Broker, Layer::BuiltIn));
+    assert_eq!(mode(vec![off()]), (Protect::Off, Layer::User));
+    assert_eq!(mode(vec![lock("protect = 'mounts'"), off()]), (Protect::Mounts, Layer::Administrator));
+    assert_eq!(
+        mode(vec![lock("protect = 'off'"), user("protect = 'mounts'")]),
+        (Protect::Mounts, Layer::User)
+    );
+    // Where a name is locked, switching everything off would be taking it off.
+    let name = || lock("protect_names = ['own']");
+    assert_eq!(mode(vec![name(), off()]), (Protect::Broker, Layer::Administrator));
+    let administrator = file(Layer::Administrator, "filesystem.protect = 'mounts'");
+    assert_eq!(mode(vec![name(), administrator, off()]), (Protect::Mounts, Layer::Administrator));
+    assert_eq!(mode(vec![name(), user("protect = 'broker'")]), (Protect::Broker, Layer::User));
+    assert_eq!(mode(vec![lock("allow_names = ['.envrc']"), off()]), (Protect::Off, Layer::User));
+}
+
+#[test]
+fn every_built_in_name_can_be_taken_off_and_locked() {
+    for name in built_in() {
+        let path = &name.rule.path;
+        assert!(NamePattern::new(path).is_ok());
+        let allowed = merge(vec![user(&format!("allow_names = [{path:?}]"))]);
+        assert_eq!(protector(&allowed, path), None);
+        let locked = merge(vec![
+            lock(&format!("protect_names = [{path:?}]")),
+            user(&format!("allow_names = [{path:?}]")),
+        ]);
+        assert_eq!(protector(&locked, path), Some((Layer::Administrator, true)));
+    }
+}

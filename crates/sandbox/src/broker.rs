@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The launcher's side of the broker: what it is given, and what is heard of it.
+
+use crate::error::StartError;
+use crate::plan::{Broker as Told, Plan, Root};
+use crate::sockets;
+use crate::start::Happening;
+use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
+use palisade_policy::names::{NameRule, NameRules};
+use palisade_sys::launch::{Broker, Station};
+use palisade_syscall::broker::Server;
+use palisade_syscall::broker::guard::{self, Wards};
+use palisade_syscall::broker::report::{self, Report};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::cell::{Cell, OnceCell};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// What hears the broker.
+#[derive(Debug)]
+pub(crate) struct Ear<'p> {
+    socket: OwnedFd,
+    told: &'p Told<'p>,
+    rules: OnceCell<Vec<NameRule>>,
+    /// Its end has been told.
+    ended: Cell<bool>,
+}
+
+/// Prepares a broker for a plan that has one.
+pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Broker, Ear<'p>)>, StartError> {
+    let Some(told) = &plan.broker else { return Ok(None) };
+    let failed = |action| move |source| StartError::Launch { action, source };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let proc =
+        rustix::fs::open("/proc", flags, Mode::empty()).map_err(failed("open /proc for the broker"))?;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(failed("make a socket pair for the broker"))?;
+    palisade_sys::wait::signal_when_readable(ours.as_fd())
+        .map_err(failed("ask for signals of the broker's socket"))?;
+    let told_to_it = told.clone().into_owned();
+    let session = rustix::process::getsid(None).map_err(failed("find the session"))?;
+    let session = session.as_raw_pid().unsigned_abs();
+    let serve = move |station: Station| {
+        // Decoded only here, where somebody writes: most launches never get here.
+        let Some(wards) = wards(&told_to_it) else { palisade_sys::process::exit_now(1) };
+        let program = told_to_it.filter.instructions();
+        let filter = palisade_syscall::Filter { program };
+        Server { wards, filter, umask, session }.serve(station);
+    };
+    let terminal = terminal();
+    let broker = Broker::new(Box::new(serve), proc, theirs, terminal);
+    let ear = Ear { socket: ours, told, rules: OnceCell::new(), ended: Cell::new(false) };
+    Ok(Some((broker, ear)))
+}
+
+fn wards(told: &Told<'_>) -> Option<Wards> {
+    let roots = told
+        .roots
+        .iter()
+        .map(|Root { inside, host, write }| guard::Root {
+            inside: inside.as_bytes().to_vec(),
+            host: host.as_ref().map(|host| host.as_bytes().to_vec()),
+            write: *write,
+        })
+        .collect();
+    Some(Wards { roots, names: told.names.get().ok()?, paths: told.paths.get().ok()? })
+}
+
+/// The terminal among the standard streams, if there is one: what `/dev/tty` means inside.
+fn terminal() -> Option<OwnedFd> {
+    [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()]
+        .into_iter()
+        .find(|stream| rustix::termios::isatty(stream))
+        .and_then(|stream| rustix::io::fcntl_dupfd_cloexec(stream, 3).ok())
+}
+
+impl Ear<'_> {
+    /// Passes on what has been reported.
+    pub(crate) fn hear(&self, tell: &mut dyn FnMut(Happening<'_>)) {
+        let reports = match report::receive(self.socket.as_fd()) {
+            Ok(reports) => reports,
+            Err(errno) => return self.ended(Some(errno), tell),
+        };
+        for report in reports {
+            match report {
+                Report::Refused { thread, program, call, path, rule, holder, detail } => {
+                    let rule = usize::try_from(rule).ok().and_then(|rule| self.rules().get(rule));
+                    let Some(rule) = rule else { continue };
+                    let event = event(thread, &program, &call, &path, rule, holder, &detail);
+                    tell(Happening::Refused { event: &event, rule });
+                }
+                Report::Socket { thread, program, path } => {
+                    tell(Happening::Socket { event: &sockets::event(thread, &program, &path) });
+                }
+                Report::Repository { path } => tell(Happening::Repository(&lossless(path))),
+                Report::Overload { call, errno } => {
+                    tell(Happening::Overload { call: &call, source: Errno::from_raw_os_error(errno) });
+                }
+                Report::Lost { count } => tell(Happening::Lost(count)),
+            }
+        }
+    }
+
+    /// The broker has ended while the command hasn't.
+    pub(crate) fn ended(&self, _why: Option<Errno>, tell: &mut dyn FnMut(Happening<'_>)) {
+        if !self.ended.replace(true) {
+            tell(Happening::BrokerEnded);
+        }
+    }
+
+    fn rules(&self) -> &[NameRule] {
+        self.rules.get_or_init(|| {
+            let of = |rules: Result<NameRules, _>| {
+                rules.map_or_else(|_damaged| Vec::new(), |rules| rules.rules().to_vec())
+            };
+            let mut rules = of(self.told.names.get());
+            rules.extend(of(self.told.paths.get()));
+            rules
+        })
+    }
+}
+
+fn lossless(path: Vec<u8>) -> PathBuf {
+    use std::os::unix::ffi::OsStringExt;
+    PathBuf::from(std::ffi::OsString::from_vec(path))
+}
+
+/// Who asked.
+pub(crate) fn subject(thread: u32, program: &[u8]) -> Subject {
+    Subject {
+        pid: Some(thread),
+        uid: Some(rustix::process::getuid().as_raw()),
+        program: String::from_utf8_lossy(program).into_owned(),
+        sandbox: None,
+    }
+}
+
+fn event(
+    thread: u32,
+    program: &[u8],
+    call: &str,
+    path: &[u8],
+    rule: &NameRule,
+    holder: bool,
+    detail: &str,
+) -> Event {
+    let text = match (holder, detail) {
+        (true, _) => {
+            format!("{call} would put names that {} protects elsewhere, or others in their place", rule.path)
+        }
+        (false, "") => format!("{} is protected: {}", rule.path, rule.reason),
+        (false, detail) => format!("{} is protected: {detail}", rule.path),
+    };
+    Event {
+        schema: EVENT_SCHEMA,
+        time: SystemTime::now(),
+        subject: subject(thread, program),
+        operation: Operation::Write,
+        object: String::from_utf8_lossy(path).into_owned(),
+        verdict: Verdict::Refused,
+        why: Why { origin: Some(rule.origin.clone()), text },
+        enforced_by: Mechanism::Broker,
+    }
+}

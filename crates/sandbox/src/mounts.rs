@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Protected names by mounts: those that exist are read-only.
+//!
+//! It costs nothing while the command runs, and leaves a window: a name that doesn't exist can be
+//! made, and a host program that saves a file by renaming another over it takes the mount off. The
+//! directories that hold such names are mounts too, so that they can't be renamed away.
+
+use crate::error::PlanError;
+use crate::facts::{Facts, Kind};
+use crate::plan::Origin;
+use crate::tree::{Show, Tree};
+use palisade_host::walk::{self, FileKind, Visit};
+use palisade_policy::decide::EffectivePath;
+use palisade_policy::names::{NameRules, Standing};
+use palisade_policy::resolve::Resolved;
+use palisade_policy::{Grant, Policy};
+use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+pub(crate) fn protect(
+    tree: &mut Tree<'_>,
+    facts: &Facts,
+    policy: &Policy,
+    resolved: &Resolved,
+    paths: &[EffectivePath],
+    mapped: bool,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(), PlanError> {
+    let names = policy.names();
+    let anchored = NameRules::new(resolved.protected_paths());
+    if names.is_empty() && anchored.is_empty() {
+        return Ok(());
+    }
+    // What exists is looked up at every launch.
+    facts.set_volatile();
+    for path in paths {
+        let Grant::Allowed { write: true, execute } = path.grant else { continue };
+        if facts.kind(&path.source) != Kind::Directory {
+            continue;
+        }
+        let root = path.source.components().count().saturating_sub(1);
+        let inside = |host: &Path| match host.strip_prefix(&path.source) {
+            Ok(rest) => path.destination.join(rest),
+            Err(_outside) => host.to_owned(),
+        };
+        let mut holders: Vec<PathBuf> = Vec::new();
+        let visit = |host: &Path, kind: FileKind| {
+            let standing = match names.judge(host.as_os_str().as_bytes(), root) {
+                Standing::Free => anchored.judge(inside(host).as_os_str().as_bytes(), 0),
+                other => other,
+            };
+            match (standing, kind) {
+                (Standing::Protected(_), _) => Visit::Match,
+                (Standing::Holder(_), FileKind::Directory) => {
+                    holders.push(host.to_owned());
+                    Visit::Descend
+                }
+                (_, FileKind::Directory) => Visit::Descend,
+                _ => Visit::Skip,
+            }
+        };
+        let found = walk::walk(&path.source, walk::DEFAULT_LIMIT, visit)
+            .map_err(|source| PlanError::Walk { rule: Box::new(path.rule.clone()), source })?;
+        let pinned = Show { origin: Origin::Canonical, write: true, execute, map_owners: mapped };
+        for holder in holders {
+            tree.show(&holder, &inside(&holder), pinned)?;
+        }
+        let kept = Show { origin: Origin::Canonical, write: false, execute, map_owners: mapped };
+        for host in found.matches {
+            if host.is_symlink() {
+                notes.push(Cow::Owned(format!("{} is a link: a mount can't protect it", host.display())));
+                continue;
+            }
+            tree.show(&host, &inside(&host), kept)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Protected names: who keeps them, and where they count.
+
+use crate::error::PlanError;
+use crate::plan::{Bind, Broker, Filter, Origin, Root, Step, Stored};
+use crate::planner::Isolation;
+use crate::text::Text;
+use palisade_policy::names::NameRules;
+use palisade_policy::resolve::Resolved;
+use palisade_policy::{Layer, Policy, Protect};
+use palisade_syscall::Arch;
+use std::borrow::Cow;
+
+/// What keeps names in this launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Keeper {
+    /// The broker.
+    Broker,
+    /// Mounts over those that exist.
+    Mounts,
+    /// Nobody: nothing is protected, or nothing can be written to.
+    Nobody,
+}
+
+/// Decides it.
+pub(crate) fn keeper(
+    policy: &Policy,
+    isolation: Isolation,
+    best_effort: bool,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<Keeper, PlanError> {
+    let protect = policy.protect();
+    let keeper = match protect.value {
+        Protect::Broker => Keeper::Broker,
+        Protect::Mounts => Keeper::Mounts,
+        Protect::Off => return Ok(Keeper::Nobody),
+    };
+    if isolation == Isolation::Full {
+        return Ok(keeper);
+    }
+    let reason = "without namespaces there is nobody to judge names";
+    // Who asked for no namespaces and said nothing of names has made a choice; who said both hasn't.
+    if protect.origin.layer == Layer::BuiltIn || best_effort {
+        notes.push(Cow::Owned(format!(
+            "protected names (.git/hooks, .vscode and others) can be written: {reason}"
+        )));
+        return Ok(Keeper::Nobody);
+    }
+    Err(PlanError::Guarantee { guarantee: "protected names stay as they are", reason: reason.to_owned() })
+}
+
+/// What the broker is told; `None` if there is nothing to protect.
+pub(crate) fn broker(
+    policy: &Policy,
+    resolved: &Resolved,
+    steps: &[Step<'_>],
+) -> Result<Option<Broker<'static>>, PlanError> {
+    let names = policy.names();
+    let paths = NameRules::new(resolved.protected_paths());
+    let roots = roots(steps)?;
+    if roots.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Broker {
+        roots,
+        names: Stored::new(&names)?,
+        paths: Stored::new(&paths)?,
+        filter: Filter::from(&palisade_syscall::broker::own_filter(Arch::NATIVE)?),
+    }))
+}
+
+/// The trees that steps put in place: those of the host, and what is mounted over parts of them.
+fn roots(steps: &[Step<'_>]) -> Result<Vec<Root<'static>>, PlanError> {
+    let mut roots: Vec<Root<'static>> = Vec::new();
+    let mut add = |path: &Text<'_>, host: Option<&Text<'_>>, write: bool| -> Result<(), PlanError> {
+        let inside = Text::new([b"/", path.as_bytes()].concat())?;
+        let host = host.map(|host| Text::new(host.as_bytes())).transpose()?;
+        // What comes later covers it.
+        roots.retain(|root| root.inside != inside);
+        roots.push(Root { inside, host, write });
+        Ok(())
+    };
+    for step in steps {
+        match step {
+            Step::Bind(Bind { source, target, origin, write, devices, .. }) => {
+                // Devices are judged by nobody: what is done to them isn't kept.
+                let shared = !devices && *origin != Origin::Inside;
+                add(target, shared.then_some(source), *write)?;
+            }
+            Step::Tmpfs { path, .. } | Step::Own { path, .. } => add(path, None, true)?,
+            _ => {}
+        }
+    }
+    // The order doesn't matter; without what covers nothing it is shorter.
+    let shared: Vec<Text<'static>> =
+        roots.iter().filter(|root| root.host.is_some()).map(|root| root.inside.clone()).collect();
+    roots.retain(|root| {
+        root.host.is_some() || shared.iter().any(|tree| root.inside.as_path().starts_with(tree.as_path()))
+    });
+    Ok(roots)
+}

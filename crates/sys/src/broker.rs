@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who answers the calls that a command's filter passes on.
+//!
+//! Before the command there is its broker's *keeper*: a process with the command's user, file tree
+//! and Landlock domain, but outside its PID namespace, so that nothing inside can name it. It
+//! shares the launcher's memory and sleeps until the first call is passed on, then forks the
+//! broker: a process with memory of its own, which has everything at hand that the launcher had,
+//! and whose end its keeper sees. A command that never makes such a call never pays for a broker.
+//!
+//! When either dies the listener has no holder left, and the kernel answers every such call with
+//! an error: it fails closed.
+
+use crate::clone::{self, Stack};
+use crate::init::Event;
+use crate::notify::Listener;
+use crate::raw::{self, Fd};
+use crate::rest;
+use core::ffi::c_void;
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+/// What runs in the broker's process, with signals blocked; the process ends when it returns.
+pub type Serve = dyn Fn(Station) + Send + Sync;
+
+/// What a launch needs to have its calls answered. For one launch.
+#[derive(Debug)]
+pub struct Broker(pub(crate) Arc<Setup>);
+
+/// What the keeper uses: kept until it has been reaped.
+pub(crate) struct Setup {
+    /// The launcher's process id. Whoever it leaves behind may be given to any process, not only to
+    /// the system's first.
+    owner: i32,
+    serve: Box<Serve>,
+    proc: OwnedFd,
+    reports: OwnedFd,
+    terminal: Option<OwnedFd>,
+    /// By the builder: the filter's listener, in the table that builder, keeper and launcher share.
+    pub(crate) listener: Event,
+    /// By the keeper: it has a table of its own.
+    pub(crate) settled: Event,
+}
+
+impl core::fmt::Debug for Setup {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Setup")
+            .field("proc", &self.proc)
+            .field("reports", &self.reports)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Broker {
+    /// A broker that runs `serve`. `proc` is the host's `/proc`, a directory; `reports` is where
+    /// the broker reports to the launcher; `terminal` is what processes of the launcher's session
+    /// know as `/dev/tty`.
+    #[must_use]
+    pub fn new(serve: Box<Serve>, proc: OwnedFd, reports: OwnedFd, terminal: Option<OwnedFd>) -> Self {
+        let (listener, settled) = (Event::default(), Event::default());
+        Self(Arc::new(Setup { owner: raw::getpid(), serve, proc, reports, terminal, listener, settled }))
+    }
+
+    pub(crate) fn proc(&self) -> Fd {
+        self.0.proc.as_raw_fd()
+    }
+
+    /// Makes the keeper, a child of the launcher; `born` gets its pid.
+    ///
+    /// # Safety
+    /// `stack` must stay valid until the keeper has been reaped, and so must the setup.
+    pub(crate) unsafe fn keep(&self, stack: *mut Stack, born: *mut i32) -> raw::Result<()> {
+        let setup: *const Setup = Arc::as_ptr(&self.0);
+        // SAFETY: needed to make a process that shares memory. Sound: by the caller's promise, and
+        // of the setup both sides only read, but for two events made of atomics. `attend` uses raw
+        // calls only, until it forks.
+        unsafe {
+            clone::sharing_memory_announced(
+                libc::CLONE_PARENT | libc::CLONE_FILES,
+                stack,
+                attend,
+                setup.cast_mut().cast(),
+                born,
+            )
+        }
+        .map(drop)
+    }
+}
+
+/// What the broker has to work with. The standard streams are `/dev/null`.
+#[derive(Debug)]
+pub struct Station {
+    /// The filter's listener.
+    pub listener: Listener,
+    /// The host's `/proc`.
+    pub proc: OwnedFd,
+    /// Where to report.
+    pub reports: OwnedFd,
+    /// The launcher's terminal.
+    pub terminal: Option<OwnedFd>,
+}
+
+/// `CAP_SYS_PTRACE`, over the processes of the sandbox's user namespace: without it those that
+/// have made themselves undumpable could make no brokered call.
+const PTRACE: u32 = 1 << 19;
+
+/// The keeper.
+///
+/// # Safety
+/// `argument` points to a [`Setup`] that outlives the process.
+unsafe extern "C" fn attend(argument: *mut c_void) -> ! {
+    // SAFETY: needed because clone passes one pointer. Sound by the caller's promise.
+    let setup = unsafe { &*argument.cast::<Setup>() };
+    let prepared = prepare(setup);
+    setup.settled.report(prepared.map(|_listener| 0));
+    match prepared {
+        Ok(listener) => Keeper { listener, setup }.attend(),
+        Err(_told) => raw::exit(1),
+    }
+}
+
+/// Gives up what a keeper doesn't need, and waits for the listener.
+fn prepare(setup: &Setup) -> raw::Result<Fd> {
+    let _name_is_cosmetic = raw::prctl(libc::PR_SET_NAME, c"palisade-keeper".as_ptr() as usize, 0);
+    crate::init::die_with_parent()?;
+    let lost = || raw::getppid() != setup.owner;
+    if lost() {
+        return Err(Errno::SRCH);
+    }
+    raw::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0)?;
+    raw::keep_capabilities(PTRACE)?;
+    let listener = setup.listener.wait(lost)?;
+    let listener = i32::try_from(listener).unwrap_or(-1);
+    let terminal = setup.terminal.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+    close_all_but([listener, setup.proc.as_raw_fd(), setup.reports.as_raw_fd(), terminal])?;
+    Ok(listener)
+}
+
+struct Keeper<'s> {
+    listener: Fd,
+    setup: &'s Setup,
+}
+
+impl Keeper<'_> {
+    /// Waits for the first call, forks the broker and waits for its end.
+    fn attend(self) -> ! {
+        match raw::poll_in(self.listener) {
+            Ok(events) if events & libc::POLLIN != 0 => {}
+            // Nobody is left who could call.
+            _ => raw::exit(0),
+        }
+        rest::acquire();
+        let keeper = raw::getpid();
+        // SAFETY: needed for a process with memory of its own in which the C library works. Sound:
+        // the launcher rests, so what is copied is in order, and it is the only other user of the
+        // thread-local storage shared with it.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            self.serve(keeper);
+        }
+        rest::release();
+        // The broker alone holds the listener now: its end is the end of brokered calls.
+        let _closed = raw::close_range(0, u32::MAX, 0);
+        let well = child > 0 && crate::wait::blocking(child) == Ok(crate::wait::Change::Exited(0));
+        raw::exit(i32::from(!well))
+    }
+
+    /// The broker's process.
+    fn serve(self, keeper: i32) -> ! {
+        // In this copy of memory the lock is held, by nobody.
+        rest::release();
+        // A session of its own: opening `/dev/tty` here must not mean the user's terminal.
+        let prepared = crate::init::die_with_parent()
+            .and_then(|()| raw::setsid())
+            .and_then(|()| raw::prctl(libc::PR_SET_NAME, c"palisade-broker".as_ptr() as usize, 0));
+        if prepared.is_err() || raw::getppid() != keeper {
+            raw::exit(1);
+        }
+        for stream in 0..3 {
+            if raw::open(c"/dev/null", libc::O_RDWR) != Ok(stream) {
+                raw::exit(1);
+            }
+        }
+        // SAFETY: needed to own what was kept open. Sound: the numbers are open in this process's
+        // own table, and this copy of the setup, which owns three of them too, is never dropped.
+        let owned = |fd| unsafe { OwnedFd::from_raw_fd(fd) };
+        let setup = self.setup;
+        let station = Station {
+            listener: owned(self.listener).into(),
+            proc: owned(setup.proc.as_raw_fd()),
+            reports: owned(setup.reports.as_raw_fd()),
+            terminal: setup.terminal.as_ref().map(|terminal| owned(terminal.as_raw_fd())),
+        };
+        (setup.serve)(station);
+        raw::exit(0)
+    }
+}
+
+/// Gives the process a table of its own, with these descriptors only.
+fn close_all_but(mut kept: [Fd; 4]) -> raw::Result<()> {
+    kept.sort_unstable();
+    let mut first = 0;
+    for fd in kept {
+        // None.
+        let Ok(fd) = u32::try_from(fd) else { continue };
+        if fd > first {
+            raw::close_range(first, fd - 1, libc::CLOSE_RANGE_UNSHARE)?;
+        }
+        first = fd + 1;
+    }
+    raw::close_range(first, u32::MAX, libc::CLOSE_RANGE_UNSHARE)
+}

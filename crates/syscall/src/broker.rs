@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The broker: answers the calls that write names.
+//!
+//! A path in a caller's memory can't be judged in place: the caller can change it between the
+//! judgement and the call. So the broker copies it once, resolves it as the caller would, up to
+//! the directory that holds the name, judges *that directory's real path and the name*, and makes
+//! the call itself on the descriptor of that directory, following nothing. What is judged is what
+//! happens.
+//!
+//! It runs as the command's user, in the command's file tree and Landlock domain
+//! (`palisade_sys::launch::Broker`): fooled or taken over, it can do nothing to files that the
+//! command couldn't do; what it adds is only refusals.
+//!
+//! In reading order: [`Server`] (what it is given, its workers), `calls` (which call goes where),
+//! `caller` (what is read of the caller), `resolve` (from a path to a directory and a name),
+//! [`guard`] (what is refused) with `history` (what was made inside), `open`, `tree`, `attributes`, `sockets` (the calls themselves),
+//! `config` (files that may change if the change is harmless), [`report`] (what the launcher hears).
+
+mod attributes;
+mod caller;
+mod calls;
+mod config;
+pub mod guard;
+mod history;
+mod open;
+pub mod report;
+mod resolve;
+mod sockets;
+mod tree;
+mod waiter;
+
+use crate::broker::caller::Callers;
+use crate::broker::guard::{Guard, Wards};
+use crate::broker::report::Reporter;
+use crate::{Arch, Filter};
+use palisade_sys::launch::Station;
+use palisade_sys::notify::{Answer, Listener};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, RwLock};
+
+/// What a broker needs to know of its sandbox; everything owned, because it outlives the launch.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// What is protected, and where.
+    pub wards: Wards,
+    /// The filter that the broker itself runs under.
+    pub filter: Filter,
+    /// The command's file mode creation mask.
+    pub umask: u32,
+    /// The launcher's session: processes in it have the launcher's terminal.
+    pub session: u32,
+}
+
+/// Threads that receive calls. One would do for speed; with two a call into a slow file system
+/// doesn't hold up the others. What may block for ever has threads of its own (`waiter`).
+const WORKERS: usize = 2;
+
+/// What the workers share.
+struct Shared {
+    listener: Listener,
+    proc: OwnedFd,
+    callers: Callers,
+    guard: Guard,
+    /// Held shared while a name is judged and the call made; alone by what moves directories or
+    /// replaces files by content, so that no path changes its meaning in between.
+    order: RwLock<()>,
+    reporter: Reporter,
+    waiters: waiter::Waiters,
+    sockets: sockets::Sockets,
+    baselines: config::Baselines,
+    umask: u32,
+    session: u32,
+    terminal: Option<OwnedFd>,
+}
+
+impl Server {
+    /// Answers calls until nobody is left to make one. To be run in the broker's process.
+    ///
+    /// When it can't begin it returns at once: the listener is closed then, and calls fail.
+    pub fn serve(&self, station: Station) {
+        if self.try_serve(station).is_err() {
+            palisade_sys::process::exit_now(1);
+        }
+    }
+
+    fn try_serve(&self, station: Station) -> Result<(), Errno> {
+        let Station { listener, proc, reports, terminal } = station;
+        // Older kernels have no such flag.
+        let _slower_without = listener.wake_synchronously();
+        let shared = Arc::new(Shared {
+            listener,
+            proc,
+            callers: Callers::new(),
+            guard: Guard::new(self.wards.clone()),
+            order: RwLock::new(()),
+            reporter: Reporter::new(reports),
+            waiters: waiter::Waiters::default(),
+            sockets: sockets::Sockets::default(),
+            baselines: config::Baselines::default(),
+            umask: self.umask,
+            session: self.session,
+            terminal,
+        });
+        let mut workers = Vec::with_capacity(WORKERS);
+        for _ in 0..WORKERS {
+            let shared = Arc::clone(&shared);
+            let filter = self.filter.clone();
+            let worker = std::thread::Builder::new()
+                .stack_size(256 * 1024)
+                .spawn(move || {
+                    // A worker that can't go on takes the whole broker with it: half a broker
+                    // would answer every other call.
+                    if run_worker(&shared, &filter).is_err() {
+                        palisade_sys::process::exit_now(1);
+                    }
+                })
+                .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))?;
+            workers.push(worker);
+        }
+        palisade_sys::seccomp::install(&self.filter.program)?;
+        for worker in workers {
+            // Panics abort.
+            let _ended = worker.join();
+        }
+        Ok(())
+    }
+}
+
+/// One worker: its own working directory (the descriptors of this process, by number) and mask.
+struct Worker<'s> {
+    shared: &'s Arc<Shared>,
+    umask: core::cell::Cell<u32>,
+}
+
+impl Shared {
+    /// Makes the calling thread fit for work: its directory, which it shares with nobody, is the
+    /// list of this process's descriptors, and its mask is its own.
+    fn own_directory(&self) -> Result<(), Errno> {
+        palisade_sys::process::own_directory_and_mask()?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let descriptors = rustix::fs::openat(&self.proc, "self/fd", flags, Mode::empty())?;
+        rustix::process::fchdir(&descriptors)
+    }
+}
+
+fn run_worker(shared: &Arc<Shared>, filter: &Filter) -> Result<(), Errno> {
+    shared.own_directory()?;
+    palisade_sys::seccomp::install(&filter.program)?;
+    let _before = rustix::process::umask(Mode::from_raw_mode(shared.umask));
+    let worker = Worker { shared, umask: core::cell::Cell::new(shared.umask) };
+    loop {
+        match shared.listener.receive() {
+            Ok(call) => worker.answer(&call),
+            Err(Errno::INTR) => {}
+            // The caller died before its call was fetched; or nobody is left.
+            Err(Errno::NOENT) => {
+                if nobody_is_left(&shared.listener) {
+                    return Ok(());
+                }
+            }
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+fn nobody_is_left(listener: &Listener) -> bool {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut fds = [PollFd::new(listener, PollFlags::IN)];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::HUP)
+}
+
+/// The rules for the broker's own calls: what it needs and no more.
+///
+/// # Errors
+/// None for the built-in list.
+pub fn own_filter(arch: Arch) -> Result<Filter, crate::Error> {
+    let rules = crate::Rules::new(crate::Action::Errno(crate::Errno::EPERM));
+    let known: Vec<&str> = calls::OWN
+        .iter()
+        .copied()
+        .filter(|name| name.parse::<crate::Syscall>().is_ok_and(|call| call.number(arch).is_some()))
+        .collect();
+    crate::compile(&rules.with(&known, &[])?, arch)
+}
+
+/// How a call ends.
+enum Outcome {
+    /// It returns this.
+    Value(i64),
+    /// The caller gets this file.
+    File { file: OwnedFd, close_on_exec: bool },
+    /// The kernel makes it: it has no pointers.
+    Continue,
+    /// Somebody else answers, later.
+    Later,
+}
+
+impl Worker<'_> {
+    fn answer(&self, call: &palisade_sys::notify::Notification) {
+        let listener = &self.shared.listener;
+        let answer = match calls::dispatch(self, call) {
+            Ok(Outcome::Value(value)) => Answer::Value(value),
+            Ok(Outcome::Continue) => Answer::Continue,
+            Ok(Outcome::File { file, close_on_exec }) => deliver(listener, call.id, file, close_on_exec),
+            Ok(Outcome::Later) => return,
+            Err(errno) => Answer::Error(errno),
+        };
+        // Fails when the caller was killed meanwhile.
+        let _nobody_waits = listener.answer(call.id, answer);
+    }
+}
+
+/// Gives a caller its file, or says why not.
+///
+/// Not in one call that also answers (`SECCOMP_ADDFD_FLAG_SEND`), though that takes 3 µs less: the caller would
+/// go on while the broker still has the file open, and couldn't execute what it has just written, or wouldn't
+/// see the end of a FIFO.
+fn deliver(listener: &Listener, id: u64, file: OwnedFd, close_on_exec: bool) -> Answer {
+    let given = listener.give(id, file.as_fd(), close_on_exec);
+    drop(file);
+    match given {
+        Ok(number) => Answer::Value(number.into()),
+        Err(errno) => Answer::Error(errno),
+    }
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Permissions, owners, extended attributes; and how refusals come about and are told.
+
+use crate::broker::caller::{Caller, DecimalBuffer, path_of};
+use crate::broker::guard::{Deed, Refused};
+use crate::broker::report::Report;
+use crate::broker::resolve::{Last, by_number};
+use crate::broker::{Outcome, Shared, Worker};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, XattrFlags};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
+
+/// The kernel's limits for extended attributes (`XATTR_NAME_MAX`, `XATTR_SIZE_MAX`).
+const ATTRIBUTE_NAME: usize = 256;
+const ATTRIBUTE_SIZE: u64 = 64 * 1024;
+
+/// What programs are told; they know it from files that aren't theirs.
+const REFUSED: Errno = Errno::ACCESS;
+
+impl Shared {
+    /// Names keep their meaning while this is held.
+    pub(crate) fn read_order(&self) -> RwLockReadGuard<'_, ()> {
+        self.order.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing inside changes a name while this is held.
+    pub(crate) fn write_order(&self) -> RwLockWriteGuard<'_, ()> {
+        self.order.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Something that is there.
+pub(crate) struct Target {
+    object: OwnedFd,
+    path: Vec<u8>,
+}
+
+impl Target {
+    /// What a descriptor refers to.
+    pub(crate) fn of(object: OwnedFd) -> Result<Self, Errno> {
+        let path = path_of(object.as_fd())?;
+        Ok(Self { object, path })
+    }
+}
+
+impl Worker<'_> {
+    /// Asks the guard about a name, and tells the launcher if it refuses.
+    pub(crate) fn permit(&self, caller: &Caller<'_>, deed: Deed, path: &[u8]) -> Result<(), Errno> {
+        self.check(deed, path).map_err(|refused| self.refuse(caller, &refused, ""))
+    }
+
+    /// Asks the guard about a name.
+    pub(crate) fn check(&self, deed: Deed, path: &[u8]) -> Result<(), Box<Refused>> {
+        self.shared.guard.check(deed, path)
+    }
+
+    pub(crate) fn refuse(&self, caller: &Caller<'_>, refused: &Refused, detail: &str) -> Errno {
+        self.shared.reporter.tell(&Report::Refused {
+            thread: caller.call.thread,
+            program: caller.program(),
+            call: crate::broker::calls::name_of(caller.call).to_owned(),
+            path: refused.path.clone(),
+            rule: u32::try_from(refused.rule).unwrap_or(u32::MAX),
+            holder: refused.holder,
+            detail: detail.to_owned(),
+        });
+        REFUSED
+    }
+
+    /// Makes files with the caller's mask from here on.
+    pub(crate) fn assume_mask(&self, caller: &Caller<'_>) -> Result<(), Errno> {
+        let mask = caller.umask()?;
+        if self.umask.replace(mask) != mask {
+            let _before = rustix::process::umask(Mode::from_raw_mode(mask));
+        }
+        Ok(())
+    }
+
+    /// What a path and flags (`AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`) name.
+    pub(crate) fn target_at(
+        &self,
+        caller: &Caller<'_>,
+        descriptor: i32,
+        path: &CStr,
+        flags: u32,
+    ) -> Result<Target, Errno> {
+        let flags = AtFlags::from_bits_retain(flags);
+        if !(AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH).contains(flags) {
+            return Err(Errno::INVAL);
+        }
+        if path.is_empty() {
+            let meant = flags.contains(AtFlags::EMPTY_PATH);
+            return if meant { Target::of(caller.base(descriptor)?) } else { Err(Errno::NOENT) };
+        }
+        let last = if flags.contains(AtFlags::SYMLINK_NOFOLLOW) { Last::Keep } else { Last::Follow };
+        let spot = caller.resolve(descriptor, path)?;
+        let (object, path) = caller.object_and_path(spot, last)?;
+        Ok(Target { object, path })
+    }
+
+    pub(crate) fn change_mode(
+        &self,
+        caller: &Caller<'_>,
+        descriptor: i32,
+        path: &CStr,
+        mode: u32,
+        flags: u32,
+    ) -> Result<Outcome, Errno> {
+        let target = self.target_at(caller, descriptor, path, flags)?;
+        self.change_mode_of(caller, &target, mode)
+    }
+
+    pub(crate) fn change_mode_of(
+        &self,
+        caller: &Caller<'_>,
+        target: &Target,
+        mode: u32,
+    ) -> Result<Outcome, Errno> {
+        let _order = self.shared.read_order();
+        self.permit(caller, Deed::Attributes, &target.path)?;
+        let mut buffer = DecimalBuffer::default();
+        let mode = Mode::from_raw_mode(mode & 0o7777);
+        rustix::fs::chmodat(CWD, by_number(target.object.as_fd(), &mut buffer), mode, AtFlags::empty())?;
+        Ok(Outcome::Value(0))
+    }
+
+    pub(crate) fn change_owner(
+        &self,
+        caller: &Caller<'_>,
+        descriptor: i32,
+        path: &CStr,
+        owner: (u32, u32),
+        flags: u32,
+    ) -> Result<Outcome, Errno> {
+        let target = self.target_at(caller, descriptor, path, flags)?;
+        self.change_owner_of(caller, &target, owner)
+    }
+
+    pub(crate) fn change_owner_of(
+        &self,
+        caller: &Caller<'_>,
+        target: &Target,
+        (user, group): (u32, u32),
+    ) -> Result<Outcome, Errno> {
+        let _order = self.shared.read_order();
+        self.permit(caller, Deed::Attributes, &target.path)?;
+        let user = (user != u32::MAX).then(|| Uid::from_raw(user));
+        let group = (group != u32::MAX).then(|| Gid::from_raw(group));
+        rustix::fs::chownat(&target.object, c"", user, group, AtFlags::EMPTY_PATH)?;
+        Ok(Outcome::Value(0))
+    }
+
+    /// `setxattr` and its kin; the arguments from `first` on are name, value, size, flags.
+    pub(crate) fn set_attribute(
+        &self,
+        caller: &Caller<'_>,
+        target: &Target,
+        first: usize,
+    ) -> Result<Outcome, Errno> {
+        let name = caller.string(first, ATTRIBUTE_NAME)?;
+        let size = caller.argument(first + 2);
+        if size > ATTRIBUTE_SIZE {
+            return Err(Errno::TOOBIG);
+        }
+        let value = caller.bytes(first + 1, usize::try_from(size).map_err(|_large| Errno::TOOBIG)?)?;
+        let flags = XattrFlags::from_bits_retain(caller.unsigned(first + 3));
+        let _order = self.shared.read_order();
+        self.permit(caller, Deed::Attributes, &target.path)?;
+        let mut buffer = DecimalBuffer::default();
+        rustix::fs::setxattr(by_number(target.object.as_fd(), &mut buffer), &*name, &value, flags)?;
+        Ok(Outcome::Value(0))
+    }
+
+    /// `removexattr` and its kin; argument `first` is the name.
+    pub(crate) fn remove_attribute(
+        &self,
+        caller: &Caller<'_>,
+        target: &Target,
+        first: usize,
+    ) -> Result<Outcome, Errno> {
+        let name = caller.string(first, ATTRIBUTE_NAME)?;
+        let _order = self.shared.read_order();
+        self.permit(caller, Deed::Attributes, &target.path)?;
+        let mut buffer = DecimalBuffer::default();
+        rustix::fs::removexattr(by_number(target.object.as_fd(), &mut buffer), &*name)?;
+        Ok(Outcome::Value(0))
+    }
+}

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is read of a caller: strings from its memory, its directories, its mask.
+//!
+//! A caller may be killed at any moment, and its number given to another process. What is read then
+//! is that process's, which the broker can read only if it is in the same sandbox; and whatever is
+//! read is judged. So nobody asks whether the call still waits (`SECCOMP_IOCTL_NOTIF_ID_VALID`):
+//! the answer finds nobody, which is the caller's loss.
+
+use crate::broker::Worker;
+use palisade_sys::notify::{self, Notification};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The kernel's limit for a path, its null included.
+pub(crate) const PATH_MAX: usize = 4096;
+const PAGE: u64 = 4096;
+
+/// A descriptor to look from: a directory by which a relative path begins.
+pub(crate) const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+pub(crate) const OBJECT: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+/// Threads remembered, by the low bits of their number.
+const SLOTS: usize = 64;
+/// Processes whose mask has been changed and is remembered.
+const MASKS: usize = 32;
+
+/// What is known of callers from earlier calls.
+pub(crate) struct Callers(Mutex<Known>);
+
+struct Known {
+    threads: [Option<Thread>; SLOTS],
+    /// Whether any process has changed its mask: until then all have the command's.
+    masks_differ: bool,
+    masks: Vec<Mask>,
+    next_mask: usize,
+}
+
+#[derive(Clone)]
+struct Thread {
+    number: u32,
+    /// `/proc/NUMBER` of the host. It stands for this one thread, never for a later one of the
+    /// same number.
+    directory: Arc<OwnedFd>,
+    process: Option<u32>,
+}
+
+struct Mask {
+    process: u32,
+    /// As long as this works the process is the same.
+    directory: Arc<OwnedFd>,
+    value: u32,
+}
+
+impl Callers {
+    pub(crate) fn new() -> Self {
+        let known =
+            Known { threads: [const { None }; SLOTS], masks_differ: false, masks: Vec::new(), next_mask: 0 };
+        Self(Mutex::new(known))
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread that made a call.
+pub(crate) struct Caller<'w> {
+    worker: &'w Worker<'w>,
+    pub(crate) call: &'w Notification,
+}
+
+impl<'w> Caller<'w> {
+    pub(crate) const fn new(worker: &'w Worker<'w>, call: &'w Notification) -> Self {
+        Self { worker, call }
+    }
+
+    /// Argument `index` as it is.
+    pub(crate) fn argument(&self, index: usize) -> u64 {
+        self.call.arguments.get(index).copied().unwrap_or(0)
+    }
+
+    /// Argument `index` where the kernel declares an `int`: the upper half doesn't count.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "the low half is meant")]
+    pub(crate) fn int(&self, index: usize) -> i32 {
+        self.argument(index) as u32 as i32
+    }
+
+    /// The same for an `unsigned int`.
+    pub(crate) fn unsigned(&self, index: usize) -> u32 {
+        self.int(index).cast_unsigned()
+    }
+
+    /// Copies the string that argument `index` points to: once, so that what is judged is what is
+    /// used.
+    ///
+    /// # Errors
+    /// `EFAULT`; `ENAMETOOLONG` without an end in 4096 bytes; `ENOENT` when it is empty.
+    pub(crate) fn path(&self, index: usize) -> Result<CString, Errno> {
+        let path = self.path_or_empty(index)?;
+        if path.is_empty() { Err(Errno::NOENT) } else { Ok(path) }
+    }
+
+    /// As [`path`](Self::path); may be empty.
+    pub(crate) fn path_or_empty(&self, index: usize) -> Result<CString, Errno> {
+        self.string(index, PATH_MAX)
+            .map_err(|errno| if errno == Errno::RANGE { Errno::NAMETOOLONG } else { errno })
+    }
+
+    /// The string that argument `index` points to; `ERANGE` if it has `limit` bytes or more.
+    pub(crate) fn string(&self, index: usize, limit: usize) -> Result<CString, Errno> {
+        let address = self.argument(index);
+        let mut bytes: Vec<u8> = Vec::with_capacity(128);
+        let mut chunk = [0u8; PATH_MAX];
+        while bytes.len() < limit {
+            let at = address.checked_add(bytes.len() as u64).ok_or(Errno::FAULT)?;
+            // A page at a time: the string may end before a page that can't be read.
+            let to_page_end = usize::try_from(PAGE - at % PAGE).unwrap_or(PATH_MAX);
+            let wanted = to_page_end.min(limit - bytes.len());
+            // Most paths are short, and less is copied faster.
+            let wanted = if bytes.is_empty() { wanted.min(256) } else { wanted };
+            let read = notify::read_memory(self.call.thread, at, &mut chunk[..wanted])?;
+            if read == 0 {
+                return Err(Errno::FAULT);
+            }
+            if let Some(end) = chunk[..read].iter().position(|byte| *byte == 0) {
+                bytes.extend_from_slice(&chunk[..end]);
+                return CString::new(bytes).map_err(|_no_null_inside| Errno::INVAL);
+            }
+            bytes.extend_from_slice(&chunk[..read]);
+        }
+        Err(Errno::RANGE)
+    }
+
+    /// Copies `length` bytes that argument `index` points to.
+    pub(crate) fn bytes(&self, index: usize, length: usize) -> Result<Vec<u8>, Errno> {
+        let address = self.argument(index);
+        let mut bytes = vec![0u8; length];
+        let mut done = 0;
+        while done < length {
+            let at = address.checked_add(done as u64).ok_or(Errno::FAULT)?;
+            let read = notify::read_memory(self.call.thread, at, &mut bytes[done..])?;
+            if read == 0 {
+                return Err(Errno::FAULT);
+            }
+            done += read;
+        }
+        Ok(bytes)
+    }
+
+    /// The directory that relative paths begin at, for a call with a directory descriptor.
+    pub(crate) fn base(&self, descriptor: i32) -> Result<OwnedFd, Errno> {
+        if descriptor == CWD.as_raw_fd() {
+            return self.look(c"cwd", DIRECTORY);
+        }
+        self.descriptor(descriptor)
+    }
+
+    /// What one of its descriptors refers to.
+    pub(crate) fn descriptor(&self, number: i32) -> Result<OwnedFd, Errno> {
+        if number < 0 {
+            return Err(Errno::BADF);
+        }
+        let mut name = *b"fd/\0\0\0\0\0\0\0\0\0\0\0";
+        let mut buffer = DecimalBuffer::default();
+        let digits = buffer.write(number.unsigned_abs());
+        name[3..3 + digits.len()].copy_from_slice(digits);
+        let name = core::ffi::CStr::from_bytes_until_nul(&name).map_err(|_unterminated| Errno::INVAL)?;
+        self.look(name, OBJECT).map_err(|errno| if errno == Errno::NOENT { Errno::BADF } else { errno })
+    }
+
+    /// A directory, by its path from the working directory: in one go, because nearly every call
+    /// needs it.
+    pub(crate) fn in_working_directory(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let mut whole = Vec::with_capacity(path.len() + 5);
+        whole.extend_from_slice(b"cwd/");
+        whole.extend_from_slice(path);
+        whole.push(0);
+        let whole = core::ffi::CStr::from_bytes_with_nul(&whole).map_err(|_null| Errno::INVAL)?;
+        let directory = self.directory(false)?;
+        rustix::fs::openat(&*directory, whole, DIRECTORY, Mode::empty())
+    }
+
+    /// Opens something of `/proc/THREAD`.
+    fn look(&self, name: &core::ffi::CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let directory = self.directory(false)?;
+        match rustix::fs::openat(&*directory, name, flags, Mode::empty()) {
+            // Another thread had the number before.
+            Err(Errno::SRCH | Errno::NOENT) => {
+                let directory = self.directory(true)?;
+                rustix::fs::openat(&*directory, name, flags, Mode::empty())
+            }
+            other => other,
+        }
+    }
+
+    /// `/proc/THREAD` of the host.
+    pub(crate) fn directory(&self, afresh: bool) -> Result<Arc<OwnedFd>, Errno> {
+        let number = self.call.thread;
+        let slot = number as usize % SLOTS;
+        let mut known = self.worker.shared.callers.known();
+        if !afresh
+            && let Some(thread) = &known.threads[slot]
+            && thread.number == number
+        {
+            return Ok(Arc::clone(&thread.directory));
+        }
+        let mut buffer = DecimalBuffer::default();
+        let digits = buffer.write(number);
+        let directory =
+            Arc::new(rustix::fs::openat(&self.worker.shared.proc, digits, DIRECTORY, Mode::empty())?);
+        known.threads[slot] = Some(Thread { number, directory: Arc::clone(&directory), process: None });
+        Ok(directory)
+    }
+
+    /// The file mode creation mask.
+    pub(crate) fn umask(&self) -> Result<u32, Errno> {
+        let shared = self.worker.shared;
+        if !shared.callers.known().masks_differ {
+            return Ok(shared.umask);
+        }
+        // Who changed its mask is remembered, also because it may not have got to it yet.
+        if let Some((directory, process)) = self.remembered_process()
+            && is_alive(directory.as_fd())
+            && let Some(value) = self.remembered_mask(process)
+        {
+            return Ok(value);
+        }
+        let (process, value) = self.status()?;
+        Ok(self.remembered_mask(process).unwrap_or(value))
+    }
+
+    fn remembered_process(&self) -> Option<(Arc<OwnedFd>, u32)> {
+        let known = self.worker.shared.callers.known();
+        let thread = known.threads[self.call.thread as usize % SLOTS].as_ref()?;
+        (thread.number == self.call.thread).then(|| Some((Arc::clone(&thread.directory), thread.process?)))?
+    }
+
+    fn remembered_mask(&self, process: u32) -> Option<u32> {
+        let known = self.worker.shared.callers.known();
+        let mask = known.masks.iter().find(|mask| mask.process == process)?;
+        is_alive(mask.directory.as_fd()).then_some(mask.value)
+    }
+
+    /// Notes that the caller is about to set its mask.
+    pub(crate) fn set_umask(&self, value: u32) -> Result<(), Errno> {
+        let (process, _before) = self.status()?;
+        let directory = self.directory(false)?;
+        let mut known = self.worker.shared.callers.known();
+        known.masks_differ = true;
+        let mask = Mask { process, directory, value: value & 0o777 };
+        if let Some(place) = known.masks.iter().position(|mask| mask.process == process) {
+            known.masks[place] = mask;
+        } else if known.masks.len() < MASKS {
+            known.masks.push(mask);
+        } else {
+            let place = known.next_mask % MASKS;
+            known.next_mask = place + 1;
+            known.masks[place] = mask;
+        }
+        Ok(())
+    }
+
+    /// The number of its process.
+    pub(crate) fn process(&self) -> Result<u32, Errno> {
+        self.status().map(|(process, _mask)| process)
+    }
+
+    /// The numbers of its process and thread in the sandbox.
+    pub(crate) fn numbers_inside(&self) -> Result<(u32, u32), Errno> {
+        let text = self.status_text()?;
+        // One number for each PID namespace, from the outermost on.
+        let innermost =
+            |name| -> Option<u32> { field(&text, name)?.split_ascii_whitespace().last()?.parse().ok() };
+        innermost(b"\nNStgid:").zip(innermost(b"\nNSpid:")).ok_or(Errno::IO)
+    }
+
+    fn status_text(&self) -> Result<Vec<u8>, Errno> {
+        let file = self.look(c"status", OFlags::RDONLY | OFlags::CLOEXEC)?;
+        let mut text = vec![0u8; 1024];
+        let length = rustix::io::read(&file, &mut text[..])?;
+        text.truncate(length);
+        Ok(text)
+    }
+
+    /// Process and mask, from `/proc/THREAD/status`.
+    fn status(&self) -> Result<(u32, u32), Errno> {
+        let text = self.status_text()?;
+        let number = |name, radix| u32::from_str_radix(field(&text, name)?, radix).ok();
+        let mask = number(b"\nUmask:", 8).ok_or(Errno::IO)?;
+        let process = number(b"\nTgid:", 10).ok_or(Errno::IO)?;
+        let mut known = self.worker.shared.callers.known();
+        if let Some(thread) = &mut known.threads[self.call.thread as usize % SLOTS]
+            && thread.number == self.call.thread
+        {
+            thread.process = Some(process);
+        }
+        Ok((process, mask))
+    }
+
+    /// The caller's name, as `ps` shows it. For messages.
+    pub(crate) fn program(&self) -> Vec<u8> {
+        let mut text = [0u8; 64];
+        let read = self
+            .look(c"comm", OFlags::RDONLY | OFlags::CLOEXEC)
+            .and_then(|file| rustix::io::read(&file, &mut text));
+        let text = &text[..read.unwrap_or(0)];
+        text.strip_suffix(b"\n").unwrap_or(text).to_vec()
+    }
+
+    /// The number of its controlling terminal's device and its session, from `/proc/THREAD/stat`.
+    pub(crate) fn terminal(&self) -> Result<(u32, u32), Errno> {
+        let file = self.look(c"stat", OFlags::RDONLY | OFlags::CLOEXEC)?;
+        let mut text = [0u8; 512];
+        let length = rustix::io::read(&file, &mut text)?;
+        // The name in parentheses may hold anything; what follows the last one is numbers.
+        let text = &text[..length];
+        let after = text.iter().rposition(|byte| *byte == b')').ok_or(Errno::IO)? + 1;
+        let text = core::str::from_utf8(&text[after..]).map_err(|_not_text| Errno::IO)?;
+        let number = |index: usize| -> Option<i64> { text.split_ascii_whitespace().nth(index)?.parse().ok() };
+        // state, parent, group, session, terminal.
+        let session = number(3).and_then(|number| u32::try_from(number).ok()).ok_or(Errno::IO)?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "printed as a signed int"
+        )]
+        let device = number(4).ok_or(Errno::IO)? as u32;
+        Ok((device, session))
+    }
+}
+
+/// A line of a `status` file, by its name with the line's beginning: a process chooses its own name,
+/// which comes first, but can't put a line's end into it.
+fn field<'t>(text: &'t [u8], name: &[u8]) -> Option<&'t str> {
+    let start = text.windows(name.len()).position(|window| window == name)? + name.len();
+    let end = text[start..].iter().position(|byte| *byte == b'\n')? + start;
+    core::str::from_utf8(&text[start..end]).ok().map(str::trim)
+}
+
+/// Whether the thread that a directory of `/proc` stands for is there.
+fn is_alive(directory: BorrowedFd<'_>) -> bool {
+    rustix::fs::openat(directory, c"cwd", OBJECT, Mode::empty()).is_ok()
+}
+
+/// A number in decimal digits, without an allocation; rustix takes it as a path.
+#[derive(Default)]
+pub(crate) struct DecimalBuffer([u8; 10]);
+
+impl DecimalBuffer {
+    pub(crate) fn write(&mut self, mut number: u32) -> &[u8] {
+        let mut at = self.0.len();
+        loop {
+            at -= 1;
+            self.0[at] = b'0' + u8::try_from(number % 10).unwrap_or(0);
+            number /= 10;
+            if number == 0 {
+                return &self.0[at..];
+            }
+        }
+    }
+}
+
+/// The path by which the kernel knows an open directory or file, as seen from the sandbox's root.
+///
+/// # Errors
+/// What looking at it gives; `ENAMETOOLONG` for files (not directories) beyond 4095 bytes.
+pub(crate) fn path_of(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    match short_path_of(file) {
+        Err(Errno::NAMETOOLONG) => long_path_of(file)
+            .map_err(|errno| if errno == Errno::NOTDIR { Errno::NAMETOOLONG } else { errno }),
+        other => other,
+    }
+}
+
+fn short_path_of(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    let mut digits = DecimalBuffer::default();
+    let number = digits.write(file.as_raw_fd().unsigned_abs());
+    let mut buffer = [core::mem::MaybeUninit::<u8>::uninit(); PATH_MAX];
+    // The worker's directory is the list of this process's descriptors.
+    let (path, _rest) = rustix::fs::readlinkat_raw(CWD, number, &mut buffer)?;
+    if path.len() >= PATH_MAX {
+        return Err(Errno::NAMETOOLONG);
+    }
+    Ok(path.to_vec())
+}
+
+/// The path of a directory that is too deep for the kernel to tell: its end is looked up name by name,
+/// in the directories above.
+fn long_path_of(directory: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    let mut here = rustix::fs::openat(directory, c".", DIRECTORY, Mode::empty())?;
+    for _ in 0..PATH_MAX {
+        let above = rustix::fs::openat(&here, c"..", DIRECTORY, Mode::empty())?;
+        names.push(name_in(&above, &here)?);
+        match short_path_of(above.as_fd()) {
+            Err(Errno::NAMETOOLONG) => here = above,
+            Err(errno) => return Err(errno),
+            Ok(mut path) => {
+                for name in names.iter().rev() {
+                    path.push(b'/');
+                    path.extend_from_slice(name);
+                }
+                return Ok(path);
+            }
+        }
+    }
+    Err(Errno::NAMETOOLONG)
+}
+
+/// The name of one directory in the one above it.
+fn name_in(above: &OwnedFd, directory: &OwnedFd) -> Result<Vec<u8>, Errno> {
+    let wanted = rustix::fs::fstat(directory)?;
+    for entry in list(above.as_fd())? {
+        let entry = entry?;
+        let stat = rustix::fs::statat(above, entry.file_name(), rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+        if (stat.st_dev, stat.st_ino) == (wanted.st_dev, wanted.st_ino) {
+            return Ok(entry.file_name().to_bytes().to_vec());
+        }
+    }
+    Err(Errno::NOENT)
+}
+
+/// What is in a directory of which only the place is known.
+pub(crate) fn list(directory: BorrowedFd<'_>) -> Result<rustix::fs::Dir, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::Dir::new(rustix::fs::openat(directory, c".", flags, Mode::empty())?)
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which call goes where.
+
+use crate::broker::attributes::Target;
+use crate::broker::caller::Caller;
+use crate::broker::open::{CWD_NUMBER, How};
+use crate::broker::{Outcome, Worker};
+use crate::{Arch, Syscall};
+use palisade_sys::notify::Notification;
+use rustix::io::Errno;
+
+/// `O_CREAT|O_WRONLY|O_TRUNC`: what `creat` means.
+const CREAT: i32 = 0o100 | 0o1 | 0o1000;
+const AT_REMOVEDIR: u32 = 0x200;
+const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
+
+/// The call's name.
+pub(crate) fn name_of(call: &Notification) -> &'static str {
+    let number = u32::try_from(call.number).unwrap_or(u32::MAX);
+    Syscall::from_number(Arch::NATIVE, number).map_or("unknown", Syscall::name)
+}
+
+/// Makes the call.
+pub(crate) fn dispatch(worker: &Worker<'_>, call: &Notification) -> Result<Outcome, Errno> {
+    let caller = &Caller::new(worker, call);
+    let int = |index| caller.int(index);
+    let unsigned = |index| caller.unsigned(index);
+    match name_of(call) {
+        "open" => worker.open(caller, CWD_NUMBER, &caller.path(0)?, How::new(int(1), unsigned(2))),
+        "openat" => worker.open(caller, int(0), &caller.path(1)?, How::new(int(2), unsigned(3))),
+        "creat" => worker.open(caller, CWD_NUMBER, &caller.path(0)?, How::new(CREAT, unsigned(1))),
+        "truncate" => worker.truncate(caller, &caller.path(0)?, caller.argument(1)),
+        "mkdir" => worker.make_directory(caller, CWD_NUMBER, &caller.path(0)?, unsigned(1)),
+        "mkdirat" => worker.make_directory(caller, int(0), &caller.path(1)?, unsigned(2)),
+        "mknod" => worker.make_node(caller, CWD_NUMBER, &caller.path(0)?, unsigned(1), unsigned(2).into()),
+        "mknodat" => worker.make_node(caller, int(0), &caller.path(1)?, unsigned(2), unsigned(3).into()),
+        "symlink" => worker.make_link(caller, &caller.path(0)?, CWD_NUMBER, &caller.path(1)?),
+        "symlinkat" => worker.make_link(caller, &caller.path(0)?, int(1), &caller.path(2)?),
+        "link" => worker.link(caller, (CWD_NUMBER, &caller.path(0)?), (CWD_NUMBER, &caller.path(1)?), 0),
+        "linkat" => {
+            let from = caller.path_or_empty(1)?;
+            worker.link(caller, (int(0), &*from), (int(2), &caller.path(3)?), unsigned(4))
+        }
+        "rename" => worker.rename(caller, (CWD_NUMBER, &caller.path(0)?), (CWD_NUMBER, &caller.path(1)?), 0),
+        "renameat" => worker.rename(caller, (int(0), &caller.path(1)?), (int(2), &caller.path(3)?), 0),
+        "renameat2" => {
+            worker.rename(caller, (int(0), &caller.path(1)?), (int(2), &caller.path(3)?), unsigned(4))
+        }
+        "unlink" => worker.remove(caller, CWD_NUMBER, &caller.path(0)?, 0),
+        "rmdir" => worker.remove(caller, CWD_NUMBER, &caller.path(0)?, AT_REMOVEDIR),
+        "unlinkat" => worker.remove(caller, int(0), &caller.path(1)?, unsigned(2)),
+        "chmod" => worker.change_mode(caller, CWD_NUMBER, &caller.path(0)?, unsigned(1), 0),
+        "fchmodat" => worker.change_mode(caller, int(0), &caller.path(1)?, unsigned(2), 0),
+        "fchmodat2" => {
+            worker.change_mode(caller, int(0), &caller.path_or_empty(1)?, unsigned(2), unsigned(3))
+        }
+        "fchmod" => worker.change_mode_of(caller, &descriptor(caller)?, unsigned(1)),
+        "umask" => caller.set_umask(unsigned(0)).map(|()| Outcome::Continue),
+        "bind" => worker.bind(caller),
+        "connect" => worker.connect(caller),
+        other => attributes(worker, caller, other),
+    }
+}
+
+fn attributes(worker: &Worker<'_>, caller: &Caller<'_>, name: &str) -> Result<Outcome, Errno> {
+    let int = |index| caller.int(index);
+    let owner = |index| (caller.unsigned(index), caller.unsigned(index + 1));
+    match name {
+        "chown" => worker.change_owner(caller, CWD_NUMBER, &caller.path(0)?, owner(1), 0),
+        "lchown" => worker.change_owner(caller, CWD_NUMBER, &caller.path(0)?, owner(1), AT_SYMLINK_NOFOLLOW),
+        "fchownat" => {
+            let path = caller.path_or_empty(1)?;
+            worker.change_owner(caller, int(0), &path, owner(2), caller.unsigned(4))
+        }
+        "fchown" => worker.change_owner_of(caller, &descriptor(caller)?, owner(1)),
+        "setxattr" | "lsetxattr" => {
+            let object = worker.target_at(caller, CWD_NUMBER, &caller.path(0)?, last(name))?;
+            worker.set_attribute(caller, &object, 1)
+        }
+        "fsetxattr" => worker.set_attribute(caller, &descriptor(caller)?, 1),
+        "removexattr" | "lremovexattr" => {
+            let object = worker.target_at(caller, CWD_NUMBER, &caller.path(0)?, last(name))?;
+            worker.remove_attribute(caller, &object, 1)
+        }
+        "fremovexattr" => worker.remove_attribute(caller, &descriptor(caller)?, 1),
+        // The filter passes nothing else on.
+        _ => Err(Errno::NOSYS),
+    }
+}
+
+/// What the first argument refers to.
+fn descriptor(caller: &Caller<'_>) -> Result<Target, Errno> {
+    Target::of(caller.descriptor(caller.int(0))?)
+}
+
+/// What the calls without flags mean: those that begin with an `l` are about the link itself.
+fn last(name: &str) -> u32 {
+    if name.starts_with('l') { AT_SYMLINK_NOFOLLOW } else { 0 }
+}
+
+/// The calls that the broker itself makes, once its threads have started.
+pub(crate) const OWN: &[&str] = &[
+    "bind",
+    "brk",
+    "clock_gettime",
+    "clock_nanosleep",
+    "nanosleep",
+    "clone",
+    "clone3",
+    "close",
+    "connect",
+    "dup",
+    "exit",
+    "exit_group",
+    "fchdir",
+    "fchmod",
+    "fchmodat",
+    "fchmodat2",
+    "fchown",
+    "fchownat",
+    "fcntl",
+    "fdatasync",
+    "fstat",
+    "fstatfs",
+    "ftruncate",
+    "futex",
+    "getdents64",
+    "getpid",
+    "getrandom",
+    "gettid",
+    "ioctl",
+    "link",
+    "linkat",
+    "lseek",
+    "lremovexattr",
+    "lsetxattr",
+    "madvise",
+    "membarrier",
+    "mkdirat",
+    "mknodat",
+    "mmap",
+    "mprotect",
+    "mremap",
+    "munmap",
+    "newfstatat",
+    "openat",
+    "openat2",
+    "pidfd_getfd",
+    "pidfd_open",
+    "poll",
+    "ppoll",
+    "prctl",
+    "pread64",
+    "process_vm_readv",
+    "read",
+    "readlinkat",
+    "removexattr",
+    "rename",
+    "renameat",
+    "renameat2",
+    "restart_syscall",
+    "rseq",
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "rt_sigreturn",
+    "sched_getaffinity",
+    "sched_yield",
+    "seccomp",
+    "sendto",
+    "set_robust_list",
+    "setxattr",
+    "sigaltstack",
+    "statx",
+    "symlinkat",
+    "tgkill",
+    "umask",
+    "unlinkat",
+    "unshare",
+    "write",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_that_is_passed_on_has_an_answer() {
+        let source = include_str!("calls.rs");
+        for line in include_str!("../data/broker.list").lines() {
+            let mut words = line.split_whitespace();
+            if let (Some(name), Some("notify")) = (words.next(), words.next())
+                && !line.starts_with('#')
+            {
+                assert!(source.contains(&format!("\"{name}\"")), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_brokers_own_calls_have_names() {
+        for name in OWN {
+            assert!(name.parse::<Syscall>().is_ok(), "{name}");
+        }
+    }
+}

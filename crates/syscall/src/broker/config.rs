@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Files that may be changed if the change is harmless: a repository's own configuration.
+//!
+//! git writes `config.lock` and renames it to `config`. The broker reads both, judges the
+//! difference to what was there before the sandbox's first change, and puts a copy of its own in
+//! place: whoever still has the lock file open writes to a file that nobody reads.
+
+use crate::broker::resolve::{Place, c_string};
+use palisade_host::gitconfig::edit;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// Larger configurations aren't judged.
+const LARGEST: u64 = 1 << 20;
+
+/// Why a file wasn't replaced.
+pub(crate) enum NotReplaced {
+    /// The change isn't harmless, and why.
+    Refused(String),
+    /// It couldn't be done.
+    Failed(Errno),
+}
+
+impl From<Errno> for NotReplaced {
+    fn from(errno: Errno) -> Self {
+        Self::Failed(errno)
+    }
+}
+
+/// What each configuration was like at first, by its path on the host: judged step by step a change
+/// could be cut into harmless pieces.
+#[derive(Default)]
+pub(crate) struct Baselines(Mutex<HashMap<Vec<u8>, edit::Baseline>>);
+
+/// More configurations than this aren't changed in one launch.
+const MOST: usize = 4096;
+
+impl Baselines {
+    fn judge(
+        &self,
+        path: &[u8],
+        made: bool,
+        old: Option<&[u8]>,
+        new: &[u8],
+        place: &edit::Place<'_>,
+    ) -> Result<(), NotReplaced> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST && !known.contains_key(path) {
+            return Err(NotReplaced::Failed(Errno::NOSPC));
+        }
+        // Missing in a repository of the user's it is empty; only where the repository was made
+        // inside is there nothing to compare with.
+        let now = match (old, made) {
+            (None, false) => Some(&[][..]),
+            (old, _) => old,
+        };
+        let baseline =
+            known.entry(path.to_vec()).or_insert_with(|| edit::Baseline::new(now.map(<[u8]>::to_vec)));
+        baseline.judge(now, new, place).map_err(|refusal| NotReplaced::Refused(refusal.to_string()))
+    }
+}
+
+/// Puts a copy of `from` at `to` and removes `from`, if the change is harmless. `path` is that of
+/// `to` on the host, `made` that its directory was made inside. Nothing inside may change names
+/// meanwhile.
+pub(crate) fn replace(
+    baselines: &Baselines,
+    from: &Place,
+    to: &Place,
+    path: &[u8],
+    made: bool,
+) -> Result<(), NotReplaced> {
+    let bytes = path;
+    let source = open(from)?;
+    let stat = rustix::fs::fstat(&source)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(NotReplaced::Refused("it is no regular file".into()));
+    }
+    let new = read(source)?;
+    let old = match open(to) {
+        Ok(file) => Some(read(file)?),
+        Err(Errno::NOENT) => None,
+        Err(errno) => return Err(errno.into()),
+    };
+    let path = Path::new(std::ffi::OsStr::from_bytes(path));
+    let git_directory = path.parent().unwrap_or(path);
+    // The outermost directory of git's own: a submodule's lies within it.
+    let top = git_directory
+        .ancestors()
+        .filter(|path| path.file_name().is_some_and(|name| name == ".git"))
+        .last()
+        .and_then(Path::parent)
+        .unwrap_or(git_directory);
+    let place = edit::Place { git_directory, work_tree_top: top };
+    // It is read after `config` and overrides what was found harmless there.
+    if to.plain() == b"config.worktree"
+        && names_work_tree(&new)
+        && !old.as_deref().is_some_and(names_work_tree)
+    {
+        return Err(NotReplaced::Refused("it may not say where the working tree is".into()));
+    }
+    baselines.judge(bytes, made, old.as_deref(), &new, &place)?;
+
+    // Beside it, under a name that nobody can open meanwhile.
+    let temporary = c_string(format!(".config.palisade-{}", std::process::id()).as_bytes())?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let _left_by_a_broker_that_was_killed =
+        rustix::fs::unlinkat(&to.parent, &*temporary, rustix::fs::AtFlags::empty());
+    let file = rustix::fs::openat(&to.parent, &*temporary, flags, Mode::RUSR | Mode::WUSR)?;
+    let written = write(file, &new, stat.st_mode)
+        .and_then(|()| rustix::fs::renameat(&to.parent, &*temporary, &to.parent, &*c_string(to.plain())?));
+    if let Err(errno) = written {
+        let _gone = rustix::fs::unlinkat(&to.parent, &*temporary, rustix::fs::AtFlags::empty());
+        return Err(errno.into());
+    }
+    rustix::fs::unlinkat(&from.parent, &*c_string(from.plain())?, rustix::fs::AtFlags::empty())?;
+    Ok(())
+}
+
+fn names_work_tree(text: &[u8]) -> bool {
+    let name = b"worktree";
+    text.windows(name.len()).any(|window| window.eq_ignore_ascii_case(name))
+}
+
+fn open(place: &Place) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::openat(&place.parent, &*c_string(place.plain())?, flags, Mode::empty())
+}
+
+fn read(file: OwnedFd) -> Result<Vec<u8>, NotReplaced> {
+    let mut bytes = Vec::new();
+    File::from(file).take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| errno(&error))?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(NotReplaced::Refused("it is larger than a mebibyte".into()));
+    }
+    Ok(bytes)
+}
+
+fn write(file: OwnedFd, bytes: &[u8], mode: u32) -> Result<(), Errno> {
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(mode & 0o777))?;
+    let mut file = File::from(file);
+    file.write_all(bytes).and_then(|()| file.sync_data()).map_err(|error| errno(&error))
+}
+
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}

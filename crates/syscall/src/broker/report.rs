@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the broker tells the launcher, one datagram each.
+//!
+//! The broker is behind the sandbox's walls: it can't write the user's state, and has nothing to
+//! write on. The launcher, which has both, doesn't trust what it hears further than to show it.
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use serde::{Deserialize, Serialize};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One message. Paths are the host's.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Report {
+    /// A call was refused.
+    Refused {
+        /// The calling thread, as the host numbers it.
+        thread: u32,
+        /// Its name.
+        program: Vec<u8>,
+        /// The call.
+        call: String,
+        /// The path.
+        path: Vec<u8>,
+        /// Index of the name's rule.
+        rule: u32,
+        /// The path isn't protected itself, but leads to protected ones.
+        holder: bool,
+        /// What about the content was refused, for files that may be changed harmlessly.
+        detail: String,
+    },
+    /// A connection to a socket of others was refused.
+    Socket {
+        /// The calling thread, as the host numbers it.
+        thread: u32,
+        /// Its name.
+        program: Vec<u8>,
+        /// The socket, as it is inside.
+        path: Vec<u8>,
+    },
+    /// A repository was made inside.
+    Repository {
+        /// Its directory of git's own, or the file that leads to one.
+        path: Vec<u8>,
+    },
+    /// A call couldn't be answered as the kernel would have: descriptors or threads ran out.
+    Overload {
+        /// The call.
+        call: String,
+        /// Why.
+        errno: i32,
+    },
+    /// Messages that didn't fit: the launcher was busy.
+    Lost {
+        /// How many.
+        count: u64,
+    },
+}
+
+/// Longer messages are cut: paths are shortened at the front.
+const LIMIT: usize = 16 * 1024;
+
+/// The broker's end.
+pub(crate) struct Reporter {
+    socket: OwnedFd,
+    lost: AtomicU64,
+}
+
+impl Reporter {
+    pub(crate) const fn new(socket: OwnedFd) -> Self {
+        Self { socket, lost: AtomicU64::new(0) }
+    }
+
+    /// Sends without waiting: a launcher that doesn't listen must not stop the sandbox.
+    pub(crate) fn tell(&self, report: &Report) {
+        let lost = self.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 && !self.send(&Report::Lost { count: lost }) {
+            self.lost.fetch_add(lost, Ordering::Relaxed);
+        }
+        if !self.send(report) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn send(&self, report: &Report) -> bool {
+        let Ok(bytes) = postcard::to_allocvec(report) else { return false };
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        bytes.len() <= LIMIT && send(&self.socket, &bytes, flags).is_ok()
+    }
+}
+
+/// Takes what has been reported, without waiting. What isn't a report is left out.
+///
+/// # Errors
+/// What the socket gives, other than that there is nothing more.
+pub fn receive(socket: BorrowedFd<'_>) -> Result<Vec<Report>, Errno> {
+    let mut reports = Vec::new();
+    let mut buffer = vec![0u8; LIMIT];
+    loop {
+        match recv(socket.as_fd(), &mut buffer[..], RecvFlags::DONTWAIT) {
+            Ok((length, _whole)) if length > 0 => {
+                if let Ok(report) = postcard::from_bytes(&buffer[..length.min(LIMIT)]) {
+                    reports.push(report);
+                }
+            }
+            // The other end is closed, or there is nothing more.
+            Ok(_) | Err(Errno::AGAIN) => return Ok(reports),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From a path to the directory that holds its last name, as the caller would find it.
+//!
+//! The kernel walks most paths in one call. Those through `/proc/self` mean whoever asks: for the
+//! broker, which isn't in the sandbox's PID namespace, there is no such thing, and they are walked
+//! here, name by name. Where a walk came to is judged afterwards, so it doesn't matter how.
+
+use crate::broker::caller::{Caller, DIRECTORY, DecimalBuffer, OBJECT, PATH_MAX, path_of};
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// As many links as the kernel follows in one path.
+const LINKS: u32 = 40;
+/// The inode number of the root of every process file system (`PROC_ROOT_INO`).
+const PROC_ROOT: u64 = 1;
+const PROC_MAGIC: i64 = 0x9fa0;
+
+/// Where a path leads.
+#[derive(Debug)]
+pub(crate) enum Spot {
+    /// To a name in a directory; there may be something or nothing. No link is left to follow, or
+    /// the call follows none.
+    Name(Place),
+    /// To something that is there and was reached without a last name: `.`, `..`, `/`, or a jump.
+    Object(OwnedFd),
+}
+
+/// A name in a directory.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// The directory.
+    pub(crate) parent: OwnedFd,
+    /// The name, with the slashes that followed it: they mean that it has to be a directory.
+    pub(crate) name: CString,
+}
+
+impl Place {
+    /// The name alone.
+    pub(crate) fn plain(&self) -> &[u8] {
+        trim(self.name.to_bytes())
+    }
+
+    /// The whole path, as the sandbox sees it.
+    pub(crate) fn path(&self) -> Result<Vec<u8>, Errno> {
+        let mut path = path_of(self.parent.as_fd())?;
+        if path.last() != Some(&b'/') {
+            path.push(b'/');
+        }
+        path.extend_from_slice(self.plain());
+        Ok(path)
+    }
+
+    /// What is there, no link followed.
+    pub(crate) fn stat(&self) -> Result<Stat, Errno> {
+        let name = c_string(self.plain())?;
+        rustix::fs::statat(&self.parent, &*name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+    }
+}
+
+/// Whether a link in the last place is followed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Last {
+    /// Yes.
+    Follow,
+    /// No: the call is about the link.
+    Keep,
+}
+
+fn trim(mut name: &[u8]) -> &[u8] {
+    while let Some((b'/', rest)) = name.split_last() {
+        name = rest;
+    }
+    name
+}
+
+pub(crate) fn c_string(bytes: &[u8]) -> Result<CString, Errno> {
+    CString::new(bytes).map_err(|_null| Errno::INVAL)
+}
+
+/// Where the directory part ends and the last name, with its slashes, begins.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    let end = trim(path).len();
+    let start = path[..end].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    path.split_at(start)
+}
+
+/// Whether a name can't be one that a call makes: it stands for a directory that is there.
+fn is_dots(name: &[u8]) -> bool {
+    matches!(trim(name), b"" | b"." | b"..")
+}
+
+impl Caller<'_> {
+    /// Resolves a path that a call names together with a directory descriptor.
+    ///
+    /// With [`Last::Follow`] a link in the last place may be left: the fast way doesn't look. The
+    /// call itself then refuses to follow it, and [`follow`](Self::follow) goes on from there.
+    pub(crate) fn resolve(&self, descriptor: i32, path: &CStr) -> Result<Spot, Errno> {
+        let bytes = path.to_bytes();
+        let (directory, name) = split(bytes);
+        if is_dots(name) {
+            return self.walk_from(descriptor, bytes, Last::Follow);
+        }
+        let parent = if directory.is_empty() {
+            self.base(descriptor)
+        } else {
+            let quick = if bytes.first() == Some(&b'/') {
+                open_parent(CWD, &c_string(directory)?)
+            } else if descriptor == CWD.as_raw_fd() && directory.len() < PATH_MAX / 2 {
+                self.in_working_directory(directory)
+            } else {
+                open_parent(self.base(descriptor)?.as_fd(), &c_string(directory)?)
+            };
+            match quick {
+                // `/proc/self`, or really missing: found out by walking.
+                Err(Errno::LOOP | Errno::NOENT | Errno::SRCH) => {
+                    return self.walk_from(descriptor, bytes, Last::Keep);
+                }
+                other => other,
+            }
+        };
+        Ok(Spot::Name(Place { parent: parent?, name: c_string(name)? }))
+    }
+
+    /// Goes on from a name that was found to be a link.
+    pub(crate) fn follow(&self, place: Place) -> Result<Spot, Errno> {
+        Walk { caller: self, links: 0 }.walk(place.parent, place.name.as_bytes(), Last::Follow)
+    }
+
+    fn walk_from(&self, descriptor: i32, path: &[u8], last: Last) -> Result<Spot, Errno> {
+        let start = if path.first() == Some(&b'/') { root()? } else { self.base(descriptor)? };
+        Walk { caller: self, links: 0 }.walk(start, path, last)
+    }
+
+    /// What a path leads to, for calls on what is there.
+    ///
+    /// # Errors
+    /// `ENOENT` and what else looking it up gives.
+    pub(crate) fn object(&self, spot: Spot, last: Last) -> Result<OwnedFd, Errno> {
+        self.object_and_name(spot, last).map(|(object, _name)| object)
+    }
+
+    /// What a path leads to, and its path.
+    pub(crate) fn object_and_path(&self, spot: Spot, last: Last) -> Result<(OwnedFd, Vec<u8>), Errno> {
+        let (object, name) = self.object_and_name(spot, last)?;
+        let path = match (path_of(object.as_fd()), name) {
+            // Of files that lie too deep the kernel doesn't tell the path, but that of the
+            // directory can be found out.
+            (Err(Errno::NAMETOOLONG), Some(place)) => place.path()?,
+            (path, _name) => path?,
+        };
+        Ok((object, path))
+    }
+
+    fn object_and_name(&self, spot: Spot, last: Last) -> Result<(OwnedFd, Option<Place>), Errno> {
+        let mut spot = spot;
+        loop {
+            let place = match spot {
+                Spot::Object(object) => return Ok((object, None)),
+                Spot::Name(place) => place,
+            };
+            let flags = OBJECT | OFlags::NOFOLLOW;
+            let slash = place.plain().len() != place.name.as_bytes().len();
+            let object = rustix::fs::openat(&place.parent, &*c_string(place.plain())?, flags, Mode::empty())?;
+            let kind = kind(object.as_fd())?;
+            if kind == FileType::Symlink && (last == Last::Follow || slash) {
+                spot = self.follow(place)?;
+                continue;
+            }
+            if slash && kind != FileType::Directory {
+                return Err(Errno::NOTDIR);
+            }
+            return Ok((object, Some(place)));
+        }
+    }
+}
+
+fn open_parent(base: BorrowedFd<'_>, directory: &CStr) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(base, directory, DIRECTORY, Mode::empty())
+}
+
+fn root() -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(CWD, c"/", DIRECTORY, Mode::empty())
+}
+
+pub(crate) fn kind(object: BorrowedFd<'_>) -> Result<FileType, Errno> {
+    Ok(FileType::from_raw_mode(rustix::fs::fstat(object)?.st_mode))
+}
+
+struct Walk<'c> {
+    caller: &'c Caller<'c>,
+    links: u32,
+}
+
+impl Walk<'_> {
+    fn walk(&mut self, start: OwnedFd, path: &[u8], last: Last) -> Result<Spot, Errno> {
+        let mut here = start;
+        let mut rest = path.to_vec();
+        loop {
+            let skipped = rest.iter().take_while(|byte| **byte == b'/').count();
+            rest.drain(..skipped);
+            if rest.is_empty() {
+                return Ok(Spot::Object(here));
+            }
+            let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+            let name = c_string(&rest[..end])?;
+            let slashes = rest[end..].iter().take_while(|byte| **byte == b'/').count();
+            let is_last = end + slashes == rest.len();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                here = rustix::fs::openat(&here, &*name, DIRECTORY, Mode::empty())?;
+                rest.drain(..end);
+                continue;
+            }
+            if is_last && last == Last::Keep {
+                return Ok(Spot::Name(Place { parent: here, name: c_string(&rest)? }));
+            }
+            let next = match self.step(&here, &name) {
+                Err(Errno::NOENT) if is_last => {
+                    return Ok(Spot::Name(Place { parent: here, name: c_string(&rest)? }));
+                }
+                other => other?,
+            };
+            match next {
+                Next::Link(target) => {
+                    if target.first() == Some(&b'/') {
+                        here = root()?;
+                    }
+                    let mut longer = target;
+                    longer.extend_from_slice(&rest[end..]);
+                    if longer.len() >= PATH_MAX * 2 {
+                        return Err(Errno::NAMETOOLONG);
+                    }
+                    rest = longer;
+                }
+                Next::Jump(object) => {
+                    rest.drain(..end);
+                    if rest.iter().all(|byte| *byte == b'/') && rest.is_empty() {
+                        return Ok(Spot::Object(object));
+                    }
+                    here = directory(object)?;
+                }
+                Next::There if is_last => {
+                    return Ok(Spot::Name(Place { parent: here, name: c_string(&rest)? }));
+                }
+                Next::There => {
+                    let found = rustix::fs::openat(&here, &*name, OBJECT | OFlags::NOFOLLOW, Mode::empty())?;
+                    here = directory(found)?;
+                    rest.drain(..end);
+                }
+            }
+        }
+    }
+
+    /// Looks at one name.
+    fn step(&mut self, here: &OwnedFd, name: &CStr) -> Result<Next, Errno> {
+        let proc = self.in_proc(here)?;
+        if proc == Proc::Root {
+            match name.to_bytes() {
+                b"self" => return self.own_directory(here, false).map(Next::Jump),
+                b"thread-self" => return self.own_directory(here, true).map(Next::Jump),
+                _ => {}
+            }
+        }
+        let found = rustix::fs::openat(here, name, OBJECT | OFlags::NOFOLLOW, Mode::empty())?;
+        if kind(found.as_fd())? != FileType::Symlink {
+            return Ok(Next::There);
+        }
+        self.links += 1;
+        if self.links > LINKS {
+            return Err(Errno::LOOP);
+        }
+        if proc == Proc::Below {
+            return rustix::fs::openat(here, name, OBJECT, Mode::empty()).map(Next::Jump);
+        }
+        let target = rustix::fs::readlinkat(&found, c"", Vec::new())?;
+        Ok(Next::Link(target.into_bytes()))
+    }
+
+    /// What `self` or `thread-self` in `proc` is for the caller.
+    fn own_directory(&self, proc: &OwnedFd, thread: bool) -> Result<OwnedFd, Errno> {
+        let (process, number) = self.caller.numbers_inside()?;
+        let mut digits = DecimalBuffer::default();
+        let own = rustix::fs::openat(proc, digits.write(process), DIRECTORY, Mode::empty())?;
+        if !thread {
+            return Ok(own);
+        }
+        let path = [b"task/", digits.write(number)].concat();
+        rustix::fs::openat(&own, &*c_string(&path)?, DIRECTORY, Mode::empty())
+    }
+
+    fn in_proc(&self, here: &OwnedFd) -> Result<Proc, Errno> {
+        let kind = rustix::fs::fstatfs(here)?.f_type;
+        if kind != PROC_MAGIC {
+            return Ok(Proc::Elsewhere);
+        }
+        let stat = rustix::fs::fstat(here)?;
+        Ok(if stat.st_ino == PROC_ROOT { Proc::Root } else { Proc::Below })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Proc {
+    Elsewhere,
+    Root,
+    Below,
+}
+
+enum Next {
+    /// Something that is no link.
+    There,
+    /// A link with this text.
+    Link(Vec<u8>),
+    /// Something that the kernel jumped to.
+    Jump(OwnedFd),
+}
+
+fn directory(object: OwnedFd) -> Result<OwnedFd, Errno> {
+    if kind(object.as_fd())? == FileType::Directory { Ok(object) } else { Err(Errno::NOTDIR) }
+}
+
+/// `self/fd/N` of this process as a path relative to the worker's directory.
+pub(crate) fn by_number<'b>(file: BorrowedFd<'_>, buffer: &'b mut DecimalBuffer) -> &'b [u8] {
+    buffer.write(file.as_raw_fd().unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_cut_before_its_last_name() {
+        for (path, directory, name) in [
+            ("a", "", "a"),
+            ("/a", "/", "a"),
+            ("a/b", "a/", "b"),
+            ("a/b//", "a/", "b//"),
+            ("//a//b", "//a//", "b"),
+            ("/", "", "/"),
+            ("a/..", "a/", ".."),
+        ] {
+            assert_eq!(split(path.as_bytes()), (directory.as_bytes(), name.as_bytes()), "{path}");
+        }
+        assert!(is_dots(b"../") && is_dots(b".") && is_dots(b"///") && !is_dots(b"..."));
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sockets: giving one a name, which may be a file's, and connecting to such names.
+//!
+//! Sockets made inside can be connected to. Those of others stand for what their owners do: they
+//! have to be granted one by one. (Abstract names and other families are kept apart by the network
+//! namespace and Landlock.)
+
+use crate::broker::caller::{Caller, DIRECTORY, DecimalBuffer, path_of};
+use crate::broker::guard::Deed;
+use crate::broker::open::CWD_NUMBER;
+use crate::broker::report::Report;
+use crate::broker::resolve::{Last, Spot, by_number, c_string};
+use crate::broker::{Outcome, Worker};
+use palisade_sys::notify::{self, Answer};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// `struct sockaddr_storage`.
+const LONGEST: usize = 128;
+const AF_UNIX: u16 = 1;
+
+/// The file that a socket address names, if it does.
+fn file_of(address: &[u8]) -> Option<&[u8]> {
+    let (family, path) = address.split_first_chunk::<2>()?;
+    if u16::from_ne_bytes(*family) != AF_UNIX || path.first().is_none_or(|byte| *byte == 0) {
+        return None;
+    }
+    path.split(|byte| *byte == 0).next()
+}
+
+/// The sockets that were given a name inside.
+#[derive(Default)]
+pub(crate) struct Sockets(Mutex<HashSet<(u64, u64)>>);
+
+impl Sockets {
+    fn add(&self, file: (u64, u64)) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(file);
+    }
+
+    fn has(&self, file: (u64, u64)) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&file)
+    }
+}
+
+/// What a socket is connected to.
+enum Target {
+    /// As the caller says it.
+    Address(Vec<u8>),
+    /// This socket, whatever its path leads to meanwhile.
+    File(OwnedFd),
+}
+
+impl Target {
+    fn connect(&self, socket: &OwnedFd) -> Result<(), Errno> {
+        match self {
+            Self::Address(address) => notify::connect(socket.as_fd(), address),
+            Self::File(file) => {
+                // Relative to the thread's directory, the list of descriptors.
+                let mut digits = DecimalBuffer::default();
+                let mut address = AF_UNIX.to_ne_bytes().to_vec();
+                address.extend_from_slice(by_number(file.as_fd(), &mut digits));
+                address.push(0);
+                notify::connect(socket.as_fd(), &address)
+            }
+        }
+    }
+}
+
+impl Worker<'_> {
+    pub(crate) fn bind(&self, caller: &Caller<'_>) -> Result<Outcome, Errno> {
+        let length = usize::try_from(caller.int(2)).map_err(|_negative| Errno::INVAL)?;
+        if length > LONGEST {
+            return Err(Errno::INVAL);
+        }
+        let address = caller.bytes(1, length)?;
+        let socket = self.socket_of(caller, caller.int(0))?;
+        let Some(path) = file_of(&address) else {
+            notify::bind(socket.as_fd(), &address)?;
+            return Ok(Outcome::Value(0));
+        };
+        let path = c_string(path)?;
+        self.assume_mask(caller)?;
+        // The socket remembers the path as it is given, so it is given as it came; and while
+        // nothing inside changes names, it leads where it was seen to lead.
+        let _order = self.shared.write_order();
+        let place = match caller.resolve(CWD_NUMBER, &path)? {
+            Spot::Name(place) => place,
+            Spot::Object(_) => return Err(Errno::ADDRINUSE),
+        };
+        if let Err(refused) = self.check(Deed::MakeFile, &place.path()?) {
+            return Err(match place.stat() {
+                Ok(_) => Errno::ADDRINUSE,
+                Err(_) => self.refuse(caller, &refused, ""),
+            });
+        }
+        let home = rustix::fs::openat(CWD, c".", DIRECTORY, Mode::empty())?;
+        rustix::process::fchdir(caller.base(CWD_NUMBER)?)?;
+        let bound = notify::bind(socket.as_fd(), &address);
+        if rustix::process::fchdir(&home).is_err() {
+            // Descriptors by number would be files of the caller's from here on.
+            palisade_sys::process::exit_now(1);
+        }
+        bound?;
+        let stat = place.stat()?;
+        self.shared.sockets.add((stat.st_dev, stat.st_ino));
+        Ok(Outcome::Value(0))
+    }
+
+    pub(crate) fn connect(&self, caller: &Caller<'_>) -> Result<Outcome, Errno> {
+        let length = usize::try_from(caller.int(2)).map_err(|_negative| Errno::INVAL)?;
+        if length > LONGEST {
+            return Err(Errno::INVAL);
+        }
+        let address = caller.bytes(1, length)?;
+        let socket = self.socket_of(caller, caller.int(0))?;
+        let target = match file_of(&address) {
+            None => Target::Address(address),
+            Some(path) => Target::File(self.socket_file(caller, path)?),
+        };
+        // What may wait does so elsewhere.
+        let waits = !rustix::fs::fcntl_getfl(&socket)?.contains(OFlags::NONBLOCK);
+        if !waits {
+            return target.connect(&socket).map(|()| Outcome::Value(0));
+        }
+        let id = caller.call.id;
+        let shared = Arc::clone(self.shared);
+        self.shared.waiters.start(Arc::clone(self.shared), id, caller.process()?, move || {
+            let answer = match target.connect(&socket) {
+                Ok(()) => Answer::Value(0),
+                Err(errno) => Answer::Error(errno),
+            };
+            let _nobody_waits = shared.listener.answer(id, answer);
+        })?;
+        Ok(Outcome::Later)
+    }
+
+    /// The socket at a path, if it may be connected to.
+    fn socket_file(&self, caller: &Caller<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let spot = caller.resolve(CWD_NUMBER, &c_string(path)?)?;
+        let object = caller.object(spot, Last::Follow)?;
+        let stat = rustix::fs::fstat(&object)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+            return Err(Errno::CONNREFUSED);
+        }
+        let path = path_of(object.as_fd())?;
+        if self.shared.guard.may_connect(&path) || self.shared.sockets.has((stat.st_dev, stat.st_ino)) {
+            return Ok(object);
+        }
+        self.shared.reporter.tell(&Report::Socket {
+            thread: caller.call.thread,
+            program: caller.program(),
+            path,
+        });
+        Err(Errno::ACCESS)
+    }
+
+    /// The caller's socket itself: what it does to the number meanwhile doesn't matter.
+    fn socket_of(&self, caller: &Caller<'_>, number: i32) -> Result<OwnedFd, Errno> {
+        notify::descriptor_of(caller.process()?, number)
+    }
+}
