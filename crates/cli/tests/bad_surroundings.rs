@@ -276,3 +276,31 @@ fn palisade_inside_palisade_says_so() {
         run.refused(125, &["can't "]);
     }
 }
+
+/// What makes a PID namespace whose first process is of a group and session outside it.
+fn into_a_namespace(place: &Place) -> &'static str {
+    if place.is_root() { "unshare --pid --fork" } else { "unshare -U --map-current-user --pid --fork" }
+}
+
+#[test]
+fn a_session_and_group_of_another_pid_namespace() {
+    for place in everybody() {
+        place.write("work/.git/config", "");
+        let into = into_a_namespace(&place);
+        // Both go through the broker, which looks up who called.
+        let inside = "echo made >file && : >.git/config";
+        let run = outside(&place, &format!("{into} --mount-proc $P run -- sh -c '{inside}'"));
+        assert_ne!(run.code, 0, "{run:?}");
+        assert!(run.err.contains(".git/config"), "{run:?}");
+        assert_eq!(place.read("work/file"), "made\n", "{run:?}");
+    }
+}
+
+#[test]
+fn a_proc_of_another_pid_namespace_is_refused() {
+    for place in everybody() {
+        let run = outside(&place, &format!("{} $P run -- touch started", into_a_namespace(&place)));
+        run.refused(125, &["/proc", "another PID namespace"]).with_hint();
+        assert!(!place.work.join("started").exists());
+    }
+}

@@ -201,3 +201,18 @@ fn a_password_prompt_reads_from_the_terminal() {
         assert_shell_is_back(terminal);
     });
 }
+
+#[test]
+fn a_terminal_of_another_pid_namespaces_group() {
+    on_terminals(|place, terminal, run| {
+        let into = if place.is_root() { "unshare" } else { "unshare -U --map-current-user" };
+        terminal.line(&format!(
+            "{into} --pid --fork --mount-proc {run} -- sh -c 'echo star''ted; read line </dev/tty; echo \"got $line\"; exit 3'; echo \"code $?\""
+        ));
+        terminal.wait_for_line("started");
+        terminal.line("input");
+        terminal.wait_for_line("got input");
+        terminal.wait_for_line("code 3");
+        assert_shell_is_back(terminal);
+    });
+}

@@ -41,8 +41,8 @@ pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Brok
     palisade_sys::wait::signal_when_readable(ours.as_fd())
         .map_err(failed("ask for signals of the broker's socket"))?;
     let told_to_it = told.clone().into_owned();
-    let session = rustix::process::getsid(None).map_err(failed("find the session"))?;
-    let session = session.as_raw_pid().unsigned_abs();
+    // 0 when it is of an outer PID namespace, which is what a `stat` file shows for it too.
+    let session = palisade_sys::process::session().unsigned_abs();
     let serve = move |station: Station| {
         // Decoded only here, where somebody writes: most launches never get here.
         let Some(wards) = wards(&told_to_it) else { palisade_sys::process::exit_now(1) };

@@ -60,6 +60,10 @@ pub enum StartError {
         /// What the kernel said.
         source: Errno,
     },
+    /// `/proc` numbers processes otherwise than the launcher's PID namespace does: by its numbers
+    /// others would be found.
+    #[error("can't look up processes: /proc shows those of another PID namespace")]
+    ForeignProc,
     /// A limit couldn't be set.
     #[error("can't set limit {limit}: {source}")]
     Limit {
@@ -129,6 +133,10 @@ impl StartError {
                     .to_owned()
             }
             Self::Tree { source: Errno::MFILE, .. } => "ulimit -n 4096   # then try again".to_owned(),
+            Self::ForeignProc => {
+                "mount -t proc proc /proc   # where the PID namespace was made; unshare does it with --mount-proc"
+                    .to_owned()
+            }
             Self::Launch { action, .. } if action.contains("namespace") => {
                 "palisade doctor   # shows what this host lacks and how to enable it".to_owned()
             }

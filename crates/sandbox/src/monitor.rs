@@ -52,8 +52,14 @@ pub(crate) enum Terminal {
 impl Terminal {
     /// Decides by what standard input and the controlling terminal are.
     pub(crate) fn examine(signals_are_scoped: bool) -> Self {
-        let own = rustix::process::getpgrp();
         let input = rustix::stdio::stdin();
+        let Some(own) = rustix::process::Pid::from_raw(palisade_sys::process::group()) else {
+            // The group is of an outer PID namespace (`unshare --pid`): once handed over, the
+            // terminal couldn't be given back to what has no number here. `tcgetpgrp` answers
+            // `EOPNOTSUPP` when the foreground group has none either.
+            let foreground = rustix::termios::tcgetpgrp(input) == Err(Errno::OPNOTSUPP);
+            return if foreground && signals_are_scoped { Self::Together } else { Self::Apart };
+        };
         if rustix::termios::isatty(input) {
             if rustix::termios::tcgetpgrp(input).is_ok_and(|foreground| foreground == own)
                 && let Ok(terminal) = input.try_clone_to_owned()

@@ -115,6 +115,9 @@ pub fn run(
         plan.limits.iter().map(|limit| Limit { resource: limit.resource, value: [limit.value; 2] }).collect();
 
     let replace = invocation.may_replace && plan.namespaces.is_empty() && plan.cgroups.is_empty();
+    if !replace {
+        proc_is_ours()?;
+    }
     let terminal = if replace {
         // The caller's place has a terminal already.
         Terminal::Together
@@ -303,6 +306,15 @@ fn namespaces(wanted: &[Namespace]) -> Namespaces {
             Namespace::Network => Namespaces::NETWORK,
         })
     })
+}
+
+/// Numbers of processes are the launcher's own; whatever looks them up in `/proc` needs one of the
+/// same PID namespace. After `unshare --pid` it isn't until somebody mounts it.
+fn proc_is_ours() -> Result<(), StartError> {
+    let mut shown = [0u8; 16];
+    let length = rustix::fs::readlinkat_raw(rustix::fs::CWD, c"/proc/self", &mut shown);
+    let shown = length.ok().and_then(|length| core::str::from_utf8(&shown[..length]).ok()?.parse().ok());
+    if shown == Some(rustix::process::getpid().as_raw_pid()) { Ok(()) } else { Err(StartError::ForeignProc) }
 }
 
 /// The lines written to the map files.

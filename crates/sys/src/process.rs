@@ -39,6 +39,20 @@ pub fn own_directory_and_mask() -> Result<(), rustix::io::Errno> {
     crate::raw::unshare(libc::CLONE_FS)
 }
 
+/// This process's group, or 0 where the group is of a PID namespace outside its own.
+///
+/// `rustix::process::getpgrp` promises a number that isn't 0, which the kernel doesn't.
+#[must_use]
+pub fn group() -> i32 {
+    crate::raw::getpgid()
+}
+
+/// This process's session, or 0 where the session is of a PID namespace outside its own.
+#[must_use]
+pub fn session() -> i32 {
+    crate::raw::getsid()
+}
+
 /// A thread whose waits another one may end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruptible(i32);

@@ -259,6 +259,16 @@ pub(crate) fn getpid() -> i32 {
     call!(libc::SYS_getpid).map_or(0, number)
 }
 
+/// The caller's process group; 0 when that isn't in the caller's PID namespace.
+pub(crate) fn getpgid() -> i32 {
+    call!(libc::SYS_getpgid, 0usize).map_or(0, number)
+}
+
+/// The caller's session; 0 when that isn't in the caller's PID namespace.
+pub(crate) fn getsid() -> i32 {
+    call!(libc::SYS_getsid, 0usize).map_or(0, number)
+}
+
 pub(crate) fn gettid() -> i32 {
     call!(libc::SYS_gettid).map_or(0, number)
 }
