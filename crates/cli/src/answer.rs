@@ -10,7 +10,8 @@ use palisade_sandbox::error::PlanError;
 use palisade_sandbox::layers::LayerError;
 use palisade_sandbox::trust::StoreError;
 use serde::Serialize;
-use std::io::{ErrorKind, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// The version of what `--json` prints. Readers ignore members that they don't know.
@@ -193,6 +194,17 @@ pub(crate) fn print_json(body: &impl Serialize) -> Result<(), Failure> {
     let mut text = text.map_err(|error| Failure::Output { source: error.into() })?;
     text.push('\n');
     print(&text)
+}
+
+/// Asks on the terminal itself: standard input may be anything. Whatever isn't yes is no; `None` without
+/// a terminal.
+pub(crate) fn confirmed(question: &str) -> Option<bool> {
+    const LONGEST: u64 = 1024;
+    let mut terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
+    terminal.write_all(question.as_bytes()).ok()?;
+    let mut line = String::new();
+    let read = BufReader::new(terminal.take(LONGEST)).read_line(&mut line);
+    Some(read.is_ok() && matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 /// A path in JSON, which knows only text: what is none is replaced.

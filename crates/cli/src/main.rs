@@ -2,6 +2,7 @@
 //! Palisade: starts programs in isolation and says what was refused and why.
 //!
 //! - [`scan`], [`run`], [`run_options`], [`dry_run`], [`witness`]: `palisade run`
+//! - [`learn`]: `palisade learn`
 //! - [`explain`] with `explain_path`, `explain_command`, `explain_name`; [`check`], [`doctor`],
 //!   [`config`] with `config_show`, [`profile`], [`project`]: the verbs that read and trust
 //! - [`watch`]: what is being refused, as it happens
@@ -23,6 +24,7 @@ mod explain;
 mod explain_command;
 mod explain_name;
 mod explain_path;
+mod learn;
 mod man;
 mod output;
 mod profile;
@@ -52,6 +54,8 @@ struct Cli {
 enum Verb {
     /// Run a command in isolation
     Run(Box<run_options::RunOptions>),
+    /// Run a command, watch what it uses, and write a profile that allows just that
+    Learn(Box<learn::Options>),
     /// Say what happens with a path, a command, a system call or a variable, and why
     Explain(explain::Options),
     /// Say whether a policy file can be understood
@@ -101,7 +105,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         Ok(parsed) => parsed,
         Err(error) => {
             let _nobody_listens = error.print();
-            let running = arguments.first().is_some_and(|verb| verb == "run");
+            let running = arguments.first().is_some_and(|verb| verb == "run" || verb == "learn");
             return match (error.use_stderr(), running) {
                 (false, _) => 0,
                 (true, true) => 125,
@@ -111,6 +115,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
     };
     match (&cli.verb, matches.subcommand()) {
         (Verb::Run(options), Some((_run, matches))) => run::run(options, matches, arguments, begun),
+        (Verb::Learn(options), Some((_learn, matches))) => learn::run(options, matches, begun),
         (Verb::Explain(options), _) => explain::run(options),
         (Verb::Check(options), _) => check::run(options),
         (Verb::Doctor(options), _) => doctor::run(options),

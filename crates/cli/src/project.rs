@@ -11,8 +11,6 @@ use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Project};
 use palisade_sandbox::trust::Status;
 use serde::Serialize;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// What to do with a project's file.
@@ -123,7 +121,7 @@ fn allow(which: &Which, yes: bool) -> Result<u8, Failure> {
             harmless(&quoted(&project.directory().to_string_lossy())),
             harmless(&palisade_policy::render(&policy)),
         ));
-        if !confirmed()? {
+        if !answer::confirmed("Put it in force? [y/N] ").ok_or(Failure::NobodyToAsk)? {
             tell(which, &project.file, word(project.status), false, "not put in force")?;
             return Ok(NO);
         }
@@ -132,17 +130,6 @@ fn allow(which: &Which, yes: bool) -> Result<u8, Failure> {
     layers::store(&facts).allow(&project.file, &project.content)?;
     tell(which, &project.file, "allowed", true, "in force until it is edited or revoked")?;
     Ok(YES)
-}
-
-/// Asks on the terminal itself: standard input may be anything. Whatever isn't yes is no.
-fn confirmed() -> Result<bool, Failure> {
-    const LONGEST: u64 = 1024;
-    let mut terminal =
-        File::options().read(true).write(true).open("/dev/tty").map_err(|_none| Failure::NobodyToAsk)?;
-    terminal.write_all(b"Put it in force? [y/N] ").map_err(|_gone| Failure::NobodyToAsk)?;
-    let mut line = String::new();
-    let read = BufReader::new(terminal.take(LONGEST)).read_line(&mut line);
-    Ok(read.is_ok() && matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 fn revoke(which: &Which) -> Result<u8, Failure> {

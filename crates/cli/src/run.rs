@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 /// Our own failure, as `docker run` and GNU coreutils have it.
-const FAILURE: u8 = 125;
+pub(crate) const FAILURE: u8 = 125;
 /// A plan file larger than this is none.
 const LARGEST_PLAN: u64 = 64 << 20;
 
@@ -41,7 +41,7 @@ pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
     let uid = rustix::process::geteuid().as_raw();
     let stored = Cache::new(directory?, uid).load(&key)?;
     let plan = stored.plan()?;
-    match apply(&plan, scanned.command, scanned.presentation, begun, true) {
+    match apply(&plan, scanned.command, scanned.presentation, begun, true, &mut |_happening| {}) {
         Ok(code) => Some(code),
         // What it mounts is no longer what it was: plan anew.
         Err(error) if error.is_stale() => None,
@@ -66,9 +66,8 @@ pub(crate) fn run(options: &RunOptions, matches: &ArgMatches, arguments: &[OsStr
             crate::dry_run::print(&plan, &options.command(), options.json);
             0
         }
-        Ok(plan) => {
-            apply(&plan, &options.command(), presentation, begun, false).unwrap_or_else(|error| fail(&error))
-        }
+        Ok(plan) => apply(&plan, &options.command(), presentation, begun, false, &mut |_happening| {})
+            .unwrap_or_else(|error| fail(&error)),
     }
 }
 
@@ -115,7 +114,7 @@ impl RunError {
         }
     }
 
-    fn say(&self) {
+    pub(crate) fn say(&self) {
         output::error(self, self.hint().as_deref());
     }
 }
@@ -194,13 +193,14 @@ fn fail(error: &StartError) -> u8 {
     error.exit_code()
 }
 
-/// Applies a plan and reports as asked.
-fn apply(
+/// Applies a plan and reports as asked; `listen` hears what happens, too.
+pub(crate) fn apply(
     plan: &Plan<'_>,
     command: &[OsString],
     presentation: Presentation,
     begun: Instant,
     kept: bool,
+    listen: &mut dyn FnMut(&Happening<'_>),
 ) -> Result<u8, StartError> {
     if !presentation.quiet {
         for note in &plan.notes {
@@ -235,6 +235,7 @@ fn apply(
             if let (Happening::Started(running), Some(status)) = (&happening, &mut status) {
                 status.emit(&Status::started(*running));
             }
+            listen(&happening);
             witness.tell(&happening);
         })?;
         Ok((report, planned))

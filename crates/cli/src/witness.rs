@@ -31,7 +31,8 @@ impl<'c> Witness<'c> {
     /// Something happened.
     pub(crate) fn tell(&mut self, happening: &Happening<'_>) {
         match happening {
-            Happening::Started(_) => {}
+            // Of what is used `palisade learn` keeps account.
+            Happening::Started(_) | Happening::Used { .. } => {}
             Happening::Refused { event, rule } => self.refused(event, permit(rule)),
             Happening::Socket { event } => {
                 self.refused(event, Some(format!("palisade run --rw {:?} …", event.object)));

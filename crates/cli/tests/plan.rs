@@ -24,7 +24,7 @@ sed -E 's/palisade-[0-9]+/palisade-N/' /proc/self/cgroup
 env | grep -v '^_=' | sort
 uname -n; pwd; umask; id
 for kind in user mnt pid ipc uts cgroup net; do [ $(readlink /proc/self/ns/$kind) = \"$(cat ns-$kind 2>/dev/null)\" ] && echo same $kind; done
-ls -lanR --time-style=+ /dev ~ 2>&1 | sed -E 's/^total .*//'
+ls -lanR --time-style=+ /dev ~ 2>&1 | sed -E 's/^total .*//; / [.][.]$/d'
 ls -lan --time-style=+ / /tmp /run /var /mnt 2>&1 | grep -vE '^total| proc$| [0-9]+ +\\.\\.?$' | sed -E 's/^([^ ]+) +[0-9]+ +([0-9]+) +([0-9]+) +[0-9]+/\\1 \\2 \\3/'
 ls /proc/self/fd";
 

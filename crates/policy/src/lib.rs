@@ -56,7 +56,7 @@ pub use names::{Content, NameRule, NameRules, Standing};
 pub use parse::parse;
 pub use parse_error::{ParseError, Problem};
 pub use pattern::{PathPattern, PatternError};
-pub use render::render;
+pub use render::{Remarks, render, render_with};
 pub use resolve::{ResolveError, Resolved};
 pub use rule::{Access, Grant, PathRule};
 pub use schema::json_schema;

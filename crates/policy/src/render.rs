@@ -10,6 +10,42 @@ use crate::limits::{Amount, Unit};
 use crate::rule::PathRule;
 use crate::settings::{LayerPolicy, Settings};
 
+/// Words for people beside what is rendered.
+#[derive(Debug, Clone, Default)]
+pub struct Remarks {
+    /// Before everything.
+    pub header: Vec<String>,
+    /// At keys, by `SECTION.KEY`: in a list at its end, before anything else.
+    pub keys: Vec<(&'static str, String)>,
+}
+
+impl Remarks {
+    /// Adds one at a key.
+    pub fn add(&mut self, key: &'static str, text: String) {
+        self.keys.push((key, text));
+    }
+
+    fn of(&self, key: &str) -> Vec<String> {
+        self.keys.iter().filter(|(of, _text)| *of == key).map(|(_of, text)| comment(text)).collect()
+    }
+}
+
+/// A comment of one line: what would end it is written as in strings.
+fn comment(text: &str) -> String {
+    let mut out = String::from("#");
+    if !text.is_empty() {
+        out.push(' ');
+    }
+    for c in text.chars() {
+        if c.is_control() {
+            let _ = write!(out, "\\u{:04X}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// Writes a layer as a policy file.
 ///
 /// [`parse`](crate::parse::parse) reads back the same statements; only their places differ. Of a
@@ -17,7 +53,17 @@ use crate::settings::{LayerPolicy, Settings};
 /// A path that is no UTF-8 can't stand in TOML; it is written as a comment.
 #[must_use]
 pub fn render(layer: &LayerPolicy) -> String {
-    let mut out = format!("schema = {SCHEMA}\n");
+    render_with(layer, &Remarks::default())
+}
+
+/// As [`render`], with comments.
+#[must_use]
+pub fn render_with(layer: &LayerPolicy, remarks: &Remarks) -> String {
+    let mut out = String::new();
+    for line in &remarks.header {
+        let _ = writeln!(out, "{}", comment(line));
+    }
+    let _ = writeln!(out, "schema = {SCHEMA}");
     for (key, text) in [("name", &layer.name), ("description", &layer.description)] {
         if let Some(text) = text {
             put(&mut out, key, &string(&text.value));
@@ -25,7 +71,7 @@ pub fn render(layer: &LayerPolicy) -> String {
     }
     if !layer.inherits.is_empty() {
         let names = layer.inherits.iter().map(|name| string(&name.value));
-        put(&mut out, "inherits", &list(names.collect()));
+        put(&mut out, "inherits", &list(names.collect(), Vec::new()));
     }
     for (strength, prefix) in
         [(Strength::Set, ""), (Strength::Default, "default."), (Strength::Locked, "locked.")]
@@ -33,7 +79,11 @@ pub fn render(layer: &LayerPolicy) -> String {
         for section in SECTIONS {
             let mut body = String::new();
             for key in section.keys {
-                put_key(&mut body, key.name, key.kind, &layer.settings, strength);
+                let own = match strength {
+                    Strength::Set => remarks.of(&format!("{}.{}", section.name, key.name)),
+                    _ => Vec::new(),
+                };
+                put_key(&mut body, key.name, key.kind, &layer.settings, strength, own);
             }
             if !body.is_empty() {
                 let _ = write!(out, "\n[{prefix}{}]\n{body}", section.name);
@@ -48,10 +98,17 @@ fn put(out: &mut String, key: &str, value: &str) {
     let _ = writeln!(out, "{key} = {value}");
 }
 
-fn put_key(out: &mut String, key: &str, kind: Kind, from: &Settings, strength: Strength) {
+fn put_key(
+    out: &mut String,
+    key: &str,
+    kind: Kind,
+    from: &Settings,
+    strength: Strength,
+    remarks: Vec<String>,
+) {
     let value = match kind {
-        Kind::View => last(&from.view, strength).map(|view| string(view.key())),
-        Kind::Network => last(&from.network, strength).map(|mode| string(mode.key())),
+        Kind::View => one(last(&from.view, strength).map(|view| string(view.key()))),
+        Kind::Network => one(last(&from.network, strength).map(|mode| string(mode.key()))),
         Kind::Paths(access) => {
             let rules = from.paths.iter().filter(|rule| rule.access == access && rule.strength == strength);
             let mut texts = Vec::new();
@@ -64,22 +121,22 @@ fn put_key(out: &mut String, key: &str, kind: Kind, from: &Settings, strength: S
                     }
                 }
             }
-            non_empty(texts)
+            Value::List(texts)
         }
-        Kind::Protect => last(&from.protect, strength).map(|protect| string(protect.key())),
-        Kind::Names { protect } => non_empty(
+        Kind::Protect => one(last(&from.protect, strength).map(|protect| string(protect.key()))),
+        Kind::Names { protect } => Value::List(
             of(&from.names, strength)
                 .filter(|change| change.protect == protect)
                 .map(|change| string(change.name.as_str()))
                 .collect(),
         ),
-        Kind::Hostname => last(&from.hostname, strength).map(|name| string(name.as_str())),
-        Kind::Uid => last(&from.uid, strength).map(u32::to_string),
-        Kind::Gid => last(&from.gid, strength).map(u32::to_string),
-        Kind::Cwd => last(&from.cwd, strength).and_then(|path| path.as_str().map(string)),
-        Kind::BestEffort => last(&from.best_effort, strength).map(bool::to_string),
-        Kind::InheritTerminal => last(&from.inherit_terminal, strength).map(bool::to_string),
-        Kind::Syscalls { allow } => non_empty(
+        Kind::Hostname => one(last(&from.hostname, strength).map(|name| string(name.as_str()))),
+        Kind::Uid => one(last(&from.uid, strength).map(u32::to_string)),
+        Kind::Gid => one(last(&from.gid, strength).map(u32::to_string)),
+        Kind::Cwd => one(last(&from.cwd, strength).and_then(|path| path.as_str().map(string))),
+        Kind::BestEffort => one(last(&from.best_effort, strength).map(bool::to_string)),
+        Kind::InheritTerminal => one(last(&from.inherit_terminal, strength).map(bool::to_string)),
+        Kind::Syscalls { allow } => Value::List(
             of(&from.syscalls, strength)
                 .filter(|rule| rule.allow == allow)
                 .map(|rule| string(&rule.name))
@@ -93,15 +150,38 @@ fn put_key(out: &mut String, key: &str, kind: Kind, from: &Settings, strength: S
             EnvironmentRule::Remove(glob) => Some(glob),
             _ => None,
         }),
-        Kind::SetVariables => variables(from, strength),
-        Kind::Amount(limit) => of(&from.limits, strength)
+        Kind::SetVariables => one(variables(from, strength)),
+        Kind::Amount(limit) => one(of(&from.limits, strength)
             .filter(|(stated, _)| *stated == limit)
             .last()
-            .map(|(_, amount)| written(limit.unit(), *amount)),
+            .map(|(_, amount)| written(limit.unit(), *amount))),
     };
-    if let Some(value) = value {
-        put(out, key, &value);
+    match value {
+        Value::List(texts) => {
+            if !texts.is_empty() || !remarks.is_empty() {
+                // A list of remarks alone states nothing, and shows where what they speak of belongs.
+                put(out, key, &list(texts, remarks));
+            }
+        }
+        Value::One(text) => {
+            for remark in remarks {
+                let _ = writeln!(out, "{remark}");
+            }
+            if let Some(text) = text {
+                put(out, key, &text);
+            }
+        }
     }
+}
+
+/// What a key states.
+enum Value {
+    One(Option<String>),
+    List(Vec<String>),
+}
+
+const fn one(text: Option<String>) -> Value {
+    Value::One(text)
 }
 
 fn of<T>(from: &[Sourced<T>], strength: Strength) -> impl Iterator<Item = &T> {
@@ -112,12 +192,8 @@ fn last<T>(from: &[Sourced<T>], strength: Strength) -> Option<&T> {
     of(from, strength).last()
 }
 
-fn names(
-    from: &Settings,
-    strength: Strength,
-    pick: fn(&EnvironmentRule) -> Option<&String>,
-) -> Option<String> {
-    non_empty(of(&from.environment, strength).filter_map(pick).map(|name| string(name)).collect())
+fn names(from: &Settings, strength: Strength, pick: fn(&EnvironmentRule) -> Option<&String>) -> Value {
+    Value::List(of(&from.environment, strength).filter_map(pick).map(|name| string(name)).collect())
 }
 
 fn variables(from: &Settings, strength: Strength) -> Option<String> {
@@ -151,26 +227,26 @@ fn written(unit: Unit, amount: Amount) -> String {
     }
 }
 
-fn non_empty(texts: Vec<String>) -> Option<String> {
-    (!texts.is_empty()).then(|| list(texts))
-}
-
-/// One line while it is short, else one entry to a line.
-fn list(texts: Vec<String>) -> String {
+/// One line while it is short and has no remarks, else one entry to a line.
+fn list(texts: Vec<String>, remarks: Vec<String>) -> String {
     let line = format!("[{}]", texts.join(", "));
-    if line.len() <= 80 {
+    if line.len() <= 80 && remarks.is_empty() {
         return line;
     }
     let mut out = String::from("[\n");
     for text in texts {
         let _ = writeln!(out, "    {text},");
     }
+    for remark in remarks {
+        let _ = writeln!(out, "    {remark}");
+    }
     out.push(']');
     out
 }
 
 /// A TOML string.
-fn string(text: &str) -> String {
+#[must_use]
+pub fn string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {

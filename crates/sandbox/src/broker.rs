@@ -41,6 +41,7 @@ pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Brok
     palisade_sys::wait::signal_when_readable(ours.as_fd())
         .map_err(failed("ask for signals of the broker's socket"))?;
     let told_to_it = told.clone().into_owned();
+    let learn = told.learn;
     // 0 when it is of an outer PID namespace, which is what a `stat` file shows for it too.
     let session = palisade_sys::process::session().unsigned_abs();
     let serve = move |station: Station| {
@@ -48,7 +49,7 @@ pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Brok
         let Some(wards) = wards(&told_to_it) else { palisade_sys::process::exit_now(1) };
         let program = told_to_it.filter.instructions();
         let filter = palisade_syscall::Filter { program };
-        Server { wards, filter, umask, session }.serve(station);
+        Server { wards, filter, umask, session, learn }.serve(station);
     };
     let terminal = terminal();
     let broker = Broker::new(Box::new(serve), proc, theirs, terminal);
@@ -94,6 +95,9 @@ impl Ear<'_> {
                 }
                 Report::Socket { thread, program, path } => {
                     tell(Happening::Socket { event: &sockets::event(thread, &program, &path) });
+                }
+                Report::Used { how, came, path, program } => {
+                    tell(Happening::Used { how, came, path: &lossless(path), program: &program });
                 }
                 Report::Repository { path } => tell(Happening::Repository(&lossless(path))),
                 Report::Overload { call, errno } => {

@@ -260,7 +260,7 @@ pub fn profiles(facts: &Facts) -> Vec<Profile> {
     for (layer, directory) in profile_directories(facts) {
         let Ok(entries) = std::fs::read_dir(&directory) else { continue };
         for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
-            let named = path.file_stem().and_then(OsStr::to_str).filter(|name| is_name(name));
+            let named = path.file_stem().and_then(OsStr::to_str).filter(|name| is_profile_name(name));
             if let Some(name) = named
                 && path.extension() == Some(OsStr::new("toml"))
             {
@@ -353,7 +353,9 @@ fn trustee(facts: &Facts) -> Trustee {
     Trustee { uid: account.uid, private_group: account.private_group.then_some(account.gid) }
 }
 
-fn is_name(name: &str) -> bool {
+/// Whether a profile can be called so.
+#[must_use]
+pub fn is_profile_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains('/') && !name.contains(char::is_control)
 }
 
@@ -458,7 +460,7 @@ impl<'f> Loader<'f> {
                 palisade_policy::suggest::nearest(name, names).map(str::to_owned)
             },
         };
-        if !is_name(name) {
+        if !is_profile_name(name) {
             return Err(unknown());
         }
         for (layer, directory) in profile_directories(self.facts) {

@@ -8,6 +8,7 @@
 //! - [`facts`], [`planner`]: how it is made, with `view`, `tree`, `in_place`, `wards`, `mounts` and `limits`
 //! - [`inside`]: what it makes of a path; [`cache`]: how it is kept
 //! - [`start`]: how it is applied, with `compile`, `cgroup`, `broker` and [`monitor`]
+//! - [`learned`]: from what a command used to the least it needs
 //! - [`guarantee`]: what this host can give at all
 //! - [`error`]: what can go wrong, in words
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ pub mod guarantee;
 mod in_place;
 pub mod inside;
 pub mod layers;
+pub mod learned;
 mod limits;
 pub mod monitor;
 mod mounts;

@@ -326,6 +326,8 @@ impl Filter<'_> {
 /// What the broker is told.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Broker<'a> {
+    /// It tells what is used, too.
+    pub learn: bool,
     /// Trees of the host, and private ones within them.
     #[serde(borrow)]
     pub roots: Vec<Root<'a>>,
@@ -346,6 +348,7 @@ impl Broker<'_> {
     pub fn into_owned(self) -> Broker<'static> {
         let own = |text: Text<'_>| text.into_owned();
         Broker {
+            learn: self.learn,
             roots: self
                 .roots
                 .into_iter()

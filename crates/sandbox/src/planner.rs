@@ -42,6 +42,25 @@ pub fn make(
     project: Option<&Path>,
     isolation: Isolation,
 ) -> Result<Plan<'static>, PlanError> {
+    plan(facts, policy, project, isolation, false)
+}
+
+/// Makes the plan for a command that is to be learned: the same walls, and a broker that tells what is
+/// used.
+///
+/// # Errors
+/// When the policy asks for what can't be given here.
+pub fn learn(facts: &Facts, policy: &Policy, project: Option<&Path>) -> Result<Plan<'static>, PlanError> {
+    plan(facts, policy, project, Isolation::Full, true)
+}
+
+fn plan(
+    facts: &Facts,
+    policy: &Policy,
+    project: Option<&Path>,
+    isolation: Isolation,
+    learn: bool,
+) -> Result<Plan<'static>, PlanError> {
     let context = context(facts, project);
     let resolved = policy.resolve(&context)?;
     let best_effort = policy.best_effort().value;
@@ -59,12 +78,11 @@ pub fn make(
         Isolation::InPlace => in_place::steps(facts, &resolved, &paths, best_effort, &mut notes)?,
     };
 
-    let broker = match keeper {
-        Keeper::Broker => wards::broker(policy, &resolved, &steps)?,
-        Keeper::Mounts | Keeper::Nobody => None,
-    };
+    let broker = wards::broker(policy, &resolved, &steps, keeper, learn)?;
     let mut rules = syscalls(policy, isolation, network)?;
-    if broker.is_some() {
+    if learn {
+        rules = rules.learned()?;
+    } else if broker.is_some() {
         rules = rules.brokered()?;
     }
     let arch = Arch::NATIVE;

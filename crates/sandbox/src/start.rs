@@ -15,6 +15,7 @@ use palisade_sys::landlock::{Handled, Rights};
 use palisade_sys::launch::{
     Command, Identity, Launch, Limit, Namespaces, Place, Provide, Stamps, StringArray,
 };
+pub use palisade_syscall::broker::report::{Came, Used};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -69,6 +70,17 @@ pub enum Happening<'h> {
     Socket {
         /// Which, and whose.
         event: &'h Event,
+    },
+    /// The command used something, for the first time in this way; only while it is being learned.
+    Used {
+        /// How.
+        how: Used,
+        /// What came of it.
+        came: Came,
+        /// The path inside; of the network an address and port.
+        path: &'h Path,
+        /// The name of the thread.
+        program: &'h [u8],
     },
     /// A repository was made in a tree of the host; this is its directory of git's own.
     Repository(&'h Path),

@@ -49,19 +49,25 @@ pub(crate) fn keeper(
     Err(PlanError::Guarantee { guarantee: "protected names stay as they are", reason: reason.to_owned() })
 }
 
-/// What the broker is told; `None` if there is nothing to protect.
+/// What the broker is told; `None` if there is nothing to protect, or others do, and nothing to learn.
 pub(crate) fn broker(
     policy: &Policy,
     resolved: &Resolved,
     steps: &[Step<'_>],
+    keeper: Keeper,
+    learn: bool,
 ) -> Result<Option<Broker<'static>>, PlanError> {
-    let names = policy.names();
-    let paths = NameRules::new(resolved.protected_paths());
+    let (names, paths) = match keeper {
+        Keeper::Broker => (policy.names(), NameRules::new(resolved.protected_paths())),
+        Keeper::Mounts | Keeper::Nobody if learn => Default::default(),
+        Keeper::Mounts | Keeper::Nobody => return Ok(None),
+    };
     let roots = roots(steps)?;
-    if roots.is_empty() {
+    if roots.is_empty() && !learn {
         return Ok(None);
     }
     Ok(Some(Broker {
+        learn,
         roots,
         names: Stored::new(&names)?,
         paths: Stored::new(&paths)?,

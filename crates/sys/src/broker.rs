@@ -36,7 +36,7 @@ pub(crate) struct Setup {
     proc: OwnedFd,
     reports: OwnedFd,
     terminal: Option<OwnedFd>,
-    /// By the builder: the filter's listener, in the table that builder, keeper and launcher share.
+    /// By the command: the filter's listener, in the table that builder, keeper and launcher share.
     pub(crate) listener: Event,
     /// By the keeper: it has a table of its own.
     pub(crate) settled: Event,
@@ -63,6 +63,11 @@ impl Broker {
 
     pub(crate) fn proc(&self) -> Fd {
         self.0.proc.as_raw_fd()
+    }
+
+    /// Tells the keeper the filter's listener; a negative number: there is none.
+    pub(crate) fn hand_over(&self, listener: Fd) {
+        self.0.listener.report(u32::try_from(listener).map_err(|_none| Errno::BADF));
     }
 
     /// Makes the keeper, a child of the launcher; `born` gets its pid.

@@ -131,8 +131,10 @@ fn prepare(shared: &mut Shared<'_>) -> Result<(), Failure> {
     // Rust's runtime ignores it, and what is ignored stays so over exec.
     raw::restore_default(libc::SIGPIPE).map_err(at(Step::Exec))?;
     raw::set_signal_mask(command.signal_mask).map_err(at(Step::Exec))?;
-    if launch.broker.is_some() {
+    if let Some(broker) = launch.broker {
         shared.listener = crate::seccomp::install_with_listener(command.filter).map_err(at(Step::Filter))?;
+        // At once: the filter may pass on the very call by which the command begins.
+        broker.hand_over(shared.listener);
     } else if !command.filter.is_empty() {
         crate::seccomp::install(command.filter).map_err(at(Step::Filter))?;
     }

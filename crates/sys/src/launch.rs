@@ -326,17 +326,18 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
     shared.assignment = &assignment;
     let flags = launch.namespaces.0 & !(libc::CLONE_NEWPID | crate::init::BY_INIT);
     let suspend = if mapped { 0 } else { libc::CLONE_VFORK };
+    let (stack, argument) = (stacks.of(2), (&raw mut shared).cast());
     // SAFETY: needed to make a process that shares memory. Sound: `shared` and the stacks outlive
     // the builder, which this function waits for before it touches `shared` again; until then it
     // sleeps (VFORK) or uses only `meeting`, which is made of atomics. `build` uses raw calls only.
-    let builder = unsafe {
-        clone::sharing_memory(
-            flags | suspend | libc::CLONE_FILES,
-            libc::SIGCHLD,
-            stacks.of(2),
-            build,
-            (&raw mut shared).cast(),
-        )
+    let clone = || unsafe {
+        clone::sharing_memory(flags | suspend | libc::CLONE_FILES, libc::SIGCHLD, stack, build, argument)
+    };
+    // A filter may pass on the very call by which the command begins. So the broker must be able to
+    // begin while this process waits for that: nothing moves in memory then.
+    let builder = match &active {
+        Some(active) if !mapped => active.while_resting(clone),
+        _ => clone(),
     }
     .map_err(at(Step::Namespaces))?;
 
@@ -349,7 +350,11 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         let provided = written.and_then(|()| provide_trees(builder, provide));
         meeting.trees.report(provided.map(|()| 0).map_err(|failure| failure.errno));
         refusal = provided.err();
-        reaped = crate::wait::blocking(builder).ok();
+        let wait = || crate::wait::blocking(builder).ok();
+        reaped = match &active {
+            Some(active) => active.while_resting(wait),
+            None => wait(),
+        };
     }
     drop(inner);
     if let Some(broker) = launch.broker
@@ -575,9 +580,10 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
     }
     .map_err(at(Step::Fork))?;
     shared.stamps.exec = shared.stamp();
-    if let Some(broker) = launch.broker {
-        let listener = u32::try_from(shared.listener).map_err(|_none| Errno::BADF);
-        broker.0.listener.report(listener);
+    if let Some(broker) = launch.broker
+        && shared.listener < 0
+    {
+        broker.hand_over(shared.listener);
     }
     // The table is shared with the launcher: what was opened for it alone is closed here.
     if let Some(ruleset) = ruleset {

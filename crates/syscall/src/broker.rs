@@ -14,7 +14,8 @@
 //! In reading order: [`Server`] (what it is given, its workers), `calls` (which call goes where),
 //! `caller` (what is read of the caller), `resolve` (from a path to a directory and a name),
 //! [`guard`] (what is refused) with `history` (what was made inside), `open`, `tree`, `attributes`, `sockets` (the calls themselves),
-//! `config` (files that may change if the change is harmless), [`report`] (what the launcher hears).
+//! `config` (files that may change if the change is harmless), `observe` (what is noted while a command
+//! is being learned), [`report`] (what the launcher hears).
 
 mod attributes;
 mod caller;
@@ -22,6 +23,7 @@ mod calls;
 mod config;
 pub mod guard;
 mod history;
+mod observe;
 mod open;
 pub mod report;
 mod resolve;
@@ -51,6 +53,8 @@ pub struct Server {
     pub umask: u32,
     /// The launcher's session: processes in it have the launcher's terminal.
     pub session: u32,
+    /// Tell the launcher what is used, too: the filter is that of [`Rules::learned`](crate::Rules::learned).
+    pub learn: bool,
 }
 
 /// Threads that receive calls. One would do for speed; with two a call into a slow file system
@@ -73,6 +77,7 @@ struct Shared {
     umask: u32,
     session: u32,
     terminal: Option<OwnedFd>,
+    observer: Option<observe::Observer>,
 }
 
 impl Server {
@@ -102,6 +107,7 @@ impl Server {
             umask: self.umask,
             session: self.session,
             terminal,
+            observer: self.learn.then(observe::Observer::default),
         });
         let mut workers = Vec::with_capacity(WORKERS);
         for _ in 0..WORKERS {
@@ -132,6 +138,8 @@ impl Server {
 struct Worker<'s> {
     shared: &'s Arc<Shared>,
     umask: core::cell::Cell<u32>,
+    /// What the present call would do to names, if somebody wants to know.
+    deeds: core::cell::RefCell<Vec<observe::Done>>,
 }
 
 impl Shared {
@@ -149,7 +157,8 @@ fn run_worker(shared: &Arc<Shared>, filter: &Filter) -> Result<(), Errno> {
     shared.own_directory()?;
     palisade_sys::seccomp::install(&filter.program)?;
     let _before = rustix::process::umask(Mode::from_raw_mode(shared.umask));
-    let worker = Worker { shared, umask: core::cell::Cell::new(shared.umask) };
+    let worker =
+        Worker { shared, umask: core::cell::Cell::new(shared.umask), deeds: core::cell::RefCell::default() };
     loop {
         match shared.listener.receive() {
             Ok(call) => worker.answer(&call),
@@ -201,7 +210,11 @@ enum Outcome {
 impl Worker<'_> {
     fn answer(&self, call: &palisade_sys::notify::Notification) {
         let listener = &self.shared.listener;
-        let answer = match calls::dispatch(self, call) {
+        let outcome = match &self.shared.observer {
+            None => calls::dispatch(self, call),
+            Some(observer) => observer.dispatch(self, call),
+        };
+        let answer = match outcome {
             Ok(Outcome::Value(value)) => Answer::Value(value),
             Ok(Outcome::Continue) => Answer::Continue,
             Ok(Outcome::File { file, close_on_exec }) => deliver(listener, call.id, file, close_on_exec),

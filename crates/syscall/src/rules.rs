@@ -207,6 +207,11 @@ static BROKER_LIST: LazyLock<Vec<(Syscall, Rule)>> = LazyLock::new(|| {
     crate::list::parse(include_str!("data/broker.list")).expect("data/broker.list parses")
 });
 
+static LEARN_LIST: LazyLock<Vec<(Syscall, Rule)>> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
+    crate::list::parse(include_str!("data/learn.list")).expect("data/learn.list parses")
+});
+
 /// Calls by which a program would write names, or change one that writes them, behind the broker's back.
 const PAST_THE_BROKER: [&str; 22] = [
     "bpf",
@@ -310,6 +315,18 @@ impl Rules {
             self.add(*call, rule.clone());
         }
         Ok(self)
+    }
+
+    /// Brokered rules, with the calls passed on too by which a command is learned (`data/learn.list`).
+    ///
+    /// # Errors
+    /// Those of [`brokered`](Self::brokered).
+    pub fn learned(self) -> Result<Self, Error> {
+        let mut rules = self.brokered()?;
+        for (call, rule) in LEARN_LIST.iter() {
+            rules.add(*call, rule.clone());
+        }
+        Ok(rules)
     }
 
     /// The rules for one call, in the order in which they are tried.

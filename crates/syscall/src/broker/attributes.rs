@@ -3,6 +3,7 @@
 
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
 use crate::broker::guard::{Deed, Refused};
+use crate::broker::observe::Done;
 use crate::broker::report::Report;
 use crate::broker::resolve::{Last, by_number};
 use crate::broker::{Outcome, Shared, Worker};
@@ -53,6 +54,9 @@ impl Worker<'_> {
 
     /// Asks the guard about a name.
     pub(crate) fn check(&self, deed: Deed, path: &[u8]) -> Result<(), Box<Refused>> {
+        if self.shared.observer.is_some() {
+            self.deeds.borrow_mut().push(Done::before(deed, path));
+        }
         self.shared.guard.check(deed, path)
     }
 

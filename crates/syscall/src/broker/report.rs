@@ -39,6 +39,17 @@ pub enum Report {
         /// The socket, as it is inside.
         path: Vec<u8>,
     },
+    /// Something was used, for the first time in this way; only while a command is being learned.
+    Used {
+        /// How.
+        how: Used,
+        /// What came of it.
+        came: Came,
+        /// The path, as it is inside; of the network `ADDRESS:PORT`.
+        path: Vec<u8>,
+        /// Whose name it was: that of the calling thread.
+        program: Vec<u8>,
+    },
     /// A repository was made inside.
     Repository {
         /// Its directory of git's own, or the file that leads to one.
@@ -58,6 +69,38 @@ pub enum Report {
     },
 }
 
+/// How something was used.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum Used {
+    /// Looked whether it is there, and what it is.
+    Look,
+    /// Opened for reading.
+    Read,
+    /// Executed.
+    Execute,
+    /// Opened for writing where it was, or its attributes changed.
+    Change,
+    /// Its name was made, moved or removed: the directory it lies in was changed.
+    Name,
+    /// Its name was made where there was none.
+    Make,
+    /// Connected to: a socket in the file tree.
+    Socket,
+    /// Connected or sent to: an address of the network.
+    Network,
+}
+
+/// What came of a use.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum Came {
+    /// It was there; what was done was done.
+    Done,
+    /// It wasn't there.
+    Absent,
+    /// It was refused.
+    Refused,
+}
+
 /// Longer messages are cut: paths are shortened at the front.
 const LIMIT: usize = 16 * 1024;
 
@@ -70,6 +113,12 @@ pub(crate) struct Reporter {
 impl Reporter {
     pub(crate) const fn new(socket: OwnedFd) -> Self {
         Self { socket, lost: AtomicU64::new(0) }
+    }
+
+    /// Sends, waiting until the launcher has made room: for what mustn't be lost and whose sender may wait.
+    pub(crate) fn insist(&self, report: &Report) {
+        let Ok(bytes) = postcard::to_allocvec(report) else { return };
+        while send(&self.socket, &bytes, SendFlags::NOSIGNAL) == Err(Errno::INTR) {}
     }
 
     /// Sends without waiting: a launcher that doesn't listen must not stop the sandbox.

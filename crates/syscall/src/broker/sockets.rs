@@ -147,6 +147,9 @@ impl Worker<'_> {
         }
         let path = path_of(object.as_fd())?;
         if self.shared.guard.may_connect(&path) || self.shared.sockets.has((stat.st_dev, stat.st_ino)) {
+            if let Some(observer) = &self.shared.observer {
+                observer.socket(self, caller, &path);
+            }
             return Ok(object);
         }
         self.shared.reporter.tell(&Report::Socket {

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade learn`: runs a command as `run` does, and writes the profile that lets it do what it did
+//! and little else.
+//!
+//! The command's walls are those of the options, as always: what is refused stays refused, and stands
+//! in the profile as a comment. Nothing is in force before somebody has seen it.
+
+mod keep;
+mod profile;
+
+use crate::output;
+use crate::run::{self, RunError};
+use crate::run_options::RunOptions;
+use crate::scan::Presentation;
+use clap::{ArgMatches, Args, ValueHint};
+use palisade_host::environment::Environment;
+use palisade_host::executable;
+use palisade_policy::{Access, LayerPolicy, View, built_in, merge};
+use palisade_sandbox::error::PlanError;
+use palisade_sandbox::facts::Facts;
+use palisade_sandbox::learned::{Account, Host, Journal};
+use palisade_sandbox::plan::Plan;
+use palisade_sandbox::planner::{self, Isolation};
+use palisade_sandbox::start::Happening;
+use palisade_sandbox::{error::StartError, layers};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Runs a command in isolation, watches what it reads, writes, executes and connects to, and proposes
+/// a profile that allows just that.
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "\
+The command runs behind the walls that the options ask for, as with `palisade run`: learning
+permits nothing. What was wanted and refused stands in the profile as comments.
+Exit code: the command's own, as with `palisade run`.
+
+Examples:
+  palisade learn -- cargo build                 proposes the profile `cargo`
+  palisade learn --name web --yes -- npm test   writes it without asking
+  palisade learn --view host -- ./tool          what of the whole host does it need?",
+    mut_arg("dry_run", |arg| arg.help("Show the profile and write nothing")),
+    mut_arg("json", |arg| arg.hide(true)),
+    mut_arg("plan", |arg| arg.hide(true)),
+    mut_arg("namespaces", |arg| arg.hide(true)),
+)]
+pub(crate) struct Options {
+    /// What the profile is to be called; otherwise as the command
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Write the profile to this file (`-`: standard output) instead of to your profiles
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// Write it without asking
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    run: RunOptions,
+}
+
+/// Learns a command. The exit code is the command's.
+pub(crate) fn run(options: &Options, matches: &ArgMatches, begun: Instant) -> u8 {
+    match learn(options, matches, begun) {
+        Ok(code) => code,
+        Err(error) => {
+            error.say();
+            run::FAILURE
+        }
+    }
+}
+
+/// Why nothing is learned.
+#[derive(Debug, thiserror::Error)]
+enum LearnError {
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// An option of `run` that makes no sense here.
+    #[error("a command can't be learned with {option}: {reason}")]
+    Option { option: &'static str, reason: &'static str },
+    /// Not a name that `--profile` would find.
+    #[error("{name:?} can't be a profile's name")]
+    Name { name: String },
+    /// The profile can't be written.
+    #[error(transparent)]
+    Keep(#[from] keep::KeepError),
+}
+
+impl LearnError {
+    fn say(&self) {
+        let hint = match self {
+            Self::Run(error) => return error.say(),
+            Self::Option { .. } => "palisade learn -- COMMAND…",
+            Self::Name { .. } => "palisade learn --name NAME -- COMMAND…",
+            Self::Keep(_) => "palisade learn --output FILE -- COMMAND…",
+        };
+        output::error(self, Some(hint));
+    }
+}
+
+fn learn(options: &Options, matches: &ArgMatches, begun: Instant) -> Result<u8, LearnError> {
+    let command = options.run.command();
+    let Some(program) = command.first() else {
+        return Err(RunError::from(StartError::NoCommand).into());
+    };
+    unsuitable(&options.run)?;
+    let name = name_of(options, program)?;
+    let situation = Situation::gather(&options.run, matches)?;
+    let plan = situation.plan()?;
+    let presentation = Presentation {
+        timings: options.run.timings,
+        quiet: options.run.quiet,
+        verbose: options.run.verbose,
+        status_fd: options.run.status_fd,
+    };
+    let mut journal = Journal::default();
+    let ended = run::apply(&plan, &command, presentation, begun, false, &mut |happening| match happening {
+        Happening::Used { how, came, path, program } => journal.note(*how, *came, path, program),
+        Happening::Refused { rule, .. } if !rule.locked && !rule.anchored => journal.note_name(&rule.path),
+        _ => {}
+    });
+    let code = ended.map_err(RunError::from)?;
+    let base = situation.base()?;
+    let account = Account::of(&journal, &plan, &base, &situation.facts.account.home, &Disk);
+    let learned = profile::Learned { name: &name, command: &command, code, account: &account };
+    let text = learned.render(&situation.own, &situation.facts);
+    let keeping = keep::Keeping {
+        text: &text,
+        name: &name,
+        file: options.output.as_deref(),
+        profiles: &situation.facts.places.config.join("profiles"),
+        show_only: options.run.dry_run,
+        agreed: options.yes,
+        quiet: options.run.quiet,
+    };
+    keeping.propose()?;
+    Ok(code)
+}
+
+/// Options of `run` that can't be kept here.
+fn unsuitable(options: &RunOptions) -> Result<(), LearnError> {
+    if options.plan.is_some() {
+        return Err(LearnError::Option { option: "--plan", reason: "a plan has been made already" });
+    }
+    if Isolation::from(options.namespaces) == Isolation::InPlace {
+        let reason = "without namespaces there is nobody to watch it";
+        return Err(LearnError::Option { option: "--namespaces none", reason });
+    }
+    Ok(())
+}
+
+/// What the profile is called: as asked, or as the command's file without what tells its kind.
+fn name_of(options: &Options, program: &OsString) -> Result<String, LearnError> {
+    let name = match (&options.name, &options.run.line) {
+        (Some(name), _) => name.clone(),
+        // `-c LINE` would be called `sh`.
+        (None, Some(_line)) => "line".to_owned(),
+        (None, None) => {
+            let name = Path::new(program).file_stem().unwrap_or(program);
+            name.to_string_lossy().into_owned()
+        }
+    };
+    if layers::is_profile_name(&name) { Ok(name) } else { Err(LearnError::Name { name }) }
+}
+
+/// The host, the policy, and what of it is the profile's own.
+struct Situation {
+    facts: Facts,
+    loaded: layers::Loaded,
+    /// What the profile starts from: what was said on the command line and in the profile it refines,
+    /// but for what is granted.
+    own: LayerPolicy,
+}
+
+impl Situation {
+    fn gather(options: &RunOptions, matches: &ArgMatches) -> Result<Self, RunError> {
+        let cwd = std::env::current_dir().map_err(|source| RunError::Cwd { source })?;
+        let environment: Environment = std::env::vars_os().collect();
+        let facts = Facts::gather(environment, cwd).map_err(PlanError::from)?;
+        let command_line = options.layer(matches)?;
+        let refined = options.profile.as_deref().map(|name| layers::profile(&facts, name)).transpose()?;
+        let own = profile::own(refined, &command_line);
+        let loaded = layers::load(&facts, options.profile.as_deref(), command_line)?;
+        Ok(Self { facts, loaded, own })
+    }
+
+    fn plan(&self) -> Result<Plan<'static>, RunError> {
+        Ok(planner::learn(&self.facts, &self.loaded.policy, self.loaded.project.as_deref())?)
+    }
+
+    /// What holds without grants, but that the working directory can be read.
+    fn base(&self) -> Result<Plan<'static>, RunError> {
+        let mut layer = LayerPolicy::command_line();
+        layer.set_view(View::System, 0);
+        layer.add_path(Access::Read, ".", 0).map_err(|source| {
+            RunError::Option(crate::run_options::OptionError::Path {
+                option: "ro",
+                value: ".".to_owned(),
+                source,
+            })
+        })?;
+        let policy = merge(vec![built_in(), layer]);
+        Ok(planner::make(&self.facts, &policy, None, Isolation::Full)?)
+    }
+}
+
+/// The host's files.
+struct Disk;
+
+impl Host for Disk {
+    fn exists(&self, path: &Path) -> bool {
+        path.symlink_metadata().is_ok()
+    }
+
+    fn is_program(&self, path: &Path) -> bool {
+        path.is_file() && matches!(executable::kind(path), Ok(executable::Kind::Elf))
+    }
+
+    fn interpreter(&self, path: &Path) -> Option<PathBuf> {
+        match executable::kind(path).ok()? {
+            executable::Kind::Script(interpreter) => Some(interpreter.program),
+            _ => None,
+        }
+    }
+}

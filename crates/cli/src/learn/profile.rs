@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From an account of what was used to the text of a profile.
+
+use palisade_policy::render::{Remarks, render_with};
+use palisade_policy::{Access, LayerPolicy, NetworkMode, PathPattern, View};
+use palisade_sandbox::facts::Facts;
+use palisade_sandbox::learned::{Account, Programs, Wanted};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Remarks of one kind; what comes beyond is counted.
+const REMARKS: usize = 12;
+
+/// What was learned of a command.
+pub(super) struct Learned<'l> {
+    pub(super) name: &'l str,
+    pub(super) command: &'l [OsString],
+    /// How it ended.
+    pub(super) code: u8,
+    pub(super) account: &'l Account,
+}
+
+/// What a profile starts from: the profile that it refines and the command line, without what they
+/// grant. What they hide, limit and set is somebody's will, which use doesn't tell.
+pub(super) fn own(refined: Option<LayerPolicy>, command_line: &LayerPolicy) -> LayerPolicy {
+    let mut own = refined.unwrap_or_else(|| LayerPolicy::empty(command_line.layer, None));
+    let more = command_line.settings.clone();
+    own.settings.view.clear();
+    own.settings.network.clear();
+    own.settings.paths.extend(more.paths);
+    own.settings
+        .paths
+        .retain(|rule| matches!(rule.access, Access::Hide | Access::Deny | Access::Tmpfs | Access::Protect));
+    own.settings.protect.extend(more.protect);
+    own.settings.names.extend(more.names);
+    own.settings.syscalls.extend(more.syscalls);
+    own.settings.hostname.extend(more.hostname);
+    own.settings.uid.extend(more.uid);
+    own.settings.gid.extend(more.gid);
+    own.settings.cwd.extend(more.cwd);
+    own.settings.best_effort.extend(more.best_effort);
+    own.settings.inherit_terminal.extend(more.inherit_terminal);
+    own.settings.environment.extend(more.environment);
+    own.settings.limits.extend(more.limits);
+    own
+}
+
+impl Learned<'_> {
+    /// The profile's text. `own` is what it starts from.
+    pub(super) fn render(&self, own: &LayerPolicy, facts: &Facts) -> String {
+        let mut layer = LayerPolicy::command_line();
+        layer.settings = own.settings.clone();
+        layer.inherits.clone_from(&own.inherits);
+        let mut remarks = Remarks::default();
+        self.header(&mut remarks);
+        self.grants(&mut layer, &mut remarks, facts);
+        self.wanted(&mut remarks, facts);
+        self.network(&mut layer, &mut remarks);
+        layer.set_view(View::System, 0);
+        layer.name = Some(stated(self.name.to_owned()));
+        layer.description = Some(stated(format!("Learned from `{}`.", self.line())));
+        render_with(&layer, &remarks)
+    }
+
+    /// The command as far as it says what it is: arguments may be secrets.
+    fn line(&self) -> String {
+        let plain = |word: &str| {
+            word.len() <= 20
+                && word.starts_with(|c: char| c.is_ascii_alphanumeric())
+                && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_:.".contains(c))
+        };
+        let mut words = self.command.iter().map(|word| word.to_string_lossy());
+        let program = words.next().unwrap_or_default();
+        let program = program.rsplit('/').next().unwrap_or_default().to_owned();
+        match words.next() {
+            Some(verb) if plain(&verb) => format!("{program} {verb}"),
+            _ => program,
+        }
+    }
+
+    fn header(&self, remarks: &mut Remarks) {
+        remarks.header.push(format!("Learned from one run of `{}`.", self.line()));
+        if self.code != 0 {
+            remarks.header.push(format!(
+                "The command failed (exit code {}): what it didn't come to isn't in here.",
+                self.code
+            ));
+        }
+        remarks.header.push(
+            "Statements allow what it did. Comments say what it wanted and wasn't granted; nothing is granted"
+                .to_owned(),
+        );
+        remarks.header.push("by itself: take the `#` away from what you want.".to_owned());
+    }
+
+    fn grants(&self, layer: &mut LayerPolicy, remarks: &mut Remarks, facts: &Facts) {
+        let mut add = |access: Access, inside: &Path, host: &Path| {
+            let text = mapping(inside, host, facts);
+            match text {
+                // Argument 0: of the command line, but no argument.
+                Some(text) if layer.add_path(access, &text, 0).is_ok() => {}
+                _ => remarks.add(key(access), format!("{} can't be written in TOML", host.display())),
+            }
+        };
+        let cwd = &facts.cwd;
+        // The command starts there.
+        if !self.account.grants.contains_key(cwd) {
+            add(Access::Read, cwd, cwd);
+        }
+        for (inside, (host, rights)) in &self.account.grants {
+            if rights.write {
+                add(Access::Write, inside, host);
+            }
+            if rights.execute {
+                add(Access::Execute, inside, host);
+            }
+            if !rights.write && !rights.execute {
+                add(Access::Read, inside, host);
+            }
+        }
+        let wide = |path: &Path| self.account.grants.get(path).is_some_and(|(_host, rights)| rights.write);
+        for made in few(&self.account.made) {
+            if made.parent().is_some_and(wide) {
+                let path = spelled(made, facts).unwrap_or_default();
+                remarks.add(
+                    key(Access::Write),
+                    format!("{path:?} was made: now that it is there, learning again may grant only that"),
+                );
+            }
+        }
+    }
+
+    fn wanted(&self, remarks: &mut Remarks, facts: &Facts) {
+        for access in [Access::Read, Access::Write, Access::Execute] {
+            let wanted: Vec<&Wanted> =
+                self.account.wanted.iter().filter(|wanted| wanted.access == access).collect();
+            for wanted in few(&wanted) {
+                if let Some(path) = spelled(&wanted.path, facts) {
+                    remarks.add(key(access), commented(&path, &by(&wanted.programs)));
+                }
+            }
+            more(remarks, key(access), wanted.len());
+        }
+        for lost in few(&self.account.lost) {
+            if let Some(path) = spelled(&lost.path, facts) {
+                let why = format!(
+                    "{} written there in private and lost{}",
+                    counted(lost.count),
+                    by(&lost.programs)
+                );
+                remarks.add(key(Access::Write), commented(&path, &why));
+            }
+        }
+        more(remarks, key(Access::Write), self.account.lost.len());
+        for name in few(&self.account.names) {
+            remarks.add("filesystem.allow_names", commented(name, "protected, and was to be changed"));
+        }
+    }
+
+    fn network(&self, layer: &mut LayerPolicy, remarks: &mut Remarks) {
+        const KEY: &str = "network.mode";
+        let addresses: Vec<(&String, &Programs)> = self.account.addresses.iter().collect();
+        let open = self.account.reached_the_network;
+        layer.set_network(if open { NetworkMode::Host } else { NetworkMode::None }, 0);
+        if !open && !addresses.is_empty() {
+            remarks.add(KEY, "mode = \"host\"   # it tried to reach:".to_owned());
+        } else if open {
+            remarks.add(KEY, "It reached:".to_owned());
+        }
+        for (address, programs) in few(&addresses) {
+            remarks.add(KEY, format!("  {address}{}", by(programs)));
+        }
+        more(remarks, KEY, addresses.len());
+    }
+}
+
+fn few<T>(all: &[T]) -> &[T] {
+    &all[..all.len().min(REMARKS)]
+}
+
+fn more(remarks: &mut Remarks, key: &'static str, count: usize) {
+    if count > REMARKS {
+        remarks.add(key, format!("and {} more", count - REMARKS));
+    }
+}
+
+fn counted(count: usize) -> String {
+    if count == 1 { "1 name".to_owned() } else { format!("{count} names") }
+}
+
+fn by(programs: &Programs) -> String {
+    let programs = programs.to_string();
+    if programs.is_empty() { programs } else { format!(", by {programs}") }
+}
+
+/// An entry of a list that isn't in force, and why it could be.
+fn commented(entry: &str, why: &str) -> String {
+    format!("{},   # {}", palisade_policy::render::string(entry), why.trim_start_matches(", "))
+}
+
+const fn key(access: Access) -> &'static str {
+    match access {
+        Access::Read => "filesystem.read",
+        Access::Write => "filesystem.write",
+        Access::Execute => "filesystem.execute",
+        Access::Hide => "filesystem.hide",
+        Access::Deny => "filesystem.deny",
+        Access::Tmpfs => "filesystem.tmpfs",
+        Access::Protect => "filesystem.protect_paths",
+    }
+}
+
+/// `HOST=DEST`, or the one path if they are the same. `None` for what can't stand in TOML.
+fn mapping(inside: &Path, host: &Path, facts: &Facts) -> Option<String> {
+    let source = spelled(host, facts)?;
+    if inside == host {
+        return Some(source);
+    }
+    Some(format!("{source}={}", spelled(inside, facts)?))
+}
+
+/// A path as people write it in a policy: from the working directory or the home, if it lies there.
+fn spelled(path: &Path, facts: &Facts) -> Option<String> {
+    let exactly =
+        |path: &Path| PathPattern::exactly(path).ok().and_then(|path| path.as_str().map(str::to_owned));
+    for (base, sign) in [(&facts.cwd, "."), (&facts.account.home, "~")] {
+        if let Ok(rest) = path.strip_prefix(base) {
+            if rest.as_os_str().is_empty() {
+                return Some(sign.to_owned());
+            }
+            return Some(format!("{sign}/{}", exactly(rest)?));
+        }
+    }
+    exactly(path)
+}
+
+fn stated<T>(value: T) -> palisade_policy::Sourced<T> {
+    palisade_policy::Sourced {
+        value,
+        origin: palisade_policy::Origin::argument(0),
+        strength: palisade_policy::Strength::Set,
+    }
+}

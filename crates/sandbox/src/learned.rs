@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From what a command used to the least it needs.
+//!
+//! - [`Journal`]: what was used, as the broker told it, path by path.
+//! - [`Account`]: what has to be granted for it, what was wanted and isn't there, what was written and
+//!   is lost, which addresses were tried.
+//!
+//! Pure: what must be known of the host's files is asked of a [`Host`]. Nothing here grants: a journal
+//! holds what the walls let through, and an account of it allows no more than the launch did, except
+//! that uses of many paths in one tree are brought together in the directory that holds them.
+
+mod account;
+mod grants;
+mod journal;
+
+pub use account::{Account, Lost, Wanted};
+pub use grants::{Grants, Rights};
+pub use journal::{Journal, Programs};
+
+use std::path::{Path, PathBuf};
+
+/// What an account asks about files of the host.
+pub trait Host {
+    /// Whether something is there.
+    fn exists(&self, path: &Path) -> bool;
+    /// Whether it is a program or a library: what can be mapped to be executed.
+    fn is_program(&self, path: &Path) -> bool;
+    /// The program that a script's first line names.
+    fn interpreter(&self, path: &Path) -> Option<PathBuf>;
+}

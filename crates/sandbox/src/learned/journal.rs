@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a command used.
+
+use palisade_syscall::broker::report::{Came, Used};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Names kept of those who used a path: enough to recognise it by.
+const NAMES: usize = 3;
+
+/// What was used, by path. Paths are those inside.
+#[derive(Clone, Debug, Default)]
+pub struct Journal {
+    pub(super) paths: BTreeMap<PathBuf, Uses>,
+    pub(super) addresses: BTreeMap<String, Programs>,
+    pub(super) names: BTreeSet<String>,
+}
+
+/// The uses of one path.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Uses {
+    uses: BTreeSet<(Used, Came)>,
+    pub(super) programs: Programs,
+}
+
+/// Who used something.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Programs {
+    names: BTreeSet<String>,
+    more: bool,
+}
+
+impl Journal {
+    /// Notes a use.
+    pub fn note(&mut self, how: Used, came: Came, path: &Path, program: &[u8]) {
+        let program = String::from_utf8_lossy(program);
+        if how == Used::Network {
+            let address = path.to_string_lossy().into_owned();
+            self.addresses.entry(address).or_default().add(&program);
+            return;
+        }
+        let uses = self.paths.entry(path.to_owned()).or_default();
+        uses.uses.insert((how, came));
+        uses.programs.add(&program);
+    }
+
+    /// Notes that a protected name was refused: its rule's name, as it would be allowed.
+    pub fn note_name(&mut self, name: &str) {
+        self.names.insert(name.to_owned());
+    }
+
+    /// Whether nothing has been noted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty() && self.addresses.is_empty() && self.names.is_empty()
+    }
+
+    /// Whether the command made this path itself, or what it lies in.
+    pub(super) fn made(&self, path: &Path) -> bool {
+        path.ancestors().any(|path| self.paths.get(path).is_some_and(|uses| uses.has(Used::Make, Came::Done)))
+    }
+}
+
+impl Uses {
+    pub(super) fn has(&self, how: Used, came: Came) -> bool {
+        self.uses.contains(&(how, came))
+    }
+
+    pub(super) fn any(&self, hows: &[Used], came: Came) -> bool {
+        hows.iter().any(|how| self.has(*how, came))
+    }
+}
+
+impl Programs {
+    pub(super) fn add(&mut self, name: &str) {
+        if self.names.len() < NAMES || self.names.contains(name) {
+            self.names.insert(name.to_owned());
+        } else {
+            self.more = true;
+        }
+    }
+
+    pub(super) fn join(&mut self, other: &Self) {
+        for name in &other.names {
+            self.add(name);
+        }
+        self.more |= other.more;
+    }
+}
+
+/// `git`, `cc, ld and make`, `cc, ld, make and others`.
+impl fmt::Display for Programs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        if self.more {
+            names.push("others");
+        }
+        match names.split_last() {
+            None => Ok(()),
+            Some((only, [])) => f.write_str(only),
+            Some((last, rest)) => write!(f, "{} and {last}", rest.join(", ")),
+        }
+    }
+}

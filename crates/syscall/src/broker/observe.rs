@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is noted while a command is being learned.
+//!
+//! Calls that read are noted and then made by the kernel: what they may reach is decided by the
+//! sandbox's walls, as always. Calls that write go their usual way through the broker, and what
+//! became of them is noted afterwards. Each use of each path is told once.
+
+use crate::broker::caller::{Caller, path_of};
+use crate::broker::guard::Deed;
+use crate::broker::open::CWD_NUMBER;
+use crate::broker::report::{Came, Report, Used};
+use crate::broker::resolve::{Last, c_string};
+use crate::broker::{Outcome, Worker, calls};
+use palisade_sys::notify::Notification;
+use rustix::fs::{AtFlags, CWD};
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::ffi::CStr;
+use std::hash::{BuildHasher, RandomState};
+use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
+
+/// `O_WRONLY|O_RDWR|O_CREAT|O_TRUNC`: opening that isn't merely reading, as in `broker.list`.
+const WRITES: i32 = 0o3 | 0o100 | 0o1000;
+const O_PATH: i32 = 0o10_000_000;
+/// Uses that are remembered, by their hash: 8 bytes each. Further ones aren't told.
+const MOST: usize = 1 << 19;
+const AF_INET: u16 = 2;
+const AF_INET6: u16 = 10;
+
+/// What has been told.
+#[derive(Default)]
+pub(crate) struct Observer {
+    told: Mutex<HashSet<u64>>,
+    hasher: RandomState,
+}
+
+/// What a call is about to do to a name.
+pub(crate) struct Done {
+    how: Used,
+    path: Vec<u8>,
+}
+
+impl Done {
+    /// To be asked before it is done.
+    pub(crate) fn before(deed: Deed, path: &[u8]) -> Self {
+        let there = || {
+            c_string(path)
+                .is_ok_and(|path| rustix::fs::statat(CWD, &*path, AtFlags::SYMLINK_NOFOLLOW).is_ok())
+        };
+        let how = match deed {
+            Deed::Change | Deed::Attributes => Used::Change,
+            Deed::MakeFile if there() => Used::Change,
+            Deed::LinkFrom => Used::Read,
+            Deed::MoveFrom { .. } | Deed::Remove => Used::Name,
+            Deed::MakeFile | Deed::MakeDirectory | Deed::MakeLink | Deed::LinkTo | Deed::MoveTo { .. } => {
+                if there() {
+                    Used::Name
+                } else {
+                    Used::Make
+                }
+            }
+        };
+        Self { how, path: path.to_vec() }
+    }
+}
+
+impl Observer {
+    /// Makes a call, or has the kernel make it, and tells what it used.
+    pub(crate) fn dispatch(&self, worker: &Worker<'_>, call: &Notification) -> Result<Outcome, Errno> {
+        let caller = &Caller::new(worker, call);
+        if self.looks(worker, caller) {
+            return Ok(Outcome::Continue);
+        }
+        worker.deeds.borrow_mut().clear();
+        let outcome = calls::dispatch(worker, call);
+        let came = match &outcome {
+            Ok(_) => Came::Done,
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Came::Refused,
+            // Nothing that a grant would change.
+            Err(_) => return outcome,
+        };
+        for Done { how, path } in worker.deeds.borrow_mut().drain(..) {
+            self.tell(worker, caller, how, came, path);
+        }
+        outcome
+    }
+
+    /// Notes a call that changes nothing. Whether it is one.
+    fn looks(&self, worker: &Worker<'_>, caller: &Caller<'_>) -> bool {
+        let (how, descriptor, path) = match calls::name_of(caller.call) {
+            "open" if caller.int(1) & WRITES == 0 => (opening(caller.int(1)), CWD_NUMBER, 0),
+            "openat" if caller.int(2) & WRITES == 0 => (opening(caller.int(2)), caller.int(0), 1),
+            "execve" => (Used::Execute, CWD_NUMBER, 0),
+            "execveat" => (Used::Execute, caller.int(0), 1),
+            "stat" | "lstat" | "statfs" | "access" | "readlink" | "chdir" | "getxattr" | "listxattr" => {
+                (Used::Look, CWD_NUMBER, 0)
+            }
+            "newfstatat" | "statx" | "faccessat" | "faccessat2" | "readlinkat" => {
+                (Used::Look, caller.int(0), 1)
+            }
+            "sendto" => {
+                let length = usize::try_from(caller.int(5)).unwrap_or(0);
+                self.address(worker, caller, &caller.bytes(4, length.min(128)).unwrap_or_default());
+                return true;
+            }
+            "connect" => {
+                // Made as ever; where to is noted before, since it may take long.
+                let length = usize::try_from(caller.int(2)).unwrap_or(0);
+                self.address(worker, caller, &caller.bytes(1, length.min(128)).unwrap_or_default());
+                return false;
+            }
+            _ => return false,
+        };
+        // What can't be read the kernel can't read either.
+        if let Ok(path) = caller.path_or_empty(path) {
+            self.look(worker, caller, how, descriptor, &path);
+        }
+        true
+    }
+
+    fn look(&self, worker: &Worker<'_>, caller: &Caller<'_>, how: Used, descriptor: i32, path: &CStr) {
+        if path.is_empty() {
+            // A descriptor: looking at what is open is no news, executing it is.
+            if how == Used::Execute
+                && let Ok(path) = caller.descriptor(descriptor).and_then(|file| path_of(file.as_fd()))
+            {
+                self.tell(worker, caller, how, Came::Done, path);
+            }
+            return;
+        }
+        let found = caller
+            .resolve(descriptor, path)
+            .and_then(|spot| caller.object_and_path(spot, Last::Follow))
+            .map(|(_object, path)| path);
+        let named = absolute(caller, descriptor, path.to_bytes());
+        let came = match &found {
+            Ok(_) => Came::Done,
+            Err(Errno::ACCESS | Errno::PERM) => Came::Refused,
+            Err(_) => Came::Absent,
+        };
+        if let Ok(found) = &found {
+            self.tell(worker, caller, how, came, found.clone());
+        }
+        // Links on the way are used too.
+        if let Ok(named) = named
+            && found.as_ref() != Ok(&named)
+        {
+            let how = if came == Came::Done { Used::Look } else { how };
+            self.tell(worker, caller, how, came, named);
+        }
+    }
+
+    fn address(&self, worker: &Worker<'_>, caller: &Caller<'_>, address: &[u8]) {
+        let Some((family, rest)) = address.split_first_chunk::<2>() else { return };
+        let Some((port, rest)) = rest.split_first_chunk::<2>() else { return };
+        let port = u16::from_be_bytes(*port);
+        let address = match u16::from_ne_bytes(*family) {
+            AF_INET => rest.first_chunk::<4>().map(|bytes| std::net::IpAddr::from(*bytes)),
+            // Flow information comes before the address.
+            AF_INET6 => rest.get(4..).and_then(|rest| rest.first_chunk::<16>()).map(|bytes| (*bytes).into()),
+            _ => None,
+        };
+        if let Some(address) = address {
+            let socket = std::net::SocketAddr::new(address, port);
+            self.tell(worker, caller, Used::Network, Came::Done, socket.to_string().into_bytes());
+        }
+    }
+
+    /// A socket in the file tree was connected to.
+    pub(crate) fn socket(&self, worker: &Worker<'_>, caller: &Caller<'_>, path: &[u8]) {
+        self.tell(worker, caller, Used::Socket, Came::Done, path.to_vec());
+    }
+
+    fn tell(&self, worker: &Worker<'_>, caller: &Caller<'_>, how: Used, came: Came, path: Vec<u8>) {
+        let hash = self.hasher.hash_one((how, came, &path));
+        {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.len() >= MOST || !told.insert(hash) {
+                return;
+            }
+        }
+        let program = caller.program();
+        worker.shared.reporter.insist(&Report::Used { how, came, path, program });
+    }
+}
+
+fn opening(flags: i32) -> Used {
+    if flags & O_PATH == 0 { Used::Read } else { Used::Look }
+}
+
+/// A path as it was given, made absolute: `.` and `..` taken by their text.
+fn absolute(caller: &Caller<'_>, descriptor: i32, path: &[u8]) -> Result<Vec<u8>, Errno> {
+    let mut whole =
+        if path.first() == Some(&b'/') { Vec::new() } else { path_of(caller.base(descriptor)?.as_fd())? };
+    whole.push(b'/');
+    whole.extend_from_slice(path);
+    let mut parts: Vec<&[u8]> = Vec::new();
+    for part in whole.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let mut clean = Vec::with_capacity(whole.len());
+    for part in parts {
+        clean.push(b'/');
+        clean.extend_from_slice(part);
+    }
+    if clean.is_empty() {
+        clean.push(b'/');
+    }
+    Ok(clean)
+}
