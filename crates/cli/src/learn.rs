@@ -119,7 +119,10 @@ fn learn(options: &Options, matches: &ArgMatches, begun: Instant) -> Result<u8, 
         Happening::Refused { rule, .. } if !rule.locked && !rule.anchored => journal.note_name(&rule.path),
         _ => {}
     });
-    let code = ended.map_err(RunError::from)?;
+    let code = match ended {
+        Ok(code) => code,
+        Err(error) => return Ok(run::fail(&error)),
+    };
     let base = situation.base()?;
     let account = Account::of(&journal, &plan, &base, &situation.facts.account.home, &Disk);
     let learned = profile::Learned { name: &name, command: &command, code, account: &account };

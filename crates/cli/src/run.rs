@@ -188,7 +188,7 @@ fn read_plan(path: &PathBuf) -> Result<Plan<'static>, RunError> {
 }
 
 /// Says why the command couldn't be started.
-fn fail(error: &StartError) -> u8 {
+pub(crate) fn fail(error: &StartError) -> u8 {
     output::error(error, error.hint().as_deref());
     error.exit_code()
 }

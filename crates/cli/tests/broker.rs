@@ -11,8 +11,10 @@
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
-use support::{Place, eventually, everybody, job};
+use std::process::Stdio;
+use support::{Place, eventually, everybody, give, has, job};
 
 /// The process of this name below `pid`, if there is one.
 fn below(pid: u32, name: &str) -> Option<Pid> {
@@ -128,6 +130,71 @@ fn without_the_broker_nothing_is_written() {
         assert!(run.out.contains("ready") && !run.out.contains("\n0"), "{run:?}");
         assert!(run.err.contains("the broker has ended"), "{run:?}");
         assert!(!place.home.join("work/b").exists());
+    }
+}
+
+/// Five threads make calls until one fails: four that write without end, one that waits for a reader.
+const CALLS: &str = r#"
+import errno, os, threading
+ended = []
+def until_it_fails(call):
+    try:
+        number = 0
+        while True: call(number); number += 1
+    except OSError as error: ended.append(errno.errorcode[error.errno])
+os.mkfifo("fifo")
+calls = [lambda _: os.open("fifo", os.O_WRONLY)]
+calls += [lambda number, thread=thread: os.close(os.open(f"{thread}-{number % 100}", os.O_WRONLY | os.O_CREAT)) for thread in range(4)]
+threads = [threading.Thread(target=until_it_fails, args=(call,)) for call in calls]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(*ended)
+for name in "late", ".git/hooks/pre-commit", ".git/hooks/late":
+    try: open(name, "w")
+    except OSError as error: print(errno.errorcode[error.errno])
+"#;
+
+#[test]
+fn calls_under_way_fail_when_the_broker_is_killed() {
+    // With its keeper the broker loses who would report its end, and ends as well.
+    for victim in ["palisade-broker", "palisade-keeper"] {
+        for place in everybody().iter().filter(|_| has("python3")) {
+            place.outside("git init -q . && echo old >.git/hooks/pre-commit");
+            let mut palisade = place.palisade(&[], &["/usr/bin/python3", "-c", CALLS]);
+            palisade.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let child = palisade.spawn().unwrap();
+            // All four are in the midst of it.
+            assert!(eventually(|| (0..4).all(|thread| place.work.join(format!("{thread}-99")).exists())));
+            kill_process(below(child.id(), victim).unwrap(), Signal::KILL).unwrap();
+            let run = job::wait(child);
+            assert_eq!(
+                run.out,
+                format!("{}ENOSYS\n{}", "ENOSYS ".repeat(4), "ENOSYS\n".repeat(3)),
+                "{run:?}"
+            );
+            assert!(run.err.contains("the broker has ended"), "{victim}: {run:?}");
+            assert!(!place.work.join("late").exists() && !place.work.join(".git/hooks/late").exists());
+            assert_eq!(place.read("work/.git/hooks/pre-commit"), "old\n");
+            place.assert_all_dead();
+        }
+    }
+}
+
+#[test]
+fn odd_names_are_told_in_one_line() {
+    for place in &everybody() {
+        let odd = std::ffi::OsStr::from_bytes(b"a\nb\x1b[2J\xff\xfe");
+        let directory = place.work.join(odd).join("n".repeat(255));
+        std::fs::create_dir_all(&directory).unwrap();
+        give(place, &place.work.join(odd));
+        let run = place.sh(&[], "cd a*/n* && mkdir .vscode");
+        assert_eq!((run.code, directory.join(".vscode").exists()), (1, false), "{run:?}");
+        let told: Vec<&str> = run.err.lines().filter(|line| line.contains("refused: write")).collect();
+        assert!(matches!(told[..], [line] if line.contains(".vscode")), "{run:?}");
+        assert!(!run.err.contains('\x1b'), "{run:?}");
+        let watch = job::finish(place.command(place.binary()).args(["watch", "--no-follow", "--json"]));
+        let kept: serde_json::Value = serde_json::from_str(watch.ok()).unwrap();
+        assert!(kept.to_string().contains(".vscode"), "{kept}");
     }
 }
 

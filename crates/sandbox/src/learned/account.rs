@@ -108,6 +108,12 @@ impl Account {
                 account.grants.insert(path, (host, rights));
             }
         }
+        // A directory was made for what was written in it.
+        let holds = |path: &Path| lost.keys().any(|other| other != path && other.starts_with(path));
+        let idle: Vec<PathBuf> = lost.keys().filter(|path| holds(path)).cloned().collect();
+        for path in idle {
+            lost.remove(&path);
+        }
         account.lost =
             lost.into_iter().map(|(path, (count, programs))| Lost { path, count, programs }).collect();
         account.made = made(journal, plan);

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade learn`: what a command used becomes a profile that is enough for it, and no more than it
+//! had; nothing is in force unseen.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+
+mod support;
+
+use palisade_policy::{Access, Layer, LayerPolicy};
+use std::time::Duration;
+use support::{Place, Run, everybody, has, job};
+
+/// `palisade learn OPTIONS -- COMMAND` where there is no terminal.
+fn learn(place: &Place, options: &[&str], command: &[&str]) -> Run {
+    let mut palisade = place.command("setsid");
+    palisade.arg("--wait").arg(place.binary()).arg("learn").args(options).arg("--").args(command);
+    job::finish(&mut palisade)
+}
+
+/// Learns a line of shell into the profile `p`.
+fn learn_line(place: &Place, options: &[&str], line: &str) -> LayerPolicy {
+    let options = [&["--name", "p", "--yes"], options].concat();
+    learn(place, &options, &["bash", "-c", line]).ok();
+    profile(place)
+}
+
+fn text(place: &Place) -> String {
+    place.read(".config/palisade/profiles/p.toml")
+}
+
+fn profile(place: &Place) -> LayerPolicy {
+    let text = text(place);
+    palisade_policy::parse(&text, None, Layer::User).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"))
+}
+
+/// What a profile states of a list.
+fn list(policy: &LayerPolicy, access: Access) -> Vec<String> {
+    let rules = policy.settings.paths.iter().filter(|rule| rule.access == access);
+    rules.map(|rule| rule.pattern.to_string()).collect()
+}
+
+#[test]
+fn a_build_runs_with_what_was_learned_of_it_and_can_do_no_more() {
+    if !has("cc") {
+        return;
+    }
+    for place in everybody() {
+        place.write("work/a.c", "int main(void) { return 0; }\n");
+        place.write("work/Makefile", "out/a: a.c\n\tcc -o out/a a.c\n\t./out/a\n");
+        place.write("work/out/keep", "");
+        place.write("data/big", "needed");
+        let options = ["--ro", place.home.join("data").to_str().unwrap()].map(str::to_owned);
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let learned = learn_line(&place, &options, "make && cat ~/data/big");
+        assert_eq!(list(&learned, Access::Write), ["./out"], "{}", text(&place));
+        assert_eq!(list(&learned, Access::Execute), ["./out"], "{}", text(&place));
+        assert_eq!(list(&learned, Access::Read), [".", "~/data/big"], "{}", text(&place));
+
+        std::fs::remove_file(place.work.join("out/a")).unwrap();
+        let with = ["--profile", "p"];
+        place.sh(&with, "make && cat ~/data/big").ok();
+        for more in ["echo x >b.c", "echo x >>a.c", "ls ~/data", "cp /bin/true out/../t"] {
+            assert_eq!(place.sh(&[], more.replace("ls ~/data", "echo x >x").as_str()).code, 0, "{more}");
+            assert_ne!(place.sh(&with, more).code, 0, "{more}");
+        }
+    }
+}
+
+#[test]
+fn what_is_wanted_is_said_and_not_granted() {
+    for place in everybody() {
+        place.write(".netrc", "secret");
+        place.write("work/.git/config", "");
+        place.write("kept/file", "");
+        let line = "cat ~/.netrc; echo x >~/kept/new; mkdir -p ~/.cache/tool && echo x >~/.cache/tool/a; \
+                    mkdir .git/hooks; : >.git/hooks/x; : >/usr/lib/x; exec 3<>/dev/tcp/192.0.2.1/443; true";
+        let learned = learn_line(&place, &["--ro", place.home.join("kept").to_str().unwrap()], line);
+        let said = text(&place);
+        for remark in [
+            "# \"~/.netrc\",   # by cat",
+            "# \"~/kept\",   # by bash",
+            "# \"~/.cache/tool\",   # 2 names written there in private and lost, by bash and mkdir",
+            "# \".git/hooks\",   # protected, and was to be changed",
+            "# \"/usr/lib\",   # by bash",
+            "# mode = \"host\"   # it tried to reach:",
+            "#   192.0.2.1:443, by bash",
+        ] {
+            assert!(said.contains(remark), "{remark}\n{said}");
+        }
+        assert_eq!(list(&learned, Access::Write), Vec::<String>::new(), "{said}");
+        assert!(!list(&learned, Access::Read).iter().any(|path| path.contains("netrc")), "{said}");
+        assert_eq!(place.outside("ls -A .git; ls -A ~/kept"), "config\nfile\n");
+        let run = place.sh(&["--profile", "p"], "cat ~/.netrc");
+        assert_ne!(run.code, 0, "{run:?}");
+    }
+}
+
+#[test]
+fn nothing_is_written_unasked() {
+    for place in everybody() {
+        let run = learn(&place, &[], &["true"]);
+        assert_eq!(run.code, 0, "{run:?}");
+        assert!(run.err.contains("+read = [\".\"]"), "{run:?}");
+        assert!(run.err.contains("nothing is written, there is no terminal to ask on"), "{run:?}");
+        let shown = learn(&place, &["--dry-run", "--yes"], &["true"]);
+        assert!(shown.err.contains("+read = [\".\"]"), "{shown:?}");
+        assert!(!place.home.join(".config").exists());
+
+        let out = learn(&place, &["--quiet", "--output", "-"], &["echo", "its own"]);
+        assert!(out.out.starts_with("its own\n# Learned from one run of `echo`."), "{out:?}");
+        assert!(out.err.is_empty(), "{out:?}");
+    }
+}
+
+#[test]
+fn a_second_run_shows_what_changes() {
+    for place in everybody() {
+        place.write("work/sub/x", "");
+        learn_line(&place, &[], "cat sub/x");
+        let again = learn(&place, &["--name", "p"], &["bash", "-c", "cat sub/x"]);
+        assert!(again.err.contains("nothing new was learned"), "{again:?}");
+        let more = learn(&place, &["--name", "p", "--yes"], &["bash", "-c", "echo x >sub/y"]);
+        assert!(more.err.contains("\n+write = ["), "{more:?}");
+        assert!(more.err.contains("\n read = [\".\"]"), "{more:?}");
+        assert_eq!(list(&profile(&place), Access::Write), ["./sub"]);
+    }
+}
+
+#[test]
+fn what_was_said_on_the_command_line_stays() {
+    for place in everybody() {
+        place.write("work/.env", "secret");
+        place.write("work/src/a", "");
+        let options = ["--hide", ".env", "--limit", "open_files=99", "--env", "CI=1", "--allow-name", ".vscode"];
+        let learned = learn_line(&place, &options, "cat src/a; test ! -s .env");
+        assert_eq!(list(&learned, Access::Hide), [".env"], "{}", text(&place));
+        place.sh(&["--profile", "p"], "test ! -s .env && test $CI = 1 && test $(ulimit -n) = 99").ok();
+        assert!(text(&place).contains("allow_names = [\".vscode\"]"), "{}", text(&place));
+    }
+}
+
+#[test]
+fn odd_names_are_quoted() {
+    for place in everybody() {
+        let names = ["a b", "quo\"te", "new\nline", "st*r", "e=q", "$x", "back\\slash", "br{ace", "#hash"];
+        for name in names {
+            place.write(&format!("odd/{name}/f"), "");
+            let bound = place.home.join("odd").join(name);
+            let bound = palisade_policy::PathPattern::exactly(&bound).unwrap();
+            let mut palisade = place.command("setsid");
+            palisade.arg("--wait").arg(place.binary()).args(["learn", "--name", "p", "--yes", "--rw"]);
+            palisade.arg(bound.as_os_str()).args(["--", "touch"]).arg(place.home.join("odd").join(name).join("g"));
+            job::finish(&mut palisade).ok();
+            let inside = place.home.join("odd").join(name).join("h");
+            let run = place.run(&["--profile", "p"], &["touch", inside.to_str().unwrap()]);
+            assert_eq!(run.code, 0, "{name:?}: {run:?}\n{}", text(&place));
+            assert!(inside.exists(), "{name:?}");
+        }
+        // What TOML can't say is said.
+        let line = "d=$(printf 'bytes\\377'); mkdir ./$d && : >./$d/f";
+        learn_line(&place, &[], line);
+    }
+}
+
+#[test]
+fn a_command_that_fails_is_learned_as_far_as_it_came_and_its_code_kept() {
+    for place in everybody() {
+        let run = learn(&place, &["--output", "-", "-q"], &["sh", "-c", "exit 7"]);
+        assert_eq!(run.code, 7);
+        assert!(run.out.contains("# The command failed (exit code 7)"), "{run:?}");
+        let run = learn(&place, &["--yes"], &["no-such-command"]);
+        run.refused(127, &["no-such-command", "not found"]).with_hint();
+        assert!(!place.home.join(".config").exists());
+    }
+}
+
+#[test]
+fn wrong_options_are_errors_before_anything_starts() {
+    for place in everybody() {
+        for (options, words) in [
+            (&["--namespaces", "none"][..], &["--namespaces none", "nobody to watch"][..]),
+            (&["--plan", "x"], &["--plan"]),
+            (&["--name", "a/b"], &["profile's name"]),
+            (&["--name", ".hidden"], &["profile's name"]),
+        ] {
+            let run = learn(&place, options, &["touch", "started"]);
+            run.refused(125, words).with_hint();
+            assert!(!place.work.join("started").exists());
+        }
+    }
+}
+
+#[test]
+fn many_files_and_processes_are_learned_in_bounded_time() {
+    for place in everybody() {
+        place.write(
+            "work/many.sh",
+            "for i in $(seq 300); do mkdir -p d/$((i % 7)); echo $i >d/$((i % 7))/$i; cat d/$((i % 7))/$i; done\n",
+        );
+        let begun = std::time::Instant::now();
+        let learned = learn_line(&place, &[], "for n in 1 2 3 4; do sh many.sh >/dev/null & done; wait");
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        assert_eq!(list(&learned, Access::Write), ["."]);
+        place.assert_all_dead();
+    }
+}

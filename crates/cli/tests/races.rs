@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Races for protected names: some threads swap what a name means, others make calls on it
+//! (`tests/acceptance/races/swap.c`). The verdict is the host's: after it all, what is protected is what it was,
+//! and nothing protected has come into being.
+//!
+//! `PALISADE_SOAK_ATTEMPTS` says how many attempts each person has, all races together; `./x test soak` asks for a
+//! million. (The same races in pairs, outside and inside, are the acceptance suite's.)
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
+
+mod support;
+
+use palisade_acceptance::case::data_directory;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use support::{Place, eventually, everybody, has, job};
+
+/// Without `PALISADE_SOAK_ATTEMPTS`: a few seconds, in which each race still has both outcomes.
+const ATTEMPTS: u64 = 11_300;
+/// In one launch, which has a minute: a machine that manages less than 170 a second would be the news.
+const PIECE: u64 = 10_000;
+const THREADS: &str = "4";
+
+/// What is swapped, and by whom.
+struct Race {
+    mode: &'static str,
+    /// By a sandbox of its own in the same workspace, whose broker knows nothing of the other's.
+    elsewhere: bool,
+    /// Of all attempts: fewer where each takes longer.
+    share: u64,
+}
+
+const fn race(mode: &'static str, share: u64) -> Race {
+    Race { mode, elsewhere: false, share }
+}
+
+const RACES: &[Race] = &[
+    race("memory", 12),
+    race("directory", 12),
+    race("link", 12),
+    race("descriptor", 12),
+    race("magic", 12),
+    race("cwd", 12),
+    race("tree", 8),
+    race("source", 8),
+    // Each that is granted is a file on the disk.
+    race("content", 1),
+    Race { mode: "directory", elsewhere: true, share: 12 },
+    Race { mode: "link", elsewhere: true, share: 12 },
+];
+
+impl Race {
+    fn attempts(&self, all: u64) -> u64 {
+        (all * self.share).div_ceil(RACES.iter().map(|race| race.share).sum())
+    }
+
+    fn name(&self) -> String {
+        format!("{}{}", self.mode, if self.elsewhere { ", swapped by another sandbox" } else { "" })
+    }
+}
+
+/// What came of a race.
+#[derive(Default)]
+struct Tally {
+    attempts: u64,
+    granted: u64,
+    refused: u64,
+    wrong: u64,
+    /// What the host sees that it mustn't.
+    seen: Vec<String>,
+}
+
+impl Tally {
+    /// Adds what the program says at its end.
+    fn add(&mut self, race: &Race, run: &job::Run) {
+        let line = run.out.lines().find(|line| line.starts_with(&format!("{}: wrong", race.mode)));
+        let line = line.unwrap_or_else(|| panic!("{}: {run:?}", race.name()));
+        let number = |label: &str| -> u64 {
+            let rest = line.split(label).nth(1).unwrap_or_else(|| panic!("no {label:?} in {line}"));
+            rest.split(|character: char| !character.is_ascii_digit()).next().unwrap().parse().unwrap()
+        };
+        self.attempts += number("attempts ");
+        self.granted += number("granted ");
+        self.refused += number("refused ");
+        self.wrong += number("wrong ");
+    }
+}
+
+/// A person's place with the program in it, and a new ground for each launch.
+struct Ground<'p> {
+    place: &'p Place,
+}
+
+impl<'p> Ground<'p> {
+    fn new(place: &'p Place) -> Self {
+        for file in ["swap.c", "swap.h", "attempts.c", "ground.py"] {
+            place.write(file, std::fs::read(data_directory().join("races").join(file)).unwrap());
+        }
+        place.outside("cd && cc -O2 -pthread -o swap swap.c attempts.c");
+        Self { place }
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.place.home.join("ground")
+    }
+
+    fn renew(&self) {
+        self.place.outside(
+            "cd && rm -rf ground log && mkdir ground log && cd ground && cp ../swap . && ./swap prepare && \
+             python3 -IS ~/ground.py remember ~/log",
+        );
+    }
+
+    fn swap(&self, options: &[&str], arguments: &[&str]) -> Command {
+        let mut swap =
+            self.place.palisade(&[&["--quiet"], options].concat(), &[&["./swap"], arguments].concat());
+        swap.current_dir(self.directory());
+        swap
+    }
+
+    /// One launch, or two of which one swaps.
+    fn run(&self, options: &[&str], race: &Race, attempts: u64, tally: &mut Tally) {
+        self.renew();
+        let number = attempts.to_string();
+        let mut arguments = vec![race.mode, &number, THREADS];
+        let flipper = race.elsewhere.then(|| self.flipper(options, race));
+        if race.elsewhere {
+            arguments.push("elsewhere");
+        }
+        let run = job::finish(&mut self.swap(options, &arguments));
+        if let Some(flipper) = flipper {
+            self.place.write("ground/stop", "");
+            job::wait(flipper).ok();
+        }
+        tally.add(race, &run);
+        let seen = self.look(race);
+        if !seen.is_empty() {
+            tally.seen.push(seen);
+        }
+    }
+
+    /// Starts to swap, and waits until it does.
+    fn flipper(&self, options: &[&str], race: &Race) -> Child {
+        let mut flipper = self.swap(options, &["flip", race.mode]);
+        let child =
+            flipper.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let link = |name: &str| std::fs::read_link(self.directory().join(name));
+        assert!(eventually(|| link("free").is_ok() || link("link").is_ok_and(|to| to.as_os_str() == "free")));
+        child
+    }
+
+    /// What of the protected names isn't as it was, as the host sees it.
+    fn look(&self, race: &Race) -> String {
+        let mut look = self.place.command("python3");
+        look.arg("-IS").arg(self.place.home.join("ground.py")).arg("changed");
+        let look = job::finish(look.arg(self.place.home.join("log")).current_dir(self.directory()));
+        assert_eq!(look.err, "", "it looked: {look:?}");
+        assert_eq!(look.code == 0, !look.out.trim().is_empty(), "{look:?}");
+        // A harmless configuration may be written.
+        let config = self.place.read("ground/.git/config");
+        if race.mode == "content"
+            && look.out.trim() == ".git/config: changed"
+            && !config.contains("fsmonitor")
+        {
+            return String::new();
+        }
+        look.out.trim().to_owned()
+    }
+}
+
+/// Whether the machine can compile and judge.
+fn possible() -> bool {
+    has("gcc") && has("python3")
+}
+
+#[test]
+fn what_is_judged_is_what_happens() {
+    let all = std::env::var("PALISADE_SOAK_ATTEMPTS").map_or(ATTEMPTS, |number| number.parse().unwrap());
+    let (mut table, mut failures) = (String::new(), Vec::new());
+    for place in everybody().iter().filter(|_| possible()) {
+        let ground = Ground::new(place);
+        let mut sum = Tally::default();
+        for race in RACES {
+            let mut tally = Tally::default();
+            while tally.attempts < race.attempts(all) {
+                let (before, piece) = (tally.attempts, (race.attempts(all) - tally.attempts).min(PIECE));
+                ground.run(&[], race, piece, &mut tally);
+                // Something was so wrong that it stopped.
+                if tally.attempts - before < piece {
+                    break;
+                }
+            }
+            let Tally { attempts, granted, refused, wrong, seen } = &tally;
+            let who = if place.is_root() { "root" } else { "user" };
+            let line = format!(
+                "{who}: {attempts} attempts, {granted} granted, {refused} refused, {wrong} wrong: {}",
+                race.name()
+            );
+            // Where nobody was refused, or everybody was, it was no race.
+            if *wrong > 0 || !seen.is_empty() || *granted == 0 || *refused == 0 {
+                failures.push(format!("{line} {seen:?}"));
+            }
+            writeln!(table, "races: {line}").unwrap();
+            sum.attempts += attempts;
+            sum.wrong += wrong;
+        }
+        writeln!(table, "races: {} attempts, {} wrong grants", sum.attempts, sum.wrong).unwrap();
+        if sum.attempts < all {
+            failures.push(format!("{} of {all} attempts", sum.attempts));
+        }
+    }
+    // Past libtest's capture: the numbers are worth reading when nothing failed, too.
+    std::io::stderr().write_all(table.as_bytes()).unwrap();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// The control: what is never won above is won here, by the same program and judged by the same eyes.
+#[test]
+fn without_the_broker_each_race_is_won() {
+    for place in everybody().iter().filter(|_| possible()) {
+        let ground = Ground::new(place);
+        for race in RACES {
+            let mut tally = Tally::default();
+            ground.run(&["--protect", "off"], race, 1000, &mut tally);
+            assert!(tally.wrong > 0, "{}: {} attempts", race.name(), tally.attempts);
+            // There the last to write wins, and the harmless may come last.
+            assert!(race.mode == "content" || !tally.seen.is_empty(), "{}", race.name());
+        }
+    }
+}
