@@ -131,7 +131,8 @@ fn what_was_said_on_the_command_line_stays() {
     for place in everybody() {
         place.write("work/.env", "secret");
         place.write("work/src/a", "");
-        let options = ["--hide", ".env", "--limit", "open_files=99", "--env", "CI=1", "--allow-name", ".vscode"];
+        let options =
+            ["--hide", ".env", "--limit", "open_files=99", "--env", "CI=1", "--allow-name", ".vscode"];
         let learned = learn_line(&place, &options, "cat src/a; test ! -s .env");
         assert_eq!(list(&learned, Access::Hide), [".env"], "{}", text(&place));
         place.sh(&["--profile", "p"], "test ! -s .env && test $CI = 1 && test $(ulimit -n) = 99").ok();
@@ -149,7 +150,10 @@ fn odd_names_are_quoted() {
             let bound = palisade_policy::PathPattern::exactly(&bound).unwrap();
             let mut palisade = place.command("setsid");
             palisade.arg("--wait").arg(place.binary()).args(["learn", "--name", "p", "--yes", "--rw"]);
-            palisade.arg(bound.as_os_str()).args(["--", "touch"]).arg(place.home.join("odd").join(name).join("g"));
+            palisade
+                .arg(bound.as_os_str())
+                .args(["--", "touch"])
+                .arg(place.home.join("odd").join(name).join("g"));
             job::finish(&mut palisade).ok();
             let inside = place.home.join("odd").join(name).join("h");
             let run = place.run(&["--profile", "p"], &["touch", inside.to_str().unwrap()]);

@@ -57,7 +57,7 @@ impl Keeping<'_> {
             return Ok(());
         }
         if !self.quiet {
-            output::say(&format!("\n{}\n", difference(&old, self.text, &shown)));
+            output::say(&format!("\n{}", difference(&old, self.text, &shown)));
         }
         if self.show_only {
             return Ok(());

@@ -117,6 +117,8 @@ impl Account {
         account.lost =
             lost.into_iter().map(|(path, (count, programs))| Lost { path, count, programs }).collect();
         account.made = made(journal, plan);
+        // Names for a moment, such as a build's temporary ones, tell nothing.
+        account.made.retain(|path| host.exists(path));
         account
     }
 

@@ -197,6 +197,18 @@ mod tests {
     }
 
     #[test]
+    fn every_call_that_is_learned_is_noted() {
+        let source = include_str!("observe.rs");
+        for line in include_str!("../data/learn.list").lines() {
+            if let Some((name, _rest)) = line.split_once(' ')
+                && !line.starts_with('#')
+            {
+                assert!(source.contains(&format!("\"{name}\"")), "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn the_brokers_own_calls_have_names() {
         for name in OWN {
             assert!(name.parse::<Syscall>().is_ok(), "{name}");
