@@ -3,57 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
 mod interpreter;
+mod samples;
 
 use interpreter::run;
 use palisade_syscall::rules::{Question, Width};
 use palisade_syscall::{Action, Arch, Call, Errno, Filter, Rule, Rules, Syscall, Test, compile};
 use proptest::prelude::*;
-
-const ARCHES: [Arch; 2] = [Arch::X86_64, Arch::Aarch64];
-
-fn verdict(action: Action) -> u32 {
-    match action {
-        Action::Allow => 0x7fff_0000,
-        Action::Errno(errno) => 0x0005_0000 + u32::from(errno.number()),
-        Action::KillProcess => 0x8000_0000,
-        Action::Notify => 0x7fc0_0000,
-        other => panic!("{other:?}"),
-    }
-}
-
-/// Numbers around everything that could be mistaken: the table's ends, x32, the signs.
-fn numbers() -> impl Iterator<Item = u32> {
-    let x32 = 0x4000_0000;
-    (0..600).chain(x32..x32 + 600).chain([
-        1023,
-        4096,
-        x32 - 1,
-        0x7fff_ffff,
-        0x8000_0000,
-        u32::MAX - 1,
-        u32::MAX,
-    ])
-}
-
-/// Arguments at and around the values that the rules for a call look for.
-fn arguments(rules: &[Rule]) -> Vec<[u64; 6]> {
-    let mut all = vec![[0; 6], [u64::MAX; 6], [u64::from(u32::MAX); 6]];
-    for test in rules.iter().flat_map(|rule| &rule.tests) {
-        let values = match test.question() {
-            Question::In(values) | Question::NotIn(values) => values.clone(),
-            Question::Has(mask) => (0..64).map(|bit| 1 << bit).chain([*mask, !mask]).collect(),
-        };
-        let high = 1 << 32;
-        for value in values.into_iter().flat_map(|v| [v, v ^ high, v | !0 << 32, v.wrapping_add(1), v << 32])
-        {
-            for mut others in [[0; 6], [u64::MAX; 6], all[all.len() - 1]] {
-                others[usize::from(test.argument())] = value;
-                all.push(others);
-            }
-        }
-    }
-    all
-}
+use samples::{ARCHES, action, arguments, lists, numbers, rules, test, verdict};
 
 fn agree_on(rules: &Rules, arch: Arch, number: u32) -> Result<(), TestCaseError> {
     agree_with(&compile(rules, arch).unwrap(), rules, arch, number)
@@ -85,44 +41,6 @@ fn agree(rules: &Rules) -> Result<(), TestCaseError> {
         }
     }
     Ok(())
-}
-
-fn action() -> impl Strategy<Value = Action> {
-    prop_oneof![
-        Just(Action::Allow),
-        Just(Action::KillProcess),
-        Just(Action::Notify),
-        (1u16..5).prop_map(|number| Action::Errno(Errno::new(number).unwrap())),
-    ]
-}
-
-fn test(arguments: std::ops::Range<u8>) -> impl Strategy<Value = Test> {
-    let value = prop_oneof![0u64..4, any::<u64>(), Just(1 << 32), Just(u64::MAX)];
-    let question = prop_oneof![
-        proptest::collection::vec(value.clone(), 0..4).prop_map(Question::In),
-        proptest::collection::vec(value.clone(), 0..4).prop_map(Question::NotIn),
-        value.prop_map(Question::Has),
-    ];
-    (arguments, prop_oneof![Just(Width::Low), Just(Width::Full)], question)
-        .prop_map(|(argument, width, question)| Test::new(argument, width, question).unwrap())
-}
-
-/// `share`: how many of the calls that a rule may be for get one.
-fn rules(share: std::ops::Range<usize>) -> impl Strategy<Value = Rules> {
-    let calls: Vec<Syscall> = Syscall::all().collect();
-    let rule = (action(), proptest::collection::vec(test(0..6), 0..3));
-    let rule = (proptest::sample::select(calls), rule);
-    (proptest::collection::vec(rule, share), action(), action(), action()).prop_map(
-        |(list, default, unknown, foreign)| {
-            let mut rules = Rules::new(default);
-            (rules.unknown, rules.foreign) = (unknown, foreign);
-            for (call, (action, tests)) in list {
-                let (condition, reason) = (String::new(), String::new());
-                rules.add(call, Rule { action, tests, condition, reason });
-            }
-            rules
-        },
-    )
 }
 
 proptest! {
@@ -223,46 +141,8 @@ proptest! {
 }
 
 #[test]
-fn the_deny_list() {
-    agree(&Rules::deny_list()).unwrap();
-}
-
-/// Everything but calls that the list looks into: so the kernel answers them from its bitmap.
-#[test]
-fn calls_are_decided_without_reading_an_argument() {
-    for arch in ARCHES {
-        let rules = Rules::deny_list();
-        let filter = compile(&rules, arch).unwrap();
-        let mut read = Vec::new();
-        for call in Syscall::all() {
-            let Some(number) = call.number(arch) else {
-                continue;
-            };
-            let call_of = Call { audit_arch: arch.audit(), number, arguments: [0; 6] };
-            if run(&filter.program, &call_of).reads_arguments {
-                read.push(call.name());
-            }
-        }
-        assert_eq!(read, ["clone", "ioctl", "personality", "socket", "socketpair", "unshare"]);
-    }
-}
-
-/// Loading costs by both: this is where a change of the compiler or of the list shows.
-#[test]
-fn the_deny_list_is_small_and_flat() {
-    for (arch, length, depth) in [(Arch::X86_64, 100, 18), (Arch::Aarch64, 100, 18)] {
-        let filter = compile(&Rules::deny_list(), arch).unwrap();
-        let steps = |number| {
-            let call = Call { audit_arch: arch.audit(), number, arguments: [0; 6] };
-            run(&filter.program, &call).steps
-        };
-        let deepest = (0..470).map(steps).max().unwrap();
-        let total: usize = (0..470).map(steps).sum();
-        println!(
-            "{arch:?}: {} instructions, at most {deepest} steps, 470 calls {total}",
-            filter.program.len()
-        );
-        assert!(filter.program.len() <= length, "{}", filter.listing(arch));
-        assert!(deepest <= depth, "{deepest} steps");
+fn the_lists() {
+    for rules in lists() {
+        agree(&rules).unwrap();
     }
 }

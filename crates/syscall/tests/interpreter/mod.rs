@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs classic BPF as the kernel does, by the kernel's documentation and not by the compiler's source.
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use palisade_syscall::{Call, Instruction};
 
@@ -8,41 +9,57 @@ use palisade_syscall::{Call, Instruction};
 pub(crate) struct Run {
     pub(crate) verdict: u32,
     pub(crate) steps: usize,
-    pub(crate) reads_arguments: bool,
+    /// The 32-bit words of `struct seccomp_data` that were loaded, a bit each.
+    words: u16,
+}
+
+impl Run {
+    /// The offsets in `struct seccomp_data` that were loaded from.
+    pub(crate) fn offsets(&self) -> Vec<usize> {
+        (0..16).filter(|word| self.words & 1 << word != 0).map(|word| 4 * word).collect()
+    }
 }
 
 /// Panics on anything that the kernel's checker would refuse.
+#[expect(clippy::cast_possible_truncation, reason = "an argument's halves are meant")]
 pub(crate) fn run(program: &[Instruction], call: &Call) -> Run {
-    let mut data = Vec::new();
-    data.extend(call.number.to_le_bytes());
-    data.extend(call.audit_arch.to_le_bytes());
-    data.extend([0xee; 8]); // instruction pointer
-    data.extend(call.arguments.iter().flat_map(|argument| argument.to_le_bytes()));
+    // `struct seccomp_data`, little endian.
+    let mut data = [0xeeee_eeee; 16];
+    (data[0], data[1]) = (call.number, call.audit_arch);
+    for (halves, argument) in data[4..].chunks_mut(2).zip(call.arguments) {
+        halves.copy_from_slice(&[argument as u32, (argument >> 32) as u32]);
+    }
 
-    let (mut at, mut loaded, mut steps, mut reads_arguments) = (0usize, None, 0, false);
+    let (mut at, mut loaded, mut steps, mut words) = (0, None, 0, 0);
     loop {
         let Instruction { code, jt, jf, k } = program[at];
         at += 1;
         steps += 1;
-        let mut branch = |holds: &dyn Fn(u32) -> bool| {
-            at += usize::from(if holds(loaded.unwrap()) { jt } else { jf });
-        };
-        match code {
-            0x20 => {
+        let holds = match (code, loaded) {
+            (0x20, _) => {
                 let offset = k as usize;
                 assert!(offset.is_multiple_of(4) && offset < 64, "load at {offset}");
                 assert!(!(8..16).contains(&offset), "reads the instruction pointer");
-                reads_arguments |= offset >= 16;
-                loaded = Some(u32::from_le_bytes(data[offset..offset + 4].try_into().unwrap()));
+                words |= 1 << (offset / 4);
+                loaded = Some(data[offset / 4]);
+                continue;
             }
-            0x05 => at += k as usize,
-            0x15 => branch(&|value| value == k),
-            0x35 => branch(&|value| value >= k),
-            0x45 => branch(&|value| value & k != 0),
-            0x06 => {
-                return Run { verdict: k, steps, reads_arguments };
+            (0x05, _) => {
+                at += k as usize;
+                continue;
             }
-            other => panic!("code {other:#x}"),
-        }
+            // Only libseccomp's programs mask, and ask whether something is greater.
+            (0x54, Some(value)) => {
+                loaded = Some(value & k);
+                continue;
+            }
+            (0x06, _) => return Run { verdict: k, steps, words },
+            (0x15, Some(value)) => value == k,
+            (0x25, Some(value)) => value > k,
+            (0x35, Some(value)) => value >= k,
+            (0x45, Some(value)) => value & k != 0,
+            other => panic!("code and loaded value {other:x?}"),
+        };
+        at += usize::from(if holds { jt } else { jf });
     }
 }

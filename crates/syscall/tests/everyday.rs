@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What calls cost under the filters that sandboxes get: without a broker, and with one.
+//!
+//! While a filter is loaded the kernel runs it once for every number, with no arguments to read, and keeps a bitmap
+//! of those that it allows: these calls never run the filter again. One load of an argument on the way takes a call
+//! out of that bitmap. Up to the first such load only number and architecture decide what runs, so one run with any
+//! arguments shows whether there is one.
+#![expect(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
+
+mod interpreter;
+mod samples;
+
+use interpreter::{Run, run};
+use palisade_syscall::{Action, Arch, Call, Filter, Rules, Syscall, compile};
+use samples::{ARCHES, verdict};
+
+/// Offsets in `struct seccomp_data`.
+const NUMBER_AND_ARCHITECTURE: [usize; 2] = [0, 4];
+
+/// The calls that programs make all the time, and for which the way through the filter has to be free.
+const EVERYDAY: &str = "read write readv writev pread64 pwrite64 lseek close close_range fstat stat lstat newfstatat \
+    statx access faccessat faccessat2 readlink readlinkat getdents64 getcwd chdir fchdir fcntl flock ftruncate fsync \
+    dup dup2 dup3 pipe pipe2 mmap munmap mprotect mremap madvise brk futex clock_gettime clock_nanosleep nanosleep \
+    gettimeofday getrandom sched_yield sched_getaffinity poll ppoll select pselect6 epoll_create1 epoll_ctl \
+    epoll_wait epoll_pwait eventfd2 inotify_add_watch accept4 sendto recvfrom sendmsg recvmsg setsockopt getsockopt \
+    shutdown getpid gettid getppid getuid geteuid rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack kill tgkill \
+    fork vfork execve wait4 waitid exit exit_group set_robust_list set_tid_address rseq prctl prlimit64 uname sysinfo \
+    arch_prctl memfd_create copy_file_range sendfile splice utimensat";
+
+fn filters() -> [(&'static str, Rules); 2] {
+    [("deny list", Rules::deny_list()), ("brokered", Rules::deny_list().brokered().unwrap())]
+}
+
+fn run_number(filter: &Filter, arch: Arch, number: u32) -> Run {
+    run(&filter.program, &Call { audit_arch: arch.audit(), number, arguments: [0; 6] })
+}
+
+fn named(name: &str) -> Syscall {
+    name.parse().unwrap()
+}
+
+/// By name, with the offsets: each is a call that runs the filter every time.
+#[test]
+fn only_these_calls_have_an_argument_read() {
+    let without: &[(&str, &[usize])] = &[
+        ("clone", &[16]),
+        ("ioctl", &[24]),
+        ("personality", &[16]),
+        ("socket", &[16]),
+        ("socketpair", &[16]),
+        ("unshare", &[16, 20]),
+    ];
+    let brokered = [without, &[("open", &[24]), ("openat", &[32])]].concat();
+    for ((list, rules), expected) in filters().into_iter().zip([without.to_vec(), brokered]) {
+        for arch in ARCHES {
+            let filter = compile(&rules, arch).unwrap();
+            for call in Syscall::all() {
+                let Some(number) = call.number(arch) else { continue };
+                let mut allowed = NUMBER_AND_ARCHITECTURE.to_vec();
+                if let Some((_, arguments)) = expected.iter().find(|(name, _)| *name == call.name()) {
+                    allowed.extend(*arguments);
+                }
+                assert_eq!(run_number(&filter, arch, number).offsets(), allowed, "{list} {arch:?} {call}");
+            }
+        }
+    }
+}
+
+#[test]
+fn everyday_calls_are_allowed_by_their_number_alone() {
+    for (list, rules) in filters() {
+        for arch in ARCHES {
+            let filter = compile(&rules, arch).unwrap();
+            let numbers: Vec<(&str, u32)> = EVERYDAY
+                .split_whitespace()
+                .filter_map(|name| Some((name, named(name).number(arch)?)))
+                .collect();
+            // 64-bit ARM came without what has an `at` or a number as its successor.
+            let missing = EVERYDAY.split_whitespace().count() - numbers.len();
+            assert!(missing <= if arch == Arch::Aarch64 { 20 } else { 0 }, "{arch:?} lacks {missing}");
+            let mut deepest = 0;
+            for (name, number) in numbers {
+                let run = run_number(&filter, arch, number);
+                assert_eq!(run.verdict, verdict(Action::Allow), "{list} {arch:?} {name}");
+                assert_eq!(run.offsets(), NUMBER_AND_ARCHITECTURE, "{list} {arch:?} {name}");
+                deepest = deepest.max(run.steps);
+            }
+            println!("{list}, {arch:?}: everyday calls take at most {deepest} steps");
+            // What a kernel without that bitmap runs for each call: before 5.11.
+            assert!(deepest <= 15, "{list} {arch:?}: {deepest} steps");
+        }
+    }
+}
+
+/// The one everyday call that the broker's filter looks into. It is decided on its flags: reading goes on to the
+/// kernel, and only writing is passed on.
+#[test]
+fn opening_is_decided_on_its_flags() {
+    const ADDRESS: u64 = 0x7fff_1234_5678_9abc;
+    for arch in ARCHES {
+        let filter = compile(&Rules::deny_list().brokered().unwrap(), arch).unwrap();
+        for (name, flags) in [("open", 1), ("openat", 2)] {
+            let Some(number) = named(name).number(arch) else { continue };
+            // O_RDONLY; O_CLOEXEC; O_NOFOLLOW and O_DIRECTORY of both architectures; O_PATH; O_NONBLOCK; then
+            // O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, each with O_CLOEXEC; O_TMPFILE|O_RDWR.
+            let reads = [0, 0x8_0000, 0x2_0000, 0x1_0000, 0x8000, 0x4000, 0x20_0000, 0x800, 1 << 32];
+            let writes = [0x8_0001, 0x8_0002, 0x8_0040, 0x8_0200, 0x41_0002, 1 | 1 << 32];
+            let both = reads.map(|flags| (flags, Action::Allow)).into_iter();
+            for (value, action) in both.chain(writes.map(|flags| (flags, Action::Notify))) {
+                let mut arguments = [ADDRESS; 6];
+                arguments[flags] = value;
+                let run = run(&filter.program, &Call { audit_arch: arch.audit(), number, arguments });
+                assert_eq!(run.verdict, verdict(action), "{arch:?} {name} {value:#x}");
+                assert_eq!(run.offsets(), [0, 4, 16 + 8 * flags], "{arch:?} {name}");
+                assert!(run.steps <= 16, "{arch:?} {name}: {} steps", run.steps);
+            }
+        }
+    }
+}
+
+/// Loading costs by both: this is where a change of the compiler or of a list shows.
+#[test]
+fn the_filters_are_small_and_flat() {
+    for ((list, rules), [length, depth]) in filters().into_iter().zip([[100, 18], [165, 23]]) {
+        for arch in ARCHES {
+            let filter = compile(&rules, arch).unwrap();
+            let steps = |number| run_number(&filter, arch, number).steps;
+            let deepest = (0..470).map(steps).max().unwrap();
+            let total: usize = (0..470).map(steps).sum();
+            println!(
+                "{list}, {arch:?}: {} instructions, at most {deepest} steps, 470 calls {total}",
+                filter.program.len()
+            );
+            assert!(filter.program.len() <= length, "{}", filter.listing(arch));
+            assert!(deepest <= depth, "{list} {arch:?}: {deepest} steps");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The compiled filter does what libseccomp's does for the same policy, for every number and by both architectures.
+//!
+//! What libseccomp can't be told, or means differently, and what is done about it:
+//!
+//! - Rules that overlap have no order: it is told regions that don't (`regions.rs`). Policies with calls that take
+//!   too many of them lose rules of those.
+//! - It has one answer for numbers without a rule. It is told ours for unknown numbers, and every known call by name.
+//! - Alone, x86-64 answers x32's numbers as a foreign architecture's; ours are unknown numbers. x32 is added to it,
+//!   without rules (`export.c`).
+//! - For an architecture that isn't the one it runs on, it can only be told calls that its own table knows. Those
+//!   that are younger than it answer as unknown numbers do, on both sides.
+#![expect(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
+
+#[path = "../interpreter/mod.rs"]
+mod interpreter;
+mod library;
+mod regions;
+#[path = "../samples/mod.rs"]
+mod samples;
+
+use std::cell::RefCell;
+
+use interpreter::run;
+use library::Library;
+use palisade_syscall::rules::{Question, Width};
+use palisade_syscall::{Arch, Call, Instruction, Rule, Rules, Syscall, Test, compile};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use regions::{Region, regions};
+use samples::{ARCHES, arguments, lists, numbers, rules, rules_for};
+
+/// At most so many regions for one call, and so many in a policy: libseccomp 2.5.4 takes 50 ms for 1000 regions,
+/// 250 ms for 1500 and more than a second for 2200.
+const REGIONS: usize = 300;
+const ALL_REGIONS: usize = 1300;
+
+/// How much was compared.
+#[derive(Debug, Default)]
+struct Count {
+    policies: usize,
+    calls: usize,
+    regions: usize,
+    rules: usize,
+    rules_left_out: usize,
+    /// What libseccomp doesn't know, in all policies.
+    younger_calls: usize,
+}
+
+/// The rules that libseccomp can be told, with their regions.
+fn tellable(
+    rules: &Rules,
+    arch: Arch,
+    library: &Library,
+    count: &mut Count,
+) -> (Rules, Vec<(Syscall, Vec<Region>)>) {
+    let mut told = Rules::new(rules.default);
+    (told.unknown, told.foreign) = (rules.unknown, rules.foreign);
+    let (mut all, mut told_before) = (Vec::new(), 0);
+    for call in Syscall::all().filter(|call| call.number(arch).is_some()) {
+        if arch != Arch::NATIVE && library.number(arch, call).is_none() {
+            told.add(call, Rule::always(rules.unknown, "younger than libseccomp"));
+            count.younger_calls += 1;
+            continue;
+        }
+        // One is enough for a call without a condition.
+        let limit = ALL_REGIONS.saturating_sub(told_before).clamp(1, REGIONS);
+        let whole = rules.of(call);
+        let mut of_call = whole;
+        let regions = loop {
+            match regions(of_call, rules.default, limit) {
+                Some(regions) => break regions,
+                None => of_call = &of_call[..of_call.len() - 1],
+            }
+        };
+        count.rules += of_call.len();
+        count.rules_left_out += whole.len() - of_call.len();
+        told_before += regions.len();
+        for rule in of_call {
+            told.add(call, rule.clone());
+        }
+        all.push((call, regions));
+    }
+    count.regions += told_before;
+    (told, all)
+}
+
+/// Beyond the numbers that are always tried: those beside every constant in a program. Between two neighbouring
+/// constants comparisons go the same way, so together these are all numbers that there are.
+fn boundaries(program: &[Instruction]) -> impl Iterator<Item = u32> {
+    let constants = program.iter().filter(|instruction| instruction.code != 0x06).map(|found| found.k);
+    constants.flat_map(|k| [k.wrapping_sub(1), k, k.wrapping_add(1)]).filter(|&number| number >= 600)
+}
+
+fn compare(rules: &Rules, arch: Arch, library: &mut Library, count: &mut Count) -> Result<(), TestCaseError> {
+    count.policies += 1;
+    let (rules, regions) = tellable(rules, arch, library, count);
+    let theirs = library.export(&rules, arch, &regions);
+    let ours = compile(&rules, arch).unwrap().program;
+    let mut same = |audit_arch, number, arguments| {
+        let call = Call { audit_arch, number, arguments };
+        count.calls += 1;
+        prop_assert_eq!(
+            run(&ours, &call).verdict,
+            run(&theirs, &call).verdict,
+            "ours and libseccomp's, {:?} {:x?}",
+            arch,
+            call
+        );
+        Ok(())
+    };
+
+    let mut every: Vec<u32> = numbers().chain(boundaries(&ours)).chain(boundaries(&theirs)).collect();
+    every.sort_unstable();
+    every.dedup();
+    for &number in &every {
+        let known = Syscall::from_number(arch, number);
+        let mut tried = arguments(known.map_or(&[][..], |call| rules.of(call)));
+        if let Some((_, regions)) = regions.iter().find(|(call, _)| Some(*call) == known) {
+            let rests = [0, u64::MAX, 0x5a5a_a5a5_0f0f_f0f0];
+            tried.extend(regions.iter().flat_map(|region| rests.map(|rest| region.arguments(rest))));
+        }
+        for arguments in tried {
+            same(arch.audit(), number, arguments)?;
+        }
+    }
+    // i386, 32-bit ARM, the other architecture; a bit off; nothing at all.
+    let arches = [0x4000_0003, 0x4000_0028, 0xc000_003e, 0xc000_00b7, arch.audit() ^ 1 << 31, 0, u32::MAX];
+    for audit_arch in arches {
+        for &number in &every {
+            same(audit_arch, number, [0; 6])?;
+        }
+    }
+    Ok(())
+}
+
+/// Compares `policies` random ones for each architecture; what was compared is printed.
+fn compare_random(what: &str, policies: u32, strategy: impl Strategy<Value = Rules>) {
+    let Some(library) = Library::start() else { return };
+    let state = RefCell::new((library, Count::default()));
+    let config = ProptestConfig { cases: policies, failure_persistence: None, ..ProptestConfig::default() };
+    TestRunner::new(config)
+        .run(&strategy, |rules| {
+            let (library, count) = &mut *state.borrow_mut();
+            ARCHES.into_iter().try_for_each(|arch| compare(&rules, arch, library, count))
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+    let (_, count) = state.into_inner();
+    println!("{what}: {count:?}");
+    // Else the policies would be poorer than they look.
+    assert!(count.rules_left_out * 2 < count.rules, "{what}: {count:?}");
+}
+
+#[test]
+fn random_rules_for_many_calls() {
+    compare_random("many calls", 16, rules(0..40));
+}
+
+/// Questions that take few regions, so that many of them fit into a policy: values that lie close together.
+fn short_test() -> impl Strategy<Value = Test> {
+    let value = prop_oneof![4 => 0u64..8, 1 => 0xffff_fffe..0x1_0000_0002u64, 1 => Just(u64::MAX)];
+    let question = prop_oneof![
+        proptest::collection::vec(value.clone(), 0..4).prop_map(Question::In),
+        proptest::collection::vec(value, 0..4).prop_map(Question::NotIn),
+        prop_oneof![0u64..16, Just(0xf000_0000), Just(0x3_8000_0000), Just(1 << 63)].prop_map(Question::Has),
+    ];
+    (0u8..2, prop_oneof![Just(Width::Low), Just(Width::Full)], question)
+        .prop_map(|(argument, width, question)| Test::new(argument, width, question).unwrap())
+}
+
+/// What one rule leaves open, for the next to answer.
+#[test]
+fn many_random_rules_for_a_few_calls() {
+    let calls = ["read", "ioctl", "clone3", "openat"].map(|name| name.parse().unwrap());
+    compare_random("few calls", 24, rules_for(calls.to_vec(), 4..16, short_test()));
+}
+
+#[test]
+fn the_lists() {
+    let Some(mut library) = Library::start() else { return };
+    for rules in lists() {
+        for arch in ARCHES {
+            let mut count = Count::default();
+            compare(&rules, arch, &mut library, &mut count).unwrap();
+            assert_eq!(count.rules_left_out, 0);
+            println!("{arch:?}: {count:?}");
+        }
+    }
+}
+
+/// A number that stands for another call denies the wrong one: the tables, as far as both go.
+#[test]
+fn names_and_numbers() {
+    let Some(mut library) = Library::start() else { return };
+    for arch in ARCHES {
+        let last = Syscall::all().filter_map(|call| call.number(arch)).max().unwrap();
+        let theirs: Vec<(u32, String)> =
+            (0..=last).filter_map(|number| Some((number, library.name(arch, number)?))).collect();
+        for (number, theirs) in &theirs {
+            let ours = Syscall::from_number(arch, *number).map(Syscall::name);
+            assert_eq!(ours, Some(theirs.as_str()), "{arch:?} {number}");
+        }
+        for call in Syscall::all() {
+            if let Some(theirs) = library.number(arch, call) {
+                assert_eq!(call.number(arch), Some(theirs), "{arch:?} {call}");
+            }
+        }
+        println!("{arch:?}: {} numbers", theirs.len());
+        assert!(theirs.len() > 290, "{}", theirs.len());
+    }
+}
