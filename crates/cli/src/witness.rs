@@ -42,6 +42,12 @@ impl<'c> Witness<'c> {
                 output::error(&format_args!("the broker can't make the call {call}: {source}"), None);
             }
             Happening::Lost(count) => self.lost += count,
+            Happening::Uncovered => {
+                output::error(
+                    &"a hidden or protected name was replaced outside and couldn't be covered again: everything inside has been ended",
+                    Some("palisade run --hide DIRECTORY …   # the directory rather than the file"),
+                );
+            }
             Happening::BrokerEnded => {
                 output::error(
                     &"the broker has ended: whatever writes a name or connects fails from here on",

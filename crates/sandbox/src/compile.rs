@@ -86,7 +86,7 @@ fn binds<'p>(plan: &'p Plan<'_>) -> impl Iterator<Item = (usize, &'p Bind<'p>)> 
     })
 }
 
-fn attributes(bind: &Bind<'_>) -> Attributes {
+pub(crate) fn attributes(bind: &Bind<'_>) -> Attributes {
     let mut attributes = Attributes::default();
     if bind.devices {
         // A device file can't be executed, and belongs to no tree that could change.

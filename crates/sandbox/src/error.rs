@@ -187,6 +187,7 @@ impl StartError {
             Step::Filter => "load the seccomp filter",
             Step::Builder => "finish: the launch was interrupted",
             Step::Broker => "leave somebody behind to start the broker",
+            Step::Warden => "leave somebody behind who keeps names covered",
         };
         Self::Launch { action, source }
     }

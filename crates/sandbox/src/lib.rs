@@ -7,7 +7,7 @@
 //! - [`layers`], [`profiles`], [`trust`]: which policy files there are and whether they hold
 //! - [`facts`], [`planner`]: how it is made, with `view`, `tree`, `in_place`, `wards`, `mounts` and `limits`
 //! - [`inside`]: what it makes of a path; [`cache`]: how it is kept
-//! - [`start`]: how it is applied, with `compile`, `cgroup`, `broker` and [`monitor`]
+//! - [`start`]: how it is applied, with `compile`, `cgroup`, `broker`, `covers` and [`monitor`]
 //! - [`learned`]: from what a command used to the least it needs
 //! - [`guarantee`]: what this host can give at all
 //! - [`error`]: what can go wrong, in words
@@ -17,6 +17,7 @@ mod broker;
 pub mod cache;
 mod cgroup;
 mod compile;
+mod covers;
 pub mod error;
 pub mod facts;
 pub mod guarantee;

@@ -121,11 +121,14 @@ pub(crate) struct Keeper<'e> {
     /// The keeper's process, until it has been reaped.
     process: Option<i32>,
     ear: Option<&'e Ear<'e>>,
+    /// The warden, until it has been reaped, and what ends everything inside when it fails.
+    warden: Option<i32>,
+    init: Option<i32>,
 }
 
 impl<'e> Keeper<'e> {
     pub(crate) fn of(started: &Started, ear: Option<&'e Ear<'e>>) -> Self {
-        Self { process: started.keeper, ear }
+        Self { process: started.keeper, ear, warden: started.warden, init: started.init }
     }
 
     fn hear(&self, tell: &mut dyn FnMut(Happening<'_>)) {
@@ -136,6 +139,18 @@ impl<'e> Keeper<'e> {
 
     /// A child has changed: perhaps this one.
     fn look(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+        if let Some(warden) = self.warden
+            && let Ok(Some(change @ (Change::Exited(_) | Change::Killed(_)))) = wait::poll(warden)
+        {
+            self.warden = None;
+            // It ends well only when init has ended.
+            if change != Change::Exited(0) {
+                if let Some(init) = self.init {
+                    let _dead_already = wait::send(init, libc_signal::KILL);
+                }
+                tell(Happening::Uncovered);
+            }
+        }
         let (Some(process), Some(ear)) = (self.process, self.ear) else { return };
         match wait::poll(process) {
             // Nobody is left who could call, says the kernel; the command's end is on its way.
@@ -260,7 +275,7 @@ pub(crate) fn finish(
 ) -> Result<(), Errno> {
     let Started { init, lifeline, builder, memory, .. } = started;
     // First, for it to end meanwhile.
-    if let Some(process) = keeper.process {
+    for process in [keeper.process, keeper.warden].into_iter().flatten() {
         let _dead_already = wait::send(process, libc_signal::KILL);
     }
     if let Some(init) = init {
@@ -271,7 +286,7 @@ pub(crate) fn finish(
             wait::blocking(init)?;
         }
     }
-    if let Some(process) = keeper.process {
+    for process in [keeper.process, keeper.warden].into_iter().flatten() {
         let _reaped = wait::blocking(process);
     }
     if let Some(builder) = builder {

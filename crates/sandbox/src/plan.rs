@@ -256,6 +256,9 @@ pub struct Bind<'a> {
     pub devices: bool,
     /// The target lies in a tree that others can change: follow no link on the way.
     pub guarded: bool,
+    /// It covers a name that others may replace, and is renewed then.
+    #[serde(default)]
+    pub renewed: bool,
     /// With a mapped identity: owners are mapped too, so that the caller's files are the command's.
     pub map_owners: bool,
     /// Landlock rights beneath.

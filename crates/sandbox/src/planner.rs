@@ -317,7 +317,11 @@ fn apply(
             } else {
                 Origin::Canonical
             };
-            tree.show(&source, &path.destination, Show { origin, write, execute, map_owners: mapped })
+            tree.show(
+                &source,
+                &path.destination,
+                Show { origin, write, execute, renewed: false, map_owners: mapped },
+            )
         }
     }
 }
@@ -347,7 +351,7 @@ fn pin_own_places(
         between
             .extend(rest.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()).map(Path::to_owned));
     }
-    let show = Show { origin: Origin::Canonical, write: true, execute, map_owners: mapped };
+    let show = Show { origin: Origin::Canonical, write: true, execute, renewed: false, map_owners: mapped };
     for part in between {
         tree.show(&source.join(&part), &path.destination.join(&part), show)?;
     }

@@ -4,6 +4,7 @@
 use crate::broker;
 use crate::cgroup::Groups;
 use crate::compile::{self, Trees};
+use crate::covers;
 use crate::error::StartError;
 use crate::monitor::{self, Children, Keeper, Outcome, Terminal};
 use crate::plan::{IdentityKind, Namespace, Plan};
@@ -93,6 +94,8 @@ pub enum Happening<'h> {
     },
     /// So many reports didn't arrive.
     Lost(u64),
+    /// A name that was to stay covered could not be covered again; everything inside has been ended.
+    Uncovered,
     /// The broker has ended; calls that write names fail from here on.
     BrokerEnded,
 }
@@ -150,6 +153,7 @@ pub fn run(
     let _zero = rustix::process::umask(umask);
     let groups = Groups::make(plan)?;
     let broker = broker::prepare(plan, umask.as_raw_mode())?;
+    let warden = covers::warden(plan)?;
     let signal_mask =
         palisade_sys::wait::block_all_signals().map_err(|source| StartError::Wait { source })?;
     let launch = Launch {
@@ -178,6 +182,7 @@ pub fn run(
             join: groups.descriptors(),
         },
         broker: broker.as_ref().map(|(broker, _ear)| broker),
+        warden: warden.as_ref(),
         timings: invocation.timings,
     };
     if replace {

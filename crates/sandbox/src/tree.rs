@@ -28,6 +28,8 @@ pub(crate) struct Show {
     pub(crate) origin: Origin,
     pub(crate) write: bool,
     pub(crate) execute: bool,
+    /// Others may replace it; what comes in its place is shown the same way.
+    pub(crate) renewed: bool,
     pub(crate) map_owners: bool,
 }
 
@@ -134,6 +136,7 @@ impl<'f> Tree<'f> {
             execute: show.execute,
             devices: false,
             guarded,
+            renewed: show.renewed,
             map_owners: show.map_owners,
             rights,
         }));
@@ -157,6 +160,7 @@ impl<'f> Tree<'f> {
             execute: false,
             devices: true,
             guarded: false,
+            renewed: false,
             map_owners: false,
             rights: Rights::default(),
         }));
@@ -205,6 +209,7 @@ impl<'f> Tree<'f> {
             execute: false,
             devices: false,
             guarded: true,
+            renewed: true,
             map_owners: false,
             rights: Rights::default(),
         }));
@@ -234,6 +239,7 @@ impl<'f> Tree<'f> {
             execute: false,
             devices: false,
             guarded: false,
+            renewed: false,
             map_owners: false,
             rights: Rights::default(),
         }));

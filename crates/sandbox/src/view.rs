@@ -16,9 +16,11 @@ use std::path::Path;
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// A read-only tree that only root changes.
-const SYSTEM: Show = Show { origin: Origin::System, write: false, execute: true, map_owners: false };
+const SYSTEM: Show =
+    Show { origin: Origin::System, write: false, execute: true, renewed: false, map_owners: false };
 /// A read-only tree of the user's.
-const USERS: Show = Show { origin: Origin::Canonical, write: false, execute: true, map_owners: false };
+const USERS: Show =
+    Show { origin: Origin::Canonical, write: false, execute: true, renewed: false, map_owners: false };
 
 /// Composes a view.
 pub(crate) fn compose(

@@ -41,40 +41,40 @@ impl Stack {
     const UNTOUCHED: Self = Self(MaybeUninit::uninit());
 }
 
-/// The stacks of one launch: for command, init, builder and keeper.
+/// The stacks of one launch: for command, init, builder, keeper and warden.
 ///
 /// The first launch of a process, in `palisade run` the only one, uses memory that is there
 /// already. Three mappings made and unmade cost 30 µs, most of it for telling the other processor,
 /// on which init has run.
 #[derive(Debug)]
-pub(crate) struct Stacks(Option<Box<[Stack; 4]>>);
+pub(crate) struct Stacks(Option<Box<[Stack; 5]>>);
 
-struct Reserve(UnsafeCell<[Stack; 4]>);
+struct Reserve(UnsafeCell<[Stack; 5]>);
 
 // SAFETY: needed to have it static. Sound: whoever sets RESERVE_TAKEN is its only user until the
 // flag is cleared.
 unsafe impl Sync for Reserve {}
 
-static RESERVE: Reserve = Reserve(UnsafeCell::new([Stack::UNTOUCHED; 4]));
+static RESERVE: Reserve = Reserve(UnsafeCell::new([Stack::UNTOUCHED; 5]));
 static RESERVE_TAKEN: AtomicBool = AtomicBool::new(false);
 
 impl Stacks {
     /// Takes the reserve, or memory from the heap if another launch has it.
     pub(crate) fn new() -> Self {
         if RESERVE_TAKEN.swap(true, Ordering::Acquire) {
-            Self(Some(Box::new([Stack::UNTOUCHED; 4])))
+            Self(Some(Box::new([Stack::UNTOUCHED; 5])))
         } else {
             Self(None)
         }
     }
 
-    /// The stack with this number, of four.
+    /// The stack with this number, of five.
     pub(crate) fn of(&mut self, number: usize) -> *mut Stack {
         let first: *mut Stack = match &mut self.0 {
             Some(stacks) => stacks.as_mut_ptr(),
             None => RESERVE.0.get().cast(),
         };
-        first.wrapping_add(number.min(3))
+        first.wrapping_add(number.min(4))
     }
 }
 

@@ -19,23 +19,27 @@
 //! idle cores only the longer of the two counts.
 //!
 //! With a broker ([`Broker`]) there is a fifth, made by the builder as the launcher's child too: the
-//! keeper, which stands by for the first call that the filter passes on.
+//! keeper, which stands by for the first call that the filter passes on; and with covers over names
+//! that others may replace a sixth, the [`Warden`]. What the builder does is in `builder`.
 
 use crate::broker;
+use crate::builder::build;
 use crate::clone::{self, Stack, Stacks};
 use crate::command;
-use crate::init::{Assignment, Meeting, await_init, die_with_parent};
+pub(crate) use crate::init::Assignment;
+use crate::init::Meeting;
 use crate::landlock::Handled;
-use crate::operation::{Operation, Progress, Source, TreeSlot};
+use crate::operation::{Operation, Progress, TreeSlot};
 use crate::raw::{self, Fd};
 use crate::rest::Active;
-use core::ffi::c_void;
+use crate::warden;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 pub use crate::broker::{Broker, Serve, Station};
 pub use crate::command::{Command, Limit, Place, StringArray};
+pub use crate::warden::{By, Cover, Warden};
 
 /// Which namespaces to make; a set of `CLONE_NEW*` bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -114,8 +118,17 @@ pub struct Launch<'a> {
     pub command: Command<'a>,
     /// Who answers the calls that the filter passes on. Needs namespaces.
     pub broker: Option<&'a Broker>,
+    /// Who keeps covers on. Needs namespaces.
+    pub warden: Option<&'a Warden>,
     /// Record when each part was done.
     pub timings: bool,
+}
+
+impl Launch<'_> {
+    /// The host's `/proc`, if processes of the launch are to be outside the PID namespace.
+    pub(crate) fn outside_proc(&self) -> Option<Fd> {
+        self.broker.map(Broker::proc).or_else(|| self.warden.map(Warden::proc))
+    }
 }
 
 /// Does what only the privileged launcher can once the user namespace exists, which it is given:
@@ -172,6 +185,8 @@ pub enum Step {
     Builder,
     /// Making the broker's keeper.
     Broker,
+    /// Making the warden, and covering what is to stay covered.
+    Warden,
 }
 
 /// Why a launch failed.
@@ -216,7 +231,9 @@ pub struct Started {
     pub builder: Option<i32>,
     /// The broker's keeper, to be killed and reaped.
     pub keeper: Option<i32>,
-    /// To be dropped only when init has been killed and the keeper reaped.
+    /// The warden, to be killed and reaped.
+    pub warden: Option<i32>,
+    /// To be dropped only when init has been killed, keeper and warden reaped.
     pub memory: Memory,
 }
 
@@ -226,6 +243,7 @@ pub struct Memory {
     active: Option<Active>,
     _stacks: Stacks,
     _broker: Option<Arc<broker::Setup>>,
+    _warden: Option<Arc<warden::Setup>>,
 }
 
 impl core::fmt::Debug for Memory {
@@ -253,16 +271,18 @@ pub(crate) struct Shared<'a> {
     pub(crate) stamps: Stamps,
     /// The filter's listener, in the table that builder and launcher share.
     pub(crate) listener: Fd,
-    command_stack: *mut Stack,
-    init_stack: *mut Stack,
-    keeper_stack: *mut Stack,
-    assignment: &'a Assignment<'a>,
-    init: i32,
+    pub(crate) command_stack: *mut Stack,
+    pub(crate) init_stack: *mut Stack,
+    pub(crate) keeper_stack: *mut Stack,
+    pub(crate) warden_stack: *mut Stack,
+    pub(crate) assignment: &'a Assignment<'a>,
+    pub(crate) init: i32,
     /// Written by the kernel at the command's birth: the builder may die before it can.
-    command: i32,
-    keeper: i32,
+    pub(crate) command: i32,
+    pub(crate) keeper: i32,
+    pub(crate) warden: i32,
     /// The builder has done its part, and the command has executed or exited.
-    built: bool,
+    pub(crate) built: bool,
 }
 
 impl Shared<'_> {
@@ -294,10 +314,12 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         command_stack: stacks.of(0),
         init_stack: stacks.of(1),
         keeper_stack: stacks.of(3),
+        warden_stack: stacks.of(4),
         assignment: &in_place,
         init: 0,
         command: 0,
         keeper: 0,
+        warden: 0,
         built: false,
     };
     shared.stamps.start = shared.stamp();
@@ -377,7 +399,7 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
     if let Some(failure) = failure {
         // Init can't finish dying before every process inside has been reaped, and the command is
         // this process's to reap.
-        for pid in [shared.command, shared.init, shared.keeper] {
+        for pid in [shared.command, shared.init, shared.keeper, shared.warden] {
             if pid > 0 {
                 let _gone_already = raw::kill(pid, libc::SIGKILL);
                 let _reaped = crate::wait::blocking(pid);
@@ -395,10 +417,12 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         stamps: shared.stamps,
         builder: reaped.is_none().then_some(builder),
         keeper: (shared.keeper > 0).then_some(shared.keeper),
+        warden: (shared.warden > 0).then_some(shared.warden),
         memory: Memory {
             active,
             _stacks: stacks,
             _broker: launch.broker.map(|broker| Arc::clone(&broker.0)),
+            _warden: launch.warden.map(|warden| Arc::clone(&warden.0)),
         },
     })
 }
@@ -417,10 +441,12 @@ pub fn replace(launch: &Launch<'_>) -> Failure {
         command_stack: core::ptr::null_mut(),
         init_stack: core::ptr::null_mut(),
         keeper_stack: core::ptr::null_mut(),
+        warden_stack: core::ptr::null_mut(),
         assignment: &assignment,
         init: 0,
         command: 0,
         keeper: 0,
+        warden: 0,
         built: false,
     };
     command::become_command(&mut shared)
@@ -453,7 +479,8 @@ fn start_in_place(shared: &mut Shared<'_>, stacks: Stacks) -> Result<Started, Fa
         stamps: shared.stamps,
         builder: None,
         keeper: None,
-        memory: Memory { active: None, _stacks: stacks, _broker: None },
+        warden: None,
+        memory: Memory { active: None, _stacks: stacks, _broker: None, _warden: None },
     })
 }
 
@@ -478,183 +505,4 @@ fn provide_trees(builder: i32, provide: Option<Provide<'_>>) -> Result<(), Failu
     )
     .map_err(at(Step::Identity))?;
     provide(namespace.as_fd()).map_err(at(Step::Provide))
-}
-
-/// The builder.
-///
-/// # Safety
-/// `argument` points to a [`Shared`] that nobody else touches until the builder has ended.
-unsafe extern "C" fn build(argument: *mut c_void) -> ! {
-    // SAFETY: needed because clone passes one pointer. Sound by the caller's promise.
-    let shared = unsafe { &mut *argument.cast::<Shared<'_>>() };
-    let code = match assemble(shared) {
-        Ok(()) => 0,
-        Err(failure) => {
-            shared.failure = Some(failure);
-            1
-        }
-    };
-    raw::exit(code)
-}
-
-fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
-    let launch = shared.launch;
-    let meeting = shared.assignment.meeting;
-    // If the launcher is killed while the builder waits for it, nobody else would end it.
-    die_with_parent().map_err(at(Step::Builder))?;
-    if raw::getppid() != shared.assignment.owner {
-        return Err(Failure { step: Step::Builder, errno: Errno::SRCH });
-    }
-    if launch.broker.is_none() {
-        raw::unshare(launch.namespaces.0 & libc::CLONE_NEWPID).map_err(at(Step::PidNamespace))?;
-    }
-    // First of all: what init does takes longest, and needs nothing of what comes next.
-    let init = start_init(shared)?;
-    assume_identity(shared)?;
-    shared.stamps.namespaces = shared.stamp();
-
-    let mut progress = Progress::new(launch.landlock.as_ref()).map_err(at(Step::Ruleset))?;
-    if matches!(launch.identity, Identity::Own { .. } | Identity::Unchanged) {
-        progress.take_working_directory().map_err(at(Step::WorkingDirectory))?;
-    }
-    raw::umask(0);
-    for (index, operation) in launch.operations.iter().enumerate() {
-        if matches!(operation, Operation::Proc { .. }) {
-            let proc = await_init(&meeting.proc, init, Step::Proc)?;
-            progress.proc = i32::try_from(proc).ok();
-        }
-        if let Operation::Bind { source: Source::Tree(_), .. } = operation {
-            let lost = || raw::getppid() != shared.assignment.owner;
-            meeting.trees.wait(lost).map_err(at(Step::Provide))?;
-        }
-        progress.run(operation, launch.trees).map_err(at(Step::Operation(index)))?;
-    }
-    let ruleset = progress.ruleset;
-    shared.progress = Some(progress);
-    shared.stamps.mounts = shared.stamp();
-
-    await_init(&meeting.ready, init, Step::Network)?;
-    let by_init = launch.namespaces.0 & crate::init::BY_INIT;
-    if by_init != 0 {
-        // A change of user has made the shared memory undumpable, and with it init's namespaces
-        // inaccessible. Nobody is inside yet who could make use of this.
-        raw::prctl(libc::PR_SET_DUMPABLE, 1, 0).map_err(at(Step::Enter))?;
-        raw::setns(init, by_init).map_err(at(Step::Enter))?;
-    }
-    let pid_namespace = match launch.broker {
-        Some(broker) => Some(open_pid_namespace(broker.proc(), shared.init).map_err(at(Step::Enter))?),
-        None => None,
-    };
-    raw::prctl(libc::PR_SET_DUMPABLE, 0, 0).map_err(at(Step::Enter))?;
-    raw::close(init).map_err(at(Step::Descriptors))?;
-    shared.stamps.network = shared.stamp();
-
-    let mut files = 0;
-    if let Some(broker) = launch.broker {
-        // The broker is in the command's Landlock domain: that bounds what it can be talked into,
-        // and only inside one domain may it look at the command's memory. So what the command
-        // does for itself otherwise is done here, for both.
-        command::restrict(shared)?;
-        // SAFETY: needed to make a process that shares memory. Sound: stack and setup are kept by
-        // `Memory` until the keeper has been reaped, and by `start` if the launch fails.
-        unsafe { broker.keep(shared.keeper_stack, &raw mut shared.keeper) }.map_err(at(Step::Broker))?;
-        // From here on children are inside.
-        if let Some(namespace) = pid_namespace {
-            raw::setns(namespace, libc::CLONE_NEWPID).map_err(at(Step::PidNamespace))?;
-            raw::close(namespace).map_err(at(Step::Descriptors))?;
-        }
-        // The listener, which the command gets, must be the keeper's.
-        files = libc::CLONE_FILES;
-    }
-    let argument: *mut Shared<'_> = &raw mut *shared;
-    // SAFETY: needed to make a process that shares memory. Sound: `shared` and the stack outlive
-    // the child's use of them because VFORK suspends the builder until exec or exit.
-    unsafe {
-        clone::sharing_memory_announced(
-            libc::CLONE_VFORK | libc::CLONE_PARENT | files,
-            shared.command_stack,
-            command::restrict_and_exec,
-            argument.cast(),
-            &raw mut (*argument).command,
-        )
-    }
-    .map_err(at(Step::Fork))?;
-    shared.stamps.exec = shared.stamp();
-    if let Some(broker) = launch.broker
-        && shared.listener < 0
-    {
-        broker.hand_over(shared.listener);
-    }
-    // The table is shared with the launcher: what was opened for it alone is closed here.
-    if let Some(ruleset) = ruleset {
-        raw::close(ruleset).map_err(at(Step::Descriptors))?;
-    }
-    shared.built = true;
-    shared.failure.map_or(Ok(()), Err)
-}
-
-/// Becomes who the command is to be.
-fn assume_identity(shared: &mut Shared<'_>) -> Result<(), Failure> {
-    let failed = at(Step::Identity);
-    match shared.launch.identity {
-        Identity::Unchanged => Ok(()),
-        Identity::Own { uid_map, gid_map } => {
-            // Without it an unprivileged process may not write a group map (user_namespaces(7)).
-            raw::write_file(c"/proc/self/setgroups", b"deny").map_err(&failed)?;
-            raw::write_file(c"/proc/self/uid_map", uid_map).map_err(&failed)?;
-            raw::write_file(c"/proc/self/gid_map", gid_map).map_err(&failed)
-        }
-        Identity::Mapped { uid, gid, .. } => {
-            let Assignment { meeting, owner, .. } = shared.assignment;
-            meeting.maps.wait(|| raw::getppid() != *owner).map_err(&failed)?;
-            raw::clear_groups().map_err(&failed)?;
-            raw::setresgid(gid).map_err(&failed)?;
-            raw::setresuid(uid).map_err(&failed)?;
-            die_with_parent().map_err(&failed)
-        }
-    }
-}
-
-/// Opens the PID namespace of `init`. With a descriptor of it rather than of init it can be entered
-/// from inside a Landlock domain too.
-fn open_pid_namespace(proc: Fd, init: i32) -> raw::Result<Fd> {
-    let mut path = [0u8; 24];
-    let tail = b"/ns/pid\0";
-    let mut start = path.len() - tail.len();
-    path[start..].copy_from_slice(tail);
-    let mut number = init.unsigned_abs();
-    while number > 0 && start > 0 {
-        start -= 1;
-        path[start] = b'0' + u8::try_from(number % 10).unwrap_or(0);
-        number /= 10;
-    }
-    let path = core::ffi::CStr::from_bytes_until_nul(&path[start..]).map_err(|_no_end| Errno::INVAL)?;
-    raw::openat(proc, path, libc::O_RDONLY)
-}
-
-/// Makes init; returns a descriptor of it.
-fn start_init(shared: &mut Shared<'_>) -> Result<Fd, Failure> {
-    let assignment: *const Assignment<'_> = shared.assignment;
-    let mut descriptor = -1;
-    // With a broker the builder itself stays outside a little longer.
-    let own =
-        if shared.launch.broker.is_some() { shared.launch.namespaces.0 & libc::CLONE_NEWPID } else { 0 };
-    // SAFETY: needed to make a process that shares memory. Sound: the assignment is only read, and
-    // lives until the launcher has heard from the builder, which waits for `ready`; the stack lives
-    // as long as the sandbox; `run` uses raw calls only.
-    let pid = unsafe {
-        clone::sharing_memory_with_descriptor(
-            libc::CLONE_PARENT | libc::CLONE_FILES | own,
-            shared.init_stack,
-            crate::init::run,
-            assignment.cast_mut().cast(),
-            &raw mut descriptor,
-        )
-    }
-    .map_err(at(Step::Init))?;
-    shared.init = pid;
-    // Beside the builder, not behind it: waited 0.4 ms for the process file system otherwise, where
-    // the launcher keeps the other processor busy. Where it can't be had it is only slower.
-    let _only_slower = raw::place_elsewhere(pid);
-    Ok(descriptor)
 }

@@ -16,6 +16,7 @@
 //! - `clone`, `raw`: the bottom
 
 mod broker;
+mod builder;
 mod clone;
 mod command;
 mod init;
@@ -33,3 +34,4 @@ pub mod process;
 pub mod seccomp;
 pub mod usage;
 pub mod wait;
+pub mod warden;

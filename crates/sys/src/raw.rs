@@ -410,6 +410,61 @@ pub(crate) fn poll_in(fd: Fd) -> Result<i16> {
     Ok(poll.revents)
 }
 
+/// Waits until `fd` has something to read or the process behind `process` has ended; whether that is it.
+pub(crate) fn poll_two(fd: Fd, process: Fd) -> Result<bool> {
+    let waiting = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut polls = [waiting(fd), waiting(process)];
+    call!(libc::SYS_ppoll, polls.as_mut_ptr(), polls.len(), 0usize, 0usize, 0usize)?;
+    Ok(polls[1].revents != 0)
+}
+
+/// A queue of changes, which doesn't block.
+pub(crate) fn inotify() -> Result<Fd> {
+    call!(libc::SYS_inotify_init1, libc::IN_CLOEXEC | libc::IN_NONBLOCK).map(number)
+}
+
+/// Has changes of `path` put into a queue.
+pub(crate) fn inotify_add(queue: Fd, path: &CStr, changes: u32) -> Result<()> {
+    call!(libc::SYS_inotify_add_watch, arg(queue), path.as_ptr(), changes).map(drop)
+}
+
+/// What an open file is.
+pub(crate) struct Stat {
+    /// Device and inode.
+    pub(crate) identity: (u64, u64),
+    mode: u32,
+}
+
+impl Stat {
+    /// Whether it is of this type, one of `S_IF*`.
+    pub(crate) const fn is(&self, kind: u32) -> bool {
+        self.mode & libc::S_IFMT == kind
+    }
+}
+
+pub(crate) fn stat(fd: Fd) -> Result<Stat> {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    call!(libc::SYS_fstat, arg(fd), stat.as_mut_ptr())?;
+    // SAFETY: needed to read what the kernel wrote. Sound: zeroes are a valid structure of integers.
+    let stat = unsafe { stat.assume_init() };
+    Ok(Stat { identity: (stat.st_dev, stat.st_ino), mode: stat.st_mode })
+}
+
+/// The `ST_*` flags of the mount that an open file lies on.
+pub(crate) fn statfs_flags(fd: Fd) -> Result<u64> {
+    // Of the structure, all of which are words here, the flags are the eleventh.
+    let mut words = [0u64; 16];
+    call!(libc::SYS_fstatfs, arg(fd), words.as_mut_ptr())?;
+    Ok(words[10])
+}
+
+/// Allows as many descriptors as the hard limit does.
+pub(crate) fn raise_descriptor_limit() -> Result<()> {
+    let mut limit = [0u64; 2];
+    call!(libc::SYS_prlimit64, 0usize, libc::RLIMIT_NOFILE, 0usize, limit.as_mut_ptr())?;
+    set_limit(libc::RLIMIT_NOFILE, limit[1], limit[1])
+}
+
 /// Replaces the process image; returns only on failure.
 ///
 /// # Safety

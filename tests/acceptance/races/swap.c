@@ -1,54 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // What a call means is swapped by one thread while others make the call.
 //
-//   swap prepare                  makes the ground in the current directory: free/ and .git/, with hooks/
+//   swap prepare                  makes the ground in the current directory: free/ and .git/, alike
 //   swap MODE ATTEMPTS THREADS    tries; MODE is what is swapped between the two:
 //     memory      four bytes of the path in the caller's memory: free/hooks/… and .git/hooks/…,
 //                 free and .git
 //     directory   the directory free and a link to .git, by an exchange of their names
+//     link        where two links lead, one to the directory and one to a file in it
 //     descriptor  the directory behind a descriptor, by dup2
-//     magic       the same, named as /proc/self/fd/…
+//     magic       the same, named as /proc/self/fd/… and /proc/NUMBER/fd/…
 //     cwd         the current directory, by fchdir
+//     tree        what is in a directory that is moved to where one of the host's was: .vscode or nothing
+//     source      the directory itself, by renaming another to its name
+//     content     what is in a file that is moved to .git/config
 //     umask       the umask; here the modes of what is made are judged
+//   swap MODE ATTEMPTS THREADS elsewhere    the same, while somebody else swaps:
+//   swap flip MODE                          swaps (directory, link) until there is a file "stop"
 //
-// Prints how many protected names were made or changed, and how many harmless operations succeeded.
+// Each attempt is one call on the name that is swapped. Prints how many there were, how many were granted
+// and refused, and of those granted how many changed something protected and how many were harmless.
 // Exits with 0 if the first is 0 and the second isn't, with 1 if something protected changed, with 2
 // if nothing harmless worked, with 3 if it couldn't do its work or took longer than a minute.
 #define _GNU_SOURCE
+#include "swap.h"
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-enum { MAX_THREADS = 64, SWAPPED = 200, ERRNOS = 134, LIMIT = 60 };
-enum mode { MEMORY, DIRECTORY, DESCRIPTOR, MAGIC, CWD, UMASK, MODES };
-static const char *const modes[] = {"memory", "directory", "descriptor", "magic", "cwd", "umask"};
-static const char PRESENT[] = "present"; // the name that is there in both
+enum { ERRNOS = 134, LIMIT = 60 };
+static const char *const modes[MODES] = {
+    "memory", "directory", "link", "descriptor", "magic", "cwd", "tree", "source", "content", "umask"};
 
-static enum mode mode;
-static int attempts, threads;
-static char top[3072];
-static int free_hooks, git_hooks; // the two directories, whatever their names are at the moment
-static atomic_int finished;
-static atomic_long refused[ERRNOS];
+enum mode mode;
+int threads, free_top, free_hooks, git_present;
+char top[3072];
+struct worker workers[MAX_THREADS];
 
-// What a thread's next call is about: the flipper writes the first four bytes of it.
-static struct { _Alignas(64) char path[3200]; } names[MAX_THREADS];
+static int attempts, git_top, git_hooks;
+static ino_t doomed[MAX_THREADS];
+static atomic_int finished, stopped;
+static atomic_long tried, granted, harmless, wrong, errors[ERRNOS];
 
-static void die(const char *what) {
+void die(const char *what) {
     perror(what);
     _exit(3);
 }
-static int must(int result, const char *what) {
+int must(int result, const char *what) {
     if (result < 0) die(what);
     return result;
 }
@@ -59,115 +56,118 @@ static void too_long(int signal) {
     _exit(3);
 }
 
-static void prepare(void) {
-    static const char *const directories[] = {
-        "free", "free/hooks", ".git", ".git/hooks", ".git/objects", ".git/refs", "spare"};
-    for (unsigned i = 0; i < sizeof directories / sizeof *directories; i++)
-        must(mkdir(directories[i], 0755), directories[i]);
-    static const char *const files[] = {"free/hooks/present", ".git/hooks/present"};
-    for (int i = 0; i < 2; i++) {
-        int fd = must(open(files[i], O_WRONLY | O_CREAT | O_EXCL, 0644), files[i]);
-        if (write(fd, "old\n", 4) != 4) die(files[i]);
-        close(fd);
-    }
-    must(symlink(".git", "link"), "link");
+int judged(long result) {
+    atomic_fetch_add(&tried, 1);
+    if (result < 0 && errno > 0 && errno < ERRNOS) atomic_fetch_add(&errors[errno], 1);
+    if (result >= 0) atomic_fetch_add(&granted, 1);
+    return result >= 0;
+}
+void settle(int was_harmless) { atomic_fetch_add(was_harmless ? &harmless : &wrong, 1); }
+void stop(void) { atomic_store(&stopped, 1); }
+long wrongs(void) { return atomic_load(&wrong); }
+
+int unchanged(void) {
+    struct stat seen;
+    must(fstat(git_present, &seen), ".git/hooks/present");
+    return seen.st_size == 4 && (seen.st_mode & 07777) == 0644 && seen.st_nlink == 1
+        && fgetxattr(git_present, ATTRIBUTE, 0, 0) < 0;
 }
 
-// Two values in turn, as fast as it goes, until the others are done.
-static void *flip(void *unused) {
+static void put(const char *path, const char *text) {
+    int fd = must(open(path, O_WRONLY | O_CREAT | O_EXCL, 0644), path);
+    if (write(fd, text, strlen(text)) != (ssize_t)strlen(text)) die(path);
+    close(fd);
+}
+
+static void prepare(void) {
+    static const char *const directories[] = {"free", "free/hooks", "free/info", ".git", ".git/hooks",
+        ".git/info", ".git/objects", ".git/refs", "spare"};
+    static const char *const files[] = {
+        "free/hooks/present", ".git/hooks/present", "free/info/attributes", ".git/info/attributes"};
+    char path[64];
+    umask(022);
+    for (unsigned i = 0; i < sizeof directories / sizeof *directories; i++)
+        must(mkdir(directories[i], 0755), directories[i]);
+    for (unsigned i = 0; i < sizeof files / sizeof *files; i++) put(files[i], "old\n");
+    put(".git/HEAD", "ref: refs/heads/main\n");
+    put(".git/config", CONFIG);
+    for (int i = 0; i < MAX_THREADS; i++) {
+        for (int side = 0; side < 2; side++) {
+            snprintf(path, sizeof path, "%s/hooks/doomed-%d", side ? ".git" : "free", i);
+            put(path, "old\n");
+        }
+        snprintf(path, sizeof path, "trusted-%d", i);
+        must(mkdir(path, 0755), path);
+    }
+    must(symlink(".git", "link"), "link");
+    must(symlink(".git/hooks/present", "leaf"), "leaf");
+}
+
+static void turn_link(const char *link, const char *target) {
+    if (symlink(target, "turning") == 0 || errno == EEXIST) rename("turning", link);
+}
+
+static void swap_trees(unsigned turn) {
+    for (int i = 0; i < threads; i++) {
+        struct worker *worker = &workers[i];
+        if (mode == TREE) {
+            if (turn & 1) unlinkat(SWAPPED + 1 + i, ".vscode", AT_REMOVEDIR);
+            else mkdirat(SWAPPED + 1 + i, ".vscode", 0755);
+        } else if (turn & 1) { // each of these may find nothing to rename: the worker took it
+            rename(worker->box, worker->bad);
+            rename(worker->good, worker->box);
+        } else {
+            rename(worker->box, worker->good);
+            rename(worker->bad, worker->box);
+        }
+    }
+}
+
+// Two values in turn, as fast as it goes.
+static void flip_once(unsigned turn) {
+    static const char *const texts[] = {CONFIG HARMLESS, CONFIG EVIL};
+    int side = turn & 1;
     uint32_t word[2];
     memcpy(&word[0], "free", 4);
     memcpy(&word[1], ".git", 4);
-    for (unsigned turn = 0; atomic_load(&finished) < threads; turn++) {
-        int side = turn & 1;
-        switch (mode) {
-        case MEMORY:
-            for (int i = 0; i < threads; i++)
-                atomic_store_explicit((_Atomic uint32_t *)(void *)names[i].path, word[side], memory_order_relaxed);
-            break;
-        case DIRECTORY: syscall(SYS_renameat2, AT_FDCWD, "free", AT_FDCWD, "link", 2); break;
-        case DESCRIPTOR:
-        case MAGIC: must(dup2(side ? git_hooks : free_hooks, SWAPPED), "dup2"); break;
-        case CWD: must(fchdir(side ? git_hooks : free_hooks), "fchdir"); break;
-        default: umask(side ? 027 : 0);
-        }
+    switch (mode) {
+    case MEMORY:
+        for (int i = 0; i < threads; i++)
+            atomic_store_explicit((_Atomic uint32_t *)(void *)workers[i].path, word[side], memory_order_relaxed);
+        break;
+    case DIRECTORY: syscall(SYS_renameat2, AT_FDCWD, "free", AT_FDCWD, "link", 2); break;
+    case LINK:
+        turn_link("link", side ? ".git" : "free");
+        turn_link("leaf", side ? ".git/hooks/present" : "free/hooks/present");
+        break;
+    case DESCRIPTOR:
+    case MAGIC: must(dup2(side ? git_hooks : free_hooks, SWAPPED), "dup2"); break;
+    case CWD: must(fchdir(side ? git_hooks : free_hooks), "fchdir"); break;
+    case TREE:
+    case SOURCE: swap_trees(turn); break;
+    case CONTENT:
+        for (int i = 0; i < threads; i++)
+            if (pwrite(SWAPPED + 1 + i, texts[side], strlen(texts[side]), 0)) {} // not open yet: no matter
+        break;
+    default: umask(side ? 027 : 0);
     }
+}
+static void *flip(void *unused) {
+    for (unsigned turn = 0; atomic_load(&finished) < threads; turn++) flip_once(turn);
     return unused;
 }
 
-// The path of NAME in the directory that is swapped, in this thread's own memory.
-static const char *name_it(int thread, const char *name) {
-    char *path = names[thread].path;
-    switch (mode) {
-    case DESCRIPTOR:
-    case CWD: snprintf(path, sizeof names->path, "%s", name); break;
-    case MAGIC: snprintf(path, sizeof names->path, "/proc/self/fd/%d/%s", SWAPPED, name); break;
-    default: // but for the first four bytes, which the flipper may be writing
-        snprintf(path + 4, sizeof names->path - 4, "/hooks/%s", name);
-        if (mode != MEMORY) memcpy(path, "free", 4);
-    }
-    return path;
-}
-
-// A file of this thread's own outside both directories, by a name that nothing swaps.
-static const char *spare(char *path, size_t size, int thread, int at) {
-    snprintf(path, size, "%s/spare/%d-%d", top, thread, at);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
-    if (fd >= 0) close(fd);
-    return path;
-}
-
-static int append(int fd) {
-    if (fd < 0) return -1;
-    int result = write(fd, "mine\n", 5) == 5 ? 0 : -1;
-    close(fd);
-    return result;
-}
-
-// Moves a directory with hooks in it to free, or to .git, in a directory of its own.
-static int move_in(int thread, int at) {
-    char built[3200], home[3200], inner[3300];
-    snprintf(built, sizeof built, "%s/spare/built-%d-%d", top, thread, at);
-    snprintf(home, sizeof home, "%s/spare/home-%d-%d", top, thread, at);
-    snprintf(inner, sizeof inner, "%s/hooks", built);
-    if (mkdir(built, 0755) || mkdir(inner, 0755) || mkdir(home, 0755)) return -1;
-    int directory = open(home, O_RDONLY | O_DIRECTORY);
-    memset(names[thread].path + 4, 0, 1);
-    int result = renameat(AT_FDCWD, built, directory, names[thread].path);
-    close(directory);
-    return result;
-}
-
-static int attempt(int thread, int at) {
-    char own[3200], name[32];
-    int base = mode == DESCRIPTOR ? SWAPPED : AT_FDCWD;
-    snprintf(name, sizeof name, "new-%d-%d", thread, at);
-    switch (at % (mode == UMASK ? 2 : mode == MEMORY ? 9 : 8)) {
-    case 0: return append(openat(base, name_it(thread, name), O_WRONLY | O_CREAT | O_EXCL, 0666));
-    case 1: return mkdirat(base, name_it(thread, name), 0777);
-    case 2: return renameat(AT_FDCWD, spare(own, sizeof own, thread, at), base, name_it(thread, name));
-    case 3: return linkat(AT_FDCWD, spare(own, sizeof own, thread, at), base, name_it(thread, name), 0);
-    case 4: return symlinkat("mine", base, name_it(thread, name));
-    case 5: return mknodat(base, name_it(thread, name), S_IFIFO | 0644, 0);
-    case 6: return append(openat(base, name_it(thread, PRESENT), O_WRONLY | O_APPEND));
-    case 8: return move_in(thread, at);
-    default: // out of it, then write by the other name
-        snprintf(own, sizeof own, "%s/spare/out-%d-%d", top, thread, at);
-        if (linkat(base, name_it(thread, PRESENT), AT_FDCWD, own, 0)) return -1;
-        return append(open(own, O_WRONLY | O_APPEND));
-    }
-}
-
 static void *work(void *argument) {
-    int thread = (int)(intptr_t)argument;
-    memcpy(names[thread].path, "free", 4);
-    for (int at = 0; at < attempts / threads; at++)
-        if (attempt(thread, at) && errno > 0 && errno < ERRNOS) atomic_fetch_add(&refused[errno], 1);
+    struct worker *worker = argument;
+    for (int at = 0; at < (attempts + threads - 1) / threads && !atomic_load(&stopped); at++) {
+        worker->turn = at;
+        attempt(worker);
+    }
     atomic_fetch_add(&finished, 1);
     return 0;
 }
 
-// How many names are in the directory besides the one that was there; for umask: with a wrong mode.
+// How many names are in the directory that weren't; for umask: with a wrong mode.
 static long count(int directory, int only_wrong_modes) {
     long found = 0;
     DIR *stream = fdopendir(must(dup(directory), "dup"));
@@ -175,7 +175,8 @@ static long count(int directory, int only_wrong_modes) {
     rewinddir(stream);
     for (struct dirent *entry; (entry = readdir(stream));) {
         struct stat seen;
-        if (entry->d_name[0] == '.' || !strcmp(entry->d_name, PRESENT)) continue;
+        if (entry->d_name[0] == '.' || !strcmp(entry->d_name, PRESENT) || !strncmp(entry->d_name, "doomed-", 7))
+            continue;
         if (only_wrong_modes) {
             must(fstatat(directory, entry->d_name, &seen, AT_SYMLINK_NOFOLLOW), entry->d_name);
             mode_t all = S_ISDIR(seen.st_mode) ? 0777 : 0666, is = seen.st_mode & 07777;
@@ -187,52 +188,72 @@ static long count(int directory, int only_wrong_modes) {
     return found;
 }
 
-// How many of the directories that were moved ended as a .git.
-static long moved_in(void) {
-    long found = 0;
-    char path[3300];
-    for (int thread = 0; thread < threads; thread++) {
-        for (int at = 0; at < attempts / threads; at++) {
-            snprintf(path, sizeof path, "%s/spare/home-%d-%d/.git/hooks", top, thread, at);
-            found += access(path, F_OK) == 0;
-        }
-    }
+static ino_t doomed_inode(int number) {
+    char name[32];
+    struct stat seen;
+    snprintf(name, sizeof name, "doomed-%d", number);
+    return fstatat(git_hooks, name, &seen, AT_SYMLINK_NOFOLLOW) ? 0 : seen.st_ino;
+}
+
+// What is wrong at the end, whatever was counted on the way.
+static long left_wrong(void) {
+    struct stat seen;
+    long found = mode == UMASK ? count(free_hooks, 1) : 0;
+    found += count(git_hooks, 0) + !unchanged() + (fstatat(git_top, "info/attributes", &seen, 0) != 0);
+    for (int i = 0; i < MAX_THREADS; i++) found += doomed_inode(i) != doomed[i];
     return found;
+}
+
+static void begin(void) {
+    if (!getcwd(top, sizeof top)) die("getcwd");
+    // Somebody else may be swapping already: of the two one is the directory.
+    for (free_top = -1; free_top < 0;) {
+        free_top = open("free", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+        if (free_top < 0) free_top = open("link", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    }
+    free_hooks = must(openat(free_top, "hooks", O_RDONLY | O_DIRECTORY), "free/hooks");
+    git_top = must(open(".git", O_RDONLY | O_DIRECTORY), ".git");
+    git_hooks = must(openat(git_top, "hooks", O_RDONLY | O_DIRECTORY), ".git/hooks");
+    git_present = must(openat(git_hooks, PRESENT, O_RDONLY), ".git/hooks/present");
+    for (int i = 0; i < MAX_THREADS; i++) doomed[i] = doomed_inode(i);
+    must(dup2(free_hooks, SWAPPED), "dup2");
+    for (int i = 0; i < threads; i++) equip(&workers[i], i);
+    if (mode == CWD) must(fchdir(free_hooks), "fchdir");
 }
 
 int main(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[1], "prepare")) return prepare(), 0;
-    for (mode = 0; argc == 4 && mode < MODES && strcmp(argv[1], modes[mode]); mode++) {}
-    attempts = argc == 4 ? atoi(argv[2]) : 0, threads = argc == 4 ? atoi(argv[3]) : 0;
-    if (argc != 4 || mode == MODES || attempts < 1 || threads < 1 || threads > MAX_THREADS) {
-        fprintf(stderr, "usage: swap prepare | swap MODE ATTEMPTS THREADS\n");
+    int flips = argc == 3 && !strcmp(argv[1], "flip");
+    const char *wanted = flips ? argv[2] : argc >= 4 ? argv[1] : "";
+    for (mode = 0; mode < MODES && strcmp(wanted, modes[mode]); mode++) {}
+    attempts = argc >= 4 ? atoi(argv[2]) : 1, threads = argc >= 4 ? atoi(argv[3]) : 1;
+    if (argc > 5 || mode == MODES || attempts < 1 || threads < 1 || threads > MAX_THREADS) {
+        fprintf(stderr, "usage: swap prepare | swap flip MODE | swap MODE ATTEMPTS THREADS [elsewhere]\n");
         return 3;
     }
     signal(SIGALRM, too_long);
     alarm(LIMIT);
     umask(0);
-    if (!getcwd(top, sizeof top)) die("getcwd");
-    free_hooks = must(open("free/hooks", O_RDONLY | O_DIRECTORY), "free/hooks");
-    git_hooks = must(open(".git/hooks", O_RDONLY | O_DIRECTORY), ".git/hooks");
-    must(dup2(free_hooks, SWAPPED), "dup2");
-    if (mode == CWD) must(fchdir(free_hooks), "fchdir");
+    if (flips) {
+        for (unsigned turn = 0; access("stop", F_OK); turn++) flip_once(turn);
+        return 0;
+    }
+    begin();
 
-    pthread_t flipper, workers[MAX_THREADS];
-    if (pthread_create(&flipper, 0, flip, 0)) die("pthread_create");
+    pthread_t flipper, runners[MAX_THREADS];
+    if (argc == 4 && pthread_create(&flipper, 0, flip, 0)) die("pthread_create");
     for (int i = 0; i < threads; i++)
-        if (pthread_create(&workers[i], 0, work, (void *)(intptr_t)i)) die("pthread_create");
-    for (int i = 0; i < threads; i++) pthread_join(workers[i], 0);
-    pthread_join(flipper, 0);
+        if (pthread_create(&runners[i], 0, work, &workers[i])) die("pthread_create");
+    for (int i = 0; i < threads; i++) pthread_join(runners[i], 0);
+    if (argc == 4) pthread_join(flipper, 0);
+    if (mode == TREE || mode == SOURCE)
+        for (int i = 0; i < threads; i++) clear(&workers[i]);
 
-    struct stat seen;
-    must(fstatat(git_hooks, PRESENT, &seen, 0), ".git/hooks/present");
-    int changed = seen.st_size != 4 || (seen.st_mode & 07777) != 0644;
-    long wrong = count(git_hooks, 0) + moved_in() + (long)(seen.st_nlink - 1) + changed;
-    if (mode == UMASK) wrong += count(free_hooks, 1);
-    long harmless = count(free_hooks, 0);
-    printf("%s: wrong %ld, harmless %ld; refused:", modes[mode], wrong, harmless);
+    long left = left_wrong(), found = left > wrong ? left : wrong;
+    printf("%s: wrong %ld, harmless %ld; attempts %ld, granted %ld, refused %ld; errors:", modes[mode], found,
+        (long)harmless, (long)tried, (long)granted, (long)errors[EACCES]);
     for (int i = 0; i < ERRNOS; i++)
-        if (refused[i]) printf(" %s %ld", strerrorname_np(i), refused[i]);
+        if (errors[i]) printf(" %s %ld", strerrorname_np(i), (long)errors[i]);
     putchar('\n');
-    return wrong ? 1 : harmless ? 0 : 2;
+    return found ? 1 : harmless ? 0 : 2;
 }
