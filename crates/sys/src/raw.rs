@@ -460,9 +460,11 @@ pub(crate) fn statfs_flags(fd: Fd) -> Result<u64> {
 
 /// Allows as many descriptors as the hard limit does.
 pub(crate) fn raise_descriptor_limit() -> Result<()> {
+    // `RLIMIT_NOFILE`, of another type in each C library.
+    const OPEN_FILES: u32 = 7;
     let mut limit = [0u64; 2];
-    call!(libc::SYS_prlimit64, 0usize, libc::RLIMIT_NOFILE, 0usize, limit.as_mut_ptr())?;
-    set_limit(libc::RLIMIT_NOFILE, limit[1], limit[1])
+    call!(libc::SYS_prlimit64, 0usize, OPEN_FILES, 0usize, limit.as_mut_ptr())?;
+    set_limit(OPEN_FILES, limit[1], limit[1])
 }
 
 /// Replaces the process image; returns only on failure.

@@ -3,9 +3,10 @@
 
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
 use crate::broker::guard::{Deed, Refused};
+use crate::broker::history::Way;
 use crate::broker::observe::Done;
 use crate::broker::report::Report;
-use crate::broker::resolve::{Last, by_number};
+use crate::broker::resolve::{Last, Object, by_number};
 use crate::broker::{Outcome, Shared, Worker};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, XattrFlags};
 use rustix::io::Errno;
@@ -44,20 +45,30 @@ impl Target {
         let path = path_of(object.as_fd())?;
         Ok(Self { object, path })
     }
+
+    fn way(&self) -> Object<'_> {
+        Object { file: self.object.as_fd(), path: &self.path }
+    }
 }
 
 impl Worker<'_> {
     /// Asks the guard about a name, and tells the launcher if it refuses.
-    pub(crate) fn permit(&self, caller: &Caller<'_>, deed: Deed, path: &[u8]) -> Result<(), Errno> {
-        self.check(deed, path).map_err(|refused| self.refuse(caller, &refused, ""))
+    pub(crate) fn permit(
+        &self,
+        caller: &Caller<'_>,
+        deed: Deed,
+        path: &[u8],
+        way: &dyn Way,
+    ) -> Result<(), Errno> {
+        self.check(deed, path, way).map_err(|refused| self.refuse(caller, &refused, ""))
     }
 
     /// Asks the guard about a name.
-    pub(crate) fn check(&self, deed: Deed, path: &[u8]) -> Result<(), Box<Refused>> {
+    pub(crate) fn check(&self, deed: Deed, path: &[u8], way: &dyn Way) -> Result<(), Box<Refused>> {
         if self.shared.observer.is_some() {
             self.deeds.borrow_mut().push(Done::before(deed, path));
         }
-        self.shared.guard.check(deed, path)
+        self.shared.guard.check(deed, path, way)
     }
 
     pub(crate) fn refuse(&self, caller: &Caller<'_>, refused: &Refused, detail: &str) -> Errno {
@@ -123,7 +134,7 @@ impl Worker<'_> {
         mode: u32,
     ) -> Result<Outcome, Errno> {
         let _order = self.shared.read_order();
-        self.permit(caller, Deed::Attributes, &target.path)?;
+        self.permit(caller, Deed::Attributes, &target.path, &target.way())?;
         let mut buffer = DecimalBuffer::default();
         let mode = Mode::from_raw_mode(mode & 0o7777);
         rustix::fs::chmodat(CWD, by_number(target.object.as_fd(), &mut buffer), mode, AtFlags::empty())?;
@@ -149,7 +160,7 @@ impl Worker<'_> {
         (user, group): (u32, u32),
     ) -> Result<Outcome, Errno> {
         let _order = self.shared.read_order();
-        self.permit(caller, Deed::Attributes, &target.path)?;
+        self.permit(caller, Deed::Attributes, &target.path, &target.way())?;
         let user = (user != u32::MAX).then(|| Uid::from_raw(user));
         let group = (group != u32::MAX).then(|| Gid::from_raw(group));
         rustix::fs::chownat(&target.object, c"", user, group, AtFlags::EMPTY_PATH)?;
@@ -171,7 +182,7 @@ impl Worker<'_> {
         let value = caller.bytes(first + 1, usize::try_from(size).map_err(|_large| Errno::TOOBIG)?)?;
         let flags = XattrFlags::from_bits_retain(caller.unsigned(first + 3));
         let _order = self.shared.read_order();
-        self.permit(caller, Deed::Attributes, &target.path)?;
+        self.permit(caller, Deed::Attributes, &target.path, &target.way())?;
         let mut buffer = DecimalBuffer::default();
         rustix::fs::setxattr(by_number(target.object.as_fd(), &mut buffer), &*name, &value, flags)?;
         Ok(Outcome::Value(0))
@@ -186,7 +197,7 @@ impl Worker<'_> {
     ) -> Result<Outcome, Errno> {
         let name = caller.string(first, ATTRIBUTE_NAME)?;
         let _order = self.shared.read_order();
-        self.permit(caller, Deed::Attributes, &target.path)?;
+        self.permit(caller, Deed::Attributes, &target.path, &target.way())?;
         let mut buffer = DecimalBuffer::default();
         rustix::fs::removexattr(by_number(target.object.as_fd(), &mut buffer), &*name)?;
         Ok(Outcome::Value(0))

@@ -20,6 +20,15 @@ use std::sync::{Mutex, PoisonError};
 /// Larger configurations aren't judged.
 const LARGEST: u64 = 1 << 20;
 
+/// How the names of copies begin until they are put in place. No broker lets anybody open one: who
+/// had it open would go on writing to it where it is believed.
+const ON_ITS_WAY: &str = ".config.palisade-";
+
+/// Whether a name is that of a copy on its way to its place.
+pub(crate) fn is_on_its_way(name: &[u8]) -> bool {
+    name.get(..ON_ITS_WAY.len()).is_some_and(|start| start.eq_ignore_ascii_case(ON_ITS_WAY.as_bytes()))
+}
+
 /// Why a file wasn't replaced.
 pub(crate) enum NotReplaced {
     /// The change isn't harmless, and why.
@@ -108,8 +117,8 @@ pub(crate) fn replace(
     }
     baselines.judge(bytes, made, old.as_deref(), &new, &place)?;
 
-    // Beside it, under a name that nobody can open meanwhile.
-    let temporary = c_string(format!(".config.palisade-{}", std::process::id()).as_bytes())?;
+    // Beside it, under a name that nobody inside can open, in no sandbox.
+    let temporary = c_string(format!("{ON_ITS_WAY}{}", std::process::id()).as_bytes())?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let _left_by_a_broker_that_was_killed =
         rustix::fs::unlinkat(&to.parent, &*temporary, rustix::fs::AtFlags::empty());

@@ -4,7 +4,8 @@
 //! Everything here goes by paths as the host has them, so that a tree shown elsewhere inside is
 //! judged by what it is. No I/O: what must be looked up is asked for.
 
-use crate::broker::history::{History, is_below, upwards};
+use crate::broker::config;
+use crate::broker::history::{History, Identity, Way, is_below, upwards};
 use palisade_policy::names::{Content, NameRule, NameRules, Standing};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -137,8 +138,11 @@ impl Guard {
         Some(Stand { host, standing })
     }
 
-    /// Whether a call may do this to the name at `inside`.
-    pub(crate) fn check(&self, deed: Deed, inside: &[u8]) -> Result<(), Box<Refused>> {
+    /// Whether a call may do this to the name at `inside`, which `way` leads to.
+    pub(crate) fn check(&self, deed: Deed, inside: &[u8], way: &dyn Way) -> Result<(), Box<Refused>> {
+        if config::is_on_its_way(last(inside)) {
+            return self.distrust(inside);
+        }
         let Some(Stand { host, standing }) = self.stand(inside) else { return Ok(()) };
         let (rule, holder) = match standing {
             Standing::Free => return Ok(()),
@@ -148,9 +152,10 @@ impl Guard {
         let made = if rule.carried && !holder {
             // A checkout writes such names in what it has made itself: what counts is the directory
             // that the whole name lies in, `.cargo/config.toml` being one name.
-            self.history().is_made(self.holder_of(&host, rule))
+            let up = depth(&host).saturating_sub(depth(self.holder_of(&host, rule)));
+            self.history().is_made_up_to(&host, up, way)
         } else {
-            self.history().is_made(&host)
+            self.history().is_made(&host, way)
         };
         let allowed = if holder {
             match deed {
@@ -160,8 +165,9 @@ impl Guard {
                 Deed::MoveTo { directory: true } => false,
                 Deed::MakeLink => made && rule.carried,
                 Deed::Change | Deed::MakeFile | Deed::LinkFrom | Deed::LinkTo | Deed::MoveTo { .. } => {
-                    // git follows a file of this name to wherever it says.
-                    !last(&host).eq_ignore_ascii_case(b".git") || deed == Deed::LinkFrom || made
+                    // git follows a file of this name to wherever it says, and it can be written by
+                    // any other name that it has.
+                    !last(&host).eq_ignore_ascii_case(b".git") || made
                 }
             }
         } else if !made {
@@ -228,44 +234,47 @@ impl Guard {
 
     /// Whether both are places where a protected name begins, by the same rules: a directory that
     /// was made at one may move to the other.
-    pub(crate) fn may_move_holder(&self, from: &[u8], to: &[u8]) -> bool {
+    pub(crate) fn may_move_holder(&self, from: &[u8], way: &dyn Way, to: &[u8]) -> bool {
         let (Some(from), Some(to)) = (self.stand(from), self.stand(to)) else { return false };
         match (from.standing, to.standing) {
             (Standing::Holder(one), Standing::Holder(other)) => {
-                core::ptr::eq(one, other) && self.history().is_made(&from.host)
+                core::ptr::eq(one, other) && self.history().is_made(&from.host, way)
             }
             _ => false,
         }
     }
 
-    /// A directory was made.
-    pub(crate) fn made_directory(&self, inside: &[u8]) {
-        if let Some((host, _root)) = self.on_host(inside) {
-            self.history().made(host);
+    /// A directory was made at `inside`, if others see it there.
+    pub(crate) fn made_directory(&self, inside: &[u8], directory: Option<Identity>) {
+        if self.on_host(inside).is_some()
+            && let Some(directory) = directory
+        {
+            self.history().made(directory);
         }
     }
 
     /// A directory was removed.
-    pub(crate) fn removed_directory(&self, inside: &[u8]) {
-        if let Some((host, _root)) = self.on_host(inside) {
-            self.history().removed(host);
+    pub(crate) fn removed_directory(&self, inside: &[u8], directory: Option<Identity>) {
+        if let Some(host) = self.host_path(inside) {
+            self.history().removed(host, directory);
         }
     }
 
-    /// Whether a path of the host was made in this sandbox, or what it lies in was.
-    pub(crate) fn is_made(&self, host: &[u8]) -> bool {
-        self.history().is_made(host)
+    /// Whether what is at a path of the host was made in this sandbox, or what it lies in.
+    pub(crate) fn is_made(&self, host: &[u8], way: &dyn Way) -> bool {
+        self.history().is_made(host, way)
     }
 
     /// Whether a directory of somebody else's was at `inside`.
     pub(crate) fn is_vacated(&self, inside: &[u8]) -> bool {
-        self.on_host(inside).is_some_and(|(host, _root)| self.history().is_vacated(&host))
+        self.host_path(inside).is_some_and(|host| self.history().is_vacated(&host))
     }
 
-    /// A directory was moved.
-    pub(crate) fn moved_directory(&self, from: &[u8], to: &[u8]) {
-        let [from, to] = [from, to].map(|path| self.host_path(path));
-        self.history().moved(from.as_deref(), to);
+    /// A directory was moved away.
+    pub(crate) fn moved_directory(&self, from: &[u8], directory: Option<Identity>) {
+        if let Some(host) = self.host_path(from) {
+            self.history().moved(host, directory);
+        }
     }
 
     /// Whether a move takes something out from below a directory where names aren't protected, such as
@@ -297,8 +306,8 @@ impl Guard {
 
     /// Two directories have changed places, and this is one of them.
     pub(crate) fn exchanged_directory(&self, inside: &[u8]) {
-        if let Some((host, _root)) = self.on_host(inside) {
-            self.history().exchanged(host);
+        if let Some(host) = self.host_path(inside) {
+            self.history().vacate(host);
         }
     }
 
@@ -318,156 +327,5 @@ impl Guard {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use palisade_policy::{Layer, Origin};
-
-    fn rule(path: &str, carried: bool, content: Content) -> NameRule {
-        let origin = Origin { layer: Layer::BuiltIn, file: None, line: 1, column: 1 };
-        NameRule {
-            path: path.into(),
-            reason: "a test".into(),
-            origin,
-            carried,
-            except_below: Vec::new(),
-            content,
-            anchored: false,
-            locked: false,
-        }
-    }
-
-    fn guard() -> Guard {
-        let names = NameRules::new(vec![
-            rule(".git/hooks", false, Content::Never),
-            rule(".git/config", false, Content::GitConfig),
-            rule(".vscode", true, Content::Never),
-            rule(".git/modules/**/hooks", false, Content::Never),
-            rule(".cargo/config.toml", true, Content::Never),
-        ]);
-        let root = |inside: &str, host: Option<&str>| Root {
-            inside: inside.into(),
-            host: host.map(|host| host.into()),
-            write: true,
-        };
-        let roots =
-            vec![root("/w", Some("/home/u/w")), root("/w/tmp", None), root("/link", Some("/home/u/r/.git"))];
-        Guard::new(Wards { roots, names, paths: NameRules::default() })
-    }
-
-    fn refuses(guard: &Guard, deed: Deed, path: &str) -> bool {
-        guard.check(deed, path.as_bytes()).is_err()
-    }
-
-    #[test]
-    fn names_are_judged_where_others_see_them() {
-        let guard = guard();
-        assert!(refuses(&guard, Deed::MakeFile, "/w/.git/hooks/pre-commit"));
-        assert!(refuses(&guard, Deed::MakeFile, "/w/a/b/.git/hooks/pre-commit"));
-        assert!(!refuses(&guard, Deed::MakeFile, "/w/tmp/.git/hooks/pre-commit"));
-        assert!(!refuses(&guard, Deed::MakeFile, "/elsewhere/.git/hooks/pre-commit"));
-        assert!(!refuses(&guard, Deed::MakeFile, "/wider/.git/hooks/pre-commit"));
-        assert!(refuses(&guard, Deed::MakeFile, "/link/hooks/pre-commit"), "by the host's path");
-        let refused = guard.check(Deed::Change, b"/link/config").unwrap_err();
-        assert_eq!(refused.path, b"/home/u/r/.git/config");
-        assert!(refused.content);
-    }
-
-    #[test]
-    fn sockets_of_others_are_granted_one_by_one() {
-        let mut guard = guard();
-        guard.wards.roots.push(Root { inside: b"/run/s".into(), host: Some(b"/run/s".into()), write: true });
-        guard.wards.roots.push(Root { inside: b"/etc".into(), host: Some(b"/etc".into()), write: false });
-        for (path, may) in
-            [("/w/sock", false), ("/w/tmp/sock", true), ("/run/s", true), ("/etc/s", false), ("/tmp/s", true)]
-        {
-            assert_eq!(guard.may_connect(path.as_bytes()), may, "{path}");
-        }
-    }
-
-    #[test]
-    fn what_holds_protected_names_stays_where_it_is() {
-        let guard = guard();
-        assert!(refuses(&guard, Deed::MoveFrom { directory: true }, "/w/.git"));
-        assert!(refuses(&guard, Deed::MoveTo { directory: true }, "/w/.git"));
-        assert!(refuses(&guard, Deed::MakeLink, "/w/.git"));
-        assert!(refuses(&guard, Deed::MakeFile, "/w/.git"), "git follows such a file");
-        assert!(refuses(&guard, Deed::MakeFile, "/w/.Git"), "and so it does where case doesn't count");
-        guard.made_directory(b"/w/made");
-        assert!(!refuses(&guard, Deed::MakeFile, "/w/made/.git"), "a worktree's or a submodule's");
-        assert!(!refuses(&guard, Deed::MakeDirectory, "/w/.git"));
-        assert!(!refuses(&guard, Deed::MoveFrom { directory: true }, "/w/project"));
-    }
-
-    #[test]
-    fn a_link_to_its_own_directory_leads_nowhere_else() {
-        let guard = guard();
-        assert!(guard.link_stays(b"/w/.git/modules/m/tXXXX", b"testing"));
-        assert!(!guard.link_stays(b"/w/.git/modules/m/tXXXX", b"../../../x"));
-        assert!(!guard.link_stays(b"/w/.git/modules/m/tXXXX", b".."));
-        assert!(!guard.link_stays(b"/w/.git", b"other"));
-        assert!(!guard.link_stays(b"/w/.git/modules/m/hooks", b"testing"));
-    }
-
-    #[test]
-    fn a_repository_made_inside_has_templates_and_no_hooks() {
-        let guard = guard();
-        guard.made_directory(b"/w/new");
-        guard.made_directory(b"/w/new/.git");
-        assert!(!refuses(&guard, Deed::MakeDirectory, "/w/new/.git/hooks"));
-        assert!(!refuses(&guard, Deed::MakeFile, "/w/new/.git/hooks/pre-commit.sample"));
-        assert!(refuses(&guard, Deed::MakeFile, "/w/new/.git/hooks/pre-commit"));
-        assert!(refuses(&guard, Deed::MoveTo { directory: false }, "/w/new/.git/hooks/pre-commit"));
-        assert!(refuses(&guard, Deed::MakeLink, "/w/new/.git/hooks"));
-        assert!(refuses(&guard, Deed::MoveTo { directory: true }, "/w/new/.git/hooks"));
-        assert!(
-            refuses(&guard, Deed::LinkFrom, "/w/new/.git/config"),
-            "it could be written by its other name"
-        );
-        assert!(!refuses(&guard, Deed::MakeFile, "/w/new/.vscode/tasks.json"), "a checkout writes it");
-        assert!(refuses(&guard, Deed::MakeFile, "/w/.vscode/tasks.json"));
-        guard.made_directory(b"/w/.cargo");
-        assert!(refuses(&guard, Deed::MakeFile, "/w/.cargo/config.toml"), "the directory alone was made");
-        guard.made_directory(b"/w/new/.cargo");
-        assert!(!refuses(&guard, Deed::MakeFile, "/w/new/.cargo/config.toml"));
-        assert!(refuses(&guard, Deed::MakeDirectory, "/w/new/.git/hooks/pre-commit"));
-        assert!(!refuses(&guard, Deed::Remove, "/w/new/.git/config"));
-    }
-
-    #[test]
-    fn a_place_that_somebody_trusted_is_not_made_anew() {
-        let guard = guard();
-        guard.moved_directory(b"/w/trusted", b"/w/old");
-        assert!(guard.is_vacated(b"/w/trusted"));
-        guard.made_directory(b"/w/trusted");
-        assert!(refuses(&guard, Deed::MakeFile, "/w/trusted/.vscode/tasks.json"));
-        guard.removed_directory(b"/w/other");
-        guard.made_directory(b"/w/other");
-        assert!(refuses(&guard, Deed::MakeFile, "/w/other/.vscode/tasks.json"));
-    }
-
-    #[test]
-    fn what_was_made_inside_moves_as_such() {
-        let guard = guard();
-        guard.made_directory(b"/w/a");
-        guard.moved_directory(b"/w/a", b"/w/b");
-        assert!(!refuses(&guard, Deed::MakeFile, "/w/b/.vscode/x"));
-        assert!(refuses(&guard, Deed::MakeFile, "/w/a/.vscode/x"));
-        // Not made here, but moved to where something was.
-        guard.moved_directory(b"/w/old", b"/w/c");
-        assert!(refuses(&guard, Deed::MakeFile, "/w/c/.vscode/x"));
-        guard.made_directory(b"/w/p/q");
-        guard.moved_directory(b"/w/p", b"/w/r");
-        assert!(!refuses(&guard, Deed::MakeFile, "/w/r/q/.vscode/x"));
-        guard.exchanged_directory(b"/w/r");
-        assert!(refuses(&guard, Deed::MakeFile, "/w/r/q/.vscode/x"));
-    }
-
-    #[test]
-    fn a_repository_made_inside_may_be_renamed_to_another_that_is_judged_alike() {
-        let guard = guard();
-        guard.made_directory(b"/w/x/.git");
-        assert!(guard.may_move_holder(b"/w/x/.git", b"/w/y/.git"));
-        assert!(!guard.may_move_holder(b"/w/.git", b"/w/y/.git"));
-        assert!(!guard.may_move_holder(b"/w/x/.git", b"/w/y/plain"));
-    }
-}
+#[path = "guard_tests.rs"]
+mod tests;

@@ -1,18 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What has happened to directories in this launch: which were made, and which were somebody else's.
+//!
+//! A directory that was made here is known by what it *is*, not by where it lies: others may put
+//! something else in its place, or something of theirs into it, and the broker hears of neither.
 
-use std::collections::BTreeSet;
+use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::CStr;
+use std::os::fd::AsFd;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// More directories than this aren't remembered; what is made later doesn't count as made inside.
 const REMEMBERED: usize = 1 << 18;
 
-/// Directories, by their path on the host.
+/// What tells one directory from every other, also from a later one that has its number: device,
+/// inode, and time of birth, where the file system keeps that.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Identity {
+    device: (u32, u32),
+    inode: u64,
+    born: Option<Duration>,
+}
+
+impl Identity {
+    /// Of the directory at `name` in `parent`, no link followed; `None` if there is none.
+    pub(crate) fn of(parent: impl AsFd, name: &CStr) -> Option<Self> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::EMPTY_PATH;
+        let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::BTIME;
+        let stat = statx(parent, name, flags, wanted).ok()?;
+        if FileType::from_raw_mode(stat.stx_mode.into()) != FileType::Directory {
+            return None;
+        }
+        let kept = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
+        let born = kept.then(|| {
+            let seconds = u64::try_from(stat.stx_btime.tv_sec).unwrap_or(0);
+            Duration::new(seconds, stat.stx_btime.tv_nsec)
+        });
+        Some(Self { device: (stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, born })
+    }
+
+    /// Whether it can have been made since `when`. File systems take the time of the last tick.
+    pub(crate) fn is_made_since(&self, when: SystemTime) -> bool {
+        const TICK: Duration = Duration::from_millis(20);
+        let when = when.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.born.is_none_or(|born| born + TICK >= when)
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn numbered(inode: u64) -> Self {
+        Self { device: (0, 0), inode, born: None }
+    }
+}
+
+/// The way from the root to what a call is about.
+pub(crate) trait Way {
+    /// The directory that lies `up` above it; 0 is what it is about itself. `None` if that is no
+    /// directory or isn't there.
+    fn directory(&self, up: usize) -> Option<Identity>;
+}
+
+/// Directories of this launch.
 #[derive(Default)]
 pub(crate) struct History {
-    /// Made in this sandbox where nothing had been before; only the uppermost.
-    made: BTreeSet<Vec<u8>>,
-    /// Paths at which there was a directory of somebody else's, moved or removed since. What is
-    /// put there is taken for the old one by people and programs that trust the path.
+    /// Made in this sandbox where nothing had been before.
+    made: HashSet<Identity>,
+    /// Paths on the host at which there was a directory of somebody else's, moved or removed since.
+    /// What is put there is taken for the old one by people and programs that trust the path.
     vacated: BTreeSet<Vec<u8>>,
 }
 
@@ -32,9 +85,25 @@ pub(crate) fn upwards(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 impl History {
-    /// Whether a path, or what it lies in, was made here.
-    pub(crate) fn is_made(&self, path: &[u8]) -> bool {
-        !self.made.is_empty() && upwards(path).any(|path| self.made.contains(path))
+    /// Whether what `path` is about was made here: it itself if it is a directory, else the one that it
+    /// lies in.
+    pub(crate) fn is_made(&self, path: &[u8], way: &dyn Way) -> bool {
+        if self.made.is_empty() || self.is_taken_over(path) {
+            return false;
+        }
+        let directory = way.directory(0).or_else(|| way.directory(1));
+        directory.is_some_and(|directory| self.made.contains(&directory))
+    }
+
+    /// Whether every directory above `path` was made here, up to the one that lies `up` above it.
+    pub(crate) fn is_made_up_to(&self, path: &[u8], up: usize, way: &dyn Way) -> bool {
+        let made = |up| way.directory(up).is_some_and(|directory| self.made.contains(&directory));
+        !self.made.is_empty() && !self.is_taken_over(path) && (1..=up.max(1)).all(made)
+    }
+
+    /// Whether a path lies where there was something of somebody else's.
+    fn is_taken_over(&self, path: &[u8]) -> bool {
+        !self.vacated.is_empty() && upwards(path).any(|path| self.vacated.contains(path))
     }
 
     /// Whether there was a directory of somebody else's.
@@ -43,51 +112,28 @@ impl History {
     }
 
     /// A directory was made.
-    pub(crate) fn made(&mut self, path: Vec<u8>) {
-        if !self.is_made(&path) && !self.vacated.contains(&path) && self.made.len() < REMEMBERED {
-            self.made.insert(path);
+    pub(crate) fn made(&mut self, directory: Identity) {
+        if self.made.len() < REMEMBERED {
+            self.made.insert(directory);
         }
     }
 
-    /// A directory was removed.
-    pub(crate) fn removed(&mut self, path: Vec<u8>) {
-        if !self.made.remove(&path) && !self.is_made(&path) {
+    /// A directory has gone from `path`: it was removed.
+    pub(crate) fn removed(&mut self, path: Vec<u8>, directory: Option<Identity>) {
+        if !directory.is_some_and(|directory| self.made.remove(&directory)) {
             self.vacate(path);
         }
     }
 
-    /// A directory was moved; `None` stands for places that nobody else sees.
-    pub(crate) fn moved(&mut self, from: Option<&[u8]>, to: Option<Vec<u8>>) {
-        let was_made = from.is_none_or(|from| self.is_made(from));
-        let mut below = Vec::new();
-        if let Some(from) = from {
-            if was_made {
-                self.made.remove(from);
-            } else {
-                self.vacate(from.to_vec());
-            }
-            // Directories made below the one that moved.
-            let with_it = self.made.range(from.to_vec()..).take_while(|path| path.starts_with(from));
-            below = with_it.filter(|path| is_below(path, from)).cloned().collect();
-            self.made.retain(|path| !below.contains(path));
-        }
-        let Some(to) = to else { return };
-        for path in below {
-            let rest = path.get(from.map_or(0, <[u8]>::len)..).unwrap_or_default();
-            self.made.insert([&to, rest].concat());
-        }
-        if was_made {
-            self.made(to);
+    /// A directory has gone from `path`: it was moved.
+    pub(crate) fn moved(&mut self, path: Vec<u8>, directory: Option<Identity>) {
+        if !directory.is_some_and(|directory| self.made.contains(&directory)) {
+            self.vacate(path);
         }
     }
 
-    /// A directory has changed places with another.
-    pub(crate) fn exchanged(&mut self, path: Vec<u8>) {
-        self.made.retain(|made| !is_below(made, &path));
-        self.vacate(path);
-    }
-
-    fn vacate(&mut self, path: Vec<u8>) {
+    /// What was at `path` was somebody else's.
+    pub(crate) fn vacate(&mut self, path: Vec<u8>) {
         if self.vacated.len() >= REMEMBERED {
             // Rather nothing counts as made inside any more than that a trusted path is taken over.
             self.made.clear();

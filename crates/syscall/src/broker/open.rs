@@ -3,7 +3,7 @@
 
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
 use crate::broker::guard::Deed;
-use crate::broker::resolve::{Last, Place, Spot, by_number, c_string, kind};
+use crate::broker::resolve::{Last, Object, Place, Spot, by_number, c_string, kind};
 use crate::broker::{Outcome, Worker, deliver};
 use palisade_sys::notify::Answer;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
@@ -120,7 +120,7 @@ impl Worker<'_> {
         if place.plain().len() == place.name.as_bytes().len() {
             let deed = if how.flags.contains(OFlags::CREATE) { Deed::MakeFile } else { Deed::Change };
             let path = place.path()?;
-            if let Err(refused) = self.check(deed, &path) {
+            if let Err(refused) = self.check(deed, &path, place) {
                 return Err(match place.stat() {
                     // Nothing would have been made or changed.
                     Err(missing) if deed == Deed::Change => missing,
@@ -160,7 +160,7 @@ impl Worker<'_> {
         let mut buffer = DecimalBuffer::default();
         if !how.flags.intersects(TMPFILE | OFlags::PATH) {
             let path = path_of(object.as_fd())?;
-            self.permit(caller, Deed::Change, &path)?;
+            self.permit(caller, Deed::Change, &path, &Object { file: object.as_fd(), path: &path })?;
         }
         let flags = how.on_object() | OFlags::NONBLOCK;
         let opened = rustix::fs::openat(CWD, by_number(object.as_fd(), &mut buffer), flags, how.mode);
@@ -261,7 +261,7 @@ impl Worker<'_> {
             FileType::Directory => return Err(Errno::ISDIR),
             _ => return Err(Errno::INVAL),
         }
-        self.permit(caller, Deed::Change, &path)?;
+        self.permit(caller, Deed::Change, &path, &Object { file: object.as_fd(), path: &path })?;
         let mut buffer = DecimalBuffer::default();
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = rustix::fs::openat(CWD, by_number(object.as_fd(), &mut buffer), flags, Mode::empty())?;

@@ -6,6 +6,7 @@
 //! here, name by name. Where a walk came to is judged afterwards, so it doesn't matter how.
 
 use crate::broker::caller::{Caller, DIRECTORY, DecimalBuffer, OBJECT, PATH_MAX, path_of};
+use crate::broker::history::{Identity, Way};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -57,6 +58,51 @@ impl Place {
         let name = c_string(self.plain())?;
         rustix::fs::statat(&self.parent, &*name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
     }
+}
+
+impl Way for Place {
+    fn directory(&self, up: usize) -> Option<Identity> {
+        if up == 0 {
+            return Identity::of(&self.parent, &*c_string(self.plain()).ok()?);
+        }
+        Identity::of(&self.parent, &*upwards(up - 1)?)
+    }
+}
+
+/// What was reached by a descriptor, and the path that it has.
+pub(crate) struct Object<'o> {
+    pub(crate) file: BorrowedFd<'o>,
+    pub(crate) path: &'o [u8],
+}
+
+impl Object<'_> {
+    /// The directory that its path says it lies in, if it does.
+    fn parent(&self) -> Option<OwnedFd> {
+        let slash = self.path.iter().rposition(|byte| *byte == b'/')?;
+        let (directory, name) = (&self.path[..slash.max(1)], &self.path[slash + 1..]);
+        let parent = open_parent(CWD, &c_string(directory).ok()?).ok()?;
+        let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+        let there = rustix::fs::statat(&parent, &*c_string(name).ok()?, flags).ok()?;
+        let own = rustix::fs::fstat(self.file).ok()?;
+        ((there.st_dev, there.st_ino) == (own.st_dev, own.st_ino)).then_some(parent)
+    }
+}
+
+impl Way for Object<'_> {
+    fn directory(&self, up: usize) -> Option<Identity> {
+        if up == 0 {
+            return Identity::of(self.file, c"");
+        }
+        Identity::of(self.parent()?, &*upwards(up - 1)?)
+    }
+}
+
+/// `.`, or `../..`: so many directories up.
+fn upwards(count: usize) -> Option<CString> {
+    if count == 0 {
+        return Some(c".".to_owned());
+    }
+    c_string(&[b"..".as_slice()].repeat(count).join(&b'/')).ok()
 }
 
 /// Whether a link in the last place is followed.

@@ -21,6 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// `struct sockaddr_storage`.
 const LONGEST: usize = 128;
 const AF_UNIX: u16 = 1;
+/// The longest path in an address; one as long as that has no null behind it.
+const SUN_PATH: usize = 108;
 
 /// The file that a socket address names, if it does.
 fn file_of(address: &[u8]) -> Option<&[u8]> {
@@ -83,21 +85,29 @@ impl Worker<'_> {
         };
         let path = c_string(path)?;
         self.assume_mask(caller)?;
-        // The socket remembers the path as it is given, so it is given as it came; and while
-        // nothing inside changes names, it leads where it was seen to lead.
         let _order = self.shared.write_order();
         let place = match caller.resolve(CWD_NUMBER, &path)? {
             Spot::Name(place) => place,
             Spot::Object(_) => return Err(Errno::ADDRINUSE),
         };
-        if let Err(refused) = self.check(Deed::MakeFile, &place.path()?) {
+        if place.plain().len() != place.name.as_bytes().len() {
+            return Err(Errno::NOENT);
+        }
+        if let Err(refused) = self.check(Deed::MakeFile, &place.path()?, &place) {
             return Err(match place.stat() {
                 Ok(_) => Errno::ADDRINUSE,
                 Err(_) => self.refuse(caller, &refused, ""),
             });
         }
+        // By the name alone, in the directory that was judged: walked once more, the path could lead
+        // elsewhere. So the socket knows itself by its last name.
         let home = rustix::fs::openat(CWD, c".", DIRECTORY, Mode::empty())?;
-        rustix::process::fchdir(caller.base(CWD_NUMBER)?)?;
+        let mut address = AF_UNIX.to_ne_bytes().to_vec();
+        address.extend_from_slice(place.plain());
+        if place.plain().len() < SUN_PATH {
+            address.push(0);
+        }
+        rustix::process::fchdir(&place.parent)?;
         let bound = notify::bind(socket.as_fd(), &address);
         if rustix::process::fchdir(&home).is_err() {
             // Descriptors by number would be files of the caller's from here on.

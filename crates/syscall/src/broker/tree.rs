@@ -3,13 +3,15 @@
 
 use crate::broker::caller::{Caller, DecimalBuffer};
 use crate::broker::guard::{Deed, Refused};
+use crate::broker::history::Way;
 use crate::broker::report::Report;
-use crate::broker::resolve::{Last, Place, Spot, by_number, kind};
+use crate::broker::resolve::{Last, Object, Place, Spot, by_number, kind};
 use crate::broker::{Outcome, Worker, config};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::SystemTime;
 
 /// A directory that is put where another was is looked through for protected names: this many
 /// entries at most.
@@ -59,8 +61,11 @@ impl Worker<'_> {
         let _order = self.shared.read_order();
         let path = place.path()?;
         self.permit_new(caller, Deed::MakeDirectory, &path, &place)?;
+        let begun = SystemTime::now();
         rustix::fs::mkdirat(&place.parent, &*place.name, Mode::from_raw_mode(mode & 0o7777))?;
-        self.shared.guard.made_directory(&path);
+        // Somebody else may have put another one there at this very moment.
+        let made = place.directory(0).filter(|directory| directory.is_made_since(begun));
+        self.shared.guard.made_directory(&path, made);
         if place.plain() == b".git" {
             self.tell_of_repository(&path);
         }
@@ -78,7 +83,7 @@ impl Worker<'_> {
 
     /// For calls that fail when the name is there: that comes before a refusal, and is no news.
     fn permit_new(&self, caller: &Caller<'_>, deed: Deed, path: &[u8], place: &Place) -> Result<(), Errno> {
-        self.check(deed, path).map_err(|refused| match place.stat() {
+        self.check(deed, path, place).map_err(|refused| match place.stat() {
             Ok(_) => Errno::EXIST,
             Err(_) => self.refuse(caller, &refused, ""),
         })
@@ -145,7 +150,8 @@ impl Worker<'_> {
         let _order = self.shared.write_order();
         let spot = caller.resolve(from.0, from.1)?;
         let (object, source) = caller.object_and_path(spot, last)?;
-        self.permit(caller, Deed::LinkFrom, &source)?;
+        let way = Object { file: object.as_fd(), path: &source };
+        self.permit(caller, Deed::LinkFrom, &source, &way)?;
         self.permit_new(caller, Deed::LinkTo, &place.path()?, &place)?;
         let mut buffer = DecimalBuffer::default();
         let number = by_number(object.as_fd(), &mut buffer);
@@ -175,14 +181,15 @@ impl Worker<'_> {
         let place = self.name(caller, descriptor, path, dots)?;
         let _order = self.shared.read_order();
         let path = place.path()?;
-        if let Err(refused) = self.check(Deed::Remove, &path) {
+        if let Err(refused) = self.check(Deed::Remove, &path, &place) {
             // What isn't there can't be removed: no news.
             place.stat()?;
             return Err(self.refuse(caller, &refused, ""));
         }
+        let removed = if directory { place.directory(0) } else { None };
         rustix::fs::unlinkat(&place.parent, &*place.name, flags)?;
         if directory {
-            self.shared.guard.removed_directory(&path);
+            self.shared.guard.removed_directory(&path, removed);
         }
         Ok(Outcome::Value(0))
     }
@@ -214,8 +221,13 @@ impl Worker<'_> {
         }
         match self.may_move(&from, &to) {
             Ok(()) => {}
-            Err(refused) if refused.content && from.kind == Some(FileType::RegularFile) => {
-                let made = self.shared.guard.is_made(&refused.path);
+            // Only where it would come to be: moved away it would take along what it was.
+            Err(refused)
+                if refused.content
+                    && from.kind == Some(FileType::RegularFile)
+                    && self.shared.guard.host_path(&to.path).as_ref() == Some(&refused.path) =>
+            {
+                let made = self.shared.guard.is_made(&refused.path, &to.place);
                 let baselines = &self.shared.baselines;
                 return match config::replace(baselines, &from.place, &to.place, &refused.path, made) {
                     Ok(()) => Ok(Outcome::Value(0)),
@@ -225,23 +237,24 @@ impl Worker<'_> {
             }
             Err(refused) => return Err(self.refuse(caller, &refused, "")),
         }
+        let (moved, replaced) = (from.place.directory(0), to.place.directory(0));
         from.rename(&to, flags)?;
         if from.is_directory() {
             if to.is_directory() {
-                self.shared.guard.removed_directory(&to.path);
+                self.shared.guard.removed_directory(&to.path, replaced);
             }
-            self.shared.guard.moved_directory(&from.path, &to.path);
+            self.shared.guard.moved_directory(&from.path, moved);
         }
         Ok(Outcome::Value(0))
     }
 
     fn may_move(&self, from: &Side, to: &Side) -> Result<(), Box<Refused>> {
         let directory = from.is_directory();
-        if directory && self.shared.guard.may_move_holder(&from.path, &to.path) {
+        if directory && self.shared.guard.may_move_holder(&from.path, &from.place, &to.path) {
             return Ok(());
         }
-        self.check(Deed::MoveFrom { directory }, &from.path)?;
-        self.check(Deed::MoveTo { directory }, &to.path)?;
+        self.check(Deed::MoveFrom { directory }, &from.path, &from.place)?;
+        self.check(Deed::MoveTo { directory }, &to.path, &to.place)?;
         let guard = &self.shared.guard;
         // In the place of a directory that somebody may trust, or out of one that nobody minds.
         if directory
@@ -263,8 +276,8 @@ impl Worker<'_> {
     ) -> Result<Outcome, Errno> {
         for (one, other) in [(from, to), (to, from)] {
             let directory = one.is_directory();
-            self.permit(caller, Deed::MoveFrom { directory }, &one.path)?;
-            self.permit(caller, Deed::MoveTo { directory }, &other.path)?;
+            self.permit(caller, Deed::MoveFrom { directory }, &one.path, &one.place)?;
+            self.permit(caller, Deed::MoveTo { directory }, &other.path, &other.place)?;
             if directory {
                 self.look_through(one, &other.path).map_err(|refused| self.refuse(caller, &refused, ""))?;
             }
