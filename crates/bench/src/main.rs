@@ -12,6 +12,7 @@ mod bench;
 mod compare;
 mod entry;
 mod environment;
+mod files;
 mod filter;
 mod interleave;
 mod launch;

@@ -280,11 +280,27 @@ impl Peer {
     }
 }
 
+/// The ways of keeping protected names, the default first.
+const PROTECTING: [(&str, &[&str]); 3] = [
+    ("palisade", &["run", "--"]),
+    ("palisade --protect mounts", &["run", "--protect", "mounts", "--"]),
+    ("palisade --protect off", &["run", "--protect", "off", "--"]),
+];
+
 /// Palisade's rows, or why there are none.
 pub(crate) fn palisade(named: Option<&Path>) -> Vec<Result<Entry, Missing>> {
+    rows(named, &PALISADE)
+}
+
+/// Palisade with each way of keeping protected names.
+pub(crate) fn palisade_protecting(named: Option<&Path>) -> Vec<Result<Entry, Missing>> {
+    let claims = PALISADE[0].2;
+    rows(named, &PROTECTING.map(|(name, arguments)| (name, arguments, claims)))
+}
+
+fn rows(named: Option<&Path>, rows: &[(&str, &[&str], &[Claim])]) -> Vec<Result<Entry, Missing>> {
     let path = programs::palisade(named);
-    PALISADE
-        .iter()
+    rows.iter()
         .map(|(name, arguments, claims)| match &path {
             Some(path) => Ok(entry(name, path, arguments, claims, &["--version"])),
             None => Err(Missing {

@@ -23,7 +23,8 @@ pub(crate) trait Suite: Sync {
 }
 
 /// All suites, in the order of the help.
-pub(crate) const SUITES: &[&dyn Suite] = &[&suites::launch::Launch, &suites::aa::Control];
+pub(crate) const SUITES: &[&dyn Suite] =
+    &[&suites::launch::Launch, &suites::files::Files, &suites::aa::Control];
 
 /// Between the options and the runner: rounds for a workload that is only run every `divisor` rounds. Never fewer than ten (unless
 /// fewer were asked for): an interval from less says nothing.

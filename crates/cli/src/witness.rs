@@ -4,13 +4,14 @@
 use crate::output;
 use crate::situation;
 use palisade_events::{Launch, Notices, Recorder};
-use palisade_policy::event::Event;
+use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::names::NameRule;
 use palisade_sandbox::start::Happening;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Listens to a launch.
 #[derive(Debug)]
@@ -38,23 +39,69 @@ impl<'c> Witness<'c> {
                 self.refused(event, Some(format!("palisade run --rw {:?} …", event.object)));
             }
             Happening::Repository(path) => self.repositories.push((*path).to_owned()),
-            Happening::Overload { call, source } => {
-                output::error(&format_args!("the broker can't make the call {call}: {source}"), None);
-            }
             Happening::Lost(count) => self.lost += count,
+            Happening::Overload { call, source } => {
+                let text = format!("the broker can't make the call {call}: {source}");
+                self.came_to(Operation::Syscall, call, Verdict::Refused, Mechanism::Broker, text, None);
+            }
             Happening::Uncovered => {
-                output::error(
-                    &"a hidden or protected name was replaced outside and couldn't be covered again: everything inside has been ended",
-                    Some("palisade run --hide DIRECTORY …   # the directory rather than the file"),
+                let text = "a hidden or protected name was replaced outside and couldn't be covered again: \
+                            everything inside has been ended";
+                let hint = "palisade run --hide DIRECTORY …   # the directory rather than the file";
+                let object = "a covered name";
+                self.came_to(
+                    Operation::Read,
+                    object,
+                    Verdict::Killed,
+                    Mechanism::Mount,
+                    text.into(),
+                    Some(hint),
                 );
             }
             Happening::BrokerEnded => {
-                output::error(
-                    &"the broker has ended: whatever writes a name or connects fails from here on",
-                    Some("palisade run --protect mounts …   # protects what exists, without a broker"),
+                let text = "the broker has ended: whatever writes a name or connects fails from here on";
+                let hint = "palisade run --protect mounts …   # protects what exists, without a broker";
+                let object = "every call for the broker";
+                self.came_to(
+                    Operation::Syscall,
+                    object,
+                    Verdict::Refused,
+                    Mechanism::Broker,
+                    text.into(),
+                    Some(hint),
                 );
             }
         }
+    }
+
+    /// Something befell the launch itself: said, and recorded as an event of the launcher's.
+    fn came_to(
+        &mut self,
+        operation: Operation,
+        object: &str,
+        verdict: Verdict,
+        enforced_by: Mechanism,
+        text: String,
+        hint: Option<&str>,
+    ) {
+        output::error(&text, hint);
+        let subject = Subject {
+            pid: Some(std::process::id()),
+            uid: Some(rustix::process::getuid().as_raw()),
+            program: "palisade".to_owned(),
+            sandbox: None,
+        };
+        let event = Event {
+            schema: EVENT_SCHEMA,
+            time: SystemTime::now(),
+            subject,
+            operation,
+            object: object.to_owned(),
+            verdict,
+            why: Why { origin: None, text },
+            enforced_by,
+        };
+        self.refused(&event, hint.map(str::to_owned));
     }
 
     fn refused(&mut self, event: &Event, hint: Option<String>) {

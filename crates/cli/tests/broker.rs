@@ -135,7 +135,7 @@ fn without_the_broker_nothing_is_written() {
 
 /// Five threads make calls until one fails: four that write without end, one that waits for a reader.
 const CALLS: &str = r#"
-import errno, os, threading
+import errno, os, threading, time
 ended = []
 def until_it_fails(call):
     try:
@@ -152,6 +152,8 @@ print(*ended)
 for name in "late", ".git/hooks/pre-commit", ".git/hooks/late":
     try: open(name, "w")
     except OSError as error: print(errno.errorcode[error.errno])
+# For the launcher to hear of the broker's end before it hears of this one's.
+time.sleep(0.5)
 "#;
 
 #[test]
@@ -173,6 +175,8 @@ fn calls_under_way_fail_when_the_broker_is_killed() {
                 "{run:?}"
             );
             assert!(run.err.contains("the broker has ended"), "{victim}: {run:?}");
+            let watched = job::finish(place.command(place.binary()).args(["watch", "--all", "--no-follow"]));
+            assert!(watched.ok().contains("the broker has ended"), "an event of it: {watched:?}");
             assert!(!place.work.join("late").exists() && !place.work.join(".git/hooks/late").exists());
             assert_eq!(place.read("work/.git/hooks/pre-commit"), "old\n");
             place.assert_all_dead();

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Hidden, denied and mount-protected names stay so when programs of the host replace them.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
 
 mod support;
 
@@ -126,6 +130,8 @@ fn what_cannot_be_covered_ends_the_sandbox() {
         assert_eq!(output.status.code(), Some(137), "{said}");
         assert!(said.contains("everything inside has been ended"), "{said}");
         assert!(said.contains("hint: palisade run --hide DIRECTORY"), "{said}");
+        let watched = job::finish(place.command(place.binary()).args(["watch", "--all", "--no-follow"]));
+        assert!(watched.ok().contains("couldn't be covered again"), "an event of it: {watched:?}");
         place.assert_all_dead();
         std::fs::remove_file(place.work.join(".env")).unwrap();
     }

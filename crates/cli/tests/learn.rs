@@ -2,7 +2,11 @@
 //! `palisade learn`: what a command used becomes a profile that is enough for it, and no more than it
 //! had; nothing is in force unseen.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
 
 mod support;
 

@@ -56,7 +56,9 @@ impl Notices {
     /// Says what was refused, if that wasn't said before.
     pub(crate) fn refused(&mut self, record: &Record) {
         let like = self.hasher.hash_one(record.likeness());
-        if self.quiet || self.referred || self.seen.contains(&like) {
+        // Of what the launcher itself came to, it has spoken.
+        let own = record.event.subject.pid == Some(std::process::id());
+        if own || self.quiet || self.referred || self.seen.contains(&like) {
             return;
         }
         if self.seen.len() < MOST {

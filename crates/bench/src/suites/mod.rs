@@ -2,6 +2,7 @@
 //! The suites.
 
 pub(crate) mod aa;
+pub(crate) mod files;
 pub(crate) mod launch;
 
 use crate::entry::Entry;

@@ -320,6 +320,11 @@ impl Guard {
         }
     }
 
+    /// Whether a path lies in a tree of the sandbox's own.
+    pub(crate) fn is_private(&self, inside: &[u8]) -> bool {
+        self.root_of(inside).is_none_or(|root| root.host.is_none())
+    }
+
     /// Where a path is on the host, if others see it there.
     pub(crate) fn host_path(&self, inside: &[u8]) -> Option<Vec<u8>> {
         self.on_host(inside).map(|(path, _root)| path)

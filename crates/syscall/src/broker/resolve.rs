@@ -63,9 +63,9 @@ impl Place {
 impl Way for Place {
     fn directory(&self, up: usize) -> Option<Identity> {
         if up == 0 {
-            return Identity::of(&self.parent, &*c_string(self.plain()).ok()?);
+            return Identity::of(&self.parent, &c_string(self.plain()).ok()?);
         }
-        Identity::of(&self.parent, &*upwards(up - 1)?)
+        Identity::of(&self.parent, &upwards(up - 1)?)
     }
 }
 
@@ -93,7 +93,7 @@ impl Way for Object<'_> {
         if up == 0 {
             return Identity::of(self.file, c"");
         }
-        Identity::of(self.parent()?, &*upwards(up - 1)?)
+        Identity::of(self.parent()?, &upwards(up - 1)?)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::broker::caller::{Caller, DIRECTORY, DecimalBuffer, path_of};
 use crate::broker::guard::Deed;
 use crate::broker::open::CWD_NUMBER;
 use crate::broker::report::Report;
-use crate::broker::resolve::{Last, Spot, by_number, c_string};
+use crate::broker::resolve::{Last, Place, Spot, by_number, c_string};
 use crate::broker::{Outcome, Worker};
 use palisade_sys::notify::{self, Answer};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
@@ -99,16 +99,23 @@ impl Worker<'_> {
                 Err(_) => self.refuse(caller, &refused, ""),
             });
         }
-        // By the name alone, in the directory that was judged: walked once more, the path could lead
-        // elsewhere. So the socket knows itself by its last name.
         let home = rustix::fs::openat(CWD, c".", DIRECTORY, Mode::empty())?;
-        let mut address = AF_UNIX.to_ne_bytes().to_vec();
-        address.extend_from_slice(place.plain());
-        if place.plain().len() < SUN_PATH {
-            address.push(0);
-        }
-        rustix::process::fchdir(&place.parent)?;
-        let bound = notify::bind(socket.as_fd(), &address);
+        let base = caller.base(CWD_NUMBER)?;
+        let bound = if self.leads_straight(&base, path.to_bytes(), &place) {
+            // The socket remembers the path as it is given, and some ask it.
+            rustix::process::fchdir(&base)?;
+            notify::bind(socket.as_fd(), &address)
+        } else {
+            // Walked once more the path could lead elsewhere. So it is the name alone that is bound, in
+            // the directory that was judged, and that the socket knows itself by.
+            let mut address = AF_UNIX.to_ne_bytes().to_vec();
+            address.extend_from_slice(place.plain());
+            if place.plain().len() < SUN_PATH {
+                address.push(0);
+            }
+            rustix::process::fchdir(&place.parent)?;
+            notify::bind(socket.as_fd(), &address)
+        };
         if rustix::process::fchdir(&home).is_err() {
             // Descriptors by number would be files of the caller's from here on.
             palisade_sys::process::exit_now(1);
@@ -117,6 +124,18 @@ impl Worker<'_> {
         let stat = place.stat()?;
         self.shared.sockets.add((stat.st_dev, stat.st_ino));
         Ok(Outcome::Value(0))
+    }
+
+    /// Whether a path is the very name of a place that nobody else can move: without links, in a tree of
+    /// the sandbox's own, where nothing inside changes names meanwhile. Or no path at all, but a name.
+    fn leads_straight(&self, base: &OwnedFd, path: &[u8], place: &Place) -> bool {
+        let Ok(real) = place.path() else { return false };
+        let named = match (path.first(), path_of(base.as_fd())) {
+            (Some(b'/'), _) => path.to_vec(),
+            (_, Ok(base)) => [&base, path].join(&b'/'),
+            (_, Err(_)) => return false,
+        };
+        named == real && self.shared.guard.is_private(&real)
     }
 
     pub(crate) fn connect(&self, caller: &Caller<'_>) -> Result<Outcome, Errno> {
