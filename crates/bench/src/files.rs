@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Workloads that make or open many files. Each removes what the run before has left, makes it again, and prints
-//! how much of it there is.
+//! Workloads that make or open many files. Each makes them, prints how many there are, and removes them: a later
+//! launch couldn't, where there are protected names among them.
 
 use std::fs;
 use std::io;
@@ -74,7 +74,7 @@ pub(crate) fn workloads(
 
 fn small_files(_directory: &Path) -> Result<String, Unprepared> {
     let script = "import os\nos.mkdir('d')\nfor n in range(2000):\n f = os.open(f'd/{n}', os.O_WRONLY | os.O_CREAT, 0o644)\n os.write(f, b'x')\n os.close(f)\nprint(len(os.listdir('d')))";
-    Ok(format!("rm -rf d; {} -c {}", program("python3")?, shell_words::quote(script)))
+    Ok(format!("{} -c {}; rm -r d", program("python3")?, shell_words::quote(script)))
 }
 
 fn opens(directory: &Path) -> Result<String, Unprepared> {
@@ -88,7 +88,7 @@ fn tar(directory: &Path) -> Result<String, Unprepared> {
     many(&directory.join("tree"), 20_000)?;
     done(Command::new(&tar).args(["cf", "tree.tar", "tree"]).current_dir(directory))?;
     fs::remove_dir_all(directory.join("tree"))?;
-    Ok(format!("rm -rf out; mkdir out; {tar} xf tree.tar -C out; find out -type f | wc -l"))
+    Ok(format!("mkdir out; {tar} xf tree.tar -C out; find out -type f | wc -l; rm -r out"))
 }
 
 fn clone(directory: &Path) -> Result<String, Unprepared> {
@@ -109,7 +109,7 @@ fn clone(directory: &Path) -> Result<String, Unprepared> {
     run(&["add", "."])?;
     run(&["commit", "--quiet", "--message", "start"])?;
     Ok(format!(
-        "rm -rf clone; {git} clone --quiet --no-hardlinks source clone; find clone -type f -name '*.txt' | wc -l"
+        "{git} clone --quiet --no-hardlinks source clone; find clone -type f -name '*.txt' | wc -l; rm -rf clone"
     ))
 }
 
@@ -128,8 +128,8 @@ fn npm(directory: &Path) -> Result<String, Unprepared> {
         format!("{{\"name\":\"bench\",\"version\":\"1.0.0\",\"dependencies\":{{{}}}}}", wanted.join(","));
     fs::write(directory.join("package.json"), manifest)?;
     Ok(format!(
-        "rm -rf node_modules cache package-lock.json; {npm} install --silent --offline --no-audit --no-fund --cache ./cache; \
-         find node_modules/p* -type f | wc -l"
+        "{npm} install --silent --offline --no-audit --no-fund --cache ./cache; \
+         find node_modules/p* -type f | wc -l; rm -r node_modules cache package-lock.json"
     ))
 }
 
@@ -153,7 +153,7 @@ fn cargo(directory: &Path) -> Result<String, Unprepared> {
     main +=
         &format!("fn main() {{ let n = 0 {calls}; assert_eq!(n, {}); println!(\"built\"); }}\n", 29 * 9 + 1);
     fs::write(source.join("main.rs"), main)?;
-    Ok(format!("rm -rf target; {cargo} build --quiet --offline; target/debug/bench"))
+    Ok(format!("{cargo} build --quiet --offline; target/debug/bench; rm -r target"))
 }
 
 /// A tree of small files, a hundred in each directory.

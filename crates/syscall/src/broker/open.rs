@@ -4,7 +4,7 @@
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
 use crate::broker::guard::Deed;
 use crate::broker::resolve::{Last, Object, Place, Spot, by_number, c_string, kind};
-use crate::broker::{Outcome, Worker, deliver};
+use crate::broker::{Call, Outcome, Worker, deliver};
 use palisade_sys::notify::Answer;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -209,14 +209,15 @@ impl Worker<'_> {
 
     /// Opens in a thread of its own, which waits as long as it takes.
     fn wait_for(&self, caller: &Caller<'_>, object: OwnedFd, how: How) -> Result<Outcome, Errno> {
-        let id = caller.call.id;
+        let call = Call::from(caller.call);
+        let id = call.id;
         let shared = Arc::clone(self.shared);
         self.shared.waiters.start(Arc::clone(self.shared), id, caller.process()?, move || {
             let mut buffer = DecimalBuffer::default();
             let flags = how.on_object().difference(OFlags::TRUNC);
             let opened = rustix::fs::openat(CWD, by_number(object.as_fd(), &mut buffer), flags, how.mode);
             let answer = match opened {
-                Ok(file) => deliver(&shared.listener, id, file, how.flags.contains(OFlags::CLOEXEC)),
+                Ok(file) => deliver(&shared.listener, call, file, how.flags.contains(OFlags::CLOEXEC)),
                 Err(errno) => Answer::Error(errno),
             };
             let _nobody_waits = shared.listener.answer(id, answer);
