@@ -252,3 +252,51 @@ fn calls_that_reach_past_the_broker_stay_refused() {
         place.sh(&["--profile", profile, "--protect", "off"], "true").ok();
     }
 }
+
+#[test]
+fn the_broker_has_no_environment() {
+    for place in everybody() {
+        let mut palisade = place.palisade(&[], &["sh", "-c", "echo x >made; sleep 60"]);
+        let mut child = palisade.env("GITHUB_TOKEN", "hunter2-hunter2").spawn().unwrap();
+        assert!(eventually(|| place.work.join("made").exists()));
+        let broker = below(child.id(), "palisade-broker").unwrap();
+        let environ = std::fs::read(format!("/proc/{}/environ", broker.as_raw_pid())).unwrap_or_default();
+        // Nobody but root may look, which is as well.
+        assert!(!String::from_utf8_lossy(&environ).contains("hunter2"), "{environ:?}");
+        if support::is_root() {
+            assert!(environ.len() > 20 && environ.iter().all(|byte| *byte == 0), "{environ:?}");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        place.assert_all_dead();
+    }
+}
+
+/// A file system that holds up whoever writes to it, until it is thawed or dropped.
+struct Frozen(std::path::PathBuf);
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        for (program, option) in [("fsfreeze", "-u"), ("umount", "-l")] {
+            let _gone = std::process::Command::new(program).arg(option).arg(&self.0).status();
+        }
+    }
+}
+
+#[test]
+fn a_file_system_that_stands_still_holds_nobody_else_up() {
+    let Some(place) = support::root().filter(|_| has("loop")) else { return };
+    place.outside(
+        "truncate -s 8M image && mkfs.ext4 -q image && mkdir mnt && mount -o loop image mnt && mkdir mnt/d",
+    );
+    let frozen = Frozen(place.work.join("mnt"));
+    let line = "(echo held >mnt/d/file; echo thawed) & sleep 1; for n in 1 2 3 4 5; do echo $n >free-$n; done; \
+                echo free >done; wait";
+    place.outside("fsfreeze -f mnt");
+    let child = place.palisade(&[], &["sh", "-c", line]).stdout(Stdio::piped()).spawn().unwrap();
+    assert!(eventually(|| place.work.join("done").exists()), "somebody else is held up");
+    assert!(place.work.join("free-5").exists());
+    place.outside("fsfreeze -u mnt");
+    assert_eq!(job::wait(child).ok(), "thawed");
+    drop(frozen);
+}

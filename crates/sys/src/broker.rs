@@ -181,6 +181,10 @@ impl Keeper<'_> {
         if prepared.is_err() || raw::getppid() != keeper {
             raw::exit(1);
         }
+        // The launcher's secrets are in this copy of its memory, too.
+        // SAFETY: needed to overwrite them. Sound: the fork has memory and one thread of its own, and
+        // what is served from here on was prepared without references to the environment.
+        unsafe { crate::process::wipe_environment() };
         for stream in 0..3 {
             if raw::open(c"/dev/null", libc::O_RDWR) != Ok(stream) {
                 raw::exit(1);

@@ -30,6 +30,29 @@ pub fn environment() -> impl Iterator<Item = &'static CStr> {
     })
 }
 
+/// Overwrites the values of the environment where they lie: for a process that answers hostile callers
+/// and needs none of them.
+///
+/// # Safety
+/// The process must have its memory to itself, and nothing in it may hold a string of
+/// [`environment`], which are not what they were then.
+pub(crate) unsafe fn wipe_environment() {
+    // SAFETY: needed to reach the strings. Sound: the array ends in a null pointer, see `environment`.
+    let mut next = unsafe { environ };
+    while !next.is_null() {
+        // SAFETY: as above; `next` points into the array or at its null end.
+        let string = unsafe { *next };
+        if string.is_null() {
+            return;
+        }
+        // SAFETY: as above: a C string, on the stack that the kernel gave the process, which is
+        // writable; by the caller's promise nobody reads it meanwhile.
+        unsafe { core::ptr::write_bytes(string.cast_mut(), 0, CStr::from_ptr(string).count_bytes()) };
+        // SAFETY: as above: not at the end, so there is a next element.
+        next = unsafe { next.add(1) };
+    }
+}
+
 /// Gives the calling thread a working directory, root and file mode creation mask of its own,
 /// which other threads share by default.
 ///
