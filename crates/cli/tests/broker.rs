@@ -300,3 +300,18 @@ fn a_file_system_that_stands_still_holds_nobody_else_up() {
     assert_eq!(job::wait(child).ok(), "thawed");
     drop(frozen);
 }
+
+/// Behind the mounts there is Landlock, with and without a broker: the placeholder of what is hidden lies in the
+/// new tree's root, where mounts and permissions let it be read and no rule does.
+#[test]
+fn landlock_is_in_force_whoever_keeps_names() {
+    for place in everybody() {
+        place.write("work/hidden", "x");
+        for keeper in ["broker", "mounts", "off"] {
+            let options = ["--hide", "hidden", "--protect", keeper];
+            let run = place.sh(&options, "ls -l /.palisade/hidden-file && cat /.palisade/hidden-file");
+            assert!(run.out.starts_with("-r--r--r--"), "{keeper}: {run:?}");
+            assert!(run.code != 0 && run.err.contains("Permission denied"), "{keeper}: {run:?}");
+        }
+    }
+}

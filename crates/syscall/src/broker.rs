@@ -59,8 +59,8 @@ pub struct Server {
     pub learn: bool,
 }
 
-/// Threads that receive calls. One would do for speed; with two a call into a slow file system
-/// doesn't hold up the others. What may block for ever has threads of its own (`waiter`).
+/// Threads that receive calls: with two a call into a slow file system doesn't hold up the others, and
+/// one alone is no faster (ADR 0013). What may block for ever has threads of its own (`waiter`).
 const WORKERS: usize = 2;
 
 /// What the workers share.
