@@ -6,6 +6,7 @@ use crate::situation;
 use palisade_events::{Launch, Notices, Recorder};
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::names::NameRule;
+use palisade_policy::names::repository::{MARKS, Marks};
 use palisade_sandbox::start::Happening;
 use std::ffi::OsString;
 use std::fs::File;
@@ -129,8 +130,7 @@ impl<'c> Witness<'c> {
             match kind(path) {
                 // Removed again.
                 None => {}
-                Some(Made::Repository) => {
-                    let tree = path.parent().unwrap_or(path);
+                Some(Made::Repository(tree)) => {
                     output::note(&format_args!("a repository was made inside: {}", tree.display()));
                 }
                 Some(Made::LeadsTo(target)) => output::note(&format_args!(
@@ -144,8 +144,8 @@ impl<'c> Witness<'c> {
 
 /// What git will find.
 enum Made {
-    /// A repository.
-    Repository,
+    /// A repository, in this directory.
+    Repository(PathBuf),
     /// A file that says where it is.
     LeadsTo(String),
 }
@@ -154,7 +154,10 @@ enum Made {
 fn kind(path: &Path) -> Option<Made> {
     let metadata = std::fs::symlink_metadata(path).ok()?;
     if metadata.is_dir() {
-        return Some(Made::Repository);
+        let named = path.file_name().is_some_and(|name| name == ".git");
+        let marks = Marks::ask(|mark| path.join(MARKS[mark]).symlink_metadata().is_ok());
+        let tree = if named { path.parent().unwrap_or(path) } else { path };
+        return (named || marks.are_enough()).then(|| Made::Repository(tree.to_owned()));
     }
     if !metadata.is_file() {
         return None;

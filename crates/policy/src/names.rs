@@ -5,6 +5,7 @@
 //! - `builtin`: the list that is compiled in, `names.toml`
 //! - `pattern`, `glob`: how a name is written and what one component matches
 //! - `table`: all of them, ready to be asked; `spelling`: what a file system may take for a name
+//! - `repository`: directories that are to git what `.git` is
 //! - `choose`: what the layers of a policy add to the list and take off it
 //! - `paths`: `protect_paths` as rules of the same kind
 
@@ -20,6 +21,7 @@ pub(crate) mod choose;
 mod glob;
 mod paths;
 mod pattern;
+pub mod repository;
 mod spelling;
 mod table;
 

@@ -152,9 +152,10 @@ fn event(
     detail: &str,
 ) -> Event {
     let text = match (holder, detail) {
-        (true, _) => {
+        (true, "") => {
             format!("{call} would put names that {} protects elsewhere, or others in their place", rule.path)
         }
+        (true, detail) => format!("{} protects what would be in it: {detail}", rule.path),
         (false, "") => format!("{} is protected: {}", rule.path, rule.reason),
         (false, detail) => format!("{} is protected: {detail}", rule.path),
     };

@@ -14,7 +14,7 @@
 //! In reading order: [`Server`] (what it is given, its workers), `calls` (which call goes where),
 //! `caller` (what is read of the caller), `resolve` (from a path to a directory and a name),
 //! [`guard`] (what is refused) with `history` (what was made inside), `open`, `tree`, `attributes`, `sockets` (the calls themselves),
-//! `config` (files that may change if the change is harmless), `observe` (what is noted while a command
+//! `config` (files that may change if the change is harmless), `repository` (what git takes for one, whatever its name), `observe` (what is noted while a command
 //! is being learned), [`report`] (what the launcher hears).
 
 mod attributes;
@@ -26,6 +26,7 @@ mod history;
 mod observe;
 mod open;
 pub mod report;
+mod repository;
 mod resolve;
 mod sockets;
 mod tree;
@@ -142,6 +143,8 @@ struct Worker<'s> {
     umask: core::cell::Cell<u32>,
     /// What the present call would do to names, if somebody wants to know.
     deeds: core::cell::RefCell<Vec<observe::Done>>,
+    /// Directories that are locked for the present call.
+    locks: repository::Locks,
 }
 
 impl Shared {
@@ -159,8 +162,12 @@ fn run_worker(shared: &Arc<Shared>, filter: &Filter) -> Result<(), Errno> {
     shared.own_directory()?;
     palisade_sys::seccomp::install(&filter.program)?;
     let _before = rustix::process::umask(Mode::from_raw_mode(shared.umask));
-    let worker =
-        Worker { shared, umask: core::cell::Cell::new(shared.umask), deeds: core::cell::RefCell::default() };
+    let worker = Worker {
+        shared,
+        umask: core::cell::Cell::new(shared.umask),
+        deeds: core::cell::RefCell::default(),
+        locks: repository::Locks::default(),
+    };
     loop {
         match shared.listener.receive() {
             Ok(call) => worker.answer(&call),
@@ -220,11 +227,12 @@ impl Worker<'_> {
             Ok(Outcome::Value(value)) => Answer::Value(value),
             Ok(Outcome::Continue) => Answer::Continue,
             Ok(Outcome::File { file, close_on_exec }) => deliver(listener, call.into(), file, close_on_exec),
-            Ok(Outcome::Later) => return,
+            Ok(Outcome::Later) => return self.locks.release(),
             Err(errno) => Answer::Error(errno),
         };
         // Fails when the caller was killed meanwhile.
         let _nobody_waits = listener.answer(call.id, answer);
+        self.locks.release();
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::explain_name::names::strength;
 use crate::situation::{Place, Situation};
+use palisade_policy::names::repository::{MARKS, Marks};
 use palisade_policy::{
     Content, Layer, LayerPolicy, NameRule, NameRules, Policy, Protect, Resolved, Standing, Strength,
 };
@@ -66,17 +67,24 @@ enum Stand {
 impl Question<'_> {
     fn stand(&self, policy: &Policy) -> Option<Stand> {
         let names = policy.names();
-        let by_name = names.judge(self.host.as_os_str().as_bytes(), self.root);
+        let host = self.host.as_os_str().as_bytes();
+        let by_name = names.judge(host, self.root);
+        let is_repository = |components: usize| {
+            let above: PathBuf = self.host.components().take(components + 1).collect();
+            Marks::ask(|mark| above.join(MARKS[mark]).symlink_metadata().is_ok()).are_enough()
+        };
         // Whoever protects a path knows it as it is inside, and means it wherever it lies.
         let by_path = self.paths.judge(self.inside.as_os_str().as_bytes(), 0);
-        match (by_name, by_path) {
-            (Standing::Protected(rule), _) | (_, Standing::Protected(rule)) => {
-                Some(Stand::Protects(rule.clone()))
-            }
-            (_, Standing::Holder(rule)) | (Standing::Holder(rule), _) => {
+        if let (Standing::Protected(rule), _) | (_, Standing::Protected(rule)) = (by_name, by_path) {
+            return Some(Stand::Protects(rule.clone()));
+        }
+        let by_place = names.judge_in_repositories(host, self.root, is_repository).standing;
+        match (by_place, by_path, by_name) {
+            (Standing::Protected(rule), ..) => Some(Stand::Protects(rule.clone())),
+            (_, Standing::Holder(rule), _) | (.., Standing::Holder(rule)) | (Standing::Holder(rule), ..) => {
                 Some(Stand::BeginsHere(rule.clone()))
             }
-            (Standing::Free, Standing::Free) => None,
+            _ => None,
         }
     }
 

@@ -142,3 +142,63 @@ fn rules_survive_being_stored() {
     assert_eq!(say(&again, "/w/.git/hooks"), "+.git/hooks");
     assert_eq!(rules.rules()[0].to_string(), ".git/hooks (built in): git runs what is in it");
 }
+
+#[test]
+fn what_is_protected_in_git_is_protected_in_repositories_of_any_name() {
+    let rules = crate::merge(vec![crate::built_in()]).names();
+    let say = |path: &str, repositories: &[usize]| {
+        let found =
+            rules.judge_in_repositories(path.as_bytes(), 1, |directory| repositories.contains(&directory));
+        match found.standing {
+            Standing::Free => "-".to_owned(),
+            Standing::Protected(rule) => format!("{}+{}", found.directory, rule.path),
+            Standing::Holder(rule) => format!("{}={}", found.directory, rule.path),
+        }
+    };
+    for (path, repositories, expected) in [
+        ("/w/x.git/hooks/update", &[2][..], "2+.git/hooks"),
+        ("/w/x.git/HOO\u{212a}S", &[2], "2+.git/hooks"),
+        ("/w/x.git/config", &[2], "2+.git/config"),
+        ("/w/x.git/config", &[1], "-"),
+        ("/w/config", &[1], "1+.git/config"),
+        ("/w/a/b/config.worktree", &[3], "3+.git/config"),
+        ("/w/x/info/attributes", &[2], "2+.git/info/attributes"),
+        ("/w/x/info", &[2], "2=.git/info/attributes"),
+        ("/w/x/worktrees/y/commondir", &[2], "2+.git/worktrees/*/commondir"),
+        ("/w/x/worktrees/y/commondir", &[2, 4], "4+.git/commondir"),
+        ("/w/x/modules/a/b/hooks/update", &[2], "2+.git/modules/*/**/hooks"),
+        // The strictest of two.
+        ("/w/config/x/hooks/y", &[1, 3], "3+.git/hooks"),
+        ("/w/x/refs/heads/config", &[2], "-"),
+        ("/w/x/objects/config", &[2], "-"),
+        // By its name it is protected anyway.
+        ("/w/.git/hooks/update", &[2], "-"),
+        ("/w/x", &[2], "-"),
+    ] {
+        let expected = expected.replace("config.worktree", "config");
+        let said = say(path, repositories).replace("config.worktree", "config");
+        assert_eq!(said, expected, "{path}");
+    }
+    let asked = rules.judge_in_repositories(b"/w/src/main.rs", 1, |_| panic!("nothing depends on it"));
+    assert_eq!(asked.standing, Standing::Free);
+    assert!(rules.of_repository(b"/w/x", 1).is_some());
+    assert!(rules.of_repository(b"/w/.git", 1).is_none(), "that name has rules of its own");
+    assert!(rules.of_repository(b"/w/.git/modules/x", 1).is_none());
+}
+
+#[test]
+fn marks_are_those_of_git() {
+    use repository::{Marks, mark};
+    let marks = |names: &[&str]| {
+        names.iter().fold(Marks::default(), |marks, name| {
+            marks.with(mark(name.as_bytes()).unwrap_or_else(|| panic!("{name}")))
+        })
+    };
+    assert!(marks(&["objects", "refs"]).are_enough());
+    assert!(marks(&["HEAD", "commondir"]).are_enough());
+    assert!(marks(&["oBject\u{17f}", "REFS", "head"]).are_enough());
+    assert!(!marks(&["HEAD", "refs"]).are_enough());
+    assert!(!marks(&["commondir", "objects"]).are_enough());
+    assert_eq!(Marks::ask(|at| at == 1), marks(&["objects"]));
+    assert_eq!(mark(b"objects.c"), None);
+}

@@ -21,6 +21,15 @@ const ATTRIBUTE_SIZE: u64 = 64 * 1024;
 /// What programs are told; they know it from files that aren't theirs.
 const REFUSED: Errno = Errno::ACCESS;
 
+/// What is held from a judgement until the call is made.
+#[expect(dead_code, reason = "held, never looked at")]
+pub(crate) enum Order<'s> {
+    /// Together with others who change names.
+    Shared(RwLockReadGuard<'s, ()>),
+    /// With nobody else.
+    Alone(RwLockWriteGuard<'s, ()>),
+}
+
 impl Shared {
     /// Names keep their meaning while this is held.
     pub(crate) fn read_order(&self) -> RwLockReadGuard<'_, ()> {
@@ -60,7 +69,7 @@ impl Worker<'_> {
         path: &[u8],
         way: &dyn Way,
     ) -> Result<(), Errno> {
-        self.check(deed, path, way).map_err(|refused| self.refuse(caller, &refused, ""))
+        self.check(deed, path, way).map_err(|refused| self.refuse(caller, &refused))
     }
 
     /// Asks the guard about a name.
@@ -68,10 +77,11 @@ impl Worker<'_> {
         if self.shared.observer.is_some() {
             self.deeds.borrow_mut().push(Done::before(deed, path));
         }
-        self.shared.guard.check(deed, path, way)
+        self.shared.guard.check(deed, path, way, &self.locks)?;
+        if deed.makes() { self.may_begin(path, way) } else { Ok(()) }
     }
 
-    pub(crate) fn refuse(&self, caller: &Caller<'_>, refused: &Refused, detail: &str) -> Errno {
+    pub(crate) fn refuse(&self, caller: &Caller<'_>, refused: &Refused) -> Errno {
         self.shared.reporter.tell(&Report::Refused {
             thread: caller.call.thread,
             program: caller.program(),
@@ -79,7 +89,7 @@ impl Worker<'_> {
             path: refused.path.clone(),
             rule: u32::try_from(refused.rule).unwrap_or(u32::MAX),
             holder: refused.holder,
-            detail: detail.to_owned(),
+            detail: refused.detail.clone(),
         });
         REFUSED
     }

@@ -120,6 +120,7 @@ pub(crate) const OWN: &[&str] = &[
     "fchownat",
     "fcntl",
     "fdatasync",
+    "flock",
     "fstat",
     "fstatfs",
     "ftruncate",

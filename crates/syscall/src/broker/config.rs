@@ -37,6 +37,15 @@ pub(crate) enum NotReplaced {
     Failed(Errno),
 }
 
+impl std::fmt::Display for NotReplaced {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Refused(why) => to.write_str(why),
+            Self::Failed(errno) => write!(to, "it couldn't be looked at and copied: {errno}"),
+        }
+    }
+}
+
 impl From<Errno> for NotReplaced {
     fn from(errno: Errno) -> Self {
         Self::Failed(errno)
@@ -117,20 +126,45 @@ pub(crate) fn replace(
     }
     baselines.judge(bytes, made, old.as_deref(), &new, &place)?;
 
+    put(to, &new, stat.st_mode)?;
+    rustix::fs::unlinkat(&from.parent, &*c_string(from.plain())?, rustix::fs::AtFlags::empty())?;
+    Ok(())
+}
+
+/// Judges what is there as that of a new repository, and puts a copy of it in its place: somebody may
+/// have the file open, or another name for it. `path` is on the host.
+pub(crate) fn adopt(baselines: &Baselines, file: &Place, path: &[u8]) -> Result<(), NotReplaced> {
+    let source = open(file)?;
+    let stat = rustix::fs::fstat(&source)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(NotReplaced::Refused("it is no regular file".into()));
+    }
+    let text = read(source)?;
+    let host = Path::new(std::ffi::OsStr::from_bytes(path));
+    let git_directory = host.parent().unwrap_or(host);
+    if file.plain() == b"config.worktree" && names_work_tree(&text) {
+        return Err(NotReplaced::Refused("it may not say where the working tree is".into()));
+    }
+    let place = edit::Place { git_directory, work_tree_top: git_directory };
+    baselines.judge(path, true, None, &text, &place)?;
+    Ok(put(file, &text, stat.st_mode)?)
+}
+
+/// Replaces a file in one step by one with this content.
+fn put(place: &Place, content: &[u8], mode: u32) -> Result<(), Errno> {
     // Beside it, under a name that nobody inside can open, in no sandbox.
     let temporary = c_string(format!("{ON_ITS_WAY}{}", std::process::id()).as_bytes())?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let _left_by_a_broker_that_was_killed =
-        rustix::fs::unlinkat(&to.parent, &*temporary, rustix::fs::AtFlags::empty());
-    let file = rustix::fs::openat(&to.parent, &*temporary, flags, Mode::RUSR | Mode::WUSR)?;
-    let written = write(file, &new, stat.st_mode)
-        .and_then(|()| rustix::fs::renameat(&to.parent, &*temporary, &to.parent, &*c_string(to.plain())?));
-    if let Err(errno) = written {
-        let _gone = rustix::fs::unlinkat(&to.parent, &*temporary, rustix::fs::AtFlags::empty());
-        return Err(errno.into());
+        rustix::fs::unlinkat(&place.parent, &*temporary, rustix::fs::AtFlags::empty());
+    let file = rustix::fs::openat(&place.parent, &*temporary, flags, Mode::RUSR | Mode::WUSR)?;
+    let written = write(file, content, mode).and_then(|()| {
+        rustix::fs::renameat(&place.parent, &*temporary, &place.parent, &*c_string(place.plain())?)
+    });
+    if written.is_err() {
+        let _gone = rustix::fs::unlinkat(&place.parent, &*temporary, rustix::fs::AtFlags::empty());
     }
-    rustix::fs::unlinkat(&from.parent, &*c_string(from.plain())?, rustix::fs::AtFlags::empty())?;
-    Ok(())
+    written
 }
 
 fn names_work_tree(text: &[u8]) -> bool {

@@ -6,7 +6,8 @@
 
 use crate::broker::config;
 use crate::broker::history::{History, Identity, Way, is_below, upwards};
-use palisade_policy::names::{Content, NameRule, NameRules, Standing};
+use crate::broker::repository::Locks;
+use palisade_policy::names::{Content, NameRule, NameRules, Standing, repository};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What is protected, and where.
@@ -62,6 +63,16 @@ pub enum Deed {
     Attributes,
 }
 
+impl Deed {
+    /// Whether there may be something of this name afterwards that wasn't there before.
+    pub(crate) const fn makes(self) -> bool {
+        matches!(
+            self,
+            Self::MakeFile | Self::MakeDirectory | Self::MakeLink | Self::LinkTo | Self::MoveTo { .. }
+        )
+    }
+}
+
 /// A refusal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused {
@@ -73,6 +84,8 @@ pub struct Refused {
     pub holder: bool,
     /// It may be written if its content is harmless.
     pub content: bool,
+    /// What is wrong with it, where the rule alone doesn't say.
+    pub detail: String,
 }
 
 /// The wards and what has happened so far.
@@ -86,6 +99,10 @@ fn depth(path: &[u8]) -> usize {
     path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).count()
 }
 
+fn parent(path: &[u8]) -> &[u8] {
+    path.iter().rposition(|byte| *byte == b'/').map_or(b"", |slash| &path[..slash])
+}
+
 fn last(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
@@ -94,7 +111,52 @@ fn last(path: &[u8]) -> &[u8] {
 struct Stand<'g> {
     /// The path on the host.
     host: Vec<u8>,
+    /// How many of its components belong to the tree's own root.
+    root: usize,
     standing: Standing<'g>,
+}
+
+/// What decides about a path.
+struct Verdict<'g> {
+    rule: &'g NameRule,
+    /// The path isn't protected itself, but leads to what is.
+    holder: bool,
+    /// The path that the rule is for.
+    judged: Vec<u8>,
+}
+
+/// Whether a rule lets this be done to a name.
+fn allows(deed: Deed, name: &[u8], rule: &NameRule, holder: bool, made: bool) -> bool {
+    if holder {
+        match deed {
+            Deed::MakeDirectory | Deed::Remove | Deed::Attributes => true,
+            // What was made under such a name has been judged by it all the time.
+            Deed::MoveFrom { directory } => !directory || made,
+            Deed::MoveTo { directory: true } => false,
+            Deed::MakeLink => made && rule.carried,
+            Deed::Change | Deed::MakeFile | Deed::LinkFrom | Deed::LinkTo | Deed::MoveTo { .. } => {
+                // git follows a file of this name to wherever it says, and it can be written by
+                // any other name that it has.
+                !name.eq_ignore_ascii_case(b".git") || made
+            }
+        }
+    } else if !made {
+        false
+    } else {
+        match deed {
+            Deed::Remove => true,
+            Deed::LinkFrom => rule.carried,
+            _ if rule.carried => true,
+            // Directories that git's templates have.
+            Deed::MakeDirectory => matches!(name, b"hooks" | b"branches"),
+            Deed::Attributes | Deed::MoveFrom { .. } => true,
+            // git's templates; it runs none of them.
+            Deed::Change | Deed::MakeFile | Deed::MoveTo { directory: false } | Deed::LinkTo => {
+                name.ends_with(b".sample") && rule.path.ends_with("hooks")
+            }
+            Deed::MakeLink | Deed::MoveTo { directory: true } => false,
+        }
+    }
 }
 
 impl Guard {
@@ -135,67 +197,151 @@ impl Guard {
                 stricter => stricter,
             },
         };
-        Some(Stand { host, standing })
+        Some(Stand { host, root, standing })
     }
 
     /// Whether a call may do this to the name at `inside`, which `way` leads to.
-    pub(crate) fn check(&self, deed: Deed, inside: &[u8], way: &dyn Way) -> Result<(), Box<Refused>> {
+    pub(crate) fn check(
+        &self,
+        deed: Deed,
+        inside: &[u8],
+        way: &dyn Way,
+        locks: &Locks,
+    ) -> Result<(), Box<Refused>> {
         if config::is_on_its_way(last(inside)) {
             return self.distrust(inside);
         }
-        let Some(Stand { host, standing }) = self.stand(inside) else { return Ok(()) };
-        let (rule, holder) = match standing {
-            Standing::Free => return Ok(()),
-            Standing::Protected(rule) => (rule, false),
-            Standing::Holder(rule) => (rule, true),
+        let Some(stand) = self.stand(inside) else { return Ok(()) };
+        self.keeps_repository(deed, &stand.host, way, locks)?;
+        let Some(Verdict { rule, holder, judged }) =
+            self.verdict(&stand, |directory, depth| way.marks(depth - directory, locks).are_enough())
+        else {
+            return Ok(());
         };
+        let host = stand.host;
         let made = if rule.carried && !holder {
             // A checkout writes such names in what it has made itself: what counts is the directory
             // that the whole name lies in, `.cargo/config.toml` being one name.
-            let up = depth(&host).saturating_sub(depth(self.holder_of(&host, rule)));
+            let up = depth(&host).saturating_sub(depth(self.holder_of(&judged, &host, rule)));
             self.history().is_made_up_to(&host, up, way)
         } else {
             self.history().is_made(&host, way)
         };
-        let allowed = if holder {
-            match deed {
-                Deed::MakeDirectory | Deed::Remove | Deed::Attributes => true,
-                // What was made under such a name has been judged by it all the time.
-                Deed::MoveFrom { directory } => !directory || made,
-                Deed::MoveTo { directory: true } => false,
-                Deed::MakeLink => made && rule.carried,
-                Deed::Change | Deed::MakeFile | Deed::LinkFrom | Deed::LinkTo | Deed::MoveTo { .. } => {
-                    // git follows a file of this name to wherever it says, and it can be written by
-                    // any other name that it has.
-                    !last(&host).eq_ignore_ascii_case(b".git") || made
-                }
-            }
-        } else if !made {
-            false
-        } else {
-            match deed {
-                Deed::Remove => true,
-                Deed::LinkFrom => rule.carried,
-                _ if rule.carried => true,
-                // Directories that git's templates have.
-                Deed::MakeDirectory => matches!(last(&host), b"hooks" | b"branches"),
-                Deed::Attributes | Deed::MoveFrom { .. } => true,
-                // git's templates; it runs none of them.
-                Deed::Change | Deed::MakeFile | Deed::MoveTo { directory: false } | Deed::LinkTo => {
-                    last(&host).ends_with(b".sample") && rule.path.ends_with("hooks")
-                }
-                Deed::MakeLink | Deed::MoveTo { directory: true } => false,
-            }
+        if allows(deed, last(&host), rule, holder, made) {
+            return Ok(());
+        }
+        let mut refused = self.refusal(host, rule, holder);
+        if judged != refused.path {
+            refused.detail = format!("git takes a directory above it for a repository, and {}", rule.reason);
+        }
+        Err(refused)
+    }
+
+    /// What decides about a path: a rule on it, or one on what it would be in a `.git`, where
+    /// `is_repository` says of a directory above it (its depth, that of the path) that it is one.
+    fn verdict<'g>(
+        &'g self,
+        stand: &Stand<'g>,
+        is_repository: impl Fn(usize, usize) -> bool,
+    ) -> Option<Verdict<'g>> {
+        let verdict = |rule, holder, judged| Some(Verdict { rule, holder, judged });
+        if let Standing::Protected(rule) = stand.standing {
+            return verdict(rule, false, stand.host.clone());
+        }
+        let depth = depth(&stand.host);
+        let found = self
+            .wards
+            .names
+            .judge_in_repositories(&stand.host, stand.root, |directory| is_repository(directory, depth));
+        match (found.standing, stand.standing) {
+            (Standing::Protected(rule), _) => verdict(rule, false, found.as_if(&stand.host)),
+            (_, Standing::Holder(rule)) => verdict(rule, true, stand.host.clone()),
+            (Standing::Holder(rule), _) => verdict(rule, true, found.as_if(&stand.host)),
+            _ => None,
+        }
+    }
+
+    /// Refuses to make something else of a repository of somebody else's: taken for none, anything could be
+    /// written there.
+    fn keeps_repository(
+        &self,
+        deed: Deed,
+        host: &[u8],
+        way: &dyn Way,
+        locks: &Locks,
+    ) -> Result<(), Box<Refused>> {
+        if !matches!(deed, Deed::Remove | Deed::MoveFrom { .. }) {
+            return Ok(());
+        }
+        let Some(mark) = repository::mark(last(host)) else { return Ok(()) };
+        let Some(rule) = self.rule_of_repository(parent(host)) else { return Ok(()) };
+        let marks = way.marks(1, locks);
+        if marks.are_enough()
+            && !marks.without(mark).are_enough()
+            && !self.history().is_made_up_to(host, 1, way)
+        {
+            return Err(self.refusal(host.to_vec(), rule, true));
+        }
+        Ok(())
+    }
+
+    /// The rule that would protect what lies in a directory of the host if it were a repository, and doesn't
+    /// by its name.
+    fn rule_of_repository(&self, host: &[u8]) -> Option<&NameRule> {
+        self.wards.names.of_repository(host, self.root_depth(host))
+    }
+
+    /// Where a directory is on the host, if what lies in it would be protected only as in a repository.
+    pub(crate) fn unnamed_repository(&self, inside: &[u8]) -> Option<Vec<u8>> {
+        self.host_path(inside).filter(|host| self.rule_of_repository(host).is_some())
+    }
+
+    /// A refusal for a directory that would be a repository and can't be looked at.
+    pub(crate) fn distrust_repository(&self, inside: &[u8]) -> Result<(), Box<Refused>> {
+        match self.host_path(inside) {
+            Some(host) => match self.rule_of_repository(&host) {
+                Some(rule) => Err(self.refusal(host, rule, true)),
+                None => Ok(()),
+            },
+            None => Ok(()),
+        }
+    }
+
+    /// Whether something may be at a path in `directory` when that becomes a repository; and whether it matters
+    /// what lies below it.
+    pub(crate) fn check_in_new(
+        &self,
+        deed: Deed,
+        inside: &[u8],
+        directory: &[u8],
+    ) -> Result<bool, Box<Refused>> {
+        let Some(stand) = self.stand(inside) else { return Ok(false) };
+        let Some(repository) = self.host_path(directory).map(|host| depth(&host)) else { return Ok(false) };
+        // What is protected by its own name has been so all the time.
+        if matches!(stand.standing, Standing::Protected(_)) {
+            return Ok(false);
+        }
+        let names = &self.wards.names;
+        let found = names.judge_in_repositories(&stand.host, stand.root, |found| found == repository);
+        let (rule, holder) = match found.standing {
+            Standing::Free => return Ok(false),
+            Standing::Holder(rule) => (rule, true),
+            Standing::Protected(rule) => (rule, false),
         };
-        if allowed { Ok(()) } else { Err(self.refusal(host, rule, holder)) }
+        if allows(deed, last(&stand.host), rule, holder, true) {
+            return Ok(true);
+        }
+        Err(self.refusal(stand.host, rule, holder))
     }
 
     /// The directory that a protected name at or above `host` begins in; of a name with a wildcard,
     /// the one that stands for it (`.git/worktrees/*/commondir`: the worktree's).
-    fn holder_of<'p>(&self, host: &'p [u8], rule: &NameRule) -> &'p [u8] {
+    ///
+    /// `judged` is the path that the rule is for: `host`, or what that would be in a `.git`.
+    fn holder_of<'p>(&self, judged: &'p [u8], host: &[u8], rule: &NameRule) -> &'p [u8] {
         let root = self.root_depth(host);
         let protects = |path: &[u8]| matches!(self.wards.names.judge(path, root), Standing::Protected(found) if core::ptr::eq(found, rule));
-        let end = upwards(host).take_while(|path| protects(path)).last().unwrap_or(host);
+        let end = upwards(judged).take_while(|path| protects(path)).last().unwrap_or(judged);
         let parts = rule.path.split('/').rev().take_while(|part| !part.contains('*')).count();
         upwards(end).nth(parts).unwrap_or(b"/")
     }
@@ -214,6 +360,7 @@ impl Guard {
             rule: index,
             holder,
             content: rule.content == Content::GitConfig && !holder,
+            detail: String::new(),
         })
     }
 
@@ -291,7 +438,9 @@ impl Guard {
     /// Whether anything protected is found at `inside`: for what is moved there as a whole.
     pub(crate) fn is_free(&self, inside: &[u8]) -> Result<(), Box<Refused>> {
         match self.stand(inside) {
-            Some(Stand { host, standing: Standing::Protected(rule) }) => Err(self.refusal(host, rule, false)),
+            Some(Stand { host, standing: Standing::Protected(rule), .. }) => {
+                Err(self.refusal(host, rule, false))
+            }
             _ => Ok(()),
         }
     }

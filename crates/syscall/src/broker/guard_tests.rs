@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 use crate::broker::history::upwards;
+use palisade_policy::names::repository::{MARKS, Marks};
 use palisade_policy::{Layer, Origin};
-use std::collections::BTreeMap;
+use rustix::io::Errno;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
 
 fn rule(path: &str, carried: bool, content: Content) -> NameRule {
     let origin = Origin { layer: Layer::BuiltIn, file: None, line: 1, column: 1 };
@@ -40,6 +43,8 @@ fn guard() -> Guard {
 struct World {
     guard: Guard,
     directories: BTreeMap<Vec<u8>, u64>,
+    /// What git knows repositories by.
+    marks: BTreeSet<Vec<u8>>,
 }
 
 struct Walked<'w>(&'w World, Vec<u8>);
@@ -52,11 +57,21 @@ impl Way for Walked<'_> {
             None => (up > 0).then(|| Identity::numbered(0)),
         }
     }
+
+    fn open(&self, _up: usize) -> Result<OwnedFd, Errno> {
+        Err(Errno::NOENT)
+    }
+
+    fn marks(&self, up: usize, _locks: &Locks) -> Marks {
+        let directory = upwards(&self.1).nth(up).unwrap_or_default();
+        let there = |mark: usize| [directory, b"/", MARKS[mark].as_bytes()].concat();
+        Marks::ask(|mark| self.0.marks.contains(&there(mark)))
+    }
 }
 
 impl World {
     fn new() -> Self {
-        Self { guard: guard(), directories: BTreeMap::new() }
+        Self { guard: guard(), directories: BTreeMap::new(), marks: BTreeSet::new() }
     }
 
     fn way(&self, path: &str) -> Walked<'_> {
@@ -64,7 +79,16 @@ impl World {
     }
 
     fn refuses(&self, deed: Deed, path: &str) -> bool {
-        self.guard.check(deed, path.as_bytes(), &self.way(path)).is_err()
+        self.refusal(deed, path).is_some()
+    }
+
+    fn refusal(&self, deed: Deed, path: &str) -> Option<Box<Refused>> {
+        self.guard.check(deed, path.as_bytes(), &self.way(path), &Locks::default()).err()
+    }
+
+    /// Makes git take a directory for a repository.
+    fn mark(&mut self, directory: &str, marks: &[&str]) {
+        self.marks.extend(marks.iter().map(|mark| format!("{directory}/{mark}").into_bytes()));
     }
 
     fn make(&mut self, path: &str) {
@@ -105,7 +129,7 @@ fn names_are_judged_where_others_see_them() {
     assert!(!world.refuses(Deed::MakeFile, "/elsewhere/.git/hooks/pre-commit"));
     assert!(!world.refuses(Deed::MakeFile, "/wider/.git/hooks/pre-commit"));
     assert!(world.refuses(Deed::MakeFile, "/link/hooks/pre-commit"), "by the host's path");
-    let refused = world.guard.check(Deed::Change, b"/link/config", &world.way("/link/config")).unwrap_err();
+    let refused = world.refusal(Deed::Change, "/link/config").unwrap();
     assert_eq!(refused.path, b"/home/u/r/.git/config");
     assert!(refused.content);
 }
@@ -240,4 +264,53 @@ fn a_copy_on_its_way_is_nobodys() {
 fn a_file_that_leads_git_has_no_other_name() {
     let world = World::new();
     assert!(world.refuses(Deed::LinkFrom, "/w/tree/.git"));
+}
+
+#[test]
+fn a_repository_has_any_name() {
+    let mut world = World::new();
+    assert!(!world.refuses(Deed::MakeFile, "/w/x/hooks/update"));
+    assert!(!world.refuses(Deed::MakeFile, "/w/x/config"));
+    world.mark("/w/x", &["objects", "refs"]);
+    assert!(world.refuses(Deed::MakeFile, "/w/x/hooks/update"));
+    assert!(world.refuses(Deed::MoveTo { directory: true }, "/w/x/hooks"));
+    assert!(world.refuses(Deed::MakeFile, "/w/x/modules/a/hooks/update"));
+    assert!(!world.refuses(Deed::MakeFile, "/w/x/objects/hooks"));
+    assert!(!world.refuses(Deed::MakeFile, "/w/x/y/hooks/update"));
+    let refused = world.refusal(Deed::MoveTo { directory: false }, "/w/x/config").unwrap();
+    assert_eq!((refused.path.as_slice(), refused.content), (b"/home/u/w/x/config".as_slice(), true));
+    assert!(!world.refuses(Deed::MoveFrom { directory: true }, "/w/x"), "by another name it is one, too");
+    world.mark("/w", &["HEAD", "commondir"]);
+    assert!(world.refuses(Deed::MakeFile, "/w/config"), "the tree itself");
+}
+
+#[test]
+fn a_repository_of_somebody_elses_stays_one() {
+    let mut world = World::new();
+    world.mark("/w/x", &["HEAD", "objects", "refs"]);
+    assert!(world.refuses(Deed::Remove, "/w/x/refs"));
+    assert!(world.refuses(Deed::MoveFrom { directory: true }, "/w/x/OBJECTS"));
+    assert!(!world.refuses(Deed::MoveFrom { directory: false }, "/w/x/HEAD"), "it is one without");
+    world.make("/w/made");
+    world.mark("/w/made", &["objects", "refs"]);
+    assert!(!world.refuses(Deed::Remove, "/w/made/refs"));
+    assert!(!world.refuses(Deed::Remove, "/w/.git/refs"), "that name is enough");
+}
+
+#[test]
+fn what_becomes_a_repository_is_looked_at() {
+    let guard = guard();
+    let check = |deed, path: &str| guard.check_in_new(deed, path.as_bytes(), b"/w/x");
+    assert_eq!(check(Deed::MakeDirectory, "/w/x/hooks"), Ok(true));
+    assert_eq!(check(Deed::MakeFile, "/w/x/hooks/update.sample"), Ok(true));
+    assert!(check(Deed::MakeFile, "/w/x/hooks/update").is_err());
+    assert!(check(Deed::MakeLink, "/w/x/hooks").is_err());
+    assert!(check(Deed::MakeFile, "/w/x/config").is_err_and(|refused| refused.content));
+    assert_eq!(check(Deed::MakeFile, "/w/x/HEAD"), Ok(false));
+    assert_eq!(check(Deed::MakeDirectory, "/w/x/src"), Ok(false));
+    assert_eq!(check(Deed::MakeDirectory, "/w/x/.git"), Ok(false), "that is judged by its name");
+    assert_eq!(check(Deed::MakeFile, "/w/x/.git/config"), Ok(false));
+    assert!(guard.unnamed_repository(b"/w/x").is_some());
+    assert!(guard.unnamed_repository(b"/w/.git").is_none());
+    assert!(guard.unnamed_repository(b"/w/tmp/x").is_none(), "nobody else sees it");
 }

@@ -4,10 +4,13 @@
 //! A directory that was made here is known by what it *is*, not by where it lies: others may put
 //! something else in its place, or something of theirs into it, and the broker hears of neither.
 
+use crate::broker::repository::Locks;
+use palisade_policy::names::repository::Marks;
 use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
+use rustix::io::Errno;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::CStr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// More directories than this aren't remembered; what is made later doesn't count as made inside.
@@ -57,6 +60,16 @@ pub(crate) trait Way {
     /// The directory that lies `up` above it; 0 is what it is about itself. `None` if that is no
     /// directory or isn't there.
     fn directory(&self, up: usize) -> Option<Identity>;
+
+    /// The directory that lies `up` above it, at least 1.
+    ///
+    /// # Errors
+    /// As the kernel's.
+    fn open(&self, up: usize) -> Result<OwnedFd, Errno>;
+
+    /// By what git would know that directory. It is locked until the call is made, so that no broker's caller
+    /// changes that.
+    fn marks(&self, up: usize, locks: &Locks) -> Marks;
 }
 
 /// Directories of this launch.

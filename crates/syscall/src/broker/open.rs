@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Opening for writing.
 
+use crate::broker::attributes::Order;
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
 use crate::broker::guard::Deed;
 use crate::broker::resolve::{Last, Object, Place, Spot, by_number, c_string, kind};
@@ -116,7 +117,11 @@ impl Worker<'_> {
     }
 
     fn open_name(&self, caller: &Caller<'_>, place: &Place, how: How) -> Result<Outcome, Errno> {
-        let order = self.shared.read_order();
+        let order = if how.makes() {
+            self.shared.order_for(place.plain())
+        } else {
+            Order::Shared(self.shared.read_order())
+        };
         if place.plain().len() == place.name.as_bytes().len() {
             let deed = if how.flags.contains(OFlags::CREATE) { Deed::MakeFile } else { Deed::Change };
             let path = place.path()?;
@@ -125,7 +130,7 @@ impl Worker<'_> {
                     // Nothing would have been made or changed.
                     Err(missing) if deed == Deed::Change => missing,
                     Ok(_) if how.flags.contains(OFlags::CREATE | OFlags::EXCL) => Errno::EXIST,
-                    _ => self.refuse(caller, &refused, ""),
+                    _ => self.refuse(caller, &refused),
                 });
             }
         }

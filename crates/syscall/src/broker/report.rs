@@ -52,7 +52,7 @@ pub enum Report {
     },
     /// A repository was made inside.
     Repository {
-        /// Its directory of git's own, or the file that leads to one.
+        /// Its directory of git's own, or the file `.git` that leads to one.
         path: Vec<u8>,
     },
     /// A call couldn't be answered as the kernel would have: descriptors or threads ran out.

@@ -7,6 +7,8 @@
 
 use crate::broker::caller::{Caller, DIRECTORY, DecimalBuffer, OBJECT, PATH_MAX, path_of};
 use crate::broker::history::{Identity, Way};
+use crate::broker::repository::{Locks, marks_of};
+use palisade_policy::names::repository::Marks;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -67,6 +69,15 @@ impl Way for Place {
         }
         Identity::of(&self.parent, &upwards(up - 1)?)
     }
+
+    fn open(&self, up: usize) -> Result<OwnedFd, Errno> {
+        let above = upwards(up.saturating_sub(1)).ok_or(Errno::NOENT)?;
+        rustix::fs::openat(&self.parent, &*above, DIRECTORY, Mode::empty())
+    }
+
+    fn marks(&self, up: usize, locks: &Locks) -> Marks {
+        marks_of(self.open(up), locks)
+    }
 }
 
 /// What was reached by a descriptor, and the path that it has.
@@ -94,6 +105,20 @@ impl Way for Object<'_> {
             return Identity::of(self.file, c"");
         }
         Identity::of(self.parent()?, &upwards(up - 1)?)
+    }
+
+    fn open(&self, up: usize) -> Result<OwnedFd, Errno> {
+        let above = upwards(up.saturating_sub(1)).ok_or(Errno::NOENT)?;
+        let parent = self.parent().ok_or(Errno::NOENT)?;
+        rustix::fs::openat(&parent, &*above, DIRECTORY, Mode::empty())
+    }
+
+    fn marks(&self, up: usize, locks: &Locks) -> Marks {
+        // What has no name any more lies nowhere.
+        if rustix::fs::fstat(self.file).is_ok_and(|stat| stat.st_nlink == 0) {
+            return Marks::default();
+        }
+        marks_of(self.open(up), locks)
     }
 }
 
@@ -232,6 +257,16 @@ fn root() -> Result<OwnedFd, Errno> {
 
 pub(crate) fn kind(object: BorrowedFd<'_>) -> Result<FileType, Errno> {
     Ok(FileType::from_raw_mode(rustix::fs::fstat(object)?.st_mode))
+}
+
+/// Whether an entry of a directory is one itself; some file systems don't tell.
+pub(crate) fn is_directory(parent: &OwnedFd, name: &CStr, told: FileType) -> bool {
+    match told {
+        FileType::Unknown => rustix::fs::openat(parent, name, OBJECT | OFlags::NOFOLLOW, Mode::empty())
+            .and_then(|found| kind(found.as_fd()))
+            .is_ok_and(|kind| kind == FileType::Directory),
+        other => other == FileType::Directory,
+    }
 }
 
 struct Walk<'c> {

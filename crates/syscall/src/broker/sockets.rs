@@ -96,7 +96,7 @@ impl Worker<'_> {
         if let Err(refused) = self.check(Deed::MakeFile, &place.path()?, &place) {
             return Err(match place.stat() {
                 Ok(_) => Errno::ADDRINUSE,
-                Err(_) => self.refuse(caller, &refused, ""),
+                Err(_) => self.refuse(caller, &refused),
             });
         }
         let home = rustix::fs::openat(CWD, c".", DIRECTORY, Mode::empty())?;

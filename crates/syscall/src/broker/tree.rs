@@ -5,12 +5,13 @@ use crate::broker::caller::{Caller, DecimalBuffer};
 use crate::broker::guard::{Deed, Refused};
 use crate::broker::history::Way;
 use crate::broker::report::Report;
-use crate::broker::resolve::{Last, Object, Place, Spot, by_number, kind};
+use crate::broker::resolve::{Last, Object, Place, Spot, by_number, is_directory};
 use crate::broker::{Outcome, Worker, config};
+use palisade_policy::names::repository::mark;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::SystemTime;
 
 /// A directory that is put where another was is looked through for protected names: this many
@@ -58,7 +59,7 @@ impl Worker<'_> {
     ) -> Result<Outcome, Errno> {
         let place = self.name(caller, descriptor, path, Errno::EXIST)?;
         self.assume_mask(caller)?;
-        let _order = self.shared.read_order();
+        let _order = self.shared.order_for(place.plain());
         let path = place.path()?;
         self.permit_new(caller, Deed::MakeDirectory, &path, &place)?;
         let begun = SystemTime::now();
@@ -85,7 +86,7 @@ impl Worker<'_> {
     fn permit_new(&self, caller: &Caller<'_>, deed: Deed, path: &[u8], place: &Place) -> Result<(), Errno> {
         self.check(deed, path, place).map_err(|refused| match place.stat() {
             Ok(_) => Errno::EXIST,
-            Err(_) => self.refuse(caller, &refused, ""),
+            Err(_) => self.refuse(caller, &refused),
         })
     }
 
@@ -99,7 +100,7 @@ impl Worker<'_> {
     ) -> Result<Outcome, Errno> {
         let place = self.name(caller, descriptor, path, Errno::EXIST)?;
         self.assume_mask(caller)?;
-        let _order = self.shared.read_order();
+        let _order = self.shared.order_for(place.plain());
         self.permit_new(caller, Deed::MakeFile, &place.path()?, &place)?;
         let kind = match mode & 0o170_000 {
             0 => FileType::RegularFile,
@@ -121,7 +122,7 @@ impl Worker<'_> {
         path: &CStr,
     ) -> Result<Outcome, Errno> {
         let place = self.name(caller, descriptor, path, Errno::EXIST)?;
-        let _order = self.shared.read_order();
+        let _order = self.shared.order_for(place.plain());
         let path = place.path()?;
         if !self.shared.guard.link_stays(&path, target.to_bytes()) {
             self.permit_new(caller, Deed::MakeLink, &path, &place)?;
@@ -179,12 +180,12 @@ impl Worker<'_> {
             Errno::INVAL
         };
         let place = self.name(caller, descriptor, path, dots)?;
-        let _order = self.shared.read_order();
+        let _order = self.shared.order_for(place.plain());
         let path = place.path()?;
         if let Err(refused) = self.check(Deed::Remove, &path, &place) {
             // What isn't there can't be removed: no news.
             place.stat()?;
-            return Err(self.refuse(caller, &refused, ""));
+            return Err(self.refuse(caller, &refused));
         }
         let removed = if directory { place.directory(0) } else { None };
         rustix::fs::unlinkat(&place.parent, &*place.name, flags)?;
@@ -231,11 +232,13 @@ impl Worker<'_> {
                 let baselines = &self.shared.baselines;
                 return match config::replace(baselines, &from.place, &to.place, &refused.path, made) {
                     Ok(()) => Ok(Outcome::Value(0)),
-                    Err(config::NotReplaced::Refused(detail)) => Err(self.refuse(caller, &refused, &detail)),
+                    Err(config::NotReplaced::Refused(detail)) => {
+                        Err(self.refuse(caller, &Refused { detail, ..*refused }))
+                    }
                     Err(config::NotReplaced::Failed(errno)) => Err(errno),
                 };
             }
-            Err(refused) => return Err(self.refuse(caller, &refused, "")),
+            Err(refused) => return Err(self.refuse(caller, &refused)),
         }
         let (moved, replaced) = (from.place.directory(0), to.place.directory(0));
         from.rename(&to, flags)?;
@@ -279,7 +282,7 @@ impl Worker<'_> {
             self.permit(caller, Deed::MoveFrom { directory }, &one.path, &one.place)?;
             self.permit(caller, Deed::MoveTo { directory }, &other.path, &other.place)?;
             if directory {
-                self.look_through(one, &other.path).map_err(|refused| self.refuse(caller, &refused, ""))?;
+                self.look_through(one, &other.path).map_err(|refused| self.refuse(caller, &refused))?;
             }
         }
         from.rename(to, flags)?;
@@ -311,10 +314,12 @@ impl Worker<'_> {
                 if matches!(name.to_bytes(), b"." | b"..") {
                     continue;
                 }
-                let mut inside = path.clone();
-                inside.push(b'/');
-                inside.extend_from_slice(name.to_bytes());
+                let inside = [&path, b"/".as_slice(), name.to_bytes()].concat();
                 self.shared.guard.is_free(&inside)?;
+                // A repository of another name, which is as little to be trusted there.
+                if mark(name.to_bytes()).is_some() && self.shared.guard.unnamed_repository(&path).is_some() {
+                    return self.shared.guard.distrust_repository(&path);
+                }
                 left = left.saturating_sub(1);
                 if left == 0 {
                     return self.shared.guard.distrust(&inside);
@@ -329,18 +334,5 @@ impl Worker<'_> {
             }
         }
         Ok(())
-    }
-}
-
-fn is_directory(parent: &OwnedFd, name: &CStr, told: FileType) -> bool {
-    match told {
-        // Some file systems don't tell.
-        FileType::Unknown => {
-            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            rustix::fs::openat(parent, name, flags, Mode::empty())
-                .and_then(|found| kind(found.as_fd()))
-                .is_ok_and(|kind| kind == FileType::Directory)
-        }
-        other => other == FileType::Directory,
     }
 }

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Directories that git takes for a repository, whatever they are called.
+//!
+//! What is protected in `.git` is protected in each of them ([`palisade_policy::names::repository`]).
+//! One comes into being with the last of the names that git knows it by. So whoever makes that name
+//! makes a repository of everything that is there already, which is judged then, and of which files
+//! that git obeys are copied: somebody may have them open.
+//!
+//! Another sandbox's broker may be at work in the same directory. So each locks it (`flock`) before it
+//! looks whether it is a repository, until its call is made.
+
+use crate::broker::attributes::Order;
+use crate::broker::config::{self, NotReplaced};
+use crate::broker::guard::{Deed, Refused};
+use crate::broker::history::Way;
+use crate::broker::report::Report;
+use crate::broker::resolve::{Place, c_string, is_directory};
+use crate::broker::{Shared, Worker};
+use palisade_policy::names::repository::{MARKS, Marks, mark};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// How long somebody else's lock is waited for, in milliseconds. Brokers hold theirs for microseconds.
+const PATIENCE: u32 = 200;
+/// Entries looked at in a directory that becomes a repository.
+const LOOKED_AT: usize = 100_000;
+/// To list a directory, and to lock it.
+pub(crate) const LISTED: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Directories that are locked while a call is made.
+#[derive(Default)]
+pub(crate) struct Locks(RefCell<Vec<Lock>>);
+
+struct Lock {
+    directory: OwnedFd,
+    device: u64,
+    inode: u64,
+}
+
+impl Locks {
+    /// Locks a directory until [`release`](Self::release): for itself alone, or together with others who
+    /// only look.
+    ///
+    /// # Errors
+    /// `EAGAIN` if somebody else doesn't give it up.
+    fn hold(&self, directory: OwnedFd, alone: bool) -> Result<(), Errno> {
+        let stat = rustix::fs::fstat(&directory)?;
+        let mut held = self.0.borrow_mut();
+        let same = |lock: &Lock| (lock.device, lock.inode) == (stat.st_dev, stat.st_ino);
+        let known = held.iter().position(same);
+        // What is locked already is so by another open file, which a second would wait for.
+        let file = known.map_or(&directory, |at| &held[at].directory);
+        let operation = match alone {
+            true => FlockOperation::NonBlockingLockExclusive,
+            false if known.is_some() => return Ok(()),
+            false => FlockOperation::NonBlockingLockShared,
+        };
+        for _ in 0..PATIENCE {
+            match rustix::fs::flock(file, operation) {
+                Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(1)),
+                // Some file systems, those of networks, have no such locks.
+                Ok(()) | Err(_) => {
+                    if known.is_none() {
+                        held.push(Lock { directory, device: stat.st_dev, inode: stat.st_ino });
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+
+    /// Gives all of them up.
+    pub(crate) fn release(&self) {
+        self.0.borrow_mut().clear();
+    }
+}
+
+/// The marks of a directory; all of them if that can't be found out, or it can't be locked.
+pub(crate) fn marks_of(directory: Result<OwnedFd, Errno>, locks: &Locks) -> Marks {
+    let all = Marks::ask(|_mark| true);
+    let Ok(directory) = directory else { return all };
+    let marks = || marks_in(directory.as_fd());
+    // Locked only where it matters: it has to be opened for that.
+    let Ok(listed) = rustix::fs::openat(&directory, c".", LISTED, Mode::empty()) else {
+        let marks = marks();
+        return if marks == Marks::default() { marks } else { all };
+    };
+    if locks.hold(listed, false).is_err() { all } else { marks() }
+}
+
+fn marks_in(directory: BorrowedFd<'_>) -> Marks {
+    Marks::ask(|mark| {
+        let name = c_string(MARKS[mark].as_bytes());
+        let found = name.and_then(|name| rustix::fs::statat(directory, &*name, AtFlags::SYMLINK_NOFOLLOW));
+        !matches!(found, Err(Errno::NOENT | Errno::NOTDIR))
+    })
+}
+
+impl Shared {
+    /// What is to be held while something of this name is made: that it makes a repository is decided
+    /// with nothing else going on.
+    pub(crate) fn order_for(&self, name: &[u8]) -> Order<'_> {
+        if mark(name).is_some() { Order::Alone(self.write_order()) } else { Order::Shared(self.read_order()) }
+    }
+}
+
+impl Worker<'_> {
+    /// To be asked before something is made at `inside`: if that makes a repository of the directory, whether what is
+    /// there already may be in one.
+    pub(crate) fn may_begin(&self, inside: &[u8], way: &dyn Way) -> Result<(), Box<Refused>> {
+        let Some(slash) = inside.iter().rposition(|byte| *byte == b'/') else { return Ok(()) };
+        let (directory, name) = (&inside[..slash], &inside[slash + 1..]);
+        let Some(mark) = mark(name) else { return Ok(()) };
+        let guard = &self.shared.guard;
+        let Some(host) = guard.unnamed_repository(directory) else { return Ok(()) };
+        let distrusted = |why: &str| {
+            guard.distrust_repository(directory).map_err(|mut refused| {
+                refused.detail = why.to_owned();
+                refused
+            })
+        };
+        let Ok(found) = way.open(1) else { return distrusted("the directory can't be looked at") };
+        // What can't be listed can't be locked: it is refused below.
+        if let Ok(listed) = rustix::fs::openat(&found, c".", LISTED, Mode::empty())
+            && self.locks.hold(listed, true).is_err()
+        {
+            return distrusted("somebody has the directory locked");
+        }
+        let marks = marks_in(found.as_fd());
+        if marks.are_enough() || !marks.with(mark).are_enough() {
+            return Ok(());
+        }
+        self.look_into(found, directory).map_err(|mut refused| {
+            if refused.detail.is_empty() {
+                let name = String::from_utf8_lossy(name);
+                refused.detail = format!("with {name} git would take the directory for a repository");
+            }
+            refused
+        })?;
+        self.shared.reporter.tell(&Report::Repository { path: host });
+        Ok(())
+    }
+
+    /// Judges what is in a directory as if it had been made when that was a repository already.
+    fn look_into(&self, directory: OwnedFd, inside: &[u8]) -> Result<(), Box<Refused>> {
+        let guard = &self.shared.guard;
+        let mut left = LOOKED_AT;
+        let mut pending = vec![(directory, inside.to_vec())];
+        while let Some((directory, path)) = pending.pop() {
+            let listed = rustix::fs::openat(&directory, c".", LISTED, Mode::empty())
+                .and_then(|listed| rustix::fs::Dir::read_from(&listed));
+            let Ok(entries) = listed else { return guard.distrust_repository(inside) };
+            for entry in entries {
+                left = left.saturating_sub(1);
+                let entry = entry.ok().filter(|_entry| left > 0);
+                let Some(entry) = entry else { return guard.distrust_repository(inside) };
+                let name = entry.file_name();
+                if matches!(name.to_bytes(), b"." | b"..") {
+                    continue;
+                }
+                let path = [&path, b"/".as_slice(), name.to_bytes()].concat();
+                let deed = if is_directory(&directory, name, entry.file_type()) {
+                    Deed::MakeDirectory
+                } else if entry.file_type() == FileType::Symlink {
+                    Deed::MakeLink
+                } else {
+                    Deed::MakeFile
+                };
+                match guard.check_in_new(deed, &path, inside) {
+                    Ok(false) => {}
+                    Ok(true) => {
+                        if deed == Deed::MakeDirectory {
+                            let below = rustix::fs::openat(&directory, name, LISTED, Mode::empty());
+                            let Ok(below) = below else { return guard.distrust_repository(inside) };
+                            pending.push((below, path));
+                        }
+                    }
+                    Err(mut refused) => {
+                        if !refused.content || deed != Deed::MakeFile {
+                            return Err(refused);
+                        }
+                        let copied = directory
+                            .try_clone()
+                            .map_err(|_full| NotReplaced::Failed(Errno::MFILE))
+                            .and_then(|parent| {
+                                let place = Place { parent, name: name.to_owned() };
+                                config::adopt(&self.shared.baselines, &place, &refused.path)
+                            });
+                        if let Err(error) = copied {
+                            refused.detail = error.to_string();
+                            return Err(refused);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
