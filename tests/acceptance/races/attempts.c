@@ -201,6 +201,40 @@ static void save_config(struct worker *worker) {
     if (!is_harmless) stop(); // nobody is to overwrite it
 }
 
+int is_born(void) { return access("nest/refs", F_OK) == 0; }
+
+// Hooks by names of this thread's own, which nobody else removes: as long as one is there, nothing may make a
+// repository of the directory it is in.
+static void plant(struct worker *worker) {
+    char path[3200];
+    snprintf(path, sizeof path, "nest/hooks/%s", worker->name);
+    long result = 0;
+    switch (worker->turn % 3) {
+    case 0: result = open(path, O_WRONLY | O_CREAT | O_EXCL, 0755); break;
+    case 1: result = rename(own(worker), path); break;
+    default: result = symlink("../../spare", path);
+    }
+    if (!judged(result)) return;
+    if (worker->turn % 3 == 0) close((int)result);
+    if (worker->turn % 3 == 1) worker->has_own = 0;
+    settle(!is_born());
+    unlink(path);
+}
+// And settings, which the first thread alone writes.
+static void configure(struct worker *worker) {
+    char text[1024] = "";
+    if (worker->number) return plant(worker);
+    int fd = open("nest/config", O_WRONLY | O_CREAT | O_APPEND, 0644);
+    if (!judged(fd)) return;
+    if (write(fd, EVIL, strlen(EVIL)) < 0) die("nest/config");
+    close(fd);
+    fd = must(open("nest/config", O_RDONLY), "nest/config");
+    if (read(fd, text, sizeof text - 1) < 0) die("nest/config");
+    close(fd);
+    settle(!strstr(text, "fsmonitor") || !is_born());
+    unlink("nest/config");
+}
+
 #define IN(mode) (1u << (mode))
 enum {
     BY_NAME = IN(MEMORY) | IN(DIRECTORY) | IN(LINK),
@@ -215,7 +249,8 @@ static const struct { const char *name; void (*run)(struct worker *); unsigned m
     {"chmod", change_mode, ANYWHERE}, {"setxattr", set_attribute, WITHOUT_AT}, {"out", link_out, ANYWHERE},
     {"unlink", remove_it, ANYWHERE}, {"away", rename_away, ANYWHERE}, {"exchange", exchange, ANYWHERE},
     {"holder", rename_holder, BY_NAME}, {"in", move_in, IN(MEMORY)},
-    {"place", put_in_place, IN(TREE) | IN(SOURCE)}, {"save", save_config, IN(CONTENT)}};
+    {"place", put_in_place, IN(TREE) | IN(SOURCE)}, {"save", save_config, IN(CONTENT)}, {"plant", plant, IN(BORN)},
+    {"configure", configure, IN(BORN)}};
 enum { CALLS = sizeof calls / sizeof *calls };
 
 void attempt(struct worker *worker) {

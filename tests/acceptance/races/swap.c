@@ -13,9 +13,10 @@
 //     tree        what is in a directory that is moved to where one of the host's was: .vscode or nothing
 //     source      the directory itself, by renaming another to its name
 //     content     what is in a file that is moved to .git/config
+//     born        whether the directory nest is a repository, by its refs
 //     umask       the umask; here the modes of what is made are judged
 //   swap MODE ATTEMPTS THREADS elsewhere    the same, while somebody else swaps:
-//   swap flip MODE                          swaps (directory, link) until there is a file "stop"
+//   swap flip MODE                          swaps (directory, link, born) until there is a file "stop"
 //
 // Each attempt is one call on the name that is swapped. Prints how many there were, how many were granted
 // and refused, and of those granted how many changed something protected and how many were harmless.
@@ -29,7 +30,7 @@
 
 enum { ERRNOS = 134, LIMIT = 60 };
 static const char *const modes[MODES] = {
-    "memory", "directory", "link", "descriptor", "magic", "cwd", "tree", "source", "content", "umask"};
+    "memory", "directory", "link", "descriptor", "magic", "cwd", "tree", "source", "content", "born", "umask"};
 
 enum mode mode;
 int threads, free_top, free_hooks, git_present;
@@ -149,6 +150,10 @@ static void flip_once(unsigned turn) {
         for (int i = 0; i < threads; i++)
             if (pwrite(SWAPPED + 1 + i, texts[side], strlen(texts[side]), 0)) {} // not open yet: no matter
         break;
+    case BORN:
+        if (side) rmdir("nest/refs");
+        else mkdir("nest/refs", 0755);
+        break;
     default: umask(side ? 027 : 0);
     }
 }
@@ -201,7 +206,20 @@ static long left_wrong(void) {
     long found = mode == UMASK ? count(free_hooks, 1) : 0;
     found += count(git_hooks, 0) + !unchanged() + (fstatat(git_top, "info/attributes", &seen, 0) != 0);
     for (int i = 0; i < MAX_THREADS; i++) found += doomed_inode(i) != doomed[i];
+    if (mode == BORN && is_born()) {
+        int hooks = must(open("nest/hooks", O_RDONLY | O_DIRECTORY), "nest/hooks");
+        found += count(hooks, 0);
+        close(hooks);
+    }
     return found;
+}
+
+// What is a repository as long as it has refs; whoever swaps has made it.
+static void build_nest(void) {
+    must(mkdir("building", 0755), "building");
+    must(mkdir("building/hooks", 0755), "building/hooks");
+    must(mkdir("building/objects", 0755), "building/objects");
+    must(rename("building", "nest"), "nest");
 }
 
 static void begin(void) {
@@ -235,9 +253,11 @@ int main(int argc, char **argv) {
     alarm(LIMIT);
     umask(0);
     if (flips) {
+        if (mode == BORN) build_nest();
         for (unsigned turn = 0; access("stop", F_OK); turn++) flip_once(turn);
         return 0;
     }
+    if (mode == BORN && argc == 4) build_nest();
     begin();
 
     pthread_t flipper, runners[MAX_THREADS];

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum { MAX_THREADS = 16, SWAPPED = 200 }; // from SWAPPED + 1 on a descriptor for each thread
-enum mode { MEMORY, DIRECTORY, LINK, DESCRIPTOR, MAGIC, CWD, TREE, SOURCE, CONTENT, UMASK, MODES };
+enum mode { MEMORY, DIRECTORY, LINK, DESCRIPTOR, MAGIC, CWD, TREE, SOURCE, CONTENT, BORN, UMASK, MODES };
 
 #define PRESENT "present" // the name that is there in both
 #define ATTRIBUTE "user.palisade"
@@ -44,6 +44,7 @@ int judged(long result);         // counts an attempt: whether it was granted
 void settle(int was_harmless);   // says of one that was granted what it did
 void stop(void);                 // no further attempts
 long wrongs(void);               // how many changed something protected
+int is_born(void);               // whether nest is a repository
 int unchanged(void);             // whether .git/hooks/present is what it was
 
 void equip(struct worker *worker, int number);
