@@ -6,7 +6,7 @@ use crate::situation;
 use palisade_events::{Launch, Notices, Recorder};
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::names::NameRule;
-use palisade_policy::names::repository::{MARKS, Marks};
+use palisade_sandbox::repository;
 use palisade_sandbox::start::Happening;
 use std::ffi::OsString;
 use std::fs::File;
@@ -155,9 +155,8 @@ fn kind(path: &Path) -> Option<Made> {
     let metadata = std::fs::symlink_metadata(path).ok()?;
     if metadata.is_dir() {
         let named = path.file_name().is_some_and(|name| name == ".git");
-        let marks = Marks::ask(|mark| path.join(MARKS[mark]).symlink_metadata().is_ok());
         let tree = if named { path.parent().unwrap_or(path) } else { path };
-        return (named || marks.are_enough()).then(|| Made::Repository(tree.to_owned()));
+        return (named || repository::marks(path).are_enough()).then(|| Made::Repository(tree.to_owned()));
     }
     if !metadata.is_file() {
         return None;

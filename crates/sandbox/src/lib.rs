@@ -8,7 +8,7 @@
 //! - [`facts`], [`planner`]: how it is made, with `view`, `tree`, `in_place`, `wards`, `mounts` and `limits`
 //! - [`inside`]: what it makes of a path; [`cache`]: how it is kept
 //! - [`start`]: how it is applied, with `compile`, `cgroup`, `broker`, `covers` and [`monitor`]
-//! - [`learned`]: from what a command used to the least it needs
+//! - [`repository`]: what git would take for one; [`learned`]: from what a command used to the least it needs
 //! - [`guarantee`]: what this host can give at all
 //! - [`error`]: what can go wrong, in words
 #![forbid(unsafe_code)]
@@ -31,6 +31,7 @@ mod mounts;
 pub mod plan;
 pub mod planner;
 pub mod profiles;
+pub mod repository;
 mod sockets;
 pub mod start;
 pub mod text;

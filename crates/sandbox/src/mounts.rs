@@ -8,6 +8,7 @@
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::plan::Origin;
+use crate::repository;
 use crate::tree::{Show, Tree};
 use palisade_host::walk::{self, FileKind, Visit};
 use palisade_policy::decide::EffectivePath;
@@ -46,8 +47,15 @@ pub(crate) fn protect(
         };
         let mut holders: Vec<PathBuf> = Vec::new();
         let visit = |host: &Path, kind: FileKind| {
-            let standing = match names.judge(host.as_os_str().as_bytes(), root) {
-                Standing::Free => anchored.judge(inside(host).as_os_str().as_bytes(), 0),
+            let path = host.as_os_str().as_bytes();
+            let in_repository = || {
+                names.judge_in_repositories(path, root, |above| repository::is_above(host, above)).standing
+            };
+            let standing = match names.judge(path, root) {
+                Standing::Free => match anchored.judge(inside(host).as_os_str().as_bytes(), 0) {
+                    Standing::Free => in_repository(),
+                    other => other,
+                },
                 other => other,
             };
             match (standing, kind) {

@@ -3,13 +3,13 @@
 
 use crate::explain_name::names::strength;
 use crate::situation::{Place, Situation};
-use palisade_policy::names::repository::{MARKS, Marks};
 use palisade_policy::{
     Content, Layer, LayerPolicy, NameRule, NameRules, Policy, Protect, Resolved, Standing, Strength,
 };
 use palisade_sandbox::error::quoted;
 use palisade_sandbox::inside::{Inside, Seen};
 use palisade_sandbox::plan::{Bind, Plan, Step};
+use palisade_sandbox::repository;
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -69,10 +69,7 @@ impl Question<'_> {
         let names = policy.names();
         let host = self.host.as_os_str().as_bytes();
         let by_name = names.judge(host, self.root);
-        let is_repository = |components: usize| {
-            let above: PathBuf = self.host.components().take(components + 1).collect();
-            Marks::ask(|mark| above.join(MARKS[mark]).symlink_metadata().is_ok()).are_enough()
-        };
+        let is_repository = |components| repository::is_above(&self.host, components);
         // Whoever protects a path knows it as it is inside, and means it wherever it lies.
         let by_path = self.paths.judge(self.inside.as_os_str().as_bytes(), 0);
         if let (Standing::Protected(rule), _) | (_, Standing::Protected(rule)) = (by_name, by_path) {

@@ -7,6 +7,7 @@
 use crate::broker::config;
 use crate::broker::history::{History, Identity, Way, is_below, upwards};
 use crate::broker::repository::Locks;
+use palisade_policy::names::repository::Marks;
 use palisade_policy::names::{Content, NameRule, NameRules, Standing, repository};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -213,9 +214,9 @@ impl Guard {
         }
         let Some(stand) = self.stand(inside) else { return Ok(()) };
         self.keeps_repository(deed, &stand.host, way, locks)?;
-        let Some(Verdict { rule, holder, judged }) =
-            self.verdict(&stand, |directory, depth| way.marks(depth - directory, locks).are_enough())
-        else {
+        let Some(Verdict { rule, holder, judged }) = self.verdict(&stand, |directory, depth| {
+            way.marks(depth - directory, locks).is_none_or(Marks::are_enough)
+        }) else {
             return Ok(());
         };
         let host = stand.host;
@@ -275,11 +276,8 @@ impl Guard {
         }
         let Some(mark) = repository::mark(last(host)) else { return Ok(()) };
         let Some(rule) = self.rule_of_repository(parent(host)) else { return Ok(()) };
-        let marks = way.marks(1, locks);
-        if marks.are_enough()
-            && !marks.without(mark).are_enough()
-            && !self.history().is_made_up_to(host, 1, way)
-        {
+        let ends = |marks: Marks| marks.are_enough() && !marks.without(mark).are_enough();
+        if way.marks(1, locks).is_none_or(ends) && !self.history().is_made_up_to(host, 1, way) {
             return Err(self.refusal(host.to_vec(), rule, true));
         }
         Ok(())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 use crate::broker::history::upwards;
-use palisade_policy::names::repository::{MARKS, Marks};
+use palisade_policy::names::repository::MARKS;
 use palisade_policy::{Layer, Origin};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,10 +62,10 @@ impl Way for Walked<'_> {
         Err(Errno::NOENT)
     }
 
-    fn marks(&self, up: usize, _locks: &Locks) -> Marks {
+    fn marks(&self, up: usize, _locks: &Locks) -> Option<Marks> {
         let directory = upwards(&self.1).nth(up).unwrap_or_default();
         let there = |mark: usize| [directory, b"/", MARKS[mark].as_bytes()].concat();
-        Marks::ask(|mark| self.0.marks.contains(&there(mark)))
+        Some(Marks::ask(|mark| self.0.marks.contains(&there(mark))))
     }
 }
 

@@ -67,9 +67,9 @@ pub(crate) trait Way {
     /// As the kernel's.
     fn open(&self, up: usize) -> Result<OwnedFd, Errno>;
 
-    /// By what git would know that directory. It is locked until the call is made, so that no broker's caller
-    /// changes that.
-    fn marks(&self, up: usize, locks: &Locks) -> Marks;
+    /// By what git would know that directory; `None` if that can't be told. It is locked until the call is made, so
+    /// that no broker's caller changes that.
+    fn marks(&self, up: usize, locks: &Locks) -> Option<Marks>;
 }
 
 /// Directories of this launch.

@@ -79,17 +79,14 @@ impl Locks {
     }
 }
 
-/// The marks of a directory; all of them if that can't be found out, or it can't be locked.
-pub(crate) fn marks_of(directory: Result<OwnedFd, Errno>, locks: &Locks) -> Marks {
-    let all = Marks::ask(|_mark| true);
-    let Ok(directory) = directory else { return all };
-    let marks = || marks_in(directory.as_fd());
-    // Locked only where it matters: it has to be opened for that.
-    let Ok(listed) = rustix::fs::openat(&directory, c".", LISTED, Mode::empty()) else {
-        let marks = marks();
-        return if marks == Marks::default() { marks } else { all };
-    };
-    if locks.hold(listed, false).is_err() { all } else { marks() }
+/// The marks of a directory; `None` if they can't be found out, or somebody else has it locked.
+pub(crate) fn marks_of(directory: Result<OwnedFd, Errno>, locks: &Locks) -> Option<Marks> {
+    let directory = directory.ok()?;
+    match rustix::fs::openat(&directory, c".", LISTED, Mode::empty()) {
+        Ok(listed) => locks.hold(listed, false).ok().map(|()| marks_in(directory.as_fd())),
+        // What can't be listed can't be locked.
+        Err(_) => Some(marks_in(directory.as_fd())).filter(|marks| *marks == Marks::default()),
+    }
 }
 
 fn marks_in(directory: BorrowedFd<'_>) -> Marks {

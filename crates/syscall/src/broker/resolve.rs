@@ -75,7 +75,7 @@ impl Way for Place {
         rustix::fs::openat(&self.parent, &*above, DIRECTORY, Mode::empty())
     }
 
-    fn marks(&self, up: usize, locks: &Locks) -> Marks {
+    fn marks(&self, up: usize, locks: &Locks) -> Option<Marks> {
         marks_of(self.open(up), locks)
     }
 }
@@ -113,10 +113,10 @@ impl Way for Object<'_> {
         rustix::fs::openat(&parent, &*above, DIRECTORY, Mode::empty())
     }
 
-    fn marks(&self, up: usize, locks: &Locks) -> Marks {
+    fn marks(&self, up: usize, locks: &Locks) -> Option<Marks> {
         // What has no name any more lies nowhere.
         if rustix::fs::fstat(self.file).is_ok_and(|stat| stat.st_nlink == 0) {
-            return Marks::default();
+            return Some(Marks::default());
         }
         marks_of(self.open(up), locks)
     }
