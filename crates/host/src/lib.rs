@@ -21,6 +21,8 @@
 
 pub mod account;
 pub mod cgroup;
+pub mod closure;
+pub mod elf;
 pub mod environment;
 pub mod executable;
 pub mod file;

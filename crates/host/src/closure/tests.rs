@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+use super::*;
+
+#[test]
+fn tokens_are_filled_in() {
+    let filled =
+        |text: &str| expand(OsStr::new(text), Path::new("/opt/x/bin"), "lib/x86_64-linux-gnu", "x86_64");
+    for (text, expected) in [
+        ("$ORIGIN/../lib", "/opt/x/bin/../lib"),
+        ("${ORIGIN}", "/opt/x/bin"),
+        ("/a/$LIB/$PLATFORM", "/a/lib/x86_64-linux-gnu/x86_64"),
+        ("$ORIGINAL/x", "$ORIGINAL/x"),
+        ("a$", "a$"),
+        ("$$ORIGIN", "$/opt/x/bin"),
+    ] {
+        assert_eq!(filled(text), Path::new(expected), "{text}");
+    }
+}
+
+#[test]
+fn a_program_and_its_libraries() {
+    let closure = Libraries::default().closure(&Path::new("/bin/sh").canonicalize().unwrap()).unwrap();
+    assert_eq!(closure.missing, []);
+    assert!(closure.objects.len() >= 3, "{closure:?}");
+    assert!(closure.objects.iter().all(|path| path.is_file()), "{closure:?}");
+    let names: Vec<_> = closure.objects.iter().filter_map(|path| path.file_name()).collect();
+    assert!(names.iter().any(|name| name.as_bytes().starts_with(b"libc.so")), "{closure:?}");
+    assert!(names.iter().any(|name| name.as_bytes().starts_with(b"ld-")), "{closure:?}");
+}
+
+#[test]
+fn what_is_no_program_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("f");
+    let libraries = Libraries::default();
+    let error = |bytes: &[u8]| {
+        std::fs::write(&file, bytes).unwrap();
+        libraries.closure(&file).unwrap_err().to_string()
+    };
+    assert!(error(b"").ends_with("/f is no ELF file"));
+    assert!(error(b"#!/bin/sh").ends_with("/f is no ELF file"));
+    assert!(error(b"\x7fELF").ends_with("/f is damaged: its header"));
+    let whole = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    for length in [5, 52, 64, 100, 500, 4096] {
+        assert!(error(&whole[..length]).contains("is damaged: "), "{length}");
+    }
+    assert!(matches!(
+        libraries.closure(&directory.path().join("none")),
+        Err(ClosureError::Elf(error)) if error.is_absent()
+    ));
+    assert!(libraries.closure(directory.path()).unwrap_err().to_string().ends_with("is no ELF file"));
+}
+
+/// Whatever a byte of the header, the segments or the dynamic section is: no panic, and no closure of the whole
+/// file system.
+#[test]
+fn damaged_bytes_do_no_harm() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("f");
+    let whole = std::fs::read("/bin/true").unwrap();
+    let libraries = Libraries::default();
+    for at in (0..1024.min(whole.len())).chain(whole.len() / 2..(whole.len() / 2 + 512).min(whole.len())) {
+        for value in [0, 0x7f, 0xff] {
+            let mut bytes = whole.clone();
+            bytes[at] = value;
+            std::fs::write(&file, &bytes).unwrap();
+            if let Ok(closure) = libraries.closure(&file) {
+                assert!(closure.objects.len() < 64, "{at}");
+            }
+        }
+    }
+}
