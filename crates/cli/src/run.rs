@@ -39,8 +39,14 @@ pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
     let cwd = std::env::current_dir().ok()?;
     let (key, directory) = scan::key(&scanned.options, &cwd);
     let uid = rustix::process::geteuid().as_raw();
-    let stored = Cache::new(directory?, uid).load(&key)?;
-    let plan = stored.plan()?;
+    let cache = Cache::new(directory?, uid);
+    let mut stored = cache.load(&key)?;
+    let program = scanned.command.first()?;
+    if !stored.plan()?.is_for(program) {
+        // The last one was another program's.
+        stored = cache.load(&key.of_program(program))?;
+    }
+    let plan = stored.plan().filter(|plan| plan.is_for(program))?;
     match apply(&plan, scanned.command, scanned.presentation, begun, true, &mut |_happening| {}) {
         Ok(code) => Some(code),
         // What it mounts is no longer what it was: plan anew.
@@ -132,7 +138,8 @@ fn prepare(
     }
     let cwd = std::env::current_dir().map_err(|source| RunError::Cwd { source })?;
     let environment: Environment = std::env::vars_os().collect();
-    let facts = Facts::gather(environment, cwd.clone()).map_err(PlanError::from)?;
+    let mut facts = Facts::gather(environment, cwd.clone()).map_err(PlanError::from)?;
+    facts.command = options.command().first().cloned();
     let command_line = options.layer(matches)?;
     let loaded = layers::load(&facts, options.profile.as_deref(), command_line)?;
     let mut isolation = Isolation::from(options.namespaces);
@@ -167,7 +174,13 @@ fn keep(key: &Key, directory: Option<PathBuf>, facts: &Facts, plan: &Plan<'_>) {
     if let Some(directory) = directory
         && directory.starts_with(&facts.places.cache)
     {
-        Cache::new(directory, facts.account.uid).store(key, plan);
+        let cache = Cache::new(directory, facts.account.uid);
+        cache.store(key, plan);
+        if let Some(program) = &facts.command
+            && plan.program.is_some()
+        {
+            cache.store(&key.of_program(program), plan);
+        }
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) profile: Option<OsString>,
     /// What is visible to begin with
-    #[arg(long, value_name = "VIEW", value_parser = ["system", "host"])]
+    #[arg(long, value_name = "VIEW", value_parser = View::ALL.map(View::key))]
     pub(crate) view: Option<String>,
     /// Show a path read-only; it may be executed. HOST=DEST shows it elsewhere; globs like
     /// '**/*.md' stand for what exists when the command starts
@@ -264,8 +264,7 @@ impl RunOptions {
                 }
             }
         }
-        if let Some(view) = &self.view {
-            let view = if view == "host" { View::Host } else { View::System };
+        if let Some(view) = View::ALL.into_iter().find(|view| self.view.as_deref() == Some(view.key())) {
             layer.set_view(view, at("view", 0));
         }
         if let Some(net) = &self.net {

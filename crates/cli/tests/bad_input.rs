@@ -89,7 +89,7 @@ fn options_that_are_none() {
         refused(&place, &["--no-such-option"], &["--no-such-option"]);
         refused(&place, &["--rwx", "/"], &["--rwx"]);
         refused(&place, &["--net", "wlan"], &["wlan", "none", "host"]);
-        refused(&place, &["--view", "closure"], &["closure", "system", "host"]);
+        refused(&place, &["--view", "everything"], &["closure", "system", "host"]);
         refused(&place, &["--uid", "me"], &["me"]);
         refused(&place, &["--uid", "4294967296"], &["4294967296"]);
         refused(&place, &["--uid"], &["--uid"]);

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::elf::{self, Elf, ElfError, Machine};
@@ -135,6 +136,36 @@ impl Libraries {
             }
         }
         Ok(Closure { objects: objects.into_iter().map(|object| object.path).collect(), missing })
+    }
+
+    /// The closures of many files, found by several threads.
+    #[must_use]
+    pub fn closures(&self, programs: &[PathBuf]) -> Vec<Result<Closure, ClosureError>> {
+        /// A thread is started for as many files as take longer than that.
+        const EACH: usize = 8;
+        let threads =
+            std::thread::available_parallelism().map_or(1, usize::from).min(programs.len().div_ceil(EACH));
+        if threads < 2 {
+            return programs.iter().map(|program| self.closure(program)).collect();
+        }
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut found = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(program) = programs.get(at) else { break found };
+                found.push((at, self.closure(program)));
+            }
+        };
+        let mut found: Vec<_> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut found = work();
+            // A panic aborts.
+            found.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
+            found
+        });
+        found.sort_unstable_by_key(|(at, _closure)| *at);
+        found.into_iter().map(|(_at, closure)| closure).collect()
     }
 
     fn cache(&self, machine: Machine) -> Arc<LdCache> {

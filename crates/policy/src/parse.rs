@@ -210,7 +210,8 @@ impl Reader<'_> {
         let span = node.span();
         match key.kind {
             Kind::View => {
-                if let Some(view) = self.view(&name, node) {
+                let views = View::ALL.map(|view| (view.key(), view));
+                if let Some(view) = self.one_of(&name, node, &views) {
                     let view = self.sourced(view, span);
                     self.policy.settings.view.push(view);
                 }
@@ -286,19 +287,6 @@ impl Reader<'_> {
             Kind::SetVariables => self.set_variables(&name, node),
             Kind::Amount(limit) => self.amount(&name, limit, node),
         }
-    }
-
-    fn view(&mut self, name: &str, node: &Node<'_>) -> Option<View> {
-        if node.get_ref().as_str() == Some("closure") {
-            let problem = Problem::NotInThisVersion {
-                key: name.to_owned(),
-                value: "closure".to_owned(),
-                possible: View::ALL.map(View::key).to_vec(),
-            };
-            self.error(problem, node.span());
-            return None;
-        }
-        self.one_of(name, node, &View::ALL.map(|view| (view.key(), view)))
     }
 
     fn protect(&mut self, name: &str, node: &Node<'_>) -> Option<Protect> {

@@ -76,16 +76,6 @@ pub enum Problem {
         /// The nearest of them.
         suggestion: Option<&'static str>,
     },
-    /// A value that is planned and not there.
-    #[error("`{key} = {value:?}` is not in this version")]
-    NotInThisVersion {
-        /// The key.
-        key: String,
-        /// The word.
-        value: String,
-        /// The possible ones.
-        possible: Vec<&'static str>,
-    },
     /// A list that has another name now.
     #[error("`{key}` takes a word; the list of paths is `{now}`")]
     Renamed {
@@ -141,7 +131,7 @@ impl Problem {
             Self::UnknownKey { suggestion: Some(word), .. }
             | Self::UnknownValue { suggestion: Some(word), .. } => format!("did you mean `{word}`?"),
             Self::UnknownKey { known, .. } => format!("known keys: {}", listed(known)),
-            Self::UnknownValue { possible, .. } | Self::NotInThisVersion { possible, .. } => {
+            Self::UnknownValue { possible, .. } => {
                 format!("possible values: {}", listed(possible))
             }
             Self::LockNotAllowed { .. } => "only files of the distribution and the administrator lock; \
@@ -160,7 +150,7 @@ impl Problem {
         match self {
             Self::UnknownKey { .. } => "not a key here",
             Self::WrongType { .. } | Self::Renamed { .. } => "wrong type",
-            Self::UnknownValue { .. } | Self::NotInThisVersion { .. } => "not a possible value",
+            Self::UnknownValue { .. } => "not a possible value",
             Self::LockNotAllowed { .. } => "locked here",
             Self::OutOfRange { .. } | Self::Amount(_) => "this amount",
             Self::Pattern(_) => "this path",

@@ -12,6 +12,8 @@ use crate::pattern::PathPattern;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum View {
+    /// The program's own files, its libraries, and what the policy names.
+    Closure,
     /// System directories read-only, an own home, nothing else.
     System,
     /// The whole host read-only; `/run`, `/tmp` and the runtime directory replaced.
@@ -20,12 +22,13 @@ pub enum View {
 
 impl View {
     /// All values, narrowest first.
-    pub const ALL: [Self; 2] = [Self::System, Self::Host];
+    pub const ALL: [Self; 3] = [Self::Closure, Self::System, Self::Host];
 
     /// The word for it in a policy file.
     #[must_use]
     pub const fn key(self) -> &'static str {
         match self {
+            Self::Closure => "closure",
             Self::System => "system",
             Self::Host => "host",
         }

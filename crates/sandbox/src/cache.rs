@@ -12,7 +12,9 @@
 use crate::plan::{PROGRAM, Plan, SCHEMA, Was};
 use crate::text::Text;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::SystemTime;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
@@ -34,6 +36,14 @@ impl Key {
     pub fn add(&mut self, part: &[u8]) {
         self.0.extend_from_slice(&part.len().to_le_bytes());
         self.0.extend_from_slice(part);
+    }
+
+    /// The key of a plan that is for one program only.
+    #[must_use]
+    pub fn of_program(&self, program: &OsStr) -> Self {
+        let mut key = self.clone();
+        key.add(program.as_bytes());
+        key
     }
 
     fn file_name(&self) -> String {

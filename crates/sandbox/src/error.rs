@@ -5,6 +5,7 @@ use crate::plan::{Bind, Origin, Plan, Step as PlanStep};
 use palisade_policy::PathRule;
 use palisade_sys::launch::{Failure, Step};
 use rustix::io::Errno;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// A launch failed; nothing of it is left.
@@ -256,6 +257,17 @@ pub enum PlanError {
         /// The place.
         place: PathBuf,
     },
+    /// The view shows what a program needs, and there is none.
+    #[error("the view closure shows what a program needs, and no program is named")]
+    NoProgram,
+    /// It can't be told what the program needs.
+    #[error("can't tell what {command:?} needs: {source}")]
+    Needs {
+        /// The command.
+        command: OsString,
+        /// Why.
+        source: Box<palisade_host::needs::NeedsError>,
+    },
     /// The command's working directory isn't there.
     #[error("can't use {path:?} as the working directory: {reason}")]
     WorkingDirectory {
@@ -298,6 +310,10 @@ impl PlanError {
             Self::Walk { .. } => "name a directory nearer to the files, such as ./src/**/*.key".to_owned(),
             Self::OwnPlace { .. } => "name the directories below it that the command needs".to_owned(),
             Self::WorkingDirectory { .. } => "palisade run --cwd DIRECTORY -- COMMAND…".to_owned(),
+            Self::NoProgram => "palisade run --view closure -- COMMAND…".to_owned(),
+            Self::Needs { .. } => {
+                "palisade run --view system -- COMMAND…   # all of /usr and /etc".to_owned()
+            }
             Self::Limit { .. } => "palisade run --best-effort …   # without that limit".to_owned(),
             Self::Guarantee { .. } => {
                 "palisade doctor   # shows what this host lacks; --best-effort goes on without".to_owned()

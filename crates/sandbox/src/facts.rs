@@ -11,6 +11,7 @@ use palisade_host::places::Places;
 use rustix::fs::FileType;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// What a path leads to.
@@ -42,6 +43,8 @@ pub struct Facts {
     pub places: Places,
     /// The root's directories.
     pub layout: Layout,
+    /// The command's program, as it is called; the view `closure` shows what that needs.
+    pub command: Option<OsString>,
     /// Landlock's version.
     pub landlock: Option<u32>,
     /// An id that nobody uses, if the caller may map it: root's commands become it.
@@ -72,6 +75,7 @@ impl Facts {
             account,
             environment,
             cwd,
+            command: None,
             places,
             inputs: RefCell::default(),
             volatile: Cell::default(),

@@ -79,6 +79,18 @@ pub(crate) fn steps(
     Ok((steps, Text::path(directory)?))
 }
 
+/// Says that only what a program needs can't be shown.
+pub(crate) fn no_closure(best_effort: bool, notes: &mut Vec<Cow<'static, str>>) -> Result<(), PlanError> {
+    if best_effort {
+        notes.push(Cow::Borrowed("not enforced: the view closure: system directories can be read"));
+        return Ok(());
+    }
+    Err(PlanError::Guarantee {
+        guarantee: "nothing but the program's own files is there",
+        reason: "that needs a mount namespace".to_owned(),
+    })
+}
+
 fn give_up(
     path: &EffectivePath,
     reason: &str,

@@ -70,13 +70,25 @@ pub(crate) fn protect(
         };
         let found = walk::walk(&path.source, walk::DEFAULT_LIMIT, visit)
             .map_err(|source| PlanError::Walk { rule: Box::new(path.rule.clone()), source })?;
-        let pinned =
-            Show { origin: Origin::Canonical, write: true, execute, renewed: false, map_owners: mapped };
+        let pinned = Show {
+            origin: Origin::Canonical,
+            write: true,
+            execute,
+            renewed: false,
+            map_owners: mapped,
+            shut: false,
+        };
         for holder in holders {
             tree.show(&holder, &inside(&holder), pinned)?;
         }
-        let kept =
-            Show { origin: Origin::Canonical, write: false, execute, renewed: true, map_owners: mapped };
+        let kept = Show {
+            origin: Origin::Canonical,
+            write: false,
+            execute,
+            renewed: true,
+            map_owners: mapped,
+            shut: false,
+        };
         for host in found.matches {
             if host.is_symlink() {
                 notes.push(Cow::Owned(format!("{} is a link: a mount can't protect it", host.display())));

@@ -10,7 +10,9 @@ use palisade_policy::names::NameRules;
 use palisade_sys::landlock::Rights;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::marker::PhantomData;
+use std::os::unix::ffi::OsStrExt;
 
 /// Version of the plan's form, in JSON and in the cache.
 pub const SCHEMA: u32 = 1;
@@ -56,6 +58,9 @@ pub struct Plan<'a> {
     /// Where the command starts.
     #[serde(borrow)]
     pub directory: Text<'a>,
+    /// The program that it was made for: only what that needs is there. `None`: any.
+    #[serde(borrow)]
+    pub program: Option<Text<'a>>,
     /// Limits by `setrlimit`.
     pub limits: Vec<Limit>,
     /// Limits by control group.
@@ -452,6 +457,12 @@ pub struct Cgroup<'a> {
 }
 
 impl Plan<'_> {
+    /// Whether it may be applied to a command of this name.
+    #[must_use]
+    pub fn is_for(&self, program: &OsStr) -> bool {
+        self.program.as_ref().is_none_or(|own| own.as_bytes() == program.as_bytes())
+    }
+
     /// The plan as a cache file's content.
     ///
     /// # Errors

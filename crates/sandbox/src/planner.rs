@@ -17,6 +17,7 @@ use palisade_sys::landlock::{Handled, Rights};
 use palisade_syscall::{Arch, Rules};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// How the walls are built.
@@ -75,7 +76,12 @@ fn plan(
     let keeper = wards::keeper(policy, isolation, best_effort, &mut notes)?;
     let (steps, directory) = match isolation {
         Isolation::Full => tree(facts, policy, &resolved, &paths, identity, keeper, &mut notes)?,
-        Isolation::InPlace => in_place::steps(facts, &resolved, &paths, best_effort, &mut notes)?,
+        Isolation::InPlace => {
+            if policy.view().value == View::Closure {
+                in_place::no_closure(best_effort, &mut notes)?;
+            }
+            in_place::steps(facts, &resolved, &paths, best_effort, &mut notes)?
+        }
     };
 
     let broker = wards::broker(policy, &resolved, &steps, keeper, learn)?;
@@ -111,6 +117,10 @@ fn plan(
         limits,
         cgroups,
         terminal: policy.inherit_terminal().value,
+        program: match (&facts.command, policy.view().value) {
+            (Some(command), View::Closure) => Some(Text::new(command.as_bytes())?),
+            _ => None,
+        },
         notes,
     })
 }
@@ -235,7 +245,7 @@ fn tree(
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(Vec<Step<'static>>, Text<'static>), PlanError> {
     let mut tree = Tree::new(facts, TMPFS_SIZE);
-    view::compose(&mut tree, facts, policy.view().value, policy.network().value)?;
+    view::compose(&mut tree, facts, policy.view().value, policy.network().value, notes)?;
     let mapped = identity.kind == IdentityKind::Mapped;
     let mut repository_shown = policy.view().value == View::Host;
     for path in paths {
@@ -263,7 +273,10 @@ fn tree(
     if facts.account.uid == 0 && identity.kind == IdentityKind::Own {
         view::restrain_root(&mut tree, facts)?;
     }
-    tree.push(Step::Allow { path: Text::literal(c"."), rights: Rights::READ_DIR });
+    // Beneath the root, too: names in what is shown may be listed, but for those that are only allowed one by one.
+    if !tree.is_partly_shut() {
+        tree.push(Step::Allow { path: Text::literal(c"."), rights: Rights::READ_DIR });
+    }
 
     let wanted = resolved.cwd().map_or(&facts.cwd, |cwd| &cwd.value);
     let directory = if tree.shows_directory(wanted) {
@@ -320,7 +333,7 @@ fn apply(
             tree.show(
                 &source,
                 &path.destination,
-                Show { origin, write, execute, renewed: false, map_owners: mapped },
+                Show { origin, write, execute, renewed: false, map_owners: mapped, shut: false },
             )
         }
     }
@@ -351,7 +364,14 @@ fn pin_own_places(
         between
             .extend(rest.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()).map(Path::to_owned));
     }
-    let show = Show { origin: Origin::Canonical, write: true, execute, renewed: false, map_owners: mapped };
+    let show = Show {
+        origin: Origin::Canonical,
+        write: true,
+        execute,
+        renewed: false,
+        map_owners: mapped,
+        shut: false,
+    };
     for part in between {
         tree.show(&source.join(&part), &path.destination.join(&part), show)?;
     }

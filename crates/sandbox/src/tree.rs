@@ -31,6 +31,8 @@ pub(crate) struct Show {
     /// Others may replace it; what comes in its place is shown the same way.
     pub(crate) renewed: bool,
     pub(crate) map_owners: bool,
+    /// Landlock gives no right in it: what may be used is allowed one by one.
+    pub(crate) shut: bool,
 }
 
 /// Rights beneath a place that may be changed.
@@ -43,6 +45,8 @@ pub(crate) struct Tree<'f> {
     made: BTreeMap<PathBuf, Made>,
     steps: Vec<Step<'static>>,
     placeholders: bool,
+    /// Something is shown in which Landlock gives no right.
+    partly_shut: bool,
     /// What covered links lead to where nothing of it has shown so far, and whether it is denied.
     links: Vec<(PathBuf, bool)>,
 }
@@ -52,7 +56,7 @@ impl<'f> Tree<'f> {
     pub(crate) fn new(facts: &'f Facts, size: &'static std::ffi::CStr) -> Self {
         let steps = vec![Step::Root { size: Text::literal(size) }];
         let made = BTreeMap::from([(PathBuf::from("/"), Made::Directory)]);
-        Self { facts, made, steps, placeholders: false, links: Vec::new() }
+        Self { facts, made, steps, placeholders: false, partly_shut: false, links: Vec::new() }
     }
 
     /// The finished steps: the tree is entered at the end.
@@ -119,7 +123,10 @@ impl<'f> Tree<'f> {
         let kind = self.facts.kind(source);
         let guarded = self.place(&target, kind != Kind::Directory)?;
         let mut rights = Rights::READ;
-        if show.execute {
+        if show.shut {
+            self.partly_shut = true;
+            rights = Rights::default();
+        } else if show.execute {
             rights = rights.union(Rights::EXECUTE);
         }
         if show.write {
@@ -257,6 +264,16 @@ impl<'f> Tree<'f> {
             }),
             Made::Directory | Made::File | Made::Link(_) => None,
         }
+    }
+
+    /// Whether something is shown in which Landlock gives no right.
+    pub(crate) const fn is_partly_shut(&self) -> bool {
+        self.partly_shut
+    }
+
+    /// Whether a step has made this very name.
+    pub(crate) fn stands(&self, path: &Path) -> bool {
+        self.made.contains_key(path)
     }
 
     /// Whether `path` is a directory inside.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The views: what is visible before any rule speaks.
 
+use crate::closure;
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::plan::{Origin, Step};
@@ -10,17 +11,30 @@ use palisade_host::layout::RootKind;
 use palisade_host::{gitconfig, resolver, toolchain, virtualenv, worktree};
 use palisade_policy::{NetworkMode, View};
 use palisade_sys::landlock::Rights;
+use std::borrow::Cow;
 use std::path::Path;
 
 /// Device files that every program may expect.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// A read-only tree that only root changes.
-const SYSTEM: Show =
-    Show { origin: Origin::System, write: false, execute: true, renewed: false, map_owners: false };
+pub(crate) const SYSTEM: Show = Show {
+    origin: Origin::System,
+    write: false,
+    execute: true,
+    renewed: false,
+    map_owners: false,
+    shut: false,
+};
 /// A read-only tree of the user's.
-const USERS: Show =
-    Show { origin: Origin::Canonical, write: false, execute: true, renewed: false, map_owners: false };
+pub(crate) const USERS: Show = Show {
+    origin: Origin::Canonical,
+    write: false,
+    execute: true,
+    renewed: false,
+    map_owners: false,
+    shut: false,
+};
 
 /// Composes a view.
 pub(crate) fn compose(
@@ -28,8 +42,10 @@ pub(crate) fn compose(
     facts: &Facts,
     view: View,
     network: NetworkMode,
+    notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(), PlanError> {
     match view {
+        View::Closure => closure::compose(tree, facts, network, notes)?,
         View::System => system(tree, facts)?,
         View::Host => host(tree)?,
     }
@@ -99,7 +115,7 @@ fn private_places(tree: &mut Tree<'_>, facts: &Facts, view: View) -> Result<(), 
     tree.directory(Path::new("/run/shm"), 0o1777)?;
     let runtime = format!("/run/user/{}", facts.account.uid);
     tree.directory(Path::new(&runtime), 0o700)?;
-    if view == View::System && facts.account.home.parent().is_some() {
+    if view != View::Host && facts.account.home.parent().is_some() {
         tree.private(&facts.account.home, 0o700)?;
     }
     Ok(())

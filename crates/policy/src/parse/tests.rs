@@ -51,19 +51,6 @@ fn a_misspelt_key_is_named_with_the_right_one() {
 }
 
 #[test]
-fn the_closure_view_is_refused_as_not_there_yet() {
-    insta::assert_snapshot!(problems("filesystem.view = \"closure\"\n", Layer::User), @r#"
-    error: `filesystem.view = "closure"` is not in this version
-     --> /p.toml:2:19
-      |
-    2 | filesystem.view = "closure"
-      |                   ^^^^^^^^^ not a possible value
-      |
-      = hint: possible values: `system`, `host`
-    "#);
-}
-
-#[test]
 fn a_user_can_not_lock() {
     insta::assert_snapshot!(problems("[locked.network]\nmode = \"none\"\n", Layer::User), @r"
     error: a user policy can't lock anything

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a program needs of the host, as far as that can be seen without running it: itself and what it is
+//! reached by, its interpreter, their libraries, and the directories of their own.
+//!
+//! Which directories are a program's own isn't written anywhere. By custom they are called like it:
+//! `/usr/lib/NAME`, `/usr/share/NAME`, `/etc/NAME`; what lies in them may be loaded, and its libraries are needed
+//! too. What is called otherwise is known by name (`RELATED`), or must be granted.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::closure::{ClosureError, Libraries, Missing};
+use crate::elf::ElfError;
+use crate::executable::{self, ExecutableError, Found, Kind};
+use crate::walk::{self, FileKind, Visit};
+
+/// What a program needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// The program and its interpreters, as they are reached: links aren't followed.
+    pub programs: Vec<PathBuf>,
+    /// Libraries and loaders, by the paths by which they are opened.
+    pub libraries: BTreeSet<PathBuf>,
+    /// Directories of their own.
+    pub directories: BTreeSet<PathBuf>,
+    /// Libraries that aren't there.
+    pub missing: Vec<Missing>,
+}
+
+/// Why it can't be told what a program needs.
+#[derive(Debug, thiserror::Error)]
+pub enum NeedsError {
+    /// It, or its interpreter, isn't there or can't be executed.
+    #[error("there is no program {name:?} to be found{}", needed_by(.by))]
+    NotFound {
+        /// Its name or path.
+        name: OsString,
+        /// The script whose interpreter it is.
+        by: Option<PathBuf>,
+    },
+    /// It can't be read.
+    #[error(transparent)]
+    Unreadable(#[from] ExecutableError),
+    /// It can't be loaded.
+    #[error(transparent)]
+    Closure(#[from] ClosureError),
+    /// Each of these scripts is another's interpreter.
+    #[error("{path} is a script whose interpreter is a script, and so on: more than {LEVELS} levels")]
+    TooDeep {
+        /// The last.
+        path: PathBuf,
+    },
+}
+
+fn needed_by(by: &Option<PathBuf>) -> String {
+    by.as_ref().map_or_else(String::new, |script| format!(", the interpreter of {}", script.display()))
+}
+
+/// The kernel follows as many interpreters of interpreters (`BINPRM_MAX_RECURSION`); `env` is one more for each.
+const LEVELS: usize = 8;
+/// Files in a program's directories whose libraries are looked for.
+const LOADABLE: usize = 20_000;
+/// Entries of one such directory that are looked at, and links in it that are followed out of it.
+const LISTED: usize = 200_000;
+const LEAD_OUT: usize = 1000;
+
+/// Where directories of a program's own may be, and whether there may be something to load in them.
+const PLACES: [(&str, bool); 9] = [
+    ("/usr/lib", true),
+    ("/usr/libexec", true),
+    ("/usr/local/lib", true),
+    ("/opt", true),
+    ("/usr/share", false),
+    ("/usr/local/share", false),
+    ("/usr/local/etc", false),
+    ("/etc", false),
+    ("/var/lib", false),
+];
+
+/// Directories that belong to programs of other names.
+const RELATED: [(&str, &[&str]); 5] = [
+    ("perl", &["perl5", "perl-base"]),
+    ("node", &["nodejs"]),
+    ("git", &["git-core"]),
+    ("ruby", &["gems", "ruby-gems"]),
+    ("vim", &["vim", "vim9"]),
+];
+
+/// Tells what `command` needs, found as `execvp` finds it.
+///
+/// # Errors
+/// [`NeedsError`].
+pub fn of(
+    command: &OsStr,
+    path: Option<&OsStr>,
+    cwd: &Path,
+    libraries: &Libraries,
+) -> Result<Needs, NeedsError> {
+    let mut needs = Needs::default();
+    needs.program(command, path, cwd, libraries, None)?;
+    let mut loadable = Vec::new();
+    let mut pending: Vec<(PathBuf, bool)> =
+        needs.programs.iter().flat_map(|program| own_directories(program)).collect();
+    pending.extend(needs.libraries.iter().flat_map(|library| directories_of_library(library)));
+    while let Some((directory, loads)) = pending.pop() {
+        if !needs.directories.insert(directory.clone()) || !loads {
+            continue;
+        }
+        let mut inside = Inside::of(&directory);
+        loadable.append(&mut inside.loadable);
+        for path in inside.lead_out {
+            if path.is_dir() {
+                pending.push((path, false));
+            } else {
+                loadable.push(path.clone());
+                needs.libraries.insert(path);
+            }
+        }
+    }
+    loadable.truncate(LOADABLE);
+    for closure in libraries.closures(&loadable).into_iter().flatten() {
+        // The file itself lies in a directory that is there as a whole.
+        needs.libraries.extend(closure.objects.into_iter().skip(1));
+    }
+    Ok(needs)
+}
+
+impl Needs {
+    fn program(
+        &mut self,
+        command: &OsStr,
+        path: Option<&OsStr>,
+        cwd: &Path,
+        libraries: &Libraries,
+        by: Option<&Path>,
+    ) -> Result<(), NeedsError> {
+        let Found::Program(program) = executable::find(command, path, cwd) else {
+            return Err(NeedsError::NotFound { name: command.to_owned(), by: by.map(Path::to_owned) });
+        };
+        if self.programs.contains(&program) {
+            return Ok(());
+        }
+        if self.programs.len() == LEVELS {
+            return Err(NeedsError::TooDeep { path: program });
+        }
+        self.programs.push(program.clone());
+        let real = program
+            .canonicalize()
+            .map_err(|source| ClosureError::Elf(ElfError::Open { path: program.clone(), source }))?;
+        match executable::kind(&real)? {
+            Kind::Elf => {
+                let closure = libraries.closure(&real)?;
+                self.libraries.extend(closure.objects.into_iter().skip(1));
+                self.missing.extend(closure.missing);
+            }
+            Kind::Script(interpreter) => {
+                self.program(interpreter.program.as_os_str(), path, Path::new("/"), libraries, Some(&real))?;
+                if let Some(command) = interpreter.env_command() {
+                    self.program(command, path, cwd, libraries, Some(&real))?;
+                }
+            }
+            // The kernel refuses it, and who started it tries it as a script of the shell.
+            Kind::Unknown => self.program(OsStr::new("/bin/sh"), path, cwd, libraries, Some(&real))?,
+        }
+        Ok(())
+    }
+}
+
+/// The directories of a program's own that are there, and whether there may be something to load in them.
+fn own_directories(program: &Path) -> Vec<(PathBuf, bool)> {
+    let real = program.canonicalize().unwrap_or_else(|_vanished| program.to_owned());
+    let mut names: BTreeSet<&OsStr> =
+        [program, &real].into_iter().filter_map(|path| path.file_name()).collect();
+    for (name, related) in RELATED {
+        if names.contains(OsStr::new(name)) {
+            names.extend(related.iter().map(OsStr::new));
+        }
+    }
+    let triples = ["/usr/lib"].into_iter().flat_map(|root| {
+        std::fs::read_dir(root).into_iter().flatten().filter_map(|entry| {
+            let path = entry.ok()?.path();
+            path.file_name()?.as_bytes().windows(7).any(|part| part == b"-linux-").then_some((path, true))
+        })
+    });
+    let places: Vec<(PathBuf, bool)> =
+        PLACES.iter().map(|(place, loads)| (PathBuf::from(place), *loads)).chain(triples).collect();
+    let mut found: Vec<(PathBuf, bool)> = places
+        .iter()
+        .flat_map(|(place, loads)| names.iter().map(move |name| (place.join(name), *loads)))
+        .filter(|(path, _loads)| path.is_dir())
+        .collect();
+    // One that lies in a directory of its own: `/opt/NAME/bin/PROGRAM`, `/usr/lib/NAME/PROGRAM`.
+    for (place, loads) in places.iter().filter(|(_place, loads)| *loads) {
+        if let Ok(rest) = real.strip_prefix(place)
+            && rest.components().count() > 1
+            && let Some(first) = rest.components().next()
+        {
+            let directory = place.join(first);
+            if !places.iter().any(|(place, _loads)| *place == directory) {
+                found.push((directory, *loads));
+            }
+        }
+    }
+    found
+}
+
+/// The directories that come with a library: an interpreter's, in a program that has it built in.
+fn directories_of_library(library: &Path) -> Vec<(PathBuf, bool)> {
+    let name = library.file_name().unwrap_or_default().to_string_lossy();
+    let Some(name) = name.strip_prefix("lib").and_then(|name| name.split(".so").next()) else {
+        return Vec::new();
+    };
+    match name {
+        "perl" | "ruby" => own_directories(&Path::new("/usr/bin").join(name)),
+        python if python.starts_with("python3.") => {
+            let mut both = own_directories(&Path::new("/usr/bin").join(python));
+            both.extend(own_directories(Path::new("/usr/bin/python3")));
+            both
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What lies in a program's own directory.
+struct Inside {
+    /// Files that may be loaded, or executed, by their names.
+    loadable: Vec<PathBuf>,
+    /// What links lead to outside.
+    lead_out: Vec<PathBuf>,
+}
+
+impl Inside {
+    fn of(directory: &Path) -> Self {
+        let mut links = Vec::new();
+        let visit = |path: &Path, kind: FileKind| match kind {
+            FileKind::Directory => Visit::Descend,
+            FileKind::Symlink => {
+                links.push(path.to_owned());
+                Visit::Skip
+            }
+            FileKind::File => {
+                let name = path.file_name().unwrap_or_default().as_bytes();
+                let may_be = name.windows(3).any(|part| part == b".so") || !name.contains(&b'.');
+                if may_be { Visit::Match } else { Visit::Skip }
+            }
+            FileKind::Other => Visit::Skip,
+        };
+        let loadable = walk::walk(directory, LISTED, visit).map(|walk| walk.matches).unwrap_or_default();
+        let real = directory.canonicalize().unwrap_or_else(|_vanished| directory.to_owned());
+        let mut lead_out: Vec<PathBuf> = links
+            .into_iter()
+            .filter_map(|link| link.canonicalize().ok())
+            // Neither what is there anyway nor everything.
+            .filter(|target| !target.starts_with(&real) && !real.starts_with(target))
+            .filter(|target| target.components().count() > 3)
+            .collect();
+        lead_out.sort_unstable();
+        lead_out.dedup();
+        lead_out.truncate(LEAD_OUT);
+        Self { loadable, lead_out }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn script(directory: &Path, name: &str, text: &str) -> PathBuf {
+        let path = directory.join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    fn needs(program: &Path) -> Result<Needs, NeedsError> {
+        let path = OsStr::new("/usr/bin:/bin");
+        of(program.as_os_str(), Some(path), Path::new("/"), &Libraries::default())
+    }
+
+    #[test]
+    fn a_script_needs_its_interpreter_and_its_libraries() {
+        let directory = tempfile::tempdir().unwrap();
+        let plain = needs(&script(directory.path(), "plain", "#!/bin/sh\n")).unwrap();
+        assert_eq!(plain.programs.len(), 2);
+        assert_eq!(plain.programs[1], Path::new("/bin/sh"));
+        assert!(plain.libraries.iter().any(|path| path.ends_with("libc.so.6")), "{plain:?}");
+        let by_env = needs(&script(directory.path(), "by-env", "#!/usr/bin/env -S sh -e\n")).unwrap();
+        assert_eq!(by_env.programs[1..], ["/usr/bin/env", "/usr/bin/sh"].map(PathBuf::from));
+        let without = needs(&script(directory.path(), "without", "echo\n")).unwrap();
+        assert_eq!(without.programs[1], Path::new("/bin/sh"));
+    }
+
+    #[test]
+    fn what_isnt_there_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let error =
+            |name: &str, text: &str| needs(&script(directory.path(), name, text)).unwrap_err().to_string();
+        let said = error("a", "#!/no/such\n");
+        assert!(
+            said.starts_with("there is no program \"/no/such\" to be found, the interpreter of "),
+            "{said}"
+        );
+        let said = error("b", "#!/usr/bin/env no-such\n");
+        assert!(said.contains("\"no-such\""), "{said}");
+        let said = needs(Path::new("no-such")).unwrap_err().to_string();
+        assert_eq!(said, "there is no program \"no-such\" to be found");
+        let itself = directory.path().join("loop");
+        assert!(needs(&script(directory.path(), "loop", &format!("#!{}\n", itself.display()))).is_ok());
+        let mut before = PathBuf::from("/bin/sh");
+        for level in 0..LEVELS {
+            before =
+                script(directory.path(), &format!("level-{level}"), &format!("#!{}\n", before.display()));
+        }
+        assert!(matches!(needs(&before), Err(NeedsError::TooDeep { .. })));
+    }
+}

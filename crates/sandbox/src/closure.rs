@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The view `closure`: a program's own files, and nothing else of the host.
+//!
+//! A few files are shown by a mount each, by their real paths, and the links that lead there are made again: what
+//! isn't shown isn't there. A mount costs four times what a rule of Landlock's does, though. So where there are many
+//! files the directory `/usr` is shown, with no right in it, and Landlock allows file by file: what isn't allowed can
+//! be neither read nor executed nor listed, but whoever knows its name sees that it is there (ADR 0018).
+
+use crate::error::PlanError;
+use crate::facts::{Facts, Kind};
+use crate::plan::Step;
+use crate::tree::{Show, Tree, relative};
+use crate::view::{SYSTEM, USERS};
+use palisade_host::closure::Libraries;
+use palisade_host::layout::RootKind;
+use palisade_host::needs::{self, Needs};
+use palisade_policy::NetworkMode;
+use palisade_sys::landlock::Rights;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path, PathBuf};
+
+/// What the C library reads, whatever the program is: names of users and services, the time zone, character sets and
+/// locales, terminals. Directories where there are many.
+const BASE: [&str; 18] = [
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/timezone",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/services",
+    "/etc/protocols",
+    "/etc/os-release",
+    "/etc/locale.alias",
+    "/usr/lib/locale",
+    "/usr/share/zoneinfo",
+    "/usr/share/terminfo",
+    "/usr/lib/terminfo",
+    "/etc/terminfo",
+    "/etc/inputrc",
+];
+
+/// What programs that reach the network read beyond that.
+const NETWORK: [&str; 4] =
+    ["/etc/resolv.conf", "/etc/gai.conf", "/etc/ssl/certs", "/usr/share/ca-certificates"];
+
+/// What tells that packages have come, gone or changed.
+const STAMPS: [&str; 2] = ["/etc/ld.so.cache", "/var/lib/dpkg/status"];
+
+const USR: &str = "/usr";
+/// Up to so many files are mounted one by one: 12 µs each, rules 3 µs each and one mount.
+const MOUNTS: usize = 48;
+
+/// As many links as the kernel follows in one path.
+const LINKS: usize = 40;
+
+/// Shows what the command's program needs.
+pub(crate) fn compose(
+    tree: &mut Tree<'_>,
+    facts: &Facts,
+    network: NetworkMode,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(), PlanError> {
+    let Some(command) = &facts.command else { return Err(PlanError::NoProgram) };
+    for name in &facts.layout.merged {
+        if let RootKind::Symlink(target) = &name.kind {
+            tree.symlink(&name.path, target)?;
+        }
+    }
+    for directory in ["/usr", "/etc", "/var", "/sys", "/mnt"] {
+        tree.directory(Path::new(directory), 0o755)?;
+    }
+    tree.symlink(Path::new("/var/run"), Path::new("../run"))?;
+    if !facts.cwd.starts_with("/var/tmp") {
+        tree.symlink(Path::new("/var/tmp"), Path::new("../tmp"))?;
+    }
+
+    let needs = find(facts, command)?;
+    let base = BASE.iter().chain(NETWORK.iter().filter(|_| network == NetworkMode::Host));
+    // Directories first: what lies in them needs nothing more.
+    let directories = needs.directories.iter().map(PathBuf::as_path).chain(base.map(Path::new));
+    let files = needs.programs.iter().chain(&needs.libraries).map(PathBuf::as_path);
+    let by_rules = needs.programs.len() + needs.libraries.len() > MOUNTS && facts.landlock.is_some();
+    if by_rules {
+        tree.show(Path::new(USR), Path::new(USR), Show { shut: true, ..SYSTEM })?;
+    }
+    let mut allowed = BTreeSet::new();
+    for path in directories.chain(files) {
+        let Some(real) = show(tree, facts, path)? else { continue };
+        let within = || real.ancestors().skip(1).any(|above| allowed.contains(above));
+        if by_rules && real.starts_with(USR) && !allowed.contains(&real) && !within() {
+            let rights = match facts.kind(&real) {
+                Kind::Directory => Rights::READ.union(Rights::EXECUTE),
+                _ => Rights::READ.union(Rights::EXECUTE).intersection(Rights::OF_FILES),
+            };
+            tree.push(Step::Allow { path: relative(&real)?, rights });
+            allowed.insert(real);
+        }
+    }
+    for path in &needs.libraries {
+        // What no package manager keeps is looked at by itself.
+        if !path.starts_with(USR) && !path.starts_with("/lib") && !path.starts_with("/lib64") {
+            facts.depends_on(path, true);
+        }
+    }
+    for path in &needs.programs {
+        facts.depends_on(path, true);
+    }
+    for stamp in STAMPS {
+        facts.depends_on(Path::new(stamp), true);
+    }
+    for missing in &needs.missing {
+        notes.push(Cow::Owned(format!(
+            "{} needs {}, which isn't on this host",
+            missing.by.display(),
+            missing.name.display()
+        )));
+    }
+    Ok(())
+}
+
+fn find(facts: &Facts, command: &OsStr) -> Result<Needs, PlanError> {
+    let path: Option<OsString> = facts.environment.get("PATH").map(OsStr::to_owned);
+    let needs = needs::of(command, path.as_deref(), &facts.cwd, &Libraries::default());
+    needs.map_err(|source| PlanError::Needs { command: command.to_owned(), source: Box::new(source) })
+}
+
+/// Shows what a path leads to by its real path, and makes the links on the way, as far as they aren't in sight already;
+/// `None` if nothing is there.
+fn show(tree: &mut Tree<'_>, facts: &Facts, path: &Path) -> Result<Option<PathBuf>, PlanError> {
+    let mut left: VecDeque<OsString> = names(path);
+    let mut at = PathBuf::from("/");
+    let mut links = 0;
+    while let Some(name) = left.pop_front() {
+        if name == ".." {
+            at.pop();
+            continue;
+        }
+        at.push(&name);
+        let Ok(target) = std::fs::read_link(&at) else { continue };
+        links += 1;
+        if links > LINKS {
+            return Ok(None);
+        }
+        if !tree.stands(&at) && tree.host_path(&at).is_none() {
+            tree.symlink(&at, &target)?;
+        }
+        at.pop();
+        if target.has_root() {
+            at = PathBuf::from("/");
+        }
+        for name in names(&target).into_iter().rev() {
+            left.push_front(name);
+        }
+    }
+    if facts.kind(&at) == Kind::Missing {
+        return Ok(None);
+    }
+    if tree.host_path(&at).is_none() {
+        // What isn't the system's is opened by who may, before the walls are up.
+        let of_system = facts.layout.shows(&at);
+        tree.show(&at, &at, if of_system { SYSTEM } else { USERS })?;
+    }
+    Ok(Some(at))
+}
+
+/// The names in a path; `.` isn't one.
+fn names(path: &Path) -> VecDeque<OsString> {
+    path.components()
+        .filter_map(|component| match component {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some("..".into()),
+            _ => None,
+        })
+        .collect()
+}
