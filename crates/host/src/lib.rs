@@ -35,6 +35,7 @@ pub mod machine;
 pub mod needs;
 pub mod places;
 pub mod resolver;
+pub mod script;
 pub mod toolchain;
 pub mod virtualenv;
 pub mod walk;

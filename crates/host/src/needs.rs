@@ -14,19 +14,24 @@ use std::path::{Path, PathBuf};
 use crate::closure::{ClosureError, Libraries, Missing};
 use crate::elf::ElfError;
 use crate::executable::{self, ExecutableError, Found, Kind};
+use crate::script::{self, ScriptError};
 use crate::walk::{self, FileKind, Visit};
 
 /// What a program needs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Needs {
     /// The program and its interpreters, as they are reached: links aren't followed.
     pub programs: Vec<PathBuf>,
+    /// What scripts read.
+    pub files: BTreeSet<PathBuf>,
     /// Libraries and loaders, by the paths by which they are opened.
     pub libraries: BTreeSet<PathBuf>,
     /// Directories of their own.
     pub directories: BTreeSet<PathBuf>,
     /// Libraries that aren't there.
     pub missing: Vec<Missing>,
+    /// Scripts of which it couldn't be told what they need.
+    pub unread: Vec<ScriptError>,
 }
 
 /// Why it can't be told what a program needs.
@@ -60,6 +65,12 @@ fn needed_by(by: &Option<PathBuf>) -> String {
 
 /// The kernel follows as many interpreters of interpreters (`BINPRM_MAX_RECURSION`); `env` is one more for each.
 const LEVELS: usize = 8;
+/// Programs of one command at most, those that scripts name included.
+const PROGRAMS: usize = 256;
+/// Where scripts may name files by their paths. A script may be anybody's: what lies elsewhere isn't there because it
+/// says so, but is the user's to grant.
+const DATA: [&str; 3] = ["/usr", "/etc", "/opt"];
+
 /// Files in a program's directories whose libraries are looked for.
 const LOADABLE: usize = 20_000;
 /// Entries of one such directory that are looked at, and links in it that are followed out of it.
@@ -67,7 +78,7 @@ const LISTED: usize = 200_000;
 const LEAD_OUT: usize = 1000;
 
 /// Where directories of a program's own may be, and whether there may be something to load in them.
-const PLACES: [(&str, bool); 9] = [
+const PLACES: [(&str, bool); 8] = [
     ("/usr/lib", true),
     ("/usr/libexec", true),
     ("/usr/local/lib", true),
@@ -76,7 +87,6 @@ const PLACES: [(&str, bool); 9] = [
     ("/usr/local/share", false),
     ("/usr/local/etc", false),
     ("/etc", false),
-    ("/var/lib", false),
 ];
 
 /// Directories that belong to programs of other names.
@@ -99,7 +109,8 @@ pub fn of(
     libraries: &Libraries,
 ) -> Result<Needs, NeedsError> {
     let mut needs = Needs::default();
-    needs.program(command, path, cwd, libraries, None)?;
+    let mut search = Search { needs: &mut needs, path, cwd, libraries };
+    search.program(command, None, 0)?;
     let mut loadable = Vec::new();
     let mut pending: Vec<(PathBuf, bool)> =
         needs.programs.iter().flat_map(|program| own_directories(program)).collect();
@@ -127,44 +138,85 @@ pub fn of(
     Ok(needs)
 }
 
-impl Needs {
-    fn program(
-        &mut self,
-        command: &OsStr,
-        path: Option<&OsStr>,
-        cwd: &Path,
-        libraries: &Libraries,
-        by: Option<&Path>,
-    ) -> Result<(), NeedsError> {
-        let Found::Program(program) = executable::find(command, path, cwd) else {
+/// Where programs are looked for, and what has been found.
+struct Search<'s> {
+    needs: &'s mut Needs,
+    path: Option<&'s OsStr>,
+    cwd: &'s Path,
+    libraries: &'s Libraries,
+}
+
+impl Search<'_> {
+    /// Adds a program and what it is loaded or interpreted with.
+    fn program(&mut self, command: &OsStr, by: Option<&Path>, level: usize) -> Result<(), NeedsError> {
+        let Found::Program(program) = executable::find(command, self.path, self.cwd) else {
             return Err(NeedsError::NotFound { name: command.to_owned(), by: by.map(Path::to_owned) });
         };
-        if self.programs.contains(&program) {
+        if self.needs.programs.contains(&program) {
             return Ok(());
         }
-        if self.programs.len() == LEVELS {
+        if level == LEVELS {
             return Err(NeedsError::TooDeep { path: program });
         }
-        self.programs.push(program.clone());
-        let real = program
-            .canonicalize()
-            .map_err(|source| ClosureError::Elf(ElfError::Open { path: program.clone(), source }))?;
+        self.needs.programs.push(program.clone());
+        let unreadable = |source| ClosureError::Elf(ElfError::Open { path: program.clone(), source });
+        let real = program.canonicalize().map_err(unreadable)?;
         match executable::kind(&real)? {
             Kind::Elf => {
-                let closure = libraries.closure(&real)?;
-                self.libraries.extend(closure.objects.into_iter().skip(1));
-                self.missing.extend(closure.missing);
+                let closure = self.libraries.closure(&real)?;
+                self.needs.libraries.extend(closure.objects.into_iter().skip(1));
+                self.needs.missing.extend(closure.missing);
             }
             Kind::Script(interpreter) => {
-                self.program(interpreter.program.as_os_str(), path, Path::new("/"), libraries, Some(&real))?;
+                self.program(interpreter.program.as_os_str(), Some(&real), level + 1)?;
                 if let Some(command) = interpreter.env_command() {
-                    self.program(command, path, cwd, libraries, Some(&real))?;
+                    self.program(command, Some(&real), level + 1)?;
+                }
+                let name = interpreter.env_command().or(interpreter.program.file_name()).unwrap_or_default();
+                if script::is_shell(&name.to_string_lossy()) {
+                    self.script(&real, level);
                 }
             }
             // The kernel refuses it, and who started it tries it as a script of the shell.
-            Kind::Unknown => self.program(OsStr::new("/bin/sh"), path, cwd, libraries, Some(&real))?,
+            Kind::Unknown => {
+                self.program(OsStr::new("/bin/sh"), Some(&real), level + 1)?;
+                self.script(&real, level);
+            }
         }
         Ok(())
+    }
+
+    /// Adds what a shell script names and what is there.
+    fn script(&mut self, path: &Path, level: usize) {
+        let named = match script::read(path) {
+            Ok(named) => named,
+            Err(error) => return self.needs.unread.push(error),
+        };
+        let is_data = |path: &Path| DATA.iter().any(|top| path.starts_with(top)) || path.starts_with("/bin");
+        for command in &named.commands {
+            if command.contains('/') && !is_data(Path::new(command)) {
+                continue;
+            }
+            if self.needs.programs.len() < PROGRAMS && level + 1 < LEVELS {
+                // What isn't there, or is none after all, the script can't run either.
+                let _absent = self.program(OsStr::new(command), Some(path), level + 1);
+            }
+        }
+        for read in &named.sourced {
+            if is_data(read) && read.is_file() && self.needs.files.insert(read.clone()) && level + 1 < LEVELS
+            {
+                self.script(read, level + 1);
+            }
+        }
+        for path in &named.paths {
+            // `/usr/share` alone would be everything.
+            let named = is_data(path) && path.components().count() > 3;
+            if named && path.is_dir() {
+                self.needs.directories.insert(path.clone());
+            } else if named && path.is_file() {
+                self.needs.files.insert(path.clone());
+            }
+        }
     }
 }
 
@@ -173,6 +225,11 @@ fn own_directories(program: &Path) -> Vec<(PathBuf, bool)> {
     let real = program.canonicalize().unwrap_or_else(|_vanished| program.to_owned());
     let mut names: BTreeSet<&OsStr> =
         [program, &real].into_iter().filter_map(|path| path.file_name()).collect();
+    // `PROGRAM.bin`, beside a script `PROGRAM`.
+    names.extend(real.file_stem().into_iter().chain(program.file_stem()).collect::<Vec<_>>());
+    if names.iter().any(|name| is_gcc(&name.to_string_lossy())) {
+        names.insert(OsStr::new("gcc"));
+    }
     for (name, related) in RELATED {
         if names.contains(OsStr::new(name)) {
             names.extend(related.iter().map(OsStr::new));
@@ -204,6 +261,11 @@ fn own_directories(program: &Path) -> Vec<(PathBuf, bool)> {
         }
     }
     found
+}
+
+/// `gcc`, `gcc-12`, `x86_64-linux-gnu-gcc-nm-12`, `g++`: plugins and the compiler proper lie in directories called `gcc`.
+fn is_gcc(name: &str) -> bool {
+    name.split('-').any(|part| matches!(part, "gcc" | "g++" | "cpp" | "c++"))
 }
 
 /// The directories that come with a library: an interpreter's, in a program that has it built in.
@@ -291,6 +353,26 @@ mod tests {
         assert_eq!(by_env.programs[1..], ["/usr/bin/env", "/usr/bin/sh"].map(PathBuf::from));
         let without = needs(&script(directory.path(), "without", "echo\n")).unwrap();
         assert_eq!(without.programs[1], Path::new("/bin/sh"));
+    }
+
+    /// A script can't have anything shown by naming it but what is the system's.
+    #[test]
+    fn a_script_names_nothing_of_the_users() {
+        let directory = tempfile::tempdir().unwrap();
+        let secret = script(directory.path(), "secret", "secret");
+        let text = format!(
+            "#!/bin/sh\n. {0}\n{0} x\ncat {0} <{0}\n. /etc/shadow\n/usr/bin/env x; ls /usr/share /etc /var/lib/x\n",
+            secret.display()
+        );
+        let needs = needs(&script(directory.path(), "hostile", &text)).unwrap();
+        let shown =
+            needs.programs.iter().chain(&needs.files).chain(&needs.directories).chain(&needs.libraries);
+        let shown: Vec<_> = shown.filter(|path| **path != directory.path().join("hostile")).collect();
+        assert!(!shown.iter().any(|path| path.starts_with(directory.path())), "{shown:?}");
+        for broad in ["/usr/share", "/etc", "/usr", "/var/lib/x"] {
+            assert!(!needs.directories.contains(Path::new(broad)), "{broad}");
+        }
+        assert!(needs.programs.contains(&PathBuf::from("/usr/bin/env")));
     }
 
     #[test]

@@ -14,7 +14,8 @@ use crate::view::{SYSTEM, USERS};
 use palisade_host::closure::Libraries;
 use palisade_host::layout::RootKind;
 use palisade_host::needs::{self, Needs};
-use palisade_policy::NetworkMode;
+use palisade_policy::resolve::Resolved;
+use palisade_policy::{Grant, NetworkMode};
 use palisade_sys::landlock::Rights;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
@@ -58,13 +59,13 @@ const MOUNTS: usize = 48;
 /// As many links as the kernel follows in one path.
 const LINKS: usize = 40;
 
-/// Shows what the command's program needs.
+/// Shows what the command's program needs of the system; returns what it needs of the user's, for [`belongings`].
 pub(crate) fn compose(
     tree: &mut Tree<'_>,
     facts: &Facts,
     network: NetworkMode,
     notes: &mut Vec<Cow<'static, str>>,
-) -> Result<(), PlanError> {
+) -> Result<Vec<PathBuf>, PlanError> {
     let Some(command) = &facts.command else { return Err(PlanError::NoProgram) };
     for name in &facts.layout.merged {
         if let RootKind::Symlink(target) = &name.kind {
@@ -83,13 +84,15 @@ pub(crate) fn compose(
     let base = BASE.iter().chain(NETWORK.iter().filter(|_| network == NetworkMode::Host));
     // Directories first: what lies in them needs nothing more.
     let directories = needs.directories.iter().map(PathBuf::as_path).chain(base.map(Path::new));
-    let files = needs.programs.iter().chain(&needs.libraries).map(PathBuf::as_path);
+    let files = needs.programs.iter().chain(&needs.libraries).chain(&needs.files).map(PathBuf::as_path);
     let by_rules = needs.programs.len() + needs.libraries.len() > MOUNTS && facts.landlock.is_some();
     if by_rules {
         tree.show(Path::new(USR), Path::new(USR), Show { shut: true, ..SYSTEM })?;
     }
     let mut allowed = BTreeSet::new();
-    for path in directories.chain(files) {
+    let (ours, theirs): (Vec<_>, Vec<_>) =
+        directories.chain(files).partition(|path| is_of_system(facts, path));
+    for path in ours {
         let Some(real) = show(tree, facts, path)? else { continue };
         let within = || real.ancestors().skip(1).any(|above| allowed.contains(above));
         if by_rules && real.starts_with(USR) && !allowed.contains(&real) && !within() {
@@ -113,6 +116,9 @@ pub(crate) fn compose(
     for stamp in STAMPS {
         facts.depends_on(Path::new(stamp), true);
     }
+    for error in &needs.unread {
+        notes.push(Cow::Owned(format!("{error}: what it runs is there only if it is allowed")));
+    }
     for missing in &needs.missing {
         notes.push(Cow::Owned(format!(
             "{} needs {}, which isn't on this host",
@@ -120,7 +126,36 @@ pub(crate) fn compose(
             missing.name.display()
         )));
     }
+    Ok(theirs.into_iter().map(Path::to_owned).collect())
+}
+
+/// Shows what a program needs that lies in places which the view makes private, as far as it isn't in sight by now and
+/// the policy doesn't hide it.
+pub(crate) fn belongings(
+    tree: &mut Tree<'_>,
+    facts: &Facts,
+    resolved: &Resolved,
+    paths: &[PathBuf],
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(), PlanError> {
+    for path in paths {
+        if tree.host_path(&tree.resolve(path)).is_some() {
+            continue;
+        }
+        let real = path.canonicalize().unwrap_or_else(|_vanished| path.clone());
+        let hidden = |path: &Path| matches!(resolved.decide(path).grant, Grant::Hidden | Grant::Denied);
+        if hidden(path) || hidden(&real) {
+            notes.push(Cow::Owned(format!("the program needs {}, which the policy hides", path.display())));
+            continue;
+        }
+        show(tree, facts, path)?;
+    }
     Ok(())
+}
+
+/// Whether a path lies where every view shows the host's files and nothing private.
+fn is_of_system(facts: &Facts, path: &Path) -> bool {
+    facts.layout.shows(path) || ["/etc", "/usr", "/var/lib"].iter().any(|top| path.starts_with(top))
 }
 
 fn find(facts: &Facts, command: &OsStr) -> Result<Needs, PlanError> {
@@ -162,8 +197,7 @@ fn show(tree: &mut Tree<'_>, facts: &Facts, path: &Path) -> Result<Option<PathBu
     }
     if tree.host_path(&at).is_none() {
         // What isn't the system's is opened by who may, before the walls are up.
-        let of_system = facts.layout.shows(&at);
-        tree.show(&at, &at, if of_system { SYSTEM } else { USERS })?;
+        tree.show(&at, &at, if is_of_system(facts, &at) { SYSTEM } else { USERS })?;
     }
     Ok(Some(at))
 }

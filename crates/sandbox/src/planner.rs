@@ -8,7 +8,7 @@ use crate::plan::{Filter, Identity, IdentityKind, Landlock, Namespace, Origin, P
 use crate::text::Text;
 use crate::tree::{Show, Tree};
 use crate::wards::{self, Keeper};
-use crate::{in_place, mounts, view};
+use crate::{closure, in_place, mounts, view};
 use palisade_host::walk::{self, FileKind, Visit};
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
@@ -245,7 +245,7 @@ fn tree(
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(Vec<Step<'static>>, Text<'static>), PlanError> {
     let mut tree = Tree::new(facts, TMPFS_SIZE);
-    view::compose(&mut tree, facts, policy.view().value, policy.network().value, notes)?;
+    let later = view::compose(&mut tree, facts, policy.view().value, policy.network().value, notes)?;
     let mapped = identity.kind == IdentityKind::Mapped;
     let mut repository_shown = policy.view().value == View::Host;
     for path in paths {
@@ -264,6 +264,7 @@ fn tree(
         apply(&mut tree, facts, path, mapped, exceptions, notes)?;
         pin_own_places(&mut tree, facts, path, mapped)?;
     }
+    closure::belongings(&mut tree, facts, resolved, &later, notes)?;
     tree.mask_behind_links()?;
     if keeper == Keeper::Mounts {
         mounts::protect(&mut tree, facts, policy, resolved, paths, mapped, notes)?;

@@ -12,7 +12,7 @@ use palisade_host::{gitconfig, resolver, toolchain, virtualenv, worktree};
 use palisade_policy::{NetworkMode, View};
 use palisade_sys::landlock::Rights;
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Device files that every program may expect.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -36,16 +36,17 @@ pub(crate) const USERS: Show = Show {
     shut: false,
 };
 
-/// Composes a view.
+/// Composes a view. Returns what a program needs of the user's, to be shown when all else is.
 pub(crate) fn compose(
     tree: &mut Tree<'_>,
     facts: &Facts,
     view: View,
     network: NetworkMode,
     notes: &mut Vec<Cow<'static, str>>,
-) -> Result<(), PlanError> {
+) -> Result<Vec<PathBuf>, PlanError> {
+    let mut later = Vec::new();
     match view {
-        View::Closure => closure::compose(tree, facts, network, notes)?,
+        View::Closure => later = closure::compose(tree, facts, network, notes)?,
         View::System => system(tree, facts)?,
         View::Host => host(tree)?,
     }
@@ -57,7 +58,7 @@ pub(crate) fn compose(
     if network == NetworkMode::Host {
         name_resolution(tree)?;
     }
-    Ok(())
+    Ok(later)
 }
 
 /// System directories read-only, and nothing else of the host.

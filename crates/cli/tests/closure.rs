@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The view `closure`: a program's own files, and nothing else of the host.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
+
+mod support;
+
+use std::path::Path;
+use support::{Place, everybody, has, job, ordinary};
+
+const CLOSURE: &[&str] = &["--quiet", "--view", "closure"];
+
+#[test]
+fn nothing_else_is_there() {
+    for place in everybody() {
+        let line = "echo /usr/bin/* /etc/*; cat /etc/passwd; [ -e /usr/bin/ls ]; echo $?; [ -e /etc/shadow ]; echo $?; \
+                    cd /usr/share; echo *; cd /; cd \"$OLDPWD\" && echo reached";
+        // Outside all of it is there.
+        assert!(Path::new("/usr/bin/ls").exists() && Path::new("/etc/shadow").exists());
+        let run = place.run(CLOSURE, &["sh", "-c", line]);
+        let lines: Vec<&str> = run.out.lines().collect();
+        let programs: Vec<&str> = lines[0].split(' ').filter(|path| path.starts_with("/usr/bin/")).collect();
+        assert!(
+            programs.contains(&"/usr/bin/sh") && programs.len() <= 2,
+            "the link and what it leads to: {run:?}"
+        );
+        assert!(!lines[0].contains("/etc/ssl") && lines[0].contains("/etc/passwd"), "{run:?}");
+        assert!(run.err.contains("cat: not found"), "{run:?}");
+        assert_eq!(lines[1..3], ["1", "1"], "{run:?}");
+        assert!(run.out.ends_with("reached\n"), "{run:?}");
+    }
+}
+
+/// More files than are mounted one by one: Landlock allows them.
+#[test]
+fn many_files_are_allowed_by_name() {
+    for place in everybody().iter().filter(|_| has("python3")) {
+        let program = r#"
+import os, ssl, sqlite3, ctypes, json, subprocess, encodings.idna
+print(json.dumps(ssl.OPENSSL_VERSION_INFO[0] > 0))
+def refused(label, action):
+    try: action(); print(label, "done")
+    except OSError as error: print(label, error.strerror)
+refused("list", lambda: os.listdir("/usr/bin"))
+refused("read", lambda: open("/usr/bin/env", "rb").read(4))
+refused("run", lambda: subprocess.run(["/usr/bin/env", "true"]))
+refused("top", lambda: os.listdir("/"))
+open("made", "w").write("reached"); print(open("made").read(), os.listdir("."))
+"#;
+        let outside =
+            job::finish(place.command("/usr/bin/python3").args(["-c", program]).current_dir(&place.work));
+        assert_eq!(outside.out, "true\nlist done\nread done\nrun done\ntop done\nreached ['made']\n");
+        let inside = place.run(CLOSURE, &["/usr/bin/python3", "-c", program]);
+        let denied = "Permission denied";
+        let expected =
+            format!("true\nlist {denied}\nread {denied}\nrun {denied}\ntop {denied}\nreached ['made']\n");
+        assert_eq!(inside.ok(), expected.trim_end(), "{inside:?}");
+        std::fs::remove_file(place.work.join("made")).unwrap();
+    }
+}
+
+#[test]
+fn what_a_script_names_is_there() {
+    for place in everybody() {
+        let script = "#!/bin/sh\nTOOL=sort\nprintf 'b\\na\\n' | $TOOL | head -1\n[ -z x ] || exec basename /x/reached\n";
+        place.write("work/script", script);
+        place.outside("chmod 755 ~/work/script");
+        assert_eq!(place.run(CLOSURE, &["./script"]).ok(), "a\nreached");
+        // Not what it doesn't name; and it isn't run to find out.
+        place.write(
+            "work/script",
+            "#!/bin/sh\ntouch executed\necho $(echo ls | tr a a)\nwc -l </dev/null\nls\n",
+        );
+        let run = place.run(&["--view", "closure", "--dry-run"], &["./script"]);
+        assert!(!place.work.join("executed").exists());
+        assert!(run.ok().contains("/usr/bin/wc") && !run.out.contains("/usr/bin/sed"), "{run:?}");
+    }
+}
+
+#[test]
+fn each_program_has_its_own_plan() {
+    let place = ordinary();
+    for _ in 0..2 {
+        for (command, out) in
+            [(["echo", "one"], "one"), (["basename", "/x/two"], "two"), (["echo", "three"], "three")]
+        {
+            assert_eq!(place.run(CLOSURE, &command).ok(), out);
+        }
+    }
+    // By a file of the policy, too.
+    place.write(".config/palisade/config.toml", "schema = 1\n[filesystem]\nview = \"closure\"\n");
+    for _ in 0..2 {
+        let run = place.run(&["--quiet"], &["sh", "-c", "ls"]);
+        assert!(run.err.contains("ls: not found"), "{run:?}");
+        assert_eq!(place.run(&["--quiet"], &["ls", "/usr/bin"]).ok(), "ls");
+    }
+    std::fs::remove_file(place.home.join(".config/palisade/config.toml")).unwrap();
+}
+
+/// What changes on the host is noticed by the next launch.
+#[test]
+fn an_upgrade_is_noticed() {
+    for place in everybody().iter().filter(|_| has("gcc")) {
+        build(place, "one");
+        let run = |place: &Place| place.run(CLOSURE, &["./program"]).ok().to_owned();
+        assert_eq!(run(place), "one");
+        assert_eq!(run(place), "one");
+        // Another library, which the plan for the old program doesn't have.
+        build(place, "other");
+        assert_eq!(run(place), "other");
+        place.outside("rm -r ~/lib ~/work/program");
+    }
+}
+
+/// A program with a library that lies in the home.
+fn build(place: &Place, name: &str) {
+    place.outside(&format!(
+        "mkdir -p ~/lib && cd ~/lib && echo '#include <stdio.h>\nvoid say(void) {{ puts(\"{name}\"); }}' >say.c && \
+         echo 'void say(void); int main(void) {{ say(); }}' >main.c && gcc -shared -fPIC -o lib{name}.so say.c && \
+         gcc -o new main.c -L. -l{name} -Wl,-rpath,$HOME/lib && mv new ~/work/program"
+    ));
+}
+
+#[test]
+fn what_cant_be_had_is_said() {
+    for place in everybody() {
+        place
+            .run(CLOSURE, &["no-such-program"])
+            .refused(125, &["no-such-program", "--view system"])
+            .with_hint();
+        place.write("work/cut", b"\x7fELF\x02\x01");
+        place.outside("chmod 755 ~/work/cut; printf '#!/no/such\\n' >~/work/none; chmod 755 ~/work/none");
+        place.run(CLOSURE, &["./cut"]).refused(125, &["cut is damaged"]).with_hint();
+        place.run(CLOSURE, &["./none"]).refused(125, &["/no/such", "the interpreter of"]).with_hint();
+        place
+            .run(&["--view", "closure", "--dry-run"], &[])
+            .refused(125, &["no program is named"])
+            .with_hint();
+        place
+            .run(&["--view", "closure", "--namespaces", "none"], &["true"])
+            .refused(125, &["nothing but the program's own files is there"])
+            .with_hint();
+        place.outside("rm ~/work/cut ~/work/none");
+    }
+}

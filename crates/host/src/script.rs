@@ -1,0 +1,583 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a shell script names: programs, scripts that it reads, paths. Seen in its text; nothing of it is executed.
+//!
+//! Words are followed as far as they are constant: literal text, and variables that are assigned such text anywhere in
+//! the script, whichever assignment it may be when it counts. What only running would tell stays out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use brush_parser::ast::{
+    AndOr, AndOrList, AssignmentName, AssignmentValue, Command, CommandPrefixOrSuffixItem, CompoundCommand,
+    CompoundList, ExtendedTestExpr, IoFileRedirectTarget, IoRedirect, Pipeline, SimpleCommand, Word,
+};
+use brush_parser::word::{self, Parameter, ParameterExpr, SpecialParameter, WordPiece};
+use brush_parser::{Parser, ParserOptions};
+
+use crate::file::{self, FileError, Links};
+
+/// Longer scripts aren't read.
+const CAP: usize = 1 << 20;
+/// How deep substitutions may lie in each other.
+const DEPTH: usize = 64;
+/// How deep brackets may, by a count that knows neither quotes nor comments: the parser goes down with them, on a
+/// stack of its own.
+const BRACKETS: usize = 500;
+const STACK: usize = 64 << 20;
+/// What `$0` stands for, among the variables.
+const OWN_PATH: &str = "0";
+/// So many values of a variable, and of a word, are followed.
+const VALUES: usize = 8;
+
+/// What a script names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Script {
+    /// Commands, by name or path, that are no function of its own and not built into every shell.
+    pub commands: BTreeSet<String>,
+    /// Scripts that it reads as its own text.
+    pub sourced: BTreeSet<PathBuf>,
+    /// Absolute paths in its words.
+    pub paths: BTreeSet<PathBuf>,
+}
+
+/// Why it can't be told what a script names.
+#[derive(Debug, thiserror::Error)]
+pub enum ScriptError {
+    /// It can't be read, or is too long.
+    #[error(transparent)]
+    Read(#[from] FileError),
+    /// It isn't what a shell would take.
+    #[error("can't parse {path}: {reason}")]
+    Parse {
+        /// The script.
+        path: PathBuf,
+        /// Where and what.
+        reason: String,
+    },
+}
+
+/// Reads a script.
+///
+/// # Errors
+/// [`ScriptError`].
+pub fn read(path: &Path) -> Result<Script, ScriptError> {
+    let bytes = file::read(path, CAP, Links::Follow)?;
+    parse(&String::from_utf8_lossy(&bytes), &path.to_string_lossy())
+        .map_err(|reason| ScriptError::Parse { path: path.to_owned(), reason })
+}
+
+/// Whether an interpreter, by its file name, is a shell whose scripts are understood.
+#[must_use]
+pub fn is_shell(name: &str) -> bool {
+    matches!(name, "sh" | "dash" | "bash" | "ash" | "ksh" | "mksh" | "zsh" | "rbash")
+}
+
+/// `own`: the script's own path.
+fn parse(text: &str, own: &str) -> Result<Script, String> {
+    if nesting(text) > BRACKETS {
+        return Err("its parts lie too deep in each other".to_owned());
+    }
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().stack_size(STACK);
+        let thread =
+            builder.spawn_scoped(scope, || parse_here(text, own)).map_err(|error| error.to_string())?;
+        thread.join().unwrap_or_else(|_panic| Err("the parser gave up".to_owned()))
+    })
+}
+
+fn parse_here(text: &str, own: &str) -> Result<Script, String> {
+    let mut reader = Reader::default();
+    reader.variables.insert(OWN_PATH.to_owned(), BTreeSet::from([own.to_owned()]));
+    reader.text(text, 0)?;
+    // Once more: what a variable may hold may be said after it is used, in a function.
+    let variables = std::mem::take(&mut reader.variables);
+    let mut reader = Reader { variables, ..Reader::default() };
+    reader.text(text, 0)?;
+    let Reader { mut script, functions, .. } = reader;
+    let foreign =
+        |name: &String| !name.is_empty() && !functions.contains(name) && !BUILT_IN.contains(&name.as_str());
+    script.commands.retain(foreign);
+    Ok(script)
+}
+
+/// At most so deep do brackets of all kinds lie in each other.
+fn nesting(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'(' | b'{' | b'[' => depth += 1,
+            b')' | b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
+/// Built into every shell, with no effect on what is needed.
+const BUILT_IN: &[&str] = &[
+    ":",
+    ".",
+    "[",
+    "[[",
+    "alias",
+    "bg",
+    "break",
+    "builtin",
+    "caller",
+    "case",
+    "cd",
+    "command",
+    "compgen",
+    "complete",
+    "continue",
+    "declare",
+    "dirs",
+    "disown",
+    "echo",
+    "enable",
+    "eval",
+    "exec",
+    "exit",
+    "export",
+    "false",
+    "fc",
+    "fg",
+    "getopts",
+    "hash",
+    "help",
+    "history",
+    "jobs",
+    "kill",
+    "let",
+    "local",
+    "logout",
+    "mapfile",
+    "popd",
+    "printf",
+    "pushd",
+    "pwd",
+    "read",
+    "readarray",
+    "readonly",
+    "return",
+    "set",
+    "shift",
+    "shopt",
+    "source",
+    "suspend",
+    "test",
+    "time",
+    "times",
+    "trap",
+    "true",
+    "type",
+    "typeset",
+    "ulimit",
+    "umask",
+    "unalias",
+    "unset",
+    "wait",
+];
+
+/// Commands that run the command in their arguments, and options of theirs that take a value.
+const RUNNERS: &[(&str, &[&str])] = &[
+    ("exec", &["-a"]),
+    ("command", &[]),
+    ("builtin", &[]),
+    ("env", &["-u", "-C", "--unset", "--chdir"]),
+    ("nohup", &[]),
+    ("nice", &["-n"]),
+    ("ionice", &["-c", "-n", "-p"]),
+    ("setsid", &[]),
+    ("stdbuf", &["-i", "-o", "-e"]),
+    ("timeout", &["-k", "-s"]),
+    ("time", &["-f", "-o"]),
+    ("xargs", &["-I", "-n", "-P", "-L", "-d", "-a", "-E", "-s"]),
+    ("sudo", &["-u", "-g", "-C", "-p"]),
+    ("which", &[]),
+    ("type", &[]),
+    ("hash", &[]),
+];
+
+#[derive(Default)]
+struct Reader {
+    script: Script,
+    functions: BTreeSet<String>,
+    variables: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Reader {
+    fn text(&mut self, text: &str, depth: usize) -> Result<(), String> {
+        if depth > DEPTH {
+            return Err("its parts lie too deep in each other".to_owned());
+        }
+        let options = ParserOptions::default();
+        let program =
+            Parser::new(text.as_bytes(), &options).parse_program().map_err(|error| error.to_string())?;
+        for list in &program.complete_commands {
+            self.list(list, depth);
+        }
+        Ok(())
+    }
+
+    /// Text within a word; what can't be parsed there says nothing.
+    fn inner(&mut self, text: &str, depth: usize) {
+        let _not_understood = self.text(text, depth + 1);
+    }
+
+    fn list(&mut self, list: &CompoundList, depth: usize) {
+        for item in &list.0 {
+            self.and_or(&item.0, depth);
+        }
+    }
+
+    fn and_or(&mut self, list: &AndOrList, depth: usize) {
+        self.pipeline(&list.first, depth);
+        for AndOr::And(pipeline) | AndOr::Or(pipeline) in &list.additional {
+            self.pipeline(pipeline, depth);
+        }
+    }
+
+    fn pipeline(&mut self, pipeline: &Pipeline, depth: usize) {
+        for command in &pipeline.seq {
+            self.command(command, depth);
+        }
+    }
+
+    fn command(&mut self, command: &Command, depth: usize) {
+        let redirects = match command {
+            Command::Simple(command) => return self.simple(command, depth),
+            Command::Compound(command, redirects) => {
+                self.compound(command, depth);
+                redirects
+            }
+            Command::Function(function) => {
+                self.functions.insert(function.fname.value.clone());
+                self.compound(&function.body.0, depth);
+                &function.body.1
+            }
+            Command::ExtendedTest(test, redirects) => {
+                self.test(&test.expr, depth);
+                redirects
+            }
+        };
+        for redirect in redirects.iter().flat_map(|list| &list.0) {
+            self.redirect(redirect, depth);
+        }
+    }
+
+    fn compound(&mut self, command: &CompoundCommand, depth: usize) {
+        match command {
+            CompoundCommand::Arithmetic(_) => {}
+            CompoundCommand::ArithmeticForClause(clause) => self.list(&clause.body.list, depth),
+            CompoundCommand::BraceGroup(group) => self.list(&group.list, depth),
+            CompoundCommand::Subshell(group) => self.list(&group.list, depth),
+            CompoundCommand::ForClause(clause) => {
+                for value in clause.values.iter().flatten() {
+                    let values = self.word(value, depth);
+                    self.variables.entry(clause.variable_name.clone()).or_default().extend(values);
+                }
+                self.list(&clause.body.list, depth);
+            }
+            CompoundCommand::CaseClause(clause) => {
+                self.word(&clause.value, depth);
+                for list in clause.cases.iter().filter_map(|case| case.cmd.as_ref()) {
+                    self.list(list, depth);
+                }
+            }
+            CompoundCommand::IfClause(clause) => {
+                self.list(&clause.condition, depth);
+                self.list(&clause.then, depth);
+                for branch in clause.elses.iter().flatten() {
+                    branch.condition.iter().for_each(|list| self.list(list, depth));
+                    self.list(&branch.body, depth);
+                }
+            }
+            CompoundCommand::WhileClause(clause) | CompoundCommand::UntilClause(clause) => {
+                self.list(&clause.0, depth);
+                self.list(&clause.1.list, depth);
+            }
+            CompoundCommand::Coprocess(coprocess) => self.command(&coprocess.body, depth),
+        }
+    }
+
+    fn test(&mut self, test: &ExtendedTestExpr, depth: usize) {
+        match test {
+            ExtendedTestExpr::And(one, other) | ExtendedTestExpr::Or(one, other) => {
+                self.test(one, depth);
+                self.test(other, depth);
+            }
+            ExtendedTestExpr::Not(inner) | ExtendedTestExpr::Parenthesized(inner) => self.test(inner, depth),
+            ExtendedTestExpr::UnaryTest(_, word) => drop(self.word(word, depth)),
+            ExtendedTestExpr::BinaryTest(_, one, other) => {
+                self.word(one, depth);
+                self.word(other, depth);
+            }
+        }
+    }
+
+    fn redirect(&mut self, redirect: &IoRedirect, depth: usize) {
+        match redirect {
+            IoRedirect::File(
+                _,
+                _,
+                IoFileRedirectTarget::Filename(word) | IoFileRedirectTarget::Duplicate(word),
+            )
+            | IoRedirect::HereString(_, word)
+            | IoRedirect::OutputAndError(word, _) => drop(self.word(word, depth)),
+            IoRedirect::File(_, _, IoFileRedirectTarget::ProcessSubstitution(_, group)) => {
+                self.list(&group.list, depth)
+            }
+            IoRedirect::File(_, _, IoFileRedirectTarget::Fd(_)) => {}
+            IoRedirect::HereDocument(_, document) => {
+                if document.requires_expansion {
+                    self.word(&document.doc, depth);
+                }
+            }
+        }
+    }
+
+    fn simple(&mut self, command: &SimpleCommand, depth: usize) {
+        let mut words: Vec<BTreeSet<String>> = Vec::new();
+        let prefix = command.prefix.iter().flat_map(|prefix| &prefix.0);
+        let suffix = command.suffix.iter().flat_map(|suffix| &suffix.0);
+        for item in prefix {
+            self.item(item, depth);
+        }
+        words.extend(command.word_or_name.iter().map(|name| self.word(name, depth)));
+        for item in suffix {
+            let values = self.item(item, depth);
+            words.extend(values);
+        }
+        self.call(&words, depth);
+    }
+
+    /// A word among others, an assignment or a redirection; of words their values.
+    fn item(&mut self, item: &CommandPrefixOrSuffixItem, depth: usize) -> Option<BTreeSet<String>> {
+        match item {
+            CommandPrefixOrSuffixItem::IoRedirect(redirect) => self.redirect(redirect, depth),
+            CommandPrefixOrSuffixItem::Word(word) => return Some(self.word(word, depth)),
+            CommandPrefixOrSuffixItem::ProcessSubstitution(_, group) => self.list(&group.list, depth),
+            CommandPrefixOrSuffixItem::AssignmentWord(assignment, _) => {
+                match (&assignment.name, &assignment.value) {
+                    (AssignmentName::VariableName(name), AssignmentValue::Scalar(value)) => {
+                        let values = self.word(value, depth);
+                        self.variables.entry(name.clone()).or_default().extend(values);
+                    }
+                    (_, AssignmentValue::Scalar(value)) => drop(self.word(value, depth)),
+                    (_, AssignmentValue::Array(values)) => {
+                        for (_, value) in values {
+                            self.word(value, depth);
+                        }
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// What a command in these words comes to; each may be one of several, or unknown (none).
+    fn call(&mut self, words: &[BTreeSet<String>], depth: usize) {
+        let Some((names, arguments)) = words.split_first() else { return };
+        for name in names {
+            // Of a variable's value the first word is the command: `AWK="gawk -f"`.
+            let name = name.split_whitespace().next().unwrap_or_default();
+            self.script.commands.insert(name.to_owned());
+            let plain = name.rsplit('/').next().unwrap_or_default();
+            match plain {
+                "." | "source" => {
+                    let read = arguments.first().into_iter().flatten().filter(|path| path.starts_with('/'));
+                    self.script.sourced.extend(read.map(PathBuf::from));
+                }
+                "eval" | "trap" => {
+                    for text in arguments.first().cloned().into_iter().flatten() {
+                        self.inner(&text, depth);
+                    }
+                }
+                shell if is_shell(shell) => {
+                    let line = arguments.iter().skip_while(|word| !word.contains("-c")).nth(1);
+                    for text in line.cloned().into_iter().flatten() {
+                        self.inner(&text, depth);
+                    }
+                }
+                _ => {}
+            }
+            if depth < DEPTH
+                && let Some((_, options)) = RUNNERS.iter().find(|(runner, _)| *runner == plain)
+            {
+                self.call(command_in(plain, options, arguments), depth + 1);
+            }
+        }
+    }
+
+    /// The values that a word may have, as far as they are constant. What is substituted in it is read, too.
+    fn word(&mut self, word: &Word, depth: usize) -> BTreeSet<String> {
+        let pieces = word::parse(&word.value, &ParserOptions::default());
+        let pieces = pieces.unwrap_or_default();
+        let values = self.pieces(pieces.iter().map(|piece| &piece.piece), depth);
+        let values = values.unwrap_or_default();
+        for value in &values {
+            if value.starts_with('/') && !value.contains(['*', '?', '[', '\n']) {
+                self.script.paths.insert(PathBuf::from(value));
+            }
+        }
+        values
+    }
+
+    /// `None`: it isn't constant.
+    fn pieces<'w>(
+        &mut self,
+        pieces: impl Iterator<Item = &'w WordPiece>,
+        depth: usize,
+    ) -> Option<BTreeSet<String>> {
+        let mut values = Some(BTreeSet::from([String::new()]));
+        for piece in pieces {
+            let next = self.piece(piece, depth);
+            values = match (values, next) {
+                (Some(values), Some(next)) => Some(
+                    values
+                        .iter()
+                        .flat_map(|value| next.iter().map(move |next| format!("{value}{next}")))
+                        .take(VALUES)
+                        .collect(),
+                ),
+                _ => None,
+            };
+        }
+        values.filter(|values| !values.is_empty())
+    }
+
+    fn piece(&mut self, piece: &WordPiece, depth: usize) -> Option<BTreeSet<String>> {
+        let one = |text: &str| Some(BTreeSet::from([text.to_owned()]));
+        match piece {
+            WordPiece::Text(text) | WordPiece::SingleQuotedText(text) => one(text),
+            WordPiece::EscapeSequence(text) => one(text.strip_prefix('\\').unwrap_or(text)),
+            WordPiece::DoubleQuotedSequence(pieces) | WordPiece::GettextDoubleQuotedSequence(pieces) => {
+                if depth > DEPTH {
+                    return None;
+                }
+                self.pieces(pieces.iter().map(|piece| &piece.piece), depth + 1)
+            }
+            WordPiece::CommandSubstitution(text) | WordPiece::BackquotedCommandSubstitution(text) => {
+                self.inner(text, depth);
+                None
+            }
+            WordPiece::ParameterExpansion(parameter) => self.parameter(parameter, depth),
+            WordPiece::AnsiCQuotedText(_)
+            | WordPiece::TildeExpansion(_)
+            | WordPiece::ArithmeticExpression(_) => None,
+        }
+    }
+
+    fn parameter(&mut self, parameter: &ParameterExpr, depth: usize) -> Option<BTreeSet<String>> {
+        let (parameter, default) = match parameter {
+            ParameterExpr::Parameter { parameter, indirect: false } => (parameter, None),
+            ParameterExpr::UseDefaultValues { parameter, indirect: false, default_value, .. }
+            | ParameterExpr::AssignDefaultValues { parameter, indirect: false, default_value, .. } => {
+                (parameter, default_value.as_ref())
+            }
+            _ => return None,
+        };
+        let name = match parameter {
+            Parameter::Named(name) => name.as_str(),
+            Parameter::Special(SpecialParameter::ShellName) => OWN_PATH,
+            _ => return None,
+        };
+        let mut values = self.variables.get(name).cloned().unwrap_or_default();
+        if let Some(default) = default {
+            let word = Word { value: default.clone(), loc: None };
+            values.extend(if depth < DEPTH { self.word(&word, depth + 1) } else { BTreeSet::new() });
+        }
+        (!values.is_empty()).then(|| values.into_iter().take(VALUES).collect())
+    }
+}
+
+/// The words from the command on that a runner is given.
+fn command_in<'w>(
+    runner: &str,
+    options: &[&str],
+    arguments: &'w [BTreeSet<String>],
+) -> &'w [BTreeSet<String>] {
+    let mut at = 0;
+    while let Some(word) = arguments.get(at) {
+        let first = word.first().map_or("", String::as_str);
+        if options.contains(&first) {
+            at += 2;
+        } else if first.starts_with('-')
+            || (runner == "env" && first.contains('='))
+            || (runner == "timeout" && first.starts_with(|digit: char| digit.is_ascii_digit()))
+        {
+            at += 1;
+        } else {
+            break;
+        }
+    }
+    arguments.get(at..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn commands(text: &str) -> Vec<String> {
+        parse(text, "/opt/x/own").unwrap().commands.into_iter().collect()
+    }
+
+    #[test]
+    fn commands_wherever_they_are() {
+        for (text, expected) in [
+            ("ls -l | sort; test -f x && cat x || exit 1", "cat ls sort"),
+            ("x=$(basename \"$0\") y=`dirname a` z=\"$(date +%s)\"", "basename date dirname"),
+            ("if grep -q a b; then exec sed s/a/b/; elif c; then d; else e; fi", "c d e grep sed"),
+            ("while read -r l; do f1; done < <(g1)\nfor i in 1 2; do h1; done", "f1 g1 h1"),
+            ("case $1 in a) i1;; *) j1;; esac; (k1); { l1; }", "i1 j1 k1 l1"),
+            ("f() { m1; }; f; g2 () { f; }", "m1"),
+            (
+                "env A=b -u C n1 x; nohup o1 & sudo -u root p1; command -v q1; timeout -k 1 5s r1",
+                "env n1 nohup o1 p1 q1 r1 sudo timeout",
+            ),
+            ("AWK=gawk; $AWK 1; ${SED:-gsed} x; \"$UNKNOWN\" y", "gawk gsed"),
+            ("for a in mawk gawk; do $a 1; done", "gawk mawk"),
+            ("sh -c 's1 | t1'; eval 'u1'; trap 'v1' EXIT; bash -ec \"w1\"", "bash s1 sh t1 u1 v1"),
+            ("cat <<E\n$(x1)\nE\ncat <<'E'\n$(y1)\nE\n", "cat x1"),
+            ("[[ -n $(z1) ]] && echo a; [ \"$(z2)\" ]", "z1 z2"),
+            ("find . -print0 | xargs -0 -n 1 a2; /usr/bin/b2 c", "/usr/bin/b2 a2 find xargs"),
+        ] {
+            assert_eq!(commands(text).join(" "), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn paths_and_what_is_read() {
+        let script = parse(
+            "P=/usr/share/x; . $P/lib.sh; source /etc/y.conf; . ./own; [ -e \"$P/data\" ] && cat </etc/z; echo /usr/*/x; exec $0.bin",
+            "/opt/x/own",
+        )
+        .unwrap();
+        let sourced: Vec<_> = script.sourced.iter().map(|path| path.to_str().unwrap()).collect();
+        assert_eq!(sourced, ["/etc/y.conf", "/usr/share/x/lib.sh"]);
+        assert!(script.commands.contains("/opt/x/own.bin"));
+        for path in ["/usr/share/x", "/usr/share/x/data", "/etc/z", "/etc/y.conf"] {
+            assert!(script.paths.contains(Path::new(path)), "{path}: {script:?}");
+        }
+        assert!(!script.paths.iter().any(|path| path.to_str().unwrap().contains('*')));
+    }
+
+    #[test]
+    fn what_is_no_script_is_an_error_and_no_harm() {
+        assert!(parse("if then fi (", "").is_err());
+        assert!(parse(&"(".repeat(100_000), "").is_err());
+        assert!(parse(&"$(".repeat(100_000), "").is_err());
+        assert!(parse(&"{ ".repeat(100_000), "").is_err());
+        for text in ["(", "$(", "{ ", "[ ", "`\\", "\"$(", "if ", "case x in (", "${a:-"] {
+            for count in [100, 450, 50_000] {
+                let _no_harm = parse(&text.repeat(count), "");
+            }
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("f");
+        std::fs::write(&file, "echo\n".repeat(CAP)).unwrap();
+        assert!(matches!(read(&file), Err(ScriptError::Read(FileError::TooLarge { .. }))));
+    }
+}
