@@ -51,6 +51,9 @@ pub enum NeedsError {
     /// It can't be loaded.
     #[error(transparent)]
     Closure(#[from] ClosureError),
+    /// It is a script that nobody can read.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
     /// Each of these scripts is another's interpreter.
     #[error("{path} is a script whose interpreter is a script, and so on: more than {LEVELS} levels")]
     TooDeep {
@@ -174,23 +177,27 @@ impl Search<'_> {
                 }
                 let name = interpreter.env_command().or(interpreter.program.file_name()).unwrap_or_default();
                 if script::is_shell(&name.to_string_lossy()) {
-                    self.script(&real, level);
+                    self.script(&real, level)?;
                 }
             }
             // The kernel refuses it, and who started it tries it as a script of the shell.
             Kind::Unknown => {
                 self.program(OsStr::new("/bin/sh"), Some(&real), level + 1)?;
-                self.script(&real, level);
+                self.script(&real, level)?;
             }
         }
         Ok(())
     }
 
     /// Adds what a shell script names and what is there.
-    fn script(&mut self, path: &Path, level: usize) {
+    fn script(&mut self, path: &Path, level: usize) -> Result<(), NeedsError> {
         let named = match script::read(path) {
             Ok(named) => named,
-            Err(error) => return self.needs.unread.push(error),
+            Err(error @ ScriptError::TooSlow { .. }) => return Err(error.into()),
+            Err(error) => {
+                self.needs.unread.push(error);
+                return Ok(());
+            }
         };
         let is_data = |path: &Path| DATA.iter().any(|top| path.starts_with(top)) || path.starts_with("/bin");
         for command in &named.commands {
@@ -205,7 +212,7 @@ impl Search<'_> {
         for read in &named.sourced {
             if is_data(read) && read.is_file() && self.needs.files.insert(read.clone()) && level + 1 < LEVELS
             {
-                self.script(read, level + 1);
+                self.script(read, level + 1)?;
             }
         }
         for path in &named.paths {
@@ -217,6 +224,7 @@ impl Search<'_> {
                 self.needs.files.insert(path.clone());
             }
         }
+        Ok(())
     }
 }
 
