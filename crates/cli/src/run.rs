@@ -9,6 +9,7 @@ use clap::ArgMatches;
 use palisade_events::{JsonLines, Sink};
 use palisade_host::environment::Environment;
 use palisade_sandbox::cache::{Cache, Key};
+use palisade_sandbox::closure;
 use palisade_sandbox::error::{PlanError, StartError};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, LayerError};
@@ -40,13 +41,17 @@ pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
     let (key, directory) = scan::key(&scanned.options, &cwd);
     let uid = rustix::process::geteuid().as_raw();
     let cache = Cache::new(directory?, uid);
-    let mut stored = cache.load(&key)?;
-    let program = scanned.command.first()?;
-    if !stored.plan()?.is_for(program) {
-        // The last one was another program's.
-        stored = cache.load(&key.of_program(program))?;
+    let other;
+    let stored = cache.load(&key)?;
+    let mut plan = stored.plan()?;
+    if plan.program.is_some() {
+        let program = closure::program_of(scanned.command);
+        if !plan.is_for(&program) {
+            // The last one was another program's.
+            other = cache.load(&key.of_program(&program))?;
+            plan = other.plan().filter(|plan| plan.is_for(&program))?;
+        }
     }
-    let plan = stored.plan().filter(|plan| plan.is_for(program))?;
     match apply(&plan, scanned.command, scanned.presentation, begun, true, &mut |_happening| {}) {
         Ok(code) => Some(code),
         // What it mounts is no longer what it was: plan anew.
@@ -139,7 +144,7 @@ fn prepare(
     let cwd = std::env::current_dir().map_err(|source| RunError::Cwd { source })?;
     let environment: Environment = std::env::vars_os().collect();
     let mut facts = Facts::gather(environment, cwd.clone()).map_err(PlanError::from)?;
-    facts.command = options.command().first().cloned();
+    facts.command = options.command();
     let command_line = options.layer(matches)?;
     let loaded = layers::load(&facts, options.profile.as_deref(), command_line)?;
     let mut isolation = Isolation::from(options.namespaces);
@@ -176,10 +181,8 @@ fn keep(key: &Key, directory: Option<PathBuf>, facts: &Facts, plan: &Plan<'_>) {
     {
         let cache = Cache::new(directory, facts.account.uid);
         cache.store(key, plan);
-        if let Some(program) = &facts.command
-            && plan.program.is_some()
-        {
-            cache.store(&key.of_program(program), plan);
+        if plan.program.is_some() {
+            cache.store(&key.of_program(&closure::program_of(&facts.command)), plan);
         }
     }
 }

@@ -17,11 +17,12 @@ const CLOSURE: &[&str] = &["--quiet", "--view", "closure"];
 #[test]
 fn nothing_else_is_there() {
     for place in everybody() {
-        let line = "echo /usr/bin/* /etc/*; cat /etc/passwd; [ -e /usr/bin/ls ]; echo $?; [ -e /etc/shadow ]; echo $?; \
+        // Named so that no reader of the line can tell what is meant.
+        let line = "echo /usr/bin/* /etc/*; $1 /etc/passwd; [ -e \"$2\" ]; echo $?; [ -e \"$3\" ]; echo $?; \
                     cd /usr/share; echo *; cd /; cd \"$OLDPWD\" && echo reached";
         // Outside all of it is there.
         assert!(Path::new("/usr/bin/ls").exists() && Path::new("/etc/shadow").exists());
-        let run = place.run(CLOSURE, &["sh", "-c", line]);
+        let run = place.run(CLOSURE, &["sh", "-c", line, "sh", "cat", "/usr/bin/ls", "/etc/shadow"]);
         let lines: Vec<&str> = run.out.lines().collect();
         let programs: Vec<&str> = lines[0].split(' ').filter(|path| path.starts_with("/usr/bin/")).collect();
         assert!(
@@ -91,10 +92,17 @@ fn each_program_has_its_own_plan() {
             assert_eq!(place.run(CLOSURE, &command).ok(), out);
         }
     }
+    // A line is part of what a shell needs.
+    for _ in 0..2 {
+        for (line, out) in [("echo a | cat", "a"), ("basename /x/b", "b")] {
+            assert_eq!(place.sh(CLOSURE, line).ok(), out);
+        }
+        assert_eq!(place.sh(CLOSURE, "echo c | tr c d").ok(), "d");
+    }
     // By a file of the policy, too.
     place.write(".config/palisade/config.toml", "schema = 1\n[filesystem]\nview = \"closure\"\n");
     for _ in 0..2 {
-        let run = place.run(&["--quiet"], &["sh", "-c", "ls"]);
+        let run = place.run(&["--quiet"], &["sh", "-c", "X=$(echo l)s; $X"]);
         assert!(run.err.contains("ls: not found"), "{run:?}");
         assert_eq!(place.run(&["--quiet"], &["ls", "/usr/bin"]).ok(), "ls");
     }

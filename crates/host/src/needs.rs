@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use crate::closure::{ClosureError, Libraries, Missing};
 use crate::elf::ElfError;
 use crate::executable::{self, ExecutableError, Found, Kind};
-use crate::script::{self, ScriptError};
+use crate::script::{self, Script, ScriptError};
 use crate::walk::{self, FileKind, Visit};
 
 /// What a program needs.
@@ -101,12 +101,13 @@ const RELATED: [(&str, &[&str]); 5] = [
     ("vim", &["vim", "vim9"]),
 ];
 
-/// Tells what `command` needs, found as `execvp` finds it.
+/// Tells what `command` needs, found as `execvp` finds it; and what `line` names, if it is a shell that is given one.
 ///
 /// # Errors
 /// [`NeedsError`].
 pub fn of(
     command: &OsStr,
+    line: Option<&str>,
     path: Option<&OsStr>,
     cwd: &Path,
     libraries: &Libraries,
@@ -114,6 +115,9 @@ pub fn of(
     let mut needs = Needs::default();
     let mut search = Search { needs: &mut needs, path, cwd, libraries };
     search.program(command, None, 0)?;
+    if let Some(line) = line {
+        search.named(script::read_line(line), Path::new(command), 0)?;
+    }
     let mut loadable = Vec::new();
     let mut pending: Vec<(PathBuf, bool)> =
         needs.programs.iter().flat_map(|program| own_directories(program)).collect();
@@ -191,7 +195,16 @@ impl Search<'_> {
 
     /// Adds what a shell script names and what is there.
     fn script(&mut self, path: &Path, level: usize) -> Result<(), NeedsError> {
-        let named = match script::read(path) {
+        self.named(script::read(path), path, level)
+    }
+
+    fn named(
+        &mut self,
+        named: Result<Script, ScriptError>,
+        path: &Path,
+        level: usize,
+    ) -> Result<(), NeedsError> {
+        let named = match named {
             Ok(named) => named,
             Err(error @ ScriptError::TooSlow { .. }) => return Err(error.into()),
             Err(error) => {
@@ -347,7 +360,7 @@ mod tests {
 
     fn needs(program: &Path) -> Result<Needs, NeedsError> {
         let path = OsStr::new("/usr/bin:/bin");
-        of(program.as_os_str(), Some(path), Path::new("/"), &Libraries::default())
+        of(program.as_os_str(), None, Some(path), Path::new("/"), &Libraries::default())
     }
 
     #[test]

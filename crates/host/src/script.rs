@@ -74,7 +74,19 @@ pub enum ScriptError {
 /// [`ScriptError`].
 pub fn read(path: &Path) -> Result<Script, ScriptError> {
     let bytes = file::read(path, CAP, Links::Follow)?;
-    parse(&String::from_utf8_lossy(&bytes), &path.to_string_lossy()).map_err(|problem| match problem {
+    understood(&String::from_utf8_lossy(&bytes), path)
+}
+
+/// Reads a line of shell, as `sh -c` gets it.
+///
+/// # Errors
+/// [`ScriptError`].
+pub fn read_line(line: &str) -> Result<Script, ScriptError> {
+    understood(line, Path::new("sh"))
+}
+
+fn understood(text: &str, path: &Path) -> Result<Script, ScriptError> {
+    parse(text, &path.to_string_lossy()).map_err(|problem| match problem {
         Problem::NotUnderstood(reason) => ScriptError::Parse { path: path.to_owned(), reason },
         Problem::TooSlow => ScriptError::TooSlow { path: path.to_owned() },
     })

@@ -9,13 +9,13 @@
 //! It is read, not mapped: below 64 KiB a read is as fast as the page faults of a mapping (both
 //! 3 µs for a plan of 6 KiB), and a file that is cut short meanwhile can't end the program.
 
-use crate::plan::{PROGRAM, Plan, SCHEMA, Was};
+use crate::plan::{Input, PROGRAM, Plan, SCHEMA, Was};
 use crate::text::Text;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
@@ -100,18 +100,25 @@ impl Cache {
             return;
         }
         let bytes = Stored::bytes(key, &body);
+        // The first plan's own directory may be a name too many in one that counts: it would be checked the long way
+        // at each launch. The next one is kept.
+        if self.make_directories() && !plan.inputs.iter().all(names_are_the_same) {
+            return;
+        }
         let _kept_or_not = self.write(&key.file_name(), &bytes);
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) -> rustix::io::Result<()> {
+    /// Makes the directories that plans are kept in. Whether one wasn't there.
+    fn make_directories(&self) -> bool {
+        let parent = self.directory.parent();
+        let directories = [parent.and_then(Path::parent), parent, Some(self.directory.as_path())];
         let mode = Mode::from_raw_mode(0o700);
-        if let Some(parent) = self.directory.parent() {
-            for directory in
-                [parent.parent(), Some(parent), Some(self.directory.as_path())].into_iter().flatten()
-            {
-                let _there_already = rustix::fs::mkdir(directory, mode);
-            }
-        }
+        let made =
+            directories.into_iter().flatten().map(|directory| rustix::fs::mkdir(directory, mode).is_ok());
+        made.fold(false, |any, made| any | made)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> rustix::io::Result<()> {
         let directory = self.open_directory().ok_or(rustix::io::Errno::ACCESS)?;
         let temporary = format!(".{name}.{}", std::process::id());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -195,6 +202,14 @@ impl Stored {
     }
 }
 
+/// Whether no name came or went, if that is what counts.
+fn names_are_the_same(input: &Input<'_>) -> bool {
+    match input.was {
+        Was::Names(fingerprint) => fingerprint.matches(input.path.as_path()),
+        Was::Content(_) | Was::Leads { .. } => true,
+    }
+}
+
 /// Whether everything a plan was made from still is as it was.
 #[must_use]
 pub fn unchanged(plan: &Plan<'_>) -> bool {
@@ -204,8 +219,8 @@ pub fn unchanged(plan: &Plan<'_>) -> bool {
             Was::Content(fingerprint) => fingerprint.matches(input.path.as_path()),
             Was::Leads { device, inode } => rustix::fs::stat(input.path.as_c_str())
                 .is_ok_and(|stat| stat.st_dev == device && stat.st_ino == inode),
-            Was::Names(fingerprint) => {
-                if !fingerprint.matches(input.path.as_path()) {
+            Was::Names(_) => {
+                if !names_are_the_same(input) {
                     changed.push(&input.path);
                 }
                 true

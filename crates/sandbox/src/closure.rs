@@ -14,6 +14,7 @@ use crate::view::{SYSTEM, USERS};
 use palisade_host::closure::Libraries;
 use palisade_host::layout::RootKind;
 use palisade_host::needs::{self, Needs};
+use palisade_host::script;
 use palisade_policy::resolve::Resolved;
 use palisade_policy::{Grant, NetworkMode};
 use palisade_sys::landlock::Rights;
@@ -66,7 +67,7 @@ pub(crate) fn compose(
     network: NetworkMode,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<Vec<PathBuf>, PlanError> {
-    let Some(command) = &facts.command else { return Err(PlanError::NoProgram) };
+    let Some(command) = facts.command.first() else { return Err(PlanError::NoProgram) };
     for name in &facts.layout.merged {
         if let RootKind::Symlink(target) = &name.kind {
             tree.symlink(&name.path, target)?;
@@ -158,9 +159,29 @@ fn is_of_system(facts: &Facts, path: &Path) -> bool {
     facts.layout.shows(path) || ["/etc", "/usr", "/var/lib"].iter().any(|top| path.starts_with(top))
 }
 
+/// What tells one command's plan from another's: its program, and for a shell the line that it is given.
+#[must_use]
+pub fn program_of(command: &[OsString]) -> OsString {
+    let mut program = command.first().cloned().unwrap_or_default();
+    if let Some(line) = line_of(command) {
+        program.push(" -c ");
+        program.push(line);
+    }
+    program
+}
+
+/// The line of `sh -c LINE`.
+fn line_of(command: &[OsString]) -> Option<&OsString> {
+    let [shell, option, line, ..] = command else { return None };
+    let name = Path::new(shell).file_name()?.to_str()?;
+    let takes_line = option.to_str()?.strip_prefix('-')?.contains('c') && !option.to_str()?.starts_with("--");
+    (script::is_shell(name) && takes_line).then_some(line)
+}
+
 fn find(facts: &Facts, command: &OsStr) -> Result<Needs, PlanError> {
     let path: Option<OsString> = facts.environment.get("PATH").map(OsStr::to_owned);
-    let needs = needs::of(command, path.as_deref(), &facts.cwd, &Libraries::default());
+    let line = line_of(&facts.command).map(|line| line.to_string_lossy());
+    let needs = needs::of(command, line.as_deref(), path.as_deref(), &facts.cwd, &Libraries::default());
     needs.map_err(|source| PlanError::Needs { command: command.to_owned(), source: Box::new(source) })
 }
 

@@ -43,8 +43,8 @@ pub struct Facts {
     pub places: Places,
     /// The root's directories.
     pub layout: Layout,
-    /// The command's program, as it is called; the view `closure` shows what that needs.
-    pub command: Option<OsString>,
+    /// The command; the view `closure` shows what its program needs.
+    pub command: Vec<OsString>,
     /// Landlock's version.
     pub landlock: Option<u32>,
     /// An id that nobody uses, if the caller may map it: root's commands become it.
@@ -75,7 +75,7 @@ impl Facts {
             account,
             environment,
             cwd,
-            command: None,
+            command: Vec::new(),
             places,
             inputs: RefCell::default(),
             volatile: Cell::default(),

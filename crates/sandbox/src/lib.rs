@@ -16,7 +16,7 @@
 mod broker;
 pub mod cache;
 mod cgroup;
-mod closure;
+pub mod closure;
 mod compile;
 mod covers;
 pub mod error;

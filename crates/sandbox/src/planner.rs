@@ -117,8 +117,10 @@ fn plan(
         limits,
         cgroups,
         terminal: policy.inherit_terminal().value,
-        program: match (&facts.command, policy.view().value) {
-            (Some(command), View::Closure) => Some(Text::new(command.as_bytes())?),
+        program: match policy.view().value {
+            View::Closure if isolation == Isolation::Full => {
+                Some(Text::new(closure::program_of(&facts.command).as_bytes())?)
+            }
             _ => None,
         },
         notes,
