@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> u8 {
 }
 
 fn explain(options: &Options) -> Result<u8, Failure> {
-    let situation = Situation::gather(options.profile.as_deref())?;
+    let mut situation = Situation::gather(options.profile.as_deref())?;
     for note in &situation.loaded.notes {
         crate::output::note(note);
     }
@@ -82,6 +82,7 @@ fn explain(options: &Options) -> Result<u8, Failure> {
     }
     let target = options.target.clone().unwrap_or_default();
     if is_command(options, &situation, &target) {
+        situation.facts.command = vec![target.clone()];
         explain_command::explain(&situation, &target, options.json)
     } else {
         explain_path::explain(&situation, &target, options.access.into(), options.json)

@@ -179,7 +179,8 @@ impl Situation {
     fn gather(options: &RunOptions, matches: &ArgMatches) -> Result<Self, RunError> {
         let cwd = std::env::current_dir().map_err(|source| RunError::Cwd { source })?;
         let environment: Environment = std::env::vars_os().collect();
-        let facts = Facts::gather(environment, cwd).map_err(PlanError::from)?;
+        let mut facts = Facts::gather(environment, cwd).map_err(PlanError::from)?;
+        facts.command = options.command();
         let command_line = options.layer(matches)?;
         let refined = options.profile.as_deref().map(|name| layers::profile(&facts, name)).transpose()?;
         let own = profile::own(refined, &command_line);

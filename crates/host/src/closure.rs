@@ -99,7 +99,7 @@ impl Libraries {
         let mut objects = vec![Object { path: program.to_owned(), elf: Arc::clone(&elf), by: None }];
         let mut known: HashSet<OsString> = HashSet::new();
         let mut missing = Vec::new();
-        let flavour = search::Flavour::of(&elf, program);
+        let flavour = search::Flavour::of(&elf);
         if let Some(interpreter) = &elf.interpreter {
             let loader = Arc::new(elf::read(interpreter)?);
             known.extend(loader.soname.clone());

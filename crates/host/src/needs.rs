@@ -93,12 +93,11 @@ const PLACES: [(&str, bool); 8] = [
 ];
 
 /// Directories that belong to programs of other names.
-const RELATED: [(&str, &[&str]); 5] = [
+const RELATED: [(&str, &[&str]); 4] = [
     ("perl", &["perl5", "perl-base"]),
     ("node", &["nodejs"]),
     ("git", &["git-core"]),
-    ("ruby", &["gems", "ruby-gems"]),
-    ("vim", &["vim", "vim9"]),
+    ("ruby", &["gems", "rubygems-integration"]),
 ];
 
 /// Tells what `command` needs, found as `execvp` finds it; and what `line` names, if it is a shell that is given one.
@@ -118,10 +117,11 @@ pub fn of(
     if let Some(line) = line {
         search.named(script::read_line(line), Path::new(command), 0)?;
     }
+    let places = Places::find();
     let mut loadable = Vec::new();
     let mut pending: Vec<(PathBuf, bool)> =
-        needs.programs.iter().flat_map(|program| own_directories(program)).collect();
-    pending.extend(needs.libraries.iter().flat_map(|library| directories_of_library(library)));
+        needs.programs.iter().flat_map(|program| places.of_program(program)).collect();
+    pending.extend(needs.libraries.iter().flat_map(|library| places.of_library(library)));
     while let Some((directory, loads)) = pending.pop() {
         if !needs.directories.insert(directory.clone()) || !loads {
             continue;
@@ -212,7 +212,6 @@ impl Search<'_> {
                 return Ok(());
             }
         };
-        let is_data = |path: &Path| DATA.iter().any(|top| path.starts_with(top)) || path.starts_with("/bin");
         for command in &named.commands {
             if command.contains('/') && !is_data(Path::new(command)) {
                 continue;
@@ -230,7 +229,8 @@ impl Search<'_> {
         }
         for path in &named.paths {
             // `/usr/share` alone would be everything.
-            let named = is_data(path) && path.components().count() > 3;
+            let deep = |path: PathBuf| path.components().count() > 3;
+            let named = is_data(path) && path.canonicalize().is_ok_and(deep);
             if named && path.is_dir() {
                 self.needs.directories.insert(path.clone());
             } else if named && path.is_file() {
@@ -241,47 +241,70 @@ impl Search<'_> {
     }
 }
 
-/// The directories of a program's own that are there, and whether there may be something to load in them.
-fn own_directories(program: &Path) -> Vec<(PathBuf, bool)> {
-    let real = program.canonicalize().unwrap_or_else(|_vanished| program.to_owned());
-    let mut names: BTreeSet<&OsStr> =
-        [program, &real].into_iter().filter_map(|path| path.file_name()).collect();
-    // `PROGRAM.bin`, beside a script `PROGRAM`.
-    names.extend(real.file_stem().into_iter().chain(program.file_stem()).collect::<Vec<_>>());
-    if names.iter().any(|name| is_gcc(&name.to_string_lossy())) {
-        names.insert(OsStr::new("gcc"));
-    }
-    for (name, related) in RELATED {
-        if names.contains(OsStr::new(name)) {
-            names.extend(related.iter().map(OsStr::new));
-        }
-    }
-    let triples = ["/usr/lib"].into_iter().flat_map(|root| {
-        std::fs::read_dir(root).into_iter().flatten().filter_map(|entry| {
+/// Where directories of a program's own may be, and whether there may be something to load in them.
+struct Places(Vec<(PathBuf, bool)>);
+
+impl Places {
+    /// [`PLACES`], and those for libraries of one kind of machine (`/usr/lib/x86_64-linux-gnu`).
+    fn find() -> Self {
+        let of_machines = std::fs::read_dir("/usr/lib").into_iter().flatten().filter_map(|entry| {
             let path = entry.ok()?.path();
             path.file_name()?.as_bytes().windows(7).any(|part| part == b"-linux-").then_some((path, true))
-        })
-    });
-    let places: Vec<(PathBuf, bool)> =
-        PLACES.iter().map(|(place, loads)| (PathBuf::from(place), *loads)).chain(triples).collect();
-    let mut found: Vec<(PathBuf, bool)> = places
-        .iter()
-        .flat_map(|(place, loads)| names.iter().map(move |name| (place.join(name), *loads)))
-        .filter(|(path, _loads)| path.is_dir())
-        .collect();
-    // One that lies in a directory of its own: `/opt/NAME/bin/PROGRAM`, `/usr/lib/NAME/PROGRAM`.
-    for (place, loads) in places.iter().filter(|(_place, loads)| *loads) {
-        if let Ok(rest) = real.strip_prefix(place)
-            && rest.components().count() > 1
-            && let Some(first) = rest.components().next()
-        {
-            let directory = place.join(first);
-            if !places.iter().any(|(place, _loads)| *place == directory) {
-                found.push((directory, *loads));
+        });
+        Self(PLACES.iter().map(|(place, loads)| (PathBuf::from(place), *loads)).chain(of_machines).collect())
+    }
+
+    /// The directories of a program's own that are there.
+    fn of_program(&self, program: &Path) -> Vec<(PathBuf, bool)> {
+        let real = program.canonicalize().unwrap_or_else(|_vanished| program.to_owned());
+        // Without its ending, too: `PROGRAM.bin` lies beside a script `PROGRAM`.
+        let mut names: BTreeSet<&OsStr> = [program, &real]
+            .into_iter()
+            .flat_map(|path| [path.file_name(), path.file_stem()])
+            .flatten()
+            .collect();
+        if names.iter().any(|name| is_gcc(&name.to_string_lossy())) {
+            names.insert(OsStr::new("gcc"));
+        }
+        for (name, related) in RELATED {
+            if names.contains(OsStr::new(name)) {
+                names.extend(related.iter().map(OsStr::new));
             }
         }
+        let mut found: Vec<(PathBuf, bool)> = self
+            .0
+            .iter()
+            .flat_map(|(place, loads)| names.iter().map(move |name| (place.join(name), *loads)))
+            .filter(|(path, _loads)| path.is_dir())
+            .collect();
+        // One that lies in a directory of its own: `/opt/NAME/bin/PROGRAM`, `/usr/lib/NAME/PROGRAM`.
+        for (place, loads) in self.0.iter().filter(|(_place, loads)| *loads) {
+            if let Ok(rest) = real.strip_prefix(place)
+                && rest.components().count() > 1
+                && let Some(first) = rest.components().next()
+            {
+                let directory = place.join(first);
+                if !self.0.iter().any(|(place, _loads)| *place == directory) {
+                    found.push((directory, *loads));
+                }
+            }
+        }
+        found
     }
-    found
+
+    /// The directories that come with a library: an interpreter's, in a program that has it built in.
+    fn of_library(&self, library: &Path) -> Vec<(PathBuf, bool)> {
+        let name = library.file_name().unwrap_or_default().to_string_lossy();
+        let Some(name) = name.strip_prefix("lib").and_then(|name| name.split(".so").next()) else {
+            return Vec::new();
+        };
+        let interpreters: &[&str] = match name {
+            "perl" | "ruby" => &[name],
+            python if python.starts_with("python3.") => &[name, "python3"],
+            _ => &[],
+        };
+        interpreters.iter().flat_map(|name| self.of_program(&Path::new("/usr/bin").join(name))).collect()
+    }
 }
 
 /// `gcc`, `gcc-12`, `x86_64-linux-gnu-gcc-nm-12`, `g++`: plugins and the compiler proper lie in directories called `gcc`.
@@ -289,21 +312,9 @@ fn is_gcc(name: &str) -> bool {
     name.split('-').any(|part| matches!(part, "gcc" | "g++" | "cpp" | "c++"))
 }
 
-/// The directories that come with a library: an interpreter's, in a program that has it built in.
-fn directories_of_library(library: &Path) -> Vec<(PathBuf, bool)> {
-    let name = library.file_name().unwrap_or_default().to_string_lossy();
-    let Some(name) = name.strip_prefix("lib").and_then(|name| name.split(".so").next()) else {
-        return Vec::new();
-    };
-    match name {
-        "perl" | "ruby" => own_directories(&Path::new("/usr/bin").join(name)),
-        python if python.starts_with("python3.") => {
-            let mut both = own_directories(&Path::new("/usr/bin").join(python));
-            both.extend(own_directories(Path::new("/usr/bin/python3")));
-            both
-        }
-        _ => Vec::new(),
-    }
+/// Whether a script may name this: what it leads to is the system's, by whatever way it is named.
+fn is_data(path: &Path) -> bool {
+    path.canonicalize().is_ok_and(|real| DATA.iter().any(|top| real.starts_with(top)))
 }
 
 /// What lies in a program's own directory.
@@ -382,16 +393,22 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let secret = script(directory.path(), "secret", "secret");
         let text = format!(
-            "#!/bin/sh\n. {0}\n{0} x\ncat {0} <{0}\n. /etc/shadow\n/usr/bin/env x; ls /usr/share /etc /var/lib/x\n",
-            secret.display()
+            "#!/bin/sh\n. {0}\n{0} x\ncat {0} <{0}\n. /usr/..{0}; /bin/..{0}; cat /usr/lib/../..{0} /usr/..{1}\n\
+             /usr/bin/env x; ls /usr/share /etc /var/lib/x /usr/share/doc/.. /etc/ssl/../../root\n",
+            secret.display(),
+            directory.path().display()
         );
         let needs = needs(&script(directory.path(), "hostile", &text)).unwrap();
         let shown =
             needs.programs.iter().chain(&needs.files).chain(&needs.directories).chain(&needs.libraries);
         let shown: Vec<_> = shown.filter(|path| **path != directory.path().join("hostile")).collect();
-        assert!(!shown.iter().any(|path| path.starts_with(directory.path())), "{shown:?}");
-        for broad in ["/usr/share", "/etc", "/usr", "/var/lib/x"] {
-            assert!(!needs.directories.contains(Path::new(broad)), "{broad}");
+        let real = |path: &PathBuf| path.canonicalize().unwrap();
+        assert!(
+            !shown.iter().any(|path| real(path).starts_with(real(&directory.path().into()))),
+            "{shown:?}"
+        );
+        for broad in ["/usr/share", "/etc", "/usr", "/root"] {
+            assert!(!needs.directories.iter().any(|path| real(path) == Path::new(broad)), "{broad}");
         }
         assert!(needs.programs.contains(&PathBuf::from("/usr/bin/env")));
     }

@@ -18,16 +18,16 @@ use brush_parser::{Parser, ParserOptions};
 
 use crate::file::{self, FileError, Links};
 
+mod knot;
+#[cfg(test)]
+mod tests;
+
 /// Longer scripts aren't read.
 const CAP: usize = 1 << 20;
 /// How deep substitutions may lie in each other.
 const DEPTH: usize = 64;
-/// How deep brackets and groups of commands may: the parser goes down with them, on a stack of its own.
-const DEEPEST: usize = 100;
+/// The parser goes down with what lies in each other: enough for what isn't [`knot`]ted.
 const STACK: usize = 128 << 20;
-/// How many `(` may stand in a row. Each may begin a group or, with the next, an arithmetic command: with each more the
-/// parser takes twice as long, 20 µs for 10 of them, 0.3 s for 24.
-const ROW: usize = 8;
 /// How long a script may take to parse: those of 1 MiB take 0.2 s.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// What `$0` stands for, among the variables.
@@ -100,7 +100,7 @@ pub fn is_shell(name: &str) -> bool {
 
 /// `own`: the script's own path.
 fn parse(text: &str, own: &str) -> Result<Script, Problem> {
-    if is_knotted(text) {
+    if knot::is_knotted(text) {
         return Err(Problem::NotUnderstood("its brackets lie too deep in each other".to_owned()));
     }
     let (text, own) = (text.to_owned(), own.to_owned());
@@ -135,52 +135,6 @@ fn parse_here(text: &str, own: &str) -> Result<Script, String> {
         |name: &String| !name.is_empty() && !functions.contains(name) && !BUILT_IN.contains(&name.as_str());
     script.commands.retain(foreign);
     Ok(script)
-}
-
-/// Whether brackets and groups of commands lie so deep in each other that the parser would take too long or go too
-/// deep. By a count that knows no quotes.
-fn is_knotted(text: &str) -> bool {
-    let (mut brackets, mut groups, mut prefixes, mut row) = (0_usize, 0_usize, 0, 0);
-    let mut before = b'\n';
-    let (mut begins_command, mut in_comment) = (true, false);
-    let mut word = String::new();
-    for byte in text.bytes().chain([b'\n']) {
-        if in_comment {
-            in_comment = byte != b'\n';
-            continue;
-        }
-        in_comment = byte == b'#' && before.is_ascii_whitespace();
-        match byte {
-            b'(' | b'{' | b'[' => brackets += 1,
-            b')' | b'}' | b']' => brackets = brackets.saturating_sub(1),
-            _ => {}
-        }
-        row = match byte {
-            b'(' => row + 1,
-            b' ' | b'\t' | b'\\' => row,
-            b'\n' if before == b'\\' => row,
-            _ => 0,
-        };
-        if byte.is_ascii_whitespace() || b";&|(){}`\"".contains(&byte) {
-            match word.as_str() {
-                "" => {}
-                "!" | "time" | "coproc" if begins_command => prefixes += 1,
-                "if" | "while" | "until" | "for" | "case" | "select" if begins_command => groups += 1,
-                "fi" | "done" | "esac" if begins_command => groups = groups.saturating_sub(1),
-                "then" | "do" | "else" | "elif" => begins_command = true,
-                _ => (begins_command, prefixes) = (false, 0),
-            }
-            begins_command |= byte == b'\n' || !byte.is_ascii_whitespace();
-            word.clear();
-        } else if word.len() < 8 {
-            word.push(byte.into());
-        }
-        before = byte;
-        if brackets.max(groups).max(prefixes) > DEEPEST || row > ROW {
-            return true;
-        }
-    }
-    false
 }
 
 /// Built into every shell, with no effect on what is needed.
@@ -583,93 +537,4 @@ fn command_in<'w>(
         }
     }
     arguments.get(at..).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn commands(text: &str) -> Vec<String> {
-        parse(text, "/opt/x/own").unwrap().commands.into_iter().collect()
-    }
-
-    #[test]
-    fn commands_wherever_they_are() {
-        for (text, expected) in [
-            ("ls -l | sort; test -f x && cat x || exit 1", "cat ls sort"),
-            ("x=$(basename \"$0\") y=`dirname a` z=\"$(date +%s)\"", "basename date dirname"),
-            ("if grep -q a b; then exec sed s/a/b/; elif c; then d; else e; fi", "c d e grep sed"),
-            ("while read -r l; do f1; done < <(g1)\nfor i in 1 2; do h1; done", "f1 g1 h1"),
-            ("case $1 in a) i1;; *) j1;; esac; (k1); { l1; }", "i1 j1 k1 l1"),
-            ("f() { m1; }; f; g2 () { f; }", "m1"),
-            (
-                "env A=b -u C n1 x; nohup o1 & sudo -u root p1; command -v q1; timeout -k 1 5s r1",
-                "env n1 nohup o1 p1 q1 r1 sudo timeout",
-            ),
-            ("AWK=gawk; $AWK 1; ${SED:-gsed} x; \"$UNKNOWN\" y", "gawk gsed"),
-            ("for a in mawk gawk; do $a 1; done", "gawk mawk"),
-            ("sh -c 's1 | t1'; eval 'u1'; trap 'v1' EXIT; bash -ec \"w1\"", "bash s1 sh t1 u1 v1"),
-            ("cat <<E\n$(x1)\nE\ncat <<'E'\n$(y1)\nE\n", "cat x1"),
-            ("[[ -n $(z1) ]] && echo a; [ \"$(z2)\" ]", "z1 z2"),
-            ("find . -print0 | xargs -0 -n 1 a2; /usr/bin/b2 c", "/usr/bin/b2 a2 find xargs"),
-        ] {
-            assert_eq!(commands(text).join(" "), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn paths_and_what_is_read() {
-        let script = parse(
-            "P=/usr/share/x; . $P/lib.sh; source /etc/y.conf; . ./own; [ -e \"$P/data\" ] && cat </etc/z; echo /usr/*/x; exec $0.bin",
-            "/opt/x/own",
-        )
-        .unwrap();
-        let sourced: Vec<_> = script.sourced.iter().map(|path| path.to_str().unwrap()).collect();
-        assert_eq!(sourced, ["/etc/y.conf", "/usr/share/x/lib.sh"]);
-        assert!(script.commands.contains("/opt/x/own.bin"));
-        for path in ["/usr/share/x", "/usr/share/x/data", "/etc/z", "/etc/y.conf"] {
-            assert!(script.paths.contains(Path::new(path)), "{path}: {script:?}");
-        }
-        assert!(!script.paths.iter().any(|path| path.to_str().unwrap().contains('*')));
-    }
-
-    #[test]
-    fn what_is_no_script_is_an_error_and_no_harm() {
-        assert!(parse("if then fi (", "").is_err());
-        assert!(parse(&"(".repeat(100_000), "").is_err());
-        assert!(parse(&"$(".repeat(100_000), "").is_err());
-        assert!(parse(&"{ ".repeat(100_000), "").is_err());
-        for text in [
-            "(",
-            "$(",
-            "{ ",
-            "[ ",
-            "`\\",
-            "\"$(",
-            "if ",
-            "case x in (",
-            "${a:-",
-            "( ",
-            "(\\\n",
-            "(\n",
-            "! ",
-            "while ",
-            "time ",
-            "coproc ",
-            "a | ",
-            "a && ",
-            "f() { ",
-            "[[ ! ",
-            "if a; then ",
-        ] {
-            for count in [8, 90, 50_000] {
-                let problem = parse(&text.repeat(count), "").err();
-                assert!(!matches!(problem, Some(Problem::TooSlow)), "{count} × {text:?}");
-            }
-        }
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("f");
-        std::fs::write(&file, "echo\n".repeat(CAP)).unwrap();
-        assert!(matches!(read(&file), Err(ScriptError::Read(FileError::TooLarge { .. }))));
-    }
 }

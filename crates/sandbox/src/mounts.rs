@@ -7,9 +7,9 @@
 
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
-use crate::plan::Origin;
 use crate::repository;
 use crate::tree::{Show, Tree};
+use crate::view::USERS;
 use palisade_host::walk::{self, FileKind, Visit};
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::names::{NameRules, Standing};
@@ -70,25 +70,11 @@ pub(crate) fn protect(
         };
         let found = walk::walk(&path.source, walk::DEFAULT_LIMIT, visit)
             .map_err(|source| PlanError::Walk { rule: Box::new(path.rule.clone()), source })?;
-        let pinned = Show {
-            origin: Origin::Canonical,
-            write: true,
-            execute,
-            renewed: false,
-            map_owners: mapped,
-            shut: false,
-        };
+        let pinned = Show { write: true, execute, map_owners: mapped, ..USERS };
         for holder in holders {
             tree.show(&holder, &inside(&holder), pinned)?;
         }
-        let kept = Show {
-            origin: Origin::Canonical,
-            write: false,
-            execute,
-            renewed: true,
-            map_owners: mapped,
-            shut: false,
-        };
+        let kept = Show { execute, renewed: true, map_owners: mapped, ..USERS };
         for host in found.matches {
             if host.is_symlink() {
                 notes.push(Cow::Owned(format!("{} is a link: a mount can't protect it", host.display())));

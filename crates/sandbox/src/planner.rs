@@ -7,6 +7,7 @@ use crate::limits;
 use crate::plan::{Filter, Identity, IdentityKind, Landlock, Namespace, Origin, PROGRAM, Plan, SCHEMA, Step};
 use crate::text::Text;
 use crate::tree::{Show, Tree};
+use crate::view::USERS;
 use crate::wards::{self, Keeper};
 use crate::{closure, in_place, mounts, view};
 use palisade_host::walk::{self, FileKind, Visit};
@@ -336,7 +337,7 @@ fn apply(
             tree.show(
                 &source,
                 &path.destination,
-                Show { origin, write, execute, renewed: false, map_owners: mapped, shut: false },
+                Show { origin, write, execute, map_owners: mapped, ..USERS },
             )
         }
     }
@@ -367,14 +368,7 @@ fn pin_own_places(
         between
             .extend(rest.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()).map(Path::to_owned));
     }
-    let show = Show {
-        origin: Origin::Canonical,
-        write: true,
-        execute,
-        renewed: false,
-        map_owners: mapped,
-        shut: false,
-    };
+    let show = Show { write: true, execute, map_owners: mapped, ..USERS };
     for part in between {
         tree.show(&source.join(&part), &path.destination.join(&part), show)?;
     }

@@ -25,7 +25,7 @@ pub(super) enum Flavour {
 
 impl Flavour {
     /// By the name of the program's loader; libraries are taken for glibc's.
-    pub(super) fn of(elf: &Elf, _program: &Path) -> Self {
+    pub(super) fn of(elf: &Elf) -> Self {
         let loader = elf.interpreter.as_deref().and_then(Path::file_name).unwrap_or_default();
         if loader.as_bytes().starts_with(b"ld-musl-") {
             Self::Musl(elf.machine)
