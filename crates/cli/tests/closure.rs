@@ -106,6 +106,13 @@ fn each_program_has_its_own_plan() {
         assert!(run.err.contains("ls: not found"), "{run:?}");
         assert_eq!(place.run(&["--quiet"], &["ls", "/usr/bin"]).ok(), "ls");
     }
+    // Whoever plans for a command knows which.
+    let verb = |arguments: &[&str]| {
+        let mut palisade = place.command(place.binary());
+        job::finish(palisade.args(arguments).current_dir(&place.work))
+    };
+    verb(&["explain", "--command", "ls"]).ok();
+    verb(&["learn", "--quiet", "--output", "-", "--", "ls", "/usr/bin"]).ok();
     std::fs::remove_file(place.home.join(".config/palisade/config.toml")).unwrap();
 }
 
@@ -131,6 +138,23 @@ fn build(place: &Place, name: &str) {
          echo 'void say(void); int main(void) {{ say(); }}' >main.c && gcc -shared -fPIC -o lib{name}.so say.c && \
          gcc -o new main.c -L. -l{name} -Wl,-rpath,$HOME/lib && mv new ~/work/program"
     ));
+}
+
+/// A script can't have files of the user's shown, by whatever detour it names them.
+#[test]
+fn a_script_gets_nothing_of_the_users() {
+    for place in everybody() {
+        place.write("secret", "secret");
+        let way = format!("/usr/..{}/secret", place.home.display());
+        let attack = format!("#!/bin/sh\ncat {way}; cat /usr/share/../..{way}; . {way}; echo reached\n");
+        place.write("work/script", attack);
+        place.outside("chmod 755 ~/work/script");
+        let outside = job::finish(place.command("./script").current_dir(&place.work));
+        assert!(outside.out.starts_with("secretsecret"), "{outside:?}");
+        let run = place.run(CLOSURE, &["./script"]);
+        assert!(run.err.contains("No such file") && !run.out.contains("secret"), "{run:?}");
+        place.outside("rm ~/work/script ~/secret");
+    }
 }
 
 #[test]
