@@ -175,6 +175,13 @@ impl Search<'_> {
                 self.needs.missing.extend(closure.missing);
             }
             Kind::Script(interpreter) => {
+                // A script of the user's may hold anything, and whoever names it as an interpreter could read it.
+                let is_program =
+                    |path: &Path| is_data(path) || matches!(executable::kind(path), Ok(Kind::Elf));
+                if !is_program(&interpreter.program) {
+                    let name = interpreter.program.into_os_string();
+                    return Err(NeedsError::NotFound { name, by: Some(real) });
+                }
                 self.program(interpreter.program.as_os_str(), Some(&real), level + 1)?;
                 if let Some(command) = interpreter.env_command() {
                     self.program(command, Some(&real), level + 1)?;
@@ -427,13 +434,20 @@ mod tests {
         assert!(said.contains("\"no-such\""), "{said}");
         let said = needs(Path::new("no-such")).unwrap_err().to_string();
         assert_eq!(said, "there is no program \"no-such\" to be found");
-        let itself = directory.path().join("loop");
-        assert!(needs(&script(directory.path(), "loop", &format!("#!{}\n", itself.display()))).is_ok());
-        let mut before = PathBuf::from("/bin/sh");
-        for level in 0..LEVELS {
-            before =
-                script(directory.path(), &format!("level-{level}"), &format!("#!{}\n", before.display()));
+        // Scripts of somebody's as interpreters, itself among them.
+        let other = script(directory.path(), "other", "#!/bin/sh\n");
+        for interpreter in [&other, &directory.path().join("loop")] {
+            let problem = needs(&script(directory.path(), "loop", &format!("#!{}\n", interpreter.display())));
+            assert!(matches!(problem, Err(NeedsError::NotFound { by: Some(_), .. })), "{problem:?}");
         }
-        assert!(matches!(needs(&before), Err(NeedsError::TooDeep { .. })));
+        // Each names the next on the path.
+        let mut next = "sh".to_owned();
+        for level in 0..=LEVELS {
+            script(directory.path(), &format!("level-{level}"), &format!("#!/usr/bin/env {next}\n"));
+            next = format!("level-{level}");
+        }
+        let path = std::env::join_paths([directory.path(), Path::new("/usr/bin")]).unwrap();
+        let problem = of(OsStr::new(&next), None, Some(&path), Path::new("/"), &Libraries::default());
+        assert!(matches!(problem, Err(NeedsError::TooDeep { .. })), "{problem:?}");
     }
 }
