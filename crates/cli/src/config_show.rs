@@ -316,6 +316,7 @@ mod tests {
             user: "ann".into(),
             uid: 1000,
             runtime_dir: None,
+            ..Context::default()
         };
         let resolved = policy.resolve(&context).unwrap();
         toml(&statements(&policy, &resolved), origins)

@@ -36,6 +36,7 @@ mod tests {
                 user: "ann".into(),
                 uid: 1000,
                 runtime_dir: None,
+                ..Context::default()
             })
             .unwrap();
         let grant = |path: &str| resolved.decide(Path::new(path)).grant;

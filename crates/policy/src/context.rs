@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The facts of one launch that patterns refer to.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// What `~`, `.` and `${…}` stand for. The caller gathers it; this crate reads nothing.
 ///
 /// All paths are absolute and without links in them: a link in `cwd` would make `..` mean
 /// something else to the kernel than it means here.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Context {
     /// The home directory: `~`, `${home}`.
     pub home: PathBuf,
@@ -21,4 +23,51 @@ pub struct Context {
     pub uid: u32,
     /// `$XDG_RUNTIME_DIR`: `${runtime}`.
     pub runtime_dir: Option<PathBuf>,
+    /// `${config}`, `${data}`, `${cache}`, `${state}`.
+    pub directories: Directories,
+    /// The application that is opened: `${name}`, `${id}`.
+    pub application: Option<Application>,
+    /// The caller's variables: `${WAYLAND_DISPLAY}`.
+    pub environment: BTreeMap<OsString, OsString>,
+}
+
+/// The user's directories by the XDG base directory specification.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Directories {
+    /// `$XDG_CONFIG_HOME`.
+    pub config: PathBuf,
+    /// `$XDG_DATA_HOME`.
+    pub data: PathBuf,
+    /// `$XDG_CACHE_HOME`.
+    pub cache: PathBuf,
+    /// `$XDG_STATE_HOME`.
+    pub state: PathBuf,
+}
+
+/// The application of a profile that is opened.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Application {
+    /// The profile's name.
+    pub name: String,
+    /// `program.id`.
+    pub id: Option<String>,
+}
+
+impl Application {
+    /// Its id, made of its name if it has none: what portals take for an application's has a dot in it.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let made = || {
+            let part: String =
+                self.name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
+            // No part of a name on a bus begins with a digit.
+            let digit = part.starts_with(|c: char| c.is_ascii_digit());
+            format!("palisade.{}{part}", if digit { "_" } else { "" })
+        };
+        match &self.id {
+            Some(id) if id.contains('.') => id.clone(),
+            Some(id) => format!("palisade.{id}"),
+            None => made(),
+        }
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From a pattern as written to an absolute place.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,21 +19,23 @@ pub enum ExpandError {
     #[error("`${{{variable}}}` stands for nothing in this launch")]
     Unset {
         /// The variable's name.
-        variable: &'static str,
+        variable: String,
     },
     /// A path of the context isn't absolute or isn't plain.
     #[error("`{variable}` is {path:?}, which is no absolute path without `.` and `..`")]
     NotAbsolute {
         /// The variable's name.
-        variable: &'static str,
+        variable: String,
         /// Its value.
         path: PathBuf,
     },
-    /// The user's name holds what can't be in a file name.
-    #[error("`user` is {user:?}, which can't be part of a path")]
-    BadUser {
-        /// The name.
-        user: String,
+    /// What it stands for holds what can't be in a file name.
+    #[error("`{variable}` is {value:?}, which can't be part of a path")]
+    BadName {
+        /// The variable's name.
+        variable: String,
+        /// Its value.
+        value: OsString,
     },
     /// A working or home directory whose name isn't UTF-8 stands behind a glob.
     #[error("a variable behind `*` holds bytes that are not UTF-8")]
@@ -153,7 +155,12 @@ fn anchored(pattern: &PathPattern, layer: Layer, context: &Context) -> Result<Ve
     let tokens = pattern.tokens();
     let absolute = match tokens.first() {
         Some(Token::Separator | Token::Home) => true,
-        Some(Token::Variable(variable)) => !matches!(variable, Variable::User | Variable::Uid),
+        Some(Token::Variable(Variable::Environment(name))) => {
+            context.environment.get(OsStr::new(name)).is_some_and(|value| value.as_bytes().starts_with(b"/"))
+        }
+        Some(Token::Variable(variable)) => {
+            !matches!(variable, Variable::User | Variable::Uid | Variable::Name | Variable::Id)
+        }
         _ => false,
     };
     let mut out = Vec::with_capacity(tokens.len() + 64);
@@ -181,34 +188,51 @@ fn anchored(pattern: &PathPattern, layer: Layer, context: &Context) -> Result<Ve
 
 fn put_variable(variable: Variable, context: &Context, out: &mut Vec<Token>) -> Result<(), ExpandError> {
     let name = variable.name();
-    let unset = || ExpandError::Unset { variable: name };
-    match variable {
+    let unset = || ExpandError::Unset { variable: name.to_owned() };
+    let application = || context.application.as_ref().ok_or_else(unset);
+    match &variable {
         Variable::Home => put_path(name, &context.home, out),
         Variable::Cwd => put_path(name, &context.cwd, out),
         Variable::Project => put_path(name, context.project.as_ref().ok_or_else(unset)?, out),
         Variable::Runtime => put_path(name, context.runtime_dir.as_ref().ok_or_else(unset)?, out),
-        Variable::Uid => {
-            out.extend(context.uid.to_string().into_bytes().into_iter().map(Token::Byte));
-            Ok(())
-        }
-        Variable::User => {
-            let user = &context.user;
-            if user.is_empty() || user == "." || user == ".." || user.contains(['/', '\0']) {
-                return Err(ExpandError::BadUser { user: user.clone() });
+        Variable::Config => put_path(name, &context.directories.config, out),
+        Variable::Data => put_path(name, &context.directories.data, out),
+        Variable::Cache => put_path(name, &context.directories.cache, out),
+        Variable::State => put_path(name, &context.directories.state, out),
+        Variable::Uid => put_name(name, context.uid.to_string().as_ref(), out),
+        Variable::User => put_name(name, context.user.as_ref(), out),
+        Variable::Name => put_name(name, application()?.name.as_ref(), out),
+        Variable::Id => put_name(name, application()?.id().as_ref(), out),
+        Variable::Environment(_) => {
+            let value = context.environment.get(OsStr::new(name)).filter(|value| !value.is_empty());
+            let value = value.ok_or_else(unset)?;
+            if value.as_bytes().starts_with(b"/") {
+                // What stands in front of it is for those that are relative to that.
+                out.clear();
+                return put_path(name, Path::new(value), out);
             }
-            out.extend(user.bytes().map(Token::Byte));
-            Ok(())
+            put_name(name, value, out)
         }
     }
 }
 
+/// Appends what is one name of a path.
+fn put_name(variable: &str, name: &OsStr, out: &mut Vec<Token>) -> Result<(), ExpandError> {
+    let bytes = name.as_bytes();
+    if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.iter().any(|byte| [b'/', 0].contains(byte)) {
+        return Err(ExpandError::BadName { variable: variable.to_owned(), value: name.to_owned() });
+    }
+    out.extend(bytes.iter().copied().map(Token::Byte));
+    Ok(())
+}
+
 /// Appends a path of the context, each of its characters standing for itself.
-fn put_path(variable: &'static str, path: &Path, out: &mut Vec<Token>) -> Result<(), ExpandError> {
+fn put_path(variable: &str, path: &Path, out: &mut Vec<Token>) -> Result<(), ExpandError> {
     use std::path::Component;
     let plain = path.is_absolute()
         && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if !plain {
-        return Err(ExpandError::NotAbsolute { variable, path: path.to_owned() });
+        return Err(ExpandError::NotAbsolute { variable: variable.to_owned(), path: path.to_owned() });
     }
     out.extend(path.as_os_str().as_bytes().iter().map(|byte| match byte {
         b'/' => Token::Separator,
@@ -330,7 +354,26 @@ mod tests {
             user: "ann".into(),
             uid: 1000,
             runtime_dir: Some("/run/user/1000".into()),
+            environment: [("WAYLAND_DISPLAY".into(), "wayland-0".into()), ("XAUTHORITY".into(), "/tmp/x a".into())].into(),
+            ..Context::default()
         }
+    }
+
+    #[test]
+    fn a_variable_of_the_callers_is_a_name_or_takes_the_place_of_what_is_before_it() {
+        assert_eq!(path("${runtime}/${WAYLAND_DISPLAY}", Layer::User), Path::new("/run/user/1000/wayland-0"));
+        assert_eq!(path("${runtime}/${XAUTHORITY}", Layer::User), Path::new("/tmp/x a"));
+        assert_eq!(path("${XAUTHORITY}", Layer::User), Path::new("/tmp/x a"));
+        let error = |text: &str, value: &str| {
+            let mut context = context();
+            context.environment.insert("X".into(), value.into());
+            expand(&PathPattern::new(text).unwrap(), Layer::User, &context).unwrap_err()
+        };
+        assert!(matches!(error("/a/${X}", "../b"), ExpandError::BadName { .. }));
+        assert!(matches!(error("/a/${X}", ".."), ExpandError::BadName { .. }));
+        assert!(matches!(error("/a/${X}", "/b/../c"), ExpandError::NotAbsolute { .. }));
+        assert!(matches!(error("/a/${X}", ""), ExpandError::Unset { .. }));
+        assert!(matches!(error("/a/${Y_Z}", ""), ExpandError::Unset { .. }));
     }
 
     fn path(text: &str, layer: Layer) -> PathBuf {
@@ -407,7 +450,7 @@ mod tests {
         context.runtime_dir = None;
         context.cwd = "/a/../b".into();
         let error = |text| expand(&PathPattern::new(text).unwrap(), Layer::User, &context).unwrap_err();
-        assert_eq!(error("${runtime}/x"), ExpandError::Unset { variable: "runtime" });
-        assert!(matches!(error("x"), ExpandError::NotAbsolute { variable: "cwd", .. }));
+        assert_eq!(error("${runtime}/x"), ExpandError::Unset { variable: "runtime".into() });
+        assert!(matches!(error("x"), ExpandError::NotAbsolute { variable, .. } if variable == "cwd"));
     }
 }

@@ -2,8 +2,10 @@
 //! The keys of a policy file, once. The parser, the printer and the JSON schema all walk this
 //! table, so none of them can know a key that another doesn't.
 
+use crate::launch::{Made, When};
 use crate::limits::Limit;
 use crate::rule::Access;
+use crate::word::{Choice, List, Switch, Word};
 
 /// What a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +36,14 @@ pub(crate) enum Kind {
     /// A table of names and values.
     SetVariables,
     Amount(Limit),
+    Choice(Choice),
+    Word(Word),
+    Switch(Switch),
+    List(List),
+    /// A table of paths and contents.
+    Made(Made),
+    /// A list of tables; of the last kind, one table.
+    Hooks(When),
 }
 
 /// A key of a section.
@@ -65,7 +75,12 @@ const fn limit(limit: Limit, about: &'static str) -> Key {
 }
 
 /// The keys in front of all sections.
-pub(crate) const TOP: [&str; 4] = ["schema", "name", "description", "inherits"];
+pub(crate) const TOP: [&str; 8] =
+    ["schema", "name", "description", "inherits", "features", "without", "configurations", "launch"];
+
+/// Those of a feature.
+pub(crate) const TOP_OF_FEATURE: [&str; 7] =
+    ["schema", "name", "description", "features", "conflicts", "when", "caveat"];
 
 /// The tables that hold sections of another strength.
 pub(crate) const STRENGTHS: [&str; 2] = ["default", "locked"];
@@ -95,6 +110,94 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "Names taken off the protected ones, written as they are there.",
             ),
             list(Access::Protect, "Paths that can't be made or changed."),
+            key("require", Kind::List(List::Require), "What must be there for the launch to go on."),
+            key(
+                "working_directory",
+                Kind::Switch(Switch::WorkingDirectory),
+                "Show the working directory, and let it be written to.",
+            ),
+        ],
+    },
+    Section {
+        name: "program",
+        about: "What is started.",
+        keys: &[
+            key("path", Kind::Word(Word::Program), "The program, by path or name."),
+            key("alternatives", Kind::List(List::Alternatives), "Others, if it isn't there."),
+            key("id", Kind::Word(Word::Id), "The application's id."),
+            key("arguments", Kind::List(List::Arguments), "Arguments in front of the caller's."),
+            key("wrapper", Kind::List(List::Wrapper), "A program, and arguments, in front of the program."),
+            key("pass_files", Kind::Choice(Choice::PassFiles), "What may be done with files that arguments name."),
+            key("ignore_exit", Kind::List(List::IgnoreExit), "Exit codes that count as success."),
+        ],
+    },
+    Section {
+        name: "closure",
+        about: "What the program needs besides what is found by itself.",
+        keys: &[
+            key("programs", Kind::List(List::Programs), "Programs that it starts."),
+            key("libraries", Kind::List(List::Libraries), "Libraries and directories of them that it opens."),
+        ],
+    },
+    Section {
+        name: "devices",
+        about: "Device files.",
+        keys: &[key("allow", Kind::List(List::Devices), "Devices that are there.")],
+    },
+    Section {
+        name: "home",
+        about: "The home directory inside.",
+        keys: &[
+            key("policy", Kind::Choice(Choice::HomePolicy), "Whether it is kept."),
+            key("name", Kind::Word(Word::HomeName), "What it is called outside."),
+            key("lock", Kind::Choice(Choice::HomeLock), "What happens when another sandbox has it."),
+        ],
+    },
+    Section {
+        name: "files",
+        about: "Files that are made for each launch.",
+        keys: &[
+            key("read", Kind::Made(Made::Read), "Files that can be read, with their content."),
+            key("write", Kind::Made(Made::Write), "Files that can be changed."),
+            key("execute", Kind::Made(Made::Execute), "Files that can be executed."),
+            key("links", Kind::Made(Made::Link), "Symbolic links, and where they lead."),
+        ],
+    },
+    Section {
+        name: "dbus",
+        about: "What of the message buses is there.",
+        keys: &[
+            key("session", Kind::Choice(Choice::Session), "The session's bus."),
+            key("system", Kind::Choice(Choice::System), "The system's bus."),
+            key("see", Kind::List(List::See), "Names that can be seen."),
+            key("talk", Kind::List(List::Talk), "Names that can be talked to."),
+            key("own", Kind::List(List::Own), "Names that can be owned."),
+            key("call", Kind::List(List::Call), "Single methods that can be called."),
+            key("broadcast", Kind::List(List::Broadcast), "Single signals that are heard."),
+            key("system_see", Kind::List(List::SystemSee), "Names of the system's bus that can be seen."),
+            key("system_talk", Kind::List(List::SystemTalk), "Names of the system's bus that can be talked to."),
+            key("system_own", Kind::List(List::SystemOwn), "Names of the system's bus that can be owned."),
+            key("system_call", Kind::List(List::SystemCall), "Single methods of the system's bus."),
+            key("portals", Kind::List(List::Portals), "Interfaces of the desktop portal."),
+        ],
+    },
+    Section {
+        name: "hooks",
+        about: "Programs that are run on the host, around the sandbox.",
+        keys: &[
+            key("before", Kind::Hooks(When::Before), "Before it is made."),
+            key("after", Kind::Hooks(When::After), "After it has ended."),
+            key("parent", Kind::Hooks(When::Parent), "Beside it; the sandbox ends with it."),
+        ],
+    },
+    Section {
+        name: "behaviour",
+        about: "What a launch does besides.",
+        keys: &[
+            key("shell", Kind::Switch(Switch::Shell), "A shell instead of the program."),
+            key("trace", Kind::Switch(Switch::Trace), "Say what was looked for and isn't there."),
+            key("stats", Kind::Switch(Switch::Stats), "Say what was used."),
+            key("log", Kind::Switch(Switch::Log), "Keep what is printed."),
         ],
     },
     Section {
@@ -119,6 +222,9 @@ pub(crate) const SECTIONS: &[Section] = &[
             key("gid", Kind::Gid, "The group's number inside."),
             key("cwd", Kind::Cwd, "The working directory inside."),
             key("best_effort", Kind::BestEffort, "Launch even if a guarantee can't be had."),
+            key("namespaces", Kind::Switch(Switch::Namespaces), "May make user namespaces of its own."),
+            key("wait", Kind::Choice(Choice::Wait), "When the sandbox ends."),
+            key("account", Kind::Choice(Choice::Account), "Which user of the host it is."),
         ],
     },
     Section {

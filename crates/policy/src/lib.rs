@@ -11,6 +11,8 @@
 //!   all from one table of keys in `grammar`; [`builtin`]: the lowest layer
 //! - [`settings`]: what one layer says; [`command_line`]: saying it from code
 //! - [`mod@merge`]: all layers together, a [`Policy`]
+//! - [`word`], [`template`], [`launch`]: what profiles and features say besides
+//! - [`condition`], [`feature`]: which features there are, and why
 //! - [`names`]: names that are protected wherever they are, and what a path is to them
 //! - [`expand`], [`resolve`]: rules in their places on one host, a [`Resolved`]
 //! - [`decide`]: what holds of a path and why; the one truth about precedence
@@ -22,13 +24,16 @@
 
 pub mod builtin;
 pub mod command_line;
+pub mod condition;
 pub mod context;
 pub mod decide;
 pub mod environment;
 pub mod event;
 pub mod expand;
+pub mod feature;
 mod grammar;
 pub mod hint;
+pub mod launch;
 pub mod layer;
 pub mod limits;
 mod lines;
@@ -43,22 +48,25 @@ pub mod rule;
 pub mod schema;
 pub mod settings;
 pub mod suggest;
+pub mod template;
 pub mod value;
+pub mod word;
 
 pub use builtin::built_in;
-pub use context::Context;
+pub use condition::{Condition, Fact};
+pub use context::{Application, Context, Directories};
 pub use decide::{Decision, EffectiveGlob, EffectivePath, Protected};
 pub use hint::{Hint, Wanted};
 pub use layer::{Layer, Origin, SCHEMA, Sourced, Strength};
 pub use limits::{Amount, Limit};
 pub use merge::{Policy, merge};
 pub use names::{Content, NameRule, NameRules, Standing};
-pub use parse::parse;
+pub use parse::{parse, parse_feature};
 pub use parse_error::{ParseError, Problem};
 pub use pattern::{PathPattern, PatternError};
 pub use render::{Remarks, render, render_with};
 pub use resolve::{ResolveError, Resolved};
 pub use rule::{Access, Grant, PathRule};
 pub use schema::json_schema;
-pub use settings::{LayerPolicy, Settings};
+pub use settings::{Configuration, LayerPolicy, Settings};
 pub use value::{Hostname, NetworkMode, Protect, View};

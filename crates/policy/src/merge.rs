@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All layers together, and what holds among them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::environment::Filter;
+use crate::environment::{EnvironmentRule, Filter};
+use crate::launch::{Hook, MadeFile, When};
 use crate::layer::{Layer, Origin, Sourced, Strength, Tighten, prevailing};
 use crate::limits::{Amount, Limit};
 use crate::names::{NameChange, NameRules, UnknownName, choose};
 use crate::pattern::PathPattern;
 use crate::rule::PathRule;
 use crate::settings::{LayerPolicy, Settings};
+use crate::template;
 use crate::value::{Hostname, NetworkMode, Protect, SyscallRule, View};
+use crate::word::{Account, Bus, Chosen, HomeLock, HomePolicy, List, PassFiles, Switch, Wait, Word};
 
 /// One of the layers a policy was merged from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -238,4 +241,187 @@ impl Policy {
     pub fn path_rules(&self) -> &[PathRule] {
         &self.settings.paths
     }
+
+    fn chosen<T>(&self, of: impl Fn(Chosen) -> Option<T>, value: T) -> Sourced<T> {
+        let stated: Vec<Sourced<Chosen>> =
+            self.settings.chosen.iter().filter(|chosen| of(chosen.value).is_some()).cloned().collect();
+        match prevailing(&stated).and_then(|chosen| Some((of(chosen.value)?, chosen))) {
+            Some((value, chosen)) => {
+                Sourced { value, origin: chosen.origin.clone(), strength: chosen.strength }
+            }
+            None => Sourced { value, origin: Origin::built_in(), strength: Strength::Default },
+        }
+    }
+
+    /// What may be done with files that arguments name.
+    #[must_use]
+    pub fn pass_files(&self) -> Sourced<PassFiles> {
+        let of = |chosen| if let Chosen::PassFiles(value) = chosen { Some(value) } else { None };
+        self.chosen(of, PassFiles::None)
+    }
+
+    /// What the program has for a home.
+    #[must_use]
+    pub fn home(&self) -> Sourced<HomePolicy> {
+        let of = |chosen| if let Chosen::HomePolicy(value) = chosen { Some(value) } else { None };
+        self.chosen(of, HomePolicy::None)
+    }
+
+    /// What happens when another sandbox has the same home.
+    #[must_use]
+    pub fn home_lock(&self) -> Sourced<HomeLock> {
+        let of = |chosen| if let Chosen::HomeLock(value) = chosen { Some(value) } else { None };
+        self.chosen(of, HomeLock::None)
+    }
+
+    /// What of the session's bus is there. A list for it that isn't empty makes it filtered, if nobody says.
+    #[must_use]
+    pub fn session_bus(&self) -> Sourced<Bus> {
+        let of = |chosen| if let Chosen::Session(value) = chosen { Some(value) } else { None };
+        let lists = [List::See, List::Talk, List::Own, List::Call, List::Broadcast, List::Portals];
+        self.chosen(of, self.bus_of(&lists))
+    }
+
+    /// What of the system's bus is there.
+    #[must_use]
+    pub fn system_bus(&self) -> Sourced<Bus> {
+        let of = |chosen| if let Chosen::System(value) = chosen { Some(value) } else { None };
+        let lists = [List::SystemSee, List::SystemTalk, List::SystemOwn, List::SystemCall];
+        self.chosen(of, self.bus_of(&lists))
+    }
+
+    fn bus_of(&self, lists: &[List]) -> Bus {
+        if lists.iter().any(|list| !self.list(*list).is_empty()) { Bus::Filtered } else { Bus::None }
+    }
+
+    /// When the sandbox ends.
+    #[must_use]
+    pub fn wait(&self) -> Sourced<Wait> {
+        let of = |chosen| if let Chosen::Wait(value) = chosen { Some(value) } else { None };
+        self.chosen(of, Wait::Command)
+    }
+
+    /// Which user of the host the command is.
+    #[must_use]
+    pub fn account(&self) -> Sourced<Account> {
+        let of = |chosen| if let Chosen::Account(value) = chosen { Some(value) } else { None };
+        self.chosen(of, Account::Own)
+    }
+
+    /// A word of the user's own.
+    #[must_use]
+    pub fn word(&self, word: Word) -> Option<Sourced<String>> {
+        let stated = self.settings.words.iter().filter(|stated| stated.value.0 == word);
+        let stated: Vec<Sourced<Verbatim>> = stated
+            .map(|stated| Sourced {
+                value: Verbatim(stated.value.1.clone()),
+                origin: stated.origin.clone(),
+                strength: stated.strength,
+            })
+            .collect();
+        let word = prevailing(&stated)?.clone();
+        Some(Sourced { value: word.value.0, origin: word.origin, strength: word.strength })
+    }
+
+    /// Whether something is switched on.
+    #[must_use]
+    pub fn switch(&self, switch: Switch) -> Sourced<bool> {
+        let stated = self.settings.switches.iter().filter(|stated| stated.value.0 == switch);
+        let stated: Vec<Sourced<bool>> = stated
+            .map(|stated| Sourced {
+                value: stated.value.1,
+                origin: stated.origin.clone(),
+                strength: stated.strength,
+            })
+            .collect();
+        or_built_in(&stated, switch == Switch::WorkingDirectory)
+    }
+
+    /// The entries of a list, lowest layer first, each once. One that is locked closes its list: later layers add
+    /// nothing.
+    #[must_use]
+    pub fn list(&self, list: List) -> Vec<Sourced<String>> {
+        let stated = self.settings.lists.iter().filter(|stated| stated.value.0 == list);
+        let mut out: Vec<Sourced<String>> = Vec::new();
+        for stated in open(stated) {
+            // Arguments mean something by their order and number, the other lists are sets.
+            let ordered = matches!(list, List::Arguments | List::Wrapper);
+            if ordered || !out.iter().any(|known| known.value == stated.value.1) {
+                out.push(Sourced {
+                    value: stated.value.1.clone(),
+                    origin: stated.origin.clone(),
+                    strength: stated.strength,
+                });
+            }
+        }
+        out
+    }
+
+    /// The files that are made, the last statement of each path.
+    #[must_use]
+    pub fn made_files(&self) -> Vec<Sourced<MadeFile>> {
+        let mut out: Vec<Sourced<MadeFile>> = Vec::new();
+        for file in open(self.settings.files.iter()) {
+            out.retain(|known| known.value.path != file.value.path);
+            out.push(file.clone());
+        }
+        out
+    }
+
+    /// The hooks, in the order in which they run. Of those that are parents the last holds.
+    #[must_use]
+    pub fn hooks(&self) -> Vec<Sourced<Hook>> {
+        let mut out: Vec<Sourced<Hook>> = Vec::new();
+        for hook in open(self.settings.hooks.iter()) {
+            if hook.value.when == When::Parent {
+                out.retain(|known| known.value.when != When::Parent);
+            }
+            out.push(hook.clone());
+        }
+        out
+    }
+
+    /// The caller's variables that the policy refers to by `${NAME}`.
+    #[must_use]
+    pub fn variables(&self) -> BTreeSet<String> {
+        let settings = &self.settings;
+        let patterns = settings.paths.iter().flat_map(|rule| {
+            std::iter::once(&rule.pattern).chain(&rule.destination).filter_map(PathPattern::as_str)
+        });
+        let texts = settings.lists.iter().map(|stated| stated.value.1.as_str());
+        let words = settings.words.iter().map(|stated| stated.value.1.as_str());
+        let files = settings.files.iter().flat_map(|file| {
+            [file.value.content.as_str()].into_iter().chain(file.value.path.as_str())
+        });
+        let set = settings.environment.iter().filter_map(|rule| match &rule.value {
+            EnvironmentRule::Set { value, .. } => Some(value.as_str()),
+            _ => None,
+        });
+        let hooks = settings.hooks.iter().flat_map(|hook| hook.value.arguments.iter().map(String::as_str));
+        patterns.chain(texts).chain(words).chain(files).chain(set).chain(hooks)
+            .flat_map(template::variables)
+            .collect()
+    }
+}
+
+/// A word that is as good as another only if it is the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Verbatim(String);
+
+impl Tighten for Verbatim {
+    fn loosens(&self, lock: &Self) -> bool {
+        self != lock
+    }
+}
+
+/// Statements up to the layer of the first that is locked.
+fn open<'s, T: 's>(stated: impl Iterator<Item = &'s Sourced<T>>) -> impl Iterator<Item = &'s Sourced<T>> {
+    let mut closed: Option<Layer> = None;
+    stated.filter(move |stated| {
+        let fine = closed.is_none_or(|layer| stated.origin.layer <= layer);
+        if fine && stated.strength == Strength::Locked {
+            closed = closed.or(Some(stated.origin.layer));
+        }
+        fine
+    })
 }

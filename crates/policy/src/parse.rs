@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::environment::EnvironmentRule;
-use crate::grammar::{Key, Kind, SECTIONS, STRENGTHS, Section, TOP, name_of};
+use crate::grammar::{Key, Kind, SECTIONS, STRENGTHS, Section, TOP, TOP_OF_FEATURE, name_of};
 use crate::layer::{Layer, Origin, SCHEMA, Sourced, Strength};
 use crate::limits::{Amount, Limit, Unit};
 use crate::lines::Lines;
@@ -42,6 +42,27 @@ type Node<'t> = Spanned<DeValue<'t>>;
 /// # Errors
 /// All that is wrong with it, in order of appearance, at most 64.
 pub fn parse(text: &str, file: Option<&Path>, layer: Layer) -> Result<LayerPolicy, Vec<ParseError>> {
+    read(text, file, layer, false)
+}
+
+/// Reads a feature's file.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_feature(
+    text: &str,
+    file: Option<&Path>,
+    layer: Layer,
+) -> Result<LayerPolicy, Vec<ParseError>> {
+    read(text, file, layer, true)
+}
+
+fn read(
+    text: &str,
+    file: Option<&Path>,
+    layer: Layer,
+    feature: bool,
+) -> Result<LayerPolicy, Vec<ParseError>> {
     let policy = LayerPolicy::empty(layer, file);
     // Checked before anything looks at the text.
     if text.len() > LARGEST_FILE {
@@ -65,7 +86,7 @@ pub fn parse(text: &str, file: Option<&Path>, layer: Layer) -> Result<LayerPolic
     };
     let (root, syntax) = DeTable::parse_recoverable(text);
     if syntax.is_empty() {
-        reader.file(root.get_ref());
+        reader.file(root.get_ref(), feature);
     }
     for error in syntax {
         let message = error.message().to_owned();
@@ -115,22 +136,22 @@ impl Reader<'_> {
         }
     }
 
-    fn file(&mut self, root: &DeTable<'_>) {
-        let mut known: Vec<&'static str> = TOP.to_vec();
+    fn file(&mut self, root: &DeTable<'_>, feature: bool) {
+        let mut known: Vec<&'static str> = if feature { TOP_OF_FEATURE.to_vec() } else { TOP.to_vec() };
         known.extend(SECTIONS.iter().map(|section| section.name));
         known.extend(STRENGTHS);
         self.refuse_unknown(root, "", &known);
         self.schema(root);
         self.policy.name = self.words(root, "name").pop();
         self.policy.description = self.words(root, "description").pop();
-        if let Some(inherits) = find(root, "inherits") {
-            for item in self.list("inherits", inherits) {
-                if let Some(name) = self.string("inherits", item) {
-                    let name = self.sourced(name, item.span());
-                    self.policy.inherits.push(name);
-                }
-            }
+        self.policy.says_inherits = find(root, "inherits").is_some() && !feature;
+        if feature {
+            self.feature(root);
+        } else {
+            self.policy.inherits = self.names_in(root, "inherits");
+            self.stanza(root);
         }
+        self.policy.features = self.wants(root);
         self.sections(root);
         for (name, strength) in STRENGTHS.into_iter().zip([Strength::Default, Strength::Locked]) {
             let Some((key, node)) = find_with_key(root, name) else {
@@ -149,6 +170,9 @@ impl Reader<'_> {
             self.refuse_unknown(table, name, &known);
             self.sections(table);
             (self.strength, self.prefix) = (Strength::Set, "");
+        }
+        if !feature {
+            self.configurations(root);
         }
     }
 
@@ -286,6 +310,29 @@ impl Reader<'_> {
             Kind::RemoveVariables => self.variables(&name, node, EnvironmentRule::remove),
             Kind::SetVariables => self.set_variables(&name, node),
             Kind::Amount(limit) => self.amount(&name, limit, node),
+            Kind::Choice(choice) => {
+                if let Some(chosen) = self.one_of(&name, node, &choice.possible()) {
+                    let chosen = self.sourced(chosen, span);
+                    self.policy.settings.chosen.push(chosen);
+                }
+            }
+            Kind::Word(word) => {
+                if let Some(text) = self.string(&name, node)
+                    && self.checked(word.check(&text), &span).is_some()
+                {
+                    let stated = self.sourced((word, text), span);
+                    self.policy.settings.words.push(stated);
+                }
+            }
+            Kind::Switch(switch) => {
+                if let Some(yes) = self.switch(&name, node) {
+                    let stated = self.sourced((switch, yes), span);
+                    self.policy.settings.switches.push(stated);
+                }
+            }
+            Kind::List(list) => self.words_of(&name, list, node),
+            Kind::Made(made) => self.made(&name, made, node),
+            Kind::Hooks(when) => self.hooks(&name, when, node),
         }
     }
 
@@ -402,7 +449,12 @@ fn find_with_key<'n, 't>(table: &'n DeTable<'t>, key: &str) -> Option<(Range<usi
     Some((key.span(), node))
 }
 
+mod application;
 mod values;
 
+pub(crate) use application::{HOOK, STANZA};
+
+#[cfg(test)]
+mod application_tests;
 #[cfg(test)]
 mod tests;

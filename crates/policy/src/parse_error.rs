@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
+use crate::condition::ConditionError;
 use crate::layer::{Layer, SCHEMA};
 use crate::limits::AmountError;
 use crate::names::NameError;
@@ -104,6 +105,15 @@ pub enum Problem {
     /// No name that can be protected.
     #[error("{0}")]
     Name(#[source] NameError),
+    /// No condition.
+    #[error("{0}")]
+    Condition(#[source] ConditionError),
+    /// A hook in a project's file.
+    #[error("a project can't have programs run outside")]
+    HookNotAllowed,
+    /// A hook that runs nothing, or two things.
+    #[error("a hook runs either a `command` or a `profile`")]
+    HookRuns,
     /// No amount.
     #[error("{0}")]
     Amount(#[source] AmountError),
@@ -140,6 +150,9 @@ impl Problem {
             Self::Renamed { now, .. } => format!("write `{now} = […]`"),
             Self::Pattern(error) => return error.hint(),
             Self::Name(error) => return error.hint(),
+            Self::Condition(error) => return error.hint(),
+            Self::HookNotAllowed => "put it into your own profile".to_owned(),
+            Self::HookRuns => "command = [\"/usr/bin/PROGRAM\", \"ARGUMENT\"]".to_owned(),
             Self::Amount(error) => return error.hint().map(str::to_owned),
             _ => return None,
         })
@@ -152,6 +165,8 @@ impl Problem {
             Self::WrongType { .. } | Self::Renamed { .. } => "wrong type",
             Self::UnknownValue { .. } => "not a possible value",
             Self::LockNotAllowed { .. } => "locked here",
+            Self::HookNotAllowed | Self::HookRuns => "this hook",
+            Self::Condition(_) => "this condition",
             Self::OutOfRange { .. } | Self::Amount(_) => "this amount",
             Self::Pattern(_) => "this path",
             Self::Value(_) | Self::Name(_) => "this name",

@@ -81,11 +81,13 @@ impl PatternError {
         Some(match self {
             Self::UnknownVariable { suggestion: Some(name), .. } => format!("did you mean `${{{name}}}`?"),
             Self::UnknownVariable { .. } => {
-                format!("known variables: {}", Variable::ALL.map(|v| format!("${{{}}}", v.name())).join(", "))
+                let known: Vec<String> =
+                    Variable::KNOWN.iter().map(|known| format!("${{{}}}", known.known())).collect();
+                format!("known variables: {}; those of the environment are in capital letters", known.join(", "))
             }
             Self::ShellVariable { name } => match Variable::for_shell_name(name) {
-                Some(variable) => format!("write `${{{}}}`", variable.name()),
-                None => format!("for a file name that begins so write `\\${name}`"),
+                Some(variable) => format!("write `${{{}}}`", variable.known()),
+                None => format!("write `${{{name}}}` for the variable, `\\${name}` for a file name that begins so"),
             },
             Self::UnclosedClass | Self::BadClass { .. } => "for the character itself write `\\[`".to_owned(),
             Self::PartialDoubleStar => "write `**/*.pem` for files at any depth".to_owned(),
@@ -98,7 +100,7 @@ impl PatternError {
 }
 
 /// What may stand in `${…}`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Variable {
     Home,
     Cwd,
@@ -106,12 +108,59 @@ pub(crate) enum Variable {
     User,
     Uid,
     Runtime,
+    Config,
+    Data,
+    Cache,
+    State,
+    Name,
+    Id,
+    /// One of the caller's, in capital letters.
+    Environment(String),
 }
 
 impl Variable {
-    const ALL: [Self; 6] = [Self::Home, Self::Cwd, Self::Project, Self::User, Self::Uid, Self::Runtime];
+    /// Those that aren't the caller's.
+    const KNOWN: [Self; 12] = [
+        Self::Home,
+        Self::Cwd,
+        Self::Project,
+        Self::User,
+        Self::Uid,
+        Self::Runtime,
+        Self::Config,
+        Self::Data,
+        Self::Cache,
+        Self::State,
+        Self::Name,
+        Self::Id,
+    ];
 
-    pub(crate) const fn name(self) -> &'static str {
+    /// The variable of this name.
+    pub(crate) fn new(name: &str) -> Result<Self, PatternError> {
+        if let Some(known) = Self::KNOWN.into_iter().find(|known| known.name() == name) {
+            return Ok(known);
+        }
+        let capital = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+        if name.starts_with(|c: char| c.is_ascii_uppercase()) && name.bytes().all(capital) {
+            return Ok(match Self::for_shell_name(name) {
+                Some(known) => known,
+                None => Self::Environment(name.to_owned()),
+            });
+        }
+        Err(PatternError::UnknownVariable {
+            suggestion: suggest::nearest(name, Self::KNOWN.iter().map(Self::known)),
+            name: name.to_owned(),
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Environment(name) => name,
+            known => known.known(),
+        }
+    }
+
+    const fn known(&self) -> &'static str {
         match self {
             Self::Home => "home",
             Self::Cwd => "cwd",
@@ -119,6 +168,13 @@ impl Variable {
             Self::User => "user",
             Self::Uid => "uid",
             Self::Runtime => "runtime",
+            Self::Config => "config",
+            Self::Data => "data",
+            Self::Cache => "cache",
+            Self::State => "state",
+            Self::Name => "name",
+            Self::Id => "id",
+            Self::Environment(_) => "",
         }
     }
 
@@ -129,6 +185,10 @@ impl Variable {
             "USER" | "LOGNAME" => Self::User,
             "UID" => Self::Uid,
             "XDG_RUNTIME_DIR" => Self::Runtime,
+            "XDG_CONFIG_HOME" => Self::Config,
+            "XDG_DATA_HOME" => Self::Data,
+            "XDG_CACHE_HOME" => Self::Cache,
+            "XDG_STATE_HOME" => Self::State,
             _ => return None,
         })
     }
@@ -361,13 +421,7 @@ fn variable(rest: &[u8]) -> Result<(Token, usize), PatternError> {
         Some(b'{') => {
             let end = rest.iter().position(|byte| *byte == b'}').ok_or(PatternError::UnclosedVariable)?;
             let name = String::from_utf8_lossy(&rest[1..end]);
-            match Variable::ALL.into_iter().find(|v| v.name() == name) {
-                Some(variable) => Ok((Token::Variable(variable), end + 2)),
-                None => Err(PatternError::UnknownVariable {
-                    suggestion: suggest::nearest(&name, Variable::ALL.map(Variable::name)),
-                    name: name.into_owned(),
-                }),
-            }
+            Variable::new(&name).map(|variable| (Token::Variable(variable), end + 2))
         }
         Some(first) if first.is_ascii_alphabetic() || *first == b'_' => {
             let name: Vec<u8> = rest

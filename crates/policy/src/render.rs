@@ -5,10 +5,14 @@ use std::fmt::Write;
 
 use crate::environment::EnvironmentRule;
 use crate::grammar::{Kind, SECTIONS};
+use crate::launch::When;
 use crate::layer::{SCHEMA, Sourced, Strength};
 use crate::limits::{Amount, Unit};
 use crate::rule::PathRule;
 use crate::settings::{LayerPolicy, Settings};
+use crate::word::List;
+
+mod application;
 
 /// Words for people beside what is rendered.
 #[derive(Debug, Clone, Default)]
@@ -69,28 +73,32 @@ pub fn render_with(layer: &LayerPolicy, remarks: &Remarks) -> String {
             put(&mut out, key, &string(&text.value));
         }
     }
-    if !layer.inherits.is_empty() {
-        let names = layer.inherits.iter().map(|name| string(&name.value));
-        put(&mut out, "inherits", &list(names.collect(), Vec::new()));
-    }
+    application::top(&mut out, layer);
     for (strength, prefix) in
         [(Strength::Set, ""), (Strength::Default, "default."), (Strength::Locked, "locked.")]
     {
-        for section in SECTIONS {
-            let mut body = String::new();
-            for key in section.keys {
-                let own = match strength {
-                    Strength::Set => remarks.of(&format!("{}.{}", section.name, key.name)),
-                    _ => Vec::new(),
-                };
-                put_key(&mut body, key.name, key.kind, &layer.settings, strength, own);
-            }
-            if !body.is_empty() {
-                let _ = write!(out, "\n[{prefix}{}]\n{body}", section.name);
-            }
-        }
+        put_sections(&mut out, prefix, &layer.settings, strength, remarks);
+    }
+    for configuration in &layer.configurations {
+        application::configuration(&mut out, configuration);
     }
     out
+}
+
+fn put_sections(out: &mut String, prefix: &str, from: &Settings, strength: Strength, remarks: &Remarks) {
+    for section in SECTIONS {
+        let mut body = String::new();
+        for key in section.keys {
+            let own = match strength {
+                Strength::Set => remarks.of(&format!("{}.{}", section.name, key.name)),
+                _ => Vec::new(),
+            };
+            put_key(&mut body, key.name, key.kind, from, strength, own);
+        }
+        if !body.is_empty() {
+            let _ = write!(out, "\n[{prefix}{}]\n{body}", section.name);
+        }
+    }
 }
 
 fn put(out: &mut String, key: &str, value: &str) {
@@ -155,6 +163,29 @@ fn put_key(
             .filter(|(stated, _)| *stated == limit)
             .last()
             .map(|(_, amount)| written(limit.unit(), *amount))),
+        Kind::Choice(choice) => one(of(&from.chosen, strength)
+            .filter(|chosen| chosen.choice() == choice)
+            .last()
+            .map(|chosen| string(chosen.key()))),
+        Kind::Word(word) => one(of(&from.words, strength)
+            .filter(|(stated, _)| *stated == word)
+            .last()
+            .map(|(_, text)| string(text))),
+        Kind::Switch(switch) => one(of(&from.switches, strength)
+            .filter(|(stated, _)| *stated == switch)
+            .last()
+            .map(|(_, yes)| yes.to_string())),
+        Kind::List(list) => Value::List(
+            of(&from.lists, strength)
+                .filter(|(stated, _)| *stated == list)
+                .map(|(_, text)| if list == List::IgnoreExit { text.clone() } else { string(text) })
+                .collect(),
+        ),
+        Kind::Made(made) => one(application::made(from, strength, made)),
+        Kind::Hooks(when) => match application::hooks(from, strength, when) {
+            hooks if when == When::Parent => one(hooks.into_iter().next_back()),
+            hooks => Value::List(hooks),
+        },
     };
     match value {
         Value::List(texts) => {

@@ -4,9 +4,12 @@
 use serde_json::{Map, Value, json};
 
 use crate::grammar::{Kind, SECTIONS, Section};
+use crate::launch::{Capture, When};
 use crate::layer::SCHEMA;
 use crate::limits::Unit;
+use crate::parse::{HOOK, STANZA};
 use crate::value::{NetworkMode, Protect, View};
+use crate::word::List;
 
 /// The JSON schema (draft 2020-12) of a policy file.
 #[must_use]
@@ -21,6 +24,20 @@ pub fn json_schema() -> Value {
     properties
         .insert("description".into(), json!({ "type": "string", "description": "What the profile is for." }));
     properties.insert("inherits".into(), strings("Profiles that are merged before this one."));
+    properties.insert("features".into(), strings("Features that it needs."));
+    properties.insert("without".into(), strings("Features that it does without."));
+    properties.insert("launch".into(), stanza());
+    let mut variant = sections.clone();
+    variant.insert("features".into(), strings("Features that it needs."));
+    variant.insert("without".into(), strings("Features that it does without."));
+    properties.insert(
+        "configurations".into(),
+        json!({
+            "type": "object",
+            "description": "Variants of the profile.",
+            "additionalProperties": object(variant, "What is different."),
+        }),
+    );
     properties.extend(sections.clone());
     for (strength, about) in [
         ("default", "Statements that yield to all others of their layer."),
@@ -95,6 +112,23 @@ fn value(kind: Kind, about: &str) -> Value {
             "propertyNames": { "pattern": "^[^=\u{0}]+$" },
             "additionalProperties": { "type": "string" },
         }),
+        Kind::Choice(choice) => {
+            json!({ "enum": choice.possible().into_iter().map(|(word, _)| word).collect::<Vec<_>>() })
+        }
+        Kind::Word(_) => json!({ "type": "string", "minLength": 1 }),
+        Kind::Switch(_) => json!({ "type": "boolean" }),
+        Kind::List(List::IgnoreExit) => json!({
+            "type": "array",
+            "items": { "type": "integer", "minimum": 1, "maximum": 255 },
+        }),
+        Kind::List(list) => json!({
+            "type": "array",
+            "items": { "type": "string", "minLength": 1 },
+            "examples": [[example_of(list)]],
+        }),
+        Kind::Made(_) => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+        Kind::Hooks(When::Parent) => hook(),
+        Kind::Hooks(_) => json!({ "type": "array", "items": hook() }),
         Kind::Amount(limit) => {
             let pattern = match limit.unit() {
                 Unit::Bytes => r"^\s*([0-9]+\s*(B|[KMGT](iB)?)?|[Uu]nlimited)\s*$",
@@ -111,6 +145,54 @@ fn value(kind: Kind, about: &str) -> Value {
     schema
 }
 
+/// An entry for people to go by.
+const fn example_of(list: List) -> &'static str {
+    match list {
+        List::Devices => "/dev/dri",
+        List::See | List::Talk | List::Own | List::SystemSee | List::SystemTalk | List::SystemOwn => {
+            "org.freedesktop.Notifications"
+        }
+        List::Call | List::Broadcast | List::SystemCall => {
+            "org.freedesktop.Notifications=org.freedesktop.Notifications.Notify@/*"
+        }
+        List::Portals => "FileChooser",
+        _ => "a",
+    }
+}
+
+/// What a hook says.
+fn hook() -> Value {
+    let mut properties = Map::new();
+    for key in HOOK {
+        let value = match key {
+            "command" | "arguments" => json!({ "type": "array", "items": { "type": "string" } }),
+            "profile" => json!({ "type": "string" }),
+            "capture" => json!({ "enum": Capture::ALL.map(|(word, _)| word) }),
+            _ => json!({ "type": "boolean" }),
+        };
+        properties.insert(key.into(), value);
+    }
+    let mut hook = object(properties, "A program that is run outside.");
+    hook["oneOf"] = json!([{ "required": ["command"] }, { "required": ["profile"] }]);
+    hook["examples"] = json!([{ "command": ["true"] }]);
+    hook
+}
+
+/// What `[launch]` says.
+fn stanza() -> Value {
+    let mut properties = Map::new();
+    for key in STANZA {
+        let value = match key {
+            "arguments" => json!({ "type": "array", "items": { "type": "string" } }),
+            "exit" => json!({ "type": "integer", "minimum": 0, "maximum": 255 }),
+            "offscreen" => json!({ "type": "boolean" }),
+            _ => json!({ "type": "string" }),
+        };
+        properties.insert(key.into(), value);
+    }
+    object(properties, "How a test starts it, and what shows that it works.")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,6 +204,15 @@ mod tests {
     fn example(schema: &Value) -> String {
         if let Some(first) = schema["enum"].get(0) {
             return first.to_string();
+        }
+        if let Some(first) = schema["examples"].get(0) {
+            return first.to_string().replace("\":", "\"=");
+        }
+        if schema["items"]["type"] == "integer" {
+            return "[1]".into();
+        }
+        if schema["items"]["oneOf"].is_array() {
+            return format!("[{}]", example(&schema["items"]));
         }
         match schema["type"].as_str() {
             Some("array") => "[\"a\"]".into(),
@@ -144,7 +235,7 @@ mod tests {
         let top = schema["properties"].as_object().unwrap();
         let mut keys = 0;
         for (name, section) in top {
-            if ["schema", "default", "locked"].contains(&name.as_str()) {
+            if ["schema", "default", "locked", "launch", "configurations"].contains(&name.as_str()) {
                 continue;
             }
             let Some(properties) = section["properties"].as_object() else {

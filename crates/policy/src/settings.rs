@@ -4,13 +4,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::condition::Condition;
 use crate::environment::EnvironmentRule;
+use crate::feature::Want;
+use crate::launch::{Hook, MadeFile, Stanza};
 use crate::layer::{Layer, Rank, Sourced};
 use crate::limits::{Amount, Limit};
 use crate::names::NameChange;
 use crate::pattern::PathPattern;
 use crate::rule::PathRule;
 use crate::value::{Hostname, NetworkMode, Protect, SyscallRule, View};
+use crate::word::{Chosen, List, Switch, Word};
 
 /// Statements, each with its origin and strength. Nothing is decided here: a key stated twice is
 /// here twice, so that `config show --origin` can say what was overridden.
@@ -44,6 +48,18 @@ pub struct Settings {
     pub environment: Vec<Sourced<EnvironmentRule>>,
     /// `[limits]`.
     pub limits: Vec<Sourced<(Limit, Amount)>>,
+    /// Keys that take one of some words.
+    pub chosen: Vec<Sourced<Chosen>>,
+    /// Keys that take a word of the user's own.
+    pub words: Vec<Sourced<(Word, String)>>,
+    /// Keys that switch something on.
+    pub switches: Vec<Sourced<(Switch, bool)>>,
+    /// Keys that take a list of words.
+    pub lists: Vec<Sourced<(List, String)>>,
+    /// `[files]`.
+    pub files: Vec<Sourced<MadeFile>>,
+    /// `[hooks]`.
+    pub hooks: Vec<Sourced<Hook>>,
 }
 
 impl Settings {
@@ -70,6 +86,12 @@ impl Settings {
         join(&mut self.inherit_terminal, other.inherit_terminal, Sourced::rank);
         join(&mut self.environment, other.environment, Sourced::rank);
         join(&mut self.limits, other.limits, Sourced::rank);
+        join(&mut self.chosen, other.chosen, Sourced::rank);
+        join(&mut self.words, other.words, Sourced::rank);
+        join(&mut self.switches, other.switches, Sourced::rank);
+        join(&mut self.lists, other.lists, Sourced::rank);
+        join(&mut self.files, other.files, Sourced::rank);
+        join(&mut self.hooks, other.hooks, Sourced::rank);
     }
 }
 
@@ -87,6 +109,31 @@ pub struct LayerPolicy {
     /// `inherits`: profiles that are to be merged before this one, in this order. The caller
     /// finds and parses them.
     pub inherits: Vec<Sourced<String>>,
+    /// Whether `inherits` is there: an empty list is a statement, too.
+    pub says_inherits: bool,
+    /// `features` and `without`.
+    pub features: Vec<Sourced<Want>>,
+    /// `conflicts`: features that can't be there with this one.
+    pub conflicts: Vec<Sourced<String>>,
+    /// `when`: what must be so for this feature to be there.
+    pub when: Vec<Sourced<Condition>>,
+    /// `caveat`: what a user of this feature should know.
+    pub caveat: Option<Sourced<String>>,
+    /// `[configurations]`.
+    pub configurations: Vec<Configuration>,
+    /// `[launch]`.
+    pub launch: Option<Stanza>,
+    /// All else.
+    pub settings: Settings,
+}
+
+/// A variant of a profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configuration {
+    /// What it is called.
+    pub name: Sourced<String>,
+    /// `features` and `without`.
+    pub features: Vec<Sourced<Want>>,
     /// All else.
     pub settings: Settings,
 }
@@ -101,7 +148,25 @@ impl LayerPolicy {
             name: None,
             description: None,
             inherits: Vec::new(),
+            says_inherits: false,
+            features: Vec::new(),
+            conflicts: Vec::new(),
+            when: Vec::new(),
+            caveat: None,
+            configurations: Vec::new(),
+            launch: None,
             settings: Settings::default(),
         }
+    }
+
+    /// What a configuration of this profile says, as a layer that is merged after it.
+    #[must_use]
+    pub fn configuration(&self, name: &str) -> Option<Self> {
+        let found = self.configurations.iter().find(|found| found.name.value == name)?;
+        Some(Self {
+            features: found.features.clone(),
+            settings: found.settings.clone(),
+            ..Self::empty(self.layer, self.file.as_deref())
+        })
     }
 }

@@ -128,6 +128,22 @@ pub enum ValueError {
         /// The word.
         name: String,
     },
+    /// Something else than what the key takes.
+    #[error("{text:?} is not {what}")]
+    Word {
+        /// The word.
+        text: String,
+        /// What the key takes.
+        what: &'static str,
+    },
+    /// No path.
+    #[error("{text:?}: {error}")]
+    Path {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        error: crate::pattern::PatternError,
+    },
     /// A value that can't be passed in the environment.
     #[error("the value of `{name}` holds a NUL byte, which no environment variable can")]
     VariableValue {

@@ -67,6 +67,7 @@ fn check(text: &str) {
                 user: "u".into(),
                 uid: 1,
                 runtime_dir: Some("/r".into()),
+                ..Context::default()
             };
             if let Ok(resolved) = merge(vec![built_in(), policy]).resolve(&context) {
                 for path in resolved.effective() {

@@ -245,6 +245,7 @@ fn what_is_not_protected_can_not_be_taken_off() {
         user: "u".into(),
         uid: 1,
         runtime_dir: None,
+        ..palisade_policy::Context::default()
     };
     let error = |layers| merge(layers).resolve(&context).unwrap_err().to_string();
     assert_eq!(

@@ -29,6 +29,7 @@ fn context() -> Context {
         user: "ann".into(),
         uid: 1000,
         runtime_dir: None,
+        ..Context::default()
     }
 }
 

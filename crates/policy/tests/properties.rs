@@ -19,6 +19,7 @@ fn context() -> Context {
         user: "a".into(),
         uid: 1,
         runtime_dir: Some("/b".into()),
+        ..Context::default()
     }
 }
 

@@ -59,6 +59,7 @@ mod tests {
             user: "ann".into(),
             uid: 1000,
             runtime_dir: None,
+            ..Context::default()
         };
         policy.resolve(&context).unwrap().decide(Path::new(path)).grant
     }

@@ -123,6 +123,7 @@ mod tests {
             user: "ann".into(),
             uid: 1000,
             runtime_dir: None,
+            ..Context::default()
         };
         let resolved = merge(vec![layer]).resolve(&context).unwrap();
         NameRules::default().and(resolved.protected_paths())
@@ -177,6 +178,7 @@ mod tests {
             user: "u".into(),
             uid: 1,
             runtime_dir: None,
+            ..Context::default()
         };
         let resolved = merge(vec![layer]).resolve(&context).unwrap();
         let rules = NameRules::new(resolved.protected_paths());
