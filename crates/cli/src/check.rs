@@ -6,7 +6,7 @@ use crate::output;
 use clap::{ValueEnum, ValueHint};
 use palisade_host::places::{ADMINISTRATOR, DISTRIBUTION, PROJECT_FILE};
 use palisade_policy::{Layer, ParseError};
-use palisade_sandbox::layers::{self, LayerError};
+use palisade_sandbox::layers::{self, LayerError, Sort};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,9 @@ pub(crate) struct Options {
     /// The layer it is for; by default the one of the place where it lies
     #[arg(long, value_name = "LAYER")]
     layer: Option<LayerName>,
+    /// It is a feature, not a profile or configuration; so is what lies in a directory `features`
+    #[arg(long)]
+    feature: bool,
     /// Answer as JSON
     #[arg(long)]
     json: bool,
@@ -84,7 +87,9 @@ pub(crate) fn run(options: &Options) -> u8 {
 fn check(options: &Options) -> Result<u8, Failure> {
     let file = &options.file;
     let layer = options.layer.map_or_else(|| layer_of(file), Layer::from);
-    let errors = match layers::read_file(file, layer) {
+    let features = file.parent().and_then(Path::file_name) == Some(OsStr::new("features"));
+    let sort = if options.feature || features { Sort::Feature } else { Sort::Profile };
+    let errors = match layers::read_file(file, layer, sort) {
         Ok(_policy) => Vec::new(),
         Err(LayerError::Parse { errors }) => errors,
         Err(error) => return Err(error.into()),

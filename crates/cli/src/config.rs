@@ -7,7 +7,7 @@ use crate::situation::{self, Situation};
 use clap::Subcommand;
 use palisade_host::places::{self, PROJECT_FILE};
 use palisade_policy::Layer;
-use palisade_sandbox::layers;
+use palisade_sandbox::layers::{self, Sort};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -94,7 +94,7 @@ fn paths(json: bool) -> Result<u8, Failure> {
     }
     let project = places::project_file(&facts.cwd, &facts.account.home);
     add("policy", Some(Layer::Project), project.unwrap_or_else(|| facts.cwd.join(PROJECT_FILE)));
-    for (layer, directory) in layers::profile_directories(&facts) {
+    for (layer, directory) in layers::directories(&facts, Sort::Profile) {
         add("profiles", Some(layer), directory);
     }
     add("plans", None, facts.places.cache.join("plans"));

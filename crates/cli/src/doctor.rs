@@ -7,7 +7,7 @@ use palisade_host::places::{self, Trustee};
 use palisade_policy::{LayerPolicy, Policy, built_in, merge};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::guarantee::{self, Evidence, Have, OLDEST_KERNEL, Row};
-use palisade_sandbox::layers;
+use palisade_sandbox::layers::{self, Request};
 use palisade_sandbox::planner::{self, Isolation};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -77,7 +77,7 @@ fn examine(options: &Options) -> Result<u8, Failure> {
 /// built in stands in for it: the rest of the table is worth having.
 fn policy(facts: &Facts) -> (Policy, Option<PathBuf>, Check) {
     let check = |have, remedy| Check { name: "configuration", have, fatal: true, what: None, remedy };
-    match layers::load(facts, None, LayerPolicy::command_line()) {
+    match layers::load(facts, Request::default(), LayerPolicy::command_line()) {
         Ok(loaded) => (loaded.policy, loaded.project, check(Have::Yes, None)),
         Err(error) => (merge(vec![built_in()]), None, check(Have::No(error.to_string()), error.hint())),
     }

@@ -184,7 +184,8 @@ impl Situation {
         let command_line = options.layer(matches)?;
         let refined = options.profile.as_deref().map(|name| layers::profile(&facts, name)).transpose()?;
         let own = profile::own(refined, &command_line);
-        let loaded = layers::load(&facts, options.profile.as_deref(), command_line)?;
+        let request = layers::Request { profile: options.profile.as_deref(), ..Default::default() };
+        let loaded = layers::load(&facts, request, command_line)?;
         Ok(Self { facts, loaded, own })
     }
 

@@ -2,6 +2,7 @@
 //! Palisade: starts programs in isolation and says what was refused and why.
 //!
 //! - [`scan`], [`run`], [`run_options`], [`dry_run`], [`witness`]: `palisade run`
+//! - [`open`]: `palisade open`
 //! - [`learn`]: `palisade learn`
 //! - [`explain`] with `explain_path`, `explain_command`, `explain_name`; [`check`], [`doctor`],
 //!   [`config`] with `config_show`, [`profile`], [`project`]: the verbs that read and trust
@@ -26,6 +27,7 @@ mod explain_name;
 mod explain_path;
 mod learn;
 mod man;
+mod open;
 mod output;
 mod profile;
 mod project;
@@ -39,6 +41,7 @@ mod witness;
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -54,6 +57,8 @@ struct Cli {
 enum Verb {
     /// Run a command in isolation
     Run(Box<run_options::RunOptions>),
+    /// Open an application by its profile
+    Open(Box<open::Options>),
     /// Run a command, watch what it uses, and write a profile that allows just that
     Learn(Box<learn::Options>),
     /// Say what happens with a path, a command, a system call or a variable, and why
@@ -84,9 +89,21 @@ enum Verb {
 #[global_allocator]
 static ALLOCATOR: palisade_sys::arena::Arena = palisade_sys::arena::Arena::new();
 
+/// The arguments; of a link that is called like a profile, those that open its application.
+fn arguments(mut given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let own = given.next().unwrap_or_default();
+    let name = Path::new(&own).file_name().unwrap_or_default();
+    let known = [env!("CARGO_PKG_NAME"), "palisade", "exe"];
+    if name.is_empty() || known.iter().any(|known| name == *known) {
+        return given.collect();
+    }
+    // What follows is the application's, also if it looks like an option of ours.
+    ["open".into(), name.to_owned(), "--".into()].into_iter().chain(given).collect()
+}
+
 fn main() -> ExitCode {
     let begun = Instant::now();
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let arguments = arguments(std::env::args_os());
     if let Some(code) = run::shortcut(&arguments, begun) {
         return ExitCode::from(code);
     }
@@ -105,7 +122,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         Ok(parsed) => parsed,
         Err(error) => {
             let _nobody_listens = error.print();
-            let running = arguments.first().is_some_and(|verb| verb == "run" || verb == "learn");
+            let running = arguments.first().is_some_and(|verb| verb == "run" || verb == "learn" || verb == "open");
             return match (error.use_stderr(), running) {
                 (false, _) => 0,
                 (true, true) => 125,
@@ -115,6 +132,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
     };
     match (&cli.verb, matches.subcommand()) {
         (Verb::Run(options), Some((_run, matches))) => run::run(options, matches, arguments, begun),
+        (Verb::Open(options), Some((_open, matches))) => open::run(options, matches, arguments, begun),
         (Verb::Learn(options), Some((_learn, matches))) => learn::run(options, matches, begun),
         (Verb::Explain(options), _) => explain::run(options),
         (Verb::Check(options), _) => check::run(options),

@@ -4,7 +4,7 @@
 use crate::answer::{self, Failure, YES, harmless};
 use crate::situation;
 use clap::Subcommand;
-use palisade_sandbox::layers;
+use palisade_sandbox::layers::{self, Sort};
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 
@@ -65,9 +65,9 @@ struct Listed {
 fn list(json: bool) -> Result<u8, Failure> {
     let facts = situation::facts()?;
     let mut profiles: Vec<Listed> = Vec::new();
-    for profile in layers::profiles(&facts) {
+    for profile in layers::definitions(&facts, Sort::Profile) {
         let shadowed = profiles.last().is_some_and(|before| before.name == profile.name);
-        let (description, error) = match layers::read_profile(&facts, &profile) {
+        let (description, error) = match layers::read(&facts, &profile) {
             Ok(policy) => (policy.description.map(|description| description.value), None),
             Err(error) => (None, Some(error.to_string())),
         };

@@ -2,7 +2,7 @@
 //! `palisade run`.
 
 use crate::output;
-use crate::run_options::RunOptions;
+use crate::run_options::{LaunchOptions, RunOptions};
 use crate::scan::{self, Presentation};
 use crate::witness::Witness;
 use clap::ArgMatches;
@@ -10,9 +10,10 @@ use palisade_events::{JsonLines, Sink};
 use palisade_host::environment::Environment;
 use palisade_sandbox::cache::{Cache, Key};
 use palisade_sandbox::closure;
+use palisade_sandbox::conduct::{Company, ConductError};
 use palisade_sandbox::error::{PlanError, StartError};
 use palisade_sandbox::facts::Facts;
-use palisade_sandbox::layers::{self, LayerError};
+use palisade_sandbox::layers::{self, LayerError, Loaded, Request};
 use palisade_sandbox::monitor::Outcome;
 use palisade_sandbox::plan::{Plan, SCHEMA};
 use palisade_sandbox::planner::{self, Isolation};
@@ -36,6 +37,9 @@ const LARGEST_PLAN: u64 = 64 << 20;
 
 /// Runs the command if a kept plan fits the arguments.
 pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
+    if arguments.first().is_some_and(|verb| verb == "open") {
+        return crate::open::shortcut(arguments, begun);
+    }
     let scanned = scan::scan(arguments)?;
     let cwd = std::env::current_dir().ok()?;
     let (key, directory) = scan::key(&scanned.options, &cwd);
@@ -62,12 +66,7 @@ pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
 
 /// Runs the command the long way: parse, merge, plan.
 pub(crate) fn run(options: &RunOptions, matches: &ArgMatches, arguments: &[OsString], begun: Instant) -> u8 {
-    let presentation = Presentation {
-        timings: options.timings,
-        quiet: options.quiet,
-        verbose: options.verbose,
-        status_fd: options.status_fd,
-    };
+    let presentation = options.presentation();
     match prepare(options, matches, arguments) {
         Err(error) => {
             error.say();
@@ -103,6 +102,9 @@ pub(crate) enum RunError {
     /// There is nothing to run.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// Its profile can't be kept to.
+    #[error(transparent)]
+    Conduct(#[from] ConductError),
     /// A plan can't be read.
     #[error("can't read plan {path:?}: {reason}")]
     Read {
@@ -121,6 +123,7 @@ impl RunError {
             Self::Layer(error) => error.hint(),
             Self::Plan(error) => error.hint(),
             Self::Start(error) => error.hint(),
+            Self::Conduct(error) => error.hint(),
             Self::Read { .. } => Some("palisade run --dry-run --json … >FILE   # prints one".to_owned()),
         }
     }
@@ -146,21 +149,9 @@ fn prepare(
     let mut facts = Facts::gather(environment, cwd.clone()).map_err(PlanError::from)?;
     facts.command = options.command();
     let command_line = options.layer(matches)?;
-    let loaded = layers::load(&facts, options.profile.as_deref(), command_line)?;
-    let mut isolation = Isolation::from(options.namespaces);
-    if isolation == Isolation::Full
-        && loaded.policy.best_effort().value
-        && !palisade_sys::probe::user_namespaces_work()
-    {
-        isolation = Isolation::InPlace;
-    }
-    let mut plan = planner::make(&facts, &loaded.policy, loaded.project.as_deref(), isolation)?;
-    plan.notes.extend(loaded.notes.into_iter().map(Cow::Owned));
-    if isolation != Isolation::from(options.namespaces) {
-        plan.notes.push(Cow::Borrowed(
-            "no user namespaces on this host: Landlock and seccomp only; other processes, and names outside the allowed paths, can be seen",
-        ));
-    }
+    let request = Request { profile: options.profile.as_deref(), ..Request::default() };
+    let loaded = layers::load(&facts, request, command_line)?;
+    let plan = make(options, &facts, &loaded)?;
     if options.may_be_kept()
         && !facts.is_volatile()
         && let Some(scanned) = scan::scan(arguments)
@@ -173,8 +164,31 @@ fn prepare(
     Ok(plan)
 }
 
+/// Makes the plan of a launch.
+pub(crate) fn make(
+    options: &LaunchOptions,
+    facts: &Facts,
+    loaded: &Loaded,
+) -> Result<Plan<'static>, RunError> {
+    let mut isolation = Isolation::from(options.namespaces);
+    if isolation == Isolation::Full
+        && loaded.policy.best_effort().value
+        && !palisade_sys::probe::user_namespaces_work()
+    {
+        isolation = Isolation::InPlace;
+    }
+    let mut plan = planner::make(facts, &loaded.policy, loaded.project.as_deref(), isolation)?;
+    plan.notes.extend(loaded.notes.iter().cloned().map(Cow::Owned));
+    if isolation != Isolation::from(options.namespaces) {
+        plan.notes.push(Cow::Borrowed(
+            "no user namespaces on this host: Landlock and seccomp only; other processes, and names outside the allowed paths, can be seen",
+        ));
+    }
+    Ok(plan)
+}
+
 /// Keeps a plan for the next launch, in the caller's own cache only.
-fn keep(key: &Key, directory: Option<PathBuf>, facts: &Facts, plan: &Plan<'_>) {
+pub(crate) fn keep(key: &Key, directory: Option<PathBuf>, facts: &Facts, plan: &Plan<'_>) {
     // Under sudo the variables may name another user's cache.
     if let Some(directory) = directory
         && directory.starts_with(&facts.places.cache)
@@ -236,6 +250,13 @@ pub(crate) fn apply(
             return Ok(FAILURE);
         }
     };
+    let company = match Company::begin(&plan.conduct) {
+        Ok(company) => company,
+        Err(error) => {
+            output::error(&error, error.hint().as_deref());
+            return Ok(FAILURE);
+        }
+    };
     let mut witness = Witness::new(command, presentation.quiet);
     let command: Result<Vec<Text<'_>>, _> =
         command.iter().map(|argument: &OsString| Text::new(argument.as_os_str().as_bytes())).collect();
@@ -245,7 +266,8 @@ pub(crate) fn apply(
             command: &command,
             environment: &plan.environment,
             timings: presentation.timings,
-            may_replace: !presentation.timings && status.is_none(),
+            may_replace: !presentation.timings && status.is_none() && !plan.conduct.needs_launcher(),
+            parent: company.parent(),
         };
         let report = start::run(plan, &invocation, &mut |happening| {
             if let (Happening::Started(running), Some(status)) = (&happening, &mut status) {
@@ -257,6 +279,10 @@ pub(crate) fn apply(
         Ok((report, planned))
     });
     witness.conclude();
+    if let Err(error) = company.end() {
+        output::error(&error, error.hint().as_deref());
+        return Ok(FAILURE);
+    }
     match result {
         Ok((report, planned)) => {
             if let Some(status) = &mut status {
@@ -265,7 +291,7 @@ pub(crate) fn apply(
             if presentation.timings {
                 say_timings(&report, planned);
             }
-            Ok(report.outcome.code())
+            Ok(plan.conduct.code(report.outcome.code()))
         }
         Err(error) => {
             if let Some(status) = &mut status

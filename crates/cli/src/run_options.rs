@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The options of `palisade run`, and what they say as the command line's layer of the policy.
 
+use crate::scan::Presentation;
 use clap::{ArgMatches, Args, ValueEnum, ValueHint};
 use palisade_policy::limits::AmountError;
 use palisade_policy::names::NameError;
 use palisade_policy::value::ValueError;
+use palisade_policy::word::{Choice, List, Switch, Word};
 use palisade_policy::{Access, LayerPolicy, Limit, NetworkMode, PatternError, Protect, View};
 use palisade_sandbox::planner::Isolation;
 use std::ffi::OsString;
@@ -25,6 +27,73 @@ pub(crate) struct RunOptions {
     /// Take the rules of a profile: a name, or a file
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) profile: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) launch: LaunchOptions,
+    /// Apply a plan that --dry-run --json has printed; rules given beside it are not looked at
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) plan: Option<PathBuf>,
+    /// Run a line of shell
+    #[arg(short = 'c', value_name = "LINE", conflicts_with = "command")]
+    pub(crate) line: Option<OsString>,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What can be said of any launch.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LaunchOptions {
+    /// Ask for a feature
+    #[arg(long, value_name = "NAME")]
+    pub(crate) feature: Vec<String>,
+    /// Do without a feature, and what only it needs
+    #[arg(long, value_name = "NAME")]
+    pub(crate) without: Vec<String>,
+    /// What is the home: none, private, read-only, overlay
+    #[arg(long, value_name = "POLICY", value_parser = words(Choice::HomePolicy))]
+    pub(crate) home: Option<String>,
+    /// What the home is called outside
+    #[arg(long, value_name = "NAME")]
+    pub(crate) home_name: Option<String>,
+    /// Show a device: a path below /dev
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub(crate) device: Vec<String>,
+    /// A program that is started inside, for the view closure
+    #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
+    pub(crate) with: Vec<String>,
+    /// A library that is opened inside, for the view closure
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) library: Vec<String>,
+    /// What of the session's bus is there: none, filtered, host
+    #[arg(long, value_name = "MODE", value_parser = words(Choice::Session))]
+    pub(crate) bus: Option<String>,
+    /// Let it see a name on the session's bus
+    #[arg(long, value_name = "NAME")]
+    pub(crate) see: Vec<String>,
+    /// Let it talk to a name on the session's bus
+    #[arg(long, value_name = "NAME")]
+    pub(crate) talk: Vec<String>,
+    /// Let it own a name on the session's bus
+    #[arg(long, value_name = "NAME")]
+    pub(crate) own: Vec<String>,
+    /// Let it use an interface of the desktop portal
+    #[arg(long, value_name = "NAME")]
+    pub(crate) portal: Vec<String>,
+    /// What may be done with files that arguments name: none, read, execute, write
+    #[arg(long, value_name = "MODE", value_parser = words(Choice::PassFiles))]
+    pub(crate) pass_files: Option<String>,
+    /// Let it make user namespaces of its own
+    #[arg(long)]
+    pub(crate) allow_namespaces: bool,
+    /// A shell inside, instead of the command
+    #[arg(long)]
+    pub(crate) shell: bool,
+    /// At the end, say what was looked for inside, isn't there, and is on the host
+    #[arg(long)]
+    pub(crate) trace: bool,
+    /// At the end, say what was used
+    #[arg(long)]
+    pub(crate) stats: bool,
     /// What is visible to begin with
     #[arg(long, value_name = "VIEW", value_parser = View::ALL.map(View::key))]
     pub(crate) view: Option<String>,
@@ -95,9 +164,6 @@ pub(crate) struct RunOptions {
     /// With --dry-run: as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Apply a plan that --dry-run --json has printed; rules given beside it are not looked at
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) plan: Option<PathBuf>,
     /// Write JSON lines about the command's start and end to this descriptor
     #[arg(long, value_name = "N")]
     pub(crate) status_fd: Option<i32>,
@@ -119,12 +185,6 @@ pub(crate) struct RunOptions {
     /// Don't (the default)
     #[arg(long, overrides_with = "verbose", hide = true)]
     pub(crate) no_verbose: bool,
-    /// Run a line of shell
-    #[arg(short = 'c', value_name = "LINE", conflicts_with = "command")]
-    pub(crate) line: Option<OsString>,
-    /// The command and its arguments
-    #[arg(trailing_var_arg = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
-    pub(crate) command: Vec<OsString>,
 }
 
 /// Which namespaces to make.
@@ -225,6 +285,19 @@ impl OptionError {
     }
 }
 
+impl std::ops::Deref for RunOptions {
+    type Target = LaunchOptions;
+
+    fn deref(&self) -> &LaunchOptions {
+        &self.launch
+    }
+}
+
+/// The words that can be chosen.
+fn words(choice: Choice) -> Vec<&'static str> {
+    choice.possible().into_iter().map(|(word, _)| word).collect()
+}
+
 impl RunOptions {
     /// The command to run.
     pub(crate) fn command(&self) -> Vec<OsString> {
@@ -237,6 +310,19 @@ impl RunOptions {
     /// Whether the plan depends on nothing that may not be written to disk.
     pub(crate) fn may_be_kept(&self) -> bool {
         self.env.is_empty() && self.plan.is_none()
+    }
+
+}
+
+impl LaunchOptions {
+    /// What says nothing about the plan.
+    pub(crate) const fn presentation(&self) -> Presentation {
+        Presentation {
+            timings: self.timings,
+            quiet: self.quiet,
+            verbose: self.verbose,
+            status_fd: self.status_fd,
+        }
     }
 
     /// What the options say, each with the argument it stood at.
@@ -272,6 +358,7 @@ impl RunOptions {
             layer.set_network(mode, at("net", 0));
         }
         self.add_names(&mut layer, &at)?;
+        self.furnish(&mut layer, &at)?;
         self.add_variables(&mut layer, &at)?;
         self.add_limits(&mut layer, &at)?;
         if let Some(cwd) = &self.cwd {
@@ -363,6 +450,57 @@ impl RunOptions {
             layer
                 .set_limit_text(limit, amount, at("limit", nth))
                 .map_err(|source| OptionError::Amount { value: given.clone(), source })?;
+        }
+        Ok(())
+    }
+
+    /// What profiles say, too.
+    fn furnish(&self, layer: &mut LayerPolicy, at: &dyn Fn(&str, usize) -> u32) -> Result<(), OptionError> {
+        for (option, names, wanted) in [("feature", &self.feature, true), ("without", &self.without, false)] {
+            for (nth, name) in names.iter().enumerate() {
+                layer.want(name, wanted, at(option, nth));
+            }
+        }
+        for (option, list, values) in [
+            ("device", List::Devices, &self.device),
+            ("with", List::Programs, &self.with),
+            ("library", List::Libraries, &self.library),
+            ("see", List::See, &self.see),
+            ("talk", List::Talk, &self.talk),
+            ("own", List::Own, &self.own),
+            ("portal", List::Portals, &self.portal),
+        ] {
+            for (nth, value) in values.iter().enumerate() {
+                layer
+                    .add_to(list, value, at(option, nth))
+                    .map_err(|source| OptionError::Value { option, value: value.clone(), source })?;
+            }
+        }
+        for (option, choice, word) in [
+            ("home", Choice::HomePolicy, &self.home),
+            ("bus", Choice::Session, &self.bus),
+            ("pass_files", Choice::PassFiles, &self.pass_files),
+        ] {
+            if let Some(chosen) = word.as_deref().and_then(|word| choice.parse(word)) {
+                layer.choose(chosen, at(option, 0));
+            }
+        }
+        if let Some(name) = &self.home_name {
+            layer.say(Word::HomeName, name, at("home_name", 0)).map_err(|source| OptionError::Value {
+                option: "home-name",
+                value: name.clone(),
+                source,
+            })?;
+        }
+        for (option, switch, on) in [
+            ("allow_namespaces", Switch::Namespaces, self.allow_namespaces),
+            ("shell", Switch::Shell, self.shell),
+            ("trace", Switch::Trace, self.trace),
+            ("stats", Switch::Stats, self.stats),
+        ] {
+            if on {
+                layer.set_switch(switch, true, at(option, 0));
+            }
         }
         Ok(())
     }

@@ -61,6 +61,49 @@ pub(crate) fn scan(arguments: &[OsString]) -> Option<Scanned<'_>> {
     Some(scanned)
 }
 
+/// Arguments of the form `open [--config NAME] PROFILE ARGUMENTS…`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Opened<'a> {
+    /// The profile.
+    pub(crate) profile: &'a OsStr,
+    /// Its configuration.
+    pub(crate) configuration: Option<&'a OsStr>,
+    /// The arguments of its application.
+    pub(crate) arguments: &'a [OsString],
+}
+
+/// Scans the arguments after the program's name. `None`: go the long way.
+pub(crate) fn scan_open(arguments: &[OsString]) -> Option<Opened<'_>> {
+    let (verb, rest) = arguments.split_first()?;
+    if verb != "open" {
+        return None;
+    }
+    let (configuration, rest) = match rest.split_first()? {
+        (option, rest) if option == "--config" => {
+            let (name, rest) = rest.split_first()?;
+            (Some(name.as_os_str()), rest)
+        }
+        _ => (None, rest),
+    };
+    let (profile, mut arguments) = rest.split_first()?;
+    let is_option = |word: &OsStr| word.as_bytes().starts_with(b"-");
+    if is_option(profile) || configuration.is_some_and(is_option) {
+        return None;
+    }
+    if let Some((first, rest)) = arguments.split_first()
+        && first == "--"
+    {
+        arguments = rest;
+    }
+    Some(Opened { profile, configuration, arguments })
+}
+
+/// What identifies the plan of an application, and where it would be kept.
+pub(crate) fn key_of_open(opened: &Opened<'_>, cwd: &Path) -> (Key, Option<PathBuf>) {
+    let configuration = opened.configuration.unwrap_or_default();
+    key(&[OsStr::new("open"), opened.profile, configuration], cwd)
+}
+
 /// Variables that a plan may depend on, besides those of toolchains.
 const VARIABLES: [&[u8]; 9] = [
     b"HOME",

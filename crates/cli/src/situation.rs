@@ -6,7 +6,7 @@ use palisade_host::environment::Environment;
 use palisade_policy::{LayerPolicy, Origin, PathRule, Policy, Resolved, Sourced, Strength};
 use palisade_sandbox::error::PlanError;
 use palisade_sandbox::facts::Facts;
-use palisade_sandbox::layers::{self, Loaded};
+use palisade_sandbox::layers::{self, Loaded, Request};
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::planner::{self, Isolation};
 use serde::Serialize;
@@ -30,7 +30,7 @@ impl Situation {
     /// Asks the host and loads the policy.
     pub(crate) fn gather(profile: Option<&OsStr>) -> Result<Self, Failure> {
         let facts = facts()?;
-        let loaded = layers::load(&facts, profile, LayerPolicy::command_line())?;
+        let loaded = layers::load(&facts, Request { profile, ..Request::default() }, LayerPolicy::command_line())?;
         Ok(Self { facts, loaded })
     }
 
@@ -107,6 +107,8 @@ impl Situation {
         Self {
             facts: Facts::gather(environment, "/".into()).unwrap(),
             loaded: Loaded {
+                profile: None,
+                features: palisade_policy::feature::Features::default(),
                 policy: merge(vec![built_in(), administrator]),
                 project: None,
                 notes: Vec::new(),

@@ -28,6 +28,11 @@ impl Environment {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 
+    /// All variables that are set, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+
     /// The value of `name` where it is an absolute path. Relative values are ignored: the XDG
     /// specification says so for its own, and a toolchain's root that depends on the working
     /// directory could be steered by a project.

@@ -100,6 +100,15 @@ const RELATED: [(&str, &[&str]); 4] = [
     ("ruby", &["gems", "rubygems-integration"]),
 ];
 
+/// What a program needs that can't be seen.
+#[derive(Debug, Default, Clone)]
+pub struct More {
+    /// Programs that it starts, by name or path; those that aren't there don't count.
+    pub programs: Vec<OsString>,
+    /// Libraries that it opens, and directories of them.
+    pub libraries: Vec<PathBuf>,
+}
+
 /// Tells what `command` needs, found as `execvp` finds it; and what `line` names, if it is a shell that is given one.
 ///
 /// # Errors
@@ -109,19 +118,28 @@ pub fn of(
     line: Option<&str>,
     path: Option<&OsStr>,
     cwd: &Path,
+    more: &More,
     libraries: &Libraries,
 ) -> Result<Needs, NeedsError> {
     let mut needs = Needs::default();
     let mut search = Search { needs: &mut needs, path, cwd, libraries };
     search.program(command, None, 0)?;
+    for program in &more.programs {
+        // A profile names what may be wanted, wherever it is used.
+        let _absent = search.program(program, None, 0);
+    }
     if let Some(line) = line {
         search.named(script::read_line(line), Path::new(command), 0)?;
     }
     let places = Places::find();
     let mut loadable = Vec::new();
+    let (directories, files): (Vec<_>, Vec<_>) = more.libraries.iter().cloned().partition(|path| path.is_dir());
+    needs.libraries.extend(files.iter().cloned());
+    loadable.extend(files);
     let mut pending: Vec<(PathBuf, bool)> =
         needs.programs.iter().flat_map(|program| places.of_program(program)).collect();
     pending.extend(needs.libraries.iter().flat_map(|library| places.of_library(library)));
+    pending.extend(directories.into_iter().map(|directory| (directory, true)));
     while let Some((directory, loads)) = pending.pop() {
         if !needs.directories.insert(directory.clone()) || !loads {
             continue;
@@ -378,7 +396,7 @@ mod tests {
 
     fn needs(program: &Path) -> Result<Needs, NeedsError> {
         let path = OsStr::new("/usr/bin:/bin");
-        of(program.as_os_str(), None, Some(path), Path::new("/"), &Libraries::default())
+        of(program.as_os_str(), None, Some(path), Path::new("/"), &More::default(), &Libraries::default())
     }
 
     #[test]
@@ -447,7 +465,7 @@ mod tests {
             next = format!("level-{level}");
         }
         let path = std::env::join_paths([directory.path(), Path::new("/usr/bin")]).unwrap();
-        let problem = of(OsStr::new(&next), None, Some(&path), Path::new("/"), &Libraries::default());
+        let problem = of(OsStr::new(&next), None, Some(&path), Path::new("/"), &More::default(), &Libraries::default());
         assert!(matches!(problem, Err(NeedsError::TooDeep { .. })), "{problem:?}");
     }
 }

@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 
 use crate::environment::EnvironmentRule;
+use crate::feature::Want;
 use crate::layer::{Layer, Origin, Sourced, Strength};
 use crate::limits::{Amount, AmountError, Limit};
 use crate::names::{NameChange, NameError, NamePattern};
@@ -13,6 +14,7 @@ use crate::pattern::{PathPattern, PatternError};
 use crate::rule::{Access, PathRule};
 use crate::settings::LayerPolicy;
 use crate::value::{Hostname, NetworkMode, Protect, SyscallRule, ValueError, View};
+use crate::word::{Chosen, List, Switch, Word};
 
 impl LayerPolicy {
     /// The layer of this launch's arguments, with nothing in it yet.
@@ -189,5 +191,48 @@ impl LayerPolicy {
     ) -> Result<&mut Self, AmountError> {
         let amount = limit.unit().parse(text)?;
         Ok(self.set_limit(limit, amount, argument))
+    }
+
+    /// Asks for a feature, or does without it.
+    pub fn want(&mut self, name: &str, wanted: bool, argument: u32) -> &mut Self {
+        let want = self.state(Want { name: name.to_owned(), wanted }, argument);
+        self.features.push(want);
+        self
+    }
+
+    /// Adds to a list.
+    ///
+    /// # Errors
+    /// When it can't stand there.
+    pub fn add_to(&mut self, list: List, text: &str, argument: u32) -> Result<&mut Self, ValueError> {
+        list.check(text)?;
+        let stated = self.state((list, text.to_owned()), argument);
+        self.settings.lists.push(stated);
+        Ok(self)
+    }
+
+    /// Says a word.
+    ///
+    /// # Errors
+    /// When it can't be said there.
+    pub fn say(&mut self, word: Word, text: &str, argument: u32) -> Result<&mut Self, ValueError> {
+        word.check(text)?;
+        let stated = self.state((word, text.to_owned()), argument);
+        self.settings.words.push(stated);
+        Ok(self)
+    }
+
+    /// Chooses.
+    pub fn choose(&mut self, chosen: Chosen, argument: u32) -> &mut Self {
+        let chosen = self.state(chosen, argument);
+        self.settings.chosen.push(chosen);
+        self
+    }
+
+    /// Switches something on or off.
+    pub fn set_switch(&mut self, switch: Switch, on: bool, argument: u32) -> &mut Self {
+        let stated = self.state((switch, on), argument);
+        self.settings.switches.push(stated);
+        self
     }
 }

@@ -122,6 +122,28 @@ impl GlobPattern {
     }
 }
 
+/// What a pattern stands for on this host.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// One path, absolute and normal.
+    Path(PathBuf),
+    /// Whatever matches.
+    Glob(GlobPattern),
+}
+
+impl Place {
+    /// Puts a pattern, stated in a layer, in its place.
+    ///
+    /// # Errors
+    /// When it refers to what this launch doesn't have.
+    pub fn of(pattern: &PathPattern, layer: Layer, context: &Context) -> Result<Self, ExpandError> {
+        Ok(match expand(pattern, layer, context)? {
+            Expanded::Path(path) => Self::Path(path),
+            Expanded::Glob(glob) => Self::Glob(glob),
+        })
+    }
+}
+
 /// Puts a pattern in its place.
 pub(crate) fn expand(
     pattern: &PathPattern,
@@ -179,7 +201,13 @@ fn anchored(pattern: &PathPattern, layer: Layer, context: &Context) -> Result<Ve
     for token in tokens {
         match token {
             Token::Home => put_path("home", &context.home, &mut out)?,
-            Token::Variable(variable) => put_variable(variable, context, &mut out)?,
+            Token::Variable(variable) => {
+                // A project's file is somebody else's: what the user's variables say is none of its business.
+                if layer == Layer::Project && matches!(variable, Variable::Environment(_)) {
+                    return Err(ExpandError::Unset { variable: variable.name().to_owned() });
+                }
+                put_variable(variable, context, &mut out)?;
+            }
             other => out.push(other),
         }
     }

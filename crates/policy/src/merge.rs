@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::context::Context;
 use crate::environment::{EnvironmentRule, Filter};
 use crate::launch::{Hook, MadeFile, When};
 use crate::layer::{Layer, Origin, Sourced, Strength, Tighten, prevailing};
@@ -236,6 +237,24 @@ impl Policy {
         Filter::new(self.settings.environment.clone())
     }
 
+    /// As [`Policy::environment`], with everything filled in. A value for which something isn't there is left out.
+    #[must_use]
+    pub fn environment_in(&self, context: &Context) -> Filter {
+        let strangers = Context { environment: BTreeMap::new(), ..context.clone() };
+        let filled = |rule: &Sourced<EnvironmentRule>| {
+            let EnvironmentRule::Set { name, value } = &rule.value else { return Some(rule.clone()) };
+            if rule.origin.layer == Layer::CommandLine {
+                // The shell has filled in what it was to.
+                return Some(rule.clone());
+            }
+            let context = if rule.origin.layer == Layer::Project { &strangers } else { context };
+            let value = template::fill(value, context).ok()?.into_string().ok()?;
+            let value = EnvironmentRule::Set { name: name.clone(), value };
+            Some(Sourced { value, origin: rule.origin.clone(), strength: rule.strength })
+        };
+        Filter::new(self.settings.environment.iter().filter_map(filled).collect())
+    }
+
     /// The rules on paths, also the overridden ones, sorted by rank.
     #[must_use]
     pub fn path_rules(&self) -> &[PathRule] {
@@ -394,7 +413,7 @@ impl Policy {
             [file.value.content.as_str()].into_iter().chain(file.value.path.as_str())
         });
         let set = settings.environment.iter().filter_map(|rule| match &rule.value {
-            EnvironmentRule::Set { value, .. } => Some(value.as_str()),
+            EnvironmentRule::Set { value, .. } if rule.origin.layer != Layer::CommandLine => Some(value.as_str()),
             _ => None,
         });
         let hooks = settings.hooks.iter().flat_map(|hook| hook.value.arguments.iter().map(String::as_str));

@@ -406,6 +406,10 @@ impl Reader<'_> {
             let Some(text) = self.string(variable.get_ref(), value) else {
                 continue;
             };
+            if let Err(error) = crate::template::check(&text) {
+                self.error(Problem::Pattern(error), value.span());
+                continue;
+            }
             let rule = EnvironmentRule::set(variable.get_ref(), &text);
             if let Some(rule) = self.checked(rule, &span) {
                 let rule = self.sourced(rule, span);

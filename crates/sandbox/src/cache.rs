@@ -92,7 +92,9 @@ impl Cache {
     pub fn store(&self, key: &Key, plan: &Plan<'_>) {
         let now = SystemTime::now();
         let settled = plan.inputs.iter().all(|input| match input.was {
-            Was::Content(fingerprint) | Was::Names(fingerprint) => fingerprint.is_settled(now),
+            Was::Content(fingerprint) | Was::Names(fingerprint) | Was::Listing(fingerprint) => {
+                fingerprint.is_settled(now)
+            }
             Was::Leads { .. } => true,
         });
         let Ok(body) = plan.to_bytes() else { return };
@@ -206,17 +208,33 @@ impl Stored {
 fn names_are_the_same(input: &Input<'_>) -> bool {
     match input.was {
         Was::Names(fingerprint) => fingerprint.matches(input.path.as_path()),
-        Was::Content(_) | Was::Leads { .. } => true,
+        Was::Content(_) | Was::Leads { .. } | Was::Listing(_) => true,
     }
+}
+
+/// Whether the caller's variables that a plan was made from have the values they had.
+fn variables_are_the_same(plan: &Plan<'_>) -> bool {
+    let value = |name: &[u8]| {
+        palisade_sys::process::environment().find_map(|variable| {
+            let (before, value) = variable.to_bytes().split_at_checked(name.len())?;
+            value.strip_prefix(b"=").filter(|_| before == name)
+        })
+    };
+    plan.variables.iter().all(|(name, was)| value(name.as_bytes()) == was.as_ref().map(Text::as_bytes))
 }
 
 /// Whether everything a plan was made from still is as it was.
 #[must_use]
 pub fn unchanged(plan: &Plan<'_>) -> bool {
+    if !plan.variables.is_empty() && !variables_are_the_same(plan) {
+        return false;
+    }
     let mut changed: Vec<&Text<'_>> = Vec::new();
     for input in &plan.inputs {
         let holds = match input.was {
-            Was::Content(fingerprint) => fingerprint.matches(input.path.as_path()),
+            Was::Content(fingerprint) | Was::Listing(fingerprint) => {
+                fingerprint.matches(input.path.as_path())
+            }
             Was::Leads { device, inode } => rustix::fs::stat(input.path.as_c_str())
                 .is_ok_and(|stat| stat.st_dev == device && stat.st_ino == inode),
             Was::Names(_) => {

@@ -7,13 +7,13 @@
 //! be neither read nor executed nor listed, but whoever knows its name sees that it is there (ADR 0018).
 
 use crate::error::PlanError;
-use crate::facts::{Facts, Kind};
+use crate::facts::{Facts, Kind, PACKAGES};
 use crate::plan::Step;
 use crate::tree::{Show, Tree, relative};
 use crate::view::{SYSTEM, USERS};
 use palisade_host::closure::Libraries;
 use palisade_host::layout::RootKind;
-use palisade_host::needs::{self, Needs};
+use palisade_host::needs::{self, More, Needs};
 use palisade_host::script;
 use palisade_policy::resolve::Resolved;
 use palisade_policy::{Grant, NetworkMode};
@@ -51,7 +51,7 @@ const NETWORK: [&str; 4] =
     ["/etc/resolv.conf", "/etc/gai.conf", "/etc/ssl/certs", "/usr/share/ca-certificates"];
 
 /// What tells that packages have come, gone or changed.
-const STAMPS: [&str; 2] = ["/etc/ld.so.cache", "/var/lib/dpkg/status"];
+const STAMPS: [&str; 2] = ["/etc/ld.so.cache", PACKAGES];
 
 const USR: &str = "/usr";
 /// Up to so many files are mounted one by one: 12 µs each, rules 3 µs each and one mount.
@@ -65,6 +65,7 @@ pub(crate) fn compose(
     tree: &mut Tree<'_>,
     facts: &Facts,
     network: NetworkMode,
+    more: &More,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<Vec<PathBuf>, PlanError> {
     let Some(command) = facts.command.first() else { return Err(PlanError::NoProgram) };
@@ -81,7 +82,7 @@ pub(crate) fn compose(
         tree.symlink(Path::new("/var/tmp"), Path::new("../tmp"))?;
     }
 
-    let needs = find(facts, command)?;
+    let needs = find(facts, command, more)?;
     let base = BASE.iter().chain(NETWORK.iter().filter(|_| network == NetworkMode::Host));
     // Directories first: what lies in them needs nothing more.
     let directories = needs.directories.iter().map(PathBuf::as_path).chain(base.map(Path::new));
@@ -178,10 +179,10 @@ fn line_of(command: &[OsString]) -> Option<&OsString> {
     (script::is_shell(name) && takes_line).then_some(line)
 }
 
-fn find(facts: &Facts, command: &OsStr) -> Result<Needs, PlanError> {
+fn find(facts: &Facts, command: &OsStr, more: &More) -> Result<Needs, PlanError> {
     let path: Option<OsString> = facts.environment.get("PATH").map(OsStr::to_owned);
     let line = line_of(&facts.command).map(|line| line.to_string_lossy());
-    let needs = needs::of(command, line.as_deref(), path.as_deref(), &facts.cwd, &Libraries::default());
+    let needs = needs::of(command, line.as_deref(), path.as_deref(), &facts.cwd, more, &Libraries::default());
     needs.map_err(|source| PlanError::Needs { command: command.to_owned(), source: Box::new(source) })
 }
 

@@ -159,6 +159,14 @@ fn operation<'p>(step: &'p Step<'_>, root: &'p Options<'p>, tree: Option<usize>)
             guarded: true,
             rights: *rights,
         },
+        Step::Overlay { lower, upper, work, target, guarded, rights } => Operation::Overlay {
+            lower: lower.as_c_str(),
+            upper: upper.as_c_str(),
+            work: work.as_c_str(),
+            target: target.as_c_str(),
+            guarded: *guarded,
+            rights: *rights,
+        },
         Step::Terminals { path } => Operation::Filesystem {
             kind: c"devpts",
             options: TERMINALS,

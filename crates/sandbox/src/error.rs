@@ -260,6 +260,46 @@ pub enum PlanError {
     /// The view shows what a program needs, and there is none.
     #[error("the view closure shows what a program needs, and no program is named")]
     NoProgram,
+    /// A profile's program isn't there.
+    #[error("the program of profile {profile:?} isn't on this host: tried {}", tried.join(", "))]
+    NotInstalled {
+        /// The profile.
+        profile: String,
+        /// What was looked for.
+        tried: Vec<String>,
+        /// The package that brings it.
+        package: Option<String>,
+    },
+    /// What a profile requires isn't there.
+    #[error("{path} isn't there, which {origin} requires")]
+    Required {
+        /// What.
+        path: String,
+        /// Where it is required.
+        origin: palisade_policy::Origin,
+    },
+    /// A home is to be kept, and nobody says by which name.
+    #[error("home.policy ({origin}) needs a name for the home")]
+    NamelessHome {
+        /// Where it is stated.
+        origin: palisade_policy::Origin,
+    },
+    /// The home can't be made.
+    #[error("can't make the home {path:?}: {source}")]
+    Home {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A hook's argument can't be filled in.
+    #[error("hook ({origin}): {source}")]
+    Hook {
+        /// Where it is stated.
+        origin: palisade_policy::Origin,
+        /// What is missing.
+        source: palisade_policy::template::Unset,
+    },
     /// It can't be told what the program needs.
     #[error("can't tell what {command:?} needs: {source}")]
     Needs {
@@ -310,6 +350,16 @@ impl PlanError {
             Self::Walk { .. } => "name a directory nearer to the files, such as ./src/**/*.key".to_owned(),
             Self::OwnPlace { .. } => "name the directories below it that the command needs".to_owned(),
             Self::WorkingDirectory { .. } => "palisade run --cwd DIRECTORY -- COMMAND…".to_owned(),
+            Self::NotInstalled { package: Some(package), .. } => {
+                format!("apt install {package}   # or say where it is: palisade open --program PATH …")
+            }
+            Self::NotInstalled { package: None, .. } => {
+                "say where it is: palisade open --program PATH …".to_owned()
+            }
+            Self::Required { .. } => "palisade open --dry-run …   # shows what would be done without it".to_owned(),
+            Self::NamelessHome { .. } => "[home] name = \"NAME\", or palisade open PROFILE".to_owned(),
+            Self::Home { .. } => "XDG_DATA_HOME=DIRECTORY palisade open …".to_owned(),
+            Self::Hook { .. } => "set the variable, or take the hook out of the profile".to_owned(),
             Self::NoProgram => "palisade run --view closure -- COMMAND…".to_owned(),
             Self::Needs { .. } => {
                 "palisade run --view system -- COMMAND…   # all of /usr and /etc".to_owned()
@@ -331,6 +381,11 @@ pub fn describe(step: &PlanStep<'_>) -> String {
         PlanStep::Directory { path, .. } => format!("make directory /{path}"),
         PlanStep::File { path, .. } => format!("make file /{path}"),
         PlanStep::Symlink { path, target } => format!("link /{path} to {target}"),
+        PlanStep::Bind(Bind { source, target, origin: Origin::Inside, .. })
+            if source.as_bytes().starts_with(b".palisade/file-") =>
+        {
+            format!("put a made file at /{target}")
+        }
         PlanStep::Bind(Bind { source, target, origin: Origin::Inside, .. }) => {
             format!("mask /{target} with /{source}")
         }
@@ -344,6 +399,7 @@ pub fn describe(step: &PlanStep<'_>) -> String {
         }
         PlanStep::Own { path, .. } => format!("make /{path} writable"),
         PlanStep::Tmpfs { path, .. } => format!("mount a private directory at /{path}"),
+        PlanStep::Overlay { target, .. } => format!("show a directory at /{target} that keeps no changes"),
         PlanStep::Terminals { path } => format!("mount pseudo-terminals at /{path}"),
         PlanStep::Processes { path, .. } => format!("mount processes at /{path}"),
         PlanStep::Allow { path, .. } => format!("allow /{path}"),

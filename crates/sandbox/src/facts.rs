@@ -5,13 +5,18 @@ use crate::plan::{Input, Was};
 use crate::text::Text;
 use palisade_host::account::{self, Account, AccountError, Databases};
 use palisade_host::environment::Environment;
+use palisade_host::executable::{self, Found};
 use palisade_host::fingerprint::Fingerprint;
 use palisade_host::layout::Layout;
 use palisade_host::places::Places;
+use palisade_host::walk::{self, FileKind, Visit, WalkError};
+use palisade_policy::{Application, Directories};
+use palisade_policy::expand::GlobPattern;
 use rustix::fs::FileType;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// What a path leads to.
@@ -25,6 +30,10 @@ pub(crate) enum Kind {
     Other,
 }
 
+/// Changes whenever a package comes, goes or changes.
+pub(crate) const PACKAGES: &str = "/var/lib/dpkg/status";
+/// As many directories are compared at each launch; a pattern that looks into more is looked up anew.
+const LISTINGS: usize = 16;
 /// Capabilities that a launcher needs to map a user and the owners of files.
 const MAPPING_CAPABILITIES: u64 = 1 << 6 | 1 << 7 | 1 << 21;
 /// The host user that a root's command becomes: far above what distributions and subuid hand out.
@@ -49,7 +58,17 @@ pub struct Facts {
     pub landlock: Option<u32>,
     /// An id that nobody uses, if the caller may map it: root's commands become it.
     pub unused_id: Option<u32>,
+    /// The application that is opened.
+    pub application: Option<Application>,
+    /// What of the command a profile says: it is in front of the caller's arguments at every launch.
+    pub prefix: Vec<OsString>,
+    /// Programs of the command besides its first word.
+    pub programs: Vec<OsString>,
+    /// `prefix` has the caller's arguments in it, because they name files.
+    pub complete: bool,
     inputs: RefCell<BTreeMap<PathBuf, Option<Was>>>,
+    listings: RefCell<BTreeMap<PathBuf, Fingerprint>>,
+    variables: RefCell<BTreeSet<String>>,
     volatile: Cell<bool>,
 }
 
@@ -77,9 +96,26 @@ impl Facts {
             cwd,
             command: Vec::new(),
             places,
+            application: None,
+            prefix: Vec::new(),
+            programs: Vec::new(),
+            complete: false,
             inputs: RefCell::default(),
+            listings: RefCell::default(),
+            variables: RefCell::default(),
             volatile: Cell::default(),
         })
+    }
+
+    /// The user's directories.
+    pub(crate) fn directories(&self) -> Directories {
+        let above = |place: &Path| place.parent().map(Path::to_path_buf).unwrap_or_default();
+        Directories {
+            config: above(&self.places.config),
+            data: above(&self.places.data),
+            cache: above(&self.places.cache),
+            state: above(&self.places.state),
+        }
     }
 
     /// What is at `path`, links followed. The plan depends on the answer.
@@ -115,6 +151,93 @@ impl Facts {
             };
             inputs.insert(path.to_owned(), was);
         }
+    }
+
+    /// Makes the plan depend on which entries a directory has.
+    pub(crate) fn depends_on_names_in(&self, directory: &Path) {
+        if let Ok(found @ Fingerprint::Present(_)) = Fingerprint::of(directory) {
+            self.listings.borrow_mut().insert(directory.to_owned(), found);
+        }
+    }
+
+    /// Makes the plan depend on a variable of the caller's.
+    pub(crate) fn depends_on_variable(&self, name: &str) {
+        self.variables.borrow_mut().insert(name.to_owned());
+    }
+
+    /// The variables that the plan depends on, with their values.
+    pub(crate) fn variables(&self) -> Vec<(Text<'static>, Option<Text<'static>>)> {
+        let value = |name: &str| self.environment.get(name).and_then(|value| Text::new(value.as_bytes()).ok());
+        let each = |name: &String| Some((Text::new(name.clone()).ok()?, value(name).map(Text::into_owned)));
+        self.variables.borrow().iter().filter_map(each).collect()
+    }
+
+    /// The program that is found under a name, or at a path. The plan depends on the answer.
+    pub(crate) fn program(&self, name: &OsStr) -> Option<PathBuf> {
+        let path = self.environment.get("PATH");
+        if !name.as_bytes().contains(&b'/') {
+            for directory in std::env::split_paths(path.unwrap_or(OsStr::new(executable::DEFAULT_PATH))) {
+                self.depends_on(&self.cwd.join(directory).join(name), false);
+            }
+        }
+        match executable::find(name, path, &self.cwd) {
+            Found::Program(path) => {
+                self.depends_on(&path, false);
+                Some(path)
+            }
+            _ => None,
+        }
+    }
+
+    /// What below a directory matches, at most so many names deep. The plan depends on the answer.
+    ///
+    /// # Errors
+    /// When there is too much to look at.
+    pub(crate) fn look_up(
+        &self,
+        base: &Path,
+        depth: Option<usize>,
+        matches: impl Fn(&Path) -> bool,
+    ) -> Result<Vec<PathBuf>, WalkError> {
+        if self.kind(base) != Kind::Directory {
+            return Ok(Vec::new());
+        }
+        let own = base.components().count();
+        let mut looked_into = vec![base.to_owned()];
+        let visit = |path: &Path, kind: FileKind| {
+            if matches(path) {
+                return Visit::Match;
+            }
+            let deep = depth.is_some_and(|depth| path.components().count() >= own + depth);
+            if kind == FileKind::Directory && !deep {
+                if looked_into.len() <= LISTINGS {
+                    looked_into.push(path.to_owned());
+                }
+                return Visit::Descend;
+            }
+            Visit::Skip
+        };
+        let found = walk::walk(base, walk::DEFAULT_LIMIT, visit)?;
+        if self.is_of_packages(base) {
+            // Only packages put names there, and their database tells when.
+            self.depends_on(Path::new(PACKAGES), true);
+        } else if looked_into.len() > LISTINGS {
+            self.set_volatile();
+        } else {
+            looked_into.iter().for_each(|directory| self.depends_on_names_in(directory));
+        }
+        Ok(found.matches)
+    }
+
+    /// What a pattern matches, nothing if that is too much.
+    pub(crate) fn matches(&self, glob: &GlobPattern) -> Vec<PathBuf> {
+        self.look_up(glob.base(), glob.depth(), |path| glob.matches(path)).unwrap_or_default()
+    }
+
+    /// Whether what is in a directory changes with the packages only.
+    pub(crate) fn is_of_packages(&self, directory: &Path) -> bool {
+        let local = directory.starts_with("/usr/local");
+        directory.starts_with("/usr") && !local && Path::new(PACKAGES).exists()
     }
 
     /// Says that the plan depends on more than can be compared, such as what a pattern matches.
@@ -156,8 +279,11 @@ impl Facts {
                 }
             }
         }
+        let listings = self.listings.borrow();
+        let listings = listings.iter().map(|(path, found)| ((path.clone(), false), Was::Listing(*found)));
         let present = present
             .into_iter()
+            .chain(listings)
             .filter_map(|((path, _names), was)| Some(Input { path: Text::path(&path).ok()?, was }))
             .collect();
         (present, absent)

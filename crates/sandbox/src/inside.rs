@@ -90,7 +90,7 @@ fn place<'p>(step: &'p Step<'p>) -> Option<(&'p Path, Rights)> {
         Step::Own { path, rights } | Step::Tmpfs { path, rights } | Step::Processes { path, rights } => {
             (path.as_path(), *rights)
         }
-        Step::Allow { path, rights } => (path.as_path(), *rights),
+        Step::Allow { path, rights } | Step::Overlay { target: path, rights, .. } => (path.as_path(), *rights),
         Step::Directory { path, .. }
         | Step::File { path, .. }
         | Step::Symlink { path, .. }
@@ -151,6 +151,11 @@ fn covered(step: &Step<'_>, at: &Path, path: &Path, before: &Seen) -> Option<See
             Seen::Private => Seen::Made,
             other => other.clone(),
         },
+        Step::Bind(Bind { origin: Origin::Inside, source, .. })
+            if source.as_bytes().starts_with(b".palisade/file-") =>
+        {
+            Seen::Made
+        }
         Step::Bind(Bind { origin: Origin::Inside, source, .. }) => {
             let denied = source.as_bytes().windows(6).any(|part| part == b"denied");
             if denied { Seen::Denied } else { Seen::Hidden }
@@ -161,7 +166,7 @@ fn covered(step: &Step<'_>, at: &Path, path: &Path, before: &Seen) -> Option<See
             let host = if rest.as_os_str().is_empty() { source.to_owned() } else { source.join(rest) };
             Seen::Host { path: host, write: *write, execute: *execute }
         }
-        Step::Own { .. } | Step::Tmpfs { .. } => Seen::Private,
+        Step::Own { .. } | Step::Tmpfs { .. } | Step::Overlay { .. } => Seen::Private,
         Step::Terminals { .. } => Seen::Terminals,
         Step::Processes { .. } => Seen::Processes,
         Step::Symlink { target, .. } if exactly => Seen::Link(target.as_path().to_owned()),
@@ -243,7 +248,7 @@ mod tests {
         layer.add_path(Access::Read, home.join("data"), 1).unwrap();
         layer.add_path(Access::Hide, "**/.env", 2).unwrap();
         layer.add_path(Access::Deny, "./private", 3).unwrap();
-        let loaded = layers::load(&facts, None, layer).unwrap();
+        let loaded = layers::load(&facts, layers::Request::default(), layer).unwrap();
         let plan = planner::make(&facts, &loaded.policy, None, Isolation::Full).unwrap();
         let see = |path: &Path| {
             let inside = look(&plan, path);

@@ -8,25 +8,79 @@
 
 use crate::error::quoted;
 use crate::facts::Facts;
-use crate::profiles::{EMBEDDED, embedded};
+use crate::profiles::{self, Embedded};
 use crate::trust::{self, Status, Store, StoreError};
 use palisade_host::file::{self, FileError, Links};
 use palisade_host::fingerprint::{Fingerprint, FingerprintError};
 use palisade_host::places::{self, PROJECT_FILE, TrustError, Trustee};
+use palisade_policy::feature::Features;
 use palisade_policy::{Layer, LayerPolicy, Origin, ParseError, Policy};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// A file that changes while it is read is read again, so often.
 const ATTEMPTS: usize = 3;
+/// The profile that every application's builds on, unless it says on what.
+const DEFAULT: &str = "default";
 /// The longest chain of `inherits`; nobody writes one of ten.
 const DEEPEST: usize = 16;
 /// The most files in one launch: profiles that each inherit several could be without number.
 const MOST: usize = 256;
 
+/// A sort of definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sort {
+    /// Profiles.
+    Profile,
+    /// Features.
+    Feature,
+}
+
+impl Sort {
+    /// The word for one.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Profile => "profile",
+            Self::Feature => "feature",
+        }
+    }
+
+    /// The directory's name in each layer's place.
+    const fn directory(self) -> &'static str {
+        match self {
+            Self::Profile => "profiles",
+            Self::Feature => "features",
+        }
+    }
+
+    /// Those in the binary.
+    const fn embedded(self) -> &'static [Embedded] {
+        match self {
+            Self::Profile => profiles::EMBEDDED,
+            Self::Feature => profiles::features::EMBEDDED,
+        }
+    }
+}
+
+/// What a launch asks for.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Request<'r> {
+    /// A profile, by name or file.
+    pub profile: Option<&'r OsStr>,
+    /// Its application is opened: the profile `default` holds unless it says what it inherits.
+    pub open: bool,
+    /// One of its configurations.
+    pub configuration: Option<&'r str>,
+}
+
 /// The policy of a launch.
 #[derive(Debug, Clone)]
 pub struct Loaded {
+    /// The profile that was asked for, by itself.
+    pub profile: Option<LayerPolicy>,
+    /// The features that are there and those that are not, and why.
+    pub features: Features,
     /// All layers together.
     pub policy: Policy,
     /// The project's directory, if its file is in force.
@@ -91,14 +145,30 @@ pub enum LayerError {
         chain: Vec<String>,
     },
     /// There is no such profile.
-    #[error("there is no profile {name:?}{}", wanted(by.as_deref()))]
+    #[error("there is no {} {name:?}{}", sort.name(), wanted(*sort, by.as_deref()))]
     Unknown {
+        /// What it would be.
+        sort: Sort,
         /// Its name.
         name: String,
         /// Where it is inherited, if it is.
         by: Option<Box<Origin>>,
         /// The nearest name there is.
         nearest: Option<String>,
+    },
+    /// The profile has no such configuration.
+    #[error("profile {profile:?} has no configuration {name:?}")]
+    Configuration {
+        /// The profile.
+        profile: String,
+        /// The configuration.
+        name: String,
+    },
+    /// The features don't go together.
+    #[error("{reason}")]
+    Features {
+        /// Why.
+        reason: String,
     },
     /// The store of allowed projects can't be asked.
     #[error(transparent)]
@@ -111,8 +181,12 @@ fn rendered(errors: &[ParseError], colour: bool) -> String {
     format!("can't understand the policy\n{}", parts.join("\n"))
 }
 
-fn wanted(by: Option<&Origin>) -> String {
-    by.map_or_else(String::new, |origin| format!(", which {origin} inherits"))
+fn wanted(sort: Sort, by: Option<&Origin>) -> String {
+    let verb = match sort {
+        Sort::Profile => "inherits",
+        Sort::Feature => "asks for",
+    };
+    by.map_or_else(String::new, |origin| format!(", which {origin} {verb}"))
 }
 
 impl LayerError {
@@ -121,10 +195,18 @@ impl LayerError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Distrusted { source, .. } => return trust::distrust_hint(source),
-            Self::Unknown { nearest: Some(nearest), .. } => {
-                format!("did you mean {nearest}? palisade profile list shows all")
+            Self::Unknown { sort, nearest: Some(nearest), .. } => {
+                format!("did you mean {nearest}? palisade {} list shows all", sort.name())
             }
-            Self::Unknown { .. } => "palisade profile list   # shows those there are".to_owned(),
+            Self::Unknown { sort, .. } => {
+                format!("palisade {} list   # shows those there are", sort.name())
+            }
+            Self::Configuration { profile, .. } => {
+                format!("palisade profile show {}   # shows those there are", quoted(profile))
+            }
+            Self::Features { .. } => {
+                "palisade open --without FEATURE …, or `without = [\"FEATURE\"]` in a profile of yours".to_owned()
+            }
             Self::Store(error) => return error.hint(),
             _ => "palisade config paths   # which files are read, and from where".to_owned(),
         })
@@ -142,9 +224,11 @@ pub struct Source {
     pub present: bool,
 }
 
-/// A profile that could be asked for.
+/// A profile or feature that could be asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Profile {
+pub struct Definition {
+    /// Which of the two.
+    pub sort: Sort,
     /// What it is called.
     pub name: String,
     /// The layer it speaks for.
@@ -176,7 +260,7 @@ impl Project {
     /// # Errors
     /// When it can't be understood.
     pub fn parse(&self) -> Result<LayerPolicy, LayerError> {
-        parse(&self.content, &self.file, Layer::Project)
+        parse(&self.content, &self.file, Layer::Project, Sort::Profile)
     }
 }
 
@@ -184,18 +268,34 @@ impl Project {
 ///
 /// # Errors
 /// When a file can't be read, believed or understood: a policy that isn't known isn't guessed.
-pub fn load(facts: &Facts, profile: Option<&OsStr>, command_line: LayerPolicy) -> Result<Loaded, LayerError> {
+pub fn load(
+    facts: &Facts,
+    request: Request<'_>,
+    command_line: LayerPolicy,
+) -> Result<Loaded, LayerError> {
     let loader = Loader::new(facts);
     let mut layers = vec![palisade_policy::built_in()];
     for (layer, file) in loader.configurations() {
-        if let Some(policy) = loader.read(&file, layer)? {
+        if let Some(policy) = loader.read(&file, layer, Sort::Profile)? {
             loader.add(policy, &mut layers, &mut Vec::new())?;
         }
     }
-    if let Some(name) = profile {
+    // Features come before the profiles of their layer, which may well say otherwise.
+    let own = layers.len();
+    let mut profile = None;
+    if let Some(name) = request.profile {
         let policy = loader.profile_or_file(name)?;
+        if request.open && !policy.says_inherits {
+            let default = loader.named(Sort::Profile, DEFAULT, Layer::User, None)?;
+            loader.add(default, &mut layers, &mut vec![DEFAULT.to_owned()])?;
+        }
         let shown = name.to_string_lossy().into_owned();
-        loader.add(policy, &mut layers, &mut vec![shown])?;
+        loader.add(policy.clone(), &mut layers, &mut vec![shown.clone()])?;
+        if let Some(name) = request.configuration {
+            let missing = || LayerError::Configuration { profile: shown, name: name.to_owned() };
+            layers.push(policy.configuration(name).ok_or_else(missing)?);
+        }
+        profile = Some(policy);
     }
     let mut notes = Vec::new();
     let mut directory = None;
@@ -214,7 +314,15 @@ pub fn load(facts: &Facts, profile: Option<&OsStr>, command_line: LayerPolicy) -
         Err(error) => return Err(error),
     }
     layers.push(command_line);
-    Ok(Loaded { policy: palisade_policy::merge(layers), project: directory, notes })
+    let context = crate::planner::context(facts, directory.as_deref());
+    let features = loader.features(&layers, &context)?;
+    for feature in &features.present {
+        if let (Some(name), Some(caveat)) = (&feature.name, &feature.caveat) {
+            notes.push(format!("feature {}: {}", name.value, caveat.value));
+        }
+    }
+    layers.splice(own..own, features.present.iter().cloned());
+    Ok(Loaded { profile, features, policy: palisade_policy::merge(layers), project: directory, notes })
 }
 
 /// Why a project file isn't in force, and how it comes to be.
@@ -242,34 +350,35 @@ pub fn sources(facts: &Facts) -> Vec<Source> {
         .collect()
 }
 
-/// The directories in which profiles are looked up, first hit wins, and the layer of each.
+/// The directories in which definitions are looked up, first hit wins, and the layer of each.
 #[must_use]
-pub fn profile_directories(facts: &Facts) -> [(Layer, PathBuf); 3] {
+pub fn directories(facts: &Facts, sort: Sort) -> [(Layer, PathBuf); 3] {
     let places = &facts.places;
     [
-        (Layer::User, places.config.join("profiles")),
-        (Layer::Administrator, places.administrator.join("profiles")),
-        (Layer::Distribution, places.distribution.join("profiles")),
+        (Layer::User, places.config.join(sort.directory())),
+        (Layer::Administrator, places.administrator.join(sort.directory())),
+        (Layer::Distribution, places.distribution.join(sort.directory())),
     ]
 }
 
-/// All profiles, by name; of those of one name the one that would be used comes first.
+/// All definitions of a sort, by name; of those of one name the one that would be used comes first.
 #[must_use]
-pub fn profiles(facts: &Facts) -> Vec<Profile> {
+pub fn definitions(facts: &Facts, sort: Sort) -> Vec<Definition> {
     let mut found = Vec::new();
-    for (layer, directory) in profile_directories(facts) {
+    for (layer, directory) in directories(facts, sort) {
         let Ok(entries) = std::fs::read_dir(&directory) else { continue };
         for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
             let named = path.file_stem().and_then(OsStr::to_str).filter(|name| is_profile_name(name));
             if let Some(name) = named
                 && path.extension() == Some(OsStr::new("toml"))
             {
-                found.push(Profile { name: name.to_owned(), layer, file: Some(path) });
+                found.push(Definition { sort, name: name.to_owned(), layer, file: Some(path) });
             }
         }
     }
-    found.extend(EMBEDDED.iter().map(|profile| Profile {
-        name: profile.name.to_owned(),
+    found.extend(sort.embedded().iter().map(|embedded| Definition {
+        sort,
+        name: embedded.name.to_owned(),
         layer: Layer::BuiltIn,
         file: None,
     }));
@@ -286,18 +395,27 @@ pub fn profile(facts: &Facts, name: &OsStr) -> Result<LayerPolicy, LayerError> {
     Loader::new(facts).profile_or_file(name)
 }
 
-/// What one of [`profiles`] says by itself, also one that another of its name goes before.
+/// What a feature says by itself.
+///
+/// # Errors
+/// When there is none of that name, or it can't be read, believed or understood.
+pub fn feature(facts: &Facts, name: &str) -> Result<LayerPolicy, LayerError> {
+    Loader::new(facts).named(Sort::Feature, name, Layer::User, None)
+}
+
+/// What one of [`definitions`] says by itself, also one that another of its name goes before.
 ///
 /// # Errors
 /// When it can't be read, believed or understood.
-pub fn read_profile(facts: &Facts, profile: &Profile) -> Result<LayerPolicy, LayerError> {
-    let loader = Loader::new(facts);
-    let unknown = || LayerError::Unknown { name: profile.name.clone(), by: None, nearest: None };
-    match &profile.file {
-        Some(file) => loader.read(file, profile.layer)?.ok_or_else(unknown),
+pub fn read(facts: &Facts, definition: &Definition) -> Result<LayerPolicy, LayerError> {
+    let (sort, name) = (definition.sort, &definition.name);
+    let unknown = || LayerError::Unknown { sort, name: name.clone(), by: None, nearest: None };
+    match &definition.file {
+        Some(file) => Loader::new(facts).read(file, definition.layer, sort)?.ok_or_else(unknown),
         None => {
-            let embedded = embedded(&profile.name).ok_or_else(unknown)?;
-            parse(embedded.text.as_bytes(), Path::new(embedded.file), Layer::BuiltIn)
+            let embedded = sort.embedded().iter().find(|embedded| embedded.name == name);
+            let embedded = embedded.ok_or_else(unknown)?;
+            parse(embedded.text.as_bytes(), Path::new(embedded.file), Layer::BuiltIn, sort)
         }
     }
 }
@@ -306,10 +424,10 @@ pub fn read_profile(facts: &Facts, profile: &Profile) -> Result<LayerPolicy, Lay
 ///
 /// # Errors
 /// When it can't be read or understood.
-pub fn read_file(path: &Path, layer: Layer) -> Result<LayerPolicy, LayerError> {
+pub fn read_file(path: &Path, layer: Layer, sort: Sort) -> Result<LayerPolicy, LayerError> {
     let content =
         file::read(path, trust::LARGEST_FILE, Links::Follow).map_err(|source| LayerError::Read { source })?;
-    parse(&content, path, layer)
+    parse(&content, path, layer, sort)
 }
 
 /// The store of allowed projects.
@@ -359,10 +477,14 @@ pub fn is_profile_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains('/') && !name.contains(char::is_control)
 }
 
-fn parse(content: &[u8], file: &Path, layer: Layer) -> Result<LayerPolicy, LayerError> {
+fn parse(content: &[u8], file: &Path, layer: Layer, sort: Sort) -> Result<LayerPolicy, LayerError> {
     let text = std::str::from_utf8(content)
         .map_err(|error| LayerError::NotText { file: file.to_owned(), valid: error.valid_up_to() })?;
-    palisade_policy::parse(text, Some(file), layer).map_err(|errors| LayerError::Parse { errors })
+    let parse = match sort {
+        Sort::Profile => palisade_policy::parse,
+        Sort::Feature => palisade_policy::parse_feature,
+    };
+    parse(text, Some(file), layer).map_err(|errors| LayerError::Parse { errors })
 }
 
 /// Reads a file that is the same before and after, so that its fingerprint stands for what was read.
@@ -378,127 +500,9 @@ fn stable(file: &Path, read: impl Fn() -> Result<Vec<u8>, LayerError>) -> Result
     Err(LayerError::Unstable { file: file.to_owned() })
 }
 
-/// Reads files of layers for one launch.
-struct Loader<'f> {
-    facts: &'f Facts,
-    /// Who may write the files of the distribution and the administrator.
-    system: Trustee,
-}
+mod loader;
 
-impl<'f> Loader<'f> {
-    fn new(facts: &'f Facts) -> Self {
-        // In a test the places of the system are the user's.
-        let uid = if cfg!(test) { facts.account.uid } else { 0 };
-        Self { facts, system: Trustee { uid, private_group: None } }
-    }
-
-    fn configurations(&self) -> [(Layer, PathBuf); 3] {
-        let places = &self.facts.places;
-        [
-            (Layer::Distribution, places.distribution.join("config.toml")),
-            (Layer::Administrator, places.administrator.join("config.toml")),
-            (Layer::User, places.config.join("config.toml")),
-        ]
-    }
-
-    /// What a file says, if it is there.
-    fn read(&self, file: &Path, layer: Layer) -> Result<Option<LayerPolicy>, LayerError> {
-        self.facts.depends_on(file, true);
-        let found = Fingerprint::of_link(file).map_err(|source| LayerError::Examine { source })?;
-        if found == Fingerprint::Absent {
-            return Ok(None);
-        }
-        let who = if layer.may_lock() { self.system } else { trustee(self.facts) };
-        let content = stable(file, || {
-            let real = places::check(file, who)
-                .map_err(|source| LayerError::Distrusted { file: file.to_owned(), source })?;
-            file::read(&real, trust::LARGEST_FILE, Links::Refuse)
-                .map_err(|source| LayerError::Read { source })
-        })?;
-        parse(&content, file, layer).map(Some)
-    }
-
-    /// A profile by name, or by file if it is written like one.
-    fn profile_or_file(&self, wanted: &OsStr) -> Result<LayerPolicy, LayerError> {
-        let path = Path::new(wanted);
-        let text = wanted.to_string_lossy();
-        let file = self.facts.cwd.join(path);
-        let looks_like_file = text.contains('/')
-            || (path.extension() == Some(OsStr::new("toml")) && file.symlink_metadata().is_ok());
-        if looks_like_file {
-            let layer = self.layer_of(&file);
-            let read = self.read(&file, layer)?;
-            return read.ok_or_else(|| LayerError::Unknown {
-                name: text.into_owned(),
-                by: None,
-                nearest: None,
-            });
-        }
-        self.profile(&text, Layer::User, None)
-    }
-
-    /// A file in one of the system's places speaks for that; any other is the user's word.
-    fn layer_of(&self, file: &Path) -> Layer {
-        let parent = file.parent();
-        profile_directories(self.facts)
-            .into_iter()
-            .find(|(_layer, directory)| parent == Some(directory))
-            .map_or(Layer::User, |(layer, _directory)| layer)
-    }
-
-    /// A profile by name, from the places of `highest` and the layers below.
-    ///
-    /// What a layer builds on can't come from a layer above: else a user's profile would take the
-    /// place of one that the administrator's configuration inherits, and its locks would be gone.
-    fn profile(&self, name: &str, highest: Layer, by: Option<&Origin>) -> Result<LayerPolicy, LayerError> {
-        let unknown = || LayerError::Unknown {
-            name: name.to_owned(),
-            by: by.cloned().map(Box::new),
-            nearest: {
-                let all = profiles(self.facts);
-                let names = all.iter().map(|profile| profile.name.as_str());
-                palisade_policy::suggest::nearest(name, names).map(str::to_owned)
-            },
-        };
-        if !is_profile_name(name) {
-            return Err(unknown());
-        }
-        for (layer, directory) in profile_directories(self.facts) {
-            if layer <= highest
-                && let Some(policy) = self.read(&directory.join(format!("{name}.toml")), layer)?
-            {
-                return Ok(policy);
-            }
-        }
-        let profile = embedded(name).ok_or_else(unknown)?;
-        parse(profile.text.as_bytes(), Path::new(profile.file), Layer::BuiltIn)
-    }
-
-    /// Adds what a file says, after what it inherits. `chain`: the names on the way to it.
-    fn add(
-        &self,
-        policy: LayerPolicy,
-        layers: &mut Vec<LayerPolicy>,
-        chain: &mut Vec<String>,
-    ) -> Result<(), LayerError> {
-        for inherited in &policy.inherits {
-            let name = &inherited.value;
-            let circle = chain.contains(name);
-            chain.push(name.clone());
-            if circle {
-                return Err(LayerError::Cycle { chain: chain.clone() });
-            }
-            if chain.len() > DEEPEST || layers.len() > MOST {
-                return Err(LayerError::Deep { chain: chain.clone() });
-            }
-            let found = self.profile(name, policy.layer, Some(&inherited.origin))?;
-            self.add(found, layers, chain)?;
-            chain.pop();
-        }
-        layers.push(policy);
-        Ok(())
-    }
-}
+use loader::Loader;
 
 #[cfg(test)]
 #[path = "layers_tests.rs"]

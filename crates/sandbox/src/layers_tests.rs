@@ -37,7 +37,8 @@ impl World {
     }
 
     fn load(&self, profile: Option<&str>) -> Result<Loaded, LayerError> {
-        load(&self.facts, profile.map(OsStr::new), LayerPolicy::command_line())
+        let request = Request { profile: profile.map(OsStr::new), ..Request::default() };
+        load(&self.facts, request, LayerPolicy::command_line())
     }
 
     fn depends_on(&self, path: &Path) -> bool {
@@ -87,10 +88,11 @@ fn profiles_come_from_the_users_place_first() {
     world.user("profiles/p.toml", NET);
     assert_eq!(world.load(Some("p")).unwrap().policy.network().origin.layer, Layer::User);
     let names: Vec<(String, Layer)> =
-        profiles(&world.facts).into_iter().map(|profile| (profile.name, profile.layer)).collect();
-    assert_eq!(names[1], ("p".to_owned(), Layer::User));
-    assert_eq!(names[2], ("p".to_owned(), Layer::Distribution));
-    assert_eq!(names.last().unwrap(), &("strict".to_owned(), Layer::BuiltIn));
+        definitions(&world.facts, Sort::Profile).into_iter().map(|profile| (profile.name, profile.layer)).collect();
+    let at = names.iter().position(|(name, _)| name == "p").unwrap();
+    assert_eq!(names[at..at + 2], [("p".to_owned(), Layer::User), ("p".to_owned(), Layer::Distribution)]);
+    assert!(names.contains(&("strict".to_owned(), Layer::BuiltIn)));
+    assert!(names.is_sorted_by_key(|(name, _)| name));
 }
 
 #[test]

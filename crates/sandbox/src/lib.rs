@@ -5,22 +5,26 @@
 //!
 //! - [`plan`]: what will be done, as data; [`text`]: the strings in it
 //! - [`layers`], [`profiles`], [`trust`]: which policy files there are and whether they hold
-//! - [`facts`], [`planner`]: how it is made, with `view`, `closure`, `tree`, `in_place`, `wards`, `mounts` and `limits`
+//! - [`facts`], [`planner`]: how it is made, with `view`, `closure`, `furnishing`, `tree`, `in_place`, `wards`, `mounts` and `limits`
 //! - [`inside`]: what it makes of a path; [`cache`]: how it is kept
 //! - [`start`]: how it is applied, with `compile`, `cgroup`, `broker`, `covers` and [`monitor`]
 //! - [`repository`]: what git would take for one; [`learned`]: from what a command used to the least it needs
+//! - [`application`]: what a profile's application runs; [`conduct`]: what else a launch does
 //! - [`guarantee`]: what this host can give at all
 //! - [`error`]: what can go wrong, in words
 #![forbid(unsafe_code)]
 
+pub mod application;
 mod broker;
 pub mod cache;
 mod cgroup;
 pub mod closure;
 mod compile;
+pub mod conduct;
 mod covers;
 pub mod error;
 pub mod facts;
+mod furnishing;
 pub mod guarantee;
 mod in_place;
 pub mod inside;

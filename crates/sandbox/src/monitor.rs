@@ -124,11 +124,21 @@ pub(crate) struct Keeper<'e> {
     /// The warden, until it has been reaped, and what ends everything inside when it fails.
     warden: Option<i32>,
     init: Option<i32>,
+    /// What the sandbox ends with, until it has ended, and what is told to end then if there is no init.
+    parent: Option<i32>,
+    command: i32,
 }
 
 impl<'e> Keeper<'e> {
-    pub(crate) fn of(started: &Started, ear: Option<&'e Ear<'e>>) -> Self {
-        Self { process: started.keeper, ear, warden: started.warden, init: started.init }
+    pub(crate) fn of(started: &Started, ear: Option<&'e Ear<'e>>, parent: Option<i32>) -> Self {
+        Self {
+            process: started.keeper,
+            ear,
+            warden: started.warden,
+            init: started.init,
+            parent,
+            command: started.command,
+        }
     }
 
     fn hear(&self, tell: &mut dyn FnMut(Happening<'_>)) {
@@ -139,6 +149,12 @@ impl<'e> Keeper<'e> {
 
     /// A child has changed: perhaps this one.
     fn look(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+        if let Some(parent) = self.parent
+            && has_ended(parent)
+        {
+            self.parent = None;
+            let _dead_already = wait::send(self.init.unwrap_or(self.command), libc_signal::KILL);
+        }
         if let Some(warden) = self.warden
             && let Ok(Some(change @ (Change::Exited(_) | Change::Killed(_)))) = wait::poll(warden)
         {
@@ -165,6 +181,14 @@ impl<'e> Keeper<'e> {
     }
 }
 
+/// Whether a child has ended; whoever started it hears of that all the same.
+fn has_ended(child: i32) -> bool {
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let child = Pid::from_raw(child);
+    child.is_none_or(|child| !matches!(waitid(WaitId::Pid(child), options), Ok(None)))
+}
+
 /// Waits for the command and passes signals on; every signal is blocked meanwhile.
 ///
 /// # Errors
@@ -175,6 +199,8 @@ pub(crate) fn watch(
     keeper: &mut Keeper<'_>,
     tell: &mut dyn FnMut(Happening<'_>),
 ) -> Result<Outcome, Errno> {
+    // Its end may have come before signals were blocked.
+    keeper.look(tell);
     loop {
         let signal = match started.memory.while_resting(wait::next_signal) {
             Ok(signal) => signal,

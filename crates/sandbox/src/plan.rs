@@ -35,6 +35,16 @@ pub struct Plan<'a> {
     /// among the inputs whose names count have not changed, which saves asking for each.
     #[serde(borrow)]
     pub absent: Vec<Text<'a>>,
+    /// The caller's variables that it was made from, and what they were.
+    #[serde(borrow)]
+    pub variables: Vec<(Text<'a>, Option<Text<'a>>)>,
+    /// What is run in front of the caller's arguments, if a profile says so: the wrapper, the program and its
+    /// arguments.
+    #[serde(borrow)]
+    pub command: Vec<Text<'a>>,
+    /// What else a launch does.
+    #[serde(borrow)]
+    pub conduct: Conduct<'a>,
     /// The namespaces to make.
     pub namespaces: Vec<Namespace>,
     /// Who the command is.
@@ -73,6 +83,56 @@ pub struct Plan<'a> {
     pub notes: Vec<Cow<'a, str>>,
 }
 
+/// What a launch does besides starting the command.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Conduct<'a> {
+    /// Files that arguments name are shown: it holds for arguments that name none, or for these only.
+    pub pass_files: bool,
+    /// The command is whole: the caller's arguments are in it.
+    pub complete: bool,
+    /// Exit codes that count as success.
+    pub ignore_exit: Vec<u8>,
+    /// The home's lock.
+    #[serde(borrow)]
+    pub lock: Option<Lock<'a>>,
+    /// Programs that are run outside.
+    #[serde(borrow)]
+    pub hooks: Vec<Hook<'a>>,
+    /// The sandbox ends with its last process, not with its command.
+    pub wait_for_all: bool,
+    /// Say what was used.
+    pub stats: bool,
+}
+
+/// A lock that is held while the sandbox lives.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Lock<'a> {
+    /// The file.
+    #[serde(borrow)]
+    pub path: Text<'a>,
+    /// Wait for it; else fail.
+    pub wait: bool,
+}
+
+/// A program that is run outside.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Hook<'a> {
+    /// When.
+    pub when: palisade_policy::launch::When,
+    /// The program and its arguments.
+    #[serde(borrow)]
+    pub command: Vec<Text<'a>>,
+    /// The launch doesn't wait for it, and it ends with the sandbox.
+    pub attach: bool,
+    /// The launch goes on if it fails.
+    pub may_fail: bool,
+    /// Variables it gets; `None`: the caller's.
+    #[serde(borrow)]
+    pub environment: Option<Vec<(Text<'a>, Text<'a>)>>,
+    /// What of the command is its standard input.
+    pub capture: Option<palisade_policy::launch::Capture>,
+}
+
 /// Something the plan depends on.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Input<'a> {
@@ -98,6 +158,8 @@ pub enum Was {
     },
     /// Counts that no name in it came or went: a directory above paths that are absent.
     Names(Fingerprint),
+    /// Counts which names are in it: a directory that a pattern was looked up in.
+    Listing(Fingerprint),
 }
 
 /// A namespace.
@@ -210,6 +272,26 @@ pub enum Step<'a> {
         /// Where; exists.
         #[serde(borrow)]
         path: Text<'a>,
+        /// Landlock rights beneath.
+        #[serde(with = "rights")]
+        rights: Rights,
+    },
+    /// A directory shown through another, which takes the changes.
+    Overlay {
+        /// What shows through, in the new tree.
+        #[serde(borrow)]
+        lower: Text<'a>,
+        /// What takes the changes.
+        #[serde(borrow)]
+        upper: Text<'a>,
+        /// A directory of the overlay's own.
+        #[serde(borrow)]
+        work: Text<'a>,
+        /// Where; exists.
+        #[serde(borrow)]
+        target: Text<'a>,
+        /// The target lies in a tree that others can change: follow no link on the way.
+        guarded: bool,
         /// Landlock rights beneath.
         #[serde(with = "rights")]
         rights: Rights,

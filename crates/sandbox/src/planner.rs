@@ -3,6 +3,7 @@
 
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
+use crate::furnishing::Furnishing;
 use crate::limits;
 use crate::plan::{Filter, Identity, IdentityKind, Landlock, Namespace, Origin, PROGRAM, Plan, SCHEMA, Step};
 use crate::text::Text;
@@ -10,9 +11,9 @@ use crate::tree::{Show, Tree};
 use crate::view::USERS;
 use crate::wards::{self, Keeper};
 use crate::{closure, in_place, mounts, view};
-use palisade_host::walk::{self, FileKind, Visit};
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
+use palisade_policy::word::Switch;
 use palisade_policy::{Context, Grant, Layer, NetworkMode, Policy, View};
 use palisade_sys::landlock::{Handled, Rights};
 use palisade_syscall::{Arch, Rules};
@@ -72,11 +73,15 @@ fn plan(
     }
 
     let network = policy.network().value;
-    let paths = grants(facts, &resolved, &mut notes)?;
+    policy.variables().iter().for_each(|variable| facts.depends_on_variable(variable));
+    let furnishing = Furnishing { policy, context: &context, isolation };
+    furnishing.check_required(facts)?;
+    let shows_cwd = policy.switch(Switch::WorkingDirectory).value;
+    let paths = grants(facts, &resolved, shows_cwd, &mut notes)?;
     let identity = identity(facts, policy, isolation, &paths, &mut notes);
     let keeper = wards::keeper(policy, isolation, best_effort, &mut notes)?;
     let (steps, directory) = match isolation {
-        Isolation::Full => tree(facts, policy, &resolved, &paths, identity, keeper, &mut notes)?,
+        Isolation::Full => tree(facts, &furnishing, &resolved, &paths, identity, keeper, &mut notes)?,
         Isolation::InPlace => {
             if policy.view().value == View::Closure {
                 in_place::no_closure(best_effort, &mut notes)?;
@@ -85,7 +90,7 @@ fn plan(
         }
     };
 
-    let broker = wards::broker(policy, &resolved, &steps, keeper, learn)?;
+    let broker = wards::broker(policy, &resolved, &steps, &facts.places.data.join("homes"), keeper, learn)?;
     let mut rules = syscalls(policy, isolation, network)?;
     if learn {
         rules = rules.learned()?;
@@ -113,13 +118,17 @@ fn plan(
         landlock,
         filter: Filter::from(&program),
         broker,
-        environment: policy.environment(),
+        environment: policy.environment_in(&context),
+        variables: facts.variables(),
+        command: facts.prefix.iter().map(|part| Text::new(part.as_bytes())).collect::<Result<_, _>>()?,
+        conduct: furnishing.conduct(facts)?,
         directory,
         limits,
         cgroups,
         terminal: policy.inherit_terminal().value,
         program: match policy.view().value {
-            View::Closure if isolation == Isolation::Full => {
+            // What a profile says is run is the same in each launch.
+            View::Closure if isolation == Isolation::Full && facts.prefix.is_empty() => {
                 Some(Text::new(closure::program_of(&facts.command).as_bytes())?)
             }
             _ => None,
@@ -138,6 +147,9 @@ pub fn context(facts: &Facts, project: Option<&Path>) -> Context {
         user: facts.account.name.clone(),
         uid: facts.account.uid,
         runtime_dir: facts.environment.absolute("XDG_RUNTIME_DIR").map(Path::to_path_buf),
+        directories: facts.directories(),
+        application: facts.application.clone(),
+        environment: facts.environment.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
     }
 }
 
@@ -145,11 +157,15 @@ pub fn context(facts: &Facts, project: Option<&Path>) -> Context {
 fn grants(
     facts: &Facts,
     resolved: &Resolved,
+    shows_cwd: bool,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<Vec<EffectivePath>, PlanError> {
     let mut paths = Vec::new();
     for path in resolved.effective() {
         let own_directory = path.source == facts.cwd && path.rule.origin.layer == Layer::BuiltIn;
+        if own_directory && path.rule.origin.file.is_none() && !shows_cwd {
+            continue;
+        }
         if own_directory && let Some(reason) = unsuitable(facts) {
             notes.push(Cow::Owned(reason));
             continue;
@@ -162,23 +178,10 @@ fn grants(
         paths.push(path);
     }
     for glob in resolved.globs() {
-        // A new file may match at any time: the next launch looks again.
-        facts.set_volatile();
-        if facts.kind(&glob.base) != Kind::Directory {
-            continue;
-        }
-        let depth = glob.depth();
-        let own = glob.base.components().count();
-        let visit = |path: &Path, kind: FileKind| {
-            if glob.matches(path) {
-                return Visit::Match;
-            }
-            let deep = depth.is_some_and(|depth| path.components().count() >= own + depth);
-            if kind == FileKind::Directory && !deep { Visit::Descend } else { Visit::Skip }
-        };
-        let found = walk::walk(&glob.base, walk::DEFAULT_LIMIT, visit)
+        let found = facts
+            .look_up(&glob.base, glob.depth(), |path| glob.matches(path))
             .map_err(|source| PlanError::Walk { rule: Box::new(glob.rule.clone()), source })?;
-        for source in found.matches {
+        for source in found {
             let destination = glob.inside(&source);
             let decision = resolved.decide(&destination);
             // A link is judged by where it leads when it is used, and can't be mounted over.
@@ -240,16 +243,20 @@ fn unsuitable(facts: &Facts) -> Option<String> {
 /// Builds the file tree.
 fn tree(
     facts: &Facts,
-    policy: &Policy,
+    furnishing: &Furnishing<'_>,
     resolved: &Resolved,
     paths: &[EffectivePath],
     identity: Identity,
     keeper: Keeper,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(Vec<Step<'static>>, Text<'static>), PlanError> {
+    let policy = furnishing.policy;
     let mut tree = Tree::new(facts, TMPFS_SIZE);
-    let later = view::compose(&mut tree, facts, policy.view().value, policy.network().value, notes)?;
+    let more = furnishing.more(facts);
+    let later =
+        view::compose(&mut tree, facts, policy.view().value, policy.network().value, &more, notes)?;
     let mapped = identity.kind == IdentityKind::Mapped;
+    furnishing.home(&mut tree, facts, mapped)?;
     let mut repository_shown = policy.view().value == View::Host;
     for path in paths {
         if !repository_shown && path.destination.starts_with(&facts.cwd) {
@@ -273,6 +280,8 @@ fn tree(
         mounts::protect(&mut tree, facts, policy, resolved, paths, mapped, notes)?;
     }
     hide_own_places(&mut tree, facts, paths)?;
+    furnishing.files(&mut tree, notes)?;
+    furnishing.devices(&mut tree, facts)?;
     view::processes(&mut tree)?;
     if facts.account.uid == 0 && identity.kind == IdentityKind::Own {
         view::restrain_root(&mut tree, facts)?;
@@ -480,6 +489,11 @@ fn namespaces(isolation: Isolation, network: NetworkMode) -> Vec<Namespace> {
 fn syscalls(policy: &Policy, isolation: Isolation, network: NetworkMode) -> Result<Rules, PlanError> {
     let changes = policy.syscalls();
     let allow: Vec<&str> = changes.allow.iter().map(|call| call.value.as_str()).collect();
+    let mut allow = allow;
+    if policy.switch(Switch::Namespaces).value {
+        // What a browser isolates its own processes with; Landlock refuses mounts all the same.
+        allow.extend(["clone", "unshare", "chroot"]);
+    }
     let mut deny: Vec<&str> = changes.deny.iter().map(|call| call.value.as_str()).collect();
     if isolation == Isolation::InPlace && network == NetworkMode::None {
         // Without a network namespace nothing else keeps it off the network, or off the host's

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The profiles that come inside the binary.
+//! The profiles and features that come inside the binary.
 
 /// A profile of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,20 +12,7 @@ pub struct Embedded {
     pub file: &'static str,
 }
 
-/// All of them, by name.
-pub const EMBEDDED: [Embedded; 3] = [
-    Embedded {
-        name: "offline-build",
-        text: include_str!("profiles/offline-build.toml"),
-        file: "built-in:offline-build.toml",
-    },
-    Embedded {
-        name: "read-only",
-        text: include_str!("profiles/read-only.toml"),
-        file: "built-in:read-only.toml",
-    },
-    Embedded { name: "strict", text: include_str!("profiles/strict.toml"), file: "built-in:strict.toml" },
-];
+include!(concat!(env!("OUT_DIR"), "/profiles.rs"));
 
 /// The embedded profile called `name`.
 #[must_use]
@@ -33,12 +20,54 @@ pub fn embedded(name: &str) -> Option<&'static Embedded> {
     EMBEDDED.iter().find(|profile| profile.name == name)
 }
 
+/// The features.
+pub mod features {
+    use super::Embedded;
+
+    include!(concat!(env!("OUT_DIR"), "/features.rs"));
+
+    /// The embedded feature called `name`.
+    #[must_use]
+    pub fn embedded(name: &str) -> Option<&'static Embedded> {
+        EMBEDDED.iter().find(|feature| feature.name == name)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use palisade_policy::environment::Fate;
-    use palisade_policy::{Amount, Context, Grant, Layer, Limit, NetworkMode, Policy, built_in, merge};
+    use palisade_policy::{
+        Amount, Context, Grant, Layer, LayerPolicy, Limit, NetworkMode, ParseError, Policy, built_in, merge,
+    };
     use std::path::Path;
+
+    type Parse = fn(&str, Option<&Path>, Layer) -> Result<LayerPolicy, Vec<ParseError>>;
+
+    /// What others ask for is there, so that no launch stops because of a misspelt name.
+    #[test]
+    fn what_each_builds_on_is_there() {
+        let feature = |name: &str| features::embedded(name).is_some();
+        for profile in EMBEDDED {
+            let parsed = palisade_policy::parse(profile.text, None, Layer::BuiltIn).unwrap();
+            let wants = parsed.configurations.iter().flat_map(|configuration| &configuration.features);
+            for want in parsed.features.iter().chain(wants) {
+                assert!(feature(&want.value.name), "{}: {}", profile.name, want.value.name);
+            }
+            for inherited in &parsed.inherits {
+                assert!(embedded(&inherited.value).is_some(), "{}: {}", profile.name, inherited.value);
+            }
+        }
+        for one in features::EMBEDDED {
+            let parsed = palisade_policy::parse_feature(one.text, None, Layer::BuiltIn).unwrap();
+            for want in &parsed.features {
+                assert!(feature(&want.value.name), "{}: {}", one.name, want.value.name);
+            }
+            for conflict in &parsed.conflicts {
+                assert!(feature(&conflict.value), "{}: {}", one.name, conflict.value);
+            }
+        }
+    }
 
     fn policy(names: &[&str]) -> Policy {
         let mut layers = vec![built_in()];
@@ -66,8 +95,11 @@ mod tests {
 
     #[test]
     fn each_parses_and_is_called_as_its_file() {
-        for profile in EMBEDDED {
-            let parsed = palisade_policy::parse(profile.text, None, Layer::BuiltIn).unwrap();
+        let profiles = EMBEDDED.iter().map(|profile| (profile, palisade_policy::parse as Parse));
+        let features = features::EMBEDDED.iter().map(|feature| (feature, palisade_policy::parse_feature as Parse));
+        for (profile, parse) in profiles.chain(features) {
+            let parsed = parse(profile.text, None, Layer::BuiltIn)
+                .unwrap_or_else(|errors| panic!("{}: {}", profile.name, errors[0].render(false)));
             assert_eq!(parsed.name.unwrap().value, profile.name);
             assert!(parsed.description.is_some());
             assert_eq!(profile.file, format!("built-in:{}.toml", profile.name));

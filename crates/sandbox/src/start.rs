@@ -35,6 +35,8 @@ pub struct Invocation<'a> {
     /// Nobody has to hear of the command's end but the caller's parent: without namespaces and
     /// control groups the command may take the caller's place.
     pub may_replace: bool,
+    /// A process that the sandbox ends with.
+    pub parent: Option<i32>,
 }
 
 /// A command that ran.
@@ -216,7 +218,7 @@ pub fn run(
     tell(Happening::Started(Running { pid: started.command, init: started.init }));
     let children = Children::of(&started);
     let ear = broker.as_ref().map(|(_broker, ear)| ear);
-    let mut keeper = Keeper::of(&started, ear);
+    let mut keeper = Keeper::of(&started, ear, invocation.parent);
     let watched = monitor::watch(&started, &terminal, &mut keeper, tell);
     let finished = monitor::finish(started, &children, keeper, tell);
     groups.remove();

@@ -152,16 +152,16 @@ impl<'f> Tree<'f> {
         Ok(())
     }
 
-    /// A device file of the host.
-    pub(crate) fn device(&mut self, name: &str) -> Result<(), PlanError> {
-        let path = Path::new("/dev").join(name);
-        if self.facts.kind(&path) == Kind::Missing {
+    /// A device file of the host, or a directory of them.
+    pub(crate) fn device(&mut self, path: &Path) -> Result<(), PlanError> {
+        let kind = self.facts.kind(path);
+        if kind == Kind::Missing {
             return Ok(());
         }
-        self.place(&path, true)?;
+        self.place(path, kind != Kind::Directory)?;
         self.steps.push(Step::Bind(Bind {
-            source: Text::path(&path)?,
-            target: relative(&path)?,
+            source: Text::path(path)?,
+            target: relative(path)?,
             origin: Origin::System,
             write: true,
             execute: false,
@@ -171,7 +171,67 @@ impl<'f> Tree<'f> {
             map_owners: false,
             rights: Rights::default(),
         }));
-        self.made.insert(path.clone(), Made::Mount(path));
+        self.made.insert(path.to_owned(), Made::Mount(path.to_owned()));
+        Ok(())
+    }
+
+    /// Makes a file with its rights, also on top of a tree of the host.
+    pub(crate) fn made_file(
+        &mut self,
+        path: &Path,
+        mode: u32,
+        content: Text<'static>,
+        write: bool,
+        rights: Rights,
+    ) -> Result<(), PlanError> {
+        let path = self.resolve(path);
+        if self.host_path(&path).is_none() && !write {
+            self.file(&path, mode, content)?;
+            self.steps.push(Step::Allow { path: relative(&path)?, rights });
+            return Ok(());
+        }
+        // Made aside, and mounted over what is there: the root is read-only once it is entered.
+        self.make_placeholders();
+        let aside = PathBuf::from(format!("/.palisade/file-{}", self.steps.len()));
+        self.steps.push(Step::File { path: relative(&aside)?, mode, content });
+        let guarded = self.place(&path, true)?;
+        self.steps.push(Step::Bind(Bind {
+            source: relative(&aside)?,
+            target: relative(&path)?,
+            origin: Origin::Inside,
+            write,
+            execute: mode & 0o111 != 0,
+            devices: false,
+            guarded,
+            renewed: false,
+            map_owners: false,
+            rights,
+        }));
+        self.made.insert(path, Made::File);
+        Ok(())
+    }
+
+    /// Shows a directory of the host in which everything can be changed, and nothing is.
+    pub(crate) fn overlay(&mut self, source: &Path, target: &Path, show: Show) -> Result<(), PlanError> {
+        self.make_placeholders();
+        let [lower, upper, work] =
+            ["lower", "upper", "work"].map(|part| PathBuf::from(format!("/.palisade/{part}-{}", self.steps.len())));
+        self.show(source, &lower, Show { write: false, ..show })?;
+        for path in [&upper, &work] {
+            self.steps.push(Step::Directory { path: relative(path)?, mode: 0o700 });
+        }
+        let target = self.resolve(target);
+        let guarded = self.place(&target, false)?;
+        self.steps.push(Step::Overlay {
+            lower: relative(&lower)?,
+            upper: relative(&upper)?,
+            work: relative(&work)?,
+            target: relative(&target)?,
+            guarded,
+            rights: WRITABLE,
+        });
+        self.forget(&target);
+        self.made.insert(target, Made::Directory);
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use crate::plan::{Origin, Step};
 use crate::text::Text;
 use crate::tree::{Show, Tree};
 use palisade_host::layout::RootKind;
+use palisade_host::needs::More;
 use palisade_host::{gitconfig, resolver, toolchain, virtualenv, worktree};
 use palisade_policy::{NetworkMode, View};
 use palisade_sys::landlock::Rights;
@@ -42,11 +43,12 @@ pub(crate) fn compose(
     facts: &Facts,
     view: View,
     network: NetworkMode,
+    more: &More,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<Vec<PathBuf>, PlanError> {
     let mut later = Vec::new();
     match view {
-        View::Closure => later = closure::compose(tree, facts, network, notes)?,
+        View::Closure => later = closure::compose(tree, facts, network, more, notes)?,
         View::System => system(tree, facts)?,
         View::Host => host(tree)?,
     }
@@ -125,7 +127,7 @@ fn private_places(tree: &mut Tree<'_>, facts: &Facts, view: View) -> Result<(), 
 fn devices(tree: &mut Tree<'_>) -> Result<(), PlanError> {
     tree.directory(Path::new("/dev"), 0o755)?;
     for name in DEVICES {
-        tree.device(name)?;
+        tree.device(&Path::new("/dev").join(name))?;
     }
     for (name, target) in [
         ("fd", "/proc/self/fd"),

@@ -10,6 +10,7 @@ use palisade_policy::resolve::Resolved;
 use palisade_policy::{Layer, Policy, Protect};
 use palisade_syscall::Arch;
 use std::borrow::Cow;
+use std::path::Path;
 
 /// What keeps names in this launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +55,7 @@ pub(crate) fn broker(
     policy: &Policy,
     resolved: &Resolved,
     steps: &[Step<'_>],
+    homes: &Path,
     keeper: Keeper,
     learn: bool,
 ) -> Result<Option<Broker<'static>>, PlanError> {
@@ -62,7 +64,7 @@ pub(crate) fn broker(
         Keeper::Mounts | Keeper::Nobody if learn => Default::default(),
         Keeper::Mounts | Keeper::Nobody => return Ok(None),
     };
-    let roots = roots(steps)?;
+    let roots = roots(steps, homes)?;
     if roots.is_empty() && !learn {
         return Ok(None);
     }
@@ -75,8 +77,9 @@ pub(crate) fn broker(
     }))
 }
 
-/// The trees that steps put in place: those of the host, and what is mounted over parts of them.
-fn roots(steps: &[Step<'_>]) -> Result<Vec<Root<'static>>, PlanError> {
+/// The trees that steps put in place: those of the host, and what is mounted over parts of them. A home of a sandbox's
+/// own, below `homes`, counts for none of the host's: nobody outside obeys what is in it.
+fn roots(steps: &[Step<'_>], homes: &Path) -> Result<Vec<Root<'static>>, PlanError> {
     let mut roots: Vec<Root<'static>> = Vec::new();
     let mut add = |path: &Text<'_>, host: Option<&Text<'_>>, write: bool| -> Result<(), PlanError> {
         let inside = Text::new([b"/", path.as_bytes()].concat())?;
@@ -90,10 +93,12 @@ fn roots(steps: &[Step<'_>]) -> Result<Vec<Root<'static>>, PlanError> {
         match step {
             Step::Bind(Bind { source, target, origin, write, devices, .. }) => {
                 // Devices are judged by nobody: what is done to them isn't kept.
-                let shared = !devices && *origin != Origin::Inside;
+                let shared = !devices && *origin != Origin::Inside && !source.as_path().starts_with(homes);
                 add(target, shared.then_some(source), *write)?;
             }
-            Step::Tmpfs { path, .. } | Step::Own { path, .. } => add(path, None, true)?,
+            Step::Tmpfs { path, .. } | Step::Own { path, .. } | Step::Overlay { target: path, .. } => {
+                add(path, None, true)?;
+            }
             _ => {}
         }
     }

@@ -140,6 +140,21 @@ pub enum Operation<'a> {
         /// Landlock rights beneath it.
         rights: Rights,
     },
+    /// Shows a directory of the new tree through another, which takes all changes.
+    Overlay {
+        /// What shows through.
+        lower: &'a CStr,
+        /// What takes the changes.
+        upper: &'a CStr,
+        /// An empty directory on the file system of `upper`.
+        work: &'a CStr,
+        /// Where.
+        target: &'a CStr,
+        /// The target lies inside a tree that others may change: follow no symbolic link.
+        guarded: bool,
+        /// Landlock rights beneath it.
+        rights: Rights,
+    },
     /// Mounts the process file system that init has made: only a member of the PID namespace can
     /// (before the `pidns` option of Linux 6.17), and the builder isn't one.
     Proc {
@@ -218,6 +233,15 @@ impl Progress {
             Operation::Filesystem { kind, options, flags, attributes, target, guarded, rights } => {
                 let fs = filesystem(kind, options, flags)?;
                 let tree = raw::fsmount(fs, attributes.0)?;
+                raw::close(fs)?;
+                self.attach(tree, target, guarded, rights)?;
+                raw::close(tree)
+            }
+            Operation::Overlay { lower, upper, work, target, guarded, rights } => {
+                let options = [(c"lowerdir", lower), (c"upperdir", upper), (c"workdir", work)];
+                // Without privilege it keeps its notes in attributes of the user's.
+                let fs = filesystem(c"overlay", &options, &[c"userxattr"])?;
+                let tree = raw::fsmount(fs, Attributes::NOSUID.and(Attributes::NODEV).0)?;
                 raw::close(fs)?;
                 self.attach(tree, target, guarded, rights)?;
                 raw::close(tree)

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade open`: an application by its profile.
+
+use crate::run::{self, FAILURE, RunError};
+use crate::run_options::{LaunchOptions, OptionError};
+use crate::scan::{self, Opened, Presentation};
+use clap::{ArgMatches, Args, ValueHint};
+use palisade_host::environment::Environment;
+use palisade_policy::word::Word;
+use palisade_sandbox::application;
+use palisade_sandbox::cache::{Cache, Key};
+use palisade_sandbox::error::{PlanError, StartError};
+use palisade_sandbox::facts::Facts;
+use palisade_sandbox::layers::{self, Request};
+use palisade_sandbox::plan::Plan;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Instant;
+
+/// Opens an application with only what its profile gives it: its program and libraries, the
+/// features that it needs, a home of its own.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Exit code: as `palisade run`.
+
+Examples:
+  palisade open chromium https://example.org
+  palisade open --config clean chromium
+  palisade open okular ~/report.pdf        the file is there, and nothing else of the home
+  palisade profile list                    which there are")]
+pub(crate) struct Options {
+    /// Open a variant of the profile
+    #[arg(long, value_name = "NAME")]
+    pub(crate) config: Option<String>,
+    /// Another program than the profile's: a path or a name
+    #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
+    pub(crate) program: Option<String>,
+    #[command(flatten)]
+    pub(crate) launch: LaunchOptions,
+    /// The profile: a name, or a file
+    #[arg(value_name = "PROFILE")]
+    pub(crate) profile: OsString,
+    /// The application's arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+/// The key of a plan that is for these arguments only.
+fn key_with(key: &Key, arguments: &[OsString]) -> Key {
+    let joined: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_bytes()).collect();
+    key.of_program(&OsString::from_vec(joined.join(&0)))
+}
+
+/// What is run by a plan.
+fn command(plan: &Plan<'_>, arguments: &[OsString]) -> Vec<OsString> {
+    let own = plan.command.iter().map(|word| OsStr::from_bytes(word.as_bytes()).to_owned());
+    own.chain(arguments.iter().filter(|_| !plan.conduct.complete).cloned()).collect()
+}
+
+/// Opens the application if a kept plan fits the arguments.
+pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
+    let opened = scan::scan_open(arguments)?;
+    let cwd = std::env::current_dir().ok()?;
+    let (key, directory) = scan::key_of_open(&opened, &cwd);
+    let cache = Cache::new(directory?, rustix::process::geteuid().as_raw());
+    let names_files = application::names_files(opened.arguments, &cwd);
+    let own = if names_files { cache.load(&key_with(&key, opened.arguments)) } else { None };
+    let stored = match own {
+        Some(stored) => stored,
+        None => cache.load(&key)?,
+    };
+    let plan = stored.plan()?;
+    if names_files && plan.conduct.pass_files && !plan.conduct.complete {
+        return None;
+    }
+    let command = command(&plan, opened.arguments);
+    match run::apply(&plan, &command, Presentation::default(), begun, true, &mut |_happening| {}) {
+        Ok(code) => Some(code),
+        Err(error) if error.is_stale() => None,
+        Err(error) => Some(run::fail(&error)),
+    }
+}
+
+/// Opens it the long way.
+pub(crate) fn run(options: &Options, matches: &ArgMatches, arguments: &[OsString], begun: Instant) -> u8 {
+    let plan = match prepare(options, matches, arguments) {
+        Ok(plan) => plan,
+        Err(error) => {
+            error.say();
+            return FAILURE;
+        }
+    };
+    let command = command(&plan, own_arguments(options));
+    if options.launch.dry_run {
+        crate::dry_run::print(&plan, &command, options.launch.json);
+        return 0;
+    }
+    let presentation = options.launch.presentation();
+    run::apply(&plan, &command, presentation, begun, false, &mut |_happening| {})
+        .unwrap_or_else(|error: StartError| run::fail(&error))
+}
+
+/// What follows the profile, without a `--` in front.
+fn own_arguments(options: &Options) -> &[OsString] {
+    match options.arguments.split_first() {
+        Some((first, rest)) if first == "--" => rest,
+        _ => &options.arguments,
+    }
+}
+
+fn prepare(
+    options: &Options,
+    matches: &ArgMatches,
+    arguments: &[OsString],
+) -> Result<Plan<'static>, RunError> {
+    let cwd = std::env::current_dir().map_err(|source| RunError::Cwd { source })?;
+    let environment: Environment = std::env::vars_os().collect();
+    let mut facts = Facts::gather(environment, cwd.clone()).map_err(PlanError::from)?;
+    facts.application = Some(application::named(&options.profile));
+    let mut command_line = options.launch.layer(matches)?;
+    if let Some(program) = &options.program {
+        command_line.say(Word::Program, program, 0).map_err(|source| OptionError::Value {
+            option: "program",
+            value: program.clone(),
+            source,
+        })?;
+    }
+    let request = Request {
+        profile: Some(&options.profile),
+        open: true,
+        configuration: options.config.as_deref(),
+    };
+    let mut loaded = layers::load(&facts, request, command_line)?;
+    application::compose(&mut facts, &mut loaded, own_arguments(options))?;
+    let plan = run::make(&options.launch, &facts, &loaded)?;
+    if options.launch.env.is_empty()
+        && !facts.is_volatile()
+        && let Some(opened) = scan::scan_open(arguments)
+        // Both must have understood the same, or the next launch would run something else.
+        && opened == own(options)
+    {
+        let (mut key, directory) = scan::key_of_open(&opened, &cwd);
+        if plan.conduct.complete {
+            key = key_with(&key, opened.arguments);
+        }
+        run::keep(&key, directory, &facts, &plan);
+    }
+    Ok(plan)
+}
+
+/// What the parser made of the arguments.
+fn own(options: &Options) -> Opened<'_> {
+    Opened {
+        profile: &options.profile,
+        configuration: options.config.as_deref().map(OsStr::new),
+        arguments: own_arguments(options),
+    }
+}

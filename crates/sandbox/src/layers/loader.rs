@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reading the files of one launch, and what they build on.
+
+use super::{DEEPEST, LayerError, MOST, Sort, definitions, directories, is_profile_name, parse, stable, trustee};
+use crate::facts::{Facts, Kind};
+use crate::trust;
+use palisade_host::file::{self, Links};
+use palisade_host::fingerprint::Fingerprint;
+use palisade_host::places::{self, Trustee};
+use palisade_policy::expand::Place;
+use palisade_policy::feature::{self, FeatureError, Features, Want};
+use palisade_policy::{Context, Fact, Layer, LayerPolicy, Origin, Sourced};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Reads files of layers for one launch.
+pub(super) struct Loader<'f> {
+    facts: &'f Facts,
+    /// Who may write the files of the distribution and the administrator.
+    system: Trustee,
+}
+
+impl<'f> Loader<'f> {
+    pub(super) fn new(facts: &'f Facts) -> Self {
+        // In a test the places of the system are the user's.
+        let uid = if cfg!(test) { facts.account.uid } else { 0 };
+        Self { facts, system: Trustee { uid, private_group: None } }
+    }
+
+    pub(super) fn configurations(&self) -> [(Layer, PathBuf); 3] {
+        let places = &self.facts.places;
+        [
+            (Layer::Distribution, places.distribution.join("config.toml")),
+            (Layer::Administrator, places.administrator.join("config.toml")),
+            (Layer::User, places.config.join("config.toml")),
+        ]
+    }
+
+    /// What a file says, if it is there.
+    pub(super) fn read(
+        &self,
+        file: &Path,
+        layer: Layer,
+        sort: Sort,
+    ) -> Result<Option<LayerPolicy>, LayerError> {
+        self.facts.depends_on(file, true);
+        let found = Fingerprint::of_link(file).map_err(|source| LayerError::Examine { source })?;
+        if found == Fingerprint::Absent {
+            return Ok(None);
+        }
+        let who = if layer.may_lock() { self.system } else { trustee(self.facts) };
+        let content = stable(file, || {
+            let real = places::check(file, who)
+                .map_err(|source| LayerError::Distrusted { file: file.to_owned(), source })?;
+            file::read(&real, trust::LARGEST_FILE, Links::Refuse)
+                .map_err(|source| LayerError::Read { source })
+        })?;
+        parse(&content, file, layer, sort).map(Some)
+    }
+
+    /// A profile by name, or by file if it is written like one.
+    pub(super) fn profile_or_file(&self, wanted: &OsStr) -> Result<LayerPolicy, LayerError> {
+        let path = Path::new(wanted);
+        let text = wanted.to_string_lossy();
+        let file = self.facts.cwd.join(path);
+        let looks_like_file = text.contains('/')
+            || (path.extension() == Some(OsStr::new("toml")) && file.symlink_metadata().is_ok());
+        if looks_like_file {
+            let layer = self.layer_of(&file);
+            let read = self.read(&file, layer, Sort::Profile)?;
+            return read.ok_or_else(|| LayerError::Unknown {
+                sort: Sort::Profile,
+                name: text.into_owned(),
+                by: None,
+                nearest: None,
+            });
+        }
+        self.named(Sort::Profile, &text, Layer::User, None)
+    }
+
+    /// A file in one of the system's places speaks for that; any other is the user's word.
+    fn layer_of(&self, file: &Path) -> Layer {
+        let parent = file.parent();
+        directories(self.facts, Sort::Profile)
+            .into_iter()
+            .find(|(_layer, directory)| parent == Some(directory))
+            .map_or(Layer::User, |(layer, _directory)| layer)
+    }
+
+    /// A profile or feature by name, from the places of `highest` and the layers below.
+    ///
+    /// What a layer builds on can't come from a layer above: else a user's profile would take the
+    /// place of one that the administrator's configuration inherits, and its locks would be gone.
+    pub(super) fn named(
+        &self,
+        sort: Sort,
+        name: &str,
+        highest: Layer,
+        by: Option<&Origin>,
+    ) -> Result<LayerPolicy, LayerError> {
+        let unknown = || LayerError::Unknown {
+            sort,
+            name: name.to_owned(),
+            by: by.cloned().map(Box::new),
+            nearest: {
+                let all = definitions(self.facts, sort);
+                let names = all.iter().map(|definition| definition.name.as_str());
+                palisade_policy::suggest::nearest(name, names).map(str::to_owned)
+            },
+        };
+        if !is_profile_name(name) {
+            return Err(unknown());
+        }
+        for (layer, directory) in directories(self.facts, sort) {
+            if layer <= highest
+                && let Some(policy) = self.read(&directory.join(format!("{name}.toml")), layer, sort)?
+            {
+                return Ok(policy);
+            }
+        }
+        let embedded = sort.embedded().iter().find(|embedded| embedded.name == name).ok_or_else(unknown)?;
+        parse(embedded.text.as_bytes(), Path::new(embedded.file), Layer::BuiltIn, sort)
+    }
+
+    /// The features that layers ask for, each after those that it needs.
+    pub(super) fn features(
+        &self,
+        layers: &[LayerPolicy],
+        context: &Context,
+    ) -> Result<Features, LayerError> {
+        let mut asked: Vec<Sourced<Want>> = layers.iter().flat_map(|layer| layer.features.clone()).collect();
+        if asked.is_empty() {
+            return Ok(Features::default());
+        }
+        asked.sort_by_key(Sourced::rank);
+        let mut find = |name: &str, highest: Layer, by: &Origin| {
+            self.named(Sort::Feature, name, highest, Some(by))
+        };
+        let mut holds = |fact: &Fact, layer: Layer| self.holds(fact, layer, context);
+        feature::resolve(&asked, &mut find, &mut holds).map_err(|error| match error {
+            FeatureError::Find(error) => error,
+            other => LayerError::Features { reason: other.to_string() },
+        })
+    }
+
+    /// Whether something is so on this host. The plan depends on the answer.
+    fn holds(&self, fact: &Fact, layer: Layer, context: &Context) -> bool {
+        let facts = self.facts;
+        match fact {
+            Fact::Exists(pattern) => match Place::of(pattern, layer, context) {
+                Ok(Place::Path(path)) => facts.kind(&path) != Kind::Missing,
+                Ok(Place::Glob(glob)) => !facts.matches(&glob).is_empty(),
+                Err(_unset) => false,
+            },
+            Fact::Program(name) => facts.program(name.as_ref()).is_some(),
+            Fact::Variable(name, value) => {
+                facts.depends_on_variable(name);
+                let set = facts.environment.get(name);
+                match value {
+                    Some(value) => set == Some(value.as_ref()),
+                    None => set.is_some_and(|set| !set.is_empty()),
+                }
+            }
+            Fact::Machine(name) => rustix::system::uname().machine().to_bytes() == name.as_bytes(),
+            // Answered where features are.
+            Fact::Feature(_) => false,
+        }
+    }
+
+    /// Adds what a file says, after what it inherits. `chain`: the names on the way to it.
+    pub(super) fn add(
+        &self,
+        policy: LayerPolicy,
+        layers: &mut Vec<LayerPolicy>,
+        chain: &mut Vec<String>,
+    ) -> Result<(), LayerError> {
+        for inherited in &policy.inherits {
+            let name = &inherited.value;
+            let circle = chain.contains(name);
+            chain.push(name.clone());
+            if circle {
+                return Err(LayerError::Cycle { chain: chain.clone() });
+            }
+            if chain.len() > DEEPEST || layers.len() > MOST {
+                return Err(LayerError::Deep { chain: chain.clone() });
+            }
+            let found = self.named(Sort::Profile, name, policy.layer, Some(&inherited.origin))?;
+            self.add(found, layers, chain)?;
+            chain.pop();
+        }
+        layers.push(policy);
+        Ok(())
+    }
+}
