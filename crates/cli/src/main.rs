@@ -40,7 +40,7 @@ mod watch;
 mod witness;
 
 use clap::{FromArgMatches, Parser, Subcommand};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -89,16 +89,20 @@ enum Verb {
 #[global_allocator]
 static ALLOCATOR: palisade_sys::arena::Arena = palisade_sys::arena::Arena::new();
 
-/// The arguments; of a link that is called like a profile, those that open its application.
+/// The arguments; of a link to this program, those that open the application that the link is called like.
 fn arguments(mut given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let own = given.next().unwrap_or_default();
     let name = Path::new(&own).file_name().unwrap_or_default();
-    let known = [env!("CARGO_PKG_NAME"), "palisade", "exe"];
-    if name.is_empty() || known.iter().any(|known| name == *known) {
+    if name == env!("CARGO_BIN_NAME") || name.is_empty() || !is_link(name) {
         return given.collect();
     }
     // What follows is the application's, also if it looks like an option of ours.
     ["open".into(), name.to_owned(), "--".into()].into_iter().chain(given).collect()
+}
+
+/// Whether the program's file is called otherwise than it was started.
+fn is_link(name: &OsStr) -> bool {
+    std::env::current_exe().is_ok_and(|file| file.file_name().is_some_and(|file| file != name && name != "exe"))
 }
 
 fn main() -> ExitCode {

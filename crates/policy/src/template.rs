@@ -55,6 +55,8 @@ pub(crate) fn skeleton(text: &str) -> Option<String> {
     let pieces = pieces(text).ok()?;
     let each = |piece| match piece {
         Piece::Plain(text) => text,
+        // An id has a dot in it.
+        Piece::Variable(Variable::Id) => "x.x",
         Piece::Variable(_) => "x",
     };
     Some(pieces.into_iter().map(each).collect())

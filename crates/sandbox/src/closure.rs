@@ -24,8 +24,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
 /// What the C library reads, whatever the program is: names of users and services, the time zone, character sets and
-/// locales, terminals. Directories where there are many.
-const BASE: [&str; 18] = [
+/// locales, terminals, how many processors there are. Directories where there are many.
+const BASE: [&str; 22] = [
     "/etc/ld.so.cache",
     "/etc/localtime",
     "/etc/timezone",
@@ -44,6 +44,10 @@ const BASE: [&str; 18] = [
     "/usr/lib/terminfo",
     "/etc/terminfo",
     "/etc/inputrc",
+    "/usr/lib/x86_64-linux-gnu/gconv/gconv-modules.cache",
+    "/sys/devices/system/cpu/online",
+    "/sys/devices/system/cpu/possible",
+    "/sys/devices/system/cpu/present",
 ];
 
 /// What programs that reach the network read beyond that.
@@ -53,7 +57,7 @@ const NETWORK: [&str; 4] =
 /// What tells that packages have come, gone or changed.
 const STAMPS: [&str; 2] = ["/etc/ld.so.cache", PACKAGES];
 
-const USR: &str = "/usr";
+pub(crate) const USR: &str = "/usr";
 /// Up to so many files are mounted one by one: 12 µs each, rules 3 µs each and one mount.
 const MOUNTS: usize = 48;
 
@@ -189,6 +193,16 @@ fn find(facts: &Facts, command: &OsStr, more: &More) -> Result<Needs, PlanError>
 /// Shows what a path leads to by its real path, and makes the links on the way, as far as they aren't in sight already;
 /// `None` if nothing is there.
 fn show(tree: &mut Tree<'_>, facts: &Facts, path: &Path) -> Result<Option<PathBuf>, PlanError> {
+    let Some(at) = links(tree, facts, path)? else { return Ok(None) };
+    if tree.host_path(&at).is_none() {
+        // What isn't the system's is opened by who may, before the walls are up.
+        tree.show(&at, &at, if is_of_system(facts, &at) { SYSTEM } else { USERS })?;
+    }
+    Ok(Some(at))
+}
+
+/// Makes the links on the way of a path, as far as they aren't in sight already; what it leads to, if it is there.
+pub(crate) fn links(tree: &mut Tree<'_>, facts: &Facts, path: &Path) -> Result<Option<PathBuf>, PlanError> {
     let mut left: VecDeque<OsString> = names(path);
     let mut at = PathBuf::from("/");
     let mut links = 0;
@@ -214,14 +228,7 @@ fn show(tree: &mut Tree<'_>, facts: &Facts, path: &Path) -> Result<Option<PathBu
             left.push_front(name);
         }
     }
-    if facts.kind(&at) == Kind::Missing {
-        return Ok(None);
-    }
-    if tree.host_path(&at).is_none() {
-        // What isn't the system's is opened by who may, before the walls are up.
-        tree.show(&at, &at, if is_of_system(facts, &at) { SYSTEM } else { USERS })?;
-    }
-    Ok(Some(at))
+    Ok((facts.kind(&at) != Kind::Missing).then_some(at))
 }
 
 /// The names in a path; `.` isn't one.

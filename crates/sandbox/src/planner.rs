@@ -7,7 +7,7 @@ use crate::furnishing::Furnishing;
 use crate::limits;
 use crate::plan::{Filter, Identity, IdentityKind, Landlock, Namespace, Origin, PROGRAM, Plan, SCHEMA, Step};
 use crate::text::Text;
-use crate::tree::{Show, Tree};
+use crate::tree::{Show, Tree, relative};
 use crate::view::USERS;
 use crate::wards::{self, Keeper};
 use crate::{closure, in_place, mounts, view};
@@ -343,11 +343,26 @@ fn apply(
             } else {
                 Origin::Canonical
             };
-            tree.show(
-                &source,
-                &path.destination,
-                Show { origin, write, execute, map_owners: mapped, ..USERS },
-            )
+            let show = Show { origin, write, execute, map_owners: mapped, ..USERS };
+            let own_name = path.source == path.destination && !working_directory;
+            // A link into what isn't there whole is made again, so that what it leads to is found by its name, too.
+            let link = own_name
+                && source != path.source
+                && !tree.stands(&source)
+                && tree.host_path(&tree.resolve(&path.destination)).is_none()
+                && closure::links(tree, facts, &path.source)?.as_deref() == Some(source.as_path());
+            let destination = if link { &source } else { &path.destination };
+            if own_name && !write && tree.is_shut_at(destination) {
+                // It is in sight, and lacks only the right: a rule costs a quarter of a mount.
+                let rights = if execute { Rights::READ.union(Rights::EXECUTE) } else { Rights::READ };
+                let rights = match facts.kind(&source) {
+                    Kind::Directory => rights,
+                    _ => rights.intersection(Rights::OF_FILES),
+                };
+                tree.push(Step::Allow { path: relative(destination)?, rights });
+                return Ok(());
+            }
+            tree.show(&source, destination, show)
         }
     }
 }

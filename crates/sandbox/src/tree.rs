@@ -331,6 +331,15 @@ impl<'f> Tree<'f> {
         self.partly_shut
     }
 
+    /// Whether the host's file of this very name is in sight, in something in which Landlock gives no right.
+    pub(crate) fn is_shut_at(&self, path: &Path) -> bool {
+        self.partly_shut
+            && path.starts_with(crate::closure::USR)
+            && self.resolve(path) == path
+            && self.nearest(path).is_some_and(|(at, _made)| at == Path::new(crate::closure::USR))
+            && self.host_path(path).as_deref() == Some(path)
+    }
+
     /// Whether a step has made this very name.
     pub(crate) fn stands(&self, path: &Path) -> bool {
         self.made.contains_key(path)
@@ -451,6 +460,7 @@ impl<'f> Tree<'f> {
             return;
         }
         self.steps.push(Step::Directory { path: Text::literal(c".palisade"), mode: 0o755 });
+        self.made.insert("/.palisade".into(), Made::Directory);
         for (path, mode) in [(c".palisade/hidden", 0o555), (c".palisade/denied", 0)] {
             self.steps.push(Step::Directory { path: Text::literal(path), mode });
         }
