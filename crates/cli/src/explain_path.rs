@@ -241,9 +241,7 @@ fn verdict(
 /// Whether a step makes exactly this path.
 fn is_at(step: &Step<'_>, path: &Path) -> bool {
     match step {
-        Step::Own { path: at, .. }
-        | Step::Tmpfs { path: at, .. }
-        | Step::Overlay { target: at, .. } => {
+        Step::Own { path: at, .. } | Step::Tmpfs { path: at, .. } | Step::Overlay { target: at, .. } => {
             path.strip_prefix("/").is_ok_and(|path| path == at.as_path())
         }
         _ => false,

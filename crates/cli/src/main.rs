@@ -102,7 +102,8 @@ fn arguments(mut given: impl Iterator<Item = OsString>) -> Vec<OsString> {
 
 /// Whether the program's file is called otherwise than it was started.
 fn is_link(name: &OsStr) -> bool {
-    std::env::current_exe().is_ok_and(|file| file.file_name().is_some_and(|file| file != name && name != "exe"))
+    std::env::current_exe()
+        .is_ok_and(|file| file.file_name().is_some_and(|file| file != name && name != "exe"))
 }
 
 fn main() -> ExitCode {
@@ -126,7 +127,8 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         Ok(parsed) => parsed,
         Err(error) => {
             let _nobody_listens = error.print();
-            let running = arguments.first().is_some_and(|verb| verb == "run" || verb == "learn" || verb == "open");
+            let running =
+                arguments.first().is_some_and(|verb| verb == "run" || verb == "learn" || verb == "open");
             return match (error.use_stderr(), running) {
                 (false, _) => 0,
                 (true, true) => 125,

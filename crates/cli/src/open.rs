@@ -125,11 +125,8 @@ fn prepare(
             source,
         })?;
     }
-    let request = Request {
-        profile: Some(&options.profile),
-        open: true,
-        configuration: options.config.as_deref(),
-    };
+    let request =
+        Request { profile: Some(&options.profile), open: true, configuration: options.config.as_deref() };
     let mut loaded = layers::load(&facts, request, command_line)?;
     application::compose(&mut facts, &mut loaded, own_arguments(options))?;
     let plan = run::make(&options.launch, &facts, &loaded)?;

@@ -311,7 +311,6 @@ impl RunOptions {
     pub(crate) fn may_be_kept(&self) -> bool {
         self.env.is_empty() && self.plan.is_none()
     }
-
 }
 
 impl LaunchOptions {
@@ -471,9 +470,11 @@ impl LaunchOptions {
             ("portal", List::Portals, &self.portal),
         ] {
             for (nth, value) in values.iter().enumerate() {
-                layer
-                    .add_to(list, value, at(option, nth))
-                    .map_err(|source| OptionError::Value { option, value: value.clone(), source })?;
+                layer.add_to(list, value, at(option, nth)).map_err(|source| OptionError::Value {
+                    option,
+                    value: value.clone(),
+                    source,
+                })?;
             }
         }
         for (option, choice, word) in [

@@ -30,7 +30,8 @@ impl Situation {
     /// Asks the host and loads the policy.
     pub(crate) fn gather(profile: Option<&OsStr>) -> Result<Self, Failure> {
         let facts = facts()?;
-        let loaded = layers::load(&facts, Request { profile, ..Request::default() }, LayerPolicy::command_line())?;
+        let loaded =
+            layers::load(&facts, Request { profile, ..Request::default() }, LayerPolicy::command_line())?;
         Ok(Self { facts, loaded })
     }
 

@@ -133,7 +133,8 @@ pub fn of(
     }
     let places = Places::find();
     let mut loadable = Vec::new();
-    let (directories, files): (Vec<_>, Vec<_>) = more.libraries.iter().cloned().partition(|path| path.is_dir());
+    let (directories, files): (Vec<_>, Vec<_>) =
+        more.libraries.iter().cloned().partition(|path| path.is_dir());
     needs.libraries.extend(files.iter().cloned());
     loadable.extend(files);
     let mut pending: Vec<(PathBuf, bool)> =
@@ -465,7 +466,8 @@ mod tests {
             next = format!("level-{level}");
         }
         let path = std::env::join_paths([directory.path(), Path::new("/usr/bin")]).unwrap();
-        let problem = of(OsStr::new(&next), None, Some(&path), Path::new("/"), &More::default(), &Libraries::default());
+        let problem =
+            of(OsStr::new(&next), None, Some(&path), Path::new("/"), &More::default(), &Libraries::default());
         assert!(matches!(problem, Err(NeedsError::TooDeep { .. })), "{problem:?}");
     }
 }

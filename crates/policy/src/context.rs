@@ -58,8 +58,11 @@ impl Application {
     #[must_use]
     pub fn id(&self) -> String {
         let made = || {
-            let part: String =
-                self.name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
+            let part: String = self
+                .name
+                .chars()
+                .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' })
+                .collect();
             // No part of a name on a bus begins with a digit.
             let digit = part.starts_with(|c: char| c.is_ascii_digit());
             format!("palisade.{}{part}", if digit { "_" } else { "" })

@@ -203,7 +203,7 @@ fn anchored(pattern: &PathPattern, layer: Layer, context: &Context) -> Result<Ve
             Token::Home => put_path("home", &context.home, &mut out)?,
             Token::Variable(variable) => {
                 // A project's file is somebody else's: what the user's variables say is none of its business.
-                if layer == Layer::Project && matches!(variable, Variable::Environment(_)) {
+                if layer == Layer::Project && matches!(variable, Variable::Environment(_) | Variable::X11) {
                     return Err(ExpandError::Unset { variable: variable.name().to_owned() });
                 }
                 put_variable(variable, context, &mut out)?;
@@ -227,6 +227,7 @@ fn put_variable(variable: Variable, context: &Context, out: &mut Vec<Token>) -> 
         Variable::Data => put_path(name, &context.directories.data, out),
         Variable::Cache => put_path(name, &context.directories.cache, out),
         Variable::State => put_path(name, &context.directories.state, out),
+        Variable::X11 => put_path(name, &Variable::x11(context).ok_or_else(unset)?, out),
         Variable::Uid => put_name(name, context.uid.to_string().as_ref(), out),
         Variable::User => put_name(name, context.user.as_ref(), out),
         Variable::Name => put_name(name, application()?.name.as_ref(), out),
@@ -247,7 +248,11 @@ fn put_variable(variable: Variable, context: &Context, out: &mut Vec<Token>) -> 
 /// Appends what is one name of a path.
 fn put_name(variable: &str, name: &OsStr, out: &mut Vec<Token>) -> Result<(), ExpandError> {
     let bytes = name.as_bytes();
-    if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.iter().any(|byte| [b'/', 0].contains(byte)) {
+    if bytes.is_empty()
+        || bytes == b"."
+        || bytes == b".."
+        || bytes.iter().any(|byte| [b'/', 0].contains(byte))
+    {
         return Err(ExpandError::BadName { variable: variable.to_owned(), value: name.to_owned() });
     }
     out.extend(bytes.iter().copied().map(Token::Byte));
@@ -382,7 +387,11 @@ mod tests {
             user: "ann".into(),
             uid: 1000,
             runtime_dir: Some("/run/user/1000".into()),
-            environment: [("WAYLAND_DISPLAY".into(), "wayland-0".into()), ("XAUTHORITY".into(), "/tmp/x a".into())].into(),
+            environment: [
+                ("WAYLAND_DISPLAY".into(), "wayland-0".into()),
+                ("XAUTHORITY".into(), "/tmp/x a".into()),
+            ]
+            .into(),
             ..Context::default()
         }
     }

@@ -34,11 +34,7 @@ pub enum FeatureError<E: std::error::Error + 'static> {
     #[error("more than {MOST} features")]
     TooMany,
     /// Two of them can't be there together.
-    #[error(
-        "features {one:?} and {other:?} conflict ({origin}): {}, and {}",
-        Way(one_way),
-        Way(other_way)
-    )]
+    #[error("features {one:?} and {other:?} conflict ({origin}): {}, and {}", Way(one_way), Way(other_way))]
     Conflict {
         /// The one that says so.
         one: String,

@@ -409,15 +409,23 @@ impl Policy {
         });
         let texts = settings.lists.iter().map(|stated| stated.value.1.as_str());
         let words = settings.words.iter().map(|stated| stated.value.1.as_str());
-        let files = settings.files.iter().flat_map(|file| {
-            [file.value.content.as_str()].into_iter().chain(file.value.path.as_str())
-        });
+        let files = settings
+            .files
+            .iter()
+            .flat_map(|file| [file.value.content.as_str()].into_iter().chain(file.value.path.as_str()));
         let set = settings.environment.iter().filter_map(|rule| match &rule.value {
-            EnvironmentRule::Set { value, .. } if rule.origin.layer != Layer::CommandLine => Some(value.as_str()),
+            EnvironmentRule::Set { value, .. } if rule.origin.layer != Layer::CommandLine => {
+                Some(value.as_str())
+            }
             _ => None,
         });
         let hooks = settings.hooks.iter().flat_map(|hook| hook.value.arguments.iter().map(String::as_str));
-        patterns.chain(texts).chain(words).chain(files).chain(set).chain(hooks)
+        patterns
+            .chain(texts)
+            .chain(words)
+            .chain(files)
+            .chain(set)
+            .chain(hooks)
             .flat_map(template::variables)
             .collect()
     }

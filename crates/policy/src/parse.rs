@@ -49,11 +49,7 @@ pub fn parse(text: &str, file: Option<&Path>, layer: Layer) -> Result<LayerPolic
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_feature(
-    text: &str,
-    file: Option<&Path>,
-    layer: Layer,
-) -> Result<LayerPolicy, Vec<ParseError>> {
+pub fn parse_feature(text: &str, file: Option<&Path>, layer: Layer) -> Result<LayerPolicy, Vec<ParseError>> {
     read(text, file, layer, true)
 }
 

@@ -8,9 +8,11 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 
+use crate::context::Context;
 use crate::suggest;
 
 /// `PATH_MAX` of Linux: a longer path can't be passed to any call (`limits.h`).
@@ -83,11 +85,16 @@ impl PatternError {
             Self::UnknownVariable { .. } => {
                 let known: Vec<String> =
                     Variable::KNOWN.iter().map(|known| format!("${{{}}}", known.known())).collect();
-                format!("known variables: {}; those of the environment are in capital letters", known.join(", "))
+                format!(
+                    "known variables: {}; those of the environment are in capital letters",
+                    known.join(", ")
+                )
             }
             Self::ShellVariable { name } => match Variable::for_shell_name(name) {
                 Some(variable) => format!("write `${{{}}}`", variable.known()),
-                None => format!("write `${{{name}}}` for the variable, `\\${name}` for a file name that begins so"),
+                None => format!(
+                    "write `${{{name}}}` for the variable, `\\${name}` for a file name that begins so"
+                ),
             },
             Self::UnclosedClass | Self::BadClass { .. } => "for the character itself write `\\[`".to_owned(),
             Self::PartialDoubleStar => "write `**/*.pem` for files at any depth".to_owned(),
@@ -114,13 +121,15 @@ pub(crate) enum Variable {
     State,
     Name,
     Id,
+    /// The socket of the X server that `DISPLAY` names.
+    X11,
     /// One of the caller's, in capital letters.
     Environment(String),
 }
 
 impl Variable {
     /// Those that aren't the caller's.
-    const KNOWN: [Self; 12] = [
+    const KNOWN: [Self; 13] = [
         Self::Home,
         Self::Cwd,
         Self::Project,
@@ -133,6 +142,7 @@ impl Variable {
         Self::State,
         Self::Name,
         Self::Id,
+        Self::X11,
     ];
 
     /// The variable of this name.
@@ -174,8 +184,17 @@ impl Variable {
             Self::State => "state",
             Self::Name => "name",
             Self::Id => "id",
+            Self::X11 => "x11",
             Self::Environment(_) => "",
         }
+    }
+
+    /// The socket of the display, if it is one of this machine's: `:1.0` is served at `/tmp/.X11-unix/X1`.
+    pub(crate) fn x11(context: &Context) -> Option<PathBuf> {
+        let display = context.environment.get(OsStr::new("DISPLAY"))?.to_str()?;
+        let number = display.strip_prefix("unix").unwrap_or(display).strip_prefix(':')?.split('.').next()?;
+        let fine = !number.is_empty() && number.len() < 6 && number.bytes().all(|byte| byte.is_ascii_digit());
+        fine.then(|| PathBuf::from(format!("/tmp/.X11-unix/X{number}")))
     }
 
     fn for_shell_name(name: &str) -> Option<Self> {

@@ -66,6 +66,7 @@ pub(crate) fn skeleton(text: &str) -> Option<String> {
 pub(crate) fn variables(text: &str) -> Vec<String> {
     let named = |piece| match piece {
         Piece::Variable(Variable::Environment(name)) => Some(name),
+        Piece::Variable(Variable::X11) => Some("DISPLAY".to_owned()),
         _ => None,
     };
     pieces(text).into_iter().flatten().filter_map(named).collect()
@@ -83,7 +84,8 @@ pub fn fill(text: &str, context: &Context) -> Result<OsString, Unset> {
         match piece {
             Piece::Plain(text) => out.push(text),
             Piece::Variable(variable) => {
-                let value = variable.value(context).ok_or_else(|| Unset { variable: variable.name().to_owned() });
+                let value =
+                    variable.value(context).ok_or_else(|| Unset { variable: variable.name().to_owned() });
                 out.push(value?);
             }
         }
@@ -105,6 +107,7 @@ impl Variable {
             Self::Data => context.directories.data.clone().into(),
             Self::Cache => context.directories.cache.clone().into(),
             Self::State => context.directories.state.clone().into(),
+            Self::X11 => Self::x11(context)?.into(),
             Self::Name => context.application.as_ref()?.name.clone().into(),
             Self::Id => context.application.as_ref()?.id().into(),
             Self::Environment(name) => {

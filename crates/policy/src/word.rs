@@ -343,12 +343,9 @@ impl List {
                 let device = self == Self::Require || text.starts_with("/dev/");
                 (device, "a path below /dev")
             }
-            Self::See
-            | Self::Talk
-            | Self::Own
-            | Self::SystemSee
-            | Self::SystemTalk
-            | Self::SystemOwn => (is_bus_pattern(text), "a name on a bus, `.*` at its end for those below it"),
+            Self::See | Self::Talk | Self::Own | Self::SystemSee | Self::SystemTalk | Self::SystemOwn => {
+                (is_bus_pattern(text), "a name on a bus, `.*` at its end for those below it")
+            }
             Self::Call | Self::Broadcast | Self::SystemCall => {
                 (is_bus_rule(text), "a rule `NAME=METHOD@PATH`")
             }
@@ -404,9 +401,9 @@ fn is_bus_rule(text: &str) -> bool {
     is_bus_pattern(name)
         && !rule.is_empty()
         && rule.len() <= 500
-        && rule
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'*' | b'@' | b'/' | b'-'))
+        && rule.bytes().all(|byte| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'*' | b'@' | b'/' | b'-')
+        })
 }
 
 /// Whether a name on a bus, everything filled in, can be given to the filter.

@@ -231,7 +231,8 @@ fn take(lock: &Lock<'_>) -> Result<OwnedFd, ConductError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = rustix::fs::open(lock.path.as_c_str(), flags, Mode::from_raw_mode(0o600))
         .map_err(|source| ConductError::Lock { path: path(), source })?;
-    let how = if lock.wait { FlockOperation::LockExclusive } else { FlockOperation::NonBlockingLockExclusive };
+    let how =
+        if lock.wait { FlockOperation::LockExclusive } else { FlockOperation::NonBlockingLockExclusive };
     loop {
         match rustix::fs::flock(&file, how) {
             Ok(()) => return Ok(file),

@@ -356,7 +356,9 @@ impl PlanError {
             Self::NotInstalled { package: None, .. } => {
                 "say where it is: palisade open --program PATH …".to_owned()
             }
-            Self::Required { .. } => "palisade open --dry-run …   # shows what would be done without it".to_owned(),
+            Self::Required { .. } => {
+                "palisade open --dry-run …   # shows what would be done without it".to_owned()
+            }
             Self::NamelessHome { .. } => "[home] name = \"NAME\", or palisade open PROFILE".to_owned(),
             Self::Home { .. } => "XDG_DATA_HOME=DIRECTORY palisade open …".to_owned(),
             Self::Hook { .. } => "set the variable, or take the hook out of the profile".to_owned(),

@@ -10,8 +10,8 @@ use palisade_host::fingerprint::Fingerprint;
 use palisade_host::layout::Layout;
 use palisade_host::places::Places;
 use palisade_host::walk::{self, FileKind, Visit, WalkError};
-use palisade_policy::{Application, Directories};
 use palisade_policy::expand::GlobPattern;
+use palisade_policy::{Application, Directories};
 use rustix::fs::FileType;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -167,7 +167,8 @@ impl Facts {
 
     /// The variables that the plan depends on, with their values.
     pub(crate) fn variables(&self) -> Vec<(Text<'static>, Option<Text<'static>>)> {
-        let value = |name: &str| self.environment.get(name).and_then(|value| Text::new(value.as_bytes()).ok());
+        let value =
+            |name: &str| self.environment.get(name).and_then(|value| Text::new(value.as_bytes()).ok());
         let each = |name: &String| Some((Text::new(name.clone()).ok()?, value(name).map(Text::into_owned)));
         self.variables.borrow().iter().filter_map(each).collect()
     }

@@ -57,13 +57,13 @@ impl Furnishing<'_> {
     /// What a profile and its features say that the program needs.
     pub(crate) fn more(&self, facts: &Facts) -> More {
         let filled = |entry: &Sourced<String>| template::fill(&entry.value, self.context).ok();
-        let mut programs: Vec<OsString> = self.policy.list(List::Programs).iter().filter_map(filled).collect();
+        let mut programs: Vec<OsString> =
+            self.policy.list(List::Programs).iter().filter_map(filled).collect();
         // What a wrapper starts isn't seen in it.
         programs.extend(facts.programs.iter().cloned());
         let mut known = HashMap::new();
         let entries = self.policy.list(List::Libraries);
-        let libraries =
-            entries.iter().flat_map(|entry| self.libraries(facts, entry, &mut known)).collect();
+        let libraries = entries.iter().flat_map(|entry| self.libraries(facts, entry, &mut known)).collect();
         More { programs, libraries }
     }
 
@@ -125,10 +125,8 @@ impl Furnishing<'_> {
             return Err(PlanError::NamelessHome { origin: self.policy.home().origin });
         }
         let Some((policy, directory)) = self.home_directory(facts) else { return Ok(()) };
-        make_private(&directory)
-            .map_err(|source| PlanError::Home { path: directory.clone(), source })?;
-        let show =
-            Show { write: policy == HomePolicy::Private, execute: true, map_owners: mapped, ..USERS };
+        make_private(&directory).map_err(|source| PlanError::Home { path: directory.clone(), source })?;
+        let show = Show { write: policy == HomePolicy::Private, execute: true, map_owners: mapped, ..USERS };
         match policy {
             HomePolicy::Overlay => tree.overlay(&directory, home, show),
             _ => tree.show(&directory, home, show),

@@ -90,7 +90,9 @@ fn place<'p>(step: &'p Step<'p>) -> Option<(&'p Path, Rights)> {
         Step::Own { path, rights } | Step::Tmpfs { path, rights } | Step::Processes { path, rights } => {
             (path.as_path(), *rights)
         }
-        Step::Allow { path, rights } | Step::Overlay { target: path, rights, .. } => (path.as_path(), *rights),
+        Step::Allow { path, rights } | Step::Overlay { target: path, rights, .. } => {
+            (path.as_path(), *rights)
+        }
         Step::Directory { path, .. }
         | Step::File { path, .. }
         | Step::Symlink { path, .. }

@@ -205,7 +205,8 @@ impl LayerError {
                 format!("palisade profile show {}   # shows those there are", quoted(profile))
             }
             Self::Features { .. } => {
-                "palisade open --without FEATURE …, or `without = [\"FEATURE\"]` in a profile of yours".to_owned()
+                "palisade open --without FEATURE …, or `without = [\"FEATURE\"]` in a profile of yours"
+                    .to_owned()
             }
             Self::Store(error) => return error.hint(),
             _ => "palisade config paths   # which files are read, and from where".to_owned(),
@@ -268,11 +269,7 @@ impl Project {
 ///
 /// # Errors
 /// When a file can't be read, believed or understood: a policy that isn't known isn't guessed.
-pub fn load(
-    facts: &Facts,
-    request: Request<'_>,
-    command_line: LayerPolicy,
-) -> Result<Loaded, LayerError> {
+pub fn load(facts: &Facts, request: Request<'_>, command_line: LayerPolicy) -> Result<Loaded, LayerError> {
     let loader = Loader::new(facts);
     let mut layers = vec![palisade_policy::built_in()];
     for (layer, file) in loader.configurations() {
@@ -316,7 +313,17 @@ pub fn load(
     layers.push(command_line);
     let context = crate::planner::context(facts, directory.as_deref());
     let features = loader.features(&layers, &context)?;
-    for feature in &features.present {
+    // Who asks for a feature hears what it brings; who opens a profile has had it chosen.
+    let asked = |name: &str| {
+        layers
+            .iter()
+            .filter(|layer| layer.layer == Layer::CommandLine)
+            .flat_map(|layer| &layer.features)
+            .any(|want| want.value.wanted && want.value.name == name)
+    };
+    for feature in
+        features.present.iter().filter(|feature| feature.name.as_ref().is_some_and(|name| asked(&name.value)))
+    {
         if let (Some(name), Some(caveat)) = (&feature.name, &feature.caveat) {
             notes.push(format!("feature {}: {}", name.value, caveat.value));
         }

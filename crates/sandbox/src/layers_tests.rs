@@ -87,8 +87,10 @@ fn profiles_come_from_the_users_place_first() {
     assert!(world.depends_on(&absent), "one that is made later counts");
     world.user("profiles/p.toml", NET);
     assert_eq!(world.load(Some("p")).unwrap().policy.network().origin.layer, Layer::User);
-    let names: Vec<(String, Layer)> =
-        definitions(&world.facts, Sort::Profile).into_iter().map(|profile| (profile.name, profile.layer)).collect();
+    let names: Vec<(String, Layer)> = definitions(&world.facts, Sort::Profile)
+        .into_iter()
+        .map(|profile| (profile.name, profile.layer))
+        .collect();
     let at = names.iter().position(|(name, _)| name == "p").unwrap();
     assert_eq!(names[at..at + 2], [("p".to_owned(), Layer::User), ("p".to_owned(), Layer::Distribution)]);
     assert!(names.contains(&("strict".to_owned(), Layer::BuiltIn)));

@@ -68,7 +68,9 @@ fn plan(
     let resolved = policy.resolve(&context)?;
     let best_effort = policy.best_effort().value;
     let mut notes = Vec::new();
-    for (rule, reason) in resolved.skipped() {
+    // What is shipped is for any host: that some of it has no meaning here is no news.
+    let own = resolved.skipped().iter().filter(|(rule, _)| rule.origin.layer > Layer::Distribution);
+    for (rule, reason) in own {
         notes.push(Cow::Owned(format!("skipped {rule}: {reason}")));
     }
 
@@ -94,6 +96,8 @@ fn plan(
     let mut rules = syscalls(policy, isolation, network)?;
     if learn {
         rules = rules.learned()?;
+    } else if keeper != Keeper::Broker && broker.is_some() {
+        rules = rules.connecting();
     } else if broker.is_some() {
         rules = rules.brokered()?;
     }
@@ -149,7 +153,11 @@ pub fn context(facts: &Facts, project: Option<&Path>) -> Context {
         runtime_dir: facts.environment.absolute("XDG_RUNTIME_DIR").map(Path::to_path_buf),
         directories: facts.directories(),
         application: facts.application.clone(),
-        environment: facts.environment.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        environment: facts
+            .environment
+            .iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect(),
     }
 }
 
@@ -253,8 +261,7 @@ fn tree(
     let policy = furnishing.policy;
     let mut tree = Tree::new(facts, TMPFS_SIZE);
     let more = furnishing.more(facts);
-    let later =
-        view::compose(&mut tree, facts, policy.view().value, policy.network().value, &more, notes)?;
+    let later = view::compose(&mut tree, facts, policy.view().value, policy.network().value, &more, notes)?;
     let mapped = identity.kind == IdentityKind::Mapped;
     furnishing.home(&mut tree, facts, mapped)?;
     let mut repository_shown = policy.view().value == View::Host;

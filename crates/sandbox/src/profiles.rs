@@ -96,7 +96,8 @@ mod tests {
     #[test]
     fn each_parses_and_is_called_as_its_file() {
         let profiles = EMBEDDED.iter().map(|profile| (profile, palisade_policy::parse as Parse));
-        let features = features::EMBEDDED.iter().map(|feature| (feature, palisade_policy::parse_feature as Parse));
+        let features =
+            features::EMBEDDED.iter().map(|feature| (feature, palisade_policy::parse_feature as Parse));
         for (profile, parse) in profiles.chain(features) {
             let parsed = parse(profile.text, None, Layer::BuiltIn)
                 .unwrap_or_else(|errors| panic!("{}: {}", profile.name, errors[0].render(false)));

@@ -214,8 +214,8 @@ impl<'f> Tree<'f> {
     /// Shows a directory of the host in which everything can be changed, and nothing is.
     pub(crate) fn overlay(&mut self, source: &Path, target: &Path, show: Show) -> Result<(), PlanError> {
         self.make_placeholders();
-        let [lower, upper, work] =
-            ["lower", "upper", "work"].map(|part| PathBuf::from(format!("/.palisade/{part}-{}", self.steps.len())));
+        let [lower, upper, work] = ["lower", "upper", "work"]
+            .map(|part| PathBuf::from(format!("/.palisade/{part}-{}", self.steps.len())));
         self.show(source, &lower, Show { write: false, ..show })?;
         for path in [&upper, &work] {
             self.steps.push(Step::Directory { path: relative(path)?, mode: 0o700 });

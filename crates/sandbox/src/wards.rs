@@ -7,6 +7,7 @@ use crate::planner::Isolation;
 use crate::text::Text;
 use palisade_policy::names::NameRules;
 use palisade_policy::resolve::Resolved;
+use palisade_policy::word::Switch;
 use palisade_policy::{Layer, Policy, Protect};
 use palisade_syscall::Arch;
 use std::borrow::Cow;
@@ -32,6 +33,14 @@ pub(crate) fn keeper(
 ) -> Result<Keeper, PlanError> {
     let protect = policy.protect();
     let keeper = match protect.value {
+        // Who may change what paths mean can't be told by paths what to do. What exists is kept by mounts.
+        Protect::Broker if policy.switch(Switch::Namespaces).value => {
+            if protect.origin.layer == Layer::BuiltIn {
+                return Ok(Keeper::Mounts);
+            }
+            let reason = "with namespaces of its own it changes what paths mean".to_owned();
+            return Err(PlanError::Guarantee { guarantee: "protected names can't be made", reason });
+        }
         Protect::Broker => Keeper::Broker,
         Protect::Mounts => Keeper::Mounts,
         Protect::Off => return Ok(Keeper::Nobody),
@@ -61,7 +70,9 @@ pub(crate) fn broker(
 ) -> Result<Option<Broker<'static>>, PlanError> {
     let (names, paths) = match keeper {
         Keeper::Broker => (policy.names(), NameRules::new(resolved.protected_paths())),
-        Keeper::Mounts | Keeper::Nobody if learn => Default::default(),
+        Keeper::Mounts | Keeper::Nobody if learn || policy.switch(Switch::Namespaces).value => {
+            Default::default()
+        }
         Keeper::Mounts | Keeper::Nobody => return Ok(None),
     };
     let roots = roots(steps, homes)?;

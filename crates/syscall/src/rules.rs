@@ -317,6 +317,17 @@ impl Rules {
         Ok(self)
     }
 
+    /// Rules with which only connections are passed on: for a command that may change what paths mean, of which names
+    /// can't be kept.
+    #[must_use]
+    pub fn connecting(mut self) -> Self {
+        let connections = BROKER_LIST.iter().filter(|(call, _)| call.name() == "connect");
+        for (call, rule) in connections {
+            self.add(*call, rule.clone());
+        }
+        self
+    }
+
     /// Brokered rules, with the calls passed on too by which a command is learned (`data/learn.list`).
     ///
     /// # Errors

@@ -25,9 +25,11 @@ fn asked(layer: Layer, text: &str) -> Vec<Sourced<Want>> {
 }
 
 fn resolved(files: Files<'_>, asked: &[Sourced<Want>]) -> Result<Features, FeatureError<Unknown>> {
-    resolve(asked, &mut |name, highest, _| find(files, name, highest), &mut |fact, _| {
-        matches!(fact, Fact::Program(name) if name == "sh")
-    })
+    resolve(
+        asked,
+        &mut |name, highest, _| find(files, name, highest),
+        &mut |fact, _| matches!(fact, Fact::Program(name) if name == "sh"),
+    )
 }
 
 fn names(features: &Features) -> Vec<&str> {
@@ -62,7 +64,10 @@ fn doing_without_one_takes_what_only_that_needed() {
         let features = resolved(TOOLKIT, &asked(Layer::User, text)).unwrap();
         names(&features).join(" ")
     };
-    assert_eq!(without("features = [\"gtk\", \"qt\"]\nwithout = [\"gtk\"]"), "fonts mime styles-data styles qt");
+    assert_eq!(
+        without("features = [\"gtk\", \"qt\"]\nwithout = [\"gtk\"]"),
+        "fonts mime styles-data styles qt"
+    );
     assert_eq!(without("features = [\"gtk\", \"qt\"]\nwithout = [\"qt\"]"), "fonts mime icons gtk");
     assert_eq!(without("features = [\"gtk\"]\nwithout = [\"icons\"]"), "fonts gtk");
     // Two that need each other, and nobody else does.
@@ -85,7 +90,8 @@ fn conditions_leave_out_with_a_reason() {
 
 #[test]
 fn those_that_conflict_are_named_with_the_way_they_came() {
-    let error = resolved(TOOLKIT, &asked(Layer::User, "features = [\"old\", \"qt\"]")).unwrap_err().to_string();
+    let error =
+        resolved(TOOLKIT, &asked(Layer::User, "features = [\"old\", \"qt\"]")).unwrap_err().to_string();
     assert_eq!(
         error,
         "features \"old\" and \"styles\" conflict (built in): \"old\" is asked for, and \"qt\" is asked for and needs \"styles\""

@@ -138,8 +138,7 @@ impl Reader<'_> {
         arguments.extend(self.arguments(table, "arguments"));
         let mut on = |key: &str| find(table, key).and_then(|node| self.switch(key, node)).unwrap_or(false);
         let (attach, may_fail, environment) = (on("attach"), on("may_fail"), on("environment"));
-        let capture =
-            find(table, "capture").and_then(|node| self.one_of("capture", node, &Capture::ALL));
+        let capture = find(table, "capture").and_then(|node| self.one_of("capture", node, &Capture::ALL));
         Some(Hook { when, runs, arguments, attach, may_fail, environment, capture })
     }
 

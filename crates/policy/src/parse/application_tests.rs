@@ -96,7 +96,8 @@ fn a_profile_is_read_and_printed_as_it_is() {
 fn a_locked_list_is_closed() {
     let lock = "schema = 1\n[locked.devices]\nallow = [\"/dev/dri\"]\n[locked.dbus]\nsession = \"none\"";
     let lock = parse(lock, None, Layer::Administrator).unwrap();
-    let user = "schema = 1\n[devices]\nallow = [\"/dev/kvm\"]\n[dbus]\ntalk = [\"org.x.Y\"]\nsession = \"host\"";
+    let user =
+        "schema = 1\n[devices]\nallow = [\"/dev/kvm\"]\n[dbus]\ntalk = [\"org.x.Y\"]\nsession = \"host\"";
     let user = parse(user, None, Layer::User).unwrap();
     let policy = merge(vec![lock, user]);
     let devices: Vec<String> = policy.list(List::Devices).into_iter().map(|entry| entry.value).collect();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reading the files of one launch, and what they build on.
 
-use super::{DEEPEST, LayerError, MOST, Sort, definitions, directories, is_profile_name, parse, stable, trustee};
+use super::{
+    DEEPEST, LayerError, MOST, Sort, definitions, directories, is_profile_name, parse, stable, trustee,
+};
 use crate::facts::{Facts, Kind};
 use crate::trust;
 use palisade_host::file::{self, Links};
@@ -123,19 +125,14 @@ impl<'f> Loader<'f> {
     }
 
     /// The features that layers ask for, each after those that it needs.
-    pub(super) fn features(
-        &self,
-        layers: &[LayerPolicy],
-        context: &Context,
-    ) -> Result<Features, LayerError> {
+    pub(super) fn features(&self, layers: &[LayerPolicy], context: &Context) -> Result<Features, LayerError> {
         let mut asked: Vec<Sourced<Want>> = layers.iter().flat_map(|layer| layer.features.clone()).collect();
         if asked.is_empty() {
             return Ok(Features::default());
         }
         asked.sort_by_key(Sourced::rank);
-        let mut find = |name: &str, highest: Layer, by: &Origin| {
-            self.named(Sort::Feature, name, highest, Some(by))
-        };
+        let mut find =
+            |name: &str, highest: Layer, by: &Origin| self.named(Sort::Feature, name, highest, Some(by));
         let mut holds = |fact: &Fact, layer: Layer| self.holds(fact, layer, context);
         feature::resolve(&asked, &mut find, &mut holds).map_err(|error| match error {
             FeatureError::Find(error) => error,

@@ -158,6 +158,13 @@ impl<'w> Caller<'w> {
         self.descriptor(descriptor)
     }
 
+    /// Whether absolute paths begin elsewhere for it than for the sandbox.
+    pub(crate) fn has_other_root(&self) -> Result<bool, Errno> {
+        let own = rustix::fs::fstat(&self.look(c"root", DIRECTORY)?)?;
+        let whole = rustix::fs::stat(c"/")?;
+        Ok((own.st_dev, own.st_ino) != (whole.st_dev, whole.st_ino))
+    }
+
     /// What one of its descriptors refers to.
     pub(crate) fn descriptor(&self, number: i32) -> Result<OwnedFd, Errno> {
         if number < 0 {

@@ -33,6 +33,13 @@ fn file_of(address: &[u8]) -> Option<&[u8]> {
     path.split(|byte| *byte == 0).next()
 }
 
+/// Whether a socket address is a name that no file has.
+fn is_abstract(address: &[u8]) -> bool {
+    address
+        .split_first_chunk::<2>()
+        .is_some_and(|(family, name)| u16::from_ne_bytes(*family) == AF_UNIX && name.first() == Some(&0))
+}
+
 /// The sockets that were given a name inside.
 #[derive(Default)]
 pub(crate) struct Sockets(Mutex<HashSet<(u64, u64)>>);
@@ -58,7 +65,12 @@ enum Target {
 impl Target {
     fn connect(&self, socket: &OwnedFd) -> Result<(), Errno> {
         match self {
-            Self::Address(address) => notify::connect(socket.as_fd(), address),
+            Self::Address(address) => match notify::connect(socket.as_fd(), address) {
+                // An abstract name of somebody outside, which Landlock keeps apart. For the command there is
+                // nobody; told that it may not, Xlib wouldn't go on to the server's socket.
+                Err(Errno::PERM) if is_abstract(address) => Err(Errno::CONNREFUSED),
+                other => other,
+            },
             Self::File(file) => {
                 // Relative to the thread's directory, the list of descriptors.
                 let mut digits = DecimalBuffer::default();
@@ -168,6 +180,10 @@ impl Worker<'_> {
 
     /// The socket at a path, if it may be connected to.
     fn socket_file(&self, caller: &Caller<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
+        if caller.has_other_root()? {
+            // Which paths mean something else to. A browser locks parts of itself into an empty directory so.
+            return Err(Errno::NOENT);
+        }
         let spot = caller.resolve(CWD_NUMBER, &c_string(path)?)?;
         let object = caller.object(spot, Last::Follow)?;
         let stat = rustix::fs::fstat(&object)?;
