@@ -8,13 +8,14 @@ use clap::{ArgMatches, Args, ValueHint};
 use palisade_host::environment::Environment;
 use palisade_policy::word::Word;
 use palisade_sandbox::application;
-use palisade_sandbox::cache::{Cache, Key};
+use palisade_sandbox::cache::{Cache, Key, Stored};
 use palisade_sandbox::error::{PlanError, StartError};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Request};
 use palisade_sandbox::plan::Plan;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::time::Instant;
 
 /// Opens an application with only what its profile gives it: its program and libraries, the
@@ -37,12 +38,9 @@ pub(crate) struct Options {
     pub(crate) program: Option<String>,
     #[command(flatten)]
     pub(crate) launch: LaunchOptions,
-    /// The profile: a name, or a file
-    #[arg(value_name = "PROFILE")]
-    pub(crate) profile: OsString,
-    /// The application's arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
-    pub(crate) arguments: Vec<OsString>,
+    /// The profile, a name or a file, and the application's arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROFILE [ARGUMENTS]")]
+    pub(crate) words: Vec<OsString>,
 }
 
 /// The key of a plan that is for these arguments only.
@@ -61,18 +59,20 @@ fn command(plan: &Plan<'_>, arguments: &[OsString]) -> Vec<OsString> {
 pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
     let opened = scan::scan_open(arguments)?;
     let cwd = std::env::current_dir().ok()?;
-    let (key, directory) = scan::key_of_open(&opened, &cwd);
+    let (anywhere, directory) = scan::key_of_open(&opened, Path::new(""));
     let cache = Cache::new(directory?, rustix::process::geteuid().as_raw());
     let names_files = application::names_files(opened.arguments, &cwd);
-    let own = if names_files { cache.load(&key_with(&key, opened.arguments)) } else { None };
-    let stored = match own {
-        Some(stored) => stored,
-        None => cache.load(&key)?,
-    };
-    let plan = stored.plan()?;
-    if names_files && plan.conduct.pass_files && !plan.conduct.complete {
-        return None;
+    let fits = |plan: &Plan<'_>| !names_files || !plan.conduct.pass_files || plan.conduct.complete;
+    // The usual case first: an application that has nothing to do with where it is opened.
+    let mut stored = cache.load(&anywhere);
+    let usual = stored.as_ref().and_then(Stored::plan).is_some_and(|plan| plan.conduct.anywhere && fits(&plan));
+    if !usual {
+        let (key, _directory) = scan::key_of_open(&opened, &cwd);
+        let own = if names_files { cache.load(&key_with(&key, opened.arguments)) } else { None };
+        stored = own.or_else(|| cache.load(&key));
     }
+    let stored = stored?;
+    let plan = stored.plan().filter(fits)?;
     let command = command(&plan, opened.arguments);
     match run::apply(&plan, &command, Presentation::default(), begun, true, &mut |_happening| {}) {
         Ok(code) => Some(code),
@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options, matches: &ArgMatches, arguments: &[OsString
             return FAILURE;
         }
     };
-    let command = command(&plan, own_arguments(options));
+    let command = command(&plan, options.arguments());
     if options.launch.dry_run {
         crate::dry_run::print(&plan, &command, options.launch.json);
         return 0;
@@ -100,11 +100,19 @@ pub(crate) fn run(options: &Options, matches: &ArgMatches, arguments: &[OsString
         .unwrap_or_else(|error: StartError| run::fail(&error))
 }
 
-/// What follows the profile, without a `--` in front.
-fn own_arguments(options: &Options) -> &[OsString] {
-    match options.arguments.split_first() {
-        Some((first, rest)) if first == "--" => rest,
-        _ => &options.arguments,
+impl Options {
+    /// The profile.
+    fn profile(&self) -> &OsStr {
+        self.words.first().map(OsString::as_os_str).unwrap_or_default()
+    }
+
+    /// The application's arguments: what follows the profile, without a `--` in front.
+    fn arguments(&self) -> &[OsString] {
+        match self.words.get(1..) {
+            Some([first, rest @ ..]) if first == "--" => rest,
+            Some(rest) => rest,
+            None => &[],
+        }
     }
 }
 
@@ -116,7 +124,7 @@ fn prepare(
     let cwd = std::env::current_dir().map_err(|source| RunError::Cwd { source })?;
     let environment: Environment = std::env::vars_os().collect();
     let mut facts = Facts::gather(environment, cwd.clone()).map_err(PlanError::from)?;
-    facts.application = Some(application::named(&options.profile));
+    facts.application = Some(application::named(options.profile()));
     let mut command_line = options.launch.layer(matches)?;
     if let Some(program) = &options.program {
         command_line.say(Word::Program, program, 0).map_err(|source| OptionError::Value {
@@ -126,9 +134,9 @@ fn prepare(
         })?;
     }
     let request =
-        Request { profile: Some(&options.profile), open: true, configuration: options.config.as_deref() };
+        Request { profile: Some(options.profile()), open: true, configuration: options.config.as_deref() };
     let mut loaded = layers::load(&facts, request, command_line)?;
-    application::compose(&mut facts, &mut loaded, own_arguments(options))?;
+    application::compose(&mut facts, &mut loaded, options.arguments())?;
     let plan = run::make(&options.launch, &facts, &loaded)?;
     if options.launch.env.is_empty()
         && !facts.is_volatile()
@@ -136,7 +144,8 @@ fn prepare(
         // Both must have understood the same, or the next launch would run something else.
         && opened == own(options)
     {
-        let (mut key, directory) = scan::key_of_open(&opened, &cwd);
+        let place = if plan.conduct.anywhere { Path::new("") } else { &cwd };
+        let (mut key, directory) = scan::key_of_open(&opened, place);
         if plan.conduct.complete {
             key = key_with(&key, opened.arguments);
         }
@@ -148,8 +157,8 @@ fn prepare(
 /// What the parser made of the arguments.
 fn own(options: &Options) -> Opened<'_> {
     Opened {
-        profile: &options.profile,
+        profile: options.profile(),
         configuration: options.config.as_deref().map(OsStr::new),
-        arguments: own_arguments(options),
+        arguments: options.arguments(),
     }
 }

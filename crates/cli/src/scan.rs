@@ -98,7 +98,8 @@ pub(crate) fn scan_open(arguments: &[OsString]) -> Option<Opened<'_>> {
     Some(Opened { profile, configuration, arguments })
 }
 
-/// What identifies the plan of an application, and where it would be kept.
+/// What identifies the plan of an application, and where it would be kept. `cwd` is empty for a plan that is the same
+/// wherever the launch takes place.
 pub(crate) fn key_of_open(opened: &Opened<'_>, cwd: &Path) -> (Key, Option<PathBuf>) {
     let configuration = opened.configuration.unwrap_or_default();
     key(&[OsStr::new("open"), opened.profile, configuration], cwd)

@@ -400,6 +400,25 @@ impl Policy {
         out
     }
 
+    /// Whether what it says is different in another working directory, what is built in aside.
+    #[must_use]
+    pub fn depends_on_cwd(&self) -> bool {
+        let settings = &self.settings;
+        let own = settings.paths.iter().filter(|rule| rule.origin.file.is_some() || rule.origin.layer != Layer::BuiltIn);
+        let patterns = own.flat_map(|rule| std::iter::once(&rule.pattern).chain(&rule.destination));
+        let made = settings.files.iter().map(|file| &file.value.path);
+        let texts = settings.lists.iter().map(|stated| stated.value.1.as_str());
+        let words = settings.words.iter().map(|stated| stated.value.1.as_str());
+        let contents = settings.files.iter().map(|file| file.value.content.as_str());
+        let set = settings.environment.iter().filter_map(|rule| match &rule.value {
+            EnvironmentRule::Set { value, .. } => Some(value.as_str()),
+            _ => None,
+        });
+        let hooks = settings.hooks.iter().flat_map(|hook| hook.value.arguments.iter().map(String::as_str));
+        patterns.chain(made).any(PathPattern::depends_on_cwd)
+            || texts.chain(words).chain(contents).chain(set).chain(hooks).any(template::depends_on_cwd)
+    }
+
     /// The caller's variables that the policy refers to by `${NAME}`.
     #[must_use]
     pub fn variables(&self) -> BTreeSet<String> {

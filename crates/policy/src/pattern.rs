@@ -315,6 +315,13 @@ impl PathPattern {
         self.text.to_str()
     }
 
+    /// Whether it stands for something else in another working directory.
+    pub(crate) fn depends_on_cwd(&self) -> bool {
+        let tokens = self.tokens();
+        let anchored = matches!(tokens.first(), Some(Token::Separator | Token::Home | Token::Variable(_)));
+        !anchored || tokens.iter().any(|token| matches!(token, Token::Variable(Variable::Cwd | Variable::Project)))
+    }
+
     pub(crate) fn tokens(&self) -> Vec<Token> {
         // The text was checked when the pattern was made.
         tokens(&self.text).unwrap_or_default()

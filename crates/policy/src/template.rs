@@ -72,6 +72,12 @@ pub(crate) fn variables(text: &str) -> Vec<String> {
     pieces(text).into_iter().flatten().filter_map(named).collect()
 }
 
+/// Whether a text is different in another working directory.
+pub(crate) fn depends_on_cwd(text: &str) -> bool {
+    let known = pieces(text).into_iter().flatten();
+    known.into_iter().any(|piece| matches!(piece, Piece::Variable(Variable::Cwd | Variable::Project)))
+}
+
 /// The text with everything filled in.
 ///
 /// # Errors

@@ -17,8 +17,8 @@ const SHELLS: [&str; 3] = ["/bin/bash", "/usr/bin/bash", "/bin/sh"];
 #[must_use]
 pub fn named(profile: &OsStr) -> Application {
     // A file's is what it is called without its ending.
-    let name = Path::new(profile).file_stem().unwrap_or(profile).to_string_lossy().into_owned();
-    Application { name, id: None }
+    let file = Path::new(profile).file_name().unwrap_or(profile).to_string_lossy();
+    Application { name: file.strip_suffix(".toml").unwrap_or(&file).to_owned(), id: None }
 }
 
 /// Decides what is run: wrapper, program and arguments as the profile says, then the caller's arguments.

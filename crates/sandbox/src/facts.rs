@@ -173,21 +173,25 @@ impl Facts {
         self.variables.borrow().iter().filter_map(each).collect()
     }
 
-    /// The program that is found under a name, or at a path. The plan depends on the answer.
+    /// The program that is found under a name, or at a path; never this one, which links called like applications
+    /// lead to. The plan depends on the answer.
     pub(crate) fn program(&self, name: &OsStr) -> Option<PathBuf> {
-        let path = self.environment.get("PATH");
-        if !name.as_bytes().contains(&b'/') {
-            for directory in std::env::split_paths(path.unwrap_or(OsStr::new(executable::DEFAULT_PATH))) {
-                self.depends_on(&self.cwd.join(directory).join(name), false);
+        let path = self.environment.get("PATH").unwrap_or(OsStr::new(executable::DEFAULT_PATH));
+        let candidates: Vec<PathBuf> = if name.as_bytes().contains(&b'/') {
+            vec![self.cwd.join(name)]
+        } else {
+            std::env::split_paths(path).map(|directory| self.cwd.join(directory).join(name)).collect()
+        };
+        let own = rustix::fs::stat("/proc/self/exe").ok().map(|stat| (stat.st_dev, stat.st_ino));
+        for candidate in candidates {
+            self.depends_on(&candidate, false);
+            let Found::Program(found) = executable::find(candidate.as_os_str(), None, &self.cwd) else { continue };
+            let is_own = rustix::fs::stat(&found).ok().map(|stat| (stat.st_dev, stat.st_ino)) == own;
+            if !is_own {
+                return Some(found);
             }
         }
-        match executable::find(name, path, &self.cwd) {
-            Found::Program(path) => {
-                self.depends_on(&path, false);
-                Some(path)
-            }
-            _ => None,
-        }
+        None
     }
 
     /// What below a directory matches, at most so many names deep. The plan depends on the answer.

@@ -14,7 +14,7 @@ use palisade_policy::expand::Place;
 use palisade_policy::launch::{Made, Runs};
 use palisade_policy::template;
 use palisade_policy::word::{HomeLock, HomePolicy, List, PassFiles, Switch, Wait, Word};
-use palisade_policy::{Context, Layer, PathPattern, Policy, Sourced};
+use palisade_policy::{Context, Layer, PathPattern, Policy, Resolved, Sourced, View};
 use palisade_sys::landlock::Rights;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -181,8 +181,15 @@ impl Furnishing<'_> {
     }
 
     /// What the launch does besides.
-    pub(crate) fn conduct(&self, facts: &Facts) -> Result<Conduct<'static>, PlanError> {
+    pub(crate) fn conduct(&self, facts: &Facts, resolved: &Resolved) -> Result<Conduct<'static>, PlanError> {
         let policy = self.policy;
+        let anywhere = facts.application.is_some()
+            && !facts.complete
+            && self.isolation == Isolation::Full
+            && policy.view().value == View::Closure
+            && resolved.cwd().is_none()
+            && !policy.switch(Switch::WorkingDirectory).value
+            && !policy.depends_on_cwd();
         let home = self.home_directory(facts);
         let lock = match (policy.home_lock().value, &home) {
             (HomeLock::None, _) | (_, None) => None,
@@ -196,6 +203,8 @@ impl Furnishing<'_> {
         Ok(Conduct {
             pass_files: policy.pass_files().value != PassFiles::None,
             complete: facts.complete,
+            anywhere,
+            trace: policy.switch(Switch::Trace).value,
             ignore_exit: codes.iter().filter_map(|code| code.value.parse().ok()).collect(),
             lock,
             hooks: self.hooks(facts, home.map(|(_, directory)| directory))?,

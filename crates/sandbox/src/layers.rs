@@ -14,6 +14,7 @@ use palisade_host::file::{self, FileError, Links};
 use palisade_host::fingerprint::{Fingerprint, FingerprintError};
 use palisade_host::places::{self, PROJECT_FILE, TrustError, Trustee};
 use palisade_policy::feature::Features;
+use palisade_policy::word::Switch;
 use palisade_policy::{Layer, LayerPolicy, Origin, ParseError, Policy};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -296,7 +297,12 @@ pub fn load(facts: &Facts, request: Request<'_>, command_line: LayerPolicy) -> R
     }
     let mut notes = Vec::new();
     let mut directory = None;
-    match find_project(facts) {
+    // A project's file is about its directory, and holds where that is shown.
+    let shown = !request.open || {
+        let all = layers.iter().chain(std::iter::once(&command_line)).cloned().collect();
+        palisade_policy::merge(all).switch(Switch::WorkingDirectory).value
+    };
+    match if shown { find_project(facts) } else { Ok(None) } {
         Ok(Some(project)) if project.status == Status::Allowed => {
             loader.add(project.parse()?, &mut layers, &mut Vec::new())?;
             directory = Some(project.directory().to_owned());

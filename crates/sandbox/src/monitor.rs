@@ -284,7 +284,29 @@ impl Children {
     /// init, because orphans become its children before their parent's end is reported.
     fn none(&self) -> bool {
         let mut byte = [0u8; 1];
-        self.0.as_ref().is_some_and(|children| rustix::io::read(children, &mut byte[..]) == Ok(0))
+        self.0.as_ref().is_some_and(|children| rustix::io::pread(children, &mut byte[..], 0) == Ok(0))
+    }
+}
+
+/// How often is looked whether the last process has ended. The kernel tells nobody outside of orphans' ends.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// After the command's end: waits for the last process inside, or for a signal that asks for an end.
+pub(crate) fn linger(
+    started: &Started,
+    children: &Children,
+    keeper: &mut Keeper<'_>,
+    tell: &mut dyn FnMut(Happening<'_>),
+) {
+    while children.0.is_some() && !children.none() {
+        let signal = started.memory.while_resting(|| wait::next_signal_within(LOOK));
+        match signal {
+            Ok(signal) if signal.number == wait::READABLE && signal.by_kernel => keeper.hear(tell),
+            Ok(signal) if signal.number == libc_signal::CHLD => keeper.look(tell),
+            Ok(signal) if libc_signal::ENDS.contains(&signal.number) => return,
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => return,
+        }
     }
 }
 
@@ -327,5 +349,7 @@ pub(crate) fn finish(
 mod libc_signal {
     pub(super) const KILL: i32 = 9;
     pub(super) const CHLD: i32 = 17;
+    /// Hang-up, interrupt, quit, terminate.
+    pub(super) const ENDS: [i32; 4] = [1, 2, 3, 15];
     pub(super) const CONT: i32 = 18;
 }

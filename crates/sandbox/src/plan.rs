@@ -90,6 +90,10 @@ pub struct Conduct<'a> {
     pub pass_files: bool,
     /// The command is whole: the caller's arguments are in it.
     pub complete: bool,
+    /// It is the same wherever the launch takes place.
+    pub anywhere: bool,
+    /// What is used is told.
+    pub trace: bool,
     /// Exit codes that count as success.
     pub ignore_exit: Vec<u8>,
     /// The home's lock.

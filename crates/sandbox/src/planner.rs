@@ -45,7 +45,12 @@ pub fn make(
     project: Option<&Path>,
     isolation: Isolation,
 ) -> Result<Plan<'static>, PlanError> {
-    plan(facts, policy, project, isolation, false)
+    let trace = policy.switch(Switch::Trace).value;
+    if trace && isolation == Isolation::InPlace {
+        let reason = "without namespaces there is nobody to watch it".to_owned();
+        return Err(PlanError::Guarantee { guarantee: "what is looked for can be told", reason });
+    }
+    plan(facts, policy, project, isolation, trace)
 }
 
 /// Makes the plan for a command that is to be learned: the same walls, and a broker that tells what is
@@ -125,7 +130,7 @@ fn plan(
         environment: policy.environment_in(&context),
         variables: facts.variables(),
         command: facts.prefix.iter().map(|part| Text::new(part.as_bytes())).collect::<Result<_, _>>()?,
-        conduct: furnishing.conduct(facts)?,
+        conduct: furnishing.conduct(facts, &resolved)?,
         directory,
         limits,
         cgroups,

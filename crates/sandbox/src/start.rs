@@ -220,6 +220,9 @@ pub fn run(
     let ear = broker.as_ref().map(|(_broker, ear)| ear);
     let mut keeper = Keeper::of(&started, ear, invocation.parent);
     let watched = monitor::watch(&started, &terminal, &mut keeper, tell);
+    if plan.conduct.wait_for_all {
+        monitor::linger(&started, &children, &mut keeper, tell);
+    }
     let finished = monitor::finish(started, &children, keeper, tell);
     groups.remove();
     let outcome = watched.map_err(|source| StartError::Wait { source })?;

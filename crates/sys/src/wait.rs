@@ -115,14 +115,38 @@ pub fn set_signal_mask(mask: u64) -> Result<(), Errno> {
 /// # Errors
 /// `EINTR` when a stopped process goes on: call again.
 pub fn next_signal() -> Result<Signal, Errno> {
+    take_signal(core::ptr::null())
+}
+
+/// As [`next_signal`], at most as long as `patience`; `EAGAIN` when it is over.
+///
+/// # Errors
+/// `EAGAIN`; `EINTR` as for [`next_signal`].
+pub fn next_signal_within(patience: core::time::Duration) -> Result<Signal, Errno> {
+    let patience = libc::timespec {
+        tv_sec: libc::time_t::try_from(patience.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: patience.subsec_nanos().into(),
+    };
+    take_signal(&raw const patience)
+}
+
+/// `patience`: null, or points to a time to wait at most.
+fn take_signal(patience: *const libc::timespec) -> Result<Signal, Errno> {
     let all = u64::MAX;
     let mut information = core::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
-    // SAFETY: needed for a call rustix lacks. Sound: the kernel reads one mask and writes one
-    // siginfo_t.
+    // SAFETY: needed for a call rustix lacks. Sound: the kernel reads one mask and, unless the pointer is null, the
+    // time of a caller in this module, and writes one siginfo_t.
     let number = unsafe {
         raw::syscall(
             libc::SYS_rt_sigtimedwait,
-            [&raw const all as usize, information.as_mut_ptr() as usize, 0, size_of::<u64>(), 0, 0],
+            [
+                &raw const all as usize,
+                information.as_mut_ptr() as usize,
+                patience as usize,
+                size_of::<u64>(),
+                0,
+                0,
+            ],
         )
     }?;
     // SAFETY: needed to read it. Sound: all-zero bytes are a valid siginfo_t, and the kernel has
