@@ -19,6 +19,7 @@ mod check;
 mod completions;
 mod config;
 mod config_show;
+mod desktop;
 mod doctor;
 mod dry_run;
 mod explain;
