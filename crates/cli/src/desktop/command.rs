@@ -5,6 +5,7 @@
 //! the application's comes before `--`, so none of its arguments can be an option of Palisade's.
 
 use super::exec::{Piece, Word};
+use std::borrow::Cow;
 use std::path::Path;
 
 /// What an override starts.
@@ -62,16 +63,23 @@ impl Binary {
 }
 
 impl Command<'_> {
-    /// Up to the application's own arguments.
-    fn start(&self) -> impl Iterator<Item = &str> {
-        let configuration = self.configuration.map(|configuration| ["--config", configuration]);
-        [self.binary.path(), "open", self.name].into_iter().chain(configuration.into_iter().flatten())
+    /// Up to the application's own arguments. The configuration goes before the profile: what comes after
+    /// that may be taken for the application's.
+    fn start(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let configuration: Vec<Cow<'_, str>> = match self.configuration {
+            // Alone it would be an option.
+            Some(name) if name.starts_with('-') => vec![format!("--config={name}").into()],
+            Some(name) => vec!["--config".into(), name.into()],
+            None => Vec::new(),
+        };
+        let begin = [self.binary.path(), "open"].map(Cow::from);
+        begin.into_iter().chain(configuration).chain([Cow::from(self.name)])
     }
 
     /// The value of a desktop entry's `Exec`.
     pub(super) fn desktop(&self, arguments: &[Word]) -> String {
         let literal = |text: &str| desktop_word(&Word(vec![Piece::Text(text.to_owned())]));
-        let mut words: Vec<String> = self.start().map(literal).collect();
+        let mut words: Vec<String> = self.start().map(|word| literal(&word)).collect();
         words.push("--".to_owned());
         words.extend(arguments.iter().map(desktop_word));
         words.join(" ")
@@ -79,13 +87,13 @@ impl Command<'_> {
 
     /// The value of a D-Bus service's `Exec`: a shell's quoting, no field codes.
     pub(super) fn bus(&self, arguments: &[String]) -> String {
-        let words = self.start().chain(["--"]).chain(arguments.iter().map(String::as_str));
-        words.map(bus_word).collect::<Vec<String>>().join(" ")
+        let words = self.start().chain([Cow::from("--")]).chain(arguments.iter().map(Cow::from));
+        words.map(|word| bus_word(&word)).collect::<Vec<String>>().join(" ")
     }
 
     /// The value of a unit's `ExecStart` (systemd.syntax(7), systemd.service(5)).
     pub(super) fn unit(&self) -> String {
-        self.start().map(unit_word).collect::<Vec<String>>().join(" ")
+        self.start().map(|word| unit_word(&word)).collect::<Vec<String>>().join(" ")
     }
 }
 
@@ -207,13 +215,13 @@ mod tests {
             ["%U", "x y=%f", "", "--a"].iter().filter_map(|word| Word::parse(word)).collect();
         assert_eq!(
             command.desktop(&arguments),
-            r#""/opt/a b/palisade" open "a\\$b" --config 50%% -- %U "x y=%f" "" --a"#
+            r#""/opt/a b/palisade" open --config 50%% "a\\$b" -- %U "x y=%f" "" --a"#
         );
         assert_eq!(
             command.bus(&["it's".to_owned(), "%U".to_owned()]),
-            r#"'/opt/a b/palisade' open 'a$b' --config 50% -- 'it'"'"'s' %U"#
+            r#"'/opt/a b/palisade' open --config 50% 'a$b' -- 'it'"'"'s' %U"#
         );
-        assert_eq!(command.unit(), r#""/opt/a b/palisade" "open" "a$$b" "--config" "50%%""#);
+        assert_eq!(command.unit(), r#""/opt/a b/palisade" "open" "--config" "50%%" "a$$b""#);
     }
 
     #[test]
@@ -243,24 +251,22 @@ mod tests {
             let Some(found) = crate::desktop::exec::Invocation::of(&words, |word| word == "a") else {
                 return;
             };
-            let configuration = (choice % 2 == 0).then_some("o'clock %f");
+            let configuration = [None, Some("o'clock %f"), Some("-x y")][choice % 3];
             let command = Command { binary: &binary, name, configuration };
             let line = command.desktop(&found.words());
             assert!(!line.contains(['\n', '\r']), "{line:?}");
             let read = strictly(&line).unwrap_or_else(|| panic!("{value:?} became {line:?}"));
             let percent = |text: &str| text.replace('%', "%%");
-            assert_eq!(
-                read[..3],
-                [binary.path().to_owned(), "open".to_owned(), percent(name)],
-                "{value:?}: {line}"
-            );
-            let arguments = match configuration {
-                Some(configuration) => {
-                    assert_eq!(read[3..5], ["--config".to_owned(), percent(configuration)]);
-                    &read[5..]
-                }
-                None => &read[3..],
-            };
+            let mut expected = vec![binary.path().to_owned(), "open".to_owned()];
+            let configuration = configuration.map(percent);
+            match configuration {
+                Some(option) if option.starts_with('-') => expected.push(format!("--config={option}")),
+                Some(name) => expected.extend(["--config".to_owned(), name]),
+                None => {}
+            }
+            expected.push(percent(name));
+            let (start, arguments) = read.split_at(expected.len());
+            assert_eq!(start, expected, "{value:?}: {line}");
             assert_eq!(arguments[0], "--", "{line}");
             // What comes after it is what was there, but for codes that are dropped.
             let again: Vec<Word> = arguments[1..].iter().filter_map(|word| Word::parse(word)).collect();

@@ -350,7 +350,7 @@ mod tests {
             (".local/bin/app".to_owned(), "/opt/palisade".to_owned()),
             (
                 format!("{applications}/org.x.App.desktop"),
-                "Exec=PO app -- %U|Exec=PO app --config clean -- %U|Exec=PO app --config \"of fline\" -- %U"
+                "Exec=PO app -- %U|Exec=PO --config clean app -- %U|Exec=PO --config \"of fline\" app -- %U"
                     .into(),
             ),
             (bus.into(), "Exec=PO app -- --bus".into()),
@@ -364,10 +364,10 @@ mod tests {
         let expected = [
             (".local/bin/app".to_owned(), "/opt/palisade".to_owned()),
             (format!("{applications}/org.x.App.desktop"), "Exec=PO app -- %U".into()),
-            (format!("{applications}/palisade-app-clean.desktop"), "Exec=PO app --config clean -- %U".into()),
+            (format!("{applications}/palisade-app-clean.desktop"), "Exec=PO --config clean app -- %U".into()),
             (
                 format!("{applications}/palisade-app-of_20fline.desktop"),
-                "Exec=PO app --config \"of fline\" -- %U".into(),
+                "Exec=PO --config \"of fline\" app -- %U".into(),
             ),
             (format!("{applications}/sub/else.desktop"), "Exec=PO app -- --else %f".into()),
             (bus.into(), "Exec=PO app -- --bus".into()),
