@@ -62,11 +62,11 @@ enum What {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Everything is made below your home and listed in $XDG_STATE_HOME/palisade/desktop; the system's files
-stay as they are. What an earlier `enable` made and this one doesn't ask for is taken away.
+Everything is made below your home and listed in $XDG_STATE_HOME/palisade/desktop; the system's
+files stay as they are. What an earlier `enable` made and this one doesn't ask for goes.
 
 Examples:
-  palisade desktop enable okular                         the link, the desktop entry, services of the bus
+  palisade desktop enable okular                         the link, the entry, services of the bus
   palisade desktop enable okular --others                and the entries for single types of files
   palisade desktop enable okular --mime application/pdf  and have it open these
   palisade desktop enable syncthing --service            and a unit for systemd --user")]
@@ -202,8 +202,8 @@ fn store(facts: &Facts) -> Store {
 
 impl Enable {
     fn run(&self) -> Result<u8, Failure> {
-        let facts = situation::facts()?;
-        let application = Application::find(&facts, &self.name)?;
+        let mut facts = situation::facts()?;
+        let application = Application::find(&mut facts, &self.name)?;
         let choices = self.choices()?;
         if !facts.account.home.is_dir() {
             return Err(DesktopError::Home { home: facts.account.home.clone() }.into());
@@ -249,7 +249,7 @@ impl Enable {
 }
 
 /// A name of which something may have been made; the profile may be gone since.
-fn known_name(facts: &Facts, store: &Store, name: &OsStr) -> Result<String, Failure> {
+fn known_name(facts: &mut Facts, store: &Store, name: &OsStr) -> Result<String, Failure> {
     match name.to_str().filter(|name| layers::is_profile_name(name)) {
         Some(known) if store.file(known).symlink_metadata().is_ok() => Ok(known.to_owned()),
         _ => Application::find(facts, name).map(|application| application.name),
@@ -258,10 +258,10 @@ fn known_name(facts: &Facts, store: &Store, name: &OsStr) -> Result<String, Fail
 
 impl Disable {
     fn run(&self) -> Result<u8, Failure> {
-        let facts = situation::facts()?;
+        let mut facts = situation::facts()?;
         let store = store(&facts);
         let names = match &self.name {
-            Some(name) => vec![known_name(&facts, &store, name)?],
+            Some(name) => vec![known_name(&mut facts, &store, name)?],
             None => store.names().map_err(|source| DesktopError::State { source })?,
         };
         let mut answers = Vec::new();
@@ -296,10 +296,10 @@ impl Disable {
 
 impl Status {
     fn run(&self) -> Result<u8, Failure> {
-        let facts = situation::facts()?;
+        let mut facts = situation::facts()?;
         let store = store(&facts);
         let names = match &self.name {
-            Some(name) => vec![known_name(&facts, &store, name)?],
+            Some(name) => vec![known_name(&mut facts, &store, name)?],
             None => store.names().map_err(|source| DesktopError::State { source })?,
         };
         let reports: Result<Vec<_>, _> = names.iter().map(|name| status::report(&store, name)).collect();

@@ -63,12 +63,13 @@ fn names_that_are_no_profiles_are_refused() {
     let world = World::new();
     world.profile("-x");
     world.profile("palisade");
+    world.profile("x.toml");
     world.write("home/profile.toml", "schema = 1\n");
     let before = world.tree();
     let near = world.run(&["enable", "apq"]);
     assert_eq!(near.code, 2);
     assert!(near.err.contains("hint: did you mean app?"), "{near:?}");
-    for name in ["a/b", "../app", "./home/profile.toml", "", ".", "palisade", "app\u{1b}[2J"] {
+    for name in ["a/b", "../app", "./home/profile.toml", "", ".", "palisade", "x.toml", "app\u{1b}[2J"] {
         for verb in ["enable", "disable", "status"] {
             let answer = world.run(&[verb, name]);
             assert_eq!(answer.code, 2, "{verb} {name:?}: {answer:?}");
@@ -264,6 +265,31 @@ fn a_path_that_cannot_be_written_everywhere_is_refused() {
 }
 
 #[test]
+fn what_the_profile_says_of_its_application_counts() {
+    let world = World::new();
+    let profile = "schema = 1\n[program]\nid = \"org.x.App\"\npath = \"gone\"\nalternatives = [\"true\"]\n\
+                   [configurations.clean.home]\npolicy = \"none\"\n";
+    world.write("home/.config/palisade/profiles/app.toml", profile);
+    world.write("share/applications/org.x.App.desktop", APP);
+    world.write("share/applications/kind.desktop", APP.replace("=true ", "=/usr/bin/true "));
+    let enabled = world.done(&["enable", "app"]);
+    assert!(
+        enabled.err.contains("1 other desktop entry starts its program without Palisade (kind.desktop)"),
+        "{enabled:?}"
+    );
+    let entry = world.read(".local/share/applications/org.x.App.desktop");
+    assert!(entry.contains("\nActions=new;palisade-clean;\n"), "{entry}");
+    assert!(entry.contains(" open --config clean app -- --started %U\n"), "{entry}");
+    world.done(&["enable", "app", "--separate"]);
+    assert!(!world.read(".local/share/applications/org.x.App.desktop").contains("--config"));
+    let clean = world.read(".local/share/applications/palisade-app-clean.desktop");
+    assert!(
+        clean.contains("\nName=App (clean)\n") && clean.contains(" open --config clean app -- "),
+        "{clean}"
+    );
+}
+
+#[test]
 fn others_that_start_the_program_are_named_and_can_be_taken() {
     let world = World::with_entry();
     for number in 1..=4 {
@@ -274,7 +300,7 @@ fn others_that_start_the_program_are_named_and_can_be_taken() {
     }
     let enabled = world.done(&["enable", "app"]);
     assert!(
-        enabled.err.contains("4 other desktop entries start app without Palisade (kind1.desktop, "),
+        enabled.err.contains("4 other desktop entries start its program without Palisade (kind1.desktop, "),
         "{enabled:?}"
     );
     world.done(&["enable", "app", "--others"]);

@@ -2,10 +2,13 @@
 //! What of a profile the desktop needs to know.
 
 use crate::answer::Failure;
-use palisade_policy::LayerPolicy;
+use palisade_policy::word::{List, Word};
+use palisade_policy::{LayerPolicy, template};
+use palisade_sandbox::application::named;
 use palisade_sandbox::facts::Facts;
-use palisade_sandbox::layers::{self, LayerError};
-use std::ffi::OsStr;
+use palisade_sandbox::layers::{self, LayerError, Loaded, Request, Sort};
+use palisade_sandbox::planner;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 /// A profile as the desktop sees it.
@@ -17,8 +20,9 @@ pub(super) struct Application {
     pub(super) description: Option<String>,
     /// The application's id: its desktop file and its name on the bus.
     pub(super) id: Option<String>,
-    /// Its program, a path or a name; the profile's name where nothing is said.
-    pub(super) program: Option<PathBuf>,
+    /// Its program, a path or a name, and what is tried where that isn't there; the profile's name where
+    /// nothing is said.
+    pub(super) programs: Vec<PathBuf>,
     /// The names of its configurations.
     pub(super) configurations: Vec<String>,
 }
@@ -32,38 +36,62 @@ pub(crate) struct NameError {
 }
 
 impl Application {
-    /// Finds the profile of that name and reads it.
-    pub(super) fn find(facts: &Facts, name: &OsStr) -> Result<Self, Failure> {
+    /// Finds the profile of that name, and what it says together with what it inherits.
+    pub(super) fn find(facts: &mut Facts, name: &OsStr) -> Result<Self, Failure> {
         let shown = name.to_string_lossy();
-        let all = layers::profiles(facts);
+        let sort = Sort::Profile;
+        let all = layers::definitions(facts, sort);
         let Some(profile) = all.iter().find(|profile| name == OsStr::new(&profile.name)) else {
             let names = all.iter().map(|profile| profile.name.as_str());
             let nearest = palisade_policy::suggest::nearest(&shown, names).map(str::to_owned);
-            return Err(LayerError::Unknown { name: shown.into_owned(), by: None, nearest }.into());
+            return Err(LayerError::Unknown { sort, name: shown.into_owned(), by: None, nearest }.into());
         };
         check(&profile.name).map_err(super::error::DesktopError::from)?;
-        let policy = layers::read_profile(facts, profile)?;
-        Ok(Self::of(&profile.name, &policy))
+        // Not as it would be opened here: no project has a say.
+        facts.cwd = PathBuf::from("/");
+        facts.application = Some(named(name));
+        let request = Request { profile: Some(name), open: true, configuration: None };
+        let loaded = layers::load(facts, request, LayerPolicy::command_line())?;
+        Ok(Self::of(facts, &profile.name, &loaded))
     }
 
-    /// WIRE HERE: `id`, `program` and `configurations` come from the profile's `[program]` and
-    /// `[configurations.*]`, with what it inherits, once `palisade_policy` reads these keys. What it
-    /// gives for `id` goes through `is_id`.
-    fn of(name: &str, policy: &LayerPolicy) -> Self {
-        let id: Option<String> = None;
+    fn of(facts: &Facts, name: &str, loaded: &Loaded) -> Self {
+        let profile = loaded.profile.as_ref();
+        let configurations = profile.map(|profile| profile.configurations.as_slice()).unwrap_or_default();
+        let stated = loaded.policy.word(Word::Program).into_iter();
+        let alternatives = loaded.policy.list(List::Alternatives);
+        let programs = stated.map(|word| word.value).chain(alternatives.into_iter().map(|entry| entry.value));
         Self {
             name: name.to_owned(),
-            description: policy.description.as_ref().map(|description| description.value.clone()),
-            id: id.filter(|id| is_id(id)),
-            program: None,
-            configurations: Vec::new(),
+            description: profile
+                .and_then(|profile| profile.description.as_ref())
+                .map(|description| description.value.clone()),
+            id: loaded.policy.word(Word::Id).map(|id| id.value).filter(|id| is_id(id)),
+            programs: programs.filter_map(|program| filled(facts, &program)).collect(),
+            configurations: configurations.iter().map(|found| found.name.value.clone()).collect(),
         }
     }
 
     /// The program, as the profile names it.
     pub(super) fn program(&self) -> PathBuf {
-        self.program.clone().unwrap_or_else(|| PathBuf::from(&self.name))
+        self.programs().next().unwrap_or_default()
     }
+
+    /// The program, and what is tried where it isn't there.
+    pub(super) fn programs(&self) -> impl Iterator<Item = PathBuf> {
+        let own = self.programs.is_empty().then(|| PathBuf::from(&self.name));
+        self.programs.iter().cloned().chain(own)
+    }
+}
+
+/// A program with everything filled in; None if something stands for nothing here.
+fn filled(facts: &Facts, program: &str) -> Option<PathBuf> {
+    if let Some(below) = program.strip_prefix('~') {
+        let mut path = facts.account.home.clone().into_os_string();
+        path.push(below);
+        return Some(path.into());
+    }
+    template::fill(program, &planner::context(facts, None)).ok().map(|path: OsString| path.into())
 }
 
 /// Profiles may be called what files and command lines can't bear.
@@ -72,6 +100,8 @@ fn check(name: &str) -> Result<(), NameError> {
         "its name would be taken for an option"
     } else if name == "palisade" {
         "a link of that name would be Palisade itself"
+    } else if name.ends_with(".toml") {
+        "its name would be taken for a file's"
     } else if name.contains(['\u{2028}', '\u{2029}']) {
         "its name has a line separator in it"
     } else {
@@ -92,7 +122,7 @@ mod tests {
 
     #[test]
     fn names_that_are_no_words_are_refused() {
-        for name in ["-x", "--all", "palisade", "a\u{2028}b"] {
+        for name in ["-x", "--all", "palisade", "x.toml", "a\u{2028}b"] {
             assert!(check(name).is_err(), "{name}");
         }
         for name in ["okular", "my app", "a\"b$", "é"] {

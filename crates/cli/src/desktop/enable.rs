@@ -84,7 +84,7 @@ pub(super) fn prepare(
         facts,
         application,
         binary,
-        programs: Programs::new(&facts.environment, path, &application.program()),
+        programs: Programs::new(&facts.environment, path, application.programs().collect()),
         directories: Directories::of(facts),
         choices,
         files: Vec::new(),
@@ -253,11 +253,10 @@ impl Preparation<'_> {
         let names: Vec<String> =
             others.iter().take(3).map(|found| found.relative.to_string_lossy().into_owned()).collect();
         let more = if others.len() > names.len() { ", …" } else { "" };
-        let program = self.application.program();
+        let entries = if others.len() == 1 { "entry starts" } else { "entries start" };
         self.notes.push(format!(
-            "{} other desktop entries start {} without Palisade ({}{more}); `{again}` takes these, too",
+            "{} other desktop {entries} its program without Palisade ({}{more}); `{again}` takes them, too",
             others.len(),
-            program.display(),
             names.join(", "),
         ));
     }
@@ -335,7 +334,7 @@ mod tests {
         Application {
             name: "app".into(),
             id: Some("org.x.App".into()),
-            program: Some("/none/prog".into()),
+            programs: vec!["/none/prog".into()],
             configurations: vec!["clean".into(), "of fline".into()],
             ..Application::default()
         }

@@ -3,7 +3,6 @@
 
 use super::*;
 use palisade_host::environment::Environment;
-use std::path::PathBuf;
 
 struct World {
     application: Application,
@@ -16,7 +15,7 @@ impl World {
         Self {
             application: Application {
                 name: name.into(),
-                program: Some(PathBuf::from("app")),
+                programs: vec!["app".into()],
                 configurations: configurations.iter().map(|name| (*name).to_owned()).collect(),
                 ..Application::default()
             },
@@ -24,7 +23,7 @@ impl World {
             programs: Programs::new(
                 &Environment::from_iter([("PATH", "/none")]),
                 Path::new("/opt/palisade"),
-                Path::new("app"),
+                vec!["app".into()],
             ),
         }
     }

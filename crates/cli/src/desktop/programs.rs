@@ -11,31 +11,32 @@ use std::path::{Path, PathBuf};
 pub(super) struct Programs {
     directories: Vec<PathBuf>,
     palisade: PathBuf,
-    program: PathBuf,
+    programs: Vec<PathBuf>,
     resolved: Option<PathBuf>,
 }
 
 impl Programs {
-    /// `program` is a path or a name, `palisade` the path of this program without links.
-    pub(super) fn new(environment: &Environment, palisade: &Path, program: &Path) -> Self {
+    /// `programs` are paths or names, tried in turn; `palisade` is the path of this program without links.
+    pub(super) fn new(environment: &Environment, palisade: &Path, programs: Vec<PathBuf>) -> Self {
         let directories = match environment.get("PATH") {
             Some(_set) => environment.absolute_list("PATH"),
             None => std::env::split_paths(DEFAULT_PATH).collect(),
         };
-        let mut programs =
-            Self { directories, palisade: palisade.to_owned(), program: program.to_owned(), resolved: None };
-        programs.resolved = programs.resolve(program);
-        programs
+        let mut all = Self { directories, palisade: palisade.to_owned(), programs, resolved: None };
+        all.resolved = all.programs.iter().find_map(|program| all.resolve(program));
+        all
     }
 
-    /// Whether `word` names the application's program: both lead to one file, or neither is there and
-    /// both have one name.
+    /// Whether `word` names the application's program: it is written as the profile has it, or leads to the
+    /// same file, or neither is there and both have one name.
     pub(super) fn is_program(&self, word: &str) -> bool {
         let word = Path::new(word);
-        word == self.program
+        let same_name =
+            |program: &PathBuf| word.file_name().is_some() && word.file_name() == program.file_name();
+        self.programs.iter().any(|program| program == word)
             || match (self.resolve(word), &self.resolved) {
                 (Some(found), Some(resolved)) => found == *resolved,
-                (None, None) => word.file_name().is_some() && word.file_name() == self.program.file_name(),
+                (None, None) => self.programs.iter().any(same_name),
                 _ => false,
             }
     }
@@ -88,7 +89,7 @@ mod tests {
         symlink(&palisade, root.join("own/app")).unwrap();
         let path = format!("{0}/own:{0}/bin", root.display());
         let environment = Environment::from_iter([("PATH", path)]);
-        let programs = Programs::new(&environment, &palisade, Path::new("app"));
+        let programs = Programs::new(&environment, &palisade, vec!["other-app".into(), "app".into()]);
         for word in ["app", &root.join("bin/app").to_string_lossy(), &real.to_string_lossy()] {
             assert!(programs.is_program(word), "{word}");
         }
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_known_by_its_name() {
         let programs =
-            Programs::new(&Environment::from_iter([("PATH", "/none")]), Path::new("/p"), Path::new("app"));
+            Programs::new(&Environment::from_iter([("PATH", "/none")]), Path::new("/p"), vec!["app".into()]);
         assert!(programs.is_program("/none/app") && programs.is_program("app"));
         assert!(!programs.is_program("/none/other") && !programs.is_program(""));
     }

@@ -264,7 +264,7 @@ mod tests {
     }
 
     fn programs() -> Programs {
-        Programs::new(&Environment::from_iter([("PATH", "/none")]), Path::new("/p"), Path::new("app"))
+        Programs::new(&Environment::from_iter([("PATH", "/none")]), Path::new("/p"), vec!["app".into()])
     }
 
     fn application(id: Option<&str>) -> Application {
