@@ -2,6 +2,7 @@
 //! How a verb that reads answers: data on standard output, words on standard error, and an exit
 //! code that says yes, no or error.
 
+use crate::desktop::DesktopError;
 use crate::output;
 use palisade_host::account::AccountError;
 use palisade_policy::value::ValueError;
@@ -69,6 +70,9 @@ pub(crate) enum Failure {
         /// Why.
         source: std::io::Error,
     },
+    /// Something on the desktop can't be changed or found out.
+    #[error(transparent)]
+    Desktop(#[from] DesktopError),
     /// There is no project file.
     #[error("there is no .palisade.toml in {directory:?} or above it")]
     NoProject {
@@ -93,6 +97,7 @@ impl Failure {
     /// Its class, for programs.
     const fn class(&self) -> &'static str {
         match self {
+            Self::Desktop(error) => error.class(),
             Self::Cwd { .. } | Self::Account(_) => "surroundings",
             Self::Layer(
                 LayerError::Parse { .. }
@@ -118,6 +123,7 @@ impl Failure {
             Self::Layer(error) => error.hint(),
             Self::Plan(error) => error.hint(),
             Self::Store(error) => error.hint(),
+            Self::Desktop(error) => error.hint(),
             Self::NobodyToAsk => {
                 Some("palisade project allow --yes   # after reading what it grants".to_owned())
             }

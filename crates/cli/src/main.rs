@@ -6,6 +6,7 @@
 //! - [`learn`]: `palisade learn`
 //! - [`explain`] with `explain_path`, `explain_command`, `explain_name`; [`check`], [`doctor`],
 //!   [`config`] with `config_show`, [`profile`], [`project`]: the verbs that read and trust
+//! - [`desktop`]: links, desktop entries and services that start profiles
 //! - [`watch`]: what is being refused, as it happens
 //! - [`completions`], [`man`], [`schema`]: what packages and editors want
 //! - [`situation`], [`answer`]: what those verbs ask and how they answer
@@ -19,6 +20,7 @@ mod check;
 mod completions;
 mod config;
 mod config_show;
+mod desktop;
 mod doctor;
 mod dry_run;
 mod explain;
@@ -73,6 +75,8 @@ enum Verb {
     Profile(profile::Options),
     /// Put a project's policy file in force, or take it back
     Project(project::Options),
+    /// Have applications' links and desktop entries start their profiles
+    Desktop(desktop::Options),
     /// Show what sandboxes are refused, as it happens
     Watch(watch::Options),
     /// Measure Palisade beside other launchers
@@ -146,6 +150,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Config(options), _) => config::run(options),
         (Verb::Profile(options), _) => profile::run(options),
         (Verb::Project(options), _) => project::run(options),
+        (Verb::Desktop(options), _) => desktop::run(options),
         (Verb::Watch(options), _) => watch::run(options),
         (Verb::Bench(options), _) => bench::run(options),
         (Verb::Completions(options), _) => completions::run(options),

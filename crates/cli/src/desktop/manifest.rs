@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What was made for each application, so that just that can be taken away again:
+//! `$XDG_STATE_HOME/palisade/desktop/NAME.json`, where no sandbox can write.
+//!
+//! It is written before anything that it lists is made, and removed after the last of it is gone.
+
+use super::disk::{self, Content, Disk, DiskError, Identity};
+use super::mime;
+use palisade_host::file::{self, FileError, Links};
+use palisade_host::places::{self, TrustError, Trustee};
+use rustix::fs::{FlockOperation, Mode};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The form of a manifest.
+const SCHEMA: u32 = 1;
+/// A larger one isn't read.
+const LARGEST: usize = 4 << 20;
+/// How often somebody at work is waited for, and how long each time: five seconds. What is done with
+/// the lock held takes some hundredths of one.
+const ATTEMPTS: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What kind of file was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Kind {
+    /// A link to Palisade.
+    Link,
+    /// A desktop entry.
+    DesktopEntry,
+    /// A service of the session bus.
+    BusService,
+    /// A unit of the user's systemd.
+    Unit,
+}
+
+impl Kind {
+    /// In words.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Link => "link",
+            Self::DesktopEntry => "desktop entry",
+            Self::BusService => "bus service",
+            Self::Unit => "unit",
+        }
+    }
+}
+
+/// What `enable` was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Choices {
+    pub(super) create: bool,
+    pub(super) separate: bool,
+    pub(super) others: bool,
+    pub(super) service: bool,
+    pub(super) mime: Vec<String>,
+}
+
+/// A file of the system's that one of ours was made from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Origin {
+    pub(super) path: PathBuf,
+    pub(super) content: Content,
+}
+
+/// A file that was made, or is being made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Made {
+    pub(super) kind: Kind,
+    pub(super) path: PathBuf,
+    /// What may be there and be ours: more than one only while one takes the other's place.
+    pub(super) contents: Vec<Content>,
+    /// The file that was there before and is kept aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) before: Option<Identity>,
+    /// What it was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) origin: Option<Origin>,
+}
+
+impl Made {
+    /// Where the file is kept that was there before.
+    pub(super) fn aside(&self) -> PathBuf {
+        aside(&self.path)
+    }
+}
+
+/// Where a file is kept that is in the way.
+pub(super) fn aside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".palisade-saved");
+    PathBuf::from(name)
+}
+
+/// The defaults that were set in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Defaults {
+    pub(super) file: PathBuf,
+    pub(super) edits: mime::Edits,
+}
+
+/// All that was made for an application.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    schema: u32,
+    /// The profile.
+    pub(super) name: String,
+    /// Palisade.
+    pub(super) binary: PathBuf,
+    pub(super) choices: Choices,
+    /// Directories, each before those in it.
+    pub(super) directories: Vec<PathBuf>,
+    pub(super) files: Vec<Made>,
+    pub(super) defaults: Vec<Defaults>,
+}
+
+impl Manifest {
+    /// One that lists nothing.
+    pub(super) fn new(name: &str, binary: &Path, choices: Choices) -> Self {
+        Self {
+            schema: SCHEMA,
+            name: name.to_owned(),
+            binary: binary.to_owned(),
+            choices,
+            directories: Vec::new(),
+            files: Vec::new(),
+            defaults: Vec::new(),
+        }
+    }
+
+    /// The file at a path, if it is listed.
+    pub(super) fn file(&self, path: &Path) -> Option<&Made> {
+        self.files.iter().find(|made| made.path == path)
+    }
+}
+
+/// Manifests can't be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ManifestError {
+    /// Others could have written it.
+    #[error("can't believe the list of what was made: {0}")]
+    Distrusted(#[from] TrustError),
+    /// It can't be read.
+    #[error("can't read the list of what was made: {0}")]
+    Read(#[from] FileError),
+    /// The directory can't be read.
+    #[error("can't read {directory:?}: {source}")]
+    List {
+        /// The directory.
+        directory: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It isn't one.
+    #[error("can't understand the list of what was made, {file:?}: {problem}")]
+    Broken {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Somebody is at work, or has stopped in the middle.
+    #[error("another `palisade desktop` is at work (it holds {directory:?})")]
+    Busy {
+        /// What it holds.
+        directory: PathBuf,
+    },
+    /// A step failed.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+/// The manifests of one user.
+#[derive(Debug, Clone)]
+pub(super) struct Store {
+    /// Palisade's state.
+    state: PathBuf,
+    directory: PathBuf,
+    trustee: Trustee,
+}
+
+/// Nobody else changes anything as long as it lives.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _directory: File,
+}
+
+impl Store {
+    /// The store below the state directory `state` (`…/palisade`); touches nothing.
+    pub(super) fn new(state: &Path, trustee: Trustee) -> Self {
+        Self { state: state.to_owned(), directory: state.join("desktop"), trustee }
+    }
+
+    /// The manifest's file, whether or not it is there.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.json"))
+    }
+
+    /// What was made for an application; None for nothing.
+    pub(super) fn read(&self, name: &str) -> Result<Option<Manifest>, ManifestError> {
+        let file = self.file(name);
+        if disk::is_absent(&file) {
+            return Ok(None);
+        }
+        let real = places::check(&file, self.trustee)?;
+        let bytes = file::read(&real, LARGEST, Links::Refuse)?;
+        let broken = |problem: String| ManifestError::Broken { file: file.clone(), problem };
+        let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+        if manifest.schema != SCHEMA {
+            return Err(broken(format!("its form is {}, and this Palisade knows {SCHEMA}", manifest.schema)));
+        }
+        if manifest.name != name {
+            return Err(broken(format!("it is that of {:?}", manifest.name)));
+        }
+        Ok(Some(manifest))
+    }
+
+    /// The names of the applications for which something was made.
+    pub(super) fn names(&self) -> Result<Vec<String>, ManifestError> {
+        let failed = |source| ManifestError::List { directory: self.directory.clone(), source };
+        let entries = match std::fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(failed)?.path();
+            if path.extension() == Some(OsStr::new("json"))
+                && let Some(name) = path.file_stem().and_then(OsStr::to_str)
+                && !name.starts_with('.')
+            {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Writes a manifest in place of the one that is there or not.
+    pub(super) fn write(&self, disk: &Disk, manifest: &Manifest) -> Result<(), ManifestError> {
+        let file = self.file(&manifest.name);
+        let broken = |error: serde_json::Error| ManifestError::Broken {
+            file: file.clone(),
+            problem: error.to_string(),
+        };
+        let text = serde_json::to_string_pretty(manifest).map_err(broken)?;
+        Ok(disk.place_file(&file, text.as_bytes(), Mode::from_raw_mode(0o600), true)?)
+    }
+
+    /// Locks the store, and makes its directory for it. Gives the directories that were made, too.
+    pub(super) fn lock_and_make(&self, disk: &Disk) -> Result<(Lock, Vec<PathBuf>), ManifestError> {
+        let mut made = Vec::new();
+        for _attempt in 0..ATTEMPTS {
+            let missing = missing(&self.directory);
+            match disk.make_directories(&missing) {
+                // Whoever disabled the last application has removed the one above meanwhile.
+                Err(error) if error.is_absence() => continue,
+                result => result?,
+            }
+            made.extend(missing);
+            match places::check(&self.directory, self.trustee) {
+                Err(TrustError::Examine { source, .. }) if source.kind() == ErrorKind::NotFound => continue,
+                checked => checked.map(drop)?,
+            }
+            if let Some(lock) = self.lock()? {
+                return Ok((lock, made));
+            }
+        }
+        Err(ManifestError::Busy { directory: self.directory.clone() })
+    }
+
+    /// Locks the store; None if there is none.
+    pub(super) fn lock(&self) -> Result<Option<Lock>, ManifestError> {
+        let busy = || ManifestError::Busy { directory: self.directory.clone() };
+        for _attempt in 0..ATTEMPTS {
+            let directory = match File::open(&self.directory) {
+                Ok(directory) => directory,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                Err(source) => {
+                    return Err(ManifestError::List { directory: self.directory.clone(), source });
+                }
+            };
+            if rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err() {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            // The lock of a directory that isn't there any more is none.
+            let held = directory.metadata().map(|metadata| (metadata.dev(), metadata.ino())).ok();
+            let there = self.directory.metadata().map(|metadata| (metadata.dev(), metadata.ino())).ok();
+            if held.is_some() && held == there {
+                return Ok(Some(Lock { _directory: directory }));
+            }
+        }
+        Err(busy())
+    }
+
+    /// Whether a directory is the store's, or the one of Palisade's state that it is in.
+    pub(super) fn is_own(&self, directory: &Path) -> bool {
+        directory == self.directory || directory == self.state
+    }
+
+    /// Removes the directory above the store's, if nothing is in it.
+    pub(super) fn tidy_above(&self, disk: &Disk) {
+        disk.remove_empty([self.state.as_path()]);
+    }
+
+    /// Removes the store's directories where nothing is in them. For who holds the lock: it is one of them.
+    pub(super) fn tidy(&self, disk: &Disk) {
+        disk.remove_empty([self.directory.as_path(), &self.state]);
+    }
+}
+
+/// The directories that must be made for `directory` to be there, outermost first.
+pub(super) fn missing(directory: &Path) -> Vec<PathBuf> {
+    let absent = directory.ancestors().take_while(|path| disk::is_absent(path));
+    let mut missing: Vec<PathBuf> = absent.map(Path::to_path_buf).collect();
+    missing.reverse();
+    missing
+}
