@@ -8,7 +8,7 @@ use palisade_host::account::AccountError;
 use palisade_policy::value::ValueError;
 use palisade_policy::{ParseError, ResolveError};
 use palisade_sandbox::error::PlanError;
-use palisade_sandbox::layers::LayerError;
+use palisade_sandbox::layers::{LayerError, Sort};
 use palisade_sandbox::trust::StoreError;
 use serde::Serialize;
 use std::fs::File;
@@ -79,6 +79,48 @@ pub(crate) enum Failure {
         /// Where it was looked for.
         directory: PathBuf,
     },
+    /// Not a name that a definition can have.
+    #[error("{name:?} can't be a {}'s name", sort.name())]
+    DefinitionName {
+        /// What it would be.
+        sort: Sort,
+        /// The name.
+        name: String,
+    },
+    /// There is one of that name.
+    #[error("there is a {} {name:?} of yours: {file:?}", sort.name())]
+    DefinitionExists {
+        /// What it is.
+        sort: Sort,
+        /// The name.
+        name: String,
+        /// Its file.
+        file: PathBuf,
+    },
+    /// There is no definition of the user's of that name.
+    #[error("there is no {} {name:?} of yours", sort.name())]
+    NotYours {
+        /// What it would be.
+        sort: Sort,
+        /// The name.
+        name: String,
+    },
+    /// No two definitions have that name.
+    #[error("{} {name:?} takes nobody's place", sort.name())]
+    NothingToCompare {
+        /// What it is.
+        sort: Sort,
+        /// The name.
+        name: String,
+    },
+    /// A file can't be edited.
+    #[error("can't edit with {editor}: {reason}")]
+    Editor {
+        /// The editor.
+        editor: String,
+        /// Why.
+        reason: String,
+    },
     /// Nobody can be asked.
     #[error("there is no terminal to ask on")]
     NobodyToAsk,
@@ -110,7 +152,10 @@ impl Failure {
             Self::Layer(LayerError::Store(_)) | Self::Store(_) => "store",
             Self::Layer(_) | Self::Read { .. } => "read",
             Self::Resolve(_) | Self::Plan(_) => "plan",
-            Self::Syscall(_) | Self::Name(_) => "unknown-name",
+            Self::Syscall(_) | Self::Name(_) | Self::DefinitionName { .. } => "unknown-name",
+            Self::DefinitionExists { .. } => "exists",
+            Self::NotYours { .. } | Self::NothingToCompare { .. } => "unknown-profile",
+            Self::Editor { .. } => "editor",
             Self::Write { .. } | Self::Output { .. } | Self::ReaderGone => "write",
             Self::NoProject { .. } => "no-project",
             Self::NobodyToAsk => "nobody-to-ask",
@@ -120,6 +165,12 @@ impl Failure {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Cwd { .. } => Some("cd to a directory that exists".to_owned()),
+            Self::DefinitionName { .. } => Some("no slash, no dot in front".to_owned()),
+            Self::DefinitionExists { sort, name, .. } => Some(format!("palisade {} edit {name}", sort.name())),
+            Self::NotYours { sort, .. } | Self::NothingToCompare { sort, .. } => {
+                Some(format!("palisade {} list   # which there are, and whose", sort.name()))
+            }
+            Self::Editor { .. } => Some("EDITOR=PROGRAM palisade profile edit NAME".to_owned()),
             Self::Layer(error) => error.hint(),
             Self::Plan(error) => error.hint(),
             Self::Store(error) => error.hint(),

@@ -11,14 +11,13 @@ mod profile;
 use crate::output;
 use crate::run::{self, RunError};
 use crate::run_options::RunOptions;
-use crate::scan::Presentation;
+use crate::trace::Disk;
 use clap::{ArgMatches, Args, ValueHint};
 use palisade_host::environment::Environment;
-use palisade_host::executable;
 use palisade_policy::{Access, LayerPolicy, View, built_in, merge};
 use palisade_sandbox::error::PlanError;
 use palisade_sandbox::facts::Facts;
-use palisade_sandbox::learned::{Account, Host, Journal};
+use palisade_sandbox::learned::{Account, Journal};
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::planner::{self, Isolation};
 use palisade_sandbox::start::Happening;
@@ -107,12 +106,7 @@ fn learn(options: &Options, matches: &ArgMatches, begun: Instant) -> Result<u8, 
     let name = name_of(options, program)?;
     let situation = Situation::gather(&options.run, matches)?;
     let plan = situation.plan()?;
-    let presentation = Presentation {
-        timings: options.run.timings,
-        quiet: options.run.quiet,
-        verbose: options.run.verbose,
-        status_fd: options.run.status_fd,
-    };
+    let presentation = options.run.presentation();
     let mut journal = Journal::default();
     let ended = run::apply(&plan, &command, presentation, begun, false, &mut |happening| match happening {
         Happening::Used { how, came, path, program } => journal.note(*how, *came, path, program),
@@ -206,25 +200,5 @@ impl Situation {
         })?;
         let policy = merge(vec![built_in(), layer]);
         Ok(planner::make(&self.facts, &policy, None, Isolation::Full)?)
-    }
-}
-
-/// The host's files.
-struct Disk;
-
-impl Host for Disk {
-    fn exists(&self, path: &Path) -> bool {
-        path.symlink_metadata().is_ok()
-    }
-
-    fn is_program(&self, path: &Path) -> bool {
-        path.is_file() && matches!(executable::kind(path), Ok(executable::Kind::Elf))
-    }
-
-    fn interpreter(&self, path: &Path) -> Option<PathBuf> {
-        match executable::kind(path).ok()? {
-            executable::Kind::Script(interpreter) => Some(interpreter.program),
-            _ => None,
-        }
     }
 }

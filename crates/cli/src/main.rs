@@ -3,6 +3,7 @@
 //!
 //! - [`scan`], [`run`], [`run_options`], [`dry_run`], [`witness`]: `palisade run`
 //! - [`open`]: `palisade open`
+//! - [`trace`]: what is said after a launch
 //! - [`learn`]: `palisade learn`
 //! - [`explain`] with `explain_path`, `explain_command`, `explain_name`; [`check`], [`doctor`],
 //!   [`config`] with `config_show`, [`profile`], [`project`]: the verbs that read and trust
@@ -38,6 +39,7 @@ mod run_options;
 mod scan;
 mod schema;
 mod situation;
+mod trace;
 mod watch;
 mod witness;
 
@@ -71,8 +73,10 @@ enum Verb {
     Doctor(doctor::Options),
     /// Show the merged policy, and where its files are
     Config(config::Options),
-    /// List and show profiles
+    /// List, show and change profiles
     Profile(profile::Options),
+    /// List, show and change features
+    Feature(profile::FeatureOptions),
     /// Put a project's policy file in force, or take it back
     Project(project::Options),
     /// Have applications' links and desktop entries start their profiles
@@ -149,6 +153,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Doctor(options), _) => doctor::run(options),
         (Verb::Config(options), _) => config::run(options),
         (Verb::Profile(options), _) => profile::run(options),
+        (Verb::Feature(options), _) => profile::run_feature(options),
         (Verb::Project(options), _) => project::run(options),
         (Verb::Desktop(options), _) => desktop::run(options),
         (Verb::Watch(options), _) => watch::run(options),

@@ -6,6 +6,7 @@ use crate::run_options::{LaunchOptions, OptionError};
 use crate::scan::{self, Opened, Presentation};
 use clap::{ArgMatches, Args, ValueHint};
 use palisade_host::environment::Environment;
+use palisade_policy::LayerPolicy;
 use palisade_policy::word::Word;
 use palisade_sandbox::application;
 use palisade_sandbox::cache::{Cache, Key, Stored};
@@ -121,10 +122,6 @@ fn prepare(
     matches: &ArgMatches,
     arguments: &[OsString],
 ) -> Result<Plan<'static>, RunError> {
-    let cwd = std::env::current_dir().map_err(|source| RunError::Cwd { source })?;
-    let environment: Environment = std::env::vars_os().collect();
-    let mut facts = Facts::gather(environment, cwd.clone()).map_err(PlanError::from)?;
-    facts.application = Some(application::named(options.profile()));
     let mut command_line = options.launch.layer(matches)?;
     if let Some(program) = &options.program {
         command_line.say(Word::Program, program, 0).map_err(|source| OptionError::Value {
@@ -133,25 +130,54 @@ fn prepare(
             source,
         })?;
     }
-    let request =
-        Request { profile: Some(options.profile()), open: true, configuration: options.config.as_deref() };
-    let mut loaded = layers::load(&facts, request, command_line)?;
-    application::compose(&mut facts, &mut loaded, options.arguments())?;
-    let plan = run::make(&options.launch, &facts, &loaded)?;
-    if options.launch.env.is_empty()
-        && !facts.is_volatile()
-        && let Some(opened) = scan::scan_open(arguments)
-        // Both must have understood the same, or the next launch would run something else.
-        && opened == own(options)
-    {
-        let place = if plan.conduct.anywhere { Path::new("") } else { &cwd };
-        let (mut key, directory) = scan::key_of_open(&opened, place);
-        if plan.conduct.complete {
-            key = key_with(&key, opened.arguments);
-        }
-        run::keep(&key, directory, &facts, &plan);
+    let opened = own(options);
+    let (plan, facts) = plan(&opened, &options.launch, command_line)?;
+    // Both must have understood the same, or the next launch would run something else.
+    if options.launch.env.is_empty() && scan::scan_open(arguments).is_some_and(|scanned| scanned == opened) {
+        keep(&opened, &facts, &plan);
     }
     Ok(plan)
+}
+
+/// Makes the plan of an application.
+fn plan(
+    opened: &Opened<'_>,
+    launch: &LaunchOptions,
+    command_line: LayerPolicy,
+) -> Result<(Plan<'static>, Facts), RunError> {
+    let cwd = std::env::current_dir().map_err(|source| RunError::Cwd { source })?;
+    let environment: Environment = std::env::vars_os().collect();
+    let mut facts = Facts::gather(environment, cwd).map_err(PlanError::from)?;
+    facts.application = Some(application::named(opened.profile));
+    let configuration = opened.configuration.map(|name| name.to_string_lossy());
+    let request =
+        Request { profile: Some(opened.profile), open: true, configuration: configuration.as_deref() };
+    let mut loaded = layers::load(&facts, request, command_line)?;
+    application::compose(&mut facts, &mut loaded, opened.arguments)?;
+    let plan = run::make(launch, &facts, &loaded)?;
+    Ok((plan, facts))
+}
+
+/// Keeps a plan for the next time that the same is opened. Whether it may be kept.
+fn keep(opened: &Opened<'_>, facts: &Facts, plan: &Plan<'_>) -> bool {
+    if facts.is_volatile() {
+        return false;
+    }
+    let place = if plan.conduct.anywhere { Path::new("") } else { &facts.cwd };
+    let (mut key, directory) = scan::key_of_open(opened, place);
+    if plan.conduct.complete {
+        key = key_with(&key, opened.arguments);
+    }
+    run::keep(&key, directory, facts, plan);
+    true
+}
+
+/// Makes the plan of a profile's application ahead of its launch, and keeps it if asked to: how many steps it has,
+/// and whether it is kept.
+pub(crate) fn ahead(profile: &OsStr, kept: bool) -> Result<(usize, bool), RunError> {
+    let opened = Opened { profile, configuration: None, arguments: &[] };
+    let (plan, facts) = plan(&opened, &LaunchOptions::default(), LayerPolicy::command_line())?;
+    Ok((plan.steps.len(), kept && keep(&opened, &facts, &plan)))
 }
 
 /// What the parser made of the arguments.

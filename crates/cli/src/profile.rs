@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade profile`: which profiles there are, and what one says.
+//! `palisade profile` and `palisade feature`: which there are, what one says, and changing them.
+//!
+//! - [`list`], [`show`]: reading
+//! - [`change`]: making, editing, comparing and removing the user's own
+//! - [`refresh`]: plans made ahead
 
-use crate::answer::{self, Failure, YES, harmless};
-use crate::situation;
+mod change;
+mod list;
+mod refresh;
+mod show;
+
+use crate::answer::{self, Failure};
 use clap::Subcommand;
-use palisade_sandbox::layers::{self, Sort};
-use serde::Serialize;
-use std::ffi::{OsStr, OsString};
+use palisade_sandbox::layers::Sort;
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// What of the profiles.
 #[derive(Debug, clap::Args)]
@@ -19,6 +27,9 @@ pub(crate) struct Options {
 enum What {
     /// List the profiles
     List {
+        /// Only those whose program is on this host
+        #[arg(long)]
+        installed: bool,
         /// Answer as JSON
         #[arg(long)]
         json: bool,
@@ -28,112 +39,141 @@ enum What {
         /// A name, or a file
         #[arg(value_name = "NAME")]
         name: OsString,
+        /// With everything that it inherits and that its features add
+        #[arg(long)]
+        expanded: bool,
         /// Answer as JSON
         #[arg(long)]
         json: bool,
     },
+    /// Make a profile of your own
+    Create {
+        /// What it is to be called
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Begin with what another says
+        #[arg(long, value_name = "PROFILE")]
+        from: Option<String>,
+        /// Features that it asks for
+        #[arg(long, value_name = "NAME")]
+        feature: Vec<String>,
+    },
+    /// Edit a profile, or a copy of a shipped one, with $VISUAL or $EDITOR
+    Edit(change::Edit),
+    /// Compare a profile of yours with the one whose place it takes
+    Diff {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a profile of yours; a shipped one of that name holds again
+    Remove {
+        /// Its name; without one, those that say the same as the shipped ones
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+        /// Without asking
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// Make the plans of profiles ahead of their next launch
+    Refresh(refresh::Options),
+    /// Write a profile as one file that needs no other
+    Export {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: OsString,
+        /// Where to; otherwise to standard output
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
 }
 
-/// Answers: 0, or 2 error.
+/// Answers: 0, 1 no, or 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
+    let sort = Sort::Profile;
     match &options.what {
-        What::List { json } => answer::finish(*json, list(*json)),
-        What::Show { name, json } => answer::finish(*json, show(name, *json)),
+        What::List { installed, json } => answer::finish(*json, list::list(sort, *installed, *json)),
+        What::Show { name, expanded, json } => {
+            answer::finish(*json, show::show(sort, name, *expanded, *json))
+        }
+        What::Create { name, from, feature } => {
+            answer::finish(false, change::create(sort, name, from.as_deref(), feature))
+        }
+        What::Edit(edit) => answer::finish(false, edit.run(sort)),
+        What::Diff { name, json } => answer::finish(*json, change::diff(sort, name, *json)),
+        What::Remove { name, yes } => answer::finish(false, change::remove(sort, name.as_deref(), *yes)),
+        What::Refresh(options) => answer::finish(options.json, options.run()),
+        What::Export { name, output } => answer::finish(false, show::export(name, output.as_deref())),
     }
 }
 
-#[derive(Serialize)]
-struct List {
-    profiles: Vec<Listed>,
+/// What of the features.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FeatureOptions {
+    #[command(subcommand)]
+    what: FeatureWhat,
 }
 
-#[derive(Serialize)]
-struct Listed {
-    name: String,
-    layer: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
-    /// Another of the same name is used instead.
-    shadowed: bool,
-    /// Why it can't be used.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+#[derive(Debug, Subcommand)]
+enum FeatureWhat {
+    /// List the features
+    List {
+        /// Answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what a feature says
+    Show {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: OsString,
+        /// Answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Edit a feature, or a copy of a shipped one, with $VISUAL or $EDITOR
+    Edit(change::Edit),
+    /// Compare a feature of yours with the one whose place it takes
+    Diff {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a feature of yours; a shipped one of that name holds again
+    Remove {
+        /// Its name; without one, those that say the same as the shipped ones
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+        /// Without asking
+        #[arg(long, short)]
+        yes: bool,
+    },
 }
 
-fn list(json: bool) -> Result<u8, Failure> {
-    let facts = situation::facts()?;
-    let mut profiles: Vec<Listed> = Vec::new();
-    for profile in layers::definitions(&facts, Sort::Profile) {
-        let shadowed = profiles.last().is_some_and(|before| before.name == profile.name);
-        let (description, error) = match layers::read(&facts, &profile) {
-            Ok(policy) => (policy.description.map(|description| description.value), None),
-            Err(error) => (None, Some(error.to_string())),
-        };
-        profiles.push(Listed {
-            name: profile.name,
-            layer: profile.layer.name(),
-            file: profile.file.map(|file| file.to_string_lossy().into_owned()),
-            description,
-            shadowed,
-            error,
-        });
+/// Answers: 0, 1 no, or 2 error.
+pub(crate) fn run_feature(options: &FeatureOptions) -> u8 {
+    let sort = Sort::Feature;
+    match &options.what {
+        FeatureWhat::List { json } => answer::finish(*json, list::list(sort, false, *json)),
+        FeatureWhat::Show { name, json } => answer::finish(*json, show::show(sort, name, false, *json)),
+        FeatureWhat::Edit(edit) => answer::finish(false, edit.run(sort)),
+        FeatureWhat::Diff { name, json } => answer::finish(*json, change::diff(sort, name, *json)),
+        FeatureWhat::Remove { name, yes } => {
+            answer::finish(false, change::remove(sort, name.as_deref(), *yes))
+        }
     }
-    if json {
-        answer::print_json(&List { profiles })?;
-    } else {
-        answer::print(&profiles.iter().map(Listed::line).collect::<String>())?;
-    }
-    Ok(YES)
 }
 
-impl Listed {
-    fn line(&self) -> String {
-        let about = match (&self.error, &self.description) {
-            (Some(error), _) => format!("can't be used: {}", error.lines().next().unwrap_or_default()),
-            (None, Some(description)) => description.clone(),
-            (None, None) => String::new(),
-        };
-        let shadowed = if self.shadowed { ", not used: another goes before" } else { "" };
-        let from = format!("({}{shadowed})", self.layer);
-        format!("{:<16} {from:<14} {}\n", harmless(&self.name), harmless(&about).replace('\n', " "))
-    }
+/// The file of a definition, if it has one, for people.
+fn file_of(file: Option<&std::path::Path>) -> Option<String> {
+    file.map(|file| file.to_string_lossy().into_owned())
 }
 
-#[derive(Serialize)]
-struct Shown {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
-    layer: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<String>,
-    inherits: Vec<String>,
-    /// The statements as a policy file.
-    text: String,
-}
-
-fn show(name: &OsStr, json: bool) -> Result<u8, Failure> {
-    let facts = situation::facts()?;
-    let policy = layers::profile(&facts, name)?;
-    let text = palisade_policy::render(&policy);
-    let file = policy.file.as_ref().map(|file| file.to_string_lossy().into_owned());
-    if json {
-        answer::print_json(&Shown {
-            name: policy.name.map(|name| name.value),
-            description: policy.description.map(|description| description.value),
-            layer: policy.layer.name(),
-            file,
-            inherits: policy.inherits.into_iter().map(|inherited| inherited.value).collect(),
-            text,
-        })?;
-    } else {
-        let from = file.map_or_else(String::new, |file| {
-            format!("# {} ({})\n", harmless(&file).replace('\n', " "), policy.layer)
-        });
-        answer::print(&format!("{from}{}", harmless(&text)))?;
-    }
-    Ok(YES)
-}
+/// Why a verb can't do what it is asked.
+pub(crate) type Answer = Result<u8, Failure>;

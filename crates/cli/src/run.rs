@@ -4,6 +4,7 @@
 use crate::output;
 use crate::run_options::{LaunchOptions, RunOptions};
 use crate::scan::{self, Presentation};
+use crate::trace::{self, Trace};
 use crate::witness::Witness;
 use clap::ArgMatches;
 use palisade_events::{JsonLines, Sink};
@@ -258,6 +259,7 @@ pub(crate) fn apply(
         }
     };
     let mut witness = Witness::new(command, presentation.quiet);
+    let mut trace = plan.conduct.trace.then(Trace::default);
     let command: Result<Vec<Text<'_>>, _> =
         command.iter().map(|argument: &OsString| Text::new(argument.as_os_str().as_bytes())).collect();
     let result = command.map_err(StartError::from).and_then(|command| {
@@ -274,6 +276,9 @@ pub(crate) fn apply(
                 status.emit(&Status::started(*running));
             }
             listen(&happening);
+            if let Some(trace) = &mut trace {
+                trace.hear(&happening);
+            }
             witness.tell(&happening);
         })?;
         Ok((report, planned))
@@ -290,6 +295,12 @@ pub(crate) fn apply(
             }
             if presentation.timings {
                 say_timings(&report, planned);
+            }
+            if let Some(trace) = &trace {
+                trace.say(plan);
+            }
+            if plan.conduct.stats {
+                trace::say_stats(plan, begun.elapsed());
             }
             Ok(plan.conduct.code(report.outcome.code()))
         }

@@ -41,7 +41,7 @@ pub(crate) struct RunOptions {
 }
 
 /// What can be said of any launch.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct LaunchOptions {
     /// Ask for a feature
     #[arg(long, value_name = "NAME")]
@@ -188,9 +188,10 @@ pub(crate) struct LaunchOptions {
 }
 
 /// Which namespaces to make.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WhichNamespaces {
     /// All
+    #[default]
     All,
     /// None
     None,
@@ -301,6 +302,9 @@ fn words(choice: Choice) -> Vec<&'static str> {
 impl RunOptions {
     /// The command to run.
     pub(crate) fn command(&self) -> Vec<OsString> {
+        if self.launch.shell {
+            return vec![palisade_sandbox::application::shell().into()];
+        }
         match &self.line {
             Some(line) => vec!["/bin/sh".into(), "-c".into(), line.clone()],
             None => self.command.clone(),

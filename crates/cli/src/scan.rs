@@ -30,7 +30,7 @@ pub(crate) struct Scanned<'a> {
 }
 
 /// Options that must be looked at more closely.
-const CLOSER: [&str; 8] = ["--dry-run", "--json", "--plan", "--env", "--help", "-h", "-c", "--keep-env"];
+const CLOSER: [&str; 9] = ["--shell", "--dry-run", "--json", "--plan", "--env", "--help", "-h", "-c", "--keep-env"];
 
 /// Scans the arguments after the program's name. `None`: go the long way.
 pub(crate) fn scan(arguments: &[OsString]) -> Option<Scanned<'_>> {

@@ -61,32 +61,40 @@ pub fn compose(facts: &mut Facts, loaded: &mut Loaded, arguments: &[OsString]) -
     Ok(())
 }
 
-fn shell() -> PathBuf {
+/// A shell to look around with.
+#[must_use]
+pub fn shell() -> PathBuf {
     SHELLS.into_iter().map(PathBuf::from).find(|shell| shell.exists()).unwrap_or_else(|| "/bin/sh".into())
 }
 
 /// The first of a profile's programs that is there.
 fn program(facts: &Facts, loaded: &Loaded) -> Result<PathBuf, PlanError> {
-    let policy = &loaded.policy;
-    let context = crate::planner::context(facts, loaded.project.as_deref());
     let name = facts.application.as_ref().map(|application| application.name.clone()).unwrap_or_default();
-    let stated = policy.word(Word::Program).map_or_else(|| name.clone(), |word| word.value);
+    program_of(facts, &name, &loaded.policy).ok_or_else(|| {
+        let package = loaded.profile.as_ref().and_then(|profile| profile.launch.as_ref()?.package.clone());
+        let tried = candidates(&name, &loaded.policy);
+        PlanError::NotInstalled { profile: name, tried, package }
+    })
+}
+
+/// What a profile's program may be called.
+fn candidates(name: &str, policy: &Policy) -> Vec<String> {
+    let stated = policy.word(Word::Program).map_or_else(|| name.to_owned(), |word| word.value);
     let alternatives = policy.list(List::Alternatives);
-    let tried: Vec<String> =
-        std::iter::once(stated).chain(alternatives.into_iter().map(|entry| entry.value)).collect();
-    for candidate in &tried {
+    std::iter::once(stated).chain(alternatives.into_iter().map(|entry| entry.value)).collect()
+}
+
+/// The first of a profile's programs that is on this host.
+#[must_use]
+pub fn program_of(facts: &Facts, name: &str, policy: &Policy) -> Option<PathBuf> {
+    let context = crate::planner::context(facts, None);
+    candidates(name, policy).iter().find_map(|candidate| {
         let filled = match candidate.strip_prefix('~') {
-            Some(rest) => Ok([context.home.as_os_str(), rest.as_ref()].concat_os()),
-            None => template::fill(candidate, &context),
+            Some(rest) => [context.home.as_os_str(), rest.as_ref()].concat_os(),
+            None => template::fill(candidate, &context).ok()?,
         };
-        if let Ok(filled) = filled
-            && let Some(found) = facts.program(&filled)
-        {
-            return Ok(found);
-        }
-    }
-    let package = loaded.profile.as_ref().and_then(|profile| profile.launch.as_ref()?.package.clone());
-    Err(PlanError::NotInstalled { profile: name, tried, package })
+        facts.program(&filled)
+    })
 }
 
 /// Joining pieces of names.

@@ -24,6 +24,8 @@ const LARGEST: usize = 8 << 20;
 /// What a file starts with: name, version of the form.
 const MAGIC: &[u8; 8] = b"palisad1";
 const HEADER: usize = MAGIC.len() + 8 + 8;
+/// As long a plan is kept: it was made again long ago, or nobody wants it.
+const OLDEST: std::time::Duration = std::time::Duration::from_secs(60 * 24 * 3600);
 /// Plans kept; beyond, the oldest go.
 const MOST: usize = 512;
 
@@ -135,13 +137,31 @@ impl Cache {
         Ok(())
     }
 
-    /// Forgets the oldest plans when there are too many.
+    /// Forgets all plans.
+    pub fn clear(&self) {
+        if self.open_directory().is_none() {
+            return;
+        }
+        let entries = std::fs::read_dir(&self.directory).into_iter().flatten().filter_map(Result::ok);
+        for path in entries.map(|entry| entry.path()) {
+            if path.extension() == Some(OsStr::new("plan")) {
+                let _gone_already = std::fs::remove_file(path);
+            }
+        }
+    }
+
+    /// Forgets plans that are old, and the oldest when there are too many.
     fn trim(&self) {
         let Ok(entries) = std::fs::read_dir(&self.directory) else { return };
         let mut plans: Vec<(SystemTime, PathBuf)> = entries
             .filter_map(Result::ok)
             .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
             .collect();
+        let now = SystemTime::now();
+        plans.retain(|(made, path)| {
+            let old = now.duration_since(*made).is_ok_and(|age| age > OLDEST);
+            !(old && std::fs::remove_file(path).is_ok())
+        });
         if plans.len() <= MOST {
             return;
         }

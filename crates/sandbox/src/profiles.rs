@@ -20,6 +20,15 @@ pub fn embedded(name: &str) -> Option<&'static Embedded> {
     EMBEDDED.iter().find(|profile| profile.name == name)
 }
 
+/// Profiles that a test has launched, by name; the test keeps the list.
+const TESTED: &str = include_str!("profiles/tested.list");
+
+/// Whether a test has launched the embedded profile of this name, and it did its job.
+#[must_use]
+pub fn is_tested(name: &str) -> bool {
+    TESTED.lines().any(|line| line == name)
+}
+
 /// The features.
 pub mod features {
     use super::Embedded;

@@ -67,6 +67,16 @@ pub fn wait_with_usage(pid: Pid) -> io::Result<(ExitStatus, Usage)> {
     Ok((ExitStatus::from_raw(status), Usage::from(&usage)))
 }
 
+/// What all children of this process that were waited for used, with those of theirs that they waited for.
+#[must_use]
+pub fn of_children() -> Usage {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `getrusage` of children has no safe wrapper. The pointer is to a live local of the type that the call writes.
+    let _never_fails = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr()) };
+    // SAFETY: zeroed above, and integers only, as for `wait_with_usage`.
+    Usage::from(&unsafe { usage.assume_init() })
+}
+
 impl From<&libc::rusage> for Usage {
     fn from(raw: &libc::rusage) -> Self {
         Self {

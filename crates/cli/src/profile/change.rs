@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Making, editing, comparing and removing the user's own definitions.
+
+use super::Answer;
+use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::{output, situation};
+use palisade_policy::{Layer, ParseError};
+use palisade_sandbox::facts::Facts;
+use palisade_sandbox::layers::{self, Definition, LayerError, Sort};
+use palisade_sandbox::profiles;
+use serde::Serialize;
+use similar::TextDiff;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Editors that are tried when no variable names one.
+const EDITORS: [&str; 4] = ["editor", "vim", "nano", "vi"];
+
+/// Editing.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Edit {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+/// The user's own file of this name.
+fn own_file(facts: &Facts, sort: Sort, name: &str) -> Result<PathBuf, Failure> {
+    if !layers::is_profile_name(name) {
+        return Err(Failure::DefinitionName { sort, name: name.to_owned() });
+    }
+    let own = layers::directories(facts, sort).into_iter().find(|(layer, _)| *layer == Layer::User);
+    let directory = own.map(|(_, directory)| directory).unwrap_or_default();
+    Ok(directory.join(format!("{name}.toml")))
+}
+
+/// The text of a definition as it was written.
+fn text_of(definition: &Definition) -> Result<String, Failure> {
+    match &definition.file {
+        Some(file) => std::fs::read_to_string(file)
+            .map_err(|source| Failure::Read { path: file.clone(), source }),
+        None => {
+            let embedded = match definition.sort {
+                Sort::Profile => profiles::embedded(&definition.name),
+                Sort::Feature => profiles::features::embedded(&definition.name),
+            };
+            Ok(embedded.map(|embedded| embedded.text.to_owned()).unwrap_or_default())
+        }
+    }
+}
+
+/// Those of a name, the one in use first.
+fn of_name(facts: &Facts, sort: Sort, name: &str) -> Vec<Definition> {
+    layers::definitions(facts, sort).into_iter().filter(|definition| definition.name == name).collect()
+}
+
+/// Writes a file that is whole or not there.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |source| Failure::Write { path: path.to_owned(), source };
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    let mut file = tempfile::Builder::new().prefix(".palisade-").tempfile_in(directory).map_err(failed)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all());
+    written.map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+pub(super) fn create(sort: Sort, name: &str, from: Option<&str>, features: &[String]) -> Answer {
+    let facts = situation::facts()?;
+    let file = own_file(&facts, sort, name)?;
+    if file.symlink_metadata().is_ok() {
+        return Err(Failure::DefinitionExists { sort, name: name.to_owned(), file });
+    }
+    let text = match from {
+        Some(from) => {
+            let found = of_name(&facts, sort, from).into_iter().next();
+            let found = match found {
+                Some(found) => found,
+                // Says which is the nearest.
+                None => return Err(layers::profile(&facts, from.as_ref()).err().map_or_else(
+                    || Failure::DefinitionName { sort, name: from.to_owned() },
+                    Failure::from,
+                )),
+            };
+            renamed(&text_of(&found)?, name)
+        }
+        None => template(name, features),
+    };
+    check(&text, &file, sort)?;
+    write(&file, &text)?;
+    let shown = harmless(&file.to_string_lossy());
+    output::note(&format_args!("{shown} is written: palisade {} edit {name}", sort.name()));
+    Ok(YES)
+}
+
+/// A text with another name in it.
+fn renamed(text: &str, name: &str) -> String {
+    let own = format!("name = {}", palisade_policy::render::string(name));
+    let line = |line: &str| if line.starts_with("name = ") { own.clone() } else { line.to_owned() };
+    text.lines().map(|each| line(each) + "\n").collect()
+}
+
+fn template(name: &str, features: &[String]) -> String {
+    let string = palisade_policy::render::string;
+    let features = features.iter().map(|feature| string(feature)).collect::<Vec<_>>().join(", ");
+    format!(
+        "schema = 1\n\
+         name = {}\n\
+         description = \"\"\n\
+         # palisade feature list shows those there are\n\
+         features = [{features}]\n\
+         \n\
+         [program]\n\
+         path = {}\n\
+         # arguments = []\n\
+         # pass_files = \"read\"\n\
+         \n\
+         [home]\n\
+         policy = \"none\"   # or private, read-only, overlay\n",
+        string(name),
+        string(name)
+    )
+}
+
+/// Whether a text can be understood; says what is wrong with it.
+fn check(text: &str, file: &Path, sort: Sort) -> Result<(), Failure> {
+    let parse = match sort {
+        Sort::Profile => palisade_policy::parse,
+        Sort::Feature => palisade_policy::parse_feature,
+    };
+    let errors: Vec<ParseError> = match parse(text, Some(file), Layer::User) {
+        Ok(_) => return Ok(()),
+        Err(errors) => errors,
+    };
+    Err(LayerError::Parse { errors }.into())
+}
+
+impl Edit {
+    pub(super) fn run(&self, sort: Sort) -> Answer {
+        let facts = situation::facts()?;
+        let file = own_file(&facts, sort, &self.name)?;
+        let before = match of_name(&facts, sort, &self.name).first() {
+            Some(definition) => text_of(definition)?,
+            None => template(&self.name, &[]),
+        };
+        // Edited aside: what is in force stays whole until somebody has written something better.
+        let failed = |source| Failure::Write { path: file.clone(), source };
+        let aside = tempfile::Builder::new().prefix("palisade-").suffix(".toml").tempfile().map_err(failed)?;
+        std::fs::write(aside.path(), &before).map_err(failed)?;
+        edit(aside.path())?;
+        let after = std::fs::read_to_string(aside.path())
+            .map_err(|source| Failure::Read { path: aside.path().to_owned(), source })?;
+        if after == before {
+            output::note(&format_args!("nothing was changed"));
+            return Ok(NO);
+        }
+        if let Err(error) = check(&after, &file, sort) {
+            // What was typed isn't lost.
+            if let Ok((_file, path)) = aside.keep() {
+                output::note(&format_args!("what you wrote is in {}", harmless(&path.to_string_lossy())));
+            }
+            return Err(error);
+        }
+        write(&file, &after)?;
+        output::note(&format_args!("{} is written", harmless(&file.to_string_lossy())));
+        Ok(YES)
+    }
+}
+
+/// Has the user edit a file.
+fn edit(path: &Path) -> Result<(), Failure> {
+    let named = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let tried: Vec<String> = named.chain(EDITORS.map(str::to_owned)).filter(|name| !name.trim().is_empty()).collect();
+    for editor in &tried {
+        // It may have arguments; a shell would be one program more that reads them.
+        let mut words = editor.split_whitespace();
+        let Some(program) = words.next() else { continue };
+        match Command::new(program).args(words).arg(path).status() {
+            Ok(status) if status.success() => return Ok(()),
+            Ok(status) => return Err(Failure::Editor { editor: editor.clone(), reason: status.to_string() }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Failure::Editor { editor: editor.clone(), reason: error.to_string() }),
+        }
+    }
+    Err(Failure::Editor { editor: tried.join(", "), reason: "there is no such program".to_owned() })
+}
+
+#[derive(Serialize)]
+struct Difference {
+    name: String,
+    /// The one in use.
+    own: String,
+    /// The one whose place it takes.
+    other: String,
+    same: bool,
+    diff: String,
+}
+
+/// A definition's place, for people.
+fn place(definition: &Definition) -> String {
+    match &definition.file {
+        Some(file) => file.to_string_lossy().into_owned(),
+        None => format!("built-in:{}.toml", definition.name),
+    }
+}
+
+fn difference(own: &Definition, other: &Definition) -> Result<Difference, Failure> {
+    let (before, after) = (text_of(other)?, text_of(own)?);
+    let (own_place, other_place) = (place(own), place(other));
+    let diff = TextDiff::from_lines(before.as_str(), after.as_str());
+    let diff = diff.unified_diff().context_radius(3).header(&other_place, &own_place).to_string();
+    Ok(Difference {
+        name: own.name.clone(),
+        same: before == after,
+        own: own_place,
+        other: other_place,
+        diff: if before == after { String::new() } else { diff },
+    })
+}
+
+pub(super) fn diff(sort: Sort, name: &str, json: bool) -> Answer {
+    let facts = situation::facts()?;
+    let found = of_name(&facts, sort, name);
+    let [own, other, ..] = found.as_slice() else {
+        return Err(Failure::NothingToCompare { sort, name: name.to_owned() });
+    };
+    let difference = difference(own, other)?;
+    let same = difference.same;
+    if json {
+        answer::print_json(&difference)?;
+    } else {
+        answer::print(&harmless(&difference.diff))?;
+    }
+    Ok(if same { YES } else { NO })
+}
+
+pub(super) fn remove(sort: Sort, name: Option<&str>, yes: bool) -> Answer {
+    let facts = situation::facts()?;
+    let Some(name) = name else { return remove_same(&facts, sort, yes) };
+    let file = own_file(&facts, sort, name)?;
+    if file.symlink_metadata().is_err() {
+        return Err(Failure::NotYours { sort, name: name.to_owned() });
+    }
+    let next = of_name(&facts, sort, name).into_iter().find(|other| other.layer != Layer::User);
+    let then = match next {
+        Some(next) => format!("the one of the {} layer holds then", next.layer),
+        None => "there is no other of that name".to_owned(),
+    };
+    let shown = harmless(&file.to_string_lossy());
+    let agreed = yes || answer::confirmed(&format!("Remove {shown}; {then}? [y/N] ")).ok_or(Failure::NobodyToAsk)?;
+    if !agreed {
+        return Ok(NO);
+    }
+    std::fs::remove_file(&file).map_err(|source| Failure::Write { path: file, source })?;
+    output::note(&format_args!("{shown} is gone; {then}"));
+    Ok(YES)
+}
+
+/// Removes those of the user's that say the same as what they take the place of.
+fn remove_same(facts: &Facts, sort: Sort, yes: bool) -> Answer {
+    let all = layers::definitions(facts, sort);
+    let mut any = false;
+    for pair in all.windows(2) {
+        let [own, other] = pair else { continue };
+        let file = own.file.as_ref().filter(|_| own.layer == Layer::User && own.name == other.name);
+        let Some(file) = file else { continue };
+        if text_of(own)? != text_of(other)? {
+            continue;
+        }
+        any = true;
+        let shown = harmless(&file.to_string_lossy());
+        let question = format!("Remove {shown}, which says what is shipped? [y/N] ");
+        if yes || answer::confirmed(&question).ok_or(Failure::NobodyToAsk)? {
+            std::fs::remove_file(file).map_err(|source| Failure::Write { path: file.clone(), source })?;
+            output::note(&format_args!("{shown} is gone"));
+        }
+    }
+    if !any {
+        output::note(&format_args!("none of yours says the same as a shipped one"));
+    }
+    Ok(if any { YES } else { NO })
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Listing definitions.
+
+use super::{Answer, file_of};
+use crate::answer::{self, YES, harmless};
+use crate::situation;
+use palisade_policy::{LayerPolicy, merge};
+use palisade_sandbox::layers::{self, Sort};
+use palisade_sandbox::{application, facts::Facts, profiles};
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct List {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profiles: Option<Vec<Listed>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    features: Option<Vec<Listed>>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    layer: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    /// Another of the same name is used instead.
+    shadowed: bool,
+    /// A test has launched it as it is shipped; nothing for what opens no application.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tested: Option<bool>,
+    /// Its program is on this host; nothing for what opens no application.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    installed: Option<bool>,
+    /// Why it can't be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+pub(super) fn list(sort: Sort, installed_only: bool, json: bool) -> Answer {
+    let facts = situation::facts()?;
+    let mut listed: Vec<Listed> = Vec::new();
+    for definition in layers::definitions(&facts, sort) {
+        let shadowed = listed.last().is_some_and(|before| before.name == definition.name);
+        let read = layers::read(&facts, &definition);
+        // One that says how it is launched opens an application.
+        let opens = read.as_ref().is_ok_and(|policy| sort == Sort::Profile && policy.launch.is_some());
+        let (description, error) = match &read {
+            Ok(policy) => (policy.description.as_ref().map(|text| text.value.clone()), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let shipped = definition.file.is_none();
+        listed.push(Listed {
+            installed: read.ok().filter(|_| opens).map(|policy| is_installed(&facts, &definition.name, policy)),
+            tested: opens.then(|| shipped && profiles::is_tested(&definition.name)),
+            layer: definition.layer.name(),
+            file: file_of(definition.file.as_deref()),
+            name: definition.name,
+            description,
+            shadowed,
+            error,
+        });
+    }
+    if installed_only {
+        listed.retain(|listed| listed.installed == Some(true));
+    }
+    if json {
+        let (profiles, features) = match sort {
+            Sort::Profile => (Some(listed), None),
+            Sort::Feature => (None, Some(listed)),
+        };
+        answer::print_json(&List { profiles, features })?;
+    } else {
+        answer::print(&listed.iter().map(Listed::line).collect::<String>())?;
+    }
+    Ok(YES)
+}
+
+fn is_installed(facts: &Facts, name: &str, profile: LayerPolicy) -> bool {
+    application::program_of(facts, name, &merge(vec![profile])).is_some()
+}
+
+impl Listed {
+    fn line(&self) -> String {
+        let about = match (&self.error, &self.description) {
+            (Some(error), _) => format!("can't be used: {}", error.lines().next().unwrap_or_default()),
+            (None, Some(description)) => description.clone(),
+            (None, None) => String::new(),
+        };
+        let mut remarks = vec![self.layer];
+        if self.shadowed {
+            remarks.push("not used: another goes before");
+        }
+        match (self.tested, self.installed) {
+            (Some(true), _) => remarks.push("tested"),
+            (Some(false), _) => remarks.push("untested"),
+            (None, _) => {}
+        }
+        if self.installed == Some(false) {
+            remarks.push("not installed");
+        }
+        let from = format!("({})", remarks.join(", "));
+        format!("{:<22} {from:<36} {}\n", harmless(&self.name), harmless(&about).replace('\n', " "))
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Making plans ahead.
+//!
+//! Nobody has to: a plan that no longer fits is made anew by the next launch. But after a large upgrade that launch
+//! would be the one that waits.
+
+use super::Answer;
+use crate::answer::{self, NO, YES, harmless};
+use crate::{open, output, situation};
+use palisade_sandbox::layers::{self, Sort};
+use palisade_sandbox::{application, cache};
+use serde::Serialize;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// Bars are for waits.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What to refresh.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Profiles
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    names: Vec<String>,
+    /// Every profile whose program is on this host
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+    /// Forget all kept plans before
+    #[arg(long)]
+    hard: bool,
+    /// Make the plans and keep none
+    #[arg(long)]
+    dry_run: bool,
+    /// Answer as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Serialize)]
+struct Refreshed {
+    profiles: Vec<One>,
+}
+
+#[derive(Serialize)]
+struct One {
+    name: String,
+    milliseconds: f64,
+    steps: usize,
+    kept: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// A bar on a terminal, once there is something to wait for.
+struct Bar {
+    all: usize,
+    begun: Instant,
+    shown: bool,
+}
+
+impl Bar {
+    const WIDTH: usize = 30;
+
+    fn show(&mut self, done: usize, name: &str) {
+        if self.begun.elapsed() < PATIENCE || self.all < 2 || !std::io::stderr().is_terminal() {
+            return;
+        }
+        self.shown = true;
+        let full = Self::WIDTH * done / self.all.max(1);
+        let bar: String = (0..Self::WIDTH).map(|at| if at < full { '=' } else { ' ' }).collect();
+        output::say(&format!("\r\u{1b}[K[{bar}] {done}/{} {}", self.all, harmless(name)));
+    }
+
+    fn end(&self) {
+        if self.shown {
+            output::say("\r\u{1b}[K");
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn run(&self) -> Answer {
+        let facts = situation::facts()?;
+        let names = if self.all { installed(&facts) } else { self.names.clone() };
+        if self.hard && !self.dry_run {
+            cache::Cache::new(facts.places.cache.join("plans"), facts.account.uid).clear();
+        }
+        let mut bar = Bar { all: names.len(), begun: Instant::now(), shown: false };
+        let mut profiles = Vec::new();
+        for (done, name) in names.iter().enumerate() {
+            bar.show(done, name);
+            let begun = Instant::now();
+            let made = open::ahead(name.as_ref(), !self.dry_run);
+            let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
+            profiles.push(match made {
+                Ok((steps, kept)) => One { name: name.clone(), milliseconds, steps, kept, error: None },
+                Err(error) => One {
+                    name: name.clone(),
+                    milliseconds,
+                    steps: 0,
+                    kept: false,
+                    error: Some(error.to_string()),
+                },
+            });
+        }
+        bar.end();
+        let failed = profiles.iter().filter(|one| one.error.is_some()).count();
+        if self.json {
+            answer::print_json(&Refreshed { profiles })?;
+        } else {
+            answer::print(&profiles.iter().map(One::line).collect::<String>())?;
+            let (all, kept) = (profiles.len(), profiles.iter().filter(|one| one.kept).count());
+            output::note(&format_args!("{all} planned, {kept} kept, {failed} failed"));
+        }
+        Ok(if failed == 0 { YES } else { NO })
+    }
+}
+
+/// The profiles whose program is on this host.
+fn installed(facts: &palisade_sandbox::facts::Facts) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for definition in layers::definitions(facts, Sort::Profile) {
+        let Ok(profile) = layers::read(facts, &definition) else { continue };
+        let opens = profile.launch.is_some();
+        let policy = palisade_policy::merge(vec![profile]);
+        if opens
+            && !names.contains(&definition.name)
+            && application::program_of(facts, &definition.name, &policy).is_some()
+        {
+            names.push(definition.name);
+        }
+    }
+    names
+}
+
+impl One {
+    fn line(&self) -> String {
+        match &self.error {
+            None => format!("{:<22} {:>9.1} ms  {} steps\n", harmless(&self.name), self.milliseconds, self.steps),
+            Some(error) => format!("{:<22} {}\n", harmless(&self.name), harmless(error).replace('\n', " ")),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Printing definitions, by themselves or with everything that they come to.
+
+use super::{Answer, file_of};
+use crate::answer::{self, Failure, YES, harmless};
+use crate::situation;
+use palisade_policy::feature::{Features, LeftOut};
+use palisade_policy::{Layer, LayerPolicy};
+use palisade_sandbox::application;
+use palisade_sandbox::layers::{self, Request, Sort};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fmt::Write;
+use std::path::Path;
+
+#[derive(Serialize)]
+struct Shown {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    layer: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    inherits: Vec<String>,
+    features: Vec<String>,
+    configurations: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caveat: Option<String>,
+    /// What comes with it, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expanded: Option<Expanded>,
+    /// The statements as a policy file.
+    text: String,
+}
+
+#[derive(Serialize)]
+struct Expanded {
+    /// The features that are there, each after those that it needs, and what needs it.
+    present: Vec<Present>,
+    /// Those that aren't, and why.
+    left_out: BTreeMap<String, String>,
+}
+
+#[derive(Serialize)]
+struct Present {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    needed_by: Option<String>,
+}
+
+impl Expanded {
+    fn of(features: &Features) -> Self {
+        let names = features.present.iter().filter_map(|feature| Some(feature.name.as_ref()?.value.clone()));
+        let present = names
+            .map(|name| Present { needed_by: features.needed_by.get(&name).cloned().flatten(), name })
+            .collect();
+        let left_out = features.left_out.iter().map(|(name, why)| {
+            let why = match why {
+                LeftOut::Without(origin) => format!("done without ({origin})"),
+                LeftOut::Condition(condition) => {
+                    format!("not so here: {} ({})", condition.value, condition.origin)
+                }
+            };
+            (name.clone(), why)
+        });
+        Self { present, left_out: left_out.collect() }
+    }
+
+    /// As comments of a policy file.
+    fn comments(&self) -> String {
+        let mut out = String::new();
+        for Present { name, needed_by } in &self.present {
+            let why = needed_by.as_ref().map_or_else(String::new, |by| format!(", needed by {by}"));
+            let _ = writeln!(out, "# feature {}{}", harmless(name), harmless(&why));
+        }
+        for (name, why) in &self.left_out {
+            let _ = writeln!(out, "# without {}: {}", harmless(name), harmless(why).replace('\n', " "));
+        }
+        out
+    }
+}
+
+/// What a profile comes to: one layer that says all that its features, what it inherits and itself say.
+fn whole(name: &OsStr) -> Result<(LayerPolicy, Features), Failure> {
+    let mut facts = situation::facts()?;
+    facts.application = Some(application::named(name));
+    let own = layers::profile(&facts, name)?;
+    let request = Request { profile: Some(name), open: true, configuration: None };
+    let loaded = layers::load(&facts, request, LayerPolicy::command_line())?;
+    let mut whole = LayerPolicy {
+        name: own.name,
+        description: own.description,
+        configurations: own.configurations,
+        launch: own.launch,
+        says_inherits: true,
+        ..LayerPolicy::empty(Layer::User, None)
+    };
+    whole.settings = loaded.policy.settings().clone();
+    Ok((whole, loaded.features))
+}
+
+pub(super) fn show(sort: Sort, name: &OsStr, expanded: bool, json: bool) -> Answer {
+    let facts = situation::facts()?;
+    let policy = match sort {
+        Sort::Profile => layers::profile(&facts, name)?,
+        Sort::Feature => layers::feature(&facts, &name.to_string_lossy())?,
+    };
+    let (text, expanded) = if expanded {
+        let (whole, features) = whole(name)?;
+        (palisade_policy::render(&whole), Some(Expanded::of(&features)))
+    } else {
+        (palisade_policy::render(&policy), None)
+    };
+    let file = file_of(policy.file.as_deref());
+    if json {
+        let wanted = policy.features.iter().filter(|want| want.value.wanted);
+        answer::print_json(&Shown {
+            features: wanted.map(|want| want.value.name.clone()).collect(),
+            configurations: policy.configurations.iter().map(|one| one.name.value.clone()).collect(),
+            caveat: policy.caveat.map(|caveat| caveat.value),
+            name: policy.name.map(|name| name.value),
+            description: policy.description.map(|description| description.value),
+            layer: policy.layer.name(),
+            file,
+            inherits: policy.inherits.into_iter().map(|inherited| inherited.value).collect(),
+            expanded,
+            text,
+        })?;
+    } else {
+        let mut out = file.map_or_else(String::new, |file| {
+            format!("# {} ({})\n", harmless(&file).replace('\n', " "), policy.layer)
+        });
+        out.extend(expanded.as_ref().map(Expanded::comments));
+        out.push_str(&harmless(&text));
+        answer::print(&out)?;
+    }
+    Ok(YES)
+}
+
+/// Writes a profile as one file that needs no other.
+pub(super) fn export(name: &OsStr, output: Option<&Path>) -> Answer {
+    let (whole, features) = whole(name)?;
+    let text = format!("{}{}", Expanded::of(&features).comments(), palisade_policy::render(&whole));
+    match output {
+        None => answer::print(&text)?,
+        Some(path) => super::change::write(path, &text)?,
+    }
+    Ok(YES)
+}
