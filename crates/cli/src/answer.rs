@@ -166,7 +166,9 @@ impl Failure {
         match self {
             Self::Cwd { .. } => Some("cd to a directory that exists".to_owned()),
             Self::DefinitionName { .. } => Some("no slash, no dot in front".to_owned()),
-            Self::DefinitionExists { sort, name, .. } => Some(format!("palisade {} edit {name}", sort.name())),
+            Self::DefinitionExists { sort, name, .. } => {
+                Some(format!("palisade {} edit {name}", sort.name()))
+            }
             Self::NotYours { sort, .. } | Self::NothingToCompare { sort, .. } => {
                 Some(format!("palisade {} list   # which there are, and whose", sort.name()))
             }

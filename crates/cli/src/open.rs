@@ -66,7 +66,8 @@ pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
     let fits = |plan: &Plan<'_>| !names_files || !plan.conduct.pass_files || plan.conduct.complete;
     // The usual case first: an application that has nothing to do with where it is opened.
     let mut stored = cache.load(&anywhere);
-    let usual = stored.as_ref().and_then(Stored::plan).is_some_and(|plan| plan.conduct.anywhere && fits(&plan));
+    let usual =
+        stored.as_ref().and_then(Stored::plan).is_some_and(|plan| plan.conduct.anywhere && fits(&plan));
     if !usual {
         let (key, _directory) = scan::key_of_open(&opened, &cwd);
         let own = if names_files { cache.load(&key_with(&key, opened.arguments)) } else { None };
@@ -75,7 +76,7 @@ pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
     let stored = stored?;
     let plan = stored.plan().filter(fits)?;
     let command = command(&plan, opened.arguments);
-    match run::apply(&plan, &command, Presentation::default(), begun, true, &mut |_happening| {}) {
+    match run::apply(&plan, &command, opened.presentation, begun, true, &mut |_happening| {}) {
         Ok(code) => Some(code),
         Err(error) if error.is_stale() => None,
         Err(error) => Some(run::fail(&error)),
@@ -175,7 +176,8 @@ fn keep(opened: &Opened<'_>, facts: &Facts, plan: &Plan<'_>) -> bool {
 /// Makes the plan of a profile's application ahead of its launch, and keeps it if asked to: how many steps it has,
 /// and whether it is kept.
 pub(crate) fn ahead(profile: &OsStr, kept: bool) -> Result<(usize, bool), RunError> {
-    let opened = Opened { profile, configuration: None, arguments: &[] };
+    let presentation = Presentation::default();
+    let opened = Opened { profile, configuration: None, presentation, arguments: &[] };
     let (plan, facts) = plan(&opened, &LaunchOptions::default(), LayerPolicy::command_line())?;
     Ok((plan.steps.len(), kept && keep(&opened, &facts, &plan)))
 }
@@ -185,6 +187,7 @@ fn own(options: &Options) -> Opened<'_> {
     Opened {
         profile: options.profile(),
         configuration: options.config.as_deref().map(OsStr::new),
+        presentation: options.launch.presentation(),
         arguments: options.arguments(),
     }
 }

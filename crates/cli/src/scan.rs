@@ -30,7 +30,8 @@ pub(crate) struct Scanned<'a> {
 }
 
 /// Options that must be looked at more closely.
-const CLOSER: [&str; 9] = ["--shell", "--dry-run", "--json", "--plan", "--env", "--help", "-h", "-c", "--keep-env"];
+const CLOSER: [&str; 9] =
+    ["--shell", "--dry-run", "--json", "--plan", "--env", "--help", "-h", "-c", "--keep-env"];
 
 /// Scans the arguments after the program's name. `None`: go the long way.
 pub(crate) fn scan(arguments: &[OsString]) -> Option<Scanned<'_>> {
@@ -68,6 +69,7 @@ pub(crate) struct Opened<'a> {
     pub(crate) profile: &'a OsStr,
     /// Its configuration.
     pub(crate) configuration: Option<&'a OsStr>,
+    pub(crate) presentation: Presentation,
     /// The arguments of its application.
     pub(crate) arguments: &'a [OsString],
 }
@@ -78,24 +80,30 @@ pub(crate) fn scan_open(arguments: &[OsString]) -> Option<Opened<'_>> {
     if verb != "open" {
         return None;
     }
-    let (configuration, rest) = match rest.split_first()? {
-        (option, rest) if option == "--config" => {
-            let (name, rest) = rest.split_first()?;
-            (Some(name.as_os_str()), rest)
+    let (mut configuration, mut presentation) = (None, Presentation::default());
+    let mut rest = rest;
+    while let Some((option, after)) = rest.split_first().filter(|(word, _)| word.as_bytes().starts_with(b"-"))
+    {
+        rest = after;
+        match option.to_str()? {
+            "--timings" => presentation.timings = true,
+            "--quiet" | "-q" => presentation.quiet = true,
+            "--config" if configuration.is_none() => {
+                let (name, after) = rest.split_first()?;
+                configuration = Some(name.as_os_str()).filter(|name| !name.as_bytes().starts_with(b"-"));
+                configuration?;
+                rest = after;
+            }
+            _ => return None,
         }
-        _ => (None, rest),
-    };
-    let (profile, mut arguments) = rest.split_first()?;
-    let is_option = |word: &OsStr| word.as_bytes().starts_with(b"-");
-    if is_option(profile) || configuration.is_some_and(is_option) {
-        return None;
     }
+    let (profile, mut arguments) = rest.split_first()?;
     if let Some((first, rest)) = arguments.split_first()
         && first == "--"
     {
         arguments = rest;
     }
-    Some(Opened { profile, configuration, arguments })
+    Some(Opened { profile, configuration, presentation, arguments })
 }
 
 /// What identifies the plan of an application, and where it would be kept. `cwd` is empty for a plan that is the same
@@ -177,6 +185,20 @@ mod tests {
         assert_eq!(scanned.options, ["--ro", "/a"]);
         assert_eq!(scanned.command, ["ls", "--", "--json"]);
         assert!(scanned.presentation.timings);
+    }
+
+    #[test]
+    fn what_is_opened_is_told_from_its_arguments() {
+        let arguments = arguments("open --config clean --timings chromium -- --config other");
+        let opened = scan_open(&arguments).unwrap();
+        assert_eq!((opened.profile, opened.configuration), ("chromium".as_ref(), Some("clean".as_ref())));
+        assert_eq!(opened.arguments, ["--config", "other"]);
+        assert!(opened.presentation.timings);
+        for line in
+            ["open", "open --config", "open --config --x y", "open --home none x", "open --config a", "run x"]
+        {
+            assert_eq!(scan_open(&super::tests::arguments(line)), None, "{line}");
+        }
     }
 
     #[test]

@@ -98,7 +98,8 @@ impl Givers {
             .filter(|(_, resolved)| gives(resolved))
             .map(|(name, resolved)| {
                 // The nearer the granted path is to the one that is wanted, the less comes with it.
-                let above = resolved.effective().into_iter().filter(|rule| path.starts_with(&rule.destination));
+                let above =
+                    resolved.effective().into_iter().filter(|rule| path.starts_with(&rule.destination));
                 let nearest = above.map(|rule| rule.destination.components().count()).max().unwrap_or(0);
                 (usize::MAX - nearest, name.as_str())
             })

@@ -404,7 +404,10 @@ impl Policy {
     #[must_use]
     pub fn depends_on_cwd(&self) -> bool {
         let settings = &self.settings;
-        let own = settings.paths.iter().filter(|rule| rule.origin.file.is_some() || rule.origin.layer != Layer::BuiltIn);
+        let own = settings
+            .paths
+            .iter()
+            .filter(|rule| rule.origin.file.is_some() || rule.origin.layer != Layer::BuiltIn);
         let patterns = own.flat_map(|rule| std::iter::once(&rule.pattern).chain(&rule.destination));
         let made = settings.files.iter().map(|file| &file.value.path);
         let texts = settings.lists.iter().map(|stated| stated.value.1.as_str());

@@ -319,7 +319,8 @@ impl PathPattern {
     pub(crate) fn depends_on_cwd(&self) -> bool {
         let tokens = self.tokens();
         let anchored = matches!(tokens.first(), Some(Token::Separator | Token::Home | Token::Variable(_)));
-        !anchored || tokens.iter().any(|token| matches!(token, Token::Variable(Variable::Cwd | Variable::Project)))
+        !anchored
+            || tokens.iter().any(|token| matches!(token, Token::Variable(Variable::Cwd | Variable::Project)))
     }
 
     pub(crate) fn tokens(&self) -> Vec<Token> {

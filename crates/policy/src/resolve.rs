@@ -167,7 +167,9 @@ impl Policy {
         for rule in self.path_rules() {
             match place(rule, context) {
                 Ok(rule) => placed.push(rule),
-                Err(error @ ExpandError::Unset { .. }) if may_be_skipped(rule) => {
+                Err(error @ (ExpandError::Unset { .. } | ExpandError::BadName { .. }))
+                    if may_be_skipped(rule) =>
+                {
                     resolved.skipped.push((rule.clone(), error));
                 }
                 Err(source) => {
@@ -204,7 +206,8 @@ impl Policy {
 }
 
 impl Resolved {
-    /// Rules left out because they grant what this launch doesn't have, and what that is.
+    /// Rules left out because they grant what this launch doesn't have, or what can't be a path in it, and what that
+    /// is.
     #[must_use]
     pub fn skipped(&self) -> &[(PathRule, ExpandError)] {
         &self.skipped

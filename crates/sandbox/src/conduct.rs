@@ -71,7 +71,11 @@ impl Conduct<'_> {
     /// Whether the launcher has something to do while the command runs, or after.
     #[must_use]
     pub fn needs_launcher(&self) -> bool {
-        self.lock.is_some() || !self.hooks.is_empty() || !self.ignore_exit.is_empty() || self.stats || self.trace
+        self.lock.is_some()
+            || !self.hooks.is_empty()
+            || !self.ignore_exit.is_empty()
+            || self.stats
+            || self.trace
     }
 
     /// What an exit code means: some count as success.

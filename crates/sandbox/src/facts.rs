@@ -185,7 +185,9 @@ impl Facts {
         let own = rustix::fs::stat("/proc/self/exe").ok().map(|stat| (stat.st_dev, stat.st_ino));
         for candidate in candidates {
             self.depends_on(&candidate, false);
-            let Found::Program(found) = executable::find(candidate.as_os_str(), None, &self.cwd) else { continue };
+            let Found::Program(found) = executable::find(candidate.as_os_str(), None, &self.cwd) else {
+                continue;
+            };
             let is_own = rustix::fs::stat(&found).ok().map(|stat| (stat.st_dev, stat.st_ino)) == own;
             if !is_own {
                 return Some(found);

@@ -33,13 +33,13 @@ pub(crate) fn protect(
     if names.is_empty() && anchored.is_empty() {
         return Ok(());
     }
-    // What exists is looked up at every launch.
-    facts.set_volatile();
     for path in paths {
         let Grant::Allowed { write: true, execute } = path.grant else { continue };
         if facts.kind(&path.source) != Kind::Directory {
             continue;
         }
+        // What exists is looked up at every launch.
+        facts.set_volatile();
         let root = path.source.components().count().saturating_sub(1);
         let inside = |host: &Path| match host.strip_prefix(&path.source) {
             Ok(rest) => path.destination.join(rest),

@@ -124,7 +124,7 @@ pub fn next_signal() -> Result<Signal, Errno> {
 /// `EAGAIN`; `EINTR` as for [`next_signal`].
 pub fn next_signal_within(patience: core::time::Duration) -> Result<Signal, Errno> {
     let patience = libc::timespec {
-        tv_sec: libc::time_t::try_from(patience.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: patience.subsec_nanos().into(),
     };
     take_signal(&raw const patience)

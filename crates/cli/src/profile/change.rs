@@ -38,8 +38,9 @@ fn own_file(facts: &Facts, sort: Sort, name: &str) -> Result<PathBuf, Failure> {
 /// The text of a definition as it was written.
 fn text_of(definition: &Definition) -> Result<String, Failure> {
     match &definition.file {
-        Some(file) => std::fs::read_to_string(file)
-            .map_err(|source| Failure::Read { path: file.clone(), source }),
+        Some(file) => {
+            std::fs::read_to_string(file).map_err(|source| Failure::Read { path: file.clone(), source })
+        }
         None => {
             let embedded = match definition.sort {
                 Sort::Profile => profiles::embedded(&definition.name),
@@ -82,10 +83,12 @@ pub(super) fn create(sort: Sort, name: &str, from: Option<&str>, features: &[Str
             let found = match found {
                 Some(found) => found,
                 // Says which is the nearest.
-                None => return Err(layers::profile(&facts, from.as_ref()).err().map_or_else(
-                    || Failure::DefinitionName { sort, name: from.to_owned() },
-                    Failure::from,
-                )),
+                None => {
+                    return Err(layers::profile(&facts, from.as_ref()).err().map_or_else(
+                        || Failure::DefinitionName { sort, name: from.to_owned() },
+                        Failure::from,
+                    ));
+                }
             };
             renamed(&text_of(&found)?, name)
         }
@@ -150,7 +153,8 @@ impl Edit {
         };
         // Edited aside: what is in force stays whole until somebody has written something better.
         let failed = |source| Failure::Write { path: file.clone(), source };
-        let aside = tempfile::Builder::new().prefix("palisade-").suffix(".toml").tempfile().map_err(failed)?;
+        let aside =
+            tempfile::Builder::new().prefix("palisade-").suffix(".toml").tempfile().map_err(failed)?;
         std::fs::write(aside.path(), &before).map_err(failed)?;
         edit(aside.path())?;
         let after = std::fs::read_to_string(aside.path())
@@ -175,7 +179,8 @@ impl Edit {
 /// Has the user edit a file.
 fn edit(path: &Path) -> Result<(), Failure> {
     let named = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
-    let tried: Vec<String> = named.chain(EDITORS.map(str::to_owned)).filter(|name| !name.trim().is_empty()).collect();
+    let tried: Vec<String> =
+        named.chain(EDITORS.map(str::to_owned)).filter(|name| !name.trim().is_empty()).collect();
     for editor in &tried {
         // It may have arguments; a shell would be one program more that reads them.
         let mut words = editor.split_whitespace();
@@ -252,7 +257,8 @@ pub(super) fn remove(sort: Sort, name: Option<&str>, yes: bool) -> Answer {
         None => "there is no other of that name".to_owned(),
     };
     let shown = harmless(&file.to_string_lossy());
-    let agreed = yes || answer::confirmed(&format!("Remove {shown}; {then}? [y/N] ")).ok_or(Failure::NobodyToAsk)?;
+    let agreed =
+        yes || answer::confirmed(&format!("Remove {shown}; {then}? [y/N] ")).ok_or(Failure::NobodyToAsk)?;
     if !agreed {
         return Ok(NO);
     }

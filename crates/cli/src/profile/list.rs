@@ -52,7 +52,10 @@ pub(super) fn list(sort: Sort, installed_only: bool, json: bool) -> Answer {
         };
         let shipped = definition.file.is_none();
         listed.push(Listed {
-            installed: read.ok().filter(|_| opens).map(|policy| is_installed(&facts, &definition.name, policy)),
+            installed: read
+                .ok()
+                .filter(|_| opens)
+                .map(|policy| is_installed(&facts, &definition.name, policy)),
             tested: opens.then(|| shipped && profiles::is_tested(&definition.name)),
             layer: definition.layer.name(),
             file: file_of(definition.file.as_deref()),

@@ -136,7 +136,9 @@ fn installed(facts: &palisade_sandbox::facts::Facts) -> Vec<String> {
 impl One {
     fn line(&self) -> String {
         match &self.error {
-            None => format!("{:<22} {:>9.1} ms  {} steps\n", harmless(&self.name), self.milliseconds, self.steps),
+            None => {
+                format!("{:<22} {:>9.1} ms  {} steps\n", harmless(&self.name), self.milliseconds, self.steps)
+            }
             Some(error) => format!("{:<22} {}\n", harmless(&self.name), harmless(error).replace('\n', " ")),
         }
     }
