@@ -36,6 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const ATTEMPTS: u32 = 3;
 /// One that served as long has not failed.
 const STEADY: Duration = Duration::from_secs(1);
+/// As many may wait at a socket (`net.core.somaxconn`, as a rule).
+const WAITING: u32 = 4096;
 /// As much of what a failing filter says is kept.
 const WORDS: u64 = 4096;
 
@@ -226,7 +228,9 @@ impl<'p> Buses<'p> {
             let _nobody_listens = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
         }
         if away || last {
-            while rustix::net::accept_with(socket, SocketFlags::CLOEXEC).is_ok() {}
+            // Those who wait now: whoever goes on connecting doesn't keep the launcher busy.
+            let next = || rustix::net::accept_with(socket, SocketFlags::CLOEXEC).is_ok();
+            let _sent_away = (0..WAITING).take_while(|_nth| next()).count();
         }
         !last && self.wait_again(nth)
     }
