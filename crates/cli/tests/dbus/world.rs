@@ -2,9 +2,43 @@
 //! Buses and services of a test's own, and the processes of its launches.
 
 use crate::support::{Place, Run, eventually, give, job};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// What every conversation in Python begins with.
+pub(crate) const PRELUDE: &str = "
+import dbus, os, socket, sys
+def echo(bus=None, name='org.example.Echo'):
+    return dbus.Interface((bus or dbus.SessionBus()).get_object(name, '/org/example/Echo', introspect=False), 'org.example.Echo')
+def tried(what):
+    try: return str(what())
+    except dbus.DBusException as error: return error.get_dbus_name().rsplit('.', 1)[1]
+    except OSError as error: return type(error).__name__
+";
+
+pub(crate) fn python(program: &str) -> String {
+    format!("{PRELUDE}{program}")
+}
+
+/// Says a line to a child, and reads the line that it answers.
+pub(crate) fn ask(child: &mut Child, output: &mut impl BufRead, line: &str) -> String {
+    writeln!(child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    let mut answer = String::new();
+    output.read_line(&mut answer).unwrap();
+    answer.trim_end().to_owned()
+}
+
+pub(crate) fn output_of(child: &mut Child) -> BufReader<ChildStdout> {
+    BufReader::new(child.stdout.take().unwrap())
+}
+
+/// Does what it is asked for, line by line.
+pub(crate) const OBEDIENT: &str = "
+for line in sys.stdin:
+    print(tried(lambda: eval(line)), flush=True)
+";
 
 const SERVICE: &str = include_str!("service.py");
 
