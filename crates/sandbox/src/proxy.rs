@@ -36,8 +36,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const ATTEMPTS: u32 = 3;
 /// One that served as long has not failed.
 const STEADY: Duration = Duration::from_secs(1);
-/// As many may wait at a socket (`net.core.somaxconn`, as a rule).
-const WAITING: u32 = 4096;
+/// As many are sent away at once, and so often: 4096 may wait at a socket (`net.core.somaxconn`), while a process may
+/// have 1024 descriptors.
+const BATCH: usize = 256;
+const BATCHES: usize = 16;
 /// As much of what a failing filter says is kept.
 const WORDS: u64 = 4096;
 
@@ -228,9 +230,10 @@ impl<'p> Buses<'p> {
             let _nobody_listens = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
         }
         if away || last {
-            // Those who wait now: whoever goes on connecting doesn't keep the launcher busy.
-            let next = || rustix::net::accept_with(socket, SocketFlags::CLOEXEC).is_ok();
-            let _sent_away = (0..WAITING).take_while(|_nth| next()).count();
+            // Those who wait now, and only then told: who connects again at once isn't among them.
+            let next = || rustix::net::accept_with(socket, SocketFlags::CLOEXEC).ok();
+            let batch = || std::iter::from_fn(next).take(BATCH).collect::<Vec<OwnedFd>>();
+            let _sent_away = (0..BATCHES).take_while(|_nth| batch().len() == BATCH).count();
         }
         !last && self.wait_again(nth)
     }
