@@ -33,6 +33,8 @@ use std::path::{Path, PathBuf};
 
 /// The filter.
 const PROXY: &str = "xdg-dbus-proxy";
+/// Where systems have their programs.
+const SYSTEM_PROGRAMS: [&str; 2] = ["/usr/bin", "/run/current-system/sw/bin"];
 /// Where the filter has the bus.
 const BEHIND: &str = "/bus";
 /// What it would call its own socket, if it made one.
@@ -134,6 +136,15 @@ fn find(
     }
 }
 
+/// The filter's program. What the system has comes first: a path of the user's leads to what the user's programs may
+/// have put there, and a launch would look at each of its directories.
+fn installed(facts: &Facts) -> Option<PathBuf> {
+    let of_system = SYSTEM_PROGRAMS.map(|directory| Path::new(directory).join(PROXY));
+    let there = |path: &PathBuf| facts.kind(path) != Kind::Missing;
+    let found = of_system.iter().filter(|path| there(path)).find_map(|path| facts.program(path.as_os_str()));
+    found.or_else(|| facts.program(OsStr::new(PROXY)))
+}
+
 /// Decides what of the buses is there.
 ///
 /// # Errors
@@ -201,7 +212,7 @@ impl Buses {
         notes: &mut Vec<Cow<'static, str>>,
     ) -> Result<(), PlanError> {
         let Some(address) = find(bus, facts, context, notes) else { return Ok(()) };
-        let Some(program) = facts.program(OsStr::new(PROXY)) else {
+        let Some(program) = installed(facts) else {
             notes.push(Cow::Owned(format!(
                 "the {bus} isn't there: it is filtered by {PROXY}, which isn't on this host (apt install {PROXY})"
             )));

@@ -186,7 +186,7 @@ impl<'e> Keeper<'e> {
                 tell(Happening::Uncovered);
             }
         }
-        self.buses.look(self.command, tell);
+        self.buses.reap(self.command, tell);
         let Some(process) = self.process else { return };
         match wait::poll(process) {
             // Nobody is left who could call, says the kernel; the command's end is on its way.
@@ -330,7 +330,7 @@ pub(crate) fn linger(
             Ok(signal) if signal.number == wait::READABLE && signal.by_kernel => keeper.hear(tell),
             Ok(signal) if signal.number == libc_signal::CHLD => keeper.look(tell),
             Ok(signal) if libc_signal::ENDS.contains(&signal.number) => return,
-            Err(Errno::AGAIN) => keeper.buses.look(keeper.command, tell),
+            Err(Errno::AGAIN) => keeper.buses.reap(keeper.command, tell),
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return,
         }

@@ -140,6 +140,13 @@ impl<'p> Buses<'p> {
         ends.min()
     }
 
+    /// A process has ended: perhaps an attendant.
+    pub(crate) fn reap(&mut self, command: i32, tell: &mut dyn FnMut(Happening<'_>)) {
+        if self.doors.iter().any(|door| !matches!(door.state, State::Alone | State::Shut)) {
+            self.look(command, tell);
+        }
+    }
+
     /// Looks who has connected, who is ready, and who has ended.
     pub(crate) fn look(&mut self, command: i32, tell: &mut dyn FnMut(Happening<'_>)) {
         for nth in 0..self.doors.len() {

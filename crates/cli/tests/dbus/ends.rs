@@ -135,11 +135,24 @@ fn a_bus_that_goes_away_is_no_reason_to_wait() {
     }
 }
 
-/// A directory with a program in it that is called like the filter.
-fn instead_of_the_filter(place: &Place, script: &str) -> String {
-    let program = place.write("bin/xdg-dbus-proxy", format!("#!/bin/sh\n{script}\n"));
-    std::fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    format!("{}:{}", place.home.join("bin").display(), support::PATH)
+/// A plan with something else in the filter's place: a line of shell, which sees what the command sees.
+fn instead_of_the_filter(world: &World<'_>, line: &str) -> String {
+    let run = world.run(&["--talk", "org.example.Echo", "--dry-run", "--json"], &["true"]);
+    let program = "
+import json, sys
+plan = json.load(sys.stdin)
+proxy = plan['buses'][0]['proxy']
+ours = lambda step: 'socket' not in step and step.get('bind', {}).get('origin') != 'working-directory'
+proxy['steps'] = [step for step in plan['steps'] if ours(step)]
+proxy['command'] = ['/bin/sh', '-c', sys.argv[1]]
+json.dump(plan, sys.stdout)
+";
+    let printed = world.place.write("printed.json", run.ok());
+    let mut python = world.command("/usr/bin/python3");
+    python.args(["-c", program, line]).stdin(std::fs::File::open(printed).unwrap());
+    let plan = python.output().unwrap();
+    assert!(plan.status.success(), "{plan:?}");
+    world.place.write("plan.json", plan.stdout).to_str().unwrap().to_owned()
 }
 
 #[test]
@@ -157,13 +170,9 @@ for _ in range(8):
     );
     for place in everybody() {
         let world = World::new(&place);
-        let with = |path: &str| {
-            let command = ["/usr/bin/python3", "-c", &connect];
-            job::finish(world.palisade(&["--talk", "org.example.Echo"], &command).env("PATH", path))
-        };
+        let with = |plan: &str| world.python(&["--plan", plan], &connect);
         // It never becomes ready.
-        let path = instead_of_the_filter(&place, "exec sleep 1000");
-        let run = with(&path);
+        let run = with(&instead_of_the_filter(&world, "exec sleep 1000"));
         // One that comes while others are sent away goes with them.
         let waits = |line: &&str| line.starts_with("NoReply ") && *line != "NoReply 0";
         let waited = run.ok().lines().filter(waits).count();
@@ -172,16 +181,16 @@ for _ in range(8):
         assert_eq!(run.err.matches("it isn't ready after 2 s; the next connection tries again").count(), 2);
         assert_eq!(run.err.matches("it isn't ready after 2 s; it stays away").count(), 1, "{run:?}");
         // It ends, and says why.
-        let path = instead_of_the_filter(&place, "echo what is wrong >&2; exit 3");
-        let run = with(&path);
+        let run = with(&instead_of_the_filter(&world, "echo what is wrong >&2; exit 3"));
         assert!(run.ok().lines().all(|line| ["NoReply 0", "NoServer 0"].contains(&line)), "{run:?}");
         assert!(run.ok().ends_with("\nNoServer 0"), "{run:?}");
         assert!(run.err.contains("has ended: what is wrong; the next"), "{run:?}");
         // It isn't there, and so isn't the bus.
         let program = "print(__import__('os').environ.get('DBUS_SESSION_BUS_ADDRESS'))";
-        let mut palisade =
-            world.palisade(&["--talk", "org.example.Echo"], &["/usr/bin/python3", "-c", program]);
-        let run = job::finish(palisade.env("PATH", place.home.join("nothing")));
+        let mut elsewhere = world.command("bwrap");
+        elsewhere.args(["--dev-bind", "/", "/", "--ro-bind", "/dev/null", "/usr/bin/xdg-dbus-proxy"]);
+        elsewhere.arg(place.binary()).args(["run", "--talk", "org.example.Echo", "--"]);
+        let run = job::finish(elsewhere.args(["/usr/bin/python3", "-c", program]));
         assert_eq!(run.ok(), "None");
         assert!(run.err.contains("apt install xdg-dbus-proxy"), "{run:?}");
         world.end();
