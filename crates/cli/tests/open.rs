@@ -126,6 +126,29 @@ fn a_private_home_is_the_applications_alone() {
     }
 }
 
+/// What is shown in the home has room there, whatever the application has put in its place.
+#[test]
+fn files_are_passed_into_a_home_that_is_kept() {
+    for place in everybody() {
+        let file = place.write("docs/a.txt", "passed");
+        place.write("outside", "outside");
+        let body = "[program]\npath = \"sh\"\npass_files = \"read\"\n[home]\npolicy = \"private\"\n\
+                    [closure]\nprograms = [\"cat\", \"rm\", \"ln\", \"rmdir\"]\n";
+        profile(&place, "app", body);
+        let file = file.to_string_lossy();
+        let read = || open(&place, &["app", "-c", "cat \"$1\"", "x", &file]);
+        for _cold_and_hot in 0..2 {
+            assert_eq!(read().ok(), "passed");
+        }
+        // A link that leads out would be followed by who mounts through it.
+        let line = format!("rm -r ~/docs; ln -s {} ~/docs; cat ~/docs/outside", place.home.display());
+        assert_ne!(open(&place, &["app", "-c", &line]).code, 0);
+        let run = read();
+        assert_ne!(run.code, 0, "{run:?}");
+        assert!(!place.home.join("a.txt").exists());
+    }
+}
+
 #[test]
 fn a_locked_home_is_for_one_at_a_time() {
     for place in everybody() {

@@ -107,6 +107,11 @@ impl Facts {
         })
     }
 
+    /// Where homes of applications are.
+    pub(crate) fn homes(&self) -> PathBuf {
+        self.places.data.join("homes")
+    }
+
     /// The user's directories.
     pub(crate) fn directories(&self) -> Directories {
         let above = |place: &Path| place.parent().map(Path::to_path_buf).unwrap_or_default();

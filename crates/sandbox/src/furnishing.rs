@@ -115,7 +115,7 @@ impl Furnishing<'_> {
         let policy = self.policy.home().value;
         let named = self.policy.word(Word::HomeName).map(|name| name.value);
         let name = named.or_else(|| Some(facts.application.as_ref()?.name.clone()))?;
-        (policy != HomePolicy::None).then(|| (policy, facts.places.data.join("homes").join(name)))
+        (policy != HomePolicy::None).then(|| (policy, facts.homes().join(name)))
     }
 
     /// Puts the home in its place.
