@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade profile` and `palisade feature`, and how plans of applications come about.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
 
 mod support;
 
