@@ -40,11 +40,7 @@ pub enum FeatureError<E: std::error::Error + 'static> {
 
 /// Two features that can't be there together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "features {one:?} and {other:?} conflict ({origin}): {}, and {}",
-    Way(one_way),
-    Way(other_way)
-)]
+#[error("features {one:?} and {other:?} conflict ({origin}): {}, and {}", Way(one_way), Way(other_way))]
 pub struct Conflict {
     /// The one that says so.
     pub one: String,
