@@ -372,6 +372,23 @@ fn hooks_run_before_beside_and_after() {
 }
 
 #[test]
+fn what_is_printed_is_kept_too() {
+    for place in everybody() {
+        profile(&place, "app", &format!("{SHELL}[behaviour]\nlog = true\n"));
+        let log = ".local/state/palisade/logs/app.log";
+        for round in 1..=2 {
+            let run = open(&place, &["app", "-c", "echo said; echo wrong >&2; exit 5"]);
+            assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (5, "said\n", "wrong\n"));
+            let kept = place.read(log);
+            assert_eq!((kept.matches("said").count(), kept.matches("wrong").count()), (round, round));
+        }
+        let mode = place.home.join(log).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        place.assert_all_dead();
+    }
+}
+
+#[test]
 fn a_sandbox_ends_with_its_parent() {
     for place in everybody() {
         let body = format!("{SHELL}[hooks]\nparent = {{ command = [\"sleep\", \"0.3\"] }}\n");

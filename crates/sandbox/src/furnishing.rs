@@ -210,7 +210,17 @@ impl Furnishing<'_> {
             hooks: self.hooks(facts, home.map(|(_, directory)| directory))?,
             wait_for_all: self.isolation == Isolation::Full && policy.wait().value == Wait::All,
             stats: policy.switch(Switch::Stats).value,
+            log: self.log(facts)?,
         })
+    }
+
+    /// The file that what is printed is added to.
+    fn log(&self, facts: &Facts) -> Result<Option<Text<'static>>, PlanError> {
+        if !self.policy.switch(Switch::Log).value {
+            return Ok(None);
+        }
+        let name = facts.application.as_ref().map_or("run", |application| application.name.as_str());
+        Ok(Some(Text::path(&facts.places.state.join("logs").join(format!("{name}.log")))?))
     }
 
     fn hooks(&self, facts: &Facts, home: Option<PathBuf>) -> Result<Vec<Hook<'static>>, PlanError> {
