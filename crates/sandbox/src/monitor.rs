@@ -199,8 +199,10 @@ pub(crate) fn watch(
     keeper: &mut Keeper<'_>,
     tell: &mut dyn FnMut(Happening<'_>),
 ) -> Result<Outcome, Errno> {
-    // Its end may have come before signals were blocked.
-    keeper.look(tell);
+    if keeper.parent.is_some() {
+        // Its end may have come before signals were blocked.
+        keeper.look(tell);
+    }
     loop {
         let signal = match started.memory.while_resting(wait::next_signal) {
             Ok(signal) => signal,
