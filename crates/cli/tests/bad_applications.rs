@@ -83,7 +83,8 @@ fn needing(count: usize) -> Vec<u8> {
     for half in [64_u16, 56, 3, 64, 0, 0] {
         out.extend_from_slice(&half.to_le_bytes());
     }
-    let segments = [(3_u32, interpreter_at, interpreter.len() as u64), (1, 0, end), (2, dynamic_at, end - dynamic_at)];
+    let segments =
+        [(3_u32, interpreter_at, interpreter.len() as u64), (1, 0, end), (2, dynamic_at, end - dynamic_at)];
     for (kind, at, size) in segments {
         out.extend_from_slice(&kind.to_le_bytes());
         out.extend_from_slice(&4_u32.to_le_bytes());
@@ -136,7 +137,14 @@ fn a_full_disk_is_survived() {
         full.display(),
         place.binary().display()
     );
-    let run = job::finish(place.command("unshare").args(["-m", "--propagation", "private", "/bin/sh", "-c", &line]));
+    let run = job::finish(place.command("unshare").args([
+        "-m",
+        "--propagation",
+        "private",
+        "/bin/sh",
+        "-c",
+        &line,
+    ]));
     assert!(run.out.starts_with("ran\n") && !run.out.contains("no\n"), "{run:?}");
     assert!(run.err.contains("can't make the home") && run.err.contains("can't write the log"), "{run:?}");
     assert!(!run.out.contains(".plan"), "{run:?}");

@@ -32,7 +32,7 @@ fn open(place: &Place, arguments: &[&str]) -> Run {
 }
 
 /// An application that is a line of shell.
-const SHELL: &str = "[program]\npath = \"sh\"\n";
+const SHELL: &str = "[closure]\nprograms = [\"cat\", \"mkdir\", \"sleep\"]\n[program]\npath = \"sh\"\n";
 
 #[test]
 fn what_is_started_is_what_the_profile_says() {
@@ -189,7 +189,7 @@ fn a_locked_home_is_for_one_at_a_time() {
 fn files_and_links_are_made_for_each_launch() {
     for place in everybody() {
         let body = format!(
-            "{SHELL}[closure]\nprograms = [\"cat\"]\n[files]\n\
+            "{SHELL}[files]\n\
              read = {{ \"/etc/machine-id\" = \"0123\\n\", \"~/.config/app.conf\" = \"user=${{user}}\\n\" }}\n\
              execute = {{ \"/usr/local/bin/hello\" = \"#!/bin/sh\\necho hello $${{1}}\\n\" }}\n\
              write = {{ \"/etc/state\" = \"old\\n\" }}\nlinks = {{ \"/usr/bin/mycat\" = \"cat\" }}\n"
@@ -245,11 +245,7 @@ fn features_add_what_they_say_and_only_while_they_are_needed() {
         feature(&place, "one", "features = [\"shared\"]\n[filesystem]\nread = [\"~/data/one\"]\n");
         let two = "features = [\"shared\"]\nwhen = [\"exists ~/data/two\"]\n[filesystem]\nread = [\"~/data/two\"]\n";
         feature(&place, "two", two);
-        profile(
-            &place,
-            "app",
-            &format!("features = [\"one\", \"two\"]\n{SHELL}[closure]\nprograms = [\"cat\"]\n"),
-        );
+        profile(&place, "app", &format!("features = [\"one\", \"two\"]\n{SHELL}"));
         let show = |options: &[&str]| {
             let line = "for name in one two shared; do cat ~/data/$name; echo; done 2>/dev/null";
             let arguments: Vec<&str> = options.iter().copied().chain(["app", "-c", line]).collect();
@@ -306,7 +302,7 @@ fn configurations_are_variants() {
 fn variables_are_as_they_are_now() {
     for place in everybody() {
         let body = format!(
-            "{SHELL}arguments = [\"-c\", 'cat ~/shown/*; echo $GIVEN', \"x\"]\n[closure]\nprograms = [\"cat\"]\n\
+            "{SHELL}arguments = [\"-c\", 'cat ~/shown/*; echo $GIVEN', \"x\"]\n\
              [environment.set]\nGIVEN = \"<${{WHICH_ONE}}>\"\n[filesystem]\nread = [\"~/shown/${{WHICH_ONE}}\"]\n"
         );
         profile(&place, "app", &body);
@@ -407,15 +403,11 @@ fn a_sandbox_ends_with_its_parent() {
 #[test]
 fn it_ends_with_its_last_process_if_it_says_so() {
     for place in everybody() {
-        profile(
-            &place,
-            "app",
-            &format!("{SHELL}[process]\nwait = \"all\"\n[closure]\nprograms = [\"sleep\"]\n"),
-        );
+        profile(&place, "app", &format!("{SHELL}[process]\nwait = \"all\"\n"));
         let line = "(sleep 0.3; echo late) & echo early; exit 4";
         let run = open(&place, &["app", "-c", line]);
         assert_eq!((run.code, run.out.as_str()), (4, "early\nlate\n"), "{run:?}");
-        profile(&place, "app", &format!("{SHELL}[closure]\nprograms = [\"sleep\"]\n"));
+        profile(&place, "app", &format!("{SHELL}"));
         let run = open(&place, &["app", "-c", line]);
         assert_eq!((run.code, run.out.as_str()), (4, "early\n"), "{run:?}");
         place.assert_all_dead();
@@ -430,7 +422,7 @@ fn one_can_look_around_and_hear_what_is_missing() {
         profile(&place, "app", "[program]\npath = \"sh\"\narguments = [\"-c\", \"exit 9\"]\n");
         let run = open(&place, &["--shell", "app", "-c", "echo here"]);
         assert_eq!(run.ok(), "here");
-        profile(&place, "app", &format!("{SHELL}[closure]\nprograms = [\"cat\"]\n"));
+        profile(&place, "app", &format!("{SHELL}"));
         let line = "cat ~/data/file; cat /no/such/file; true";
         let run = open(&place, &["--trace", "--stats", "app", "-c", line]);
         assert_eq!(run.code, 0, "{run:?}");
