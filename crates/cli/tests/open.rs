@@ -442,7 +442,7 @@ fn what_is_wrong_is_said_before_anything_starts() {
         open(&place, &["a"]).refused(125, &["profiles inherit in a circle: a > b > a"]);
         profile(&place, "app", &format!("{SHELL}[filesystem]\nrequire = [\"~/must\"]\n"));
         open(&place, &["app", "-c", "true"])
-            .refused(125, &["~/must isn't there", "app.toml:6 requires"])
+            .refused(125, &["~/must isn't there", "app.toml:8 requires"])
             .with_hint();
         place.write("must", "");
         assert_eq!(open(&place, &["app", "-c", "true"]).code, 0);
