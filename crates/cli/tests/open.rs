@@ -263,6 +263,17 @@ fn features_add_what_they_say_and_only_while_they_are_needed() {
         assert_eq!(show(&[]), "one");
         place.write("data/two", "two");
         assert_eq!(show(&[]), "one two shared");
+        // Also where it is about what isn't shown.
+        let flag = place.write("flag", "");
+        feature(&place, "two", "features = [\"shared\"]\nwhen = [\"exists ~/flag\"]\n");
+        for _cold_and_hot in 0..2 {
+            assert_eq!(show(&[]), "one shared");
+        }
+        std::fs::remove_file(&flag).unwrap();
+        assert_eq!(show(&[]), "one");
+        place.write("flag", "");
+        feature(&place, "two", two);
+        assert_eq!(show(&[]), "one two shared");
 
         feature(&place, "old", "conflicts = [\"shared\"]\n");
         let run = open(&place, &["--feature", "old", "app"]);

@@ -158,6 +158,16 @@ impl Facts {
         }
     }
 
+    /// Whether something is there. The plan depends on the answer, also where nothing of it is shown.
+    pub(crate) fn is_there(&self, path: &Path) -> bool {
+        let there = self.kind(path) != Kind::Missing;
+        if there && let Ok(Fingerprint::Present(state)) = Fingerprint::of(path) {
+            let was = Was::Leads { device: state.dev, inode: state.ino };
+            self.inputs.borrow_mut().entry(path.to_owned()).or_insert(Some(was));
+        }
+        there
+    }
+
     /// Makes the plan depend on which entries a directory has.
     pub(crate) fn depends_on_names_in(&self, directory: &Path) {
         if let Ok(found @ Fingerprint::Present(_)) = Fingerprint::of(directory) {
