@@ -418,7 +418,7 @@ fn it_ends_with_its_last_process_if_it_says_so() {
         let line = "(sleep 0.3; echo late) & echo early; exit 4";
         let run = open(&place, &["app", "-c", line]);
         assert_eq!((run.code, run.out.as_str()), (4, "early\nlate\n"), "{run:?}");
-        profile(&place, "app", &format!("{SHELL}"));
+        profile(&place, "app", SHELL);
         let run = open(&place, &["app", "-c", line]);
         assert_eq!((run.code, run.out.as_str()), (4, "early\n"), "{run:?}");
         place.assert_all_dead();
@@ -433,7 +433,7 @@ fn one_can_look_around_and_hear_what_is_missing() {
         profile(&place, "app", "[program]\npath = \"sh\"\narguments = [\"-c\", \"exit 9\"]\n");
         let run = open(&place, &["--shell", "app", "-c", "echo here"]);
         assert_eq!(run.ok(), "here");
-        profile(&place, "app", &format!("{SHELL}"));
+        profile(&place, "app", SHELL);
         let line = "cat ~/data/file; cat /no/such/file; true";
         let run = open(&place, &["--trace", "--stats", "app", "-c", line]);
         assert_eq!(run.code, 0, "{run:?}");
