@@ -74,8 +74,10 @@ pub(crate) fn done(launcher: &Launcher, invocation: &Invocation, code: i32) -> R
 #[derive(Debug)]
 pub(crate) struct Bed {
     pub(crate) name: String,
-    hot: Home,
+    pub(crate) hot: Home,
     cold: Home,
+    /// The profile's own program.
+    pub(crate) program: Option<String>,
     /// Paths that the trivial program's sandbox shows.
     pub(crate) shown: usize,
     /// Files for `ldd`.
@@ -130,8 +132,9 @@ impl Bed {
             remarks.push("of very large directories not all files are given to ldd".to_owned());
         }
         let remark = (!remarks.is_empty()).then(|| remarks.join("; "));
+        let of_profile = shown.program;
         let shown = plan(&trivial(name))?.paths.len();
-        Ok(Self { name: name.to_owned(), hot, cold, shown, files: resolved, remark })
+        Ok(Self { name: name.to_owned(), hot, cold, program: of_profile, shown, files: resolved, remark })
     }
 
     /// Rows with a kept plan: the plan, and the launch to its exit.

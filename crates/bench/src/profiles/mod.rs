@@ -3,12 +3,15 @@
 //!
 //! [`home`] is where the profiles measured have their files and kept plans, [`race`] measures with and without a kept plan,
 //! [`closure`] is what `ldd` is given, [`bed`] a profile with all of that, [`goals`] what is to be reached.
+//! [`curves`] is what files and profiles add, [`windows`] the time to an application's first window.
 
 pub(crate) mod bed;
 pub(crate) mod closure;
+pub(crate) mod curves;
 pub(crate) mod goals;
 pub(crate) mod home;
 pub(crate) mod race;
+pub(crate) mod windows;
 
 use std::io;
 use std::path::PathBuf;

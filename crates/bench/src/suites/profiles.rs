@@ -6,12 +6,15 @@ use crate::entry::{Entry, Missing};
 use crate::environment;
 use crate::interleave::{Pace, Series};
 use crate::profiles::bed::{self, Bed, Tools};
+use crate::profiles::curves::Curves;
 use crate::profiles::goals::Goals;
 use crate::profiles::race::{Runner, race};
+use crate::profiles::windows::{self, Display, Race};
 use crate::profiles::{ProfilesError, Unready};
 use crate::programs;
 use crate::suite::{Suite, gap, rounds};
 use crate::summary::{Report, Table};
+use crate::workload::Failure;
 
 /// Those of Antimony's tables and of everyday that are measured unless others are named.
 const USUAL: [&str; 8] = ["chromium", "okular", "syncthing", "sh", "vim", "python3", "git", "libreoffice"];
@@ -58,9 +61,28 @@ impl Suite for Profiles {
                     }
                     tables.push(hot(bench, &bed, &tools)?);
                     tables.push(cold(bench, &bed, &tools)?);
+                    if bench.options.profiles.windows {
+                        match windows(bench, &bed, &tools) {
+                            Ok(table) => tables.push(table),
+                            Err(Unready::Profiles(error @ ProfilesError::Launch(_))) => {
+                                return Err(error.into());
+                            }
+                            Err(error) => missing
+                                .push(Missing { name: format!("{name}, window"), how: error.to_string() }),
+                        }
+                    }
                 }
                 Err(Unready::Profiles(error)) => return Err(error.into()),
                 Err(error) => missing.push(Missing { name, how: error.to_string() }),
+            }
+        }
+        if bench.options.profiles.curves {
+            bench.say("curves: preparing");
+            let scratch = bench.session.scratch();
+            match Curves::prepare(&tools, scratch, &bench.launcher, &mut missing) {
+                Ok(all) => tables.extend(curves(bench, &all, &tools)?),
+                Err(Unready::Profiles(error)) => return Err(error.into()),
+                Err(error) => missing.push(Missing { name: "curves".to_owned(), how: error.to_string() }),
             }
         }
         Ok(Report { suite: self.name(), tables, missing })
@@ -90,6 +112,50 @@ fn cold(bench: &mut Bench, bed: &Bed, tools: &Tools) -> Result<Table, BenchError
     let ldd = series(&table, bed::LDD).map(|series| (series, bed.files.len()));
     table.goals = goals.cold(series(&table, bed::COLD_PLAN), series(&table, bed::COLD_LAUNCH), ldd);
     Ok(table)
+}
+
+fn curves(bench: &mut Bench, curves: &Curves, tools: &Tools) -> Result<[Table; 3], BenchError> {
+    let rows = curves.hot_rows(tools);
+    let mut hot = measure(bench, "launch to exit by files listed, plan kept", &rows, 1, 1)?;
+    let all: Vec<&Series> = hot.rows.iter().map(|row| &row.series).collect();
+    hot.goals = curves.slope(&all, &mut bench.random).into_iter().collect();
+    let rows = curves.cold_rows(tools);
+    let cold = measure(bench, "plan by files listed, no plan kept", &rows, COLD_DIVISOR, 1)?;
+    let rows = curves.crowd_rows(tools);
+    let crowds = measure(bench, "launch to exit by profiles, plan kept", &rows, 1, 1)?;
+    Ok([hot, cold, crowds])
+}
+
+/// Without arguments, natively and inside; the native start twice, as the control.
+fn windows(bench: &mut Bench, bed: &Bed, tools: &Tools) -> Result<Table, Unready> {
+    let show = tools.palisade(&bed.hot, &["profile", "show", &bed.name]);
+    let shown = bed::done(&bench.launcher, &show, 0)?;
+    let lacks = |why: &str| Unready::Failed {
+        command: show.display(),
+        failure: Failure::Proof { why: why.to_owned() },
+    };
+    let title = windows::window_of(&String::from_utf8_lossy(&shown.stdout))
+        .ok_or_else(|| lacks("it names no window"))?;
+    let program = bed.program.as_deref().ok_or_else(|| lacks("it has no program"))?;
+    let display = Display::start()?;
+    let native = bed.hot.invocation(&[program.as_ref()], &tools.work);
+    let inside = tools.palisade(&bed.hot, &["open", "--quiet", &bed.name]);
+    let starts = [
+        ("plain".to_owned(), native.clone()),
+        ("plain again (A/A)".to_owned(), native),
+        ("inside".to_owned(), inside),
+    ];
+    let race = Race {
+        display: &display,
+        title: &title,
+        limit: bench.options.limit(),
+        scratch: bench.session.scratch(),
+        stop: bench.session.stop(),
+    };
+    let workload = format!("{}, first window", bed.name);
+    bench.say(&format!("{workload}: {} rounds of {} starts", windows::ROUNDS, starts.len()));
+    let series = race.run(&starts, &mut bench.random)?;
+    Ok(Table::summarise(&workload, windows::ROUNDS, 1, series, &mut bench.random))
 }
 
 fn series<'a>(table: &'a Table, name: &str) -> Option<&'a Series> {
