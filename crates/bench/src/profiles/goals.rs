@@ -2,7 +2,7 @@
 //! What is to be reached, and what Antimony publishes of itself.
 
 use crate::goal::{Bound, Goal, Unit};
-use crate::interleave::Series;
+use crate::interleave::{Sample, Series};
 use crate::random::Random;
 use crate::statistics::{Estimate, estimate};
 
@@ -101,20 +101,36 @@ impl Goals<'_> {
             time("launch to exit".into(), None, self.median(launch), published.map(|of| of.cold_launch)),
         ];
         if let Some((ldd, files)) = ldd {
-            let seen = plan
-                .filter(|plan| plan.valid() && ldd.valid())
-                .and_then(|plan| estimate(&ldd.paired(plan, |ldd, plan| ldd / plan), self.random));
-            goals.push(Goal {
-                what: format!("ldd of {files} files / plan only"),
+            let both = plan.filter(|plan| plan.valid() && ldd.valid());
+            let seen = both.and_then(|plan| estimate(&ldd.paired(plan, |ldd, plan| ldd / plan), self.random));
+            // On a busy machine waiting is most of both; this is what is left when it is taken away.
+            let worked = both.and_then(|plan| estimate(&work_ratios(ldd, plan), self.random));
+            let ratio = |what: String, wanted, seen| Goal {
+                what,
                 unit: Unit::Times,
                 bound: Bound::AtLeast,
-                wanted: Some(LDD),
+                wanted,
                 seen,
                 published: None,
-            });
+            };
+            goals.push(ratio(format!("ldd of {files} files / plan only"), Some(LDD), seen));
+            goals.push(ratio("the same, in processor time of whole commands".to_owned(), None, worked));
         }
         goals
     }
+}
+
+/// Processor time against processor time, of the same rounds. The kernel may count in ticks: a round without one says nothing.
+fn work_ratios(above: &Series, below: &Series) -> Vec<f64> {
+    let work = |sample: &Sample| sample.user + sample.system;
+    let of_round = |round| below.samples.iter().find(|sample| sample.round == round).map(work);
+    above
+        .samples
+        .iter()
+        .filter_map(|sample| {
+            of_round(sample.round).filter(|&below| below > 0.0).map(|below| work(sample) / below)
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -137,6 +153,7 @@ mod tests {
         assert_eq!(cold[2].what, "ldd of 7 files / plan only");
         assert!((cold[2].seen.unwrap().median - 12.0).abs() < 1e-9);
         assert_eq!((cold[0].reached(), cold[2].reached()), (Some(true), Some(true)));
+        assert!((cold[3].seen.unwrap().median - 12.0).abs() < 1e-9);
         // A launch that failed reaches nothing.
         assert_eq!((cold[1].seen, cold[1].reached()), (None, None));
         assert_eq!(cold[0].published, Some(0.007));
