@@ -190,8 +190,8 @@ fn counts(found: usize) -> Vec<usize> {
 
 fn on_tmpfs(path: &Path) -> bool {
     /// `TMPFS_MAGIC`, linux/magic.h.
-    const TMPFS: i64 = 0x0102_1994;
-    rustix::fs::statfs(path).is_ok_and(|data| i64::try_from(data.f_type).is_ok_and(|kind| kind == TMPFS))
+    const TMPFS: u64 = 0x0102_1994;
+    rustix::fs::statfs(path).is_ok_and(|data| u64::try_from(data.f_type).is_ok_and(|kind| kind == TMPFS))
 }
 
 fn row(count: usize, place: &str) -> String {
