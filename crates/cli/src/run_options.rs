@@ -94,6 +94,9 @@ pub(crate) struct LaunchOptions {
     /// At the end, say what was used
     #[arg(long)]
     pub(crate) stats: bool,
+    /// Add what is printed to a log of the application's, too
+    #[arg(long)]
+    pub(crate) log: bool,
     /// What is visible to begin with
     #[arg(long, value_name = "VIEW", value_parser = View::ALL.map(View::key))]
     pub(crate) view: Option<String>,
@@ -502,6 +505,7 @@ impl LaunchOptions {
             ("shell", Switch::Shell, self.shell),
             ("trace", Switch::Trace, self.trace),
             ("stats", Switch::Stats, self.stats),
+            ("log", Switch::Log, self.log),
         ] {
             if on {
                 layer.set_switch(switch, true, at(option, 0));

@@ -32,7 +32,10 @@ fn the_examples_do_what_they_say() {
     tests.env("XDG_CONFIG_HOME", "/nonexistent");
     // Refusals are recorded there.
     tests.env("XDG_STATE_HOME", state.path().to_str().expect("a temporary path is text"));
-    for documents in ["README.md", "docs/policy.md", "docs/examples/*.md"] {
+    let data = tempfile::tempdir().expect("there is room for a directory");
+    // Homes of applications are there.
+    tests.env("XDG_DATA_HOME", data.path().to_str().expect("a temporary path is text"));
+    for documents in ["README.md", "docs/policy.md", "docs/profiles.md", "docs/examples/*.md"] {
         tests.case(root.join(documents));
     }
     tests.run();
@@ -41,17 +44,19 @@ fn the_examples_do_what_they_say() {
 #[test]
 fn the_policies_are_policies() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = std::fs::read_to_string(root.join("docs/policy.md")).unwrap();
     let mut seen = 0;
-    for block in text.split("```toml\n").skip(1) {
-        let policy = block.split("```").next().unwrap_or_default();
-        // Most show one section only.
-        let schema = if policy.contains("schema = 1") { "" } else { "schema = 1\n" };
-        if let Err(errors) = palisade_policy::parse(&format!("{schema}{policy}"), None, Layer::Administrator)
-        {
-            panic!("{policy}\n{}", errors[0].render(false));
+    for document in ["docs/policy.md", "docs/profiles.md"] {
+        let text = std::fs::read_to_string(root.join(document)).unwrap();
+        for block in text.split("```toml\n").skip(1) {
+            let policy = block.split("```").next().unwrap_or_default();
+            // Most show one section only.
+            let schema = if policy.contains("schema = 1") { "" } else { "schema = 1\n" };
+            let policy = format!("{schema}{policy}");
+            if let Err(errors) = palisade_policy::parse(&policy, None, Layer::Administrator) {
+                panic!("{policy}\n{}", errors[0].render(false));
+            }
+            seen += 1;
         }
-        seen += 1;
     }
-    assert!(seen > 4, "{seen} policies found");
+    assert!(seen > 8, "{seen} policies found");
 }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Applications by their profiles: what is started, with what home, files and features, and what is run around it.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
 
 mod support;
 
@@ -28,7 +32,7 @@ fn open(place: &Place, arguments: &[&str]) -> Run {
 }
 
 /// An application that is a line of shell.
-const SHELL: &str = "[program]\npath = \"sh\"\n";
+const SHELL: &str = "[closure]\nprograms = [\"cat\", \"mkdir\", \"sleep\"]\n[program]\npath = \"sh\"\n";
 
 #[test]
 fn what_is_started_is_what_the_profile_says() {
@@ -126,6 +130,29 @@ fn a_private_home_is_the_applications_alone() {
     }
 }
 
+/// What is shown in the home has room there, whatever the application has put in its place.
+#[test]
+fn files_are_passed_into_a_home_that_is_kept() {
+    for place in everybody() {
+        let file = place.write("docs/a.txt", "passed");
+        place.write("outside", "outside");
+        let body = "[program]\npath = \"sh\"\npass_files = \"read\"\n[home]\npolicy = \"private\"\n\
+                    [closure]\nprograms = [\"cat\", \"rm\", \"ln\", \"rmdir\"]\n";
+        profile(&place, "app", body);
+        let file = file.to_string_lossy();
+        let read = || open(&place, &["app", "-c", "cat \"$1\"", "x", &file]);
+        for _cold_and_hot in 0..2 {
+            assert_eq!(read().ok(), "passed");
+        }
+        // A link that leads out would be followed by who mounts through it.
+        let line = format!("rm -r ~/docs; ln -s {} ~/docs; cat ~/docs/outside", place.home.display());
+        assert_ne!(open(&place, &["app", "-c", &line]).code, 0);
+        let run = read();
+        assert_ne!(run.code, 0, "{run:?}");
+        assert!(!place.home.join("a.txt").exists());
+    }
+}
+
 #[test]
 fn a_locked_home_is_for_one_at_a_time() {
     for place in everybody() {
@@ -162,7 +189,7 @@ fn a_locked_home_is_for_one_at_a_time() {
 fn files_and_links_are_made_for_each_launch() {
     for place in everybody() {
         let body = format!(
-            "{SHELL}[closure]\nprograms = [\"cat\"]\n[files]\n\
+            "{SHELL}[files]\n\
              read = {{ \"/etc/machine-id\" = \"0123\\n\", \"~/.config/app.conf\" = \"user=${{user}}\\n\" }}\n\
              execute = {{ \"/usr/local/bin/hello\" = \"#!/bin/sh\\necho hello $${{1}}\\n\" }}\n\
              write = {{ \"/etc/state\" = \"old\\n\" }}\nlinks = {{ \"/usr/bin/mycat\" = \"cat\" }}\n"
@@ -218,11 +245,7 @@ fn features_add_what_they_say_and_only_while_they_are_needed() {
         feature(&place, "one", "features = [\"shared\"]\n[filesystem]\nread = [\"~/data/one\"]\n");
         let two = "features = [\"shared\"]\nwhen = [\"exists ~/data/two\"]\n[filesystem]\nread = [\"~/data/two\"]\n";
         feature(&place, "two", two);
-        profile(
-            &place,
-            "app",
-            &format!("features = [\"one\", \"two\"]\n{SHELL}[closure]\nprograms = [\"cat\"]\n"),
-        );
+        profile(&place, "app", &format!("features = [\"one\", \"two\"]\n{SHELL}"));
         let show = |options: &[&str]| {
             let line = "for name in one two shared; do cat ~/data/$name; echo; done 2>/dev/null";
             let arguments: Vec<&str> = options.iter().copied().chain(["app", "-c", line]).collect();
@@ -239,6 +262,17 @@ fn features_add_what_they_say_and_only_while_they_are_needed() {
         feature(&place, "one", "[filesystem]\nread = [\"~/data/one\"]\n");
         assert_eq!(show(&[]), "one");
         place.write("data/two", "two");
+        assert_eq!(show(&[]), "one two shared");
+        // Also where it is about what isn't shown.
+        let flag = place.write("flag", "");
+        feature(&place, "two", "features = [\"shared\"]\nwhen = [\"exists ~/flag\"]\n");
+        for _cold_and_hot in 0..2 {
+            assert_eq!(show(&[]), "one shared");
+        }
+        std::fs::remove_file(&flag).unwrap();
+        assert_eq!(show(&[]), "one");
+        place.write("flag", "");
+        feature(&place, "two", two);
         assert_eq!(show(&[]), "one two shared");
 
         feature(&place, "old", "conflicts = [\"shared\"]\n");
@@ -279,7 +313,7 @@ fn configurations_are_variants() {
 fn variables_are_as_they_are_now() {
     for place in everybody() {
         let body = format!(
-            "{SHELL}arguments = [\"-c\", 'cat ~/shown/*; echo $GIVEN', \"x\"]\n[closure]\nprograms = [\"cat\"]\n\
+            "{SHELL}arguments = [\"-c\", 'cat ~/shown/*; echo $GIVEN', \"x\"]\n\
              [environment.set]\nGIVEN = \"<${{WHICH_ONE}}>\"\n[filesystem]\nread = [\"~/shown/${{WHICH_ONE}}\"]\n"
         );
         profile(&place, "app", &body);
@@ -345,6 +379,23 @@ fn hooks_run_before_beside_and_after() {
 }
 
 #[test]
+fn what_is_printed_is_kept_too() {
+    for place in everybody() {
+        profile(&place, "app", &format!("{SHELL}[behaviour]\nlog = true\n"));
+        let log = ".local/state/palisade/logs/app.log";
+        for round in 1..=2 {
+            let run = open(&place, &["app", "-c", "echo said; echo wrong >&2; exit 5"]);
+            assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (5, "said\n", "wrong\n"));
+            let kept = place.read(log);
+            assert_eq!((kept.matches("said").count(), kept.matches("wrong").count()), (round, round));
+        }
+        let mode = place.home.join(log).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        place.assert_all_dead();
+    }
+}
+
+#[test]
 fn a_sandbox_ends_with_its_parent() {
     for place in everybody() {
         let body = format!("{SHELL}[hooks]\nparent = {{ command = [\"sleep\", \"0.3\"] }}\n");
@@ -363,15 +414,11 @@ fn a_sandbox_ends_with_its_parent() {
 #[test]
 fn it_ends_with_its_last_process_if_it_says_so() {
     for place in everybody() {
-        profile(
-            &place,
-            "app",
-            &format!("{SHELL}[process]\nwait = \"all\"\n[closure]\nprograms = [\"sleep\"]\n"),
-        );
+        profile(&place, "app", &format!("{SHELL}[process]\nwait = \"all\"\n"));
         let line = "(sleep 0.3; echo late) & echo early; exit 4";
         let run = open(&place, &["app", "-c", line]);
         assert_eq!((run.code, run.out.as_str()), (4, "early\nlate\n"), "{run:?}");
-        profile(&place, "app", &format!("{SHELL}[closure]\nprograms = [\"sleep\"]\n"));
+        profile(&place, "app", SHELL);
         let run = open(&place, &["app", "-c", line]);
         assert_eq!((run.code, run.out.as_str()), (4, "early\n"), "{run:?}");
         place.assert_all_dead();
@@ -386,7 +433,7 @@ fn one_can_look_around_and_hear_what_is_missing() {
         profile(&place, "app", "[program]\npath = \"sh\"\narguments = [\"-c\", \"exit 9\"]\n");
         let run = open(&place, &["--shell", "app", "-c", "echo here"]);
         assert_eq!(run.ok(), "here");
-        profile(&place, "app", &format!("{SHELL}[closure]\nprograms = [\"cat\"]\n"));
+        profile(&place, "app", SHELL);
         let line = "cat ~/data/file; cat /no/such/file; true";
         let run = open(&place, &["--trace", "--stats", "app", "-c", line]);
         assert_eq!(run.code, 0, "{run:?}");
@@ -406,7 +453,7 @@ fn what_is_wrong_is_said_before_anything_starts() {
         open(&place, &["a"]).refused(125, &["profiles inherit in a circle: a > b > a"]);
         profile(&place, "app", &format!("{SHELL}[filesystem]\nrequire = [\"~/must\"]\n"));
         open(&place, &["app", "-c", "true"])
-            .refused(125, &["~/must isn't there", "app.toml:6 requires"])
+            .refused(125, &["~/must isn't there", "app.toml:8 requires"])
             .with_hint();
         place.write("must", "");
         assert_eq!(open(&place, &["app", "-c", "true"]).code, 0);

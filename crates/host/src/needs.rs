@@ -141,8 +141,11 @@ pub fn of(
         needs.programs.iter().flat_map(|program| places.of_program(program)).collect();
     pending.extend(needs.libraries.iter().flat_map(|library| places.of_library(library)));
     pending.extend(directories.into_iter().map(|directory| (directory, true)));
+    let mut looked_into = BTreeSet::new();
     while let Some((directory, loads)) = pending.pop() {
-        if !needs.directories.insert(directory.clone()) || !loads {
+        // One that a script names is there already, and may hold something to load all the same.
+        needs.directories.insert(directory.clone());
+        if !loads || !looked_into.insert(directory.clone()) {
             continue;
         }
         let mut inside = Inside::of(&directory);
@@ -437,6 +440,25 @@ mod tests {
             assert!(!needs.directories.iter().any(|path| real(path) == Path::new(broad)), "{broad}");
         }
         assert!(needs.programs.contains(&PathBuf::from("/usr/bin/env")));
+    }
+
+    /// A directory may be named by a script and by a profile: what is loaded from it is found either way.
+    #[test]
+    fn a_directory_that_is_named_twice_is_looked_into() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = script(directory.path(), "app", "#!/bin/sh\nls /usr/lib/git-core\n");
+        let Some(loaded) = ["/usr/lib/git-core", "/usr/libexec/git-core"]
+            .map(PathBuf::from)
+            .into_iter()
+            .find(|at| at.is_dir())
+        else {
+            return;
+        };
+        let more = More { programs: Vec::new(), libraries: vec![loaded] };
+        let path = Some(OsStr::new("/usr/bin:/bin"));
+        let needs =
+            of(program.as_os_str(), None, path, Path::new("/"), &more, &Libraries::default()).unwrap();
+        assert!(needs.libraries.iter().any(|path| path.to_string_lossy().contains("libcurl")), "{needs:?}");
     }
 
     #[test]

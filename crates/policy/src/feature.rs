@@ -34,22 +34,27 @@ pub enum FeatureError<E: std::error::Error + 'static> {
     #[error("more than {MOST} features")]
     TooMany,
     /// Two of them can't be there together.
-    #[error("features {one:?} and {other:?} conflict ({origin}): {}, and {}", Way(one_way), Way(other_way))]
-    Conflict {
-        /// The one that says so.
-        one: String,
-        /// The one it speaks of.
-        other: String,
-        /// Where it says so.
-        origin: Origin,
-        /// What needs the one, up to what was asked for.
-        one_way: Vec<String>,
-        /// What needs the other.
-        other_way: Vec<String>,
-    },
+    #[error(transparent)]
+    Conflict(Box<Conflict>),
 }
 
-/// `okular needs gtk3, which needs x`.
+/// Two features that can't be there together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("features {one:?} and {other:?} conflict ({origin}): {}, and {}", Way(one_way), Way(other_way))]
+pub struct Conflict {
+    /// The one that says so.
+    pub one: String,
+    /// The one it speaks of.
+    pub other: String,
+    /// Where it says so.
+    pub origin: Origin,
+    /// What needs the one, up to what was asked for.
+    pub one_way: Vec<String>,
+    /// What needs the other.
+    pub other_way: Vec<String>,
+}
+
+/// `"okular" is asked for and needs "gtk3"`.
 struct Way<'w>(&'w [String]);
 
 impl fmt::Display for Way<'_> {
@@ -234,14 +239,15 @@ fn check_conflicts<E: std::error::Error + 'static>(
 ) -> Result<(), FeatureError<E>> {
     for name in reached.needed_by.keys() {
         let conflicts = found.get(name).into_iter().flat_map(|found| &found.conflicts);
-        for conflict in conflicts.filter(|conflict| reached.needed_by.contains_key(&conflict.value)) {
-            return Err(FeatureError::Conflict {
+        let mut there = conflicts.filter(|conflict| reached.needed_by.contains_key(&conflict.value));
+        if let Some(conflict) = there.next() {
+            return Err(FeatureError::Conflict(Box::new(Conflict {
                 one_way: reached.way(name),
                 other_way: reached.way(&conflict.value),
                 one: name.clone(),
                 other: conflict.value.clone(),
                 origin: conflict.origin.clone(),
-            });
+            })));
         }
     }
     Ok(())

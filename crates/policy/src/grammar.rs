@@ -232,7 +232,6 @@ pub(crate) const SECTIONS: &[Section] = &[
             key("best_effort", Kind::BestEffort, "Launch even if a guarantee can't be had."),
             key("namespaces", Kind::Switch(Switch::Namespaces), "May make user namespaces of its own."),
             key("wait", Kind::Choice(Choice::Wait), "When the sandbox ends."),
-            key("account", Kind::Choice(Choice::Account), "Which user of the host it is."),
         ],
     },
     Section {

@@ -16,7 +16,7 @@ use crate::rule::PathRule;
 use crate::settings::{LayerPolicy, Settings};
 use crate::template;
 use crate::value::{Hostname, NetworkMode, Protect, SyscallRule, View};
-use crate::word::{Account, Bus, Chosen, HomeLock, HomePolicy, List, PassFiles, Switch, Wait, Word};
+use crate::word::{Bus, Chosen, HomeLock, HomePolicy, List, PassFiles, Switch, Wait, Word};
 
 /// One of the layers a policy was merged from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -318,13 +318,6 @@ impl Policy {
     pub fn wait(&self) -> Sourced<Wait> {
         let of = |chosen| if let Chosen::Wait(value) = chosen { Some(value) } else { None };
         self.chosen(of, Wait::Command)
-    }
-
-    /// Which user of the host the command is.
-    #[must_use]
-    pub fn account(&self) -> Sourced<Account> {
-        let of = |chosen| if let Chosen::Account(value) = chosen { Some(value) } else { None };
-        self.chosen(of, Account::Own)
     }
 
     /// A word of the user's own.

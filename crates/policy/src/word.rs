@@ -103,16 +103,6 @@ words! {
     }
 }
 
-words! {
-    /// Which user of the host the command is.
-    Account {
-        /// One that owns nothing: a subordinate user of the caller's.
-        Subordinate = "subordinate",
-        /// The caller.
-        Own = "own",
-    }
-}
-
 /// A key that takes one of some words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Choice {
@@ -128,8 +118,6 @@ pub enum Choice {
     System,
     /// `process.wait`.
     Wait,
-    /// `process.account`.
-    Account,
 }
 
 /// What was chosen.
@@ -148,8 +136,6 @@ pub enum Chosen {
     System(Bus),
     /// `process.wait`.
     Wait(Wait),
-    /// `process.account`.
-    Account(Account),
 }
 
 impl Choice {
@@ -170,7 +156,6 @@ impl Choice {
             Self::Session => each(Bus::ALL, Bus::key, Chosen::Session),
             Self::System => each(Bus::ALL, Bus::key, Chosen::System),
             Self::Wait => each(Wait::ALL, Wait::key, Chosen::Wait),
-            Self::Account => each(Account::ALL, Account::key, Chosen::Account),
         }
     }
 
@@ -192,7 +177,6 @@ impl Chosen {
             Self::Session(_) => Choice::Session,
             Self::System(_) => Choice::System,
             Self::Wait(_) => Choice::Wait,
-            Self::Account(_) => Choice::Account,
         }
     }
 
@@ -205,7 +189,6 @@ impl Chosen {
             Self::HomeLock(value) => value.key(),
             Self::Session(value) | Self::System(value) => value.key(),
             Self::Wait(value) => value.key(),
-            Self::Account(value) => value.key(),
         }
     }
 }
@@ -221,7 +204,6 @@ impl Tighten for Chosen {
             (Self::HomeLock(own), Self::HomeLock(lock)) => own > lock,
             (Self::Session(own), Self::Session(lock)) | (Self::System(own), Self::System(lock)) => own > lock,
             (Self::Wait(own), Self::Wait(lock)) => own > lock,
-            (Self::Account(own), Self::Account(lock)) => own > lock,
             _ => false,
         }
     }
@@ -449,7 +431,6 @@ mod tests {
             Choice::Session,
             Choice::System,
             Choice::Wait,
-            Choice::Account,
         ] {
             for (word, chosen) in choice.possible() {
                 assert_eq!((chosen.choice(), chosen.key()), (choice, word));

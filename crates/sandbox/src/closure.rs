@@ -202,7 +202,9 @@ fn line_of(command: &[OsString]) -> Option<&OsString> {
 
 fn find(facts: &Facts, command: &OsStr, more: &More) -> Result<Needs, PlanError> {
     let path: Option<OsString> = facts.environment.get("PATH").map(OsStr::to_owned);
-    let line = line_of(&facts.command).map(|line| line.to_string_lossy());
+    // The plan of an application is for any arguments: only what its profile says counts.
+    let own = if facts.prefix.is_empty() { &facts.command } else { &facts.prefix };
+    let line = line_of(own).map(|line| line.to_string_lossy());
     let needs = needs::of(command, line.as_deref(), path.as_deref(), &facts.cwd, more, &Libraries::default());
     needs.map_err(|source| PlanError::Needs { command: command.to_owned(), source: Box::new(source) })
 }

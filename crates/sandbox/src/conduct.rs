@@ -9,7 +9,9 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 /// Why a launch can't go on.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +46,14 @@ pub enum ConductError {
         /// How.
         status: ExitStatus,
     },
+    /// The log can't be written.
+    #[error("can't write the log {path}: {source}")]
+    Log {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
     /// What the command prints can't be given to a hook.
     #[error("can't give the command's output to a hook: {source}")]
     Capture {
@@ -62,6 +72,7 @@ impl ConductError {
             Self::Start { .. } | Self::Failed { .. } => {
                 "palisade profile show NAME   # its hooks; may_fail = true goes on".to_owned()
             }
+            Self::Log { .. } => "XDG_STATE_HOME=DIRECTORY palisade open …".to_owned(),
             Self::Capture { .. } => return None,
         })
     }
@@ -85,14 +96,20 @@ impl Conduct<'_> {
     }
 }
 
+/// As long those who hear the command may go on after its end.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A log that is larger is put aside, in the place of the one before.
+const LARGEST_LOG: u64 = 16 << 20;
+
 /// What accompanies a sandbox while it lives.
 #[derive(Debug)]
 pub struct Company<'c> {
     conduct: &'c Conduct<'c>,
-    attached: Vec<Child>,
+    /// Those beside it, and whether they end by themselves when nothing more is printed.
+    attached: Vec<(Child, bool)>,
     parent: Option<Child>,
-    /// Standard output or error before a hook was given it.
-    taken: Option<(Capture, OwnedFd)>,
+    /// Standard output and error before somebody was given them, the last first.
+    taken: Vec<(Capture, OwnedFd)>,
     _lock: Option<OwnedFd>,
 }
 
@@ -103,11 +120,36 @@ impl<'c> Company<'c> {
     /// When the lock can't be had or a hook fails that mustn't. What was started is ended then.
     pub fn begin(conduct: &'c Conduct<'c>) -> Result<Self, ConductError> {
         let lock = conduct.lock.as_ref().map(take).transpose()?;
-        let mut company = Self { conduct, attached: Vec::new(), parent: None, taken: None, _lock: lock };
+        let mut company =
+            Self { conduct, attached: Vec::new(), parent: None, taken: Vec::new(), _lock: lock };
         for hook in conduct.hooks.iter().filter(|hook| hook.when != When::After) {
             company.run(hook)?;
         }
+        if let Some(log) = &conduct.log {
+            company.log(log.as_path())?;
+        }
         Ok(company)
+    }
+
+    /// Has what is printed added to a file, by `tee`, which goes on where a thread of ours couldn't.
+    fn log(&mut self, file: &Path) -> Result<(), ConductError> {
+        let failed = |source| ConductError::Log { path: file.to_string_lossy().into_owned(), source };
+        prepare_log(file).map_err(failed)?;
+        for capture in [Capture::Output, Capture::Error] {
+            let out = match capture {
+                Capture::Output => rustix::stdio::stdout().try_clone_to_owned(),
+                Capture::Error => rustix::stdio::stderr().try_clone_to_owned(),
+            };
+            let mut tee = Command::new("tee");
+            tee.arg("-a").arg("--").arg(file).stdin(Stdio::piped()).stdout(out.map_err(failed)?);
+            let mut child = tee.spawn().map_err(failed)?;
+            let input = child.stdin.take();
+            self.attached.push((child, true));
+            if let Some(input) = input {
+                self.capture(capture, &OwnedFd::from(input))?;
+            }
+        }
+        Ok(())
     }
 
     fn run(&mut self, hook: &Hook<'_>) -> Result<(), ConductError> {
@@ -125,28 +167,26 @@ impl<'c> Company<'c> {
         if !beside {
             return ended(hook, &mut child);
         }
-        if let (Some(capture), Some(input)) = (hook.capture, child.stdin.take()) {
-            self.capture(capture, &OwnedFd::from(input))?;
-        }
+        let input = child.stdin.take();
         if hook.when == When::Parent {
             self.parent = Some(child);
         } else {
-            self.attached.push(child);
+            self.attached.push((child, hook.capture.is_some()));
         }
-        Ok(())
+        match (hook.capture, input) {
+            (Some(capture), Some(input)) => self.capture(capture, &OwnedFd::from(input)),
+            _ => Ok(()),
+        }
     }
 
     /// Puts a hook's input in the place of a standard stream, which the command inherits.
     fn capture(&mut self, capture: Capture, input: &OwnedFd) -> Result<(), ConductError> {
         let failed = |source| ConductError::Capture { source };
-        if self.taken.is_some() {
-            return Ok(());
-        }
         let before = match capture {
             Capture::Output => rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3),
             Capture::Error => rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3),
         };
-        self.taken = Some((capture, before.map_err(failed)?));
+        self.taken.push((capture, before.map_err(failed)?));
         match capture {
             Capture::Output => rustix::stdio::dup2_stdout(input),
             Capture::Error => rustix::stdio::dup2_stderr(input),
@@ -177,15 +217,22 @@ impl<'c> Company<'c> {
     }
 
     fn part(&mut self) {
-        if let Some((capture, before)) = self.taken.take() {
+        while let Some((capture, before)) = self.taken.pop() {
             let _as_before = match capture {
                 Capture::Output => rustix::stdio::dup2_stdout(&before),
                 Capture::Error => rustix::stdio::dup2_stderr(&before),
             };
         }
-        for mut child in self.attached.drain(..) {
-            if let Some(pid) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-                let _ended_already = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        for (mut child, ends) in self.attached.drain(..).rev() {
+            // Who hears the command hears its end, and has something to say to that.
+            let patience = Instant::now() + if ends { PATIENCE } else { Duration::ZERO };
+            while ends && matches!(child.try_wait(), Ok(None)) && Instant::now() < patience {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            if let Some(pid) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw)
+                && matches!(child.try_wait(), Ok(None))
+            {
+                let _ended_meanwhile = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }
             let _its_end = child.wait();
         }
@@ -245,4 +292,17 @@ fn take(lock: &Lock<'_>) -> Result<OwnedFd, ConductError> {
             Err(source) => return Err(ConductError::Lock { path: path(), source }),
         }
     }
+}
+
+/// Makes a log's directory, and puts a large log aside.
+fn prepare_log(file: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+    if let Some(directory) = file.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    }
+    if std::fs::metadata(file).is_ok_and(|found| found.len() > LARGEST_LOG) {
+        std::fs::rename(file, file.with_extension("log.1"))?;
+    }
+    // Made here, for nobody else to read.
+    std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file).map(drop)
 }

@@ -107,6 +107,11 @@ impl Facts {
         })
     }
 
+    /// Where homes of applications are.
+    pub(crate) fn homes(&self) -> PathBuf {
+        self.places.data.join("homes")
+    }
+
     /// The user's directories.
     pub(crate) fn directories(&self) -> Directories {
         let above = |place: &Path| place.parent().map(Path::to_path_buf).unwrap_or_default();
@@ -151,6 +156,16 @@ impl Facts {
             };
             inputs.insert(path.to_owned(), was);
         }
+    }
+
+    /// Whether something is there. The plan depends on the answer, also where nothing of it is shown.
+    pub(crate) fn is_there(&self, path: &Path) -> bool {
+        let there = self.kind(path) != Kind::Missing;
+        if there && let Ok(Fingerprint::Present(state)) = Fingerprint::of(path) {
+            let was = Was::Leads { device: state.dev, inode: state.ino };
+            self.inputs.borrow_mut().entry(path.to_owned()).or_insert(Some(was));
+        }
+        there
     }
 
     /// Makes the plan depend on which entries a directory has.

@@ -117,7 +117,7 @@ impl Furnishing<'_> {
         let policy = self.policy.home().value;
         let named = self.policy.word(Word::HomeName).map(|name| name.value);
         let name = named.or_else(|| Some(facts.application.as_ref()?.name.clone()))?;
-        (policy != HomePolicy::None).then(|| (policy, facts.places.data.join("homes").join(name)))
+        (policy != HomePolicy::None).then(|| (policy, facts.homes().join(name)))
     }
 
     /// Puts the home in its place.
@@ -212,7 +212,17 @@ impl Furnishing<'_> {
             hooks: self.hooks(facts, home.map(|(_, directory)| directory))?,
             wait_for_all: self.isolation == Isolation::Full && policy.wait().value == Wait::All,
             stats: policy.switch(Switch::Stats).value,
+            log: self.log(facts)?,
         })
+    }
+
+    /// The file that what is printed is added to.
+    fn log(&self, facts: &Facts) -> Result<Option<Text<'static>>, PlanError> {
+        if !self.policy.switch(Switch::Log).value {
+            return Ok(None);
+        }
+        let name = facts.application.as_ref().map_or("run", |application| application.name.as_str());
+        Ok(Some(Text::path(&facts.places.state.join("logs").join(format!("{name}.log")))?))
     }
 
     fn hooks(&self, facts: &Facts, home: Option<PathBuf>) -> Result<Vec<Hook<'static>>, PlanError> {

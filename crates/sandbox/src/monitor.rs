@@ -221,8 +221,10 @@ pub(crate) fn watch(
     keeper: &mut Keeper<'_>,
     tell: &mut dyn FnMut(Happening<'_>),
 ) -> Result<Outcome, Errno> {
-    // Its end may have come before signals were blocked.
-    keeper.look(tell);
+    if keeper.parent.is_some() {
+        // Its end may have come before signals were blocked.
+        keeper.look(tell);
+    }
     loop {
         let signal = match keeper.next_signal(started) {
             Ok(signal) => signal,

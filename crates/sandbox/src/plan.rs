@@ -113,6 +113,9 @@ pub struct Conduct<'a> {
     pub wait_for_all: bool,
     /// Say what was used.
     pub stats: bool,
+    /// The file that what is printed is added to.
+    #[serde(borrow)]
+    pub log: Option<Text<'a>>,
 }
 
 /// A lock that is held while the sandbox lives.

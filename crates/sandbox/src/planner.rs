@@ -98,7 +98,7 @@ fn plan(
         }
     };
 
-    let broker = wards::broker(policy, &resolved, &steps, &facts.places.data.join("homes"), keeper, learn)?;
+    let broker = wards::broker(policy, &resolved, &steps, &facts.homes(), keeper, learn)?;
     let mut rules = syscalls(policy, isolation, network)?;
     if learn {
         rules = rules.learned()?;

@@ -10,7 +10,7 @@ use crate::grammar::SECTIONS;
 use crate::launch::{Capture, Hook, Made, MadeFile, Runs, Stanza, When};
 use crate::layer::{Layer, Sourced, Strength};
 use crate::pattern::PathPattern;
-use crate::settings::{Configuration, Settings};
+use crate::settings::Configuration;
 use crate::template;
 use crate::value::ValueError;
 use crate::word::List;
@@ -190,7 +190,7 @@ impl Reader<'_> {
             known.extend(SECTIONS.iter().map(|section| section.name));
             self.refuse_unknown(table, "configurations", &known);
             // Statements go to where those of the file go; what was there comes back after.
-            let own = std::mem::replace(&mut self.policy.settings, Settings::default());
+            let own = std::mem::take(&mut self.policy.settings);
             self.strength = Strength::Set;
             self.sections(table);
             let settings = std::mem::replace(&mut self.policy.settings, own);

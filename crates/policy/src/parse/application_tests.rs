@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::launch::{Runs, When};
 use crate::layer::Layer;

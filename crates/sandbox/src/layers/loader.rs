@@ -4,7 +4,7 @@
 use super::{
     DEEPEST, LayerError, MOST, Sort, definitions, directories, is_profile_name, parse, stable, trustee,
 };
-use crate::facts::{Facts, Kind};
+use crate::facts::Facts;
 use crate::trust;
 use palisade_host::file::{self, Links};
 use palisade_host::fingerprint::Fingerprint;
@@ -145,7 +145,7 @@ impl<'f> Loader<'f> {
         let facts = self.facts;
         match fact {
             Fact::Exists(pattern) => match Place::of(pattern, layer, context) {
-                Ok(Place::Path(path)) => facts.kind(&path) != Kind::Missing,
+                Ok(Place::Path(path)) => facts.is_there(&path),
                 Ok(Place::Glob(glob)) => !facts.matches(&glob).is_empty(),
                 Err(_unset) => false,
             },
