@@ -224,12 +224,6 @@ impl Buses {
                 uid.value, uid.origin
             )));
         }
-        if let Some(uid) = policy.uid().filter(|uid| uid.value != facts.account.uid) {
-            notes.push(Cow::Owned(format!(
-                "the {bus} doesn't know user {} ({}): most programs can't use it then",
-                uid.value, uid.origin
-            )));
-        }
         let portals = bus == BusName::Session && !policy.list(List::Portals).is_empty();
         let information = Text::new(information(policy, context))?;
         let arguments = filter::arguments(bus, policy, context, notes);

@@ -264,6 +264,7 @@ impl<'p> Buses<'p> {
             }
             door.state = State::Shut;
         }
+        self.sockets.clear();
         self.instance = None;
     }
 }

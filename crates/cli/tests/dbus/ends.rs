@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! When the filter of a bus comes and goes.
 
-use crate::support::{self, Place, eventually, everybody, has, job};
+use crate::support::{eventually, everybody, has, job};
 use crate::world::{OBEDIENT, Process, World, ask, output_of, python};
 use std::time::{Duration, Instant};
 
@@ -142,7 +142,7 @@ fn instead_of_the_filter(world: &World<'_>, line: &str) -> String {
 import json, sys
 plan = json.load(sys.stdin)
 proxy = plan['buses'][0]['proxy']
-ours = lambda step: 'socket' not in step and step.get('bind', {}).get('origin') != 'working-directory'
+ours = lambda step: step == 'enter' or 'socket' not in step and step.get('bind', {}).get('origin') != 'working-directory'
 proxy['steps'] = [step for step in plan['steps'] if ours(step)]
 proxy['command'] = ['/bin/sh', '-c', sys.argv[1]]
 json.dump(plan, sys.stdout)
