@@ -44,6 +44,8 @@ mod watch;
 mod witness;
 
 use clap::{FromArgMatches, Parser, Subcommand};
+use palisade_sandbox::attendant;
+use palisade_sandbox::proxy::ATTEND;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -125,6 +127,16 @@ fn main() -> ExitCode {
 
 /// Everything but a launch that was seen before.
 fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
+    if arguments.len() == 1 && arguments.first().is_some_and(|verb| verb == ATTEND) {
+        // A launcher has started this program for a bus: its words are the launcher's to say.
+        return match attendant::attend() {
+            Ok(()) => 0,
+            Err(error) => {
+                output::say(&format!("{error}\n"));
+                1
+            }
+        };
+    }
     let command = <Cli as clap::CommandFactory>::command();
     let named = std::iter::once(OsString::from("palisade")).chain(arguments.iter().cloned());
     let parsed = command.try_get_matches_from(named).and_then(|matches| {

@@ -135,6 +135,23 @@ pub(crate) fn compose(
     Ok(theirs.into_iter().map(Path::to_owned).collect())
 }
 
+/// Shows a program of the system's with its loader and libraries, and nothing that it may read besides.
+pub(crate) fn alone(tree: &mut Tree<'_>, facts: &Facts, program: &Path) -> Result<(), PlanError> {
+    let root = Path::new("/");
+    let needs = needs::of(program.as_os_str(), None, None, root, &More::default(), &Libraries::default())
+        .map_err(|source| PlanError::Needs { command: program.into(), source: Box::new(source) })?;
+    for path in needs.programs.iter().chain(&needs.libraries) {
+        show(tree, facts, path)?;
+        if !path.starts_with(USR) && !path.starts_with("/lib") && !path.starts_with("/lib64") {
+            facts.depends_on(path, true);
+        }
+    }
+    for stamp in STAMPS {
+        facts.depends_on(Path::new(stamp), true);
+    }
+    show(tree, facts, Path::new("/etc/ld.so.cache")).map(drop)
+}
+
 /// Shows what a program needs that lies in places which the view makes private, as far as it isn't in sight by now and
 /// the policy doesn't hide it.
 pub(crate) fn belongings(

@@ -10,7 +10,7 @@ use crate::text::Text;
 use crate::tree::{Show, Tree, relative};
 use crate::view::USERS;
 use crate::wards::{self, Keeper};
-use crate::{closure, in_place, mounts, view};
+use crate::{bus, closure, in_place, mounts, view};
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
 use palisade_policy::word::Switch;
@@ -81,7 +81,8 @@ fn plan(
 
     let network = policy.network().value;
     policy.variables().iter().for_each(|variable| facts.depends_on_variable(variable));
-    let furnishing = Furnishing { policy, context: &context, isolation };
+    let buses = bus::resolve(facts, policy, &context, isolation, &mut notes)?;
+    let furnishing = Furnishing { policy, context: &context, isolation, buses: &buses };
     furnishing.check_required(facts)?;
     let shows_cwd = policy.switch(Switch::WorkingDirectory).value;
     let paths = grants(facts, &resolved, shows_cwd, &mut notes)?;
@@ -114,6 +115,11 @@ fn plan(
         Some(name) if isolation == Isolation::Full => Some(Text::new(name.value.as_str())?),
         _ => None,
     };
+    let mut environment = policy.environment_in(&context);
+    for (name, value) in &buses.variables {
+        environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
+    }
+    let conduct = furnishing.conduct(facts, &resolved)?;
     let (inputs, absent) = facts.inputs();
     Ok(Plan {
         schema: SCHEMA,
@@ -127,10 +133,11 @@ fn plan(
         landlock,
         filter: Filter::from(&program),
         broker,
-        environment: policy.environment_in(&context),
+        buses: buses.filtered,
+        environment,
         variables: facts.variables(),
         command: facts.prefix.iter().map(|part| Text::new(part.as_bytes())).collect::<Result<_, _>>()?,
-        conduct: furnishing.conduct(facts, &resolved)?,
+        conduct,
         directory,
         limits,
         cgroups,
@@ -294,6 +301,7 @@ fn tree(
     hide_own_places(&mut tree, facts, paths)?;
     furnishing.files(&mut tree, notes)?;
     furnishing.devices(&mut tree, facts)?;
+    furnishing.buses.place(&mut tree, mapped)?;
     view::processes(&mut tree)?;
     if facts.account.uid == 0 && identity.kind == IdentityKind::Own {
         view::restrain_root(&mut tree, facts)?;
