@@ -371,7 +371,11 @@ fn apply(
                 && !tree.stands(&source)
                 && tree.host_path(&tree.resolve(&path.destination)).is_none()
                 && closure::links(tree, facts, &path.source)?.as_deref() == Some(source.as_path());
-            let destination = if link { &source } else { &path.destination };
+            // And so is one of the host's own: nothing can be mounted on a link.
+            let linked = own_name
+                && source != path.source
+                && tree.host_path(&tree.resolve(&path.destination)).as_deref() == Some(path.source.as_path());
+            let destination = if link || linked { &source } else { &path.destination };
             if own_name && !write && tree.is_shut_at(destination) {
                 // It is in sight, and lacks only the right: a rule costs a quarter of a mount.
                 let rights = if execute { Rights::READ.union(Rights::EXECUTE) } else { Rights::READ };
