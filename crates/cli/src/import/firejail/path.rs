@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Firejail's paths: macros, shell patterns, and which of them speak of the same files.
+
+use crate::import::text;
+use palisade_policy::PathPattern;
+use std::path::Path;
+
+/// Directories that `${PATH}` stands for, as far as they aren't links to others of them.
+const PROGRAMS: [&str; 6] =
+    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/usr/games", "/usr/local/games"];
+
+/// Names at the root that lead to others wherever `/usr` is merged; where it isn't, they aren't shown.
+const MERGED: [(&str, &[&str]); 6] = [
+    ("bin", &["usr", "bin"]),
+    ("sbin", &["usr", "sbin"]),
+    ("lib", &["usr", "lib"]),
+    ("lib32", &["usr", "lib32"]),
+    ("lib64", &["usr", "lib64"]),
+    ("libx32", &["usr", "libx32"]),
+];
+
+/// What a path is relative to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Base {
+    Root,
+    Home,
+    Runtime,
+}
+
+/// One name of a path.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Name {
+    text: String,
+    glob: bool,
+    /// How it is said, if not by its text.
+    shown: Option<&'static str>,
+}
+
+/// A path or a pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) base: Base,
+    pub(super) names: Vec<Name>,
+}
+
+/// What of the host has to be known to read paths.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    /// The names of the home's path.
+    pub(super) home: Vec<String>,
+    pub(super) uid: u32,
+    /// What `${DOWNLOADS}` and its like stand for, below the home.
+    pub(super) directories: Vec<(String, String)>,
+}
+
+impl Name {
+    fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), glob: text.contains(['*', '?', '[']), shown: None }
+    }
+
+    /// Whether both may stand for the same name.
+    fn may_be(&self, other: &Self) -> bool {
+        match (self.glob, other.glob) {
+            (false, false) => self.text == other.text,
+            (true, false) => matches(&self.text, &other.text),
+            (false, true) => matches(&other.text, &self.text),
+            (true, true) => ends_agree(&self.text, &other.text),
+        }
+    }
+
+    /// Whether this stands for all that the other does.
+    fn covers(&self, other: &Self) -> bool {
+        self.text == other.text
+            || (self.glob && !other.glob && matches(&self.text, &other.text))
+            || self.text == "*"
+            || (self.glob
+                && self.plain_beginning().len() + 1 == self.text.len()
+                && self.text.ends_with('*')
+                && { other.plain_beginning().starts_with(self.plain_beginning()) })
+    }
+
+    fn plain_beginning(&self) -> &str {
+        let end = if self.glob { self.text.find(['*', '?', '[']) } else { None };
+        &self.text[..end.unwrap_or(self.text.len())]
+    }
+
+    /// As a path here says it; `None` for a pattern that can't be said.
+    fn said(&self, widen: bool) -> Option<String> {
+        if let Some(shown) = self.shown {
+            return Some(shown.to_owned());
+        }
+        if self.glob { pattern(&self.text, widen) } else { Some(text::exact(&self.text)) }
+    }
+}
+
+impl Place {
+    pub(super) fn new(base: Base, path: &str) -> Self {
+        let names = path.split('/').filter(|name| !name.is_empty()).map(Name::new).collect();
+        Self { base, names }
+    }
+
+    /// A name in the runtime directory that a variable of the caller's tells.
+    pub(super) fn runtime_variable(shown: &'static str, like: &str) -> Self {
+        let mut place = Self::new(Base::Runtime, like);
+        if let Some(last) = place.names.last_mut() {
+            last.shown = Some(shown);
+        }
+        place
+    }
+
+    /// The places that a path stands for; several for `${PATH}` and where a pattern takes in the home.
+    pub(super) fn parse(written: &str, known: &Known) -> Result<Vec<Self>, &'static str> {
+        if written.contains(|c: char| c.is_control()) {
+            return Err("no path holds control characters");
+        }
+        if written.contains(['\\', '"', '\'', '<', '>', '`', '^', ';', '|']) {
+            return Err("firejail takes no such characters in paths");
+        }
+        if written.split('/').any(|name| name == "..") {
+            return Err("firejail takes no `..` in paths");
+        }
+        let below = |rest: &str| rest.is_empty() || rest.starts_with('/');
+        if let Some(rest) = written.strip_prefix("${PATH}")
+            && below(rest)
+        {
+            return Ok(PROGRAMS
+                .iter()
+                .map(|directory| Self::new(Base::Root, &format!("{directory}{rest}")))
+                .collect());
+        }
+        for (sign, base) in [("${HOME}", Base::Home), ("~", Base::Home), ("${RUNUSER}", Base::Runtime)] {
+            if let Some(rest) = written.strip_prefix(sign)
+                && below(rest)
+            {
+                return Ok(vec![Self::new(base, rest)]);
+            }
+        }
+        if let Some(rest) = written.strip_prefix("${CFG}")
+            && below(rest)
+        {
+            return Ok(vec![Self::new(Base::Root, &format!("/etc/firejail{rest}"))]);
+        }
+        for (name, directory) in &known.directories {
+            if let Some(rest) = written.strip_prefix(name.as_str())
+                && below(rest)
+            {
+                return Ok(vec![Self::new(Base::Home, &format!("{directory}{rest}"))]);
+            }
+        }
+        if written.contains("${") {
+            return Err("firejail has no such macro");
+        }
+        if !written.starts_with('/') {
+            return Err("a path begins with `/`, `~` or a macro");
+        }
+        Ok(Self::rooted(written, known))
+    }
+
+    /// Places of an absolute path: what lies in the home or the runtime directory is said from there.
+    fn rooted(written: &str, known: &Known) -> Vec<Self> {
+        let mut place = Self::new(Base::Root, written);
+        if let Some(first) = place.names.first()
+            && let Some((_name, instead)) = MERGED.iter().find(|(name, _)| *name == first.text)
+        {
+            place.names.splice(..1, instead.iter().map(|name| Name::new(name)));
+        }
+        let first_two: Vec<&str> = place.names.iter().take(2).map(|name| name.text.as_str()).collect();
+        if first_two == ["var", "run"] {
+            place.names.remove(0);
+        }
+        let runtime = ["run".to_owned(), "user".to_owned(), known.uid.to_string()];
+        let mut places = Vec::new();
+        let mut exactly = false;
+        for (base, above) in [(Base::Home, known.home.as_slice()), (Base::Runtime, runtime.as_slice())] {
+            let shorter = place.names.len().min(above.len());
+            let agree = above.iter().zip(&place.names).all(|(above, name)| name.may_be(&Name::new(above)));
+            if agree && !above.is_empty() {
+                exactly |=
+                    place.names.len() >= above.len() && place.names[..shorter].iter().all(|name| !name.glob);
+                places
+                    .push(Self { base, names: place.names.get(above.len()..).unwrap_or_default().to_vec() });
+            }
+        }
+        if !exactly {
+            places.insert(0, place);
+        }
+        places
+    }
+
+    /// Whether it may stand for several paths.
+    pub(super) fn is_pattern(&self) -> bool {
+        self.names.iter().any(|name| name.glob)
+    }
+
+    /// The place of the first names.
+    pub(super) fn above(&self, depth: usize) -> Self {
+        Self { base: self.base, names: self.names[..depth.min(self.names.len())].to_vec() }
+    }
+
+    /// Whether what `self` speaks of may hold what `other` does, or be it.
+    pub(super) fn may_hold(&self, other: &Self) -> bool {
+        self.fits(other, Name::may_be)
+    }
+
+    /// Whether all that `other` speaks of lies in what `self` does, or is it.
+    pub(super) fn holds(&self, other: &Self) -> bool {
+        self.fits(other, Name::covers)
+    }
+
+    fn fits(&self, other: &Self, name: fn(&Name, &Name) -> bool) -> bool {
+        self.base == other.base
+            && self.names.len() <= other.names.len()
+            && self.names.iter().zip(&other.names).all(|(own, its)| name(own, its))
+    }
+
+    /// Whether both speak of as deep a place, and may be the same.
+    pub(super) fn may_be(&self, other: &Self) -> bool {
+        self.names.len() == other.names.len() && self.may_hold(other)
+    }
+
+    /// Whether this is `names` from the root, or lies below.
+    pub(super) fn is_below(&self, names: &[&str]) -> bool {
+        self.base == Base::Root
+            && self.names.len() >= names.len()
+            && self.names.iter().zip(names).all(|(own, name)| own.text == *name)
+    }
+
+    /// As a path here; `widen` where a pattern that can't be said may stand for more.
+    pub(super) fn said(&self, widen: bool) -> Option<String> {
+        let mut out = match self.base {
+            Base::Root => String::new(),
+            Base::Home => "~".to_owned(),
+            Base::Runtime => "${runtime}".to_owned(),
+        };
+        for name in &self.names {
+            out.push('/');
+            out.push_str(&name.said(widen)?);
+        }
+        if out.is_empty() {
+            out.push('/');
+        }
+        let checkable = out.replace("${WAYLAND_DISPLAY}", "x");
+        PathPattern::new(&checkable).is_ok().then_some(out)
+    }
+
+    /// As an argument of a program on the host; `None` for a pattern.
+    pub(super) fn argument(&self) -> Option<String> {
+        if self.is_pattern() {
+            return None;
+        }
+        let mut out = match self.base {
+            Base::Root => String::new(),
+            Base::Home => "${home}".to_owned(),
+            Base::Runtime => "${runtime}".to_owned(),
+        };
+        for name in &self.names {
+            out.push('/');
+            out.push_str(&text::plain(&name.text));
+        }
+        Some(out)
+    }
+
+    /// The last name.
+    pub(super) fn last(&self) -> Option<&str> {
+        self.names.last().map(|name| name.text.as_str())
+    }
+}
+
+/// What `${DOWNLOADS}` and its like are called in the home.
+pub(super) fn directories(home: &Path, config: &Path) -> Vec<(String, String)> {
+    const NAMES: [(&str, &str, &str); 9] = [
+        ("${DESKTOP}", "XDG_DESKTOP_DIR", "Desktop"),
+        ("${DOCUMENTS}", "XDG_DOCUMENTS_DIR", "Documents"),
+        ("${DOWNLOADS}", "XDG_DOWNLOAD_DIR", "Downloads"),
+        ("${MUSIC}", "XDG_MUSIC_DIR", "Music"),
+        ("${PICTURES}", "XDG_PICTURES_DIR", "Pictures"),
+        ("${PROJECTS}", "XDG_PROJECTS_DIR", "Projects"),
+        ("${PUBLICSHARE}", "XDG_PUBLICSHARE_DIR", "Public"),
+        ("${TEMPLATES}", "XDG_TEMPLATES_DIR", "Templates"),
+        ("${VIDEOS}", "XDG_VIDEOS_DIR", "Videos"),
+    ];
+    let file = crate::import::source::read(&config.join("user-dirs.dirs")).unwrap_or_default();
+    let told = |variable: &str| {
+        let line = file.lines().map(str::trim).find(|line| line.starts_with(&format!("{variable}=\"")))?;
+        let value = line.split('"').nth(1)?;
+        let home = home.to_str()?;
+        let below = value.strip_prefix("$HOME/").or_else(|| value.strip_prefix(home)?.strip_prefix('/'))?;
+        let below = below.trim_matches('/');
+        let plain = !below.is_empty() && below.split('/').all(|name| name != ".." && !name.is_empty());
+        (plain && !below.contains(['*', '?', '[', '\\']) && !below.contains(char::is_control))
+            .then(|| below.to_owned())
+    };
+    let mut out = Vec::new();
+    for (macro_name, variable, usual) in NAMES {
+        out.push((macro_name.to_owned(), format!("/{}", told(variable).unwrap_or_else(|| usual.to_owned()))));
+    }
+    out
+}
+
+/// A shell pattern of one name as patterns here say it. With `widen`, a set that can't be said is any character.
+fn pattern(written: &str, widen: bool) -> Option<String> {
+    let mut out = String::new();
+    let mut rest = written;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        match c {
+            // Two stars would mean directories.
+            '*' if out.ends_with('*') => {}
+            '*' | '?' => out.push(c),
+            '[' => match set(rest) {
+                Some((members, after)) if sayable(members) => {
+                    out.push_str(&format!(
+                        "[{}]",
+                        members.replacen('^', "!", usize::from(members.starts_with('^')))
+                    ));
+                    rest = after;
+                }
+                Some((_members, after)) if widen => {
+                    out.push('?');
+                    rest = after;
+                }
+                Some(_) => return None,
+                None => out.push_str("\\["),
+            },
+            c => out.push_str(&text::exact(&c.to_string())),
+        }
+    }
+    Some(out)
+}
+
+/// What stands between the brackets, and what follows them.
+fn set(rest: &str) -> Option<(&str, &str)> {
+    let skipped = usize::from(rest.starts_with(['!', '^']));
+    // A bracket that comes first is a member.
+    let from = skipped + usize::from(rest[skipped..].starts_with(']'));
+    let end = from + rest[from..].find(']')?;
+    Some((&rest[..end], &rest[end + 1..]))
+}
+
+fn sayable(members: &str) -> bool {
+    let plain = members.trim_start_matches(['!', '^']);
+    !plain.is_empty()
+        && plain.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_' || b == b'.')
+}
+
+/// One step of a shell pattern.
+enum Step<'p> {
+    Star,
+    Any,
+    Set(&'p str),
+    Plain(char),
+}
+
+fn steps(pattern: &str) -> Vec<Step<'_>> {
+    let mut out = Vec::new();
+    let mut rest = pattern;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        out.push(match (c, set(rest)) {
+            ('*', _) => Step::Star,
+            ('?', _) => Step::Any,
+            ('[', Some((members, after))) => {
+                rest = after;
+                Step::Set(members)
+            }
+            _ => Step::Plain(c),
+        });
+    }
+    out
+}
+
+/// Whether a name fits a shell pattern; a set that isn't understood fits any character.
+///
+/// Only the last star is ever tried again, so that no pattern takes long.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (steps, name): (Vec<Step<'_>>, Vec<char>) = (steps(pattern), name.chars().collect());
+    let fits = |step: &Step<'_>, c: char| match step {
+        Step::Star => false,
+        Step::Any => true,
+        Step::Set(members) => !sayable(members) || is_member(members, c),
+        Step::Plain(plain) => *plain == c,
+    };
+    let (mut at, mut of) = (0, 0);
+    let mut again: Option<(usize, usize)> = None;
+    while of < name.len() {
+        if let Some(Step::Star) = steps.get(at) {
+            again = Some((at + 1, of));
+            at += 1;
+        } else if steps.get(at).is_some_and(|step| fits(step, name[of])) {
+            at += 1;
+            of += 1;
+        } else if let Some((after, from)) = again {
+            again = Some((after, from + 1));
+            at = after;
+            of = from + 1;
+        } else {
+            return false;
+        }
+    }
+    steps[at..].iter().all(|step| matches!(step, Step::Star))
+}
+
+fn is_member(members: &str, c: char) -> bool {
+    let (negated, members) = match members.strip_prefix(['!', '^']) {
+        Some(members) => (true, members),
+        None => (false, members),
+    };
+    let characters: Vec<char> = members.chars().collect();
+    let mut at = 0;
+    let mut found = false;
+    while at < characters.len() {
+        if characters.get(at + 1) == Some(&'-') && at + 2 < characters.len() {
+            found |= (characters[at]..=characters[at + 2]).contains(&c);
+            at += 3;
+        } else {
+            found |= characters[at] == c;
+            at += 1;
+        }
+    }
+    found != negated
+}
+
+/// Whether two patterns may fit the same name, by their plain beginnings and ends.
+fn ends_agree(a: &str, b: &str) -> bool {
+    const SIGNS: [char; 4] = ['*', '?', '[', ']'];
+    let beginning = |text: &str| text[..text.find(SIGNS).unwrap_or(text.len())].to_owned();
+    let end = |text: &str| text[text.rfind(SIGNS).map_or(0, |at| at + 1)..].to_owned();
+    let (first, second) = (beginning(a), beginning(b));
+    let (last, other) = (end(a), end(b));
+    (first.starts_with(&second) || second.starts_with(&first))
+        && (last.ends_with(&other) || other.ends_with(&last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Known {
+        Known {
+            home: vec!["home".to_owned(), "ann".to_owned()],
+            uid: 1000,
+            directories: vec![("${DOWNLOADS}".to_owned(), "/Downloads".to_owned())],
+        }
+    }
+
+    fn said(written: &str) -> Vec<String> {
+        let places = Place::parse(written, &known()).unwrap();
+        places.iter().filter_map(|place| place.said(false)).collect()
+    }
+
+    #[test]
+    fn paths_are_said_as_they_are_meant() {
+        for (written, expected) in [
+            ("${HOME}/.ssh", vec!["~/.ssh"]),
+            ("~/My Files", vec!["~/My Files"]),
+            ("/home/ann/.ssh", vec!["~/.ssh"]),
+            ("/home/bob/.ssh", vec!["/home/bob/.ssh"]),
+            ("/home/*/.ssh", vec!["/home/*/.ssh", "~/.ssh"]),
+            ("/home", vec!["/home", "~"]),
+            ("/run/user/1000/bus", vec!["${runtime}/bus"]),
+            ("${RUNUSER}/wayland-*", vec!["${runtime}/wayland-*"]),
+            ("${DOWNLOADS}", vec!["~/Downloads"]),
+            ("/var/run/x", vec!["/run/x"]),
+            ("/bin/su", vec!["/usr/bin/su"]),
+            ("/etc/{a}=$b", vec!["/etc/\\{a\\}\\=\\$b"]),
+            ("/usr/share/**/x", vec!["/usr/share/*/x"]),
+            ("/dev/video[0-9]*", vec!["/dev/video[0-9]*"]),
+            ("/dev/[^a]x", vec!["/dev/[!a]x"]),
+            ("/", vec!["/", "~", "${runtime}"]),
+        ] {
+            assert_eq!(said(written), expected, "{written}");
+        }
+        assert_eq!(said("${PATH}/gcc").len(), PROGRAMS.len());
+        for wrong in ["x", "${NOSUCH}/x", "/a/../b", "/a\\b", "/a\nb", "${HOMEX}/a"] {
+            assert!(Place::parse(wrong, &known()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_set_that_cannot_be_said_is_wider_or_nothing() {
+        let place = Place::new(Base::Home, ".x[[:digit:]]");
+        assert_eq!(place.said(false), None);
+        assert!(place.said(true).is_some());
+        assert!(place.may_hold(&Place::new(Base::Home, ".x1]/y")));
+    }
+
+    #[test]
+    fn which_places_hold_others() {
+        let place = |path: &str| Place::new(Base::Home, path);
+        assert!(place(".config").holds(&place(".config/x")));
+        assert!(place("").holds(&place(".config")));
+        assert!(!place(".config").holds(&Place::new(Base::Root, ".config")));
+        assert!(place(".*").holds(&place(".bashrc")));
+        assert!(place(".zsh*").may_hold(&place(".zshrc")));
+        assert!(!place(".zsh*").may_hold(&place(".bashrc")));
+        assert!(place(".a*").may_hold(&place(".ab*")) && place(".a*").holds(&place(".ab*")));
+        assert!(place(".ab*").may_hold(&place(".a*")) && !place(".ab*").holds(&place(".a*")));
+        assert!(!place("*-gcc").may_hold(&place("*-ld")));
+        assert!(place("x[0-9]").may_hold(&place("x7")) && !place("x[0-9]").may_hold(&place("xa")));
+        assert!(!place(&"*a".repeat(500)).may_hold(&place(&"a".repeat(499))));
+        assert!(place("x[!0-9]").may_hold(&place("xa")) && !place("x[!0-9]").may_hold(&place("x7")));
+    }
+}
