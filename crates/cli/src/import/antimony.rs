@@ -212,7 +212,7 @@ impl Importer<'_> {
                 Err(why) => self.left_out(node, &statement, place("process", "cwd"), why),
             },
             ("lockdown", Value::Flag(flag)) if profile => {
-                self.draft.table("process").flag("lockdown", *flag);
+                self.draft.table("process").text("account", if *flag { "subordinate" } else { "own" });
                 self.draft.taken();
             }
             ("name", Value::Text(_)) if level == Level::Feature => self.draft.taken(),

@@ -71,6 +71,13 @@ impl Table {
         self.entry(key).value = Some(value);
     }
 
+    /// In which order keys are written; the others behind.
+    pub(super) fn order(&mut self, keys: &[&str]) {
+        for key in keys {
+            self.entry(key);
+        }
+    }
+
     pub(super) fn text(&mut self, key: &str, value: impl Into<String>) {
         self.set(key, Value::Text(value.into()));
     }

@@ -40,7 +40,11 @@ impl Draft {
     /// A section by its name.
     pub(super) fn table(&mut self, section: &str) -> &mut Table {
         let path = self.path(section);
-        self.document.table(&path)
+        let table = self.document.table(&path);
+        if section == "filesystem" {
+            table.order(&["view", "working_directory", "read", "write", "execute", "hide", "tmpfs"]);
+        }
+        table
     }
 
     /// One more table of a list of tables.

@@ -158,7 +158,7 @@ pub(super) fn content(written: &str) -> (String, bool) {
 
 /// A name on the bus: `{name}` and `{desktop}` are the profile's.
 pub(super) fn bus_name(written: &str) -> String {
-    text::plain(written).replace("{name}", "${name}").replace("{desktop}", "${id}").replace("{id}", "${id}")
+    text::plain(written).replace("{id}", "${id}").replace("{name}", "${name}").replace("{desktop}", "${id}")
 }
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ const WRITE: Verb = Verb::Show { write: true, execute: false };
 const ALL: Verb = Verb::Show { write: true, execute: true };
 
 /// `/usr` without its programs and its libraries.
+///
+/// Of programs only those of two directories are granted: what a profile takes from all is many names, and what lies
+/// elsewhere is games and what administrators start. The program itself is there wherever it lies.
 const REST_OF_USR: [&str; 6] = [
     "/usr/share",
     "/usr/libexec",
@@ -20,8 +23,7 @@ const REST_OF_USR: [&str; 6] = [
     "/usr/local/etc",
 ];
 const LIBRARIES: [&str; 5] = ["/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib"];
-const PROGRAMS: [&str; 6] =
-    ["/usr/bin", "/usr/sbin", "/usr/games", "/usr/local/bin", "/usr/local/sbin", "/usr/local/games"];
+const PROGRAMS: [&str; 2] = ["/usr/bin", "/usr/local/bin"];
 
 /// Devices by the statement that takes them away.
 const DEVICES: [(&str, &[&str]); 7] = [
@@ -109,16 +111,12 @@ impl Profile<'_> {
     /// What firejail shows, as far as it is granted here.
     pub(super) fn shown(&self) -> Vec<Rule> {
         let mut rules = Vec::new();
-        if self.has_list("private-bin") || self.has_list("private-lib") {
-            rules.extend(REST_OF_USR.iter().map(|path| root(EXECUTE, path)));
-            if !self.has_list("private-lib") {
-                rules.extend(LIBRARIES.iter().map(|path| root(EXECUTE, path)));
-            }
-            if !self.has_list("private-bin") {
-                rules.extend(PROGRAMS.iter().map(|path| root(EXECUTE, path)));
-            }
-        } else {
-            rules.push(root(EXECUTE, "/usr"));
+        rules.extend(REST_OF_USR.iter().map(|path| root(EXECUTE, path)));
+        if !self.has_list("private-lib") {
+            rules.extend(LIBRARIES.iter().map(|path| root(EXECUTE, path)));
+        }
+        if !self.has_list("private-bin") {
+            rules.extend(PROGRAMS.iter().map(|path| root(EXECUTE, path)));
         }
         for (list, directory, verb) in [("private-opt", "/opt", EXECUTE), ("private-srv", "/srv", EXECUTE)] {
             if !self.has_list(list) {

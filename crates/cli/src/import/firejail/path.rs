@@ -19,6 +19,16 @@ const MERGED: [(&str, &[&str]); 6] = [
     ("libx32", &["usr", "libx32"]),
 ];
 
+/// Names for sets of characters, and the sets as far as file names are concerned.
+const CLASSES: [(&str, &str); 6] = [
+    ("[:xdigit:]", "0-9a-fA-F"),
+    ("[:digit:]", "0-9"),
+    ("[:lower:]", "a-z"),
+    ("[:upper:]", "A-Z"),
+    ("[:alpha:]", "a-zA-Z"),
+    ("[:alnum:]", "0-9a-zA-Z"),
+];
+
 /// What a path is relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Base {
@@ -55,7 +65,14 @@ pub(super) struct Known {
 
 impl Name {
     fn new(text: &str) -> Self {
-        Self { text: text.to_owned(), glob: text.contains(['*', '?', '[']), shown: None }
+        let mut text = text.to_owned();
+        if text.contains("[:") {
+            for (class, members) in CLASSES {
+                text = text.replace(class, members);
+            }
+        }
+        let glob = text.contains(['*', '?', '[']);
+        Self { text, glob, shown: None }
     }
 
     /// Whether both may stand for the same name.
@@ -113,7 +130,7 @@ impl Place {
         if written.contains(|c: char| c.is_control()) {
             return Err("no path holds control characters");
         }
-        if written.contains(['\\', '"', '\'', '<', '>', '`', '^', ';', '|']) {
+        if written.contains(['\\', '"', '\'', '<', '>', '`', ';', '|']) {
             return Err("firejail takes no such characters in paths");
         }
         if written.split('/').any(|name| name == "..") {
@@ -478,10 +495,11 @@ mod tests {
 
     #[test]
     fn a_set_that_cannot_be_said_is_wider_or_nothing() {
-        let place = Place::new(Base::Home, ".x[[:digit:]]");
+        assert_eq!(Place::new(Base::Home, "[[:xdigit:]]").said(false).as_deref(), Some("~/[0-9a-fA-F]"));
+        let place = Place::new(Base::Home, ".x[[:space:]]");
         assert_eq!(place.said(false), None);
         assert!(place.said(true).is_some());
-        assert!(place.may_hold(&Place::new(Base::Home, ".x1]/y")));
+        assert!(place.may_hold(&Place::new(Base::Home, ".x1]/y")), "the set ends at its first bracket");
     }
 
     #[test]

@@ -171,7 +171,7 @@ pub(super) fn calls(name: &str) -> Option<&'static [&'static str]> {
 }
 
 /// Calls of other architectures or of none: there is nothing to refuse.
-pub(super) const FOREIGN: [&str; 12] = [
+pub(super) const FOREIGN: [&str; 15] = [
     "stime",
     "subpage_prot",
     "switch_endian",
@@ -184,6 +184,9 @@ pub(super) const FOREIGN: [&str; 12] = [
     "umount",
     "nice",
     "socketcall",
+    "pciconfig_iobase",
+    "pciconfig_read",
+    "pciconfig_write",
 ];
 
 /// A set of names in `/etc`.

@@ -280,6 +280,10 @@ impl Profile<'_> {
         if !path.starts_with("${PATH}") && places.iter().any(|place| place.base != Base::Root) {
             places.retain(|place| place.base != Base::Root);
         }
+        if path == "/var/run" {
+            // A link, which every sandbox has.
+            return self.draft.taken();
+        }
         if places.iter().any(|place| Self::top(place).is_none()) {
             let why = "firejail takes no directory at the top";
             return self.draft.left_out(Said { section: "filesystem", ..said }, why);
