@@ -7,20 +7,25 @@
 //! - [`antimony`], [`firejail`]: what their files say
 //! - `draft`, `document`, `text`: the profile on its way to text
 //! - `report`: what became of each statement
-//! - `source`: reading what others wrote
+//! - `source`: reading what others wrote; `pattern`, `programs`: patterns of names, programs that they name
 
 mod antimony;
 mod document;
 mod draft;
 mod firejail;
+mod pattern;
+mod programs;
 mod report;
 mod source;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use crate::answer::{self, Failure, NO, YES, harmless};
 use crate::{output, situation};
 use clap::{Args, ValueEnum, ValueHint};
 use draft::Draft;
+use palisade_policy::Layer;
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::is_profile_name;
 use report::{Finding, Outcome};
@@ -128,6 +133,9 @@ pub(crate) enum ImportError {
     /// The profile would be refused.
     #[error("can't import {path:?}: the profile would have {count} entries; at most {MOST} are read")]
     Entries { path: PathBuf, count: usize },
+    /// The profile would be refused: a mistake of this program.
+    #[error("can't import {path:?}: what would be written isn't a policy file: {mistake}")]
+    Unsaid { path: PathBuf, mistake: String },
     /// A file is there already.
     #[error("can't write {path:?}: it exists")]
     Exists { path: PathBuf },
@@ -141,7 +149,7 @@ impl ImportError {
     pub(crate) const fn class(&self) -> &'static str {
         match self {
             Self::Read { .. } | Self::NotFile { .. } | Self::TooLarge { .. } | Self::NotText { .. } => "read",
-            Self::Syntax { .. } | Self::Entries { .. } => "syntax",
+            Self::Syntax { .. } | Self::Entries { .. } | Self::Unsaid { .. } => "syntax",
             Self::Missing { .. } | Self::Outside { .. } | Self::Circle { .. } | Self::Includes { .. } => {
                 "include"
             }
@@ -275,6 +283,15 @@ fn translate(
         return Err(ImportError::Entries { path: file.clone(), count });
     }
     let text = draft.document.render();
+    let parse = match kind {
+        Kind::Profile => palisade_policy::parse(&text, None, Layer::User).map(drop),
+        Kind::Feature => palisade_policy::parse_feature(&text, None, Layer::User).map(drop),
+    };
+    // Nothing is written that a launch would refuse.
+    if let Err(mistakes) = parse {
+        let mistake = mistakes.first().map(ToString::to_string).unwrap_or_default();
+        return Err(ImportError::Unsaid { path: file.clone(), mistake });
+    }
     Ok((draft, text))
 }
 
@@ -282,7 +299,7 @@ fn translate(
 fn program(file: &Path, name: &str, draft: &mut Draft) {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     if stem != name && is_profile_name(&stem) {
-        draft.table("program").text("path", text::plain(&stem));
+        draft.set("program", "path", document::Value::Text(text::plain(&stem)));
     }
 }
 

@@ -2,12 +2,13 @@
 //! Antimony's profiles and features: TOML, whose keys mostly have one here.
 //!
 //! - `tree`: the file, with lines; `variables`: `$NAME` and `~` in paths and texts
-//! - `files`, `bus`, `hooks`, `condition`: the sections with rules of their own
+//! - `program`, `files`, `bus`, `hooks`, `condition`: what has rules of its own
 
 mod bus;
 mod condition;
 mod files;
 mod hooks;
+mod program;
 mod tree;
 mod variables;
 
@@ -106,6 +107,7 @@ const NO_TEXT: &str = "it is no text, which Antimony wants here";
 const NO_FLAG: &str = "it is neither true nor false, which Antimony wants here";
 const NO_LIST: &str = "it is no list of texts, which Antimony wants here";
 const NO_TABLE: &str = "it is no table, which Antimony wants here";
+const UNSAYABLE: &str = "this key takes no such text here";
 const UNKNOWN: &str = "Antimony has no such key";
 
 impl Importer<'_> {
@@ -156,6 +158,24 @@ impl Importer<'_> {
         self.draft.not_kept(said, why);
     }
 
+    /// Counts a statement as said, if it could be; else leaves it out.
+    fn said_if(&mut self, could: bool, node: &Node, statement: &str, place: Place) {
+        if could {
+            self.draft.taken();
+        } else {
+            self.left_out(node, statement, place, UNSAYABLE);
+        }
+    }
+
+    /// Adds to a list, if it takes the text; else the statement is left out.
+    fn put(&mut self, node: &Node, statement: &str, place: Place, text: &str) -> bool {
+        let could = self.draft.push(place.section, place.key, text);
+        if !could {
+            self.left_out(node, statement, place, UNSAYABLE);
+        }
+        could
+    }
+
     /// All keys of a profile, a feature or a variant.
     fn level(&mut self, entries: &[(String, Node)]) {
         for (key, node) in entries {
@@ -181,9 +201,15 @@ impl Importer<'_> {
                     self.names(node, key, "inherits");
                 }
                 ("arguments", Level::Profile | Level::Variant) => {
-                    self.texts(node, key, place("program", "arguments"), |importer, _node, text| {
-                        importer.draft.table("program").append("arguments", variables::literal(text));
-                        importer.draft.taken();
+                    self.texts(node, key, place("program", "arguments"), |importer, node, text| {
+                        let argument = variables::literal(text);
+                        let could =
+                            Draft::takes("program", "arguments", Written::List(vec![argument.clone()]));
+                        if could {
+                            importer.draft.table("program").append("arguments", argument);
+                        }
+                        let statement = format!("arguments: {text:?}");
+                        importer.said_if(could, node, &statement, place("program", "arguments"));
                     });
                 }
                 ("ignored_exit_codes", Level::Profile | Level::Variant) => self.exit_codes(node),
@@ -201,13 +227,13 @@ impl Importer<'_> {
         match (key, &node.value) {
             ("path", Value::Text(path)) if profile => self.program_path(node, path, &statement),
             ("id", Value::Text(id)) if profile => {
-                self.draft.table("program").text("id", crate::import::text::plain(id));
-                self.draft.taken();
+                let could = self.draft.set("program", "id", Written::Text(crate::import::text::plain(id)));
+                self.said_if(could, node, &statement, place("program", "id"));
             }
             ("dir", Value::Text(directory)) if profile => match variables::path(directory, false) {
                 Ok(path) => {
-                    self.draft.table("process").text("cwd", path);
-                    self.draft.taken();
+                    let could = self.draft.set("process", "cwd", Written::Text(path));
+                    self.said_if(could, node, &statement, place("process", "cwd"));
                 }
                 Err(why) => self.left_out(node, &statement, place("process", "cwd"), why),
             },
@@ -253,8 +279,8 @@ impl Importer<'_> {
         };
         match said {
             Ok(said) => {
-                self.draft.table("program").text("path", said);
-                self.draft.taken();
+                let could = self.draft.set("program", "path", Written::Text(said));
+                self.said_if(could, node, statement, place("program", "path"));
             }
             Err(why) => self.left_out(node, statement, place("program", "path"), why),
         }
@@ -307,8 +333,9 @@ impl Importer<'_> {
 
     fn conditional(&mut self, node: &Node) {
         let statement = format!("conditional = {}", node.quoted());
-        match node.text().map(condition::conditions) {
-            Some(Some(conditions)) => {
+        let takes = |conditions: &Vec<String>| Draft::takes("", "when", Written::List(conditions.clone()));
+        match node.text().and_then(condition::conditions).filter(takes) {
+            Some(conditions) => {
                 for condition in conditions {
                     self.draft.table("").push("when", condition);
                 }
@@ -322,187 +349,6 @@ impl Importer<'_> {
                 let why =
                     "conditions run nothing here: until it is said otherwise, the feature is always left out";
                 self.left_out(node, &statement, place("", "when"), why);
-            }
-        }
-    }
-
-    fn exit_codes(&mut self, node: &Node) {
-        let to = place("program", "ignore_exit");
-        let Value::List(list) = &node.value else {
-            return self.left_out(
-                node,
-                &format!("ignored_exit_codes = {}", node.quoted()),
-                to,
-                "it is no list of numbers",
-            );
-        };
-        for code in list {
-            match code.value {
-                Value::Number(number) if (0..=255).contains(&number) => {
-                    self.draft.table(to.section).number(to.key, number);
-                    self.draft.taken();
-                }
-                _ => {
-                    let statement = format!("ignored_exit_codes: {}", code.quoted());
-                    self.left_out(code, &statement, to, "no program ends with such a code");
-                }
-            }
-        }
-    }
-
-    fn binary(&mut self, node: &Node, written: &str) {
-        let to = place("closure", "programs");
-        let statement = format!("binaries: {written:?}");
-        if written.contains("=") {
-            return match variables::mapping(written, false) {
-                Ok(mapping) => {
-                    self.draft.table("filesystem").push("execute", mapping);
-                    let why = "it is shown at the other place; the libraries that it needs are to be named in [closure]";
-                    self.approximated(node, &statement, place("filesystem", "execute"), why);
-                }
-                Err(why) => self.left_out(node, &statement, to, why),
-            };
-        }
-        if written.contains('*') {
-            let names: Vec<String> = written.split('*').map(crate::import::text::exact).collect();
-            let name = names.join("*");
-            let pattern = if written.starts_with('/') { name } else { format!("/usr/bin/{name}") };
-            self.draft.table("filesystem").push("execute", pattern);
-            let why =
-                "programs of a pattern are shown; the libraries that they need are to be named in [closure]";
-            return self.approximated(node, &statement, place("filesystem", "execute"), why);
-        }
-        if matches!(written, "/usr/bin" | "/bin" | "/usr/sbin" | "/sbin") {
-            // Antimony shows both if it shows one.
-            for directory in ["/usr/bin", "/usr/sbin"] {
-                self.draft.table("filesystem").push("execute", directory);
-            }
-            return self.draft.taken();
-        }
-        let path = written.contains('/') || written.starts_with(['~', '$']);
-        match if path { variables::path(written, false) } else { Ok(crate::import::text::plain(written)) } {
-            Ok(program) => {
-                self.draft.table(to.section).push(to.key, program);
-                self.draft.taken();
-            }
-            Err(why) => self.left_out(node, &statement, to, why),
-        }
-    }
-
-    fn device(&mut self, node: &Node, written: &str) {
-        const ALWAYS: [&str; 6] =
-            ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
-        let to = place("devices", "allow");
-        let statement = format!("devices: {written:?}");
-        if ALWAYS.contains(&written) {
-            return self.draft.taken();
-        }
-        match written.trim_end_matches('/') {
-            "/dev/shm" => {
-                self.approximated(node, &statement, to, "each sandbox has a /dev/shm of its own");
-            }
-            "/dev" => {
-                self.draft.table("devices").push("allow", "/dev/*");
-                self.draft.taken();
-            }
-            path if path.starts_with("/dev/") => match variables::path(path, false) {
-                Ok(path) => {
-                    self.draft.table("devices").push("allow", path);
-                    self.draft.taken();
-                }
-                Err(why) => self.left_out(node, &statement, to, why),
-            },
-            _ => self.left_out(node, &statement, to, "devices lie below /dev"),
-        }
-    }
-
-    fn namespace(&mut self, node: &Node, name: &str) {
-        let statement = format!("namespaces: {name:?}");
-        if matches!(name, "User" | "All") {
-            self.draft.table("process").flag("namespaces", true);
-        }
-        if matches!(name, "Net" | "All") {
-            self.draft.table("network").text("mode", "host");
-        }
-        let why = match name {
-            "User" | "Net" => return self.draft.taken(),
-            "All" => {
-                "the host's network and user namespaces; of processes, names and control groups each sandbox has its own"
-            }
-            "Pid" => "a sandbox never sees the host's processes",
-            "Ipc" => "a sandbox never shares the host's memory segments and queues",
-            "Uts" => "a sandbox can't name the host",
-            "CGroup" => "a sandbox doesn't manage the host's control groups",
-            _ => "Antimony has no such namespace",
-        };
-        self.left_out(node, &statement, place("process", "namespaces"), why);
-    }
-
-    fn wrapper(&mut self, node: &Node) {
-        let to = place("program", "wrapper");
-        let statement = format!("sandbox_args = {}", node.quoted());
-        let Value::List(list) = &node.value else { return self.left_out(node, &statement, to, NO_LIST) };
-        let Some(mut words) = list.iter().map(Node::text).collect::<Option<Vec<_>>>() else {
-            return self.left_out(node, &statement, to, NO_LIST);
-        };
-        if let Some(hash) = words.iter().position(|word| *word == "#") {
-            words.drain(..=hash);
-        }
-        if let Some(end) = words.iter().position(|word| *word == "!") {
-            words.truncate(end);
-            return if matches!(
-                words.as_slice(),
-                ["sh" | "bash" | "/bin/sh" | "/usr/bin/sh" | "/usr/bin/bash"]
-            ) {
-                self.draft.table("behaviour").flag("shell", true);
-                self.draft.taken();
-            } else {
-                let why = "it runs something instead of the program: make it a profile of its own";
-                self.left_out(node, &statement, to, why);
-            };
-        }
-        match words.first() {
-            None => self.draft.taken(),
-            Some(first) if first.starts_with('-') => {
-                self.not_kept(
-                    node,
-                    &statement,
-                    to,
-                    "options of bubblewrap: say in their sections what they do",
-                );
-            }
-            Some(_) => {
-                for word in words {
-                    self.draft.table("program").append("wrapper", variables::literal(word));
-                }
-                self.draft.taken();
-            }
-        }
-    }
-
-    fn environment(&mut self, node: &Node) {
-        let Value::Table(entries) = &node.value else {
-            return self.left_out(node, "environment", place("environment", ""), NO_TABLE);
-        };
-        for (name, node) in entries {
-            let statement = format!("environment: {name} = {}", node.quoted());
-            let to = place("environment", "set");
-            match node.text() {
-                _ if name.is_empty() || name.contains(['=', '\0']) => {
-                    self.left_out(node, &statement, to, "no variable can be called so");
-                }
-                None => self.left_out(node, &statement, to, NO_TEXT),
-                Some(value) if value.contains('\0') => {
-                    self.left_out(node, &statement, to, "no variable can have this value");
-                }
-                Some(value) if value == format!("${name}") => {
-                    self.draft.table("environment").push("keep", name);
-                    self.draft.taken();
-                }
-                Some(value) => {
-                    self.draft.table("environment").pair("set", name, variables::value(value));
-                    self.draft.taken();
-                }
             }
         }
     }

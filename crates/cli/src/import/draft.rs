@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an import has come to so far: the profile, and what became of each statement.
 
-use super::document::{Document, Table};
+use super::document::{Document, Table, Value};
 use super::report::{At, Finding, Outcome, Report};
+use palisade_policy::{Layer, parse, parse_feature};
 
 /// The profile and the report.
 #[derive(Debug, Default)]
@@ -45,6 +46,43 @@ impl Draft {
             table.order(&["view", "working_directory", "read", "write", "execute", "hide", "tmpfs"]);
         }
         table
+    }
+
+    /// Whether a key takes a value: as the parser of policy files says, which is asked.
+    pub(super) fn takes(section: &str, key: &str, value: Value) -> bool {
+        let path: Vec<String> =
+            section.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+        let mut document = Document::default();
+        document.table(&path).set(key, value);
+        let text = document.render();
+        parse(&text, None, Layer::User).is_ok() || parse_feature(&text, None, Layer::User).is_ok()
+    }
+
+    /// Adds to a list if the list takes it.
+    pub(super) fn push(&mut self, section: &str, key: &str, text: &str) -> bool {
+        let takes = Self::takes(section, key, Value::List(vec![text.to_owned()]));
+        if takes {
+            self.table(section).push(key, text);
+        }
+        takes
+    }
+
+    /// States a value if the key takes it.
+    pub(super) fn set(&mut self, section: &str, key: &str, value: Value) -> bool {
+        let takes = Self::takes(section, key, value.clone());
+        if takes {
+            self.table(section).set(key, value);
+        }
+        takes
+    }
+
+    /// Adds to a table of texts if it takes the pair.
+    pub(super) fn pair(&mut self, section: &str, key: &str, name: &str, value: &str) -> bool {
+        let takes = Self::takes(section, key, Value::Pairs(vec![(name.to_owned(), value.to_owned())]));
+        if takes {
+            self.table(section).pair(key, name, value);
+        }
+        takes
     }
 
     /// One more table of a list of tables.

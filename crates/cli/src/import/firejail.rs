@@ -4,13 +4,14 @@
 //! Firejail starts from the whole host and takes away; here what isn't granted isn't there. So what it leaves is
 //! granted by name, and the profile says nothing of what it takes from there.
 //!
-//! - `reader`: lines, includes, conditions; `statements`: one line after the other
+//! - `reader`: lines, includes, conditions; `statements`, `confinement`: one line after the other
 //! - `path`, `places`: which files are spoken of, and what all statements come to
 //! - `calls`, `sets`: system calls and firejail's names for sets of things; `ground`: what firejail does by itself
 //! - `build`: from all that to the profile
 
 mod build;
 mod calls;
+mod confinement;
 mod ground;
 mod path;
 mod places;
@@ -80,6 +81,8 @@ struct Names {
 struct Profile<'d> {
     draft: &'d mut Draft,
     known: Known,
+    /// The program that the profile is for.
+    program: Option<String>,
     ignored: Vec<String>,
     files: Vec<FileStatement>,
     not_hidden: Vec<Place>,
@@ -99,6 +102,8 @@ struct Profile<'d> {
     system: Bus,
     calls: calls::Calls,
     name_servers: Vec<std::net::IpAddr>,
+    /// Another file is shown as /etc/hosts.
+    hosts_file: bool,
 }
 
 /// Imports a profile.
@@ -115,6 +120,7 @@ pub(super) fn import(path: &Path, text: &str, host: &Host<'_>, draft: &mut Draft
     let mut profile = Profile {
         draft,
         known,
+        program: path.file_stem().map(|stem| stem.to_string_lossy().into_owned()),
         ignored: Vec::new(),
         files: Vec::new(),
         not_hidden: Vec::new(),
@@ -131,6 +137,7 @@ pub(super) fn import(path: &Path, text: &str, host: &Host<'_>, draft: &mut Draft
         system: Bus::default(),
         calls: calls::Calls::default(),
         name_servers: Vec::new(),
+        hosts_file: false,
     };
     reader::read(path, text, &places_of_includes(path, host), host.home, &mut profile)?;
     profile.build();
@@ -143,7 +150,9 @@ fn places_of_includes(path: &Path, host: &Host<'_>) -> Vec<PathBuf> {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
     };
-    vec![host.home.join(".config/firejail"), beside, PathBuf::from(SYSTEM)]
+    let mut places = vec![host.home.join(".config/firejail"), beside, PathBuf::from(SYSTEM)];
+    places.dedup();
+    places
 }
 
 /// Where firejail's own files lie.

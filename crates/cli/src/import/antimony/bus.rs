@@ -63,7 +63,9 @@ impl Importer<'_> {
             return self.left_out(node, &statement, to, "no portal is called so");
         }
         let real = if name == "Notifications" { "Notification" } else { name };
-        self.draft.table(to.section).push(to.key, real);
+        if !self.put(node, &statement, to, real) {
+            return;
+        }
         if real == name {
             self.draft.taken();
         } else {
@@ -74,8 +76,7 @@ impl Importer<'_> {
     fn bus_names(&mut self, node: &Node, key: &str, to: &'static str) {
         self.texts(node, key, place("dbus", to), |importer, node, written| {
             let name = variables::bus_name(written);
-            if is_bus_name(&name) {
-                importer.draft.table("dbus").push(to, name);
+            if is_bus_name(&name) && importer.draft.push("dbus", to, &name) {
                 importer.draft.taken();
             } else {
                 let statement = format!("{to}: {written:?}");
@@ -88,8 +89,7 @@ impl Importer<'_> {
         let to = place("dbus", "call");
         let said = variables::bus_name(written);
         let fits = said.split_once('=').is_some_and(|(name, rule)| is_bus_name(name) && is_rule(rule));
-        if fits {
-            self.draft.table(to.section).push(to.key, said);
+        if fits && self.draft.push(to.section, to.key, &said) {
             self.draft.taken();
         } else {
             let why = "a call is NAME=INTERFACE.METHOD@PATH";

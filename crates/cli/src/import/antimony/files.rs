@@ -2,7 +2,9 @@
 //! Files, libraries and the home.
 
 use super::tree::{Node, Value};
-use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, Place, UNKNOWN, place, variables};
+use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, Place, UNKNOWN, UNSAYABLE, place, variables};
+use crate::import::document::Value as Written;
+use crate::import::draft::Draft;
 use crate::import::text;
 
 /// What may be done with a file.
@@ -74,8 +76,8 @@ impl Importer<'_> {
         let to = place("filesystem", "tmpfs");
         match variables::path(written, false) {
             Ok(path) => {
-                self.draft.table(to.section).push(to.key, path);
-                self.draft.taken();
+                let could = self.draft.push(to.section, to.key, &path);
+                self.said_if(could, node, &format!("files.temp: {written:?}"), to);
             }
             Err(why) => self.left_out(node, &format!("files.temp: {written:?}"), to, why),
         }
@@ -112,6 +114,9 @@ impl Importer<'_> {
         let holds_program = self.program.as_deref().is_some_and(|program| program.starts_with(written));
         let data =
             DATA.iter().any(|top| path == *top || path.starts_with(&format!("{top}/"))) && !holds_program;
+        if !Draft::takes(to.section, to.key, Written::List(vec![path.clone()])) {
+            return self.left_out(node, statement, to, UNSAYABLE);
+        }
         let table = self.draft.table("filesystem");
         match mode {
             Mode::Read if data => table.push("read", &path),
@@ -156,8 +161,9 @@ impl Importer<'_> {
                     }
                 };
                 let (filled, unsure) = variables::content(content_text);
-                self.draft.table("files").pair(to.key, path, filled);
-                if unsure {
+                if !self.draft.pair(to.section, to.key, &path, &filled) {
+                    self.left_out(content, &statement, to, UNSAYABLE);
+                } else if unsure {
                     let why = "Antimony fills in variables that are set; those that needn't be stand as they are written";
                     self.approximated(content, &statement, to, why);
                 } else {
@@ -180,8 +186,8 @@ impl Importer<'_> {
             };
             match variables::path(link, false) {
                 Ok(link) => {
-                    self.draft.table("files").pair("links", link, variables::literal(target));
-                    self.draft.taken();
+                    let could = self.draft.pair(to.section, to.key, &link, &variables::literal(target));
+                    self.said_if(could, node, &statement, to);
                 }
                 Err(why) => self.left_out(node, &statement, to, why),
             }
@@ -263,10 +269,11 @@ impl Importer<'_> {
         };
         match said {
             Ok(patterns) => {
-                for pattern in patterns {
-                    self.draft.table(to.section).push(to.key, pattern);
+                let mut could = true;
+                for pattern in &patterns {
+                    could &= self.draft.push(to.section, to.key, pattern);
                 }
-                self.draft.taken();
+                self.said_if(could, node, &statement, to);
             }
             Err(why) => self.left_out(node, &statement, to, why),
         }
@@ -327,7 +334,9 @@ impl Importer<'_> {
         if !palisade_sandbox::layers::is_profile_name(&flat) || name.split('/').any(|part| part == "..") {
             return self.left_out(node, statement, place("home", "name"), "no home can be called so");
         }
-        self.draft.table("home").text("name", &flat);
+        if !self.draft.set("home", "name", Written::Text(flat.clone())) {
+            return self.left_out(node, statement, place("home", "name"), UNSAYABLE);
+        }
         if flat == name {
             self.draft.taken();
         } else {

@@ -2,8 +2,9 @@
 //! Programs around the sandbox.
 
 use super::tree::{Node, Value};
-use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, UNKNOWN, place, variables};
+use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, UNKNOWN, UNSAYABLE, place, variables};
 use crate::import::document::Table;
+use crate::import::draft::Draft;
 use crate::import::text;
 use palisade_sandbox::layers::is_profile_name;
 
@@ -77,6 +78,13 @@ impl Importer<'_> {
         };
         if let Err(why) = begun {
             return self.left_out(node, &statement, place("hooks", ""), why);
+        }
+        for key in ["command", "arguments"] {
+            if let Some(words) = table.value(key)
+                && !Draft::takes("program", "arguments", words.clone())
+            {
+                return self.left_out(node, &statement, place("hooks", ""), UNSAYABLE);
+            }
         }
         if kind != "Profile" {
             self.draft.report.hooks += 1;

@@ -6,7 +6,27 @@ use super::places::{Rule, Rules, State, Verb};
 use super::{Bus, FileStatement, Home, Profile, ground, sets};
 use crate::import::document::{Table, Value};
 use crate::import::draft::Said;
-use crate::import::text;
+use crate::import::{programs, text};
+
+/// What the view `closure` shows of `/etc` whatever the program is, but for the index of libraries.
+const ALWAYS_OF_ETC: [&str; 16] = [
+    "localtime",
+    "timezone",
+    "nsswitch.conf",
+    "passwd",
+    "group",
+    "host.conf",
+    "hosts",
+    "services",
+    "protocols",
+    "os-release",
+    "locale.alias",
+    "terminfo",
+    "inputrc",
+    "resolv.conf",
+    "gai.conf",
+    "ssl/certs",
+];
 
 impl Profile<'_> {
     /// Writes the profile.
@@ -17,7 +37,7 @@ impl Profile<'_> {
         table.text("view", "closure");
         table.flag("working_directory", false);
         self.files(&rules);
-        self.lists_of_names();
+        self.lists_of_names(&rules);
         self.draft.table("home").text("policy", "none");
         self.sockets(&rules);
         self.network_mode();
@@ -123,7 +143,12 @@ impl Profile<'_> {
             _ => Some("~".to_owned()),
         };
         let mut table = Table::default();
-        for (place, state) in rules.said() {
+        let (said, hidden) = rules.said();
+        for place in hidden.iter().filter_map(|place| place.said(true)) {
+            let remark = format!("Stays hidden by a pattern, though `noblacklist` names it: {place}");
+            self.draft.table("filesystem").remark("hide", remark);
+        }
+        for (place, state) in said {
             if place == ground::session_bus() || place == ground::system_bus() || place.is_below(&["proc"]) {
                 continue;
             }
@@ -147,10 +172,6 @@ impl Profile<'_> {
                     }
                 }
             }
-        }
-        // What a list names besides: closures show more of /etc than is wanted there.
-        if self.lists.contains_key("private-etc") {
-            table.push("hide", "/etc");
         }
         for key in ["read", "write", "execute", "hide", "tmpfs"] {
             if let Some(Value::List(paths)) = table.value(key) {
@@ -178,45 +199,56 @@ impl Profile<'_> {
     }
 
     /// `private-bin` and its like.
-    fn lists_of_names(&mut self) {
-        let lists = std::mem::take(&mut self.lists);
-        for (word, list) in &lists {
-            match *word {
-                "private-bin" => self.programs(&list.names),
-                "private-etc" => self.etc(&list.names),
+    fn lists_of_names(&mut self, rules: &Rules) {
+        for word in ["private-bin", "private-etc", "private-lib", "private-opt", "private-srv"] {
+            let Some(list) = self.lists.get(word) else { continue };
+            let names = list.names.clone();
+            match word {
+                "private-bin" => self.programs(&names, rules),
+                "private-etc" => self.etc(&names),
                 "private-lib" => {
-                    for name in &list.names {
+                    for name in &names {
                         self.name_in(name, "closure", "libraries", "");
                     }
                 }
                 "private-opt" => {
-                    list.names.iter().for_each(|name| self.name_in(name, "filesystem", "execute", "/opt/"))
+                    names.iter().for_each(|name| self.name_in(name, "filesystem", "execute", "/opt/"))
                 }
                 "private-srv" => {
-                    list.names.iter().for_each(|name| self.name_in(name, "filesystem", "execute", "/srv/"))
+                    names.iter().for_each(|name| self.name_in(name, "filesystem", "execute", "/srv/"))
                 }
                 _ => {}
             }
         }
-        self.lists = lists;
     }
 
-    fn programs(&mut self, names: &[String]) {
-        for name in names {
-            if name.contains('*') || name.contains('?') || name.contains('[') {
-                // Libraries are shown whole, so that a program is all it needs.
-                for directory in ["/usr/bin", "/usr/sbin", "/usr/games", "/usr/local/bin"] {
-                    let place = Place::new(Base::Root, &format!("{directory}/{name}"));
-                    if let (Some(path), false) = (place.said(false), name.contains('/')) {
-                        self.draft.table("filesystem").push("execute", path);
-                    }
+    fn programs(&mut self, names: &[String], rules: &Rules) {
+        let own = self.lists.contains_key("private-lib");
+        for name in names.iter().filter(|name| *name != "none") {
+            let found = programs::like(name);
+            if found.is_empty() {
+                let remark = format!("`private-bin` names what isn't on this host: {name}");
+                self.draft.table("filesystem").remark("execute", remark);
+            }
+            for path in found {
+                if own && !programs::is_script(&path) {
+                    self.draft.push("closure", "programs", &text::exact(&path));
+                    self.without_directories(&path, rules);
+                } else {
+                    // Libraries are shown whole, and what a script names isn't meant: the program alone is enough.
+                    self.draft.push("filesystem", "execute", &text::exact(&path));
                 }
-            } else if name != "none"
-                && !name.is_empty()
-                && !name.contains("..")
-                && !name.contains(char::is_control)
-            {
-                self.draft.table("closure").push("programs", text::plain(name));
+            }
+        }
+    }
+
+    /// Takes away directories that come with a program because they are called like it.
+    fn without_directories(&mut self, program: &str, rules: &Rules) {
+        let name = program.rsplit('/').next().unwrap_or(program);
+        for directory in ["/etc", "/usr/share"] {
+            let place = Place::new(Base::Root, &format!("{directory}/{name}"));
+            if let (false, Some(path)) = (rules.state(&place).shown, place.said(true)) {
+                self.draft.table("filesystem").push("hide", path);
             }
         }
     }
@@ -233,8 +265,26 @@ impl Profile<'_> {
                 None => wanted.push(name),
             }
         }
+        // What every program is shown here, and what is called like this one, unless it is among them.
+        let program = self.program.clone();
+        if !self.name_servers.is_empty() {
+            wanted.push("resolv.conf");
+        }
+        if self.hosts_file {
+            wanted.push("hosts");
+        }
+        for name in ALWAYS_OF_ETC.iter().copied().chain(program.as_deref()) {
+            let first = name.split('/').next().unwrap_or(name);
+            if !wanted.contains(&first) {
+                self.name_in(name, "filesystem", "hide", "/etc/");
+            }
+        }
         for name in wanted {
-            self.name_in(name, "filesystem", "read", "/etc/");
+            let made = (name == "resolv.conf" && !self.name_servers.is_empty())
+                || (name == "hosts" && self.hosts_file);
+            if !made {
+                self.name_in(name, "filesystem", "read", "/etc/");
+            }
         }
     }
 
@@ -247,7 +297,7 @@ impl Profile<'_> {
         let place = Place::new(Base::Root, &format!("{directory}{name}"));
         if let (true, Some(path)) = (plain, place.said(false)) {
             let path = if directory.is_empty() { path.trim_start_matches('/').to_owned() } else { path };
-            self.draft.table(section).push(key, path);
+            self.draft.push(section, key, &path);
         }
     }
 
@@ -311,29 +361,46 @@ impl Profile<'_> {
         }
         for key in ["see", "talk", "own", "call", "broadcast"] {
             if let (true, Some(list)) = (session != Bus::None, self.lists.get(key)) {
-                list.names.iter().for_each(|name| self.draft.table("dbus").push(key, text::plain(name)));
+                for name in &list.names {
+                    self.draft.push("dbus", key, &text::plain(name));
+                }
             }
         }
         for key in ["system_see", "system_talk", "system_own", "system_call"] {
             if let (Bus::Filtered, Some(list)) = (system, self.lists.get(key)) {
-                list.names.iter().for_each(|name| self.draft.table("dbus").push(key, text::plain(name)));
+                for name in &list.names {
+                    self.draft.push("dbus", key, &text::plain(name));
+                }
             }
         }
     }
 
     fn process(&mut self) {
         let wait = if self.switches.contains("deterministic-shutdown") { "command" } else { "all" };
-        let restricted =
-            ["restrict-namespaces", "noroot"].iter().any(|switch| self.switches.contains(switch));
-        // Who may change the root is to build a sandbox of its own: browsers do.
-        let own = self.calls.excepts("chroot") && !restricted;
+        let own = self.own_namespaces();
         let table = self.draft.table("process");
         table.flag("namespaces", own);
         table.text("wait", wait);
     }
 
+    /// Whether a program may build a sandbox of its own, as browsers do: who may change the root is to.
+    fn own_namespaces(&self) -> bool {
+        let restricted =
+            ["restrict-namespaces", "noroot"].iter().any(|switch| self.switches.contains(switch));
+        self.calls.excepts("chroot") && !restricted
+    }
+
     fn calls_changed(&mut self) {
-        let (refused, allowed) = self.calls.changes(self.switches.contains("allow-debuggers"));
+        let (refused, allowed, mut kept_back) = self.calls.changes(self.switches.contains("allow-debuggers"));
+        // With namespaces of its own a program changes its root there.
+        kept_back.retain(|name| name != "chroot" || !self.own_namespaces());
+        if !kept_back.is_empty() {
+            let remark = format!(
+                "Let through by firejail, but not beside names that are protected here: {}",
+                kept_back.join(", ")
+            );
+            self.draft.table("syscalls").remark("allow", remark);
+        }
         for (key, names) in [("allow", allowed), ("deny", refused)] {
             for name in names {
                 self.draft.table("syscalls").push(key, name);

@@ -58,8 +58,9 @@ impl Calls {
         self.excepted.contains(name)
     }
 
-    /// Names to refuse beside those of the list here, and names to take off it.
-    pub(super) fn changes(&self, debuggers: bool) -> (Vec<String>, Vec<String>) {
+    /// Names to refuse beside those of the list here, names to take off it, and names that can't be taken off it while
+    /// names of files are protected.
+    pub(super) fn changes(&self, debuggers: bool) -> (Vec<String>, Vec<String>, Vec<String>) {
         /// Without these no program begins or ends.
         const NEEDED: [&str; 6] = ["execve", "execveat", "exit", "exit_group", "rt_sigreturn", "prctl"];
         let mut refused = self.refused.clone();
@@ -79,7 +80,8 @@ impl Calls {
         if debuggers {
             allowed.extend(["ptrace", "process_vm_readv"].map(str::to_owned));
         }
-        (refused.collect(), allowed.into_iter().collect())
+        let (allowed, kept_back) = allowed.into_iter().partition(|name| goes_with_the_broker(name));
+        (refused.collect(), allowed, kept_back)
     }
 }
 
@@ -94,12 +96,21 @@ fn is_refused(call: Syscall) -> bool {
     explanation.rules.iter().any(|rule| rule.tests.is_empty() && rule.action != Action::Allow)
 }
 
+/// Whether names of files can be protected though a call is let through.
+fn goes_with_the_broker(name: &str) -> bool {
+    Rules::deny_list().with(&[name], &[]).is_ok_and(|rules| rules.brokered().is_ok())
+}
+
 /// Adds the calls that a name stands for; whether it is known.
 fn expand(name: &str, to: &mut BTreeSet<String>, depth: usize) -> bool {
     if name.starts_with('@') {
         return match sets::calls(name) {
             Some(names) if depth < DEEPEST => {
-                names.iter().fold(true, |all, name| expand(name, to, depth + 1) && all)
+                let mut all = true;
+                for name in names {
+                    all &= expand(name, to, depth + 1);
+                }
+                all
             }
             _ => false,
         };
@@ -127,7 +138,7 @@ mod tests {
     fn the_default_list_is_refused_but_for_exceptions() {
         let mut calls = Calls { list: true, ..Calls::default() };
         assert_eq!(calls.refuse("!chroot,!ioprio_set"), Unknown::default());
-        let (refused, allowed) = calls.changes(false);
+        let (refused, allowed, kept_back) = calls.changes(false);
         assert!(
             refused.contains(&"io_setup".to_owned()) && refused.contains(&"modify_ldt".to_owned()),
             "{refused:?}"
@@ -135,15 +146,30 @@ mod tests {
         assert!(refused.contains(&"personality".to_owned()), "refused here only with some arguments");
         assert!(!refused.contains(&"ptrace".to_owned()), "refused anyway");
         assert!(!refused.contains(&"ioprio_set".to_owned()) && !refused.contains(&"chroot".to_owned()));
-        assert_eq!(allowed, ["chroot"]);
+        assert!(allowed.is_empty() && kept_back == ["chroot"], "{allowed:?} {kept_back:?}");
+        assert_eq!(calls.refuse("!keyctl"), Unknown::default());
+        assert_eq!(calls.changes(false).1, ["keyctl"]);
         let text: Vec<&str> = refused.iter().map(String::as_str).collect();
-        assert!(Rules::deny_list().with(&["chroot"], &text).is_ok());
+        assert!(Rules::deny_list().with(&["keyctl"], &text).is_ok());
     }
 
     #[test]
     fn all_sets_are_known() {
         for set in [
             "@default-nodebuggers",
+            "@default",
+            "@default-keep",
+            "@chown",
+            "@clock",
+            "@cpu-emulation",
+            "@debug",
+            "@keyring",
+            "@module",
+            "@mount",
+            "@obsolete",
+            "@raw-io",
+            "@reboot",
+            "@swap",
             "@privileged",
             "@network-io",
             "@resources",
@@ -151,8 +177,12 @@ mod tests {
             "@aio",
             "@memlock",
         ] {
-            let mut names = BTreeSet::new();
-            assert!(expand(set, &mut names, 0), "{set}: {names:?}");
+            let unknown: Vec<&&str> = sets::calls(set)
+                .unwrap()
+                .iter()
+                .filter(|name| !expand(name, &mut BTreeSet::new(), 0))
+                .collect();
+            assert!(unknown.is_empty(), "{set}: {unknown:?}");
         }
         let mut calls = Calls::default();
         assert!(
@@ -166,7 +196,7 @@ mod tests {
     fn a_list_of_what_is_kept_refuses_all_else() {
         let mut calls = Calls::default();
         assert_eq!(calls.keep("read,write,@default-keep"), Unknown::default());
-        let (refused, _allowed) = calls.changes(false);
+        let (refused, ..) = calls.changes(false);
         assert!(refused.contains(&"open".to_owned()) && !refused.contains(&"read".to_owned()));
         let text: Vec<&str> = refused.iter().map(String::as_str).collect();
         assert!(Rules::deny_list().with(&[], &text).is_ok());

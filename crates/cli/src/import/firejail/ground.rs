@@ -4,6 +4,7 @@
 use super::path::{Base, Place};
 use super::places::{Rule, Verb};
 use super::{Home, Profile};
+use std::rc::Rc;
 
 const READ: Verb = Verb::Show { write: false, execute: false };
 const EXECUTE: Verb = Verb::Show { write: false, execute: true };
@@ -69,6 +70,9 @@ const HIDDEN_OF_SYS: [&str; 6] = [
     "/sys/kernel/vmcoreinfo",
     "/sys/kernel/uevent_helper",
 ];
+
+/// What `disable-mnt` takes away.
+const MOUNTS: [&str; 4] = ["/mnt", "/media", "/run/mount", "/run/media"];
 
 /// Where the sockets of the display and of sound are.
 pub(super) fn x11() -> Place {
@@ -178,19 +182,18 @@ impl Profile<'_> {
         if !self.has("keep-var-tmp") {
             rules.push(root(Verb::Empty, "/var/tmp"));
         }
-        if self.has("disable-mnt") {
-            let except = self.not_hidden.clone();
-            for path in ["/mnt", "/media", "/run/mount", "/run/media"] {
-                let mut rule = root(Verb::Hide, path);
-                rule.except = except.clone().into();
-                rules.push(rule);
-            }
+        // What `noblacklist` takes out of it.
+        let mounts: &[&str] = if self.has("disable-mnt") { &MOUNTS } else { &[] };
+        let except: Rc<[Place]> = self.not_hidden.as_slice().into();
+        for path in ["/sys/fs", "/sys/module"].iter().chain(mounts) {
+            rules.push(Rule { except: Rc::clone(&except), ..root(Verb::Hide, path) });
         }
         if self.has("private-cache") {
             rules.push(Rule::new(Verb::Empty, Place::new(Base::Home, ".cache")));
         }
         if self.has("x11") {
             rules.push(Rule::new(Verb::Hide, x11()));
+            rules.push(Rule::new(Verb::Hide, Place::new(Base::Home, ".Xauthority")));
         }
         if self.has("noprinters") {
             rules.extend(["/dev/lp*", "/run/cups/cups.sock"].map(|path| root(Verb::Hide, path)));
@@ -199,6 +202,9 @@ impl Profile<'_> {
             rules.extend(
                 ["pulse", "pipewire-*"].map(|name| Rule::new(Verb::Hide, Place::new(Base::Runtime, name))),
             );
+            rules.push(Rule::new(Verb::Hide, Place::new(Base::Home, ".config/pulse")));
+        } else if !self.has("keep-config-pulse") && !self.has("noautopulse") {
+            rules.push(Rule::new(Verb::Empty, Place::new(Base::Home, ".config/pulse")));
         }
         if self.has("apparmor") {
             // The only rule of firejail's AppArmor profile that isn't kept anyway.

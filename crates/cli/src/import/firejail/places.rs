@@ -5,7 +5,7 @@
 //! each path that is spoken of, what all statements on it and above it come to is worked out, and said at that path.
 //! Where patterns leave open whether two paths are the same, those that take away count and those that give don't.
 
-use super::path::Place;
+use super::path::{Base, Place};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
@@ -97,19 +97,50 @@ impl Rules {
                 Verb::ReadOnly => state.write = false,
                 Verb::ReadWrite if rule.place.holds(place) && state.shown => state.write = true,
                 Verb::NoExecute => state.execute = false,
-                Verb::Empty => state.empty = true,
+                Verb::Empty => {
+                    state.empty = true;
+                    // What was in it isn't there.
+                    state.shown &= rule.place == *place;
+                }
                 _ => {}
             }
         }
         state
     }
 
-    /// What is to be said: places whose state isn't that of the place above.
-    pub(super) fn said(&self) -> Vec<(Place, State)> {
+    /// What statements show, whatever others take away.
+    fn shows(&self) -> impl Iterator<Item = &Place> {
+        let shows = self.rules.iter().filter(|rule| matches!(rule.verb, Verb::Show { .. }));
+        shows.map(|rule| &rule.place)
+    }
+
+    /// Of patterns that reach into what is shown without lying in it: the part that does.
+    ///
+    /// `~/*/x` where `~/a` alone is shown is `~/a/x`.
+    fn parts(&self, shows: &[&Place]) -> Vec<Place> {
+        let mut parts = Vec::new();
+        for index in &self.globs {
+            let pattern = &self.rules[*index].place;
+            for show in shows {
+                if show.may_hold(pattern) && !show.holds(pattern) {
+                    let rest = pattern.names.iter().skip(show.names.len());
+                    let names = show.names.iter().chain(rest).cloned().collect();
+                    parts.push(Place { base: pattern.base, names });
+                }
+            }
+        }
+        parts
+    }
+
+    /// What is to be said: places whose state isn't that of the place above. And exceptions from what patterns hide that
+    /// stay hidden: what is shown by the place above isn't shown once more.
+    pub(super) fn said(&self) -> (Vec<(Place, State)>, Vec<Place>) {
         let mut places: Vec<Place> = self.rules.iter().map(|rule| rule.place.clone()).collect();
         for rule in &self.rules {
             places.extend(rule.except.iter().filter(|place| rule.place.may_hold(place)).cloned());
         }
+        let shows: Vec<&Place> = self.shows().collect();
+        places.extend(self.parts(&shows));
         places.sort_by(|a, b| (a.names.len(), a).cmp(&(b.names.len(), b)));
         places.dedup();
         let states: Vec<State> = places.iter().map(|place| self.state(place)).collect();
@@ -120,31 +151,62 @@ impl Rules {
             .map(|(place, state)| (place, *state))
             .collect();
         let mut out: Vec<(Place, State)> = Vec::new();
+        let mut hidden = Vec::new();
         let mut known: BTreeMap<Place, State> = BTreeMap::new();
         for (place, state) in places.iter().zip(&states) {
+            // What is shown of it has been made a part of its own.
+            if place.is_pattern() && !shows.iter().any(|show| show.holds(place)) {
+                continue;
+            }
             let mut depths = (0..place.names.len()).rev();
             let above = depths.find_map(|depth| Some((depth, known.get(&place.above(depth)).copied()?)));
-            // A pattern as deep, or between here and there, would hold where nothing is said.
-            let contested = patterns.iter().any(|(pattern, other)| {
-                *pattern != place
-                    && other != state
-                    && pattern.names.len() <= place.names.len()
-                    && above.is_none_or(|(depth, _state)| pattern.names.len() > depth)
-                    && pattern.may_hold(place)
-            });
-            let above = above.map(|(_depth, state)| state);
-            let same = match above {
-                Some(above) => above == *state || (above.empty && state.empty),
-                None => !state.shown,
-            };
-            let nothing = !state.shown && above.is_none_or(|above| !above.shown);
-            if nothing || (same && !contested) {
+            // What would hold in this place if nothing were said of it: what is said of the place above, and of patterns as
+            // deep or between here and there; of a pattern, whatever may take in a part of it.
+            let mut around: Vec<State> = patterns
+                .iter()
+                .filter(|(pattern, _state)| {
+                    *pattern != place
+                        && pattern.names.len() <= place.names.len()
+                        && above.is_none_or(|(depth, _state)| pattern.names.len() > depth)
+                        && pattern.may_hold(place)
+                })
+                .map(|(_pattern, state)| *state)
+                .collect();
+            if place.is_pattern() {
+                around.extend(
+                    out.iter().filter(|(said, _state)| said.may_hold(place)).map(|(_said, state)| *state),
+                );
+            }
+            let above = above.map_or(State::default(), |(_depth, state)| state);
+            let differs = above != *state || around.iter().any(|other| other != state);
+            let shows = state.is_there() || above.is_there() || around.iter().any(State::is_there);
+            if !differs || !shows {
+                continue;
+            }
+            // In the home such places are the user's; elsewhere they are links as often as not, and a link can't be
+            // mounted on. Where what holds without is no more, nothing is said.
+            let more = above.is_more_than(state) || around.iter().any(|other| other.is_more_than(state));
+            if above == *state && !more && state.shown && (place.is_pattern() || place.base == Base::Root) {
+                hidden.push(place.clone());
                 continue;
             }
             known.insert(place.clone(), *state);
             out.push((place.clone(), *state));
         }
-        out
+        (out, hidden)
+    }
+}
+
+impl State {
+    /// Whether the host's files are there.
+    const fn is_there(&self) -> bool {
+        self.shown && !self.empty
+    }
+
+    /// Whether it allows something that the other doesn't.
+    const fn is_more_than(&self, other: &Self) -> bool {
+        self.is_there()
+            && (!other.is_there() || (self.write && !other.write) || (self.execute && !other.execute))
     }
 }
 
@@ -162,7 +224,6 @@ fn excepted(rule: &Rule, place: &Place) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::path::Base;
     use super::*;
 
     const ALL: Verb = Verb::Show { write: true, execute: true };
@@ -187,7 +248,7 @@ mod tests {
                 State { write, execute, .. } => format!("r{}{}", sign(write, 'w'), sign(execute, 'x')),
             }
         };
-        let said = rules.said();
+        let (said, _hidden) = rules.said();
         said.into_iter()
             .map(|(place, state)| format!("{} {}", place.said(true).unwrap(), spell(state)))
             .collect()
@@ -243,8 +304,30 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_is_said_for_the_part_that_is_shown() {
+        let rules = rules(&[
+            (ALL, "~/ab"),
+            (Verb::Hide, "~/a*/x"),
+            (Verb::ReadOnly, "~/*/y*"),
+            (Verb::Hide, "~/b*/x"),
+        ]);
+        assert_eq!(said(&rules), ["~/ab rwx", "~/ab/x hidden", "~/ab/y* r-x"]);
+    }
+
+    #[test]
+    fn what_is_no_home_is_not_shown_twice() {
+        let except: Rc<[Place]> = Rc::new([place("/usr/bin/python3")]);
+        let hide = Rule { verb: Verb::Hide, place: place("/usr/bin/pyth*"), except };
+        let rules = Rules::new(vec![Rule::new(ALL, place("/usr/bin")), hide]);
+        assert_eq!(said(&rules), ["/usr/bin rwx", "/usr/bin/pyth* hidden"]);
+        assert_eq!(rules.said().1, [place("/usr/bin/python3")]);
+    }
+
+    #[test]
     fn what_lies_in_an_empty_directory_is_not_there() {
-        let rules = rules(&[(ALL, "~"), (ALL, "~/.cache/x"), (Verb::Empty, "~/.cache")]);
-        assert_eq!(said(&rules), ["~ rwx", "~/.cache empty"]);
+        let all = rules(&[(ALL, "~"), (ALL, "~/.cache/x"), (Verb::Empty, "~/.cache")]);
+        assert_eq!(said(&all), ["~ rwx", "~/.cache empty"]);
+        let own = rules(&[(ALL, "~/.cache/x"), (Verb::Empty, "~/.cache")]);
+        assert_eq!(said(&own), [""; 0]);
     }
 }
