@@ -237,9 +237,10 @@ impl Importer<'_> {
                 }
                 Err(why) => self.left_out(node, &statement, place("process", "cwd"), why),
             },
-            ("lockdown", Value::Flag(flag)) if profile => {
-                self.draft.table("process").text("account", if *flag { "subordinate" } else { "own" });
-                self.draft.taken();
+            ("lockdown", Value::Flag(false)) if profile => self.draft.taken(),
+            ("lockdown", Value::Flag(true)) if profile => {
+                let why = "programs run as you, not as a user made for them; what isn't granted isn't there";
+                self.not_kept(node, &statement, place("process", ""), why);
             }
             ("name", Value::Text(_)) if level == Level::Feature => self.draft.taken(),
             ("description" | "caveat", Value::Text(text)) if level == Level::Feature => {

@@ -49,7 +49,7 @@ ro = ["$XDG_DATA_HOME/app/etc=/etc/app-data"]
 rx = ["/opt/app/tool"]
 
 [files.runtime]
-ro = ["$XAUTHORITY"]
+ro = ["$XAUTHORITY", "$XDG_RUNTIME_DIR/$WAYLAND_DISPLAY", "$XDG_RUNTIME_DIR/pulse", "/run/udev"]
 
 [files.direct.ro]
 "/etc/passwd" = "app:x:$UID:\n"
@@ -109,7 +109,6 @@ fn every_key_of_an_antimony_profile_is_taken_over_or_named() {
         ("program.id", "org.example.App"),
         ("program.pass_files", "write"),
         ("process.cwd", "~/work"),
-        ("process.account", "subordinate"),
         ("network.mode", "host"),
         ("filesystem.view", "closure"),
         ("home.name", "app-main"),
@@ -138,8 +137,8 @@ fn every_key_of_an_antimony_profile_is_taken_over_or_named() {
         ("dbus.talk", vec!["org.gtk.vfs.*"]),
         ("dbus.own", vec!["org.mpris.${id}.*"]),
         ("dbus.call", vec!["org.example.Called=org.example.Method@/org/example"]),
-        ("filesystem.read", vec!["${config}/app.conf", "/etc/app"]),
-        ("filesystem.write", vec!["~/Music"]),
+        ("filesystem.read", vec!["${config}/app.conf", "/etc/app", "${runtime}/pulse", "/run/udev"]),
+        ("filesystem.write", vec!["~/Music", "${runtime}/${WAYLAND_DISPLAY}", "${runtime}/pulse/native"]),
         ("filesystem.tmpfs", vec!["/run/app"]),
         ("environment.keep", vec!["LANG"]),
         ("configurations.clean.program.arguments", vec!["--clean"]),
@@ -173,7 +172,7 @@ fn every_key_of_an_antimony_profile_is_taken_over_or_named() {
     let statements =
         |kind: &str| reasons(&report, kind).into_iter().map(|(statement, _)| statement).collect::<Vec<_>>();
     let left_out = statements("left_out");
-    for part in ["$AT_HOME/x=", "300", "\"not a name\"", "\"Pid\"", "relative/path", "hooks.pre"] {
+    for part in ["lockdown", "$AT_HOME/x=", "300", "\"not a name\"", "\"Pid\"", "relative/path", "hooks.pre"] {
         assert!(left_out.iter().any(|statement| statement.contains(part)), "{part}: {left_out:?}");
     }
     let approximated = statements("approximated");

@@ -48,6 +48,7 @@ fn a_firejail_profile_is_what_all_its_files_come_to() {
         ("filesystem.read", "/etc/passwd"),
         ("filesystem.read", "/etc/fonts"),
         ("filesystem.write", "~"),
+        ("filesystem.write", "${runtime}/${WAYLAND_DISPLAY}"),
         ("filesystem.write", "~/.config/app"),
         ("filesystem.execute", "~"),
         ("filesystem.execute", "~/.bashrc"),
@@ -65,6 +66,8 @@ fn a_firejail_profile_is_what_all_its_files_come_to() {
     for (path, value) in [
         ("filesystem.hide", "~/.app"),
         ("filesystem.write", "~/.bashrc"),
+        ("filesystem.write", "${x11}"),
+        ("filesystem.write", "${runtime}/pulse/native"),
         ("filesystem.read", "/etc"),
         ("filesystem.write", "/mnt"),
         ("filesystem.execute", "/srv"),

@@ -6,6 +6,7 @@ use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, Place, UNKNOWN, UNSAY
 use crate::import::document::Value as Written;
 use crate::import::draft::Draft;
 use crate::import::text;
+use std::path::Path;
 
 /// What may be done with a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,11 +112,15 @@ impl Importer<'_> {
             Ok(path) => path,
             Err(why) => return self.left_out(node, statement, to, why),
         };
-        let holds_program = self.program.as_deref().is_some_and(|program| program.starts_with(written));
+        let program = self.program.as_deref().map(Path::new);
+        let holds_program = program.is_some_and(|program| program.starts_with(written));
         let data =
             DATA.iter().any(|top| path == *top || path.starts_with(&format!("{top}/"))) && !holds_program;
         if !Draft::takes(to.section, to.key, Written::List(vec![path.clone()])) {
             return self.left_out(node, statement, to, UNSAYABLE);
+        }
+        if mode == Mode::Read && self.socket(node, statement, &path) {
+            return;
         }
         let table = self.draft.table("filesystem");
         match mode {
@@ -133,6 +138,31 @@ impl Importer<'_> {
             return self.approximated(node, statement, to, why);
         }
         self.draft.taken();
+    }
+
+    /// What lies where sockets do: Antimony lets programs connect to what they may read, here to what they may write to,
+    /// each socket by itself. Whether it was that.
+    fn socket(&mut self, node: &Node, statement: &str, path: &str) -> bool {
+        let known: (&[&str], &[&str]) = match path {
+            "${runtime}/${WAYLAND_DISPLAY}" | "${runtime}/pipewire-0" | "${SSH_AUTH_SOCK}" => (&[], &[path]),
+            "${runtime}/pulse" => (&["${runtime}/pulse"], &["${runtime}/pulse/native"]),
+            "${runtime}/at-spi" => (&["${runtime}/at-spi"], &["${runtime}/at-spi/bus*"]),
+            "/tmp/.X11-unix" => (&[], &["${x11}"]),
+            _ if ["${runtime}/", "/run/", "/var/run/", "/tmp/"].iter().any(|top| path.starts_with(top)) => {
+                self.draft.table("filesystem").push("read", path);
+                let why = "sockets there can't be connected to: name them in `write`, each by itself";
+                self.approximated(node, statement, place("filesystem", "read"), why);
+                return true;
+            }
+            _ => return false,
+        };
+        for (key, paths) in [("read", known.0), ("write", known.1)] {
+            for path in paths {
+                self.draft.table("filesystem").push(key, *path);
+            }
+        }
+        self.draft.taken();
+        true
     }
 
     /// Files with content.

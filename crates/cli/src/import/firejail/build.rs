@@ -149,7 +149,8 @@ impl Profile<'_> {
             self.draft.table("filesystem").remark("hide", remark);
         }
         for (place, state) in said {
-            if place == ground::session_bus() || place == ground::system_bus() || place.is_below(&["proc"]) {
+            let apart = [ground::session_bus(), ground::system_bus(), ground::x11()];
+            if apart.contains(&place) || place.is_below(&["proc"]) {
                 continue;
             }
             if place.is_below(&["dev"]) {
@@ -304,7 +305,11 @@ impl Profile<'_> {
     /// Variables that tell where sockets are that are shown.
     fn sockets(&mut self, rules: &Rules) {
         if rules.state(&ground::x11()).shown {
-            self.draft.table("filesystem").push("read", "${XAUTHORITY}");
+            let table = self.draft.table("filesystem");
+            table.push("write", "${x11}");
+            // Firejail brings both to where the home is its own.
+            table.push("read", "~/.Xauthority");
+            table.push("read", "${XAUTHORITY}");
             for name in ["DISPLAY", "XAUTHORITY"] {
                 self.draft.table("environment").push("keep", name);
             }

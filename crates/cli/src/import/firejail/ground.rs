@@ -91,7 +91,7 @@ pub(super) fn system_bus() -> Place {
     Place::new(Base::Root, "/run/dbus/system_bus_socket")
 }
 
-const SOUND: [&str; 2] = ["pulse", "pipewire-0"];
+const SOUND: [&str; 2] = ["pulse/native", "pipewire-0"];
 
 fn root(verb: Verb, path: &str) -> Rule {
     Rule::new(verb, Place::new(Base::Root, path))
@@ -143,11 +143,12 @@ impl Profile<'_> {
             rules.extend(devices.iter().map(|device| root(WRITE, device)));
         }
         rules.push(Rule::new(READ, x11()));
-        rules.push(Rule::new(READ, wayland()));
+        // Who may write to a socket may connect to it.
+        rules.push(Rule::new(WRITE, wayland()));
         rules.push(Rule::new(WRITE, session_bus()));
         rules.push(Rule::new(WRITE, system_bus()));
         if !self.has("nosound") {
-            rules.extend(SOUND.iter().map(|name| Rule::new(READ, Place::new(Base::Runtime, name))));
+            rules.extend(SOUND.iter().map(|name| Rule::new(WRITE, Place::new(Base::Runtime, name))));
         }
         rules
     }
