@@ -172,7 +172,8 @@ fn every_key_of_an_antimony_profile_is_taken_over_or_named() {
     let statements =
         |kind: &str| reasons(&report, kind).into_iter().map(|(statement, _)| statement).collect::<Vec<_>>();
     let left_out = statements("left_out");
-    for part in ["lockdown", "$AT_HOME/x=", "300", "\"not a name\"", "\"Pid\"", "relative/path", "hooks.pre"] {
+    for part in ["lockdown", "$AT_HOME/x=", "300", "\"not a name\"", "\"Pid\"", "relative/path", "hooks.pre"]
+    {
         assert!(left_out.iter().any(|statement| statement.contains(part)), "{part}: {left_out:?}");
     }
     let approximated = statements("approximated");

@@ -145,3 +145,40 @@ fn what_is_whitelisted_is_all_there_is() {
     assert_eq!(at(&profile, "dbus.session").as_str(), Some("filtered"));
     assert!(report["text"].as_str().unwrap().contains("Name what it is to talk with."));
 }
+
+#[test]
+fn what_is_named_is_still_taken_away_by_what_follows() {
+    let world = World::new();
+    let file = world.write(
+        "foreign/app.profile",
+        "private-etc fonts,passwd\nprivate-opt app\nprivate-bin env,true\nblacklist /etc/fonts/conf.d\n\
+         blacklist /etc/passwd\nblacklist /opt/app/secret\nblacklist /usr/bin/env\nread-only /mnt\nread-write /mnt\n\
+         read-write /usr/share/x\nhosts-file ${HOME}/hosts\nblacklist ${RUNUSER}\n",
+    );
+    let (profile, report) = world.imported("firejail", &file, &[]);
+    let has = |path: &str, value: &str| list(&profile, path).contains(&value);
+    for (path, value, expected) in [
+        ("filesystem.read", "/etc/fonts", true),
+        ("filesystem.read", "/etc/passwd", false),
+        ("filesystem.hide", "/etc/passwd", true),
+        ("filesystem.hide", "/etc/fonts/conf.d", true),
+        ("filesystem.hide", "/etc/hosts", false),
+        ("filesystem.read", "~/hosts=/etc/hosts", true),
+        ("filesystem.execute", "/opt/app", true),
+        ("filesystem.execute", "/opt", false),
+        ("filesystem.hide", "/opt/app/secret", true),
+        ("filesystem.execute", "/usr/bin/true", true),
+        ("filesystem.execute", "/usr/bin/env", false),
+        ("filesystem.write", "/mnt", false),
+        ("filesystem.write", "/usr/share/x", false),
+        ("filesystem.read", "${XAUTHORITY}", false),
+        ("filesystem.write", "${runtime}/pulse/native", false),
+        ("filesystem.write", "${runtime}/${WAYLAND_DISPLAY}", false),
+    ] {
+        assert_eq!(has(path, value), expected, "{path}: {value} in {profile}");
+    }
+    assert_eq!(at(&profile, "dbus.session").as_str(), Some("none"));
+    let left_out = reasons(&report, "left_out");
+    let named: Vec<&str> = left_out.iter().map(|(statement, _)| statement.as_str()).collect();
+    assert_eq!(named, ["read-write /mnt", "read-write /usr/share/x"]);
+}

@@ -8,24 +8,29 @@ use crate::import::document::{Table, Value};
 use crate::import::draft::Said;
 use crate::import::{programs, text};
 
-/// What the view `closure` shows of `/etc` whatever the program is, but for the index of libraries.
-const ALWAYS_OF_ETC: [&str; 16] = [
-    "localtime",
-    "timezone",
-    "nsswitch.conf",
-    "passwd",
-    "group",
-    "host.conf",
-    "hosts",
-    "services",
-    "protocols",
-    "os-release",
-    "locale.alias",
-    "terminfo",
-    "inputrc",
-    "resolv.conf",
-    "gai.conf",
-    "ssl/certs",
+/// What the view `closure` shows whatever the program is, but for the index of libraries and what isn't files.
+const ALWAYS_SHOWN: [&str; 21] = [
+    "/etc/localtime",
+    "/etc/timezone",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/services",
+    "/etc/protocols",
+    "/etc/os-release",
+    "/etc/locale.alias",
+    "/etc/terminfo",
+    "/etc/inputrc",
+    "/etc/resolv.conf",
+    "/etc/gai.conf",
+    "/etc/ssl/certs",
+    "/usr/lib/locale",
+    "/usr/lib/terminfo",
+    "/usr/share/zoneinfo",
+    "/usr/share/terminfo",
+    "/usr/share/ca-certificates",
 ];
 
 impl Profile<'_> {
@@ -37,7 +42,8 @@ impl Profile<'_> {
         table.text("view", "closure");
         table.flag("working_directory", false);
         self.files(&rules);
-        self.lists_of_names(&rules);
+        self.closure(&rules);
+        self.without_more(&rules);
         self.draft.table("home").text("policy", "none");
         self.sockets(&rules);
         self.network_mode();
@@ -83,10 +89,13 @@ impl Profile<'_> {
             let shown = names.names.iter().map(|name| Place::new(Base::Home, name));
             lone.extend(shown.map(|place| Rule::new(Verb::Show { write: false, execute: true }, place)));
         }
-        rules.extend(tops.into_iter().map(|top| Rule::new(Verb::Hide, top)));
+        rules.extend(tops.into_iter().map(|top| Rule::new(Verb::Clear, top)));
         rules.extend(lone);
+        rules.extend(self.named());
         for statement in self.files.iter().filter(|statement| !statement.alone) {
-            rules.extend(statement.places.iter().map(|place| Rule {
+            // Only what is the user's is made writable again.
+            let fits = |place: &&Place| statement.verb != Verb::ReadWrite || place.base != Base::Root;
+            rules.extend(statement.places.iter().filter(fits).map(|place| Rule {
                 verb: statement.verb,
                 place: place.clone(),
                 except: statement.except.clone(),
@@ -124,7 +133,7 @@ impl Profile<'_> {
                 Verb::Show { .. } if statement.places.iter().all(|place| place.said(false).is_none()) => {
                     self.draft.left_out(said, "patterns here have no such sets of characters");
                 }
-                Verb::Show { .. } | Verb::ReadWrite => self.draft.taken(),
+                Verb::Show { .. } | Verb::ReadWrite | Verb::Clear => self.draft.taken(),
                 _ if statement.places.iter().any(|place| place.said(true).is_none()) => {
                     self.draft.not_kept(said, "it can't be said as a path");
                 }
@@ -155,6 +164,12 @@ impl Profile<'_> {
             }
             if place.is_below(&["dev"]) {
                 self.device(&place, state);
+                continue;
+            }
+            // Another file is in its place.
+            let made = (place.is_below(&["etc", "resolv.conf"]) && !self.name_servers.is_empty())
+                || (place.is_below(&["etc", "hosts"]) && self.hosts_file);
+            if made {
                 continue;
             }
             let is_home = place.base == Base::Home && place.names.is_empty();
@@ -199,117 +214,107 @@ impl Profile<'_> {
         }
     }
 
-    /// `private-bin` and its like.
-    fn lists_of_names(&mut self, rules: &Rules) {
-        for word in ["private-bin", "private-etc", "private-lib", "private-opt", "private-srv"] {
-            let Some(list) = self.lists.get(word) else { continue };
-            let names = list.names.clone();
-            match word {
-                "private-bin" => self.programs(&names, rules),
-                "private-etc" => self.etc(&names),
-                "private-lib" => {
-                    for name in &names {
-                        self.name_in(name, "closure", "libraries", "");
-                    }
-                }
-                "private-opt" => {
-                    names.iter().for_each(|name| self.name_in(name, "filesystem", "execute", "/opt/"))
-                }
-                "private-srv" => {
-                    names.iter().for_each(|name| self.name_in(name, "filesystem", "execute", "/srv/"))
-                }
-                _ => {}
+    /// What `private-bin` and its like show.
+    fn named(&self) -> Vec<Rule> {
+        const READ: Verb = Verb::Show { write: false, execute: false };
+        const EXECUTE: Verb = Verb::Show { write: false, execute: true };
+        let mut rules = Vec::new();
+        for path in self.program_paths().into_iter().filter(|path| !self.comes_with_libraries(path)) {
+            rules.push(Rule::new(EXECUTE, Place::new(Base::Root, &path)));
+        }
+        let mut etc: Vec<&str> = Vec::new();
+        for name in self.names("private-etc") {
+            // Where there are sets, the first of them is always there.
+            if name.starts_with('@') && etc.is_empty() {
+                etc.extend(sets::etc("@default").unwrap_or_default());
             }
+            etc.extend(sets::etc(name).unwrap_or(&[name]));
+        }
+        let opt = self.names("private-opt").map(|name| ("/opt", name, EXECUTE));
+        let srv = self.names("private-srv").map(|name| ("/srv", name, EXECUTE));
+        for (directory, name, verb) in etc.into_iter().map(|name| ("/etc", name, READ)).chain(opt).chain(srv)
+        {
+            if is_plain(name) {
+                rules.push(Rule::new(verb, Place::new(Base::Root, &format!("{directory}/{name}"))));
+            }
+        }
+        rules
+    }
+
+    /// The names of a list.
+    fn names(&self, list: &str) -> impl Iterator<Item = &str> {
+        self.lists.get(list).into_iter().flat_map(|list| list.names.iter().map(String::as_str))
+    }
+
+    /// Programs of this host that `private-bin` names.
+    fn program_paths(&self) -> Vec<String> {
+        self.names("private-bin").filter(|name| *name != "none").flat_map(programs::like).collect()
+    }
+
+    /// Whether a program is named with the libraries that it needs: where they aren't shown whole. Of a script that would
+    /// be the programs that it names.
+    fn comes_with_libraries(&self, path: &str) -> bool {
+        self.lists.contains_key("private-lib") && !programs::is_script(path)
+    }
+
+    /// What closures have: programs and libraries.
+    fn closure(&mut self, rules: &Rules) {
+        for path in self.program_paths() {
+            let hidden = rules.hides(&Place::new(Base::Root, &path));
+            if self.comes_with_libraries(&path) && !hidden {
+                self.draft.push("closure", "programs", &text::exact(&path));
+            }
+        }
+        let missing: Vec<&str> =
+            self.names("private-bin").filter(|name| programs::like(name).is_empty()).collect();
+        if !missing.is_empty() && missing != ["none"] {
+            let remark = format!("`private-bin` names what isn't on this host: {}", missing.join(", "));
+            self.draft.table("filesystem").remark("execute", remark);
+        }
+        let libraries: Vec<String> =
+            self.names("private-lib").filter(|name| is_plain(name)).map(text::exact).collect();
+        for library in libraries {
+            self.draft.push("closure", "libraries", &library);
         }
     }
 
-    fn programs(&mut self, names: &[String], rules: &Rules) {
-        let own = self.lists.contains_key("private-lib");
-        for name in names.iter().filter(|name| *name != "none") {
-            let found = programs::like(name);
-            if found.is_empty() {
-                let remark = format!("`private-bin` names what isn't on this host: {name}");
-                self.draft.table("filesystem").remark("execute", remark);
-            }
-            for path in found {
-                if own && !programs::is_script(&path) {
-                    self.draft.push("closure", "programs", &text::exact(&path));
-                    self.without_directories(&path, rules);
-                } else {
-                    // Libraries are shown whole, and what a script names isn't meant: the program alone is enough.
-                    self.draft.push("filesystem", "execute", &text::exact(&path));
-                }
-            }
-        }
-    }
-
-    /// Takes away directories that come with a program because they are called like it.
-    fn without_directories(&mut self, program: &str, rules: &Rules) {
-        let name = program.rsplit('/').next().unwrap_or(program);
-        for directory in ["/etc", "/usr/share"] {
-            let place = Place::new(Base::Root, &format!("{directory}/{name}"));
-            if let (false, Some(path)) = (rules.state(&place).shown, place.said(true)) {
-                self.draft.table("filesystem").push("hide", path);
-            }
-        }
-    }
-
-    fn etc(&mut self, names: &[String]) {
-        // Where there are sets, the first of them is always there.
-        let mut wanted: Vec<&str> = Vec::new();
-        if names.iter().any(|name| name.starts_with('@')) {
-            wanted.extend(sets::etc("@default").unwrap_or_default());
-        }
-        for name in names {
-            match sets::etc(name) {
-                Some(set) => wanted.extend(set),
-                None => wanted.push(name),
-            }
-        }
-        // What every program is shown here, and what is called like this one, unless it is among them.
-        let program = self.program.clone();
-        if !self.name_servers.is_empty() {
-            wanted.push("resolv.conf");
-        }
-        if self.hosts_file {
-            wanted.push("hosts");
-        }
-        for name in ALWAYS_OF_ETC.iter().copied().chain(program.as_deref()) {
-            let first = name.split('/').next().unwrap_or(name);
-            if !wanted.contains(&first) {
-                self.name_in(name, "filesystem", "hide", "/etc/");
-            }
-        }
-        for name in wanted {
-            let made = (name == "resolv.conf" && !self.name_servers.is_empty())
-                || (name == "hosts" && self.hosts_file);
-            if !made {
-                self.name_in(name, "filesystem", "read", "/etc/");
-            }
-        }
-    }
-
-    fn name_in(&mut self, name: &str, section: &str, key: &str, directory: &str) {
-        let plain = !name.is_empty()
-            && !name.starts_with(['@', '/'])
-            && name != "none"
-            && name.split('/').all(|part| part != "..")
-            && !name.contains(char::is_control);
-        let place = Place::new(Base::Root, &format!("{directory}{name}"));
-        if let (true, Some(path)) = (plain, place.said(false)) {
-            let path = if directory.is_empty() { path.trim_start_matches('/').to_owned() } else { path };
-            self.draft.push(section, key, &path);
+    /// Takes away what the view shows by itself and firejail doesn't.
+    fn without_more(&mut self, rules: &Rules) {
+        let programs = self.program_paths().into_iter().filter(|path| self.comes_with_libraries(path));
+        let called = programs
+            .filter_map(|path| path.rsplit('/').next().map(str::to_owned))
+            .chain(self.program.clone());
+        let directories = called
+            .filter(|name| is_plain(name))
+            .flat_map(|name| ["/etc", "/usr/share"].map(|directory| format!("{directory}/{name}")));
+        let made = |path: &str| {
+            (path == "/etc/resolv.conf" && !self.name_servers.is_empty())
+                || (path == "/etc/hosts" && self.hosts_file)
+        };
+        let paths: Vec<String> = ALWAYS_SHOWN
+            .iter()
+            .map(|path| (*path).to_owned())
+            .chain(directories)
+            .filter(|path| !made(path) && !rules.state(&Place::new(Base::Root, path)).shown)
+            .collect();
+        for path in paths {
+            self.draft.push("filesystem", "hide", &text::exact(&path));
         }
     }
 
     /// Variables that tell where sockets are that are shown.
     fn sockets(&mut self, rules: &Rules) {
         if rules.state(&ground::x11()).shown {
-            let table = self.draft.table("filesystem");
-            table.push("write", "${x11}");
-            // Firejail brings both to where the home is its own.
-            table.push("read", "~/.Xauthority");
-            table.push("read", "${XAUTHORITY}");
+            self.draft.table("filesystem").push("write", "${x11}");
+            // Firejail brings it to where the home is its own.
+            if !rules.hides(&Place::new(Base::Home, ".Xauthority")) {
+                self.draft.table("filesystem").push("read", "~/.Xauthority");
+            }
+            // It may lie in the runtime directory.
+            let runtime = Place { base: Base::Runtime, names: Vec::new() };
+            if !rules.hides(&runtime) && !rules.clears(&runtime) {
+                self.draft.table("filesystem").push("read", "${XAUTHORITY}");
+            }
             for name in ["DISPLAY", "XAUTHORITY"] {
                 self.draft.table("environment").push("keep", name);
             }
@@ -440,6 +445,15 @@ impl Profile<'_> {
     }
 }
 
+/// Whether a name of a list is one that firejail takes.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(['@', '/'])
+        && name != "none"
+        && name.split('/').all(|part| part != "..")
+        && !name.contains(char::is_control)
+}
+
 /// Whether a place is the sandbox's own, so that nothing is mounted there that could be made unexecutable.
 fn is_own(place: &Place, own_home: bool) -> bool {
     match place.base {
@@ -454,7 +468,7 @@ fn is_own(place: &Place, own_home: bool) -> bool {
 
 const fn key_of(statement: &FileStatement) -> &'static str {
     match statement.verb {
-        Verb::Hide => "hide",
+        Verb::Hide | Verb::Clear => "hide",
         Verb::ReadOnly | Verb::Show { .. } => "read",
         Verb::ReadWrite => "write",
         Verb::NoExecute => "execute",

@@ -18,6 +18,8 @@ pub(super) enum Verb {
         execute: bool,
     },
     Hide,
+    /// Nothing but what is shown in it by what follows.
+    Clear,
     ReadOnly,
     ReadWrite,
     NoExecute,
@@ -94,6 +96,7 @@ impl Rules {
                     state = State { shown: true, write, execute, empty: false };
                 }
                 Verb::Hide if !excepted(rule, place) => state.shown = false,
+                Verb::Clear => state.shown = false,
                 Verb::ReadOnly => state.write = false,
                 Verb::ReadWrite if rule.place.holds(place) && state.shown => state.write = true,
                 Verb::NoExecute => state.execute = false,
@@ -106,6 +109,17 @@ impl Rules {
             }
         }
         state
+    }
+
+    /// Whether a place is hidden by its name or by that of one above it.
+    pub(super) fn hides(&self, place: &Place) -> bool {
+        let of_it = |rule: &&Rule| rule.place.may_hold(place) && !excepted(rule, place);
+        self.rules.iter().filter(of_it).any(|rule| rule.verb == Verb::Hide)
+    }
+
+    /// Whether a place is emptied for what is shown in it.
+    pub(super) fn clears(&self, place: &Place) -> bool {
+        self.rules.iter().any(|rule| rule.verb == Verb::Clear && rule.place == *place)
     }
 
     /// What statements show, whatever others take away.
