@@ -9,6 +9,7 @@ use crate::filter::Filter;
 use crate::interleave::{Contender, Pace, Series, interleave};
 use crate::launch::{Invocation, LaunchError, Launched, Launcher};
 use crate::options::Measure;
+use crate::profiles::ProfilesError;
 use crate::proof::{Isolation, Proof, ProofError};
 use crate::random::Random;
 use crate::session::{Session, SessionError};
@@ -30,6 +31,8 @@ pub(crate) enum BenchError {
     Proof(#[from] ProofError),
     #[error("nothing matches `--filter {pattern}`")]
     NothingMatches { pattern: String },
+    #[error(transparent)]
+    Profiles(#[from] ProfilesError),
     #[error("no workload can be run: {reasons}")]
     NoWorkload { reasons: String },
 }
@@ -39,7 +42,9 @@ impl BenchError {
     pub(crate) fn is_stop(&self) -> bool {
         matches!(
             self,
-            Self::Launch(LaunchError::Stopped) | Self::Proof(ProofError::Launch(LaunchError::Stopped))
+            Self::Launch(LaunchError::Stopped)
+                | Self::Proof(ProofError::Launch(LaunchError::Stopped))
+                | Self::Profiles(ProfilesError::Launch(LaunchError::Stopped))
         )
     }
 }
@@ -51,9 +56,9 @@ pub(crate) struct Bench {
     pub(crate) seed: u64,
     pub(crate) filter: Filter,
     pub(crate) environment: Environment,
-    launcher: Launcher,
+    pub(crate) launcher: Launcher,
     pub(crate) session: Session,
-    random: Random,
+    pub(crate) random: Random,
 }
 
 /// An entry that was seen to do what it claims, or the reason why it is not measured.
@@ -85,13 +90,13 @@ impl Bench {
         Ok(proven)
     }
 
-    fn record_version(&mut self, entry: &Entry) -> Result<(), BenchError> {
+    pub(crate) fn record_version(&mut self, entry: &Entry) -> Result<(), BenchError> {
         if entry.version.is_empty() {
             return Ok(());
         }
         let argv = entry.version.iter().map(Into::into).collect();
         if let Launched::Ended(run) =
-            self.launcher.run(&Invocation { argv, directory: self.session.work() })?
+            self.launcher.run(&Invocation { argv, directory: self.session.work(), variables: Vec::new() })?
         {
             let words = if run.stdout.is_empty() { first_line(&run.stderr) } else { first_line(&run.stdout) };
             self.environment.versions.insert(entry.name.clone(), words);
@@ -142,7 +147,7 @@ impl Bench {
     }
 
     /// Progress, in words, to stderr: once per workload, because a terminal that redraws takes part in what is measured.
-    fn say(&self, words: &str) {
+    pub(crate) fn say(&self, words: &str) {
         // Nobody listening is no reason to stop measuring.
         let _ = writeln!(io::stderr(), "{words}");
     }

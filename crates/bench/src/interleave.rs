@@ -10,7 +10,7 @@ use crate::random::Random;
 use crate::workload::{Check, Failure};
 
 /// After so many failures a contender is not run any more: its row is invalid anyway, and each failure may cost a full time limit.
-const GIVE_UP_AFTER: usize = 5;
+pub(crate) const GIVE_UP_AFTER: usize = 5;
 
 /// How a table is measured.
 #[derive(Clone, Copy, Debug)]
@@ -117,9 +117,17 @@ fn burst(
 impl Series {
     fn of(contender: &Contender) -> Self {
         Self {
-            name: contender.name.clone(),
-            command: contender.invocation.display(),
             isolation: contender.isolation.clone(),
+            ..Self::begun(&contender.name, contender.invocation.display())
+        }
+    }
+
+    /// One without a sample yet.
+    pub(crate) fn begun(name: &str, command: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            command,
+            isolation: Vec::new(),
             samples: Vec::new(),
             failed: Vec::new(),
             failed_at_start: false,
@@ -171,7 +179,7 @@ mod tests {
         let argv = ["/bin/sh", "-c", script].map(OsString::from).to_vec();
         Contender {
             name: script.into(),
-            invocation: Invocation { argv, directory: "/".into() },
+            invocation: Invocation { argv, directory: "/".into(), variables: Vec::new() },
             check,
             isolation: Vec::new(),
         }

@@ -38,6 +38,8 @@ pub(crate) enum LaunchError {
 pub(crate) struct Invocation {
     pub(crate) argv: Vec<OsString>,
     pub(crate) directory: PathBuf,
+    /// Set for it, besides those of this process.
+    pub(crate) variables: Vec<(OsString, OsString)>,
 }
 
 impl Invocation {
@@ -165,6 +167,7 @@ impl Launcher {
             .env("LC_ALL", "C")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1")
+            .envs(invocation.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(self.stdout.try_clone().map_err(output)?)
             .stderr(self.stderr.try_clone().map_err(output)?);
@@ -194,7 +197,9 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let launcher = Launcher::new(scratch.path(), limit, &Arc::default()).unwrap();
         let argv = ["/bin/sh", "-c", script].map(OsString::from).to_vec();
-        launcher.run(&Invocation { argv, directory: scratch.path().to_owned() }).unwrap()
+        launcher
+            .run(&Invocation { argv, directory: scratch.path().to_owned(), variables: Vec::new() })
+            .unwrap()
     }
 
     fn ended(launched: Launched) -> Run {
@@ -220,8 +225,11 @@ mod tests {
         let launcher = Launcher::new(scratch.path(), Duration::from_secs(60), &Arc::default()).unwrap();
         for text in ["a long first line", "x"] {
             let argv = ["/bin/echo", text].map(OsString::from).to_vec();
-            let run =
-                ended(launcher.run(&Invocation { argv, directory: scratch.path().to_owned() }).unwrap());
+            let run = ended(
+                launcher
+                    .run(&Invocation { argv, directory: scratch.path().to_owned(), variables: Vec::new() })
+                    .unwrap(),
+            );
             assert_eq!(run.stdout, format!("{text}\n").into_bytes());
         }
     }
@@ -239,7 +247,9 @@ mod tests {
         let launcher = Launcher::new(scratch.path(), Duration::from_secs(60), &Arc::default()).unwrap();
         let argv = vec![scratch.path().join("absent").into_os_string()];
         assert!(matches!(
-            launcher.run(&Invocation { argv, directory: scratch.path().to_owned() }).unwrap(),
+            launcher
+                .run(&Invocation { argv, directory: scratch.path().to_owned(), variables: Vec::new() })
+                .unwrap(),
             Launched::NotStarted(_)
         ));
     }

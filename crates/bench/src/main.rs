@@ -5,7 +5,7 @@
 //! In reading order: [`options`] is the command line; [`suite`] what a suite is and [`suites`] the suites; [`bench`] what they share.
 //! [`entry`], [`peers`] and [`template`] say which launchers there are and how each is called, [`workload`] what they run and
 //! [`proof`] how they are seen to isolate. [`launch`] is one run, [`interleave`] all of them, [`statistics`] and [`summary`] what
-//! they mean, [`report`] how that is shown, [`compare`] two of them side by side.
+//! they mean, [`report`] how that is shown, [`compare`] two of them side by side, [`goal`] what is to be reached. [`profiles`] measures what opens applications.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -14,11 +14,13 @@ mod entry;
 mod environment;
 mod files;
 mod filter;
+mod goal;
 mod interleave;
 mod launch;
 mod oci;
 mod options;
 mod peers;
+mod profiles;
 mod programs;
 mod proof;
 mod random;
@@ -105,6 +107,13 @@ fn measure(suite: &dyn Suite, options: Measure) -> Result<ExitCode, Fatal> {
     )?)?;
     if let Some(path) = &options.output {
         write(path, &rendered(&bench, &report, Format::of(path))?)?;
+    }
+    if options.profiles.save {
+        let directory = Path::new("bench/history");
+        let path = directory.join(format!("profiles-{}.json", bench.environment.date.replace(':', "")));
+        fs::create_dir_all(directory)
+            .map_err(|source| Fatal::Write { path: directory.to_owned(), source })?;
+        write(&path, &rendered(&bench, &report, Format::Json)?)?;
     }
     if let Some(path) = &options.svg {
         write(path, &rendered(&bench, &report, Format::Svg)?)?;

@@ -57,6 +57,26 @@ pub(crate) struct Measure {
     /// Draw the results
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
+    /// Of the suites that take them.
+    #[arg(skip)]
+    pub(crate) profiles: Profiles,
+}
+
+/// More options of `profiles`.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Profiles {
+    /// Profiles [default: chromium, okular, syncthing, sh, vim, python3, git, libreoffice where they are installed]
+    #[arg(value_name = "PROFILE")]
+    pub(crate) names: Vec<String>,
+    /// Cost by the number of files, of profiles, and by where the cache is
+    #[arg(long)]
+    pub(crate) curves: bool,
+    /// Time to the first window, plain and inside (needs Xvfb and xdotool)
+    #[arg(long)]
+    pub(crate) windows: bool,
+    /// Keep the results as JSON in bench/history
+    #[arg(long)]
+    pub(crate) save: bool,
 }
 
 /// Options of `compare`.
@@ -126,7 +146,9 @@ pub(crate) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true);
     for suite in SUITES {
-        command = command.subcommand(Measure::augment_args(Command::new(suite.name()).about(suite.about())));
+        let verb = Measure::augment_args(Command::new(suite.name()).about(suite.about()));
+        command =
+            command.subcommand(if suite.takes_profiles() { Profiles::augment_args(verb) } else { verb });
     }
     command
         .subcommand(Compare::augment_args(Command::new("compare").about("Ratios between two result files")))
@@ -144,7 +166,11 @@ fn request(matches: &clap::ArgMatches) -> Result<Request, clap::Error> {
         return Ok(Request::List);
     };
     if let Some(&suite) = SUITES.iter().find(|suite| suite.name() == verb) {
-        return Ok(Request::Measure(suite, Measure::from_arg_matches(matches)?));
+        let mut measure = Measure::from_arg_matches(matches)?;
+        if suite.takes_profiles() {
+            measure.profiles = Profiles::from_arg_matches(matches)?;
+        }
+        return Ok(Request::Measure(suite, measure));
     }
     if verb == "compare" {
         Ok(Request::Compare(Compare::from_arg_matches(matches)?))
@@ -195,6 +221,16 @@ mod tests {
         );
         assert_eq!(measure(&["aa", "--runs", "7", "--back-to-back", "3"]).back_to_back, Some(3));
         assert_eq!(measure(&["aa", "--seed", "9"]).seed_or_clock(), 9);
+    }
+
+    #[test]
+    fn only_profiles_takes_profiles() {
+        let options = measure(&["profiles", "sh", "--quick", "vim", "--curves"]).profiles;
+        assert_eq!(
+            (options.names.as_slice(), options.curves, options.windows),
+            (&["sh".into(), "vim".into()][..], true, false)
+        );
+        assert!(parse(&["launch", "sh"]).is_err());
     }
 
     #[test]

@@ -81,7 +81,11 @@ impl Session {
             oci::write(&places.bundle, command, &places.work, &places.root)?;
             self.bundles.set(number + 1);
         }
-        Ok(Invocation { argv: template.fill(command, &places), directory: places.work })
+        Ok(Invocation {
+            argv: template.fill(command, &places),
+            directory: places.work,
+            variables: Vec::new(),
+        })
     }
 
     /// A root file system with mount points and nothing else, for launchers that build on one.

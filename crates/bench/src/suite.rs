@@ -18,13 +18,18 @@ pub(crate) trait Suite: Sync {
     /// One line for the help.
     fn about(&self) -> &'static str;
 
+    /// Whether it takes the names of profiles.
+    fn takes_profiles(&self) -> bool {
+        false
+    }
+
     /// Measures.
     fn run(&self, bench: &mut Bench) -> Result<Report, BenchError>;
 }
 
 /// All suites, in the order of the help.
 pub(crate) const SUITES: &[&dyn Suite] =
-    &[&suites::launch::Launch, &suites::files::Files, &suites::aa::Control];
+    &[&suites::launch::Launch, &suites::files::Files, &suites::profiles::Profiles, &suites::aa::Control];
 
 /// Between the options and the runner: rounds for a workload that is only run every `divisor` rounds. Never fewer than ten (unless
 /// fewer were asked for): an interval from less says nothing.

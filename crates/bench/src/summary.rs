@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::goal::Goal;
 use crate::interleave::Series;
 use crate::random::Random;
 use crate::statistics::{Estimate, estimate, median, quantile};
@@ -27,6 +28,8 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Row>,
     /// The baseline against itself. `None` if a baseline failed.
     pub(crate) control: Option<Control>,
+    /// What was to be reached.
+    pub(crate) goals: Vec<Goal>,
 }
 
 /// One contender.
@@ -95,7 +98,7 @@ impl Table {
         let control =
             figures.get(1).and_then(Option::as_ref).and_then(|second| second.ratio).map(Control::judge);
         let rows = series.into_iter().zip(figures).map(|(series, figures)| Row { series, figures }).collect();
-        Self { workload: workload.to_owned(), rounds, burst, rows, control }
+        Self { workload: workload.to_owned(), rounds, burst, rows, control, goals: Vec::new() }
     }
 }
 

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
+use crate::goal::Goal;
 use crate::statistics::{Estimate, deviation, mean, median};
 use crate::summary::{Control, Report, Row, Table};
 
@@ -67,6 +68,16 @@ pub(crate) struct Session {
     pub(crate) environment: Environment,
     pub(crate) controls: Vec<NamedControl>,
     pub(crate) not_measured: Vec<NotMeasured>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) goals: Vec<NamedGoal>,
+}
+
+/// What was to be reached in a table.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct NamedGoal {
+    pub(crate) workload: String,
+    #[serde(flatten)]
+    pub(crate) goal: Goal,
 }
 
 /// The A/A pair of one table.
@@ -105,6 +116,13 @@ pub(crate) fn document(
         .iter()
         .map(|missing| NotMeasured { name: missing.name.clone(), how: missing.how.clone() })
         .collect();
+    let goals = report
+        .tables
+        .iter()
+        .flat_map(|table| {
+            table.goals.iter().map(|goal| NamedGoal { workload: table.workload.clone(), goal: goal.clone() })
+        })
+        .collect();
     let session = Session {
         schema: 1,
         seed,
@@ -112,6 +130,7 @@ pub(crate) fn document(
         environment: environment.clone(),
         controls,
         not_measured,
+        goals,
     };
     Document { results, palisade: Some(session) }
 }

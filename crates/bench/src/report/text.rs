@@ -2,6 +2,7 @@
 //! The report in words and tables.
 
 use crate::environment::Environment;
+use crate::goal::Goal;
 use crate::report::grid::Grid;
 use crate::statistics::Estimate;
 use crate::summary::{Figures, Report, Row, Table};
@@ -34,6 +35,9 @@ pub(crate) fn render(report: &Report, environment: &Environment, seed: u64, styl
         };
         blocks.push(body);
         blocks.push(control(table));
+        if !table.goals.is_empty() {
+            blocks.push(goals(&table.goals, style));
+        }
     }
     blocks.push(
         "user+sys: of the processes that the launcher waited for, a lower bound; max: of the largest process; ratios and differences: medians over rounds\n"
@@ -99,6 +103,17 @@ fn failure(row: &Row) -> String {
     } else {
         let failed = row.series.failed.len();
         format!("invalid: {failed} of {} rounds failed: {first}", failed + row.series.samples.len())
+    }
+}
+
+fn goals(goals: &[Goal], style: Style) -> String {
+    let mut grid = Grid::new(&["goal", "seen [95%]", "wanted", "reached", "Antimony published"]);
+    for goal in goals {
+        grid.row(goal.cells());
+    }
+    match style {
+        Style::Aligned => grid.aligned(),
+        Style::Markdown => grid.markdown(),
     }
 }
 

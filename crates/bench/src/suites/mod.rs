@@ -4,6 +4,7 @@
 pub(crate) mod aa;
 pub(crate) mod files;
 pub(crate) mod launch;
+pub(crate) mod profiles;
 
 use crate::entry::Entry;
 

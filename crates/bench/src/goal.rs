@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is to be reached, beside what was.
+
+use serde::{Deserialize, Serialize};
+
+use crate::statistics::Estimate;
+
+/// Which side of the bound is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Bound {
+    AtMost,
+    AtLeast,
+}
+
+/// What a figure is counted in. Figures of times are in seconds, as everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Unit {
+    Seconds,
+    Times,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Goal {
+    pub(crate) what: String,
+    pub(crate) unit: Unit,
+    pub(crate) bound: Bound,
+    /// `None` where nothing was promised.
+    pub(crate) wanted: Option<f64>,
+    /// `None` if a row that it takes failed.
+    pub(crate) seen: Option<Estimate>,
+    /// The peer's own figure, from its documents, on its machine.
+    pub(crate) published: Option<f64>,
+}
+
+impl Goal {
+    /// Whether it is reached: by the median. `None` if there is nothing to say.
+    pub(crate) fn reached(&self) -> Option<bool> {
+        let (seen, wanted) = (self.seen?.median, self.wanted?);
+        Some(match self.bound {
+            Bound::AtMost => seen <= wanted,
+            Bound::AtLeast => seen >= wanted,
+        })
+    }
+
+    pub(crate) fn cells(&self) -> Vec<String> {
+        let seen = match self.seen {
+            Some(seen) => {
+                format!("{} [{}, {}]", self.value(seen.median), self.bare(seen.low), self.bare(seen.high))
+            }
+            None => "failed".to_owned(),
+        };
+        let sign = match self.bound {
+            Bound::AtMost => '≤',
+            Bound::AtLeast => '≥',
+        };
+        let reached = match self.reached() {
+            Some(true) => "yes",
+            Some(false) => "NO",
+            None => "",
+        };
+        vec![
+            self.what.clone(),
+            seen,
+            self.wanted.map(|wanted| format!("{sign} {}", self.value(wanted))).unwrap_or_default(),
+            reached.to_owned(),
+            self.published.map(|published| format!("{:.1} ms", published * 1e3)).unwrap_or_default(),
+        ]
+    }
+
+    fn value(&self, value: f64) -> String {
+        match self.unit {
+            Unit::Seconds => format!("{} ms", self.bare(value)),
+            Unit::Times => format!("{}×", self.bare(value)),
+        }
+    }
+
+    fn bare(&self, value: f64) -> String {
+        match self.unit {
+            Unit::Seconds => crate::report::text::ms(value),
+            Unit::Times => format!("{value:.1}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn goal(bound: Bound, median: f64) -> Goal {
+        let seen = Some(Estimate { median, low: median - 0.5, high: median + 0.5 });
+        Goal { what: "x".into(), unit: Unit::Times, bound, wanted: Some(10.0), seen, published: Some(0.361) }
+    }
+
+    #[test]
+    fn a_bound_has_a_good_side() {
+        assert_eq!(goal(Bound::AtLeast, 12.0).reached(), Some(true));
+        assert_eq!(goal(Bound::AtMost, 12.0).reached(), Some(false));
+        let failed = Goal { seen: None, ..goal(Bound::AtMost, 1.0) };
+        assert_eq!(failed.reached(), None);
+        assert_eq!(failed.cells()[1], "failed");
+    }
+
+    #[test]
+    fn cells_show_the_bound_beside_the_figure() {
+        let cells = goal(Bound::AtLeast, 9.0).cells();
+        assert_eq!(cells, ["x", "9.0× [8.5, 9.5]", "≥ 10.0×", "NO", "361.0 ms"]);
+        let time = Goal { unit: Unit::Seconds, wanted: Some(0.00025), ..goal(Bound::AtMost, 0.0) };
+        assert_eq!(time.cells()[2], "≤ 0.250 ms");
+    }
+}
