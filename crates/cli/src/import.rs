@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade import`: profiles of other launchers, in the language of this one.
 //!
-//! A profile that is imported never grants more than the original: where the two differ, the narrower is said, and a
-//! comment says so. What kept something away and can't be said is named as such, here and to who imports.
+//! A profile that is imported grants no file, device, socket or bus that the original doesn't: where the two differ, the
+//! narrower is said, and a comment says so. What kept something away and can't be said is named as such, in the profile
+//! and to who imports.
 //!
 //! - [`antimony`], [`firejail`]: what their files say
 //! - `draft`, `document`, `text`: the profile on its way to text
@@ -39,8 +40,9 @@ const MOST: usize = palisade_policy::parse::MOST_ENTRIES;
 /// Says in Palisade's language what a profile of another launcher says.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The result never grants more than the original. What can't be said exactly stands in it as a comment, with
-the line it comes from and the reason, and is listed on standard error.
+The result shows and allows nothing that the original doesn't, as far as files, devices, sockets and buses
+go. What can't be said exactly stands in it as a comment, with its line and the reason, and is listed on
+standard error; what the original kept away and the result doesn't is marked NOT KEPT.
 Exit code: 0; 1 with --strict if anything was left out; 2 error.
 
 Examples:

@@ -69,7 +69,7 @@ impl Finding {
         Self { at: at.clone(), statement: quoted, outcome, why, restricts }
     }
 
-    /// For a comment and for people.
+    /// For a comment.
     pub(super) fn line(&self) -> String {
         let not = if self.restricts { "NOT KEPT: " } else { "" };
         format!("{}: `{}`: {not}{}", self.at, self.statement, self.why)
@@ -95,20 +95,32 @@ impl Report {
         self.of(&[Outcome::LeftOut, Outcome::NotKept])
     }
 
-    /// For people, in lines.
+    /// For people, in lines: statements by what became of them and why, what matters most last.
     pub(super) fn words(&self, file: &str) -> String {
-        let approximated = self.of(&[Outcome::Approximated]);
-        let left_out = self.left_out();
+        let kinds = [
+            (Outcome::Approximated, "approximated"),
+            (Outcome::LeftOut, "left out"),
+            (Outcome::NotKept, "NOT KEPT"),
+        ];
         let mut lines = vec![format!(
             "palisade: note: {file}: {} taken over, {} approximated, {} left out",
             counted(self.taken, "statement"),
-            approximated.len(),
-            left_out.len(),
+            self.of(&[Outcome::Approximated]).len(),
+            self.left_out().len(),
         )];
-        for (title, findings) in [("approximated", approximated), ("left out", left_out)] {
-            if !findings.is_empty() {
-                lines.push(format!("{title}:"));
-                lines.extend(findings.iter().map(|finding| format!("  {}", finding.line())));
+        for (outcome, title) in kinds {
+            // A reason may hold for dozens of statements, and is said once.
+            let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+            for finding in self.of(&[outcome]) {
+                let line = format!("  {}: {}", finding.at, finding.statement);
+                match reasons.iter_mut().find(|(why, _lines)| *why == finding.why) {
+                    Some((_why, lines)) => lines.push(line),
+                    None => reasons.push((finding.why, vec![line])),
+                }
+            }
+            for (why, statements) in reasons {
+                lines.push(format!("{title}: {why}"));
+                lines.extend(statements);
             }
         }
         let lost = self.of(&[Outcome::NotKept]).len();
@@ -136,6 +148,24 @@ fn counted(count: usize, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_is_said_once_and_what_is_not_kept_last() {
+        let mut report = Report { taken: 1, ..Report::default() };
+        for (line, statement, outcome, why) in [
+            (1, "a", Outcome::NotKept, "of proc"),
+            (2, "b", Outcome::LeftOut, "no such key"),
+            (3, "c", Outcome::NotKept, "of proc"),
+        ] {
+            report.findings.push(Finding::new(&At::line(line), statement, outcome, why));
+        }
+        assert_eq!(
+            report.words("f"),
+            "palisade: note: f: 1 statement taken over, 0 approximated, 3 left out\n\
+             left out: no such key\n  line 2: b\nNOT KEPT: of proc\n  line 1: a\n  line 3: c\n\
+             palisade: note: 2 statements kept something away that the profile doesn't keep away (NOT KEPT)\n"
+        );
+    }
 
     #[test]
     fn what_is_quoted_cannot_steer_the_terminal_nor_be_endless() {

@@ -1,63 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All that Antimony and firejail ship, where it is at hand.
 
+use crate::support::has;
 use crate::world::World;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
-/// Files of a directory with one ending.
-fn files(directory: &Path, ending: &str) -> Vec<PathBuf> {
+/// What became of the statements of many files.
+#[derive(Debug, Default)]
+struct Tally {
+    files: usize,
+    taken: u64,
+    approximated: usize,
+    left_out: usize,
+    not_kept: usize,
+    /// What was said of files that can't be imported.
+    refused: Vec<String>,
+}
+
+/// Imports every file of a directory with one ending, and has `palisade check` read what comes of it.
+fn import_all(from: &str, directory: &Path, ending: &str, feature: bool) -> Tally {
+    let option: &[&str] = if feature { &["--feature"] } else { &[] };
     let entries =
         std::fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == ending));
-    files.sort();
-    files
+    let tally = Mutex::new(Tally { files: files.len(), ..Tally::default() });
+    let sum = &tally;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for part in files.chunks(files.len().div_ceil(threads).max(1)) {
+            scope.spawn(move || {
+                let world = World::new();
+                for file in part {
+                    let answer = world.import(from, file.to_str().unwrap(), &[option, &["--json"]].concat());
+                    if answer.code != 0 {
+                        sum.lock().unwrap().refused.push(answer.err);
+                        continue;
+                    }
+                    let report: Value = serde_json::from_str(&answer.out).unwrap();
+                    let checked = world.write("foreign/checked.toml", report["text"].as_str().unwrap());
+                    let check = world.run(&[&["check", "--layer", "user", &checked], option].concat());
+                    assert_eq!(check.code, 0, "{}: {check:?}", file.display());
+                    let (restricting, other): (Vec<&Value>, _) =
+                        report["left_out"].as_array().unwrap().iter().partition(|f| f["restricts"] == true);
+                    let mut tally = sum.lock().unwrap();
+                    tally.taken += report["taken"].as_u64().unwrap();
+                    tally.approximated += report["approximated"].as_array().unwrap().len();
+                    tally.left_out += other.len();
+                    tally.not_kept += restricting.len();
+                }
+            });
+        }
+    });
+    let tally = tally.into_inner().unwrap();
+    println!("{from} {}: {tally:?}", directory.display());
+    assert!(tally.files > 50, "{} is no corpus", directory.display());
+    tally
 }
 
 #[test]
-fn all_that_others_ship_is_imported() {
-    let world = World::new();
-    let mut corpora: Vec<(&str, PathBuf, &str, &[&str])> = Vec::new();
-    if let Some(directory) = std::env::var_os("PALISADE_TEST_ANTIMONY").map(PathBuf::from) {
-        corpora.push(("antimony", directory.join("profiles"), "toml", &[]));
-        corpora.push(("antimony", directory.join("features"), "toml", &["--feature"]));
+fn all_that_firejail_ships_is_imported() {
+    if !has("firejail") {
+        return;
     }
-    if let Some(directory) = std::env::var_os("PALISADE_TEST_FIREJAIL").map(PathBuf::from) {
-        corpora.push(("firejail", directory, "profile", &[]));
+    let tally = import_all("firejail", Path::new("/etc/firejail"), "profile", false);
+    // Only what names files that aren't there.
+    assert!(tally.refused.iter().all(|error| error.contains("can't import what")), "{:?}", tally.refused);
+    assert!(tally.refused.len() * 50 <= tally.files, "{:?}", tally.refused);
+    assert!(tally.not_kept * 50 < usize::try_from(tally.taken).unwrap(), "{tally:?}");
+}
+
+#[test]
+fn all_that_antimony_ships_is_imported() {
+    if !has("antimony") {
+        return;
     }
-    if corpora.is_empty() {
-        eprintln!("not tried: neither PALISADE_TEST_ANTIMONY nor PALISADE_TEST_FIREJAIL is set");
-    }
-    for (from, directory, ending, more) in corpora {
-        let (mut taken, mut approximated, mut left_out, mut not_kept) = (0, 0, 0, 0);
-        let files = files(&directory, ending);
-        let mut refused = Vec::new();
-        for file in &files {
-            let answer = world.import(from, file.to_str().unwrap(), &[more, &["--json"]].concat());
-            let report: Value = serde_json::from_str(&answer.out).unwrap();
-            if answer.code != 0 {
-                refused.push(answer.err);
-                continue;
-            }
-            taken += report["taken"].as_u64().unwrap();
-            approximated += report["approximated"].as_array().unwrap().len();
-            let findings = report["left_out"].as_array().unwrap();
-            not_kept += findings.iter().filter(|finding| finding["restricts"] == true).count();
-            left_out += findings.iter().filter(|finding| finding["restricts"] == false).count();
-            let checked = world.write("foreign/checked.toml", report["text"].as_str().unwrap());
-            let feature: &[&str] = if more.is_empty() { &[] } else { &["--feature"] };
-            let check = world.run(&[&["check", "--layer", "user", &checked], feature].concat());
-            assert_eq!(check.code, 0, "{}: {check:?}", file.display());
-        }
-        println!(
-            "{from} {}: {} files, {} refused; {taken} taken over, {approximated} approximated, {left_out} left out, {not_kept} not kept",
-            directory.display(),
-            files.len(),
-            refused.len()
-        );
-        // Only what names files that aren't there.
-        assert!(refused.iter().all(|error| error.contains("can't import what")), "{refused:?}");
-        assert!(refused.len() * 50 <= files.len(), "{refused:?}");
+    let directory = PathBuf::from(std::env::var_os("PALISADE_TEST_ANTIMONY").unwrap());
+    for (below, feature) in [("profiles", false), ("features", true)] {
+        let tally = import_all("antimony", &directory.join(below), "toml", feature);
+        assert_eq!(tally.refused, [""; 0]);
+        assert!((tally.left_out + tally.not_kept) * 20 < usize::try_from(tally.taken).unwrap(), "{tally:?}");
     }
 }

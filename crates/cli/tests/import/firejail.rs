@@ -48,7 +48,7 @@ fn a_firejail_profile_is_what_all_its_files_come_to() {
         ("filesystem.read", "/etc/passwd"),
         ("filesystem.read", "/etc/fonts"),
         ("filesystem.write", "~"),
-        ("filesystem.write", "${runtime}/${WAYLAND_DISPLAY}"),
+        ("filesystem.write", "/run/user/${uid}/${WAYLAND_DISPLAY}"),
         ("filesystem.write", "~/.config/app"),
         ("filesystem.execute", "~"),
         ("filesystem.execute", "~/.bashrc"),
@@ -67,7 +67,7 @@ fn a_firejail_profile_is_what_all_its_files_come_to() {
         ("filesystem.hide", "~/.app"),
         ("filesystem.write", "~/.bashrc"),
         ("filesystem.write", "${x11}"),
-        ("filesystem.write", "${runtime}/pulse/native"),
+        ("filesystem.write", "/run/user/${uid}/pulse/native"),
         ("filesystem.read", "/etc"),
         ("filesystem.write", "/mnt"),
         ("filesystem.execute", "/srv"),
@@ -129,7 +129,7 @@ fn what_is_whitelisted_is_all_there_is() {
         assert_eq!(execute.contains(&path), expected, "{path}: {execute:?}");
     }
     let read = list(&profile, "filesystem.read");
-    assert!(!read.contains(&"/sys") && !read.contains(&"${runtime}/pulse"), "{read:?}");
+    assert!(!read.contains(&"/sys") && !read.contains(&"/run/user/${uid}/pulse"), "{read:?}");
     assert_eq!(list(&profile, "environment.keep"), ["DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY"]);
     let left_out = reasons(&report, "left_out");
     assert_eq!(left_out.len(), 1, "{left_out:?}");
@@ -172,8 +172,8 @@ fn what_is_named_is_still_taken_away_by_what_follows() {
         ("filesystem.write", "/mnt", false),
         ("filesystem.write", "/usr/share/x", false),
         ("filesystem.read", "${XAUTHORITY}", false),
-        ("filesystem.write", "${runtime}/pulse/native", false),
-        ("filesystem.write", "${runtime}/${WAYLAND_DISPLAY}", false),
+        ("filesystem.write", "/run/user/${uid}/pulse/native", false),
+        ("filesystem.write", "/run/user/${uid}/${WAYLAND_DISPLAY}", false),
     ] {
         assert_eq!(has(path, value), expected, "{path}: {value} in {profile}");
     }

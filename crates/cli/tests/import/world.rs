@@ -38,9 +38,12 @@ impl World {
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Answer {
+        let binary =
+            std::env::var_os("PALISADE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_palisade").into());
         let mut command = Command::new("timeout");
         command
-            .args(["-k", "1", "60", env!("CARGO_BIN_EXE_palisade")])
+            .args(["-k", "1", "60"])
+            .arg(binary)
             .args(arguments)
             .current_dir(self.path("foreign"))
             .env_clear()

@@ -20,6 +20,10 @@ const MERGED: [(&str, &[&str]); 6] = [
     ("libx32", &["usr", "libx32"]),
 ];
 
+/// `${RUNUSER}`, which firejail takes from nowhere else. Not `${runtime}`: where no such directory is told of, statements
+/// that hide something in it would stop each launch.
+const RUNTIME: &str = "/run/user/${uid}";
+
 /// What a path is relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Base {
@@ -33,6 +37,8 @@ pub(super) enum Base {
 pub(super) struct Name {
     text: String,
     glob: bool,
+    /// How much of the text stands before its first sign.
+    plain: usize,
     /// How it is said, if not by its text.
     shown: Option<&'static str>,
 }
@@ -57,16 +63,17 @@ pub(super) struct Known {
 impl Name {
     fn new(text: &str) -> Self {
         let text = pattern::with_sets(text);
-        let glob = text.contains(['*', '?', '[']);
-        Self { text, glob, shown: None }
+        let sign = text.find(['*', '?', '[']);
+        let plain = sign.unwrap_or(text.len());
+        Self { text, glob: sign.is_some(), plain, shown: None }
     }
 
     /// Whether both may stand for the same name.
     fn may_be(&self, other: &Self) -> bool {
         match (self.glob, other.glob) {
             (false, false) => self.text == other.text,
-            (true, false) => matches(&self.text, &other.text),
-            (false, true) => matches(&other.text, &self.text),
+            (true, false) => self.fits(&other.text),
+            (false, true) => other.fits(&self.text),
             (true, true) => ends_agree(&self.text, &other.text),
         }
     }
@@ -74,7 +81,7 @@ impl Name {
     /// Whether this stands for all that the other does.
     fn covers(&self, other: &Self) -> bool {
         self.text == other.text
-            || (self.glob && !other.glob && matches(&self.text, &other.text))
+            || (self.glob && !other.glob && self.fits(&other.text))
             || self.text == "*"
             || (self.glob
                 && self.plain_beginning().len() + 1 == self.text.len()
@@ -82,14 +89,19 @@ impl Name {
                 && { other.plain_beginning().starts_with(self.plain_beginning()) })
     }
 
-    fn plain_beginning(&self) -> &str {
-        let end = if self.glob { self.text.find(['*', '?', '[']) } else { None };
-        &self.text[..end.unwrap_or(self.text.len())]
+    /// Whether a name fits this pattern; most are told apart by how they begin.
+    fn fits(&self, name: &str) -> bool {
+        name.starts_with(self.plain_beginning()) && matches(&self.text, name)
     }
 
-    /// As a path here says it; `None` for a pattern that can't be said.
+    fn plain_beginning(&self) -> &str {
+        &self.text[..self.plain]
+    }
+
+    /// As a path here says it; `None` for a pattern that can't be said. What takes away is said as a pattern where a variable
+    /// might not be set: such a statement would stop the launch.
     fn said(&self, widen: bool) -> Option<String> {
-        if let Some(shown) = self.shown {
+        if let (Some(shown), false) = (self.shown, widen) {
             return Some(shown.to_owned());
         }
         if self.glob { pattern::said(&self.text, widen) } else { Some(text::exact(&self.text)) }
@@ -233,7 +245,7 @@ impl Place {
         let mut out = match self.base {
             Base::Root => String::new(),
             Base::Home => "~".to_owned(),
-            Base::Runtime => "${runtime}".to_owned(),
+            Base::Runtime => RUNTIME.to_owned(),
         };
         for name in &self.names {
             out.push('/');
@@ -254,7 +266,7 @@ impl Place {
         let mut out = match self.base {
             Base::Root => String::new(),
             Base::Home => "${home}".to_owned(),
-            Base::Runtime => "${runtime}".to_owned(),
+            Base::Runtime => RUNTIME.to_owned(),
         };
         for name in &self.names {
             out.push('/');
@@ -326,8 +338,8 @@ mod tests {
             ("/home/bob/.ssh", vec!["/home/bob/.ssh"]),
             ("/home/*/.ssh", vec!["/home/*/.ssh", "~/.ssh"]),
             ("/home", vec!["/home", "~"]),
-            ("/run/user/1000/bus", vec!["${runtime}/bus"]),
-            ("${RUNUSER}/wayland-*", vec!["${runtime}/wayland-*"]),
+            ("/run/user/1000/bus", vec!["/run/user/${uid}/bus"]),
+            ("${RUNUSER}/wayland-*", vec!["/run/user/${uid}/wayland-*"]),
             ("${DOWNLOADS}", vec!["~/Downloads"]),
             ("/var/run/x", vec!["/run/x"]),
             ("/bin/su", vec!["/usr/bin/su"]),
@@ -335,7 +347,7 @@ mod tests {
             ("/usr/share/**/x", vec!["/usr/share/*/x"]),
             ("/dev/video[0-9]*", vec!["/dev/video[0-9]*"]),
             ("/dev/[^a]x", vec!["/dev/[!a]x"]),
-            ("/", vec!["/", "~", "${runtime}"]),
+            ("/", vec!["/", "~", "/run/user/${uid}"]),
         ] {
             assert_eq!(said(written), expected, "{written}");
         }
