@@ -8,11 +8,12 @@
 //! - [`antimony`], [`firejail`]: what their files say
 //! - `draft`, `document`, `text`: the profile on its way to text
 //! - `report`: what became of each statement
-//! - `source`: reading what others wrote; `pattern`, `programs`: patterns of names, programs that they name
+//! - `error`: why nothing is imported; `source`: reading what others wrote; `pattern`, `programs`: patterns of names, programs that they name
 
 mod antimony;
 mod document;
 mod draft;
+mod error;
 mod firejail;
 mod pattern;
 mod programs;
@@ -26,6 +27,7 @@ use crate::answer::{self, Failure, NO, YES, harmless};
 use crate::{output, situation};
 use clap::{Args, ValueEnum, ValueHint};
 use draft::Draft;
+pub(crate) use error::ImportError;
 use palisade_policy::Layer;
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::is_profile_name;
@@ -40,9 +42,9 @@ const MOST: usize = palisade_policy::parse::MOST_ENTRIES;
 /// Says in Palisade's language what a profile of another launcher says.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The result shows and allows nothing that the original doesn't, as far as files, devices, sockets and buses
-go. What can't be said exactly stands in it as a comment, with its line and the reason, and is listed on
-standard error; what the original kept away and the result doesn't is marked NOT KEPT.
+Files, devices, sockets and buses that the original doesn't grant aren't granted. What can't be said
+exactly stands in the result as a comment, with its line and the reason, and is listed on standard
+error; what the original kept away otherwise, and the result doesn't, is marked NOT KEPT.
 Exit code: 0; 1 with --strict if anything was left out; 2 error.
 
 Examples:
@@ -90,94 +92,6 @@ enum From {
 enum Kind {
     Profile,
     Feature,
-}
-
-/// Why nothing is imported.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ImportError {
-    /// A file can't be read.
-    #[error("can't read {path:?}: {source}")]
-    Read { path: PathBuf, source: std::io::Error },
-    /// A directory, a device, a pipe.
-    #[error("can't import {path:?}: it is no regular file")]
-    NotFile { path: PathBuf },
-    /// More than is looked at.
-    #[error("can't import {path:?}: it has more than {} KiB", source::LARGEST >> 10)]
-    TooLarge { path: PathBuf },
-    /// Not text.
-    #[error("can't import {path:?}: it isn't UTF-8 behind its first {valid} bytes")]
-    NotText { path: PathBuf, valid: usize },
-    /// Not TOML.
-    #[error("can't import {path:?}: line {line}: {message}")]
-    Syntax { path: PathBuf, line: usize, message: String },
-    /// An included file isn't there: what it would keep away is unknown.
-    #[error("can't import what {line:?} names: there is no {name:?} in {}", looked.join(", "))]
-    Missing { line: String, name: String, looked: Vec<String> },
-    /// An included file lies elsewhere.
-    #[error(
-        "can't import what {line:?} names: {path:?} lies neither beside the profile nor in /etc/firejail"
-    )]
-    Outside { line: String, path: PathBuf },
-    /// Files that include each other.
-    #[error("can't import what {line:?} names: it includes itself")]
-    Circle { line: String },
-    /// More files than anybody writes.
-    #[error("can't import what {line:?} names: too many files, too large, or too deep in each other")]
-    Includes { line: String },
-    /// Firejail has no features.
-    #[error(
-        "can't import {path:?} as a feature: what a part of a firejail profile means depends on the lines before it"
-    )]
-    Part { path: PathBuf },
-    /// No name that `--profile` would find.
-    #[error("{name:?} can't be the name of a profile")]
-    Name { name: String },
-    /// The profile would be refused.
-    #[error("can't import {path:?}: the profile would have {count} entries; at most {MOST} are read")]
-    Entries { path: PathBuf, count: usize },
-    /// The profile would be refused: a mistake of this program.
-    #[error("can't import {path:?}: what would be written isn't a policy file: {mistake}")]
-    Unsaid { path: PathBuf, mistake: String },
-    /// A file is there already.
-    #[error("can't write {path:?}: it exists")]
-    Exists { path: PathBuf },
-    /// It can't be written.
-    #[error("can't write {path:?}: {source}")]
-    Write { path: PathBuf, source: std::io::Error },
-}
-
-impl ImportError {
-    /// Its class, for programs.
-    pub(crate) const fn class(&self) -> &'static str {
-        match self {
-            Self::Read { .. } | Self::NotFile { .. } | Self::TooLarge { .. } | Self::NotText { .. } => "read",
-            Self::Syntax { .. } | Self::Entries { .. } | Self::Unsaid { .. } => "syntax",
-            Self::Missing { .. } | Self::Outside { .. } | Self::Circle { .. } | Self::Includes { .. } => {
-                "include"
-            }
-            Self::Part { .. } | Self::Name { .. } => "usage",
-            Self::Exists { .. } => "exists",
-            Self::Write { .. } => "write",
-        }
-    }
-
-    /// What to type instead.
-    pub(crate) fn hint(&self) -> Option<String> {
-        Some(match self {
-            Self::NotFile { .. } => "palisade import --from firejail /etc/firejail/NAME.profile".to_owned(),
-            Self::Missing { .. } => {
-                "apt install firejail-profiles   # or put the file beside the profile".to_owned()
-            }
-            Self::Outside { path, .. } => {
-                format!("cp {} .   # beside the profile, and name it without directories", path.display())
-            }
-            Self::Part { path } => format!("palisade import --from firejail {}", path.display()),
-            Self::Name { .. } => "palisade import --name NAME …".to_owned(),
-            Self::Exists { .. } => "palisade import --force …   # replaces it".to_owned(),
-            Self::Write { .. } => "palisade import --output FILE …".to_owned(),
-            _ => return None,
-        })
-    }
 }
 
 /// The report for programs.
@@ -279,6 +193,18 @@ fn translate(
             };
             firejail::import(file, &content, &host, &mut draft)?;
         }
+    }
+    if let [first, more @ ..] = draft.report.unknown.as_slice() {
+        return Err(ImportError::Unknown {
+            path: file.clone(),
+            launcher,
+            line: first.at.to_string(),
+            statement: first.statement.clone(),
+            more: more.len(),
+        });
+    }
+    if draft.report.taken == 0 && draft.report.findings.is_empty() {
+        return Err(ImportError::Empty { path: file.clone() });
     }
     let count = draft.document.count();
     if count > MOST {

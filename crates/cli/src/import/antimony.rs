@@ -108,7 +108,6 @@ const NO_FLAG: &str = "it is neither true nor false, which Antimony wants here";
 const NO_LIST: &str = "it is no list of texts, which Antimony wants here";
 const NO_TABLE: &str = "it is no table, which Antimony wants here";
 const UNSAYABLE: &str = "this key takes no such text here";
-const UNKNOWN: &str = "Antimony has no such key";
 
 impl Importer<'_> {
     /// What Antimony does whatever the profile says.
@@ -156,6 +155,10 @@ impl Importer<'_> {
         let at = node.at();
         let said = self.said(&at, statement, place);
         self.draft.not_kept(said, why);
+    }
+
+    fn unknown(&mut self, node: &Node, statement: &str) {
+        self.draft.unknown(&node.at(), statement);
     }
 
     /// Counts a statement as said, if it could be; else leaves it out.
@@ -266,7 +269,7 @@ impl Importer<'_> {
                 self.left_out(node, &statement, top, NO_TEXT);
             }
             ("lockdown" | "preserve_env", _) => self.left_out(node, &statement, top, NO_FLAG),
-            _ => self.not_kept(node, &statement, top, UNKNOWN),
+            _ => self.unknown(node, &statement),
         }
     }
 

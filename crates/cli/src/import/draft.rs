@@ -110,6 +110,11 @@ impl Draft {
         self.find(said, Outcome::NotKept, why);
     }
 
+    /// A statement that the launcher itself would refuse: what it kept away nobody knows.
+    pub(super) fn unknown(&mut self, at: &At, statement: &str) {
+        self.report.unknown.push(Finding::new(at, statement, Outcome::NotKept, ""));
+    }
+
     fn find(&mut self, said: Said<'_>, outcome: Outcome, why: &'static str) {
         let finding = Finding::new(said.at, said.statement, outcome, why);
         self.table(said.section).remark(said.key, finding.line());

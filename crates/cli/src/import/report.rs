@@ -81,6 +81,8 @@ impl Finding {
 pub(super) struct Report {
     pub(super) taken: usize,
     pub(super) findings: Vec<Finding>,
+    /// What the launcher itself doesn't know.
+    pub(super) unknown: Vec<Finding>,
     /// Programs that run on the host, around the sandbox.
     pub(super) hooks: usize,
 }

@@ -2,7 +2,7 @@
 //! The message buses.
 
 use super::tree::{Node, Value};
-use super::{Importer, NO_FLAG, UNKNOWN, place, variables};
+use super::{Importer, NO_FLAG, place, variables};
 use crate::import::text::{is_bus_name, is_rule};
 
 impl Importer<'_> {
@@ -51,7 +51,7 @@ impl Importer<'_> {
                 ("talks", _) => self.bus_names(node, "ipc.talks", "talk"),
                 ("owns", _) => self.bus_names(node, "ipc.owns", "own"),
                 ("calls", _) => self.texts(node, "ipc.calls", place("dbus", "call"), Self::call),
-                _ => self.not_kept(node, &statement, place("dbus", ""), UNKNOWN),
+                _ => self.unknown(node, &statement),
             }
         }
     }

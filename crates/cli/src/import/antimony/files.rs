@@ -2,7 +2,7 @@
 //! Files, libraries and the home.
 
 use super::tree::{Node, Value};
-use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, Place, UNKNOWN, UNSAYABLE, place, variables};
+use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, Place, UNSAYABLE, place, variables};
 use crate::import::document::Value as Written;
 use crate::import::draft::Draft;
 use crate::import::text;
@@ -68,7 +68,7 @@ impl Importer<'_> {
                 "platform" | "resources" | "runtime" => self.lists(node, key, false),
                 "direct" => self.direct(node),
                 "link" | "links" => self.links(node),
-                _ => self.not_kept(node, &statement, place("filesystem", ""), UNKNOWN),
+                _ => self.unknown(node, &statement),
             }
         }
     }
@@ -261,7 +261,7 @@ impl Importer<'_> {
                     self.draft.taken();
                 }
                 ("no_sof", _) => self.left_out(node, &statement, to, NO_FLAG),
-                _ => self.not_kept(node, &statement, to, UNKNOWN),
+                _ => self.unknown(node, &statement),
             }
         }
     }
@@ -354,7 +354,7 @@ impl Importer<'_> {
                 }
                 ("policy" | "name" | "lock_policy", _) => self.left_out(node, &statement, at(""), NO_TEXT),
                 ("lock", _) => self.left_out(node, &statement, at("lock"), NO_FLAG),
-                _ => self.not_kept(node, &statement, at(""), UNKNOWN),
+                _ => self.unknown(node, &statement),
             }
         }
     }

@@ -2,7 +2,7 @@
 //! Programs around the sandbox.
 
 use super::tree::{Node, Value};
-use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, UNKNOWN, UNSAYABLE, place, variables};
+use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, UNSAYABLE, place, variables};
 use crate::import::document::Table;
 use crate::import::draft::Draft;
 use crate::import::text;
@@ -29,7 +29,7 @@ impl Importer<'_> {
                 ("pre" | "post" | "parent", _) => {
                     self.left_out(node, &statement, place("hooks", ""), NO_TABLE)
                 }
-                _ => self.not_kept(node, &statement, place("hooks", ""), UNKNOWN),
+                _ => self.unknown(node, &statement),
             }
         }
     }
@@ -116,7 +116,7 @@ impl Importer<'_> {
             "capture_output" | "capture_error" => "capture",
             "new_privileges" => "",
             "name" | "type" | "content" | "path" | "arguments" => return,
-            _ => return self.not_kept(node, single, place("hooks", ""), UNKNOWN),
+            _ => return self.unknown(node, single),
         };
         let Some(on) = node.flag() else {
             let why = if node.text().is_some() { NO_FLAG } else { NO_TEXT };

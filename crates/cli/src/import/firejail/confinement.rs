@@ -2,7 +2,6 @@
 //! Statements on anything but files.
 
 use super::calls::Unknown;
-use super::statements::{NO_WORD, UNKNOWN};
 use super::{Bus, Profile};
 use crate::import::document::Value;
 use crate::import::draft::{Draft, Said};
@@ -14,7 +13,7 @@ impl Profile<'_> {
         match (word, rest) {
             ("caps.drop", "all") | ("x11", "none") | ("nogroups" | "machine-id" | "apparmor", _) => {}
             ("caps.drop" | "x11" | "restrict-namespaces" | "memory-deny-write-execute", _) => {}
-            ("include" | "ignore", "") => return self.draft.not_kept(said, NO_WORD),
+            ("include" | "ignore", "") => return self.draft.unknown(said.at, said.statement),
             ("allusers", "") => {
                 let why = "other users' homes aren't shown";
                 return self.draft.left_out(Said { section: "filesystem", ..said }, why);
@@ -60,7 +59,7 @@ impl Profile<'_> {
                 let why = "of effect with `landlock.enforce` only, which isn't said here";
                 return self.draft.left_out(Said { section: "filesystem", ..said }, why);
             }
-            _ => return self.draft.not_kept(said, UNKNOWN),
+            _ => return self.draft.unknown(said.at, said.statement),
         }
         self.confinement(said, word, rest);
     }
@@ -109,7 +108,7 @@ impl Profile<'_> {
                 let why = "kept in part: memfd_create and pkey_mprotect are refused, but memory may be mapped to be written and executed";
                 self.draft.not_kept(Said { section: "syscalls", key: "deny", ..said }, why);
             }
-            _ => self.draft.not_kept(said, UNKNOWN),
+            _ => self.draft.unknown(said.at, said.statement),
         }
     }
 
@@ -153,11 +152,11 @@ impl Profile<'_> {
                     "filter" if *bus != Bus::None => *bus = Bus::Filtered,
                     "filter" => {}
                     "none" => *bus = Bus::None,
-                    _ => return self.draft.not_kept(said, UNKNOWN),
+                    _ => return self.draft.unknown(said.at, said.statement),
                 }
                 return self.draft.taken();
             }
-            _ => return self.draft.left_out(said, UNKNOWN),
+            _ => return self.draft.unknown(said.at, said.statement),
         };
         let key = match (session, kind) {
             (true, ".see") => "see",
@@ -203,7 +202,7 @@ impl Profile<'_> {
                 };
                 return self.draft.approximated(said, why);
             }
-            _ => return self.draft.not_kept(said, UNKNOWN),
+            _ => return self.draft.unknown(said.at, said.statement),
         };
         match unknown {
             Unknown { names: true, .. } if word == "seccomp.keep" => {
@@ -230,7 +229,7 @@ impl Profile<'_> {
             "rlimit-sigpending" => {
                 return self.draft.not_kept(said, "how many signals may wait isn't said");
             }
-            _ => return self.draft.not_kept(said, UNKNOWN),
+            _ => return self.draft.unknown(said.at, said.statement),
         };
         let unit = if size { rest.chars().last().filter(|c| "kKmMgG".contains(*c)) } else { None };
         let digits = unit.map_or(rest, |_unit| &rest[..rest.len() - 1]);

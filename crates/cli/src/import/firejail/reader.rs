@@ -94,7 +94,7 @@ impl Reader<'_, '_, '_> {
         let profile = &mut *self.profile;
         let said = Said { at, statement: whole, section: "", key: "" };
         let Some((name, line)) = conditional.split_once(':') else {
-            profile.draft.not_kept(said, "firejail has no such condition");
+            profile.draft.unknown(at, whole);
             return None;
         };
         let line = line.trim_start();
@@ -112,7 +112,7 @@ impl Reader<'_, '_, '_> {
                 return None;
             }
             _ => {
-                profile.draft.not_kept(said, "firejail has no such condition");
+                profile.draft.unknown(at, whole);
                 return None;
             }
         };

@@ -72,9 +72,6 @@ const INTERFACE: [&str; 13] = [
     "netlock",
 ];
 
-pub(super) const NO_WORD: &str = "firejail wants something behind it";
-pub(super) const UNKNOWN: &str = "firejail has no such statement";
-
 impl Profile<'_> {
     /// One line.
     pub(super) fn statement(&mut self, at: &At, line: &str) {
