@@ -26,6 +26,11 @@ fn import_all(from: &str, directory: &Path, ending: &str, feature: bool) -> Tall
         std::fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == ending));
+    files.sort();
+    // A debug build takes a quarter of a second for one of firejail's: then a tenth of its 1200 has to do.
+    if files.len() > 1000 && std::env::var_os("PALISADE_BIN").is_none() {
+        files = files.into_iter().step_by(10).collect();
+    }
     let tally = Mutex::new(Tally { files: files.len(), ..Tally::default() });
     let sum = &tally;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -61,7 +66,7 @@ fn import_all(from: &str, directory: &Path, ending: &str, feature: bool) -> Tall
 }
 
 #[test]
-fn all_that_firejail_ships_is_imported() {
+fn what_firejail_ships_is_imported() {
     if !has("firejail") {
         return;
     }
@@ -73,7 +78,7 @@ fn all_that_firejail_ships_is_imported() {
 }
 
 #[test]
-fn all_that_antimony_ships_is_imported() {
+fn what_antimony_ships_is_imported() {
     if !has("antimony") {
         return;
     }
