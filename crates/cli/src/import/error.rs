@@ -87,7 +87,6 @@ impl ImportError {
     pub(crate) fn hint(&self) -> Option<String> {
         let is = |path: &Path, ending: &str| path.extension().is_some_and(|extension| extension == ending);
         Some(match self {
-            Self::Read { path, .. } => format!("ls -l {}", path.display()),
             Self::TooLarge { path } => format!("head {}   # what is it?", path.display()),
             Self::NotText { path, .. } => {
                 format!("iconv -f latin1 -t utf-8 {} >copy   # and import that", path.display())
@@ -102,7 +101,7 @@ impl ImportError {
                 format!("import a copy without it: {launcher} itself wouldn't start with it")
             }
             Self::Syntax { path, line, .. } => format!("sed -n {line}p {}", path.display()),
-            Self::NotFile { .. } => "palisade import --from firejail /etc/firejail/NAME.profile".to_owned(),
+            Self::Read { path, .. } | Self::NotFile { path } => format!("ls -l {}", path.display()),
             Self::Missing { .. } => {
                 "apt install firejail-profiles   # or put the file beside the profile".to_owned()
             }
