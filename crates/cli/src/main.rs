@@ -16,6 +16,7 @@
 //! - [`output`]: words for people
 #![forbid(unsafe_code)]
 
+mod account;
 mod answer;
 mod bench;
 mod check;
@@ -160,6 +161,14 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
             };
         }
     };
+    let account = match &cli.verb {
+        Verb::Run(options) => options.launch.account.as_deref(),
+        Verb::Open(options) => options.launch.account.as_deref(),
+        _ => None,
+    };
+    if let Some(code) = account::ensure(account, arguments) {
+        return code;
+    }
     match (&cli.verb, matches.subcommand()) {
         (Verb::Run(options), Some((_run, matches))) => run::run(options, matches, arguments, begun),
         (Verb::Open(options), Some((_open, matches))) => open::run(options, matches, arguments, begun),

@@ -145,6 +145,9 @@ pub(crate) struct LaunchOptions {
     /// core_size, stack, address_space, locked_memory
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) limit: Vec<String>,
+    /// Launch as another user, who is then all that could be broken out to; for root
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Username)]
+    pub(crate) account: Option<String>,
     /// The user id inside
     #[arg(long, value_name = "ID")]
     pub(crate) uid: Option<u32>,

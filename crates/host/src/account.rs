@@ -121,6 +121,24 @@ fn read_or_empty(path: &Path) -> Result<Vec<u8>, FileError> {
     }
 }
 
+/// The ids of the account called `name`: user, primary group, home.
+///
+/// # Errors
+/// When the database can't be read.
+pub fn by_name(name: &str, databases: &Databases) -> Result<Option<(u32, u32, PathBuf)>, AccountError> {
+    let passwd = read_or_empty(&databases.passwd)?;
+    Ok(passwd.split(|&byte| byte == b'\n').find_map(|line| {
+        let mut fields = line.split(|&byte| byte == b':');
+        if fields.next()? != name.as_bytes() || !is_name(name.as_bytes()) {
+            return None;
+        }
+        let _password = fields.next()?;
+        let (uid, gid) = (number(fields.next()?)?, number(fields.next()?)?);
+        let _gecos = fields.next()?;
+        Some((uid, gid, PathBuf::from(OsStr::from_bytes(fields.next()?))))
+    }))
+}
+
 struct PasswdEntry {
     name: String,
     home: PathBuf,

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Launching as another user: what is reached by whoever gets out is the account's.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+use support::{Place, everybody, job};
+
+/// Root's place and the ordinary user's: the account.
+fn people() -> Option<(Place, Place)> {
+    let (root, user): (Vec<Place>, Vec<Place>) = everybody().into_iter().partition(Place::is_root);
+    // Without root there is nobody to become somebody else: the refusal is tested all the same.
+    root.into_iter().zip(user).next()
+}
+
+#[test]
+fn the_account_is_all_there_is_outside() {
+    let Some((root, user)) = people() else { return };
+    let account = user.name();
+    // What only root may read is granted by name, and can't be read by the account's launcher.
+    let secret = root.write("secret", "root's");
+    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::set_permissions(&root.home, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let secret = secret.to_str().unwrap();
+    let with = |options: &[&str], line: &str| {
+        let mut command = root.command(root.binary());
+        command.args(["run"]).args(options).args(["--view", "host", "--", "sh", "-c", line]);
+        job::finish(command.env("SECRET_OF_ROOT", "x").current_dir("/"))
+    };
+    assert_eq!(root.outside(&format!("cat {secret}")), "root's");
+    let run = with(
+        &["--account", account],
+        &format!("cat {secret}; id -un; id -G; echo $HOME $USER $SECRET_OF_ROOT"),
+    );
+    assert!(run.err.contains("Permission denied"), "{run:?}");
+    let uid = user.outside("id -u");
+    let gid = user.outside("id -g");
+    let lines: Vec<&str> = run.out.lines().collect();
+    assert_eq!(lines.first().copied(), Some(account), "{run:?}");
+    // Inside groups that aren't mapped show as nobody's.
+    assert_eq!(lines.get(1).copied(), Some(gid.trim()), "{run:?}");
+    assert!(lines.get(2).is_some_and(|line| line.ends_with(account) && line.starts_with('/')), "{run:?}");
+    // The launcher itself, not just what it starts, is the account's: nothing of root's process is left.
+    let script = format!(
+        "{} run --account {account} -- sleep 5 & sleep 1; \
+         for p in $(pgrep -P $!) $!; do grep -H -e ^Uid -e ^Gid -e ^Groups -e ^CapPrm /proc/$p/status; done; kill $!",
+        root.binary().display()
+    );
+    let seen = root.outside(&script);
+    let launcher = seen.lines().filter(|line| line.contains("Uid:")).last().unwrap_or_default();
+    let all = vec![uid.trim(); 4].join("\t");
+    assert!(launcher.ends_with(&format!("Uid:\t{all}")), "{seen}");
+    assert!(
+        seen.lines()
+            .filter(|line| line.contains("Groups:"))
+            .all(|line| line.trim_end().ends_with(gid.trim())),
+        "{seen}"
+    );
+    assert!(
+        seen.lines()
+            .filter(|line| line.contains("CapPrm:"))
+            .last()
+            .is_some_and(|line| line.ends_with("0000000000000000")),
+        "{seen}"
+    );
+}
+
+#[test]
+fn profiles_and_options_are_the_accounts() {
+    let Some((root, user)) = people() else { return };
+    user.write(
+        ".config/palisade/profiles/app.toml",
+        "schema = 1\nname = \"app\"\n[program]\npath = \"sh\"\narguments = [\"-c\", 'echo \"$*\"', \"x\"]\n[home]\npolicy = \"private\"\n",
+    );
+    // The account's own home, which its place isn't: the profile is given by its path.
+    let profile = user.home.join(".config/palisade/profiles/app.toml");
+    let profile = profile.to_str().unwrap();
+    let binary = root.binary().to_str().unwrap();
+    let run =
+        job::finish(root.command(binary).args(["open", "--account", user.name(), profile, "--account", "x"]));
+    assert_eq!(run.ok(), "--account x", "{run:?}");
+    let run = job::finish(root.command(binary).args([
+        "run",
+        &format!("--account={}", user.name()),
+        "-c",
+        "id -un",
+    ]));
+    assert_eq!(run.ok(), user.name(), "{run:?}");
+    for (name, said) in [
+        ("no-such-account", "there is no account"),
+        ("root", "nobody to run as"),
+        ("", "there is no account"),
+    ] {
+        let run = job::finish(root.command(binary).args(["run", "--account", name, "--", "true"]));
+        run.refused(125, &[said]);
+    }
+}
+
+#[test]
+fn only_root_becomes_somebody_else() {
+    for place in everybody().into_iter().filter(|place| !place.is_root()) {
+        let run = place.run(&["--account", "daemon"], &["true"]);
+        run.refused(125, &["only root can launch as daemon"]).with_hint();
+        // Whoever one is already is no other.
+        let name = place.outside("id -un");
+        assert_eq!(place.run(&["--account", name.trim()], &["echo", "same"]).ok(), "same");
+    }
+}
