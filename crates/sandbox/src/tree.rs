@@ -3,6 +3,7 @@
 
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
+use crate::mount_point;
 use crate::plan::{Bind, Origin, Step};
 use crate::text::{NullByte, Text};
 use palisade_sys::landlock::Rights;
@@ -107,6 +108,7 @@ impl<'f> Tree<'f> {
         let path = self.resolve(path);
         if self.host_path(&path).is_some() {
             // On top of a tree of the host: there is no directory of ours to take.
+            mount_point::at_home(self.facts, self.host_path(&path), false);
             self.parents(&path)?;
             self.steps.push(Step::Tmpfs { path: relative(&path)?, rights: WRITABLE });
         } else {
@@ -395,6 +397,7 @@ impl<'f> Tree<'f> {
 
     /// Makes a mount point. Returns whether it lies in a tree that others can change.
     fn place(&mut self, target: &Path, file: bool) -> Result<bool, PlanError> {
+        mount_point::at_home(self.facts, self.host_path(target), file);
         self.parents(target)?;
         if let Some(host) = self.host_path(target) {
             return match self.facts.kind(&host) {

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Real applications, opened by the profiles that are shipped: they do their job, and reach nothing else of the host.
+//!
+//! Which is said by `PALISADE_APPS`: `ci` (if it isn't set), `all`, or names; `apps.list` says which those are. They
+//! must be there: `./x test` and `./x test apps` install them. `PALISADE_APPS_REPORT=FILE` takes the table as
+//! markdown, `PALISADE_APPS_TESTED=write` renews the list of what was opened.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+
+#[path = "apps/catalogue.rs"]
+mod catalogue;
+#[path = "apps/display.rs"]
+mod display;
+#[path = "apps/sample.rs"]
+mod sample;
+#[path = "apps/session.rs"]
+mod session;
+mod support;
+#[path = "apps/trial.rs"]
+mod trial;
+
+use catalogue::{Application, Wanted};
+use std::io::Write;
+use trial::Trial;
+
+#[test]
+fn shipped_profiles_open_their_applications() {
+    if !support::has("apps") {
+        return;
+    }
+    let wanted = Wanted::of_environment();
+    // Held to the end, so that one user is made for all.
+    let place = support::ordinary();
+    let applications = catalogue::applications(&wanted, &place);
+    let mut trials = Vec::new();
+    for application in applications {
+        let trial = trial::of(&application);
+        tell(&line(&application, &trial));
+        trials.push((application, trial));
+    }
+    if let Some(file) = std::env::var_os("PALISADE_APPS_REPORT") {
+        std::fs::write(file, report(&trials)).unwrap();
+    }
+    let results: Vec<_> = trials
+        .iter()
+        .map(|(application, trial)| (application.name, application.listed, trial.worked()))
+        .collect();
+    let mut failures: Vec<String> = trials
+        .iter()
+        .filter(|(application, trial)| application.listed && !trial.worked())
+        .map(|(application, trial)| format!("{}: {}", application.name, why(trial)))
+        .collect();
+    failures.extend(catalogue::check_tested(&wanted, &results).err());
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Prints at once, whether the test fails or not: the harness keeps only what is printed by macros.
+fn tell(line: &str) {
+    let _nobody_reads = std::io::stdout().write_all(line.as_bytes());
+}
+
+/// Why an application didn't pass.
+fn why(trial: &Trial) -> String {
+    match (&trial.failure, &trial.refused) {
+        (Some(failure), _) => failure.clone(),
+        (None, Some(Err(open))) => open.clone(),
+        (None, _) => "the ways out weren't tried".to_owned(),
+    }
+}
+
+fn line(application: &Application, trial: &Trial) -> String {
+    let [job, result, refused, files, cold, hot] = cells(application, trial);
+    format!(
+        "{:<20} {result:<7} {job:<44} {refused:<12} {files:>5} files  plan {cold:>7} {hot:>7} ms\n",
+        application.name
+    )
+}
+
+/// What the table says of one.
+fn cells(application: &Application, trial: &Trial) -> [String; 6] {
+    let milliseconds =
+        |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.1}"));
+    [
+        application.job(),
+        match (&trial.failure, trial.stubborn) {
+            (Some(_), _) => "FAILED",
+            (None, true) => "works; ends only when it is killed",
+            (None, false) => "works",
+        }
+        .to_owned(),
+        match &trial.refused {
+            Some(Ok(ways)) => format!("{ways} of {ways}"),
+            Some(Err(_)) => "NOT REFUSED".to_owned(),
+            None => "–".to_owned(),
+        },
+        trial.files.map_or_else(|| "–".to_owned(), |files| files.to_string()),
+        milliseconds(trial.cold),
+        milliseconds(trial.hot),
+    ]
+}
+
+fn report(trials: &[(Application, Trial)]) -> String {
+    let mut text = String::from(
+        "| application | job | result | escapes refused | files | plan, first time (ms) | plan, kept (ms) |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for (application, trial) in trials {
+        let [job, result, refused, files, cold, hot] = cells(application, trial);
+        let name = application.name;
+        text.push_str(&format!("| {name} | {job} | {result} | {refused} | {files} | {cold} | {hot} |\n"));
+    }
+    text
+}
