@@ -82,15 +82,18 @@ impl Display {
 
     /// The titles of all windows, shown or not.
     pub(crate) fn titles(&self) -> Vec<String> {
-        let output = Command::new("xwininfo")
-            .args(["-root", "-tree"])
-            .env("DISPLAY", &self.name)
-            .env("XAUTHORITY", &self.authority)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap_or_else(|error| panic!("xwininfo (package x11-utils): {error}"));
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        text.lines().filter_map(title).map(str::to_owned).collect()
+        let text = self.windows(&["-root", "-tree"]);
+        text.lines().filter_map(title).map(|(_, title)| title.to_owned()).collect()
+    }
+
+    /// What xwininfo says.
+    fn windows(&self, arguments: &[&str]) -> String {
+        let mut xwininfo = Command::new("xwininfo");
+        xwininfo.args(arguments).env("DISPLAY", &self.name).env("XAUTHORITY", &self.authority);
+        // Titles are UTF-8.
+        let output = xwininfo.env("LC_ALL", "C.UTF-8").stdin(Stdio::null()).output();
+        let output = output.unwrap_or_else(|error| panic!("xwininfo (package x11-utils): {error}"));
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Takes a picture of all that is on it, for a person to look at.
@@ -102,15 +105,12 @@ impl Display {
     }
 
     /// Whether a window is on the screen whose title contains `part`.
+    ///
+    /// Not by xdotool, which doesn't find the windows of Qt: without a window manager they have new titles only.
     pub(crate) fn shows(&self, part: &str) -> bool {
-        let output = Command::new("xdotool")
-            .args(["search", "--onlyvisible", "--name", &literally(part)])
-            .env("DISPLAY", &self.name)
-            .env("XAUTHORITY", &self.authority)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap_or_else(|error| panic!("xdotool: {error}"));
-        !output.stdout.is_empty()
+        let text = self.windows(&["-root", "-tree"]);
+        let mut named = text.lines().filter_map(title).filter(|(_, title)| title.contains(part));
+        named.any(|(window, _)| self.windows(&["-stats", "-id", window]).contains("Map State: IsViewable"))
     }
 
     /// Waits for such a window, while `lives` says that it may come.
@@ -126,18 +126,6 @@ impl Display {
             std::thread::sleep(Duration::from_millis(200));
         }
     }
-}
-
-/// A regular expression for this very text.
-fn literally(text: &str) -> String {
-    let escaped = |letter: char| {
-        if letter.is_alphanumeric() || letter == ' ' {
-            [None, Some(letter)]
-        } else {
-            [Some('\\'), Some(letter)]
-        }
-    };
-    text.chars().flat_map(escaped).flatten().collect()
 }
 
 impl Drop for Display {
@@ -160,11 +148,11 @@ impl Drop for Display {
     }
 }
 
-/// The title in a line of xwininfo's: `0x600003 "title": ("class" "Class") …`.
-fn title(line: &str) -> Option<&str> {
-    let line = line.trim_start();
-    let rest = line.strip_prefix("0x")?.split_once(" \"")?.1;
-    rest.split_once("\": (").map(|(title, _)| title)
+/// The window and its title in a line of xwininfo's: `0x600003 "title": ("class" "Class") …`.
+fn title(line: &str) -> Option<(&str, &str)> {
+    let (window, rest) = line.trim_start().split_once(" \"")?;
+    let title = rest.split_once("\": (").map(|(title, _)| title)?;
+    window.starts_with("0x").then_some((window, title))
 }
 
 /// A file that allows who has it to connect, from anywhere, to any display.
@@ -183,7 +171,7 @@ fn cookie() -> Result<Vec<u8>, String> {
 
 #[test]
 fn titles_are_found_in_the_tree() {
-    assert_eq!(title("     0x600003 \"a \"b\": c\": (\"x\" \"X\")  1x1+0+0"), Some("a \"b\": c"));
+    assert_eq!(title("     0x600003 \"a \"b\": c\": (\"x\" \"X\")  1x1+0+0"), Some(("0x600003", "a \"b\": c")));
     assert_eq!(title("     0x600001 (has no name): ()  1x1+0+0"), None);
     assert_eq!(title("  Root window id: 0x50d (the root window) (has no name)"), None);
 }
