@@ -125,7 +125,10 @@ fn file() -> impl Strategy<Value = String> {
             format!("{text}protect = {mode:?}\nprotect_names = {add}\nallow_names = {allow}\n")
         }
     });
-    let environment = (quoted(), "[A-Z_*]{1,6}").prop_map(|(value, name)| {
+    // A value is a template: `${` that is not closed, or names nothing, is an error of its own.
+    let value = text.prop_map(|text| toml::Value::String(text.replace("${", "$${")).to_string());
+    let value = prop_oneof![value, Just("\"${HOME}/$${x} $$\"".to_owned())];
+    let environment = (value, "[A-Z_*]{1,6}").prop_map(|(value, name)| {
         format!("[environment]\nset = {{ A = {value}, \"B c\" = \"d\" }}\nkeep = [\"{name}\"]\nremove = [\"{name}X\"]\n")
     });
     let limits = (0..1_u64 << 50, 0..200_000_u32).prop_map(|(memory, time)| {

@@ -3,6 +3,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
 use super::closure::Shown;
 use super::home::Home;
@@ -12,6 +14,10 @@ use crate::launch::{Invocation, Launched, Launcher, Run};
 use crate::programs;
 use crate::session::Session;
 use crate::workload::{Check, Failure};
+
+/// Launches until a plan must have been kept, and the time between them.
+const TRIES: usize = 10;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// What every bed needs.
 #[derive(Debug)]
@@ -70,6 +76,21 @@ pub(crate) fn done(launcher: &Launcher, invocation: &Invocation, code: i32) -> R
     }
 }
 
+/// Launches the profile until its plan is kept: Palisade keeps none whose inputs changed while it was made, and the profile is new.
+pub(crate) fn keep(launcher: &Launcher, tools: &Tools, home: &Home, profile: &str) -> Result<(), Unready> {
+    let invocation = tools.palisade(home, &["open", "--quiet", profile]);
+    let before = home.kept()?;
+    for _ in 0..TRIES {
+        done(launcher, &invocation, 0)?;
+        if home.kept()?.len() > before.len() {
+            return Ok(());
+        }
+        sleep(PAUSE);
+    }
+    let why = format!("no plan is kept, after {TRIES} launches");
+    Err(Unready::Failed { command: invocation.display(), failure: Failure::Proof { why } })
+}
+
 /// The profile.
 #[derive(Debug)]
 pub(crate) struct Bed {
@@ -111,8 +132,7 @@ impl Bed {
         }
         // That its exit code arrives shows that the program is run.
         done(launcher, &tools.palisade(&cold, &["open", "--quiet", &failing(name)]), 1)?;
-        // Keeps the plan.
-        done(launcher, &tools.palisade(&hot, &["open", "--quiet", &trivial(name)]), 0)?;
+        keep(launcher, tools, &hot, &trivial(name))?;
         let (files, more) = shown.elf_files();
         let all = files.len();
         let mut resolved = Vec::with_capacity(all);

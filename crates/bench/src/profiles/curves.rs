@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::bed::{Tools, done};
+use super::bed::{Tools, keep};
 use super::closure::libraries;
 use super::home::Home;
 use super::race::{Plans, Reading, Runner};
@@ -82,7 +82,7 @@ impl Curves {
                 for home in [&place.hot, &place.cold] {
                     home.profile(&name, &listing(&name, &tools.yes, listed))?;
                 }
-                done(launcher, &tools.palisade(&place.hot, &["open", "--quiet", &name]), 0)?;
+                keep(launcher, tools, &place.hot, &name)?;
             }
         }
         let mut crowds = Vec::new();
@@ -92,7 +92,7 @@ impl Curves {
                 let name = crowd_name(number);
                 home.profile(&name, &listing(&name, &tools.yes, &[]))?;
             }
-            done(launcher, &tools.palisade(&home, &["open", "--quiet", &crowd_name(0)]), 0)?;
+            keep(launcher, tools, &home, &crowd_name(0))?;
             crowds.push((count, home));
         }
         Ok(Self { places, counts, crowds, _memory: memory })

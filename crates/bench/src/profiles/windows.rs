@@ -52,7 +52,8 @@ impl Display {
         programs::on_path("xdotool").ok_or(ProfilesError::Missing { program: "xdotool" })?;
         let failed = |source| ProfilesError::Prepare { path: program.clone(), source };
         let mut server = Command::new(&program)
-            .args(["-displayfd", "1", "-screen", "0", "1280x800x24", "-nolisten", "tcp"])
+            // Without `-noreset` the server begins anew whenever its last client leaves, which is at every look.
+            .args(["-displayfd", "1", "-screen", "0", "1280x800x24", "-nolisten", "tcp", "-noreset"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
