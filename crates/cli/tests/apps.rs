@@ -11,15 +11,21 @@
 mod catalogue;
 #[path = "apps/display.rs"]
 mod display;
+#[path = "apps/picture.rs"]
+mod picture;
+#[path = "apps/report.rs"]
+mod report;
 #[path = "apps/sample.rs"]
 mod sample;
 #[path = "apps/session.rs"]
 mod session;
+#[path = "apps/shown.rs"]
+mod shown;
 mod support;
 #[path = "apps/trial.rs"]
 mod trial;
 
-use catalogue::{Application, Wanted};
+use catalogue::Wanted;
 use std::io::Write;
 use trial::Trial;
 
@@ -35,11 +41,11 @@ fn shipped_profiles_open_their_applications() {
     let mut trials = Vec::new();
     for application in applications {
         let trial = trial::of(&application);
-        tell(&line(&application, &trial));
+        tell(&report::line(&application, &trial));
         trials.push((application, trial));
     }
     if let Some(file) = std::env::var_os("PALISADE_APPS_REPORT") {
-        std::fs::write(file, report(&trials)).unwrap();
+        std::fs::write(file, report::table(&trials)).unwrap();
     }
     let results: Vec<_> = trials
         .iter()
@@ -66,48 +72,4 @@ fn why(trial: &Trial) -> String {
         (None, Some(Err(open))) => open.clone(),
         (None, _) => "the ways out weren't tried".to_owned(),
     }
-}
-
-fn line(application: &Application, trial: &Trial) -> String {
-    let [job, result, refused, files, cold, hot] = cells(application, trial);
-    format!(
-        "{:<20} {result:<7} {job:<44} {refused:<12} {files:>5} files  plan {cold:>7} {hot:>7} ms\n",
-        application.name
-    )
-}
-
-/// What the table says of one.
-fn cells(application: &Application, trial: &Trial) -> [String; 6] {
-    let milliseconds =
-        |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.1}"));
-    [
-        application.job(),
-        match (&trial.failure, trial.stubborn) {
-            (Some(_), _) => "FAILED",
-            (None, true) => "works; ends only when it is killed",
-            (None, false) => "works",
-        }
-        .to_owned(),
-        match &trial.refused {
-            Some(Ok(ways)) => format!("{ways} of {ways}"),
-            Some(Err(_)) => "NOT REFUSED".to_owned(),
-            None => "–".to_owned(),
-        },
-        trial.files.map_or_else(|| "–".to_owned(), |files| files.to_string()),
-        milliseconds(trial.cold),
-        milliseconds(trial.hot),
-    ]
-}
-
-fn report(trials: &[(Application, Trial)]) -> String {
-    let mut text = String::from(
-        "| application | job | result | escapes refused | files | plan, first time (ms) | plan, kept (ms) |\n\
-         |---|---|---|---|---|---|---|\n",
-    );
-    for (application, trial) in trials {
-        let [job, result, refused, files, cold, hot] = cells(application, trial);
-        let name = application.name;
-        text.push_str(&format!("| {name} | {job} | {result} | {refused} | {files} | {cold} | {hot} |\n"));
-    }
-    text
 }

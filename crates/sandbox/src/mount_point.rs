@@ -1,48 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names in the homes of applications for what is shown there: a mount needs something to be mounted on.
 
-use crate::facts::Facts;
-use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, statat};
 use rustix::io::Errno;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
-/// Makes the name that a mount is to have on the host if it lies in an application's home. The user's names aren't
-/// there by themselves, and nobody else would make them.
-pub(crate) fn at_home(facts: &Facts, host: Option<PathBuf>, file: bool) {
-    let homes = facts.places.data.join("homes");
-    if let Some(host) = host.filter(|host| host.starts_with(&homes)) {
-        // Who looks afterwards sees whether it worked.
-        let _made = make(&homes, &host, file);
-    }
-}
-
-/// Makes an empty directory or file at `path` below `top`, and the directories above it; what is there stays.
+/// Makes an empty directory or file at `path`, if that is below `homes`, and the directories above it. What is there
+/// stays. Returns whether it is there now.
 ///
-/// The application that owns the home may have put links there, which aren't followed: else it had names made
-/// elsewhere. Whether it worked is seen by looking.
-///
-/// # Errors
-/// The kernel's.
-fn make(top: &Path, path: &Path, file: bool) -> Result<(), Errno> {
-    let names = path.strip_prefix(top).map_err(|_elsewhere| Errno::INVAL)?;
+/// The application that owns a home may have put links there, which aren't followed: else it had names made elsewhere.
+pub(crate) fn make(homes: &Path, path: &Path, file: bool) -> bool {
+    let Ok(names) = path.strip_prefix(homes) else { return false };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let mut at = openat(CWD, top, flags, Mode::empty())?;
+    let Ok(mut at) = openat(CWD, homes, flags, Mode::empty()) else { return false };
     let mut names = names.components().peekable();
     while let Some(name) = names.next() {
-        let Component::Normal(name) = name else { return Err(Errno::INVAL) };
+        let Component::Normal(name) = name else { return false };
         if file && names.peek().is_none() {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
             return match openat(&at, name, flags, Mode::RUSR | Mode::WUSR) {
-                Ok(_) | Err(Errno::EXIST) => Ok(()),
-                Err(error) => Err(error),
+                Ok(_) => true,
+                // Another launch was quicker.
+                Err(Errno::EXIST) => statat(&at, name, AtFlags::SYMLINK_NOFOLLOW)
+                    .is_ok_and(|there| FileType::from_raw_mode(there.st_mode).is_file()),
+                Err(_) => false,
             };
         }
-        match mkdirat(&at, name, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => at = openat(&at, name, flags, Mode::empty())?,
-            Err(error) => return Err(error),
+        let _there_already = mkdirat(&at, name, Mode::RWXU);
+        match openat(&at, name, flags, Mode::empty()) {
+            Ok(next) => at = next,
+            Err(_) => return false,
         }
     }
-    Ok(())
+    true
 }
 
 #[cfg(test)]
@@ -52,24 +42,25 @@ mod tests {
 
     #[test]
     fn names_are_made_and_links_are_not_followed() {
-        let top = tempfile::tempdir().unwrap();
+        let homes = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
-        let (top, elsewhere) = (top.path(), elsewhere.path());
-        make(top, &top.join("home/a/b/file"), true).unwrap();
-        assert!(top.join("home/a/b/file").is_file());
-        make(top, &top.join("home/a/b/directory"), false).unwrap();
-        assert!(top.join("home/a/b/directory").is_dir());
-        std::fs::write(top.join("home/a/kept"), "content").unwrap();
-        make(top, &top.join("home/a/kept"), true).unwrap();
-        assert_eq!(std::fs::read_to_string(top.join("home/a/kept")).unwrap(), "content");
-        symlink(elsewhere, top.join("home/link")).unwrap();
-        assert!(make(top, &top.join("home/link/planted"), false).is_err());
-        assert!(make(top, &top.join("home/link/planted"), true).is_err());
-        symlink(elsewhere.join("planted"), top.join("home/dangling")).unwrap();
-        assert!(make(top, &top.join("home/dangling/x"), true).is_err());
-        make(top, &top.join("home/dangling"), true).unwrap();
-        assert!(make(top, &top.join("home/../../x"), true).is_err());
-        assert!(make(top, &elsewhere.join("x"), true).is_err());
+        let (homes, elsewhere) = (homes.path(), elsewhere.path());
+        assert!(make(homes, &homes.join("home/a/b/file"), true));
+        assert!(homes.join("home/a/b/file").is_file());
+        assert!(make(homes, &homes.join("home/a/b/directory"), false));
+        assert!(homes.join("home/a/b/directory").is_dir());
+        std::fs::write(homes.join("home/a/kept"), "content").unwrap();
+        assert!(make(homes, &homes.join("home/a/kept"), true));
+        assert_eq!(std::fs::read_to_string(homes.join("home/a/kept")).unwrap(), "content");
+        symlink(elsewhere, homes.join("home/link")).unwrap();
+        assert!(!make(homes, &homes.join("home/link"), false));
+        assert!(!make(homes, &homes.join("home/link/planted"), false));
+        assert!(!make(homes, &homes.join("home/link/planted"), true));
+        symlink(elsewhere.join("planted"), homes.join("home/dangling")).unwrap();
+        assert!(!make(homes, &homes.join("home/dangling/x"), true));
+        assert!(!make(homes, &homes.join("home/dangling"), true));
+        assert!(!make(homes, &homes.join("home/../../x"), true));
+        assert!(!make(homes, &elsewhere.join("x"), true));
         assert_eq!(std::fs::read_dir(elsewhere).unwrap().count(), 0);
     }
 }

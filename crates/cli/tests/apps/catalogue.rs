@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which applications are to be opened: those of `apps.list`, and what else is on this host.
 
+use crate::sample;
 use crate::support::{Place, job};
 use palisade_policy::Layer;
 use palisade_policy::launch::Stanza;
@@ -46,10 +47,17 @@ pub(crate) struct Application {
 impl Application {
     /// What it is to do, in words.
     pub(crate) fn job(&self) -> String {
-        match (&self.launch.window, &self.launch.output) {
-            (Some(window), _) => format!("shows a window “{window}”"),
-            (None, Some(output)) => format!("prints “{output}”"),
-            (None, None) => format!("ends with {}", self.launch.exit),
+        let launch = &self.launch;
+        let sample = launch.arguments.iter().any(|argument| sample::is_coloured(argument));
+        match (&launch.window, &launch.output) {
+            (Some(window), _) if sample => format!("shows the sample in “{window}”"),
+            (Some(window), _) => format!("draws a window “{window}”"),
+            (None, Some(output)) => {
+                let part: String = output.chars().take(24).collect();
+                let more = if part.len() < output.len() { "…" } else { "" };
+                format!("prints “{part}{more}”")
+            }
+            (None, None) => format!("ends with {}", launch.exit),
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An X server without a screen, and what is on it.
 
+use crate::picture::Picture;
 use crate::support::{Place, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{File, Permissions};
@@ -8,10 +9,9 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 /// Where X servers have their sockets.
 const SOCKETS: &str = "/tmp/.X11-unix";
@@ -96,35 +96,26 @@ impl Display {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Takes a picture of all that is on it, for a person to look at.
-    pub(crate) fn picture(&self, file: &Path) {
+    /// Takes a picture of a window, or of the whole screen (`-root`), as it is and as a file.
+    pub(crate) fn picture(&self, of: &[&str]) -> Option<(Picture, Vec<u8>)> {
         let mut xwd = Command::new("xwd");
-        xwd.args(["-root", "-silent", "-out"]).arg(file);
-        let taken = xwd.env("DISPLAY", &self.name).env("XAUTHORITY", &self.authority).status();
-        taken.unwrap_or_else(|error| panic!("xwd (package x11-apps): {error}"));
+        xwd.args(of).arg("-silent").env("DISPLAY", &self.name).env("XAUTHORITY", &self.authority);
+        let output = xwd.stdin(Stdio::null()).stderr(Stdio::null()).output();
+        let file = output.unwrap_or_else(|error| panic!("xwd (package x11-apps): {error}")).stdout;
+        // Nothing if the window went away meanwhile.
+        Some((Picture::read(&file)?, file))
     }
 
-    /// Whether a window is on the screen whose title contains `part`.
+    /// The windows on the screen whose title contains `part`.
     ///
     /// Not by xdotool, which doesn't find the windows of Qt: without a window manager they have new titles only.
-    pub(crate) fn shows(&self, part: &str) -> bool {
+    pub(crate) fn shown(&self, part: &str) -> Vec<String> {
         let text = self.windows(&["-root", "-tree"]);
-        let mut named = text.lines().filter_map(title).filter(|(_, title)| title.contains(part));
-        named.any(|(window, _)| self.windows(&["-stats", "-id", window]).contains("Map State: IsViewable"))
-    }
-
-    /// Waits for such a window, while `lives` says that it may come.
-    pub(crate) fn comes_to_show(&self, part: &str, limit: Duration, mut lives: impl FnMut() -> bool) -> bool {
-        let deadline = Instant::now() + limit;
-        loop {
-            if self.shows(part) {
-                return true;
-            }
-            if Instant::now() > deadline || !lives() {
-                return false;
-            }
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        let named = text.lines().filter_map(title).filter(|(_, title)| title.contains(part));
+        named
+            .filter(|(window, _)| self.windows(&["-stats", "-id", window]).contains("Map State: IsViewable"))
+            .map(|(window, _)| window.to_owned())
+            .collect()
     }
 }
 

@@ -8,6 +8,14 @@ use std::process::{Command, Stdio};
 /// The words that each of them shows, as text or as its title.
 const WORDS: &str = "palisade sample";
 
+/// The colour that is on those that are seen: nothing else on a screen has it, so that who sees it sees the sample.
+pub(crate) const COLOUR: [u8; 3] = [200, 60, 20];
+
+/// Whether the sample in an argument has the colour.
+pub(crate) fn is_coloured(argument: &str) -> bool {
+    ["html", "pdf", "png", "svg", "mp4", "odt"].iter().any(|kind| argument.contains(&format!("${{sample.{kind}}}")))
+}
+
 /// Puts samples in the place of `${sample.KIND}`; makes those that are named.
 ///
 /// # Errors
@@ -32,6 +40,7 @@ fn make(kind: &str, place: &Place) -> Result<PathBuf, String> {
         "html" => html(),
         "pdf" => pdf(),
         "png" => png(),
+        "svg" => svg(),
         "wav" => wav(),
         "torrent" => torrent(),
         "odt" => odt(),
@@ -42,13 +51,30 @@ fn make(kind: &str, place: &Place) -> Result<PathBuf, String> {
 }
 
 fn html() -> Vec<u8> {
-    format!("<!DOCTYPE html>\n<html><head><title>{WORDS}</title></head><body><p>{WORDS}</p></body></html>\n")
-        .into_bytes()
+    let colour = hexadecimal();
+    format!(
+        "<!DOCTYPE html>\n<html><head><title>{WORDS}</title></head>\
+         <body style=\"background: #{colour}\"><p>{WORDS}</p></body></html>\n"
+    )
+    .into_bytes()
 }
 
-/// A page with the words, and the words as its title.
+/// A square.
+fn svg() -> Vec<u8> {
+    let colour = hexadecimal();
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"200\" height=\"200\"><title>{WORDS}</title>\
+         <rect width=\"200\" height=\"200\" fill=\"#{colour}\"/></svg>\n"
+    )
+    .into_bytes()
+}
+
+/// A page in the colour with the words, and the words as its title.
 fn pdf() -> Vec<u8> {
-    let page = format!("BT /F 24 Tf 20 40 Td ({WORDS}) Tj ET");
+    let [red, green, blue] = COLOUR.map(|part| f64::from(part) / 255.0);
+    let page = format!(
+        "{red:.3} {green:.3} {blue:.3} rg 0 0 240 100 re f 0 g BT /F 24 Tf 20 40 Td ({WORDS}) Tj ET"
+    );
     let objects = [
         "<</Type/Catalog/Pages 2 0 R>>".to_owned(),
         "<</Type/Pages/Kids[3 0 R]/Count 1>>".to_owned(),
@@ -71,14 +97,14 @@ fn pdf() -> Vec<u8> {
     file.into_bytes()
 }
 
-/// A picture of 32 by 32 points in one colour.
+/// A picture of 32 by 32 points.
 fn png() -> Vec<u8> {
     let (width, height) = (32_u32, 32_u32);
     let mut points = Vec::new();
     for _row in 0..height {
         // No filter, then red, green, blue.
         points.push(0);
-        points.extend((0..width).flat_map(|_| [200, 60, 20]));
+        points.extend((0..width).flat_map(|_| COLOUR));
     }
     // Deflate with nothing compressed: a header, one block, a checksum.
     let length = u16::try_from(points.len()).unwrap();
@@ -130,11 +156,15 @@ fn torrent() -> Vec<u8> {
 /// A text document: an archive in which nothing is compressed.
 fn odt() -> Vec<u8> {
     let office = "urn:oasis:names:tc:opendocument:xmlns";
+    let colour = hexadecimal();
     let kind = "application/vnd.oasis.opendocument.text";
     let content = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<office:document-content office:version=\"1.2\" \
-         xmlns:office=\"{office}:office:1.0\" xmlns:text=\"{office}:text:1.0\"><office:body><office:text>\
-         <text:p>{WORDS}</text:p></office:text></office:body></office:document-content>"
+         xmlns:office=\"{office}:office:1.0\" xmlns:style=\"{office}:style:1.0\" xmlns:text=\"{office}:text:1.0\" \
+         xmlns:fo=\"urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0\"><office:automatic-styles>\
+         <style:style style:name=\"S\" style:family=\"paragraph\">\
+         <style:paragraph-properties fo:background-color=\"#{colour}\"/></style:style></office:automatic-styles>\
+         <office:body><office:text><text:p text:style-name=\"S\">{WORDS}</text:p></office:text></office:body></office:document-content>"
     );
     let manifest = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<manifest:manifest manifest:version=\"1.2\" \
@@ -181,12 +211,13 @@ fn zip(files: &[(&str, &str)]) -> Vec<u8> {
     archive
 }
 
-/// Two seconds of a test picture, by ffmpeg.
+/// Two seconds of nothing but the colour, by ffmpeg.
 fn mp4(directory: &Path) -> Result<Vec<u8>, String> {
     let file = directory.join("made.mp4");
     let title = format!("title={WORDS}");
+    let picture = format!("color=c=0x{}:d=2:s=160x120:r=10", hexadecimal());
     let output = Command::new("ffmpeg")
-        .args(["-v", "error", "-y", "-f", "lavfi", "-i", "testsrc=d=2:s=160x120:r=10", "-c:v", "mpeg4"])
+        .args(["-v", "error", "-y", "-f", "lavfi", "-i", &picture, "-c:v", "mpeg4"])
         .args(["-metadata", &title])
         .arg(&file)
         .stdin(Stdio::null())
@@ -196,6 +227,11 @@ fn mp4(directory: &Path) -> Result<Vec<u8>, String> {
         .map_err(|_none| format!("ffmpeg made no sample: {}", String::from_utf8_lossy(&output.stderr)))?;
     std::fs::remove_file(&file).unwrap();
     Ok(content)
+}
+
+/// The colour as web pages have it.
+fn hexadecimal() -> String {
+    COLOUR.iter().map(|part| format!("{part:02x}")).collect()
 }
 
 /// The checksum of PNG and ZIP.

@@ -72,7 +72,12 @@ impl Session {
                 let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
                 environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
             };
-            if (ours || marked()) && u32::try_from(pid).ok() != display {
+            // One that has ended and that nobody has asked for yet is no longer anything.
+            let ended = || {
+                let state = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+                state.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
+            };
+            if (ours || marked()) && !ended() && u32::try_from(pid).ok() != display {
                 strays.push(pid);
             }
         }
@@ -166,13 +171,6 @@ impl Job {
         let text = String::from_utf8_lossy(&std::fs::read(&self.err).unwrap_or_default()).into_owned();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         lines[lines.len().saturating_sub(12)..].join("\n    ")
-    }
-
-    /// The milliseconds that `--timings` gives for planning.
-    pub(crate) fn planned(&self) -> Option<f64> {
-        let text = std::fs::read_to_string(&self.err).ok()?;
-        let line = text.lines().find_map(|line| line.split_once("launch  plan "))?;
-        line.1.split_once(" ms")?.0.parse().ok()
     }
 }
 

@@ -2,19 +2,20 @@
 //! One application: whether it does its job by its profile, and whether its profile keeps the rest from it.
 
 use crate::catalogue::Application;
+use crate::display::Display;
 use crate::sample;
 use crate::session::{Job, Session};
+use crate::shown::Shown;
 use crate::support::job;
-use std::cell::Cell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long a window may take: ten times what the slowest needs (gimp, which asks 150 plug-ins at its first start).
 const WINDOW: Duration = Duration::from_secs(60);
 /// How long a job without a window may take.
 const END: Duration = Duration::from_secs(60);
-/// How long a launch is left alone whose plan is all that is of interest: one anew takes a second.
-const GLANCE: Duration = Duration::from_millis(1500);
+/// How much of a sample has to be seen: what the smallest of them, a picture of 32 by 32 points, has.
+const SEEN: usize = 1000;
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -25,12 +26,14 @@ pub(crate) struct Trial {
     pub(crate) failure: Option<String>,
     /// How many ways out were refused that are open without the sandbox; or which wasn't.
     pub(crate) refused: Option<Result<usize, String>>,
-    /// How many files and directories of the host are shown.
-    pub(crate) files: Option<usize>,
+    /// What of the host is shown.
+    pub(crate) shown: Option<Shown>,
     /// Milliseconds until there was a plan, the first time.
     pub(crate) cold: Option<f64>,
     /// And once it was kept.
     pub(crate) hot: Option<f64>,
+    /// Milliseconds until the first window was there, with the time for a plan.
+    pub(crate) window: Option<f64>,
 }
 
 impl Trial {
@@ -49,7 +52,7 @@ pub(crate) fn of(application: &Application) -> Trial {
         return trial;
     }
     let result = Session::begin(!application.launch.offscreen)
-        .and_then(|session| Attempt { session: &session, application, stubborn: Cell::new(false) }.all(&mut trial));
+        .and_then(|session| Attempt { session: &session, application }.all(&mut trial));
     trial.failure = result.err();
     trial
 }
@@ -57,7 +60,6 @@ pub(crate) fn of(application: &Application) -> Trial {
 struct Attempt<'a> {
     session: &'a Session,
     application: &'a Application,
-    stubborn: Cell<bool>,
 }
 
 impl Attempt<'_> {
@@ -66,10 +68,9 @@ impl Attempt<'_> {
         let arguments: Vec<String> =
             arguments.iter().map(|one| sample::fill(one, &self.session.place)).collect::<Result<_, _>>()?;
         let program = self.plan(trial)?;
-        self.job(&arguments)?;
-        trial.stubborn = self.stubborn.get();
-        trial.hot = self.again(&arguments, trial.cold)?;
+        self.job(&arguments, trial)?;
         trial.refused = Some(self.escape(&program));
+        trial.hot = self.again(&program, trial.cold);
         self.session.assert_empty()
     }
 
@@ -91,18 +92,16 @@ impl Attempt<'_> {
             return Err(format!("there is no plan: {}", run.err.trim()));
         }
         let plan: serde_json::Value = serde_json::from_str(&run.out).map_err(|error| error.to_string())?;
-        let steps = plan["steps"].as_array().ok_or("a plan has steps")?;
-        let shown = |step: &&serde_json::Value| step.get("bind").is_some() || step.get("allow").is_some();
-        trial.files = Some(steps.iter().filter(shown).count());
+        trial.shown = Shown::of(&plan, &self.session.place.home);
         plan["command"][0].as_str().map(PathBuf::from).ok_or_else(|| "a plan has a command".to_owned())
     }
 
     /// Has the application do its job.
-    fn job(&self, arguments: &[String]) -> Result<(), String> {
+    fn job(&self, arguments: &[String], trial: &mut Trial) -> Result<(), String> {
         let launch = &self.application.launch;
         let mut job = self.session.start(&self.open(&[], arguments), launch.input.as_deref());
         let done = match &launch.window {
-            Some(window) => self.window(&mut job, window),
+            Some(window) => self.window(&mut job, window, trial),
             None => self.end(&mut job),
         };
         done.and_then(|()| self.session.assert_empty()).map_err(|error| {
@@ -111,28 +110,46 @@ impl Attempt<'_> {
         })
     }
 
-    fn window(&self, job: &mut Job, window: &str) -> Result<(), String> {
+    fn window(&self, job: &mut Job, window: &str, trial: &mut Trial) -> Result<(), String> {
         let Some(display) = &self.session.display else {
             return Err("a window, without a display: `offscreen` is wrong".to_owned());
         };
-        let seen = display.comes_to_show(window, WINDOW, || job.ended().is_none());
+        let begun = Instant::now();
+        let seen = comes(job, || !display.shown(window).is_empty());
+        trial.window = Some(begun.elapsed().as_secs_f64() * 1000.0);
+        let drawn = seen && comes(job, || self.draws(display, window));
+        self.keep_picture(display);
         if let Some(code) = job.ended() {
-            return Err(format!(
-                "it ended with {code}; no window “{window}”; it printed {:?}",
-                tail(&job.out())
-            ));
+            return Err(format!("it ended with {code}; it printed {:?}", tail(&job.out())));
         }
-        if !seen {
-            let titles = display.titles();
-            job.terminate();
-            return Err(format!("no window “{window}”, but {titles:?}"));
+        let titles = display.titles();
+        trial.stubborn = !job.terminate();
+        match (seen, drawn) {
+            (true, true) => Ok(()),
+            (true, false) => Err(format!("a window “{window}”, but what it is to show isn't seen")),
+            (false, _) => Err(format!("no window “{window}”, but {titles:?}")),
         }
+    }
+
+    /// Whether the sample is seen on the screen; without one that is seen, whether anything is drawn in the window.
+    fn draws(&self, display: &Display, window: &str) -> bool {
+        if self.application.launch.arguments.iter().any(|one| sample::is_coloured(one)) {
+            let screen = display.picture(&["-root"]);
+            return screen.is_some_and(|(screen, _)| screen.points_of(sample::COLOUR) >= SEEN);
+        }
+        display.shown(window).iter().any(|window| {
+            let picture = display.picture(&["-id", window]);
+            picture.is_some_and(|(picture, _)| picture.colours() > 1)
+        })
+    }
+
+    /// For a person to look at.
+    fn keep_picture(&self, display: &Display) {
         if let Some(directory) = std::env::var_os("PALISADE_APPS_PICTURES") {
-            std::thread::sleep(Duration::from_secs(4));
-            display.picture(&PathBuf::from(directory).join(format!("{}.xwd", self.application.name)));
+            let file = PathBuf::from(directory).join(format!("{}.xwd", self.application.name));
+            let picture = display.picture(&["-root"]).map(|(_, picture)| picture);
+            std::fs::write(file, picture.unwrap_or_default()).unwrap();
         }
-        self.stubborn.set(!job.terminate());
-        Ok(())
     }
 
     fn end(&self, job: &mut Job) -> Result<(), String> {
@@ -154,36 +171,38 @@ impl Attempt<'_> {
         }
     }
 
-    /// Opens it once more, for the time that its kept plan takes.
-    fn again(&self, arguments: &[String], cold: Option<f64>) -> Result<Option<f64>, String> {
-        let input = self.application.launch.input.as_deref();
+    /// Has a shell in its place, for the time that a kept plan takes: a shell ends by itself.
+    fn again(&self, program: &Path, cold: Option<f64>) -> Option<f64> {
         let mut planned = None;
-        // A plan from files that were just made isn't kept, and the first launch makes some in the home.
-        for _attempt in 0..3 {
-            let mut job = self.session.start(&self.open(&["--timings"], arguments), input);
-            let _ended = job.end_within(GLANCE);
-            job.terminate();
-            self.session.assert_empty()?;
-            planned = job.planned();
+        // A plan from files that were just made isn't kept, and the job has made some in the home.
+        for _attempt in 0..5 {
+            let run = self.shell(&["--timings"], program, "exit 0");
+            planned = planned_in(&run.err);
             if planned.is_some() && planned < cold.map(|cold| cold / 4.0) {
                 break;
             }
+            std::thread::sleep(Duration::from_millis(100));
         }
-        Ok(planned)
+        planned
+    }
+
+    /// Runs a line of shell by the application's profile; the program is there, too, with what belongs to it.
+    fn shell(&self, options: &[&str], program: &Path, line: &str) -> job::Run {
+        let program = program.to_string_lossy();
+        let options = [options, &["--shell", "--with", &program]].concat();
+        let line = self.open(&options, &["-c".to_owned(), line.to_owned()]);
+        job::finish(self.session.command(self.session.place.binary()).args(line))
     }
 
     /// Tries to reach what the application isn't given, by a shell in its place.
-    fn escape(&self, program: &std::path::Path) -> Result<usize, String> {
+    fn escape(&self, program: &Path) -> Result<usize, String> {
         let ways = Ways::prepare(self.session);
         let outside = job::finish(self.session.command("/bin/sh").args(["-c", &ways.line]));
         let open = ways.open(&outside.out);
         if open.len() != ways.words.len() {
             return Err(format!("outside only {open:?} are open: {outside:?}"));
         }
-        let program = program.to_string_lossy();
-        // The program is there, too, with what belongs to it.
-        let line = self.open(&["--shell", "--with", &program], &["-c".to_owned(), ways.line.clone()]);
-        let inside = job::finish(self.session.command(self.session.place.binary()).args(line));
+        let inside = self.shell(&[], program, &ways.line);
         if !inside.out.contains("tried everything") {
             return Err(format!("the shell inside didn't get to the end: {inside:?}"));
         }
@@ -242,6 +261,26 @@ impl Ways {
             |word: &&String| printed.lines().any(|line| line == **word) || (planted && *word == "planted");
         self.words.iter().filter(seen).cloned().collect()
     }
+}
+
+/// Waits until `condition` holds; false if it takes too long, or the job ends.
+fn comes(job: &mut Job, condition: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + WINDOW;
+    loop {
+        if condition() {
+            return true;
+        }
+        if Instant::now() > deadline || job.ended().is_some() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The milliseconds that `--timings` gives for planning.
+fn planned_in(text: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.split_once("launch  plan "))?;
+    line.1.split_once(" ms")?.0.parse().ok()
 }
 
 fn tail(text: &str) -> String {
