@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An X server without a screen, and what is on it.
 
-use crate::picture::Picture;
+use crate::picture::Area;
 use crate::support::{Place, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{File, Permissions};
@@ -24,6 +24,8 @@ pub(crate) struct Display {
     /// Who may connect: a file with a secret, as every desktop has it.
     pub(crate) authority: PathBuf,
     made_sockets: bool,
+    /// Where the server keeps what is on its screen.
+    screen: tempfile::TempDir,
 }
 
 impl Display {
@@ -43,13 +45,16 @@ impl Display {
         // whose numbers it tries, other tests' among them.
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let first = std::process::id() + NEXT.fetch_add(1, Ordering::Relaxed);
-        let mut display = Self { server: None, name: String::new(), authority, made_sockets };
+        let screen = tempfile::tempdir_in("/var/tmp").map_err(|error| format!("/var/tmp: {error}"))?;
+        let mut display = Self { server: None, name: String::new(), authority, made_sockets, screen };
         for attempt in 0..8 {
             let number = 100 + (first + attempt * 977) % 50_000;
             let server = Command::new("Xvfb")
                 .arg(format!(":{number}"))
                 .args(["-screen", "0", "1280x900x24", "-nolisten", "tcp", "-noreset", "-auth"])
                 .arg(&display.authority)
+                .arg("-fbdir")
+                .arg(display.screen.path())
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
@@ -96,26 +101,18 @@ impl Display {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Takes a picture of a window, or of the whole screen (`-root`), as it is and as a file.
-    pub(crate) fn picture(&self, of: &[&str]) -> Option<(Picture, Vec<u8>)> {
-        let mut xwd = Command::new("xwd");
-        xwd.args(of).arg("-silent").env("DISPLAY", &self.name).env("XAUTHORITY", &self.authority);
-        let output = xwd.stdin(Stdio::null()).stderr(Stdio::null()).output();
-        let file = output.unwrap_or_else(|error| panic!("xwd (package x11-apps): {error}")).stdout;
-        // Nothing if the window went away meanwhile.
-        Some((Picture::read(&file)?, file))
+    /// What is on the screen: as the server keeps it, since `xwd` fails where windows have several kinds of colours.
+    pub(crate) fn screen(&self) -> Vec<u8> {
+        std::fs::read(self.screen.path().join("Xvfb_screen0")).unwrap()
     }
 
-    /// The windows on the screen whose title contains `part`.
+    /// Where the windows on the screen are whose title contains `part`.
     ///
     /// Not by xdotool, which doesn't find the windows of Qt: without a window manager they have new titles only.
-    pub(crate) fn shown(&self, part: &str) -> Vec<String> {
+    pub(crate) fn shown(&self, part: &str) -> Vec<Area> {
         let text = self.windows(&["-root", "-tree"]);
         let named = text.lines().filter_map(title).filter(|(_, title)| title.contains(part));
-        named
-            .filter(|(window, _)| self.windows(&["-stats", "-id", window]).contains("Map State: IsViewable"))
-            .map(|(window, _)| window.to_owned())
-            .collect()
+        named.filter_map(|(window, _)| area(&self.windows(&["-stats", "-id", window]))).collect()
     }
 }
 
@@ -137,6 +134,18 @@ impl Drop for Display {
             let _empty = std::fs::remove_dir(SOCKETS);
         }
     }
+}
+
+/// Where a window is on the screen, by what `xwininfo -stats` says; nothing if it isn't shown.
+fn area(text: &str) -> Option<Area> {
+    let number = |label: &str| {
+        let line = text.lines().find_map(|line| line.trim_start().strip_prefix(label))?;
+        line.trim().parse::<i64>().ok()
+    };
+    let (left, top) = (number("Absolute upper-left X:")?, number("Absolute upper-left Y:")?);
+    let (width, height) = (number("Width:")?, number("Height:")?);
+    let area = Area { columns: left..left + width, rows: top..top + height };
+    text.contains("Map State: IsViewable").then_some(area)
 }
 
 /// The window and its title in a line of xwininfo's: `0x600003 "title": ("class" "Class") …`.
@@ -165,4 +174,12 @@ fn titles_are_found_in_the_tree() {
     assert_eq!(title("     0x600003 \"a \"b\": c\": (\"x\" \"X\")  1x1+0+0"), Some(("0x600003", "a \"b\": c")));
     assert_eq!(title("     0x600001 (has no name): ()  1x1+0+0"), None);
     assert_eq!(title("  Root window id: 0x50d (the root window) (has no name)"), None);
+}
+
+#[test]
+fn a_window_has_an_area_if_it_is_shown() {
+    let text = "  Absolute upper-left X:  -3\n  Absolute upper-left Y:  4\n  Relative upper-left X:  9\n  Width: 10\n\
+                \x20 Height: 20\n  Map State: IsViewable\n";
+    assert_eq!(area(text), Some(Area { columns: -3..7, rows: 4..24 }));
+    assert_eq!(area(&text.replace("IsViewable", "IsUnMapped")), None);
 }

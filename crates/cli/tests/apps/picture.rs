@@ -1,20 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is drawn on a screen, as `xwd` takes it.
+//! What is drawn on a screen, as files of X11 have it.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// How far each of red, green and blue may be off: films and colour management change them a little.
 const TOLERANCE: u8 = 24;
 
-/// A picture of a window or a screen.
+/// A rectangle on a screen, or beyond it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Area {
+    pub(crate) columns: Range<i64>,
+    pub(crate) rows: Range<i64>,
+}
+
+impl Area {
+    /// Everything.
+    pub(crate) const ALL: Self = Self { columns: 0..i64::MAX, rows: 0..i64::MAX };
+}
+
+/// A picture of a part of a screen.
 #[derive(Debug)]
 pub(crate) struct Picture {
     points: Vec<[u8; 3]>,
 }
 
 impl Picture {
-    /// Reads what `xwd` writes for a screen of 24 bits (`/usr/include/X11/XWDFile.h`); nothing if it is something else.
-    pub(crate) fn read(file: &[u8]) -> Option<Self> {
+    /// Reads an area of a screen of 24 bits (`/usr/include/X11/XWDFile.h`); nothing if it is something else.
+    pub(crate) fn read(file: &[u8], area: &Area) -> Option<Self> {
         // All numbers of the header are big-endian, whatever the server is.
         let number = |nth: usize| {
             let bytes = file.get(nth * 4..nth * 4 + 4)?;
@@ -30,9 +43,13 @@ impl Picture {
         if rows.len() < line * height {
             return None;
         }
-        let rows = rows.chunks(line).take(height);
-        let point = |point: &[u8]| [point[2], point[1], point[0]];
-        Some(Self { points: rows.flat_map(|row| row[..width * 4].chunks_exact(4).map(point)).collect() })
+        let mut points = Vec::new();
+        for (row, _) in rows.chunks(line).take(height).zip(0_i64..).filter(|(_, at)| area.rows.contains(at)) {
+            let row = row[..width * 4].chunks_exact(4).zip(0_i64..);
+            let inside = row.filter(|(_, at)| area.columns.contains(at));
+            points.extend(inside.map(|(point, _)| [point[2], point[1], point[0]]));
+        }
+        Some(Self { points })
     }
 
     /// How many points have this colour, about.
@@ -58,9 +75,11 @@ fn a_picture_of_three_points_is_read() {
     let mut file: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
     file.extend([0; 12]);
     file.extend([20, 60, 200, 0, 24, 63, 190, 0, 255, 255, 255, 0]);
-    assert!(Picture::read(&file).is_none(), "its line is longer");
+    assert!(Picture::read(&file, &Area::ALL).is_none(), "its line is longer");
     file.extend([0; 4]);
-    let picture = Picture::read(&file).unwrap();
+    let picture = Picture::read(&file, &Area::ALL).unwrap();
     assert_eq!(picture.points_of([200, 60, 20]), 2);
     assert_eq!(picture.colours(), 3);
+    let part = Picture::read(&file, &Area { columns: -4..1, rows: 0..1 }).unwrap();
+    assert_eq!(part.colours(), 1);
 }

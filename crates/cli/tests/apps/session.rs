@@ -145,6 +145,18 @@ impl Job {
         }
     }
 
+    /// Kills the command in the sandbox, which is a child of the launcher's, once it is there: whether it was.
+    pub(crate) fn kill_command(&self) -> bool {
+        let launcher = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children"));
+        let command = children.unwrap_or_default().split_whitespace().find_map(|child| {
+            // What is still ours is called like the launcher: init, and the command before it is executed.
+            let name = std::fs::read_to_string(format!("/proc/{child}/comm")).ok()?;
+            if name.starts_with("palisade") { None } else { Pid::from_raw(child.parse().ok()?) }
+        });
+        command.is_some_and(|command| kill_process(command, Signal::KILL).is_ok())
+    }
+
     /// Asks it to end, and waits; in the end it is killed, which everything in the sandbox has to follow, too.
     ///
     /// Returns whether asking was enough: some applications don't listen while they ask their first question.

@@ -20,15 +20,15 @@ impl Shown {
         for step in plan["steps"].as_array()? {
             let (bind, allow) = (&step["bind"], &step["allow"]);
             let path = match (bind["source"].as_str(), allow["path"].as_str()) {
-                // Without rights of its own it is there for what is allowed in it.
-                (Some(_), _) if bind["rights"].as_array()?.is_empty() => continue,
                 (Some(source), _) => PathBuf::from(source),
                 // What is allowed one by one is where it is on the host.
                 (None, Some(path)) => Path::new("/").join(path),
                 (None, None) => continue,
             };
-            let counts =
-                !path.starts_with(home) && ["/sys", "/proc", "/dev"].iter().all(|top| !path.starts_with(top));
+            // Without the right to read files it is there for what is allowed in it, or for its names.
+            let rights = bind["rights"].as_array().or(allow["rights"].as_array())?;
+            let counts = rights.iter().any(|right| right == "read-file")
+                && !path.starts_with(home) && ["/sys", "/proc", "/dev"].iter().all(|top| !path.starts_with(top));
             if counts {
                 size.add(&path, &mut seen);
             }
@@ -66,8 +66,9 @@ fn what_is_shown_counts_once() {
     let plan = serde_json::json!({"steps": [
         "enter",
         {"bind": {"source": path("shut"), "rights": []}},
-        {"allow": {"path": path("shut/a").trim_start_matches('/')}},
-        {"allow": {"path": path("shut/c").trim_start_matches('/')}},
+        {"allow": {"path": path("shut/a").trim_start_matches('/'), "rights": ["read-file"]}},
+        {"allow": {"path": path("shut/c").trim_start_matches('/'), "rights": ["read-file"]}},
+        {"allow": {"path": ".", "rights": ["read-dir"]}},
         {"bind": {"source": path("c"), "rights": ["read-file"]}},
         {"bind": {"source": path("home"), "rights": ["read-file"]}},
         {"bind": {"source": path("gone"), "rights": ["read-file"]}},

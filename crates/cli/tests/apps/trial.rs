@@ -3,6 +3,7 @@
 
 use crate::catalogue::Application;
 use crate::display::Display;
+use crate::picture::{Area, Picture};
 use crate::sample;
 use crate::session::{Job, Session};
 use crate::shown::Shown;
@@ -70,7 +71,7 @@ impl Attempt<'_> {
         let program = self.plan(trial)?;
         self.job(&arguments, trial)?;
         trial.refused = Some(self.escape(&program));
-        trial.hot = self.again(&program, trial.cold);
+        trial.hot = self.again(&arguments, trial.cold)?;
         self.session.assert_empty()
     }
 
@@ -133,22 +134,19 @@ impl Attempt<'_> {
 
     /// Whether the sample is seen on the screen; without one that is seen, whether anything is drawn in the window.
     fn draws(&self, display: &Display, window: &str) -> bool {
+        let screen = display.screen();
+        let picture = |area: &Area| Picture::read(&screen, area).unwrap();
         if self.application.launch.arguments.iter().any(|one| sample::is_coloured(one)) {
-            let screen = display.picture(&["-root"]);
-            return screen.is_some_and(|(screen, _)| screen.points_of(sample::COLOUR) >= SEEN);
+            return picture(&Area::ALL).points_of(sample::COLOUR) >= SEEN;
         }
-        display.shown(window).iter().any(|window| {
-            let picture = display.picture(&["-id", window]);
-            picture.is_some_and(|(picture, _)| picture.colours() > 1)
-        })
+        display.shown(window).iter().any(|area| picture(area).colours() > 1)
     }
 
     /// For a person to look at.
     fn keep_picture(&self, display: &Display) {
         if let Some(directory) = std::env::var_os("PALISADE_APPS_PICTURES") {
             let file = PathBuf::from(directory).join(format!("{}.xwd", self.application.name));
-            let picture = display.picture(&["-root"]).map(|(_, picture)| picture);
-            std::fs::write(file, picture.unwrap_or_default()).unwrap();
+            std::fs::write(file, display.screen()).unwrap();
         }
     }
 
@@ -171,26 +169,29 @@ impl Attempt<'_> {
         }
     }
 
-    /// Has a shell in its place, for the time that a kept plan takes: a shell ends by itself.
-    fn again(&self, program: &Path, cold: Option<f64>) -> Option<f64> {
+    /// Opens it again, for the time that its kept plan takes.
+    fn again(&self, arguments: &[String], cold: Option<f64>) -> Result<Option<f64>, String> {
+        let line = self.open(&["--timings"], arguments);
         let mut planned = None;
         // A plan from files that were just made isn't kept, and the job has made some in the home.
-        for _attempt in 0..5 {
-            let run = self.shell(&["--timings"], program, "exit 0");
-            planned = planned_in(&run.err);
+        for _attempt in 0..4 {
+            let mut job = self.session.start(&line, self.application.launch.input.as_deref());
+            // Where the time went is said at the end: that of the command, so that none has to listen.
+            while job.end_within(Duration::from_millis(20)).is_none() && !job.kill_command() {}
+            let _ended = job.end_within(Duration::from_secs(2)).is_some() || job.terminate();
+            self.session.assert_empty()?;
+            planned = planned_in(&job.complaint());
             if planned.is_some() && planned < cold.map(|cold| cold / 4.0) {
                 break;
             }
-            std::thread::sleep(Duration::from_millis(100));
         }
-        planned
+        Ok(planned)
     }
 
     /// Runs a line of shell by the application's profile; the program is there, too, with what belongs to it.
-    fn shell(&self, options: &[&str], program: &Path, line: &str) -> job::Run {
+    fn shell(&self, program: &Path, line: &str) -> job::Run {
         let program = program.to_string_lossy();
-        let options = [options, &["--shell", "--with", &program]].concat();
-        let line = self.open(&options, &["-c".to_owned(), line.to_owned()]);
+        let line = self.open(&["--shell", "--with", &program], &["-c".to_owned(), line.to_owned()]);
         job::finish(self.session.command(self.session.place.binary()).args(line))
     }
 
@@ -202,7 +203,7 @@ impl Attempt<'_> {
         if open.len() != ways.words.len() {
             return Err(format!("outside only {open:?} are open: {outside:?}"));
         }
-        let inside = self.shell(&[], program, &ways.line);
+        let inside = self.shell(program, &ways.line);
         if !inside.out.contains("tried everything") {
             return Err(format!("the shell inside didn't get to the end: {inside:?}"));
         }
