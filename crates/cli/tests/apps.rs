@@ -2,8 +2,9 @@
 //! Real applications, opened by the profiles that are shipped: they do their job, and reach nothing else of the host.
 //!
 //! Which is said by `PALISADE_APPS`: `ci` (if it isn't set), `all`, or names; `apps.list` says which those are. They
-//! must be there: `./x test` and `./x test apps` install them. `PALISADE_APPS_REPORT=FILE` takes the table as
-//! markdown, `PALISADE_APPS_TESTED=write` renews the list of what was opened.
+//! must be there: `./x test` and `./x test apps` install them. `PALISADE_APPS_REPORT=FILE` has the table in that file
+//! renewed (`docs/applications.md`), `PALISADE_APPS_TESTED=write` the list of what was opened, and
+//! `PALISADE_APPS_PICTURES=DIRECTORY` takes pictures of the screens.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
@@ -45,15 +46,13 @@ fn shipped_profiles_open_their_applications() {
         trials.push((application, trial));
     }
     if let Some(file) = std::env::var_os("PALISADE_APPS_REPORT") {
-        std::fs::write(file, report::table(&trials)).unwrap();
+        report::renew(std::path::Path::new(&file), &trials);
     }
-    let results: Vec<_> = trials
-        .iter()
-        .map(|(application, trial)| (application.name, application.listed, trial.worked()))
-        .collect();
+    let results: Vec<_> =
+        trials.iter().map(|(application, trial)| (application.name, trial.worked())).collect();
     let mut failures: Vec<String> = trials
         .iter()
-        .filter(|(application, trial)| application.listed && !trial.worked())
+        .filter(|(_, trial)| !trial.worked())
         .map(|(application, trial)| format!("{}: {}", application.name, why(trial)))
         .collect();
     failures.extend(catalogue::check_tested(&wanted, &results).err());

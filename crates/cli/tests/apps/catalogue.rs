@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Wanted {
     /// The listed ones that every run of the tests opens.
     Few,
-    /// All listed ones, and whatever else is here.
+    /// All listed ones.
     All,
     /// These.
     Named(BTreeSet<String>),
@@ -40,8 +40,6 @@ pub(crate) struct Application {
     pub(crate) launch: Stanza,
     /// Its program is on this host.
     pub(crate) installed: bool,
-    /// It must be.
-    pub(crate) listed: bool,
 }
 
 impl Application {
@@ -75,13 +73,11 @@ pub(crate) fn applications(wanted: &Wanted, place: &Place) -> Vec<Application> {
         let (installed, listed) = (installed.contains(profile.name), set.is_some());
         let chosen = match wanted {
             Wanted::Few => set.is_some_and(|always| *always),
-            Wanted::All => installed || listed,
+            Wanted::All => listed,
             Wanted::Named(names) => names.contains(profile.name),
         };
-        // Who names one wants it.
-        let listed = listed || matches!(wanted, Wanted::Named(_));
         if chosen {
-            found.push(Application { name: profile.name, launch, installed, listed });
+            found.push(Application { name: profile.name, launch, installed });
         }
     }
     let known = |name: &str| found.iter().any(|application| application.name == name);
@@ -123,17 +119,21 @@ fn installed(place: &Place) -> BTreeSet<String> {
 ///
 /// # Errors
 /// What is wrong with the list.
-pub(crate) fn check_tested(wanted: &Wanted, results: &[(&'static str, bool, bool)]) -> Result<(), String> {
+pub(crate) fn check_tested(wanted: &Wanted, results: &[(&'static str, bool)]) -> Result<(), String> {
     let file = source("../sandbox/src/profiles/tested.list");
     let text = std::fs::read_to_string(&file).unwrap();
     let old: BTreeSet<&str> = text.lines().collect();
     let mut new = old.clone();
-    for (name, listed, worked) in results {
-        if !worked {
-            new.remove(name);
-        } else if *listed {
+    for (name, worked) in results {
+        if *worked {
             new.insert(name);
+        } else {
+            new.remove(name);
         }
+    }
+    // What was taken from the list of applications isn't opened by anybody any more.
+    if *wanted == Wanted::All {
+        new.retain(|name| results.iter().any(|(result, _)| result == name));
     }
     if std::env::var_os("PALISADE_APPS_TESTED").is_some_and(|how| how == "write") {
         let text: String = new.iter().map(|name| format!("{name}\n")).collect();

@@ -3,6 +3,7 @@
 
 use crate::catalogue::Application;
 use crate::trial::Trial;
+use std::path::Path;
 
 /// A line about one of them.
 pub(crate) fn line(application: &Application, trial: &Trial) -> String {
@@ -21,8 +22,28 @@ pub(crate) fn line(application: &Application, trial: &Trial) -> String {
     )
 }
 
-/// The table of `docs/applications.md`.
-pub(crate) fn table(trials: &[(Application, Trial)]) -> String {
+/// Renews the table in a file.
+pub(crate) fn renew(file: &Path, trials: &[(Application, Trial)]) {
+    let old = std::fs::read_to_string(file).unwrap_or_default();
+    let text = replace(&old, &table(trials));
+    std::fs::write(file, text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+}
+
+/// `text` with `table` for the one that is in it, or after it.
+fn replace(text: &str, table: &str) -> String {
+    let lines = || text.split_inclusive('\n');
+    let before: String = lines().take_while(|line| !line.starts_with('|')).collect();
+    let after = lines().skip_while(|line| !line.starts_with('|')).skip_while(|line| line.starts_with('|'));
+    before + table + &after.collect::<String>()
+}
+
+#[test]
+fn a_table_is_replaced_in_its_text() {
+    assert_eq!(replace("a\n\n| 1 |\n| 2 |\n\nb\n", "| 3 |\n"), "a\n\n| 3 |\n\nb\n");
+    assert_eq!(replace("", "| 3 |\n"), "| 3 |\n");
+}
+
+fn table(trials: &[(Application, Trial)]) -> String {
     let mut text = String::from(
         "| application | job | result | ways out refused | files shown | size | plan, first time (ms) | plan, kept (ms) | \
          first window (ms) |\n|---|---|---|---|---:|---:|---:|---:|---:|\n",
