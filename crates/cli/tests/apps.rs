@@ -6,7 +6,11 @@
 //! renewed (`docs/applications.md`), `PALISADE_APPS_TESTED=write` the list of what was opened, and
 //! `PALISADE_APPS_PICTURES=DIRECTORY` takes pictures of the screens.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
 
 #[path = "apps/catalogue.rs"]
 mod catalogue;

@@ -171,7 +171,10 @@ fn cookie() -> Result<Vec<u8>, String> {
 
 #[test]
 fn titles_are_found_in_the_tree() {
-    assert_eq!(title("     0x600003 \"a \"b\": c\": (\"x\" \"X\")  1x1+0+0"), Some(("0x600003", "a \"b\": c")));
+    assert_eq!(
+        title("     0x600003 \"a \"b\": c\": (\"x\" \"X\")  1x1+0+0"),
+        Some(("0x600003", "a \"b\": c"))
+    );
     assert_eq!(title("     0x600001 (has no name): ()  1x1+0+0"), None);
     assert_eq!(title("  Root window id: 0x50d (the root window) (has no name)"), None);
 }

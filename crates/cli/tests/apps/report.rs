@@ -88,7 +88,9 @@ impl Cells {
                 None => "–".to_owned(),
             },
             files: trial.shown.map_or_else(|| "–".to_owned(), |shown| shown.files.to_string()),
-            size: trial.shown.map_or_else(|| "–".to_owned(), |shown| format!("{} MB", shown.bytes / 1_000_000)),
+            size: trial
+                .shown
+                .map_or_else(|| "–".to_owned(), |shown| format!("{} MB", shown.bytes / 1_000_000)),
             cold: number(trial.cold, 0),
             hot: number(trial.hot, 1),
             window: number(trial.window, 0),

@@ -13,7 +13,9 @@ pub(crate) const COLOUR: [u8; 3] = [200, 60, 20];
 
 /// Whether the sample in an argument has the colour.
 pub(crate) fn is_coloured(argument: &str) -> bool {
-    ["html", "pdf", "png", "svg", "mp4", "odt"].iter().any(|kind| argument.contains(&format!("${{sample.{kind}}}")))
+    ["html", "pdf", "png", "svg", "mp4", "odt"]
+        .iter()
+        .any(|kind| argument.contains(&format!("${{sample.{kind}}}")))
 }
 
 /// Puts samples in the place of `${sample.KIND}`; makes those that are named.
@@ -72,9 +74,8 @@ fn svg() -> Vec<u8> {
 /// A page in the colour with the words, and the words as its title.
 fn pdf() -> Vec<u8> {
     let [red, green, blue] = COLOUR.map(|part| f64::from(part) / 255.0);
-    let page = format!(
-        "{red:.3} {green:.3} {blue:.3} rg 0 0 240 100 re f 0 g BT /F 24 Tf 20 40 Td ({WORDS}) Tj ET"
-    );
+    let page =
+        format!("{red:.3} {green:.3} {blue:.3} rg 0 0 240 100 re f 0 g BT /F 24 Tf 20 40 Td ({WORDS}) Tj ET");
     let objects = [
         "<</Type/Catalog/Pages 2 0 R>>".to_owned(),
         "<</Type/Pages/Kids[3 0 R]/Count 1>>".to_owned(),

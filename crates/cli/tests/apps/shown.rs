@@ -28,7 +28,8 @@ impl Shown {
             // Without the right to read files it is there for what is allowed in it, or for its names.
             let rights = bind["rights"].as_array().or(allow["rights"].as_array())?;
             let counts = rights.iter().any(|right| right == "read-file")
-                && !path.starts_with(home) && ["/sys", "/proc", "/dev"].iter().all(|top| !path.starts_with(top));
+                && !path.starts_with(home)
+                && ["/sys", "/proc", "/dev"].iter().all(|top| !path.starts_with(top));
             if counts {
                 size.add(&path, &mut seen);
             }
