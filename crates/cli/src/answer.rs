@@ -73,6 +73,9 @@ pub(crate) enum Failure {
     /// Something on the desktop can't be changed or found out.
     #[error(transparent)]
     Desktop(#[from] DesktopError),
+    /// A foreign profile can't be imported.
+    #[error(transparent)]
+    Import(#[from] crate::import::ImportError),
     /// There is no project file.
     #[error("there is no .palisade.toml in {directory:?} or above it")]
     NoProject {
@@ -157,6 +160,7 @@ impl Failure {
             Self::NotYours { .. } | Self::NothingToCompare { .. } => "unknown-profile",
             Self::Editor { .. } => "editor",
             Self::Write { .. } | Self::Output { .. } | Self::ReaderGone => "write",
+            Self::Import(error) => error.class(),
             Self::NoProject { .. } => "no-project",
             Self::NobodyToAsk => "nobody-to-ask",
         }
@@ -177,6 +181,7 @@ impl Failure {
             Self::Plan(error) => error.hint(),
             Self::Store(error) => error.hint(),
             Self::Desktop(error) => error.hint(),
+            Self::Import(error) => error.hint(),
             Self::NobodyToAsk => {
                 Some("palisade project allow --yes   # after reading what it grants".to_owned())
             }

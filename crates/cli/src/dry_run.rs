@@ -61,6 +61,14 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
         None => "landlock: not on this host".to_owned(),
     });
     line(&format!("seccomp: {} instructions", plan.filter.0.len() / 8));
+    for bus in &plan.buses {
+        // A plan that was made or read has been decoded before.
+        let command = bus.proxy.get().map(|proxy| {
+            let words = proxy.command.iter().map(|word| quoted(&word.to_string()));
+            words.collect::<Vec<_>>().join(" ")
+        });
+        line(&format!("{}: on the first connection {}", bus.which, command.unwrap_or_default()));
+    }
     for limit in &plan.limits {
         line(&format!("limit: resource {} to {}", limit.resource, limit.value));
     }

@@ -8,6 +8,7 @@
 //! - [`explain`] with `explain_path`, `explain_command`, `explain_name`; [`check`], [`doctor`],
 //!   [`config`] with `config_show`, [`profile`], [`project`]: the verbs that read and trust
 //! - [`desktop`]: links, desktop entries and services that start profiles
+//! - [`import`]: profiles of other launchers
 //! - [`watch`]: what is being refused, as it happens
 //! - [`completions`], [`man`], [`schema`]: what packages and editors want
 //! - [`situation`], [`answer`]: what those verbs ask and how they answer
@@ -28,6 +29,7 @@ mod explain;
 mod explain_command;
 mod explain_name;
 mod explain_path;
+mod import;
 mod learn;
 mod man;
 mod open;
@@ -44,6 +46,8 @@ mod watch;
 mod witness;
 
 use clap::{FromArgMatches, Parser, Subcommand};
+use palisade_sandbox::attendant;
+use palisade_sandbox::proxy::ATTEND;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -77,6 +81,8 @@ enum Verb {
     Profile(profile::Options),
     /// List, show and change features
     Feature(profile::FeatureOptions),
+    /// Take over a profile of another launcher: Antimony or firejail
+    Import(import::Options),
     /// Put a project's policy file in force, or take it back
     Project(project::Options),
     /// Have applications' links and desktop entries start their profiles
@@ -125,6 +131,16 @@ fn main() -> ExitCode {
 
 /// Everything but a launch that was seen before.
 fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
+    if arguments.len() == 1 && arguments.first().is_some_and(|verb| verb == ATTEND) {
+        // A launcher has started this program for a bus: its words are the launcher's to say.
+        return match attendant::attend() {
+            Ok(()) => 0,
+            Err(error) => {
+                output::say(&format!("{error}\n"));
+                1
+            }
+        };
+    }
     let command = <Cli as clap::CommandFactory>::command();
     let named = std::iter::once(OsString::from("palisade")).chain(arguments.iter().cloned());
     let parsed = command.try_get_matches_from(named).and_then(|matches| {
@@ -154,6 +170,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Config(options), _) => config::run(options),
         (Verb::Profile(options), _) => profile::run(options),
         (Verb::Feature(options), _) => profile::run_feature(options),
+        (Verb::Import(options), _) => import::run(options),
         (Verb::Project(options), _) => project::run(options),
         (Verb::Desktop(options), _) => desktop::run(options),
         (Verb::Watch(options), _) => watch::run(options),

@@ -274,7 +274,7 @@ impl OptionError {
         match self {
             Self::Path { source, .. } => source.hint(),
             Self::Name { source, .. } => source.hint(),
-            Self::Value { .. } => None,
+            Self::Value { source, .. } => source.hint(),
             Self::NoValue { option: "env", value } => {
                 Some(format!("--env {value}=VALUE, or --keep-env {value} to keep the value it has"))
             }

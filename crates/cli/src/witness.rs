@@ -41,6 +41,12 @@ impl<'c> Witness<'c> {
             }
             Happening::Repository(path) => self.repositories.push((*path).to_owned()),
             Happening::Lost(count) => self.lost += count,
+            Happening::Bus { which, why, last } => {
+                if !self.quiet {
+                    let then = if *last { "it stays away" } else { "the next connection tries again" };
+                    output::note(&format_args!("the filter of the {which} has ended: {why}; {then}"));
+                }
+            }
             Happening::Overload { call, source } => {
                 let text = format!("the broker can't make the call {call}: {source}");
                 self.came_to(Operation::Syscall, call, Verdict::Refused, Mechanism::Broker, text, None);

@@ -445,6 +445,44 @@ fn one_can_look_around_and_hear_what_is_missing() {
     }
 }
 
+/// What a profile inherits brings what it stands on: no more is there than in the application's own profile.
+#[test]
+fn who_inherits_from_an_application_has_no_wider_view() {
+    for place in everybody() {
+        place.write("secret", "");
+        let body = format!("{SHELL}arguments = [\"-c\", 'ls -d /opt ~/secret; pwd', \"x\"]\n[closure]\n");
+        let body = body.replacen("[closure]\nprograms = [", "[closure]\nprograms = [\"ls\", ", 1);
+        profile(&place, "base", body.trim_end_matches("[closure]\n"));
+        profile(&place, "own", "inherits = [\"base\"]\n");
+        profile(&place, "wide", "inherits = []\n[program]\npath = \"sh\"\n");
+        let base = open(&place, &["base"]);
+        assert!(!base.out.contains("/opt") && !base.out.contains("secret"), "{base:?}");
+        let own = open(&place, &["own"]);
+        assert_eq!((own.code, &own.out, &own.err), (base.code, &base.out, &base.err));
+        // Somebody may well say that it stands on nothing: then all is as without a profile.
+        let run = open(&place, &["wide", "-c", "ls -d /opt; pwd"]);
+        assert!(run.ok().contains("/opt"), "{run:?}");
+    }
+}
+
+/// A grant that names a link of the host's is for what it leads to, where the link itself is in sight, too.
+#[test]
+fn a_link_that_is_in_sight_is_granted_with_what_it_leads_to() {
+    for place in everybody() {
+        place.write("elsewhere/file", "found");
+        std::fs::create_dir(place.home.join("shown")).unwrap();
+        symlink("../elsewhere/file", place.home.join("shown/link")).unwrap();
+        let (shown, link) = (place.home.join("shown"), place.home.join("shown/link"));
+        let (shown, link) = (shown.to_str().unwrap(), link.to_str().unwrap());
+        for grant in ["--ro", "--rw"] {
+            let run = place.run(&["--ro", shown, grant, link], &["cat", link]);
+            assert_eq!(run.ok(), "found", "{run:?}");
+            let run = place.run(&["--ro", shown], &["cat", link]);
+            assert_ne!(run.code, 0, "{run:?}");
+        }
+    }
+}
+
 #[test]
 fn what_is_wrong_is_said_before_anything_starts() {
     for place in everybody() {

@@ -94,14 +94,14 @@ impl Libraries {
     /// [`ClosureError`] if the program or its loader isn't what it should be. Libraries that are missing or damaged are
     /// no error: they are [`Closure::missing`].
     pub fn closure(&self, program: &Path) -> Result<Closure, ClosureError> {
-        let elf = Arc::new(elf::read(program)?);
+        let elf = self.read(program)?;
         let machine = elf.machine;
         let mut objects = vec![Object { path: program.to_owned(), elf: Arc::clone(&elf), by: None }];
         let mut known: HashSet<OsString> = HashSet::new();
         let mut missing = Vec::new();
         let flavour = search::Flavour::of(&elf);
         if let Some(interpreter) = &elf.interpreter {
-            let loader = Arc::new(elf::read(interpreter)?);
+            let loader = self.read(interpreter)?;
             known.extend(loader.soname.clone());
             known.insert(interpreter.clone().into_os_string());
             objects.push(Object { path: interpreter.clone(), elf: loader, by: Some(0) });
@@ -115,10 +115,14 @@ impl Libraries {
                 if flavour.is_in_loader(name) || !known.insert(name.clone()) {
                     continue;
                 }
+                let fits = |path: PathBuf| {
+                    self.elf(&path).filter(|elf| elf.machine == machine).map(|elf| (elf, path))
+                };
+                let asks = &objects[asking];
                 let candidates = search::candidates(flavour, &objects, asking, name, &cache);
-                let found = candidates
-                    .into_iter()
-                    .find_map(|path| Some((self.elf(&path).filter(|elf| elf.machine == machine)?, path)));
+                let found = candidates.into_iter().find_map(fits).or_else(|| {
+                    search::standard_candidates(flavour, &asks.elf, name).into_iter().find_map(fits)
+                });
                 let Some((elf, path)) = found else {
                     missing.push(Missing { name: name.clone(), by: objects[asking].path.clone() });
                     continue;
@@ -172,6 +176,21 @@ impl Libraries {
         let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
         let cache = caches.entry(machine).or_insert_with(|| Arc::new(LdCache::read(&self.cache, machine)));
         Arc::clone(cache)
+    }
+
+    /// Whether there is an ELF file at `path`.
+    #[must_use]
+    pub fn has(&self, path: &Path) -> bool {
+        self.elf(path).is_some()
+    }
+
+    /// The file at `path`.
+    fn read(&self, path: &Path) -> Result<Arc<Elf>, ElfError> {
+        match self.elf(path) {
+            Some(elf) => Ok(elf),
+            // What is wrong with it isn't kept.
+            None => elf::read(path).map(Arc::new),
+        }
     }
 
     /// The file at `path`, if it is one that can be loaded.

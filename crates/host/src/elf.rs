@@ -7,7 +7,9 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use object::elf::{self, FileHeader32, FileHeader64};
@@ -103,11 +105,61 @@ pub fn read(path: &Path) -> Result<Elf, ElfError> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(ElfError::NotElf { path: path.to_owned() });
     }
-    let cache = ReadCache::new(File::from(file));
+    let size = u64::try_from(stat.st_size).unwrap_or(0);
+    let cache =
+        ReadCache::new(Window { file: File::from(file), size, at: 0, start: 0, held: 0, bytes: [0; WINDOW] });
     parse(&cache).map_err(|problem| match problem {
         Problem::NotElf => ElfError::NotElf { path: path.to_owned() },
         Problem::Damaged(what) => ElfError::Damaged { path: path.to_owned(), what },
     })
+}
+
+/// As much is read at once: the headers and, of most files, the strings; then the dynamic section.
+const WINDOW: usize = 16 * 1024;
+
+/// A file of which a part is at hand. `ReadCache` asks for a dozen small pieces, with two system calls each.
+struct Window {
+    file: File,
+    size: u64,
+    at: u64,
+    start: u64,
+    held: usize,
+    bytes: [u8; WINDOW],
+}
+
+impl Read for Window {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        let at_hand = |window: &Self| {
+            let into = usize::try_from(window.at.checked_sub(window.start)?).ok()?;
+            (into < window.held).then_some(into)
+        };
+        let into = match at_hand(self) {
+            Some(into) => into,
+            None => {
+                self.held = 0;
+                self.start = self.at;
+                self.held = self.file.read_at(&mut self.bytes, self.at)?;
+                0
+            }
+        };
+        let held = self.bytes.get(into..self.held).unwrap_or_default();
+        let length = held.len().min(to.len());
+        to[..length].copy_from_slice(&held[..length]);
+        self.at += length as u64;
+        Ok(length)
+    }
+}
+
+impl Seek for Window {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        let (base, by) = match to {
+            SeekFrom::Start(at) => (at, 0),
+            SeekFrom::End(by) => (self.size, by),
+            SeekFrom::Current(by) => (self.at, by),
+        };
+        self.at = base.checked_add_signed(by).ok_or(std::io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
 }
 
 /// What is wrong with the bytes.

@@ -50,6 +50,17 @@ impl Found {
 /// remembered but doesn't end the search.
 #[must_use]
 pub fn find(command: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Found {
+    find_where(command, path, cwd, |_directory| true)
+}
+
+/// The same, looking only into directories that may have it.
+#[must_use]
+pub fn find_where(
+    command: &OsStr,
+    path: Option<&OsStr>,
+    cwd: &Path,
+    may_have: impl Fn(&Path) -> bool,
+) -> Found {
     if command.is_empty() {
         return Found::NotFound;
     }
@@ -58,7 +69,11 @@ pub fn find(command: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Found {
     }
     let mut refused = Found::NotFound;
     for directory in std::env::split_paths(path.unwrap_or(OsStr::new(DEFAULT_PATH))) {
-        match judge(cwd.join(directory).join(command)) {
+        let directory = cwd.join(directory);
+        if !may_have(&directory) {
+            continue;
+        }
+        match judge(directory.join(command)) {
             found @ Found::Program(_) => return found,
             Found::NotFound => {}
             other => {

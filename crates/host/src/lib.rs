@@ -15,7 +15,7 @@
 //!   system's directories, name resolution;
 //! - [`toolchain`], [`worktree`], [`virtualenv`], [`gitconfig`]: what a developer's command needs
 //!   beside its working directory;
-//! - [`executable`], [`walk`](mod@walk): what a command is; paths that match a pattern;
+//! - [`executable`], [`walk`](mod@walk), [`names`]: what a command is; paths that match a pattern; links, looked at once;
 //! - [`elf`], [`closure`], [`needs`]: which files a program is loaded with, and what else is its own;
 //! - [`kernel`], [`cgroup`], [`machine`]: what the kernel allows, which limits can be set, and
 //!   what a measurement was made on.
@@ -32,6 +32,7 @@ pub mod gitconfig;
 pub mod kernel;
 pub mod layout;
 pub mod machine;
+pub mod names;
 pub mod needs;
 pub mod places;
 pub mod resolver;

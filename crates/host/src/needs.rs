@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use crate::closure::{ClosureError, Libraries, Missing};
 use crate::elf::ElfError;
 use crate::executable::{self, ExecutableError, Found, Kind};
+use crate::names::Names;
 use crate::script::{self, Script, ScriptError};
 use crate::walk::{self, FileKind, Visit};
 
@@ -74,6 +75,9 @@ const PROGRAMS: usize = 256;
 /// says so, but is the user's to grant.
 const DATA: [&str; 3] = ["/usr", "/etc", "/opt"];
 
+/// For as many programs it is worth while to list the directories in which they are looked for.
+const MANY: usize = 16;
+
 /// Files in a program's directories whose libraries are looked for.
 const LOADABLE: usize = 20_000;
 /// Entries of one such directory that are looked at, and links in it that are followed out of it.
@@ -120,18 +124,25 @@ pub fn of(
     cwd: &Path,
     more: &More,
     libraries: &Libraries,
+    names: &Names,
 ) -> Result<Needs, NeedsError> {
     let mut needs = Needs::default();
-    let mut search = Search { needs: &mut needs, path, cwd, libraries };
-    search.program(command, None, 0)?;
+    let many = more.programs.len() >= MANY;
+    let mut search = Search { needs: &mut needs, path, cwd, libraries, names, many, later: Vec::new() };
+    search.program(command, None, 0, true)?;
     for program in &more.programs {
         // A profile names what may be wanted, wherever it is used.
-        let _absent = search.program(program, None, 0);
+        let _absent = search.program(program, None, 0, false);
     }
     if let Some(line) = line {
         search.named(script::read_line(line), Path::new(command), 0)?;
     }
-    let places = Places::find();
+    let later = search.later;
+    for closure in libraries.closures(&later).into_iter().flatten() {
+        needs.libraries.extend(closure.objects.into_iter().skip(1));
+        needs.missing.extend(closure.missing);
+    }
+    let places = Places::find(names, many);
     let mut loadable = Vec::new();
     let (directories, files): (Vec<_>, Vec<_>) =
         more.libraries.iter().cloned().partition(|path| path.is_dir());
@@ -148,7 +159,7 @@ pub fn of(
         if !loads || !looked_into.insert(directory.clone()) {
             continue;
         }
-        let mut inside = Inside::of(&directory);
+        let mut inside = Inside::of(&directory, names);
         loadable.append(&mut inside.loadable);
         for path in inside.lead_out {
             if path.is_dir() {
@@ -173,12 +184,23 @@ struct Search<'s> {
     path: Option<&'s OsStr>,
     cwd: &'s Path,
     libraries: &'s Libraries,
+    names: &'s Names,
+    many: bool,
+    /// Programs whose libraries are still to be found, and may be missing.
+    later: Vec<PathBuf>,
 }
 
 impl Search<'_> {
-    /// Adds a program and what it is loaded or interpreted with.
-    fn program(&mut self, command: &OsStr, by: Option<&Path>, level: usize) -> Result<(), NeedsError> {
-        let Found::Program(program) = executable::find(command, self.path, self.cwd) else {
+    /// Adds a program and what it is loaded or interpreted with. One that is `wanted` must be such that it can be.
+    fn program(
+        &mut self,
+        command: &OsStr,
+        by: Option<&Path>,
+        level: usize,
+        wanted: bool,
+    ) -> Result<(), NeedsError> {
+        let may_have = |directory: &Path| !self.many || self.names.may_have(directory, command);
+        let Found::Program(program) = executable::find_where(command, self.path, self.cwd, may_have) else {
             return Err(NeedsError::NotFound { name: command.to_owned(), by: by.map(Path::to_owned) });
         };
         if self.needs.programs.contains(&program) {
@@ -188,8 +210,17 @@ impl Search<'_> {
             return Err(NeedsError::TooDeep { path: program });
         }
         self.needs.programs.push(program.clone());
-        let unreadable = |source| ClosureError::Elf(ElfError::Open { path: program.clone(), source });
-        let real = program.canonicalize().map_err(unreadable)?;
+        let vanished = || {
+            ClosureError::Elf(ElfError::Open {
+                path: program.clone(),
+                source: std::io::ErrorKind::NotFound.into(),
+            })
+        };
+        let real = self.names.canonical(&program).ok_or_else(vanished)?;
+        if !wanted && self.libraries.has(&real) {
+            self.later.push(real);
+            return Ok(());
+        }
         match executable::kind(&real)? {
             Kind::Elf => {
                 let closure = self.libraries.closure(&real)?;
@@ -198,15 +229,14 @@ impl Search<'_> {
             }
             Kind::Script(interpreter) => {
                 // A script of the user's may hold anything, and whoever names it as an interpreter could read it.
-                let is_program =
-                    |path: &Path| is_data(path) || matches!(executable::kind(path), Ok(Kind::Elf));
+                let is_program = |path: &Path| self.is_data(path) || self.libraries.has(path);
                 if !is_program(&interpreter.program) {
                     let name = interpreter.program.into_os_string();
                     return Err(NeedsError::NotFound { name, by: Some(real) });
                 }
-                self.program(interpreter.program.as_os_str(), Some(&real), level + 1)?;
+                self.program(interpreter.program.as_os_str(), Some(&real), level + 1, wanted)?;
                 if let Some(command) = interpreter.env_command() {
-                    self.program(command, Some(&real), level + 1)?;
+                    self.program(command, Some(&real), level + 1, wanted)?;
                 }
                 let name = interpreter.env_command().or(interpreter.program.file_name()).unwrap_or_default();
                 if script::is_shell(&name.to_string_lossy()) {
@@ -215,11 +245,16 @@ impl Search<'_> {
             }
             // The kernel refuses it, and who started it tries it as a script of the shell.
             Kind::Unknown => {
-                self.program(OsStr::new("/bin/sh"), Some(&real), level + 1)?;
+                self.program(OsStr::new("/bin/sh"), Some(&real), level + 1, wanted)?;
                 self.script(&real, level)?;
             }
         }
         Ok(())
+    }
+
+    /// Whether a script may name this: what it leads to is the system's, by whatever way it is named.
+    fn is_data(&self, path: &Path) -> bool {
+        self.names.canonical(path).is_some_and(|real| DATA.iter().any(|top| real.starts_with(top)))
     }
 
     /// Adds what a shell script names and what is there.
@@ -242,16 +277,19 @@ impl Search<'_> {
             }
         };
         for command in &named.commands {
-            if command.contains('/') && !is_data(Path::new(command)) {
+            if command.contains('/') && !self.is_data(Path::new(command)) {
                 continue;
             }
             if self.needs.programs.len() < PROGRAMS && level + 1 < LEVELS {
                 // What isn't there, or is none after all, the script can't run either.
-                let _absent = self.program(OsStr::new(command), Some(path), level + 1);
+                let _absent = self.program(OsStr::new(command), Some(path), level + 1, false);
             }
         }
         for read in &named.sourced {
-            if is_data(read) && read.is_file() && self.needs.files.insert(read.clone()) && level + 1 < LEVELS
+            if self.is_data(read)
+                && read.is_file()
+                && self.needs.files.insert(read.clone())
+                && level + 1 < LEVELS
             {
                 self.script(read, level + 1)?;
             }
@@ -259,7 +297,7 @@ impl Search<'_> {
         for path in &named.paths {
             // `/usr/share` alone would be everything.
             let deep = |path: PathBuf| path.components().count() > 3;
-            let named = is_data(path) && path.canonicalize().is_ok_and(deep);
+            let named = self.is_data(path) && self.names.canonical(path).is_some_and(deep);
             if named && path.is_dir() {
                 self.needs.directories.insert(path.clone());
             } else if named && path.is_file() {
@@ -271,21 +309,33 @@ impl Search<'_> {
 }
 
 /// Where directories of a program's own may be, and whether there may be something to load in them.
-struct Places(Vec<(PathBuf, bool)>);
+struct Places<'s> {
+    places: Vec<(PathBuf, bool)>,
+    names: &'s Names,
+    many: bool,
+}
 
-impl Places {
+impl<'s> Places<'s> {
     /// [`PLACES`], and those for libraries of one kind of machine (`/usr/lib/x86_64-linux-gnu`).
-    fn find() -> Self {
+    fn find(names: &'s Names, many: bool) -> Self {
         let of_machines = std::fs::read_dir("/usr/lib").into_iter().flatten().filter_map(|entry| {
             let path = entry.ok()?.path();
             path.file_name()?.as_bytes().windows(7).any(|part| part == b"-linux-").then_some((path, true))
         });
-        Self(PLACES.iter().map(|(place, loads)| (PathBuf::from(place), *loads)).chain(of_machines).collect())
+        let places =
+            PLACES.iter().map(|(place, loads)| (PathBuf::from(place), *loads)).chain(of_machines).collect();
+        Self { places, names, many }
+    }
+
+    /// Whether there is such a directory. Those for kinds of machines have too many entries to be listed.
+    fn is_there(&self, place: &Path, name: &OsStr) -> bool {
+        let listed = self.many && PLACES.iter().any(|(listed, _loads)| place == Path::new(listed));
+        (!listed || self.names.may_have(place, name)) && place.join(name).is_dir()
     }
 
     /// The directories of a program's own that are there.
     fn of_program(&self, program: &Path) -> Vec<(PathBuf, bool)> {
-        let real = program.canonicalize().unwrap_or_else(|_vanished| program.to_owned());
+        let real = self.names.canonical(program).unwrap_or_else(|| program.to_owned());
         // Without its ending, too: `PROGRAM.bin` lies beside a script `PROGRAM`.
         let mut names: BTreeSet<&OsStr> = [program, &real]
             .into_iter()
@@ -300,20 +350,19 @@ impl Places {
                 names.extend(related.iter().map(OsStr::new));
             }
         }
-        let mut found: Vec<(PathBuf, bool)> = self
-            .0
-            .iter()
-            .flat_map(|(place, loads)| names.iter().map(move |name| (place.join(name), *loads)))
-            .filter(|(path, _loads)| path.is_dir())
-            .collect();
+        let mut found = Vec::new();
+        for (place, loads) in &self.places {
+            let there = names.iter().filter(|name| self.is_there(place, name));
+            found.extend(there.map(|name| (place.join(name), *loads)));
+        }
         // One that lies in a directory of its own: `/opt/NAME/bin/PROGRAM`, `/usr/lib/NAME/PROGRAM`.
-        for (place, loads) in self.0.iter().filter(|(_place, loads)| *loads) {
+        for (place, loads) in self.places.iter().filter(|(_place, loads)| *loads) {
             if let Ok(rest) = real.strip_prefix(place)
                 && rest.components().count() > 1
                 && let Some(first) = rest.components().next()
             {
                 let directory = place.join(first);
-                if !self.0.iter().any(|(place, _loads)| *place == directory) {
+                if !self.places.iter().any(|(place, _loads)| *place == directory) {
                     found.push((directory, *loads));
                 }
             }
@@ -341,11 +390,6 @@ fn is_gcc(name: &str) -> bool {
     name.split('-').any(|part| matches!(part, "gcc" | "g++" | "cpp" | "c++"))
 }
 
-/// Whether a script may name this: what it leads to is the system's, by whatever way it is named.
-fn is_data(path: &Path) -> bool {
-    path.canonicalize().is_ok_and(|real| DATA.iter().any(|top| real.starts_with(top)))
-}
-
 /// What lies in a program's own directory.
 struct Inside {
     /// Files that may be loaded, or executed, by their names.
@@ -355,7 +399,7 @@ struct Inside {
 }
 
 impl Inside {
-    fn of(directory: &Path) -> Self {
+    fn of(directory: &Path, names: &Names) -> Self {
         let mut links = Vec::new();
         let visit = |path: &Path, kind: FileKind| match kind {
             FileKind::Directory => Visit::Descend,
@@ -371,10 +415,10 @@ impl Inside {
             FileKind::Other => Visit::Skip,
         };
         let loadable = walk::walk(directory, LISTED, visit).map(|walk| walk.matches).unwrap_or_default();
-        let real = directory.canonicalize().unwrap_or_else(|_vanished| directory.to_owned());
+        let real = names.canonical(directory).unwrap_or_else(|| directory.to_owned());
         let mut lead_out: Vec<PathBuf> = links
             .into_iter()
-            .filter_map(|link| link.canonicalize().ok())
+            .filter_map(|link| names.canonical(&link))
             // Neither what is there anyway nor everything.
             .filter(|target| !target.starts_with(&real) && !real.starts_with(target))
             .filter(|target| target.components().count() > 3)
@@ -400,7 +444,8 @@ mod tests {
 
     fn needs(program: &Path) -> Result<Needs, NeedsError> {
         let path = OsStr::new("/usr/bin:/bin");
-        of(program.as_os_str(), None, Some(path), Path::new("/"), &More::default(), &Libraries::default())
+        let (libraries, names) = (Libraries::default(), Names::default());
+        of(program.as_os_str(), None, Some(path), Path::new("/"), &More::default(), &libraries, &names)
     }
 
     #[test]
@@ -456,8 +501,16 @@ mod tests {
         };
         let more = More { programs: Vec::new(), libraries: vec![loaded] };
         let path = Some(OsStr::new("/usr/bin:/bin"));
-        let needs =
-            of(program.as_os_str(), None, path, Path::new("/"), &more, &Libraries::default()).unwrap();
+        let needs = of(
+            program.as_os_str(),
+            None,
+            path,
+            Path::new("/"),
+            &more,
+            &Libraries::default(),
+            &Names::default(),
+        )
+        .unwrap();
         assert!(needs.libraries.iter().any(|path| path.to_string_lossy().contains("libcurl")), "{needs:?}");
     }
 
@@ -488,8 +541,15 @@ mod tests {
             next = format!("level-{level}");
         }
         let path = std::env::join_paths([directory.path(), Path::new("/usr/bin")]).unwrap();
-        let problem =
-            of(OsStr::new(&next), None, Some(&path), Path::new("/"), &More::default(), &Libraries::default());
+        let problem = of(
+            OsStr::new(&next),
+            None,
+            Some(&path),
+            Path::new("/"),
+            &More::default(),
+            &Libraries::default(),
+            &Names::default(),
+        );
         assert!(matches!(problem, Err(NeedsError::TooDeep { .. })), "{problem:?}");
     }
 }

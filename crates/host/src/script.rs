@@ -177,6 +177,10 @@ const BUILT_IN: &[&str] = &[
     "logout",
     "mapfile",
     "popd",
+    // Of ksh and zsh: scripts look which shell they are in before they use it.
+    "print",
+    // ksh's and zsh's: scripts look which shell they are in before they use it.
+    "print",
     "printf",
     "pushd",
     "pwd",

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::layer::{Origin, Sourced, Strength};
+use crate::layer::{Layer, Origin, Sourced, Strength};
 use crate::value::ValueError;
 
 mod builtin;
@@ -176,6 +176,19 @@ impl Filter {
         rules.reverse();
         rules.sort_by_key(|rule| (rule.rank(), std::cmp::Reverse(rule.value.specificity())));
         Self { rules }
+    }
+
+    /// Gives a variable a value that only the launch knows. What is locked stands against it, and what the command
+    /// line says.
+    ///
+    /// # Errors
+    /// When no variable can have this name or value.
+    pub fn give(&mut self, name: &str, value: &str) -> Result<(), ValueError> {
+        let value = EnvironmentRule::set(name, value)?;
+        let origin = Origin { layer: Layer::CommandLine, ..Origin::built_in() };
+        self.rules.push(Sourced { value, origin, strength: Strength::Default });
+        self.rules.sort_by_key(|rule| (rule.rank(), std::cmp::Reverse(rule.value.specificity())));
+        Ok(())
     }
 
     /// What becomes of the variable `name`, and why.

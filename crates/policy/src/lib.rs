@@ -11,7 +11,7 @@
 //!   all from one table of keys in `grammar`; [`builtin`]: the lowest layer
 //! - [`settings`]: what one layer says; [`command_line`]: saying it from code
 //! - [`mod@merge`]: all layers together, a [`Policy`]
-//! - [`word`], [`template`], [`launch`]: what profiles and features say besides
+//! - [`word`], [`portal`], [`template`], [`launch`]: what profiles and features say besides
 //! - [`condition`], [`feature`]: which features there are, and why
 //! - [`names`]: names that are protected wherever they are, and what a path is to them
 //! - [`expand`], [`resolve`]: rules in their places on one host, a [`Resolved`]
@@ -42,6 +42,7 @@ pub mod names;
 pub mod parse;
 pub mod parse_error;
 pub mod pattern;
+pub mod portal;
 pub mod render;
 pub mod resolve;
 pub mod rule;

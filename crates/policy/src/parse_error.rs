@@ -154,6 +154,7 @@ impl Problem {
             Self::HookNotAllowed => "put it into your own profile".to_owned(),
             Self::HookRuns => "command = [\"/usr/bin/PROGRAM\", \"ARGUMENT\"]".to_owned(),
             Self::Amount(error) => return error.hint().map(str::to_owned),
+            Self::Value(error) => return error.hint(),
             _ => return None,
         })
     }

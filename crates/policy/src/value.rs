@@ -144,12 +144,34 @@ pub enum ValueError {
         /// What is wrong with it.
         error: crate::pattern::PatternError,
     },
+    /// No portal.
+    #[error("`{name}` is no portal that is known")]
+    Portal {
+        /// The word.
+        name: String,
+        /// The nearest that is one.
+        nearest: Option<&'static str>,
+    },
     /// A value that can't be passed in the environment.
     #[error("the value of `{name}` holds a NUL byte, which no environment variable can")]
     VariableValue {
         /// The variable.
         name: String,
     },
+}
+
+impl ValueError {
+    /// What to write instead.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Portal { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
+            Self::Portal { nearest: None, .. } => {
+                Some(format!("known portals: {}", crate::portal::PORTALS.join(", ")))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The name a sandbox gives its machine.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::layer::Tighten;
 use crate::pattern::PathPattern;
+use crate::portal;
 use crate::template;
 use crate::value::ValueError;
 
@@ -331,10 +332,7 @@ impl List {
             Self::Call | Self::Broadcast | Self::SystemCall => {
                 (is_bus_rule(text), "a rule `NAME=METHOD@PATH`")
             }
-            Self::Portals => (
-                (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric()),
-                "a portal: its interface's last part, such as `FileChooser`",
-            ),
+            Self::Portals => return portal::check(text),
         };
         if fine { Ok(()) } else { Err(ValueError::Word { text: text.to_owned(), what }) }
     }

@@ -11,7 +11,6 @@ use crate::facts::{Facts, Kind, PACKAGES};
 use crate::plan::Step;
 use crate::tree::{Show, Tree, relative};
 use crate::view::{SYSTEM, USERS};
-use palisade_host::closure::Libraries;
 use palisade_host::layout::RootKind;
 use palisade_host::needs::{self, More, Needs};
 use palisade_host::script;
@@ -135,6 +134,24 @@ pub(crate) fn compose(
     Ok(theirs.into_iter().map(Path::to_owned).collect())
 }
 
+/// Shows a program of the system's with its loader and libraries, and nothing that it may read besides.
+pub(crate) fn alone(tree: &mut Tree<'_>, facts: &Facts, program: &Path) -> Result<(), PlanError> {
+    let root = Path::new("/");
+    let needs =
+        needs::of(program.as_os_str(), None, None, root, &More::default(), &facts.libraries, &facts.names)
+            .map_err(|source| PlanError::Needs { command: program.into(), source: Box::new(source) })?;
+    for path in needs.programs.iter().chain(&needs.libraries) {
+        show(tree, facts, path)?;
+        if !path.starts_with(USR) && !path.starts_with("/lib") && !path.starts_with("/lib64") {
+            facts.depends_on(path, true);
+        }
+    }
+    for stamp in STAMPS {
+        facts.depends_on(Path::new(stamp), true);
+    }
+    show(tree, facts, Path::new("/etc/ld.so.cache")).map(drop)
+}
+
 /// Shows what a program needs that lies in places which the view makes private, as far as it isn't in sight by now and
 /// the policy doesn't hide it.
 pub(crate) fn belongings(
@@ -148,7 +165,7 @@ pub(crate) fn belongings(
         if tree.host_path(&tree.resolve(path)).is_some() {
             continue;
         }
-        let real = path.canonicalize().unwrap_or_else(|_vanished| path.clone());
+        let real = facts.names.canonical(path).unwrap_or_else(|| path.clone());
         let hidden = |path: &Path| matches!(resolved.decide(path).grant, Grant::Hidden | Grant::Denied);
         if hidden(path) || hidden(&real) {
             notes.push(Cow::Owned(format!("the program needs {}, which the policy hides", path.display())));
@@ -188,7 +205,15 @@ fn find(facts: &Facts, command: &OsStr, more: &More) -> Result<Needs, PlanError>
     // The plan of an application is for any arguments: only what its profile says counts.
     let own = if facts.prefix.is_empty() { &facts.command } else { &facts.prefix };
     let line = line_of(own).map(|line| line.to_string_lossy());
-    let needs = needs::of(command, line.as_deref(), path.as_deref(), &facts.cwd, more, &Libraries::default());
+    let needs = needs::of(
+        command,
+        line.as_deref(),
+        path.as_deref(),
+        &facts.cwd,
+        more,
+        &facts.libraries,
+        &facts.names,
+    );
     needs.map_err(|source| PlanError::Needs { command: command.to_owned(), source: Box::new(source) })
 }
 
@@ -214,7 +239,7 @@ pub(crate) fn links(tree: &mut Tree<'_>, facts: &Facts, path: &Path) -> Result<O
             continue;
         }
         at.push(&name);
-        let Ok(target) = std::fs::read_link(&at) else { continue };
+        let Ok(target) = facts.names.link(&at) else { continue };
         links += 1;
         if links > LINKS {
             return Ok(None);

@@ -6,7 +6,7 @@ use palisade_sys::landlock::Rights;
 use palisade_sys::operation::{Attributes, Operation, Source, TreeSlot};
 use rustix::io::Errno;
 use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 type Options<'a> = [(&'a CStr, &'a CStr)];
 
@@ -104,27 +104,56 @@ pub(crate) fn attributes(bind: &Bind<'_>) -> Attributes {
     attributes
 }
 
-/// tmpfs options of the plan's root, in the form operations borrow.
-pub(crate) fn root_options<'p>(plan: &'p Plan<'_>) -> [(&'p CStr, &'p CStr); 2] {
-    let size = plan.steps.iter().find_map(|step| match step {
-        Step::Root { size } => Some(size.as_c_str()),
-        _ => None,
-    });
-    [(c"mode", c"0755"), (c"size", size.unwrap_or(c"50%"))]
+/// What operations borrow besides the plan's steps.
+#[derive(Debug)]
+pub(crate) struct Given<'p> {
+    /// tmpfs options of the root.
+    root: [(&'p CStr, &'p CStr); 2],
+    /// The sockets at which buses are reached.
+    sockets: &'p [OwnedFd],
+    /// The file by which portals know the application.
+    information: Vec<u8>,
+}
+
+impl<'p> Given<'p> {
+    /// What a plan needs in a launch of this number.
+    pub(crate) fn new(plan: &'p Plan<'_>, sockets: &'p [OwnedFd], number: &str) -> Self {
+        let mut size = c"50%";
+        let mut information = Vec::new();
+        for step in &plan.steps {
+            match step {
+                Step::Root { size: stated } => size = stated.as_c_str(),
+                Step::Information { content, .. } => {
+                    information = [content.as_bytes(), number.as_bytes(), b"\n"].concat();
+                }
+                _ => {}
+            }
+        }
+        Self { root: [(c"mode", c"0755"), (c"size", size)], sockets, information }
+    }
+
+    fn socket(&self, bus: u32) -> i32 {
+        let socket = usize::try_from(bus).ok().and_then(|bus| self.sockets.get(bus));
+        socket.map_or(-1, AsRawFd::as_raw_fd)
+    }
 }
 
 /// The operations, one for each step: indices agree, so that a failure names its step.
 pub(crate) fn operations<'p>(
     plan: &'p Plan<'_>,
-    root: &'p Options<'p>,
+    given: &'p Given<'p>,
     trees: &'p Trees,
 ) -> Vec<Operation<'p>> {
-    plan.steps.iter().enumerate().map(|(index, step)| operation(step, root, trees.slot(index))).collect()
+    plan.steps.iter().enumerate().map(|(index, step)| operation(step, given, trees.slot(index))).collect()
 }
 
-fn operation<'p>(step: &'p Step<'_>, root: &'p Options<'p>, tree: Option<usize>) -> Operation<'p> {
+fn operation<'p>(step: &'p Step<'_>, given: &'p Given<'p>, tree: Option<usize>) -> Operation<'p> {
     match step {
-        Step::Root { .. } => Operation::Root { options: root },
+        Step::Root { .. } => Operation::Root { options: &given.root },
+        Step::Socket { path, bus } => Operation::Listen { path: path.as_c_str(), socket: given.socket(*bus) },
+        Step::Information { path, .. } => {
+            Operation::File { path: path.as_c_str(), mode: 0o644, content: &given.information }
+        }
         Step::Directory { path, mode } => Operation::Directory { path: path.as_c_str(), mode: *mode },
         Step::File { path, mode, content } => {
             Operation::File { path: path.as_c_str(), mode: *mode, content: content.as_bytes() }

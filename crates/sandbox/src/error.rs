@@ -246,8 +246,8 @@ pub enum PlanError {
         /// Why.
         source: palisade_host::walk::WalkError,
     },
-    /// What the broker is told can't be encoded.
-    #[error("can't encode the protected names: {0}")]
+    /// What the broker is told, or a plan in the plan, can't be encoded.
+    #[error("can't encode a part of the plan: {0}")]
     Encode(#[from] postcard::Error),
     /// A rule would let the command change what Palisade itself obeys.
     #[error("{rule} would make {place:?} writable, which Palisade itself obeys")]
@@ -299,6 +299,14 @@ pub enum PlanError {
         origin: palisade_policy::Origin,
         /// What is missing.
         source: palisade_policy::template::Unset,
+    },
+    /// A variable can't be set.
+    #[error("can't set {name}: {source}")]
+    Variable {
+        /// Which.
+        name: &'static str,
+        /// Why.
+        source: palisade_policy::value::ValueError,
     },
     /// It can't be told what the program needs.
     #[error("can't tell what {command:?} needs: {source}")]
@@ -404,6 +412,8 @@ pub fn describe(step: &PlanStep<'_>) -> String {
         PlanStep::Overlay { target, .. } => format!("show a directory at /{target} that keeps no changes"),
         PlanStep::Terminals { path } => format!("mount pseudo-terminals at /{path}"),
         PlanStep::Processes { path, .. } => format!("mount processes at /{path}"),
+        PlanStep::Socket { path, .. } => format!("make socket /{path}"),
+        PlanStep::Information { path, .. } => format!("make file /{path}, with a number of the launch's own"),
         PlanStep::Allow { path, .. } => format!("allow /{path}"),
         PlanStep::Enter => "enter the new root".to_owned(),
     }

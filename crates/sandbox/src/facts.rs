@@ -4,10 +4,12 @@
 use crate::plan::{Input, Was};
 use crate::text::Text;
 use palisade_host::account::{self, Account, AccountError, Databases};
+use palisade_host::closure::Libraries;
 use palisade_host::environment::Environment;
 use palisade_host::executable::{self, Found};
 use palisade_host::fingerprint::Fingerprint;
 use palisade_host::layout::Layout;
+use palisade_host::names::Names;
 use palisade_host::places::Places;
 use palisade_host::walk::{self, FileKind, Visit, WalkError};
 use palisade_policy::expand::GlobPattern;
@@ -66,6 +68,10 @@ pub struct Facts {
     pub programs: Vec<OsString>,
     /// `prefix` has the caller's arguments in it, because they name files.
     pub complete: bool,
+    /// Links that have been looked at.
+    pub(crate) names: Names,
+    /// Libraries that have been read.
+    pub(crate) libraries: Libraries,
     inputs: RefCell<BTreeMap<PathBuf, Option<Was>>>,
     listings: RefCell<BTreeMap<PathBuf, Fingerprint>>,
     variables: RefCell<BTreeSet<String>>,
@@ -100,6 +106,8 @@ impl Facts {
             prefix: Vec::new(),
             programs: Vec::new(),
             complete: false,
+            names: Names::default(),
+            libraries: Libraries::default(),
             inputs: RefCell::default(),
             listings: RefCell::default(),
             variables: RefCell::default(),
@@ -125,37 +133,47 @@ impl Facts {
 
     /// What is at `path`, links followed. The plan depends on the answer.
     pub(crate) fn kind(&self, path: &Path) -> Kind {
-        let kind = match rustix::fs::stat(path) {
-            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => Kind::Directory,
-            Ok(_) => Kind::Other,
-            Err(_) => Kind::Missing,
+        let found = Fingerprint::of(path);
+        let kind = match &found {
+            Ok(Fingerprint::Present(state)) if is_directory(state.mode) => Kind::Directory,
+            Ok(Fingerprint::Present(_)) => Kind::Other,
+            Ok(Fingerprint::Absent) | Err(_) => Kind::Missing,
         };
-        self.depends_on(path, false);
+        if !self.inputs.borrow().contains_key(path)
+            && let Ok(found) = found
+        {
+            self.note(path, found, false);
+        }
         kind
     }
 
     /// The path without links, if there is something. The plan depends on the answer.
     pub(crate) fn canonical(&self, path: &Path) -> Option<PathBuf> {
         self.depends_on(path, false);
-        path.canonicalize().ok()
+        self.names.canonical(path)
     }
 
     /// Makes the plan depend on `path`: on its content, or only on what it leads to.
     pub fn depends_on(&self, path: &Path, by_content: bool) {
-        let mut inputs = self.inputs.borrow_mut();
-        let known = inputs.get(path);
-        let wanted = known.is_none() || (by_content && !matches!(known, Some(Some(Was::Content(_)))));
+        let wanted = match self.inputs.borrow().get(path) {
+            None => true,
+            Some(known) => by_content && !matches!(known, Some(Was::Content(_))),
+        };
         if wanted && let Ok(found) = Fingerprint::of(path) {
-            let was = match found {
-                Fingerprint::Absent => None,
-                Fingerprint::Present(_) if by_content => Some(Was::Content(found)),
-                // What is there and no link is mounted by its own name: mounting says so when it is
-                // gone or has become something else, and the launch is planned anew.
-                Fingerprint::Present(_) if path.canonicalize().is_ok_and(|real| real == path) => return,
-                Fingerprint::Present(state) => Some(Was::Leads { device: state.dev, inode: state.ino }),
-            };
-            inputs.insert(path.to_owned(), was);
+            self.note(path, found, by_content);
         }
+    }
+
+    fn note(&self, path: &Path, found: Fingerprint, by_content: bool) {
+        let was = match found {
+            Fingerprint::Absent => None,
+            Fingerprint::Present(_) if by_content => Some(Was::Content(found)),
+            // What is there and no link is mounted by its own name: mounting says so when it is
+            // gone or has become something else, and the launch is planned anew.
+            Fingerprint::Present(_) if self.names.canonical(path).is_some_and(|real| real == path) => return,
+            Fingerprint::Present(state) => Some(Was::Leads { device: state.dev, inode: state.ino }),
+        };
+        self.inputs.borrow_mut().insert(path.to_owned(), was);
     }
 
     /// Whether something is there. The plan depends on the answer, also where nothing of it is shown.
@@ -310,6 +328,10 @@ impl Facts {
             .collect();
         (present, absent)
     }
+}
+
+fn is_directory(mode: u32) -> bool {
+    FileType::from_raw_mode(mode) == FileType::Directory
 }
 
 /// Whether a variable that says where root's files are leads to somebody else's directory.

@@ -2,6 +2,7 @@
 //! What a profile gives its application besides paths of the host: a home, files that are made, devices, libraries
 //! that it opens, what is run around it.
 
+use crate::bus::Buses;
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::plan::{Conduct, Hook, Lock};
@@ -30,6 +31,7 @@ pub(crate) struct Furnishing<'p> {
     pub(crate) policy: &'p Policy,
     pub(crate) context: &'p Context,
     pub(crate) isolation: Isolation,
+    pub(crate) buses: &'p Buses,
 }
 
 impl Furnishing<'_> {

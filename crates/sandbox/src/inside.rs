@@ -95,6 +95,8 @@ fn place<'p>(step: &'p Step<'p>) -> Option<(&'p Path, Rights)> {
         }
         Step::Directory { path, .. }
         | Step::File { path, .. }
+        | Step::Socket { path, .. }
+        | Step::Information { path, .. }
         | Step::Symlink { path, .. }
         | Step::Terminals { path } => (path.as_path(), Rights::default()),
         Step::Root { .. } | Step::Enter => return None,
@@ -174,7 +176,7 @@ fn covered(step: &Step<'_>, at: &Path, path: &Path, before: &Seen) -> Option<See
         Step::Symlink { target, .. } if exactly => Seen::Link(target.as_path().to_owned()),
         // A directory made in a private place belongs to it.
         Step::Directory { .. } if exactly && *before != Seen::Private => Seen::Made,
-        Step::File { .. } if exactly => Seen::Made,
+        Step::File { .. } | Step::Socket { .. } | Step::Information { .. } if exactly => Seen::Made,
         _ => return None,
     })
 }

@@ -69,7 +69,7 @@ impl Sort {
 pub struct Request<'r> {
     /// A profile, by name or file.
     pub profile: Option<&'r OsStr>,
-    /// Its application is opened: the profile `default` holds unless it says what it inherits.
+    /// Its application is opened: the profile `default` holds unless all that it builds on say what they inherit.
     pub open: bool,
     /// One of its configurations.
     pub configuration: Option<&'r str>,
@@ -283,12 +283,14 @@ pub fn load(facts: &Facts, request: Request<'_>, command_line: LayerPolicy) -> R
     let mut profile = None;
     if let Some(name) = request.profile {
         let policy = loader.profile_or_file(name)?;
-        if request.open && !policy.says_inherits {
-            let default = loader.named(Sort::Profile, DEFAULT, Layer::User, None)?;
-            loader.add(default, &mut layers, &mut vec![DEFAULT.to_owned()])?;
-        }
         let shown = name.to_string_lossy().into_owned();
         loader.add(policy.clone(), &mut layers, &mut vec![shown.clone()])?;
+        if request.open && stands_on_default(&layers[own..]) {
+            let default = loader.named(Sort::Profile, DEFAULT, Layer::User, None)?;
+            let mut base = Vec::new();
+            loader.add(default, &mut base, &mut vec![DEFAULT.to_owned()])?;
+            layers.splice(own..own, base);
+        }
         if let Some(name) = request.configuration {
             let missing = || LayerError::Configuration { profile: shown, name: name.to_owned() };
             layers.push(policy.configuration(name).ok_or_else(missing)?);
@@ -336,6 +338,13 @@ pub fn load(facts: &Facts, request: Request<'_>, command_line: LayerPolicy) -> R
     }
     layers.splice(own..own, features.present.iter().cloned());
     Ok(Loaded { profile, features, policy: palisade_policy::merge(layers), project: directory, notes })
+}
+
+/// Whether one of these profiles says nothing of what it builds on, and none names `default` itself: whoever inherits
+/// from an application's profile gets no more than that has.
+fn stands_on_default(profiles: &[LayerPolicy]) -> bool {
+    let is_default = |profile: &LayerPolicy| profile.name.as_ref().is_some_and(|name| name.value == DEFAULT);
+    !profiles.iter().any(is_default) && profiles.iter().any(|profile| !profile.says_inherits)
 }
 
 /// Why a project file isn't in force, and how it comes to be.

@@ -10,12 +10,15 @@
 //! - [`start`]: how it is applied, with `compile`, `cgroup`, `broker`, `covers` and [`monitor`]
 //! - [`repository`]: what git would take for one; [`learned`]: from what a command used to the least it needs
 //! - [`application`]: what a profile's application runs; [`conduct`]: what else a launch does
+//! - `bus`: what there is of the message buses; [`proxy`], [`attendant`], `instance`: how a filter comes to stand before one
 //! - [`guarantee`]: what this host can give at all
 //! - [`error`]: what can go wrong, in words
 #![forbid(unsafe_code)]
 
 pub mod application;
+pub mod attendant;
 mod broker;
+mod bus;
 pub mod cache;
 mod cgroup;
 pub mod closure;
@@ -28,6 +31,7 @@ mod furnishing;
 pub mod guarantee;
 mod in_place;
 pub mod inside;
+mod instance;
 pub mod layers;
 pub mod learned;
 mod limits;
@@ -37,6 +41,7 @@ mod mounts;
 pub mod plan;
 pub mod planner;
 pub mod profiles;
+pub mod proxy;
 pub mod repository;
 mod sockets;
 pub mod start;

@@ -2,9 +2,10 @@
 //! Watching over a command: signals, the terminal, its end and the end of everything inside.
 
 use crate::broker::Ear;
+use crate::proxy::Buses;
 use crate::start::Happening;
 use palisade_sys::launch::Started;
-use palisade_sys::wait::{self, Change};
+use palisade_sys::wait::{self, Change, Signal};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -121,6 +122,7 @@ pub(crate) struct Keeper<'e> {
     /// The keeper's process, until it has been reaped.
     process: Option<i32>,
     ear: Option<&'e Ear<'e>>,
+    buses: Buses<'e>,
     /// The warden, until it has been reaped, and what ends everything inside when it fails.
     warden: Option<i32>,
     init: Option<i32>,
@@ -130,10 +132,16 @@ pub(crate) struct Keeper<'e> {
 }
 
 impl<'e> Keeper<'e> {
-    pub(crate) fn of(started: &Started, ear: Option<&'e Ear<'e>>, parent: Option<i32>) -> Self {
+    pub(crate) fn of(
+        started: &Started,
+        ear: Option<&'e Ear<'e>>,
+        buses: Buses<'e>,
+        parent: Option<i32>,
+    ) -> Self {
         Self {
             process: started.keeper,
             ear,
+            buses,
             warden: started.warden,
             init: started.init,
             parent,
@@ -141,10 +149,21 @@ impl<'e> Keeper<'e> {
         }
     }
 
-    fn hear(&self, tell: &mut dyn FnMut(Happening<'_>)) {
+    /// Something has arrived: a report, a connection, or word of a filter that is ready.
+    fn hear(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
         if let Some(ear) = self.ear {
             ear.hear(tell);
         }
+        self.buses.look(self.command, tell);
+    }
+
+    /// Takes the next signal; `EAGAIN` when something is to be looked at that sends none.
+    fn next_signal(&self, started: &Started) -> Result<Signal, Errno> {
+        let patience = self.buses.patience();
+        started.memory.while_resting(|| match patience {
+            Some(patience) => wait::next_signal_within(patience),
+            None => wait::next_signal(),
+        })
     }
 
     /// A child has changed: perhaps this one.
@@ -167,14 +186,17 @@ impl<'e> Keeper<'e> {
                 tell(Happening::Uncovered);
             }
         }
-        let (Some(process), Some(ear)) = (self.process, self.ear) else { return };
+        self.buses.reap(self.command, tell);
+        let Some(process) = self.process else { return };
         match wait::poll(process) {
             // Nobody is left who could call, says the kernel; the command's end is on its way.
             Ok(Some(Change::Exited(0))) => self.process = None,
             Ok(Some(Change::Exited(_) | Change::Killed(_))) => {
                 self.process = None;
-                ear.hear(tell);
-                ear.ended(None, tell);
+                if let Some(ear) = self.ear {
+                    ear.hear(tell);
+                    ear.ended(None, tell);
+                }
             }
             _ => {}
         }
@@ -204,9 +226,13 @@ pub(crate) fn watch(
         keeper.look(tell);
     }
     loop {
-        let signal = match started.memory.while_resting(wait::next_signal) {
+        let signal = match keeper.next_signal(started) {
             Ok(signal) => signal,
             Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => {
+                keeper.hear(tell);
+                continue;
+            }
             Err(errno) => return Err(errno),
         };
         if signal.number == wait::READABLE && signal.by_kernel {
@@ -306,7 +332,8 @@ pub(crate) fn linger(
             Ok(signal) if signal.number == wait::READABLE && signal.by_kernel => keeper.hear(tell),
             Ok(signal) if signal.number == libc_signal::CHLD => keeper.look(tell),
             Ok(signal) if libc_signal::ENDS.contains(&signal.number) => return,
-            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(Errno::AGAIN) => keeper.buses.reap(keeper.command, tell),
+            Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return,
         }
     }
@@ -320,10 +347,11 @@ pub(crate) fn linger(
 pub(crate) fn finish(
     started: Started,
     children: &Children,
-    keeper: Keeper<'_>,
+    mut keeper: Keeper<'_>,
     tell: &mut dyn FnMut(Happening<'_>),
 ) -> Result<(), Errno> {
     let Started { init, lifeline, builder, memory, .. } = started;
+    keeper.buses.end();
     // First, for it to end meanwhile.
     for process in [keeper.process, keeper.warden].into_iter().flatten() {
         let _dead_already = wait::send(process, libc_signal::KILL);

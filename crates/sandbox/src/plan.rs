@@ -3,6 +3,10 @@
 //!
 //! What `--dry-run` prints, what the cache holds and what is applied are this one type.
 
+mod bus;
+
+pub use bus::{Bus, BusName, Nested};
+
 use crate::text::Text;
 use palisade_host::fingerprint::Fingerprint;
 use palisade_policy::environment::Filter as Environment;
@@ -63,6 +67,9 @@ pub struct Plan<'a> {
     /// Who answers the calls that the filter passes on; `None`: it passes none on.
     #[serde(borrow)]
     pub broker: Option<Broker<'a>>,
+    /// The message buses that are reached through a filter.
+    #[serde(borrow)]
+    pub buses: Vec<Bus<'a>>,
     /// Which variables the command gets.
     pub environment: Environment,
     /// Where the command starts.
@@ -317,6 +324,23 @@ pub enum Step<'a> {
         /// Landlock rights beneath.
         #[serde(with = "rights")]
         rights: Rights,
+    },
+    /// A socket of the launcher's, at which a bus is reached.
+    Socket {
+        /// Where.
+        #[serde(borrow)]
+        path: Text<'a>,
+        /// Whose, by its number among the buses.
+        bus: u32,
+    },
+    /// The file by which portals know an application. The launch's number is added to its end.
+    Information {
+        /// Where.
+        #[serde(borrow)]
+        path: Text<'a>,
+        /// What is in it before that.
+        #[serde(borrow)]
+        content: Text<'a>,
     },
     /// Landlock rights beneath a path.
     Allow {

@@ -10,7 +10,7 @@ use crate::text::Text;
 use crate::tree::{Show, Tree, relative};
 use crate::view::USERS;
 use crate::wards::{self, Keeper};
-use crate::{closure, in_place, mounts, view};
+use crate::{bus, closure, in_place, mounts, view};
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
 use palisade_policy::word::Switch;
@@ -81,7 +81,8 @@ fn plan(
 
     let network = policy.network().value;
     policy.variables().iter().for_each(|variable| facts.depends_on_variable(variable));
-    let furnishing = Furnishing { policy, context: &context, isolation };
+    let buses = bus::resolve(facts, policy, &context, isolation, &mut notes)?;
+    let furnishing = Furnishing { policy, context: &context, isolation, buses: &buses };
     furnishing.check_required(facts)?;
     let shows_cwd = policy.switch(Switch::WorkingDirectory).value;
     let paths = grants(facts, &resolved, shows_cwd, &mut notes)?;
@@ -114,6 +115,11 @@ fn plan(
         Some(name) if isolation == Isolation::Full => Some(Text::new(name.value.as_str())?),
         _ => None,
     };
+    let mut environment = policy.environment_in(&context);
+    for (name, value) in &buses.variables {
+        environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
+    }
+    let conduct = furnishing.conduct(facts, &resolved)?;
     let (inputs, absent) = facts.inputs();
     Ok(Plan {
         schema: SCHEMA,
@@ -127,10 +133,11 @@ fn plan(
         landlock,
         filter: Filter::from(&program),
         broker,
-        environment: policy.environment_in(&context),
+        buses: buses.filtered,
+        environment,
         variables: facts.variables(),
         command: facts.prefix.iter().map(|part| Text::new(part.as_bytes())).collect::<Result<_, _>>()?,
-        conduct: furnishing.conduct(facts, &resolved)?,
+        conduct,
         directory,
         limits,
         cgroups,
@@ -294,6 +301,7 @@ fn tree(
     hide_own_places(&mut tree, facts, paths)?;
     furnishing.files(&mut tree, notes)?;
     furnishing.devices(&mut tree, facts)?;
+    furnishing.buses.place(&mut tree, mapped)?;
     view::processes(&mut tree)?;
     if facts.account.uid == 0 && identity.kind == IdentityKind::Own {
         view::restrain_root(&mut tree, facts)?;
@@ -363,7 +371,11 @@ fn apply(
                 && !tree.stands(&source)
                 && tree.host_path(&tree.resolve(&path.destination)).is_none()
                 && closure::links(tree, facts, &path.source)?.as_deref() == Some(source.as_path());
-            let destination = if link { &source } else { &path.destination };
+            // And so is one of the host's own: nothing can be mounted on a link.
+            let linked = own_name
+                && source != path.source
+                && tree.host_path(&tree.resolve(&path.destination)).as_deref() == Some(path.source.as_path());
+            let destination = if link || linked { &source } else { &path.destination };
             if own_name && !write && tree.is_shut_at(destination) {
                 // It is in sight, and lacks only the right: a rule costs a quarter of a mount.
                 let rights = if execute { Rights::READ.union(Rights::EXECUTE) } else { Rights::READ };

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Applying a plan: the last things that depend on the moment, then the launch.
 
+use crate::attendant;
 use crate::broker;
 use crate::cgroup::Groups;
-use crate::compile::{self, Trees};
+use crate::compile::{self, Given, Trees};
 use crate::covers;
 use crate::error::StartError;
 use crate::monitor::{self, Children, Keeper, Outcome, Terminal};
-use crate::plan::{IdentityKind, Namespace, Plan};
+use crate::plan::{BusName, IdentityKind, Namespace, Plan};
+use crate::proxy::Buses;
 use crate::text::Text;
 use palisade_policy::environment::{Fate, Filter};
 use palisade_policy::event::Event;
@@ -20,7 +22,7 @@ pub use palisade_syscall::broker::report::{Came, Used};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// What the caller gives besides the plan.
@@ -100,6 +102,15 @@ pub enum Happening<'h> {
     Uncovered,
     /// The broker has ended; calls that write names fail from here on.
     BrokerEnded,
+    /// What stands before a message bus has ended, or never began to.
+    Bus {
+        /// Which.
+        which: BusName,
+        /// Why.
+        why: &'h str,
+        /// It isn't tried again.
+        last: bool,
+    },
 }
 
 /// Where a search for a command goes when the environment says nothing.
@@ -114,6 +125,34 @@ pub fn run(
     invocation: &Invocation<'_>,
     tell: &mut dyn FnMut(Happening<'_>),
 ) -> Result<Report, StartError> {
+    apply(plan, invocation, None, tell)
+}
+
+/// What the filter of a bus is given when it is started.
+pub(crate) struct Attended {
+    /// The number of the launch that it is for.
+    pub(crate) number: String,
+    /// The socket that it serves.
+    pub(crate) socket: OwnedFd,
+    /// Where that launch hears that it does.
+    pub(crate) control: OwnedFd,
+}
+
+/// Applies the plan of a bus's filter.
+pub(crate) fn attended(
+    plan: &Plan<'_>,
+    invocation: &Invocation<'_>,
+    attended: Attended,
+) -> Result<Report, StartError> {
+    apply(plan, invocation, Some(attended), &mut |_nobody_listens| {})
+}
+
+fn apply(
+    plan: &Plan<'_>,
+    invocation: &Invocation<'_>,
+    attended: Option<Attended>,
+    tell: &mut dyn FnMut(Happening<'_>),
+) -> Result<Report, StartError> {
     let name = invocation.command.first().ok_or(StartError::NoCommand)?;
     let reopen = inspect_streams()?;
 
@@ -124,8 +163,10 @@ pub fn run(
     let variables: StringArray<'_> = strings.iter().map(Variable::as_c_str).collect();
 
     let trees = Trees::of(plan);
-    let root = compile::root_options(plan);
-    let operations = compile::operations(plan, &root, &trees);
+    let buses = Buses::open(plan)?;
+    let number = attended.as_ref().map(|attended| attended.number.clone());
+    let given = Given::new(plan, buses.sockets(), number.as_deref().unwrap_or(buses.number()));
+    let operations = compile::operations(plan, &given, &trees);
     let maps = Maps::of(plan);
     let filter = plan.filter.instructions();
     let limits: Vec<Limit> =
@@ -154,7 +195,10 @@ pub fn run(
     let umask = rustix::process::umask(rustix::fs::Mode::empty());
     let _zero = rustix::process::umask(umask);
     let groups = Groups::make(plan)?;
-    let broker = broker::prepare(plan, umask.as_raw_mode())?;
+    let (broker, ear) = match attended {
+        Some(attended) => (Some(attendant::broker(attended.socket, attended.control)?), None),
+        None => broker::prepare(plan, umask.as_raw_mode())?.unzip(),
+    };
     let warden = covers::warden(plan)?;
     let signal_mask =
         palisade_sys::wait::block_all_signals().map_err(|source| StartError::Wait { source })?;
@@ -183,7 +227,7 @@ pub fn run(
             reopen: &reopen,
             join: groups.descriptors(),
         },
-        broker: broker.as_ref().map(|(broker, _ear)| broker),
+        broker: broker.as_ref(),
         warden: warden.as_ref(),
         timings: invocation.timings,
     };
@@ -217,8 +261,7 @@ pub fn run(
     let stamps = started.stamps;
     tell(Happening::Started(Running { pid: started.command, init: started.init }));
     let children = Children::of(&started);
-    let ear = broker.as_ref().map(|(_broker, ear)| ear);
-    let mut keeper = Keeper::of(&started, ear, invocation.parent);
+    let mut keeper = Keeper::of(&started, ear.as_ref(), buses, invocation.parent);
     let watched = monitor::watch(&started, &terminal, &mut keeper, tell);
     if plan.conduct.wait_for_all {
         monitor::linger(&started, &children, &mut keeper, tell);

@@ -463,8 +463,10 @@ impl<'f> Tree<'f> {
         if std::mem::replace(&mut self.placeholders, true) {
             return;
         }
-        self.steps.push(Step::Directory { path: Text::literal(c".palisade"), mode: 0o755 });
-        self.made.insert("/.palisade".into(), Made::Directory);
+        // Nothing else makes a file or a link of that name.
+        if self.made.insert("/.palisade".into(), Made::Directory).is_none() {
+            self.steps.push(Step::Directory { path: Text::literal(c".palisade"), mode: 0o755 });
+        }
         for (path, mode) in [(c".palisade/hidden", 0o555), (c".palisade/denied", 0)] {
             self.steps.push(Step::Directory { path: Text::literal(path), mode });
         }

@@ -35,7 +35,7 @@ pub(crate) struct Setup {
     serve: Box<Serve>,
     proc: OwnedFd,
     reports: OwnedFd,
-    terminal: Option<OwnedFd>,
+    extra: Option<OwnedFd>,
     /// By the command: the filter's listener, in the table that builder, keeper and launcher share.
     pub(crate) listener: Event,
     /// By the keeper: it has a table of its own.
@@ -53,12 +53,11 @@ impl core::fmt::Debug for Setup {
 
 impl Broker {
     /// A broker that runs `serve`. `proc` is the host's `/proc`, a directory; `reports` is where
-    /// the broker reports to the launcher; `terminal` is what processes of the launcher's session
-    /// know as `/dev/tty`.
+    /// the broker reports to the launcher; `extra` is one descriptor more that it has use for.
     #[must_use]
-    pub fn new(serve: Box<Serve>, proc: OwnedFd, reports: OwnedFd, terminal: Option<OwnedFd>) -> Self {
+    pub fn new(serve: Box<Serve>, proc: OwnedFd, reports: OwnedFd, extra: Option<OwnedFd>) -> Self {
         let (listener, settled) = (Event::default(), Event::default());
-        Self(Arc::new(Setup { owner: raw::getpid(), serve, proc, reports, terminal, listener, settled }))
+        Self(Arc::new(Setup { owner: raw::getpid(), serve, proc, reports, extra, listener, settled }))
     }
 
     pub(crate) fn proc(&self) -> Fd {
@@ -101,8 +100,8 @@ pub struct Station {
     pub proc: OwnedFd,
     /// Where to report.
     pub reports: OwnedFd,
-    /// The launcher's terminal.
-    pub terminal: Option<OwnedFd>,
+    /// One descriptor more: what it is for is between who made the broker and what it runs.
+    pub extra: Option<OwnedFd>,
 }
 
 /// `CAP_SYS_PTRACE`, over the processes of the sandbox's user namespace: without it those that
@@ -136,8 +135,8 @@ fn prepare(setup: &Setup) -> raw::Result<Fd> {
     raw::keep_capabilities(PTRACE)?;
     let listener = setup.listener.wait(lost)?;
     let listener = i32::try_from(listener).unwrap_or(-1);
-    let terminal = setup.terminal.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-    close_all_but([listener, setup.proc.as_raw_fd(), setup.reports.as_raw_fd(), terminal])?;
+    let extra = setup.extra.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+    close_all_but([listener, setup.proc.as_raw_fd(), setup.reports.as_raw_fd(), extra])?;
     Ok(listener)
 }
 
@@ -198,7 +197,7 @@ impl Keeper<'_> {
             listener: owned(self.listener).into(),
             proc: owned(setup.proc.as_raw_fd()),
             reports: owned(setup.reports.as_raw_fd()),
-            terminal: setup.terminal.as_ref().map(|terminal| owned(terminal.as_raw_fd())),
+            extra: setup.extra.as_ref().map(|extra| owned(extra.as_raw_fd())),
         };
         (setup.serve)(station);
         raw::exit(0)

@@ -147,7 +147,11 @@ pub(crate) fn restrict(shared: &Shared<'_>) -> Result<(), Failure> {
     let Some(progress) = &shared.progress else { return Ok(()) };
     let Some(ruleset) = progress.ruleset else { return Ok(()) };
     for &(fd, rights) in shared.launch.command.reopen {
-        progress.allow(fd, rights).map_err(at(Step::Landlock))?;
+        match progress.allow(fd, rights) {
+            // A file that nobody can name (memfd): no rule can be made for it, nor is one needed.
+            Ok(()) | Err(Errno::BADFD) => {}
+            Err(errno) => return Err(at(Step::Landlock)(errno)),
+        }
     }
     if let Some(broker) = shared.launch.broker {
         // The broker reads of its callers what `/proc` tells, in an instance that nothing inside

@@ -6,7 +6,7 @@
 //! inside: it isn't dumpable.
 
 use crate::launch::{Failure, Identity, Launch, Namespaces, Step};
-use crate::operation;
+use crate::operation::{self, Operation};
 use crate::raw::{self, Fd, Result};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -105,9 +105,12 @@ pub(crate) unsafe extern "C" fn run(argument: *mut c_void) -> ! {
 fn prepare(assignment: &Assignment<'_>) -> Result<()> {
     let Assignment { launch, meeting, socket, owner_descriptor, .. } = *assignment;
     die_with_parent()?;
-    let proc = operation::proc();
-    meeting.proc.report(proc.map(i32::unsigned_abs));
-    proc?;
+    // Not for nothing: once the builder has left the host's tree the kernel wouldn't let it be made any more.
+    if launch.operations.iter().any(|operation| matches!(operation, Operation::Proc { .. })) {
+        let proc = operation::proc();
+        meeting.proc.report(proc.map(i32::unsigned_abs));
+        proc?;
+    }
     raw::unshare(launch.namespaces.0 & BY_INIT)?;
     if launch.namespaces.has(Namespaces::NETWORK) {
         raw::loopback_up()?;

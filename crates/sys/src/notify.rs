@@ -76,6 +76,8 @@ const SET_FLAGS: u64 = request(WRITE, 4, size_of::<u64>());
 /// `SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`, Linux 6.6.
 const SYNCHRONOUS: usize = 1;
 const CONTINUE: u32 = 1;
+/// `SECCOMP_ADDFD_FLAG_SETFD`.
+const AT_NUMBER: u32 = 1;
 
 /// Issues an ioctl on the listener.
 ///
@@ -155,13 +157,31 @@ impl Listener {
     /// # Errors
     /// `ENOENT` as for an answer; `EMFILE` when the caller has too many.
     pub fn give(&self, id: u64, file: BorrowedFd<'_>, close_on_exec: bool) -> Result<c_int> {
-        let mut add = AddDescriptor {
+        self.add(AddDescriptor {
             id,
             flags: 0,
             source: file.as_raw_fd().unsigned_abs(),
             target: 0,
             target_flags: if close_on_exec { libc::O_CLOEXEC.unsigned_abs() } else { 0 },
-        };
+        })
+    }
+
+    /// Puts `file` in the place of the caller's descriptor `number`; closed at exec.
+    ///
+    /// # Errors
+    /// `ENOENT` as for an answer; `EBADF` when no descriptor can have that number.
+    pub fn replace(&self, id: u64, file: BorrowedFd<'_>, number: u32) -> Result<()> {
+        self.add(AddDescriptor {
+            id,
+            flags: AT_NUMBER,
+            source: file.as_raw_fd().unsigned_abs(),
+            target: number,
+            target_flags: libc::O_CLOEXEC.unsigned_abs(),
+        })
+        .map(drop)
+    }
+
+    fn add(&self, mut add: AddDescriptor) -> Result<c_int> {
         // SAFETY: needed, see `ioctl`. Sound: the structure is the request's and outlives the call.
         let number = unsafe { ioctl(self.as_fd(), ADD, &raw mut add as usize) }?;
         c_int::try_from(number).map_err(|_too_large| Errno::OVERFLOW)

@@ -155,6 +155,15 @@ pub enum Operation<'a> {
         /// Landlock rights beneath it.
         rights: Rights,
     },
+    /// Gives a socket of the launcher's a name in the new tree, where it can be connected to from then on.
+    ///
+    /// No file system of the host has that name, and it is gone with the tree.
+    Listen {
+        /// Where.
+        path: &'a CStr,
+        /// The socket's number in the table that builder and launcher share.
+        socket: i32,
+    },
     /// Mounts the process file system that init has made: only a member of the PID namespace can
     /// (before the `pidns` option of Linux 6.17), and the builder isn't one.
     Proc {
@@ -245,6 +254,10 @@ impl Progress {
                 raw::close(fs)?;
                 self.attach(tree, target, guarded, rights)?;
                 raw::close(tree)
+            }
+            Operation::Listen { path, socket } => {
+                raw::bind(socket, path)?;
+                raw::listen(socket)
             }
             Operation::Proc { target, rights } => {
                 let tree = self.proc.take().ok_or(rustix::io::Errno::BADF)?;

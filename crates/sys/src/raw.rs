@@ -340,6 +340,26 @@ pub(crate) fn socket(family: i32, kind: i32) -> Result<Fd> {
     call!(libc::SYS_socket, family, kind | libc::SOCK_CLOEXEC, 0usize).map(number)
 }
 
+/// Gives a socket of the file tree its name; everybody who can reach it may connect.
+pub(crate) fn bind(socket: Fd, path: &CStr) -> Result<()> {
+    const LONGEST: usize = 108;
+    #[repr(C)]
+    struct Address {
+        family: u16,
+        path: [u8; LONGEST],
+    }
+    let bytes = path.to_bytes_with_nul();
+    let mut address = Address { family: libc::AF_UNIX as u16, path: [0; LONGEST] };
+    address.path.get_mut(..bytes.len()).ok_or(Errno::NAMETOOLONG)?.copy_from_slice(bytes);
+    let length = size_of::<u16>() + bytes.len();
+    call!(libc::SYS_bind, arg(socket), &raw const address, length).map(drop)
+}
+
+/// Lets a socket be connected to, by as many at once as the kernel allows.
+pub(crate) fn listen(socket: Fd) -> Result<()> {
+    call!(libc::SYS_listen, arg(socket), i32::MAX).map(drop)
+}
+
 /// `struct ifreq` as far as interface flags need it.
 #[repr(C)]
 struct InterfaceFlags {

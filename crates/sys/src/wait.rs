@@ -177,6 +177,15 @@ pub fn signal_when_readable(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     set(libc::F_SETFL, libc::O_ASYNC | libc::O_RDWR | libc::O_NONBLOCK).map(drop)
 }
 
+/// Takes back what [`signal_when_readable`] has asked for: somebody else looks after the socket.
+///
+/// # Errors
+/// None the kernel is known to give for sockets.
+pub fn no_signal_when_readable(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NONBLOCK;
+    rustix::fs::fcntl_setfl(socket, flags)
+}
+
 /// Sends `signal` to a process, or to a group if `pid` is negative.
 ///
 /// # Errors

@@ -94,7 +94,8 @@ impl Server {
     }
 
     fn try_serve(&self, station: Station) -> Result<(), Errno> {
-        let Station { listener, proc, reports, terminal } = station;
+        // The launcher's terminal: what `/dev/tty` means inside.
+        let Station { listener, proc, reports, extra: terminal } = station;
         // Older kernels have no such flag.
         let _slower_without = listener.wake_synchronously();
         let shared = Arc::new(Shared {

@@ -340,6 +340,30 @@ impl Rules {
         Ok(rules)
     }
 
+    /// Rules for a program that serves a socket which it is given: what it would bind and listen at is passed on. It
+    /// has no sockets but those of files and abstract names.
+    ///
+    /// # Errors
+    /// None: the names are known.
+    pub fn serving(mut self) -> Result<Self, Error> {
+        const AF_UNIX: u64 = 1;
+        for name in ["bind", "listen"] {
+            let call: Syscall = name.parse()?;
+            self.calls.insert(call, vec![Rule::always(Action::Notify, "serves a socket that it is given")]);
+        }
+        let others = Test { argument: 0, width: Width::Low, question: Question::NotIn(vec![AF_UNIX]) };
+        self.add(
+            "socket".parse()?,
+            Rule {
+                action: Action::Errno(Errno::EAFNOSUPPORT),
+                tests: vec![others],
+                condition: "arg0 not in AF_UNIX".to_owned(),
+                reason: "what it serves is reached by files".to_owned(),
+            },
+        );
+        Ok(self)
+    }
+
     /// The rules for one call, in the order in which they are tried.
     #[must_use]
     pub fn of(&self, call: Syscall) -> &[Rule] {

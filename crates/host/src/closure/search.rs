@@ -97,7 +97,32 @@ fn hwcaps(machine: Machine) -> &'static [&'static str] {
     &[]
 }
 
-/// Where the library `name` may be that `objects[asking]` needs, in the loader's order.
+/// The directories that glibc's loader searches last.
+fn standard(machine: Machine) -> Vec<PathBuf> {
+    let (triple, _platform) = names(machine);
+    let defaults = ["/lib", "/usr/lib"];
+    let wide = if machine.wide { ["/lib64", "/usr/lib64"].as_slice() } else { &[] };
+    let own = defaults.iter().map(|root| Path::new(root).join(triple));
+    own.chain(defaults.iter().chain(wide).map(PathBuf::from)).collect()
+}
+
+/// Where the library `name` may be that `asks` needs, after all [`candidates`]: most libraries are among those.
+pub(super) fn standard_candidates(flavour: Flavour, asks: &Elf, name: &OsStr) -> Vec<PathBuf> {
+    let Flavour::Glibc(machine) = flavour else { return Vec::new() };
+    if asks.no_default || name.as_bytes().contains(&b'/') {
+        return Vec::new();
+    }
+    let levels = hwcaps(machine);
+    let in_directory = |root: PathBuf| {
+        let special = root.join("glibc-hwcaps");
+        let special: Vec<PathBuf> = levels.iter().map(|level| special.join(level).join(name)).collect();
+        special.into_iter().chain([root.join(name)])
+    };
+    standard(machine).into_iter().flat_map(in_directory).collect()
+}
+
+/// Where the library `name` may be that `objects[asking]` needs, in the loader's order; before
+/// [`standard_candidates`].
 pub(super) fn candidates(
     flavour: Flavour,
     objects: &[Object],
@@ -145,13 +170,7 @@ pub(super) fn candidates(
                 })
                 .collect();
             cached.sort_by_key(|(level, _path)| *level);
-            let defaults = ["/lib", "/usr/lib"];
-            let wide = if machine.wide { ["/lib64", "/usr/lib64"].as_slice() } else { &[] };
-            let standard: Vec<PathBuf> = defaults
-                .iter()
-                .map(|root| Path::new(root).join(triple))
-                .chain(defaults.iter().chain(wide).map(PathBuf::from))
-                .collect();
+            let standard = standard(machine);
             let is_standard = |path: &Path| standard.iter().any(|root| path.starts_with(root));
             found.extend(
                 cached
@@ -159,13 +178,6 @@ pub(super) fn candidates(
                     .map(|(_level, path)| path)
                     .filter(|path| !asks.elf.no_default || !is_standard(path)),
             );
-            if !asks.elf.no_default {
-                for root in &standard {
-                    let special = root.join("glibc-hwcaps");
-                    found.extend(levels.iter().map(|level| special.join(level).join(name)));
-                    found.push(root.join(name));
-                }
-            }
         }
         Flavour::Musl(_) => {
             for object in chain() {

@@ -89,3 +89,24 @@ fn the_filter_survives_being_stored() {
     let text = serde_json::to_string(&filter).unwrap();
     assert_eq!(serde_json::from_str::<Filter>(&text).unwrap(), filter);
 }
+
+#[test]
+fn what_only_the_launch_knows_stands_above_files_and_below_the_command_line() {
+    use Layer::{Administrator, CommandLine, User};
+    use Strength::{Locked, Set};
+    let mut filter = Filter::new(vec![
+        rule(User, Set, remove("BUS*")),
+        rule(User, Set, set("BUS_B", "file")),
+        rule(Administrator, Locked, remove("BUS_C")),
+        rule(CommandLine, Set, set("BUS_D", "argument")),
+    ]);
+    for name in ["BUS_A", "BUS_B", "BUS_C", "BUS_D"] {
+        filter.give(name, "launch").unwrap();
+    }
+    let values: Vec<_> = filter.values().map(|(name, value, _)| (name, value)).collect();
+    assert_eq!(values.len(), 3);
+    for expected in [("BUS_A", "launch"), ("BUS_B", "launch"), ("BUS_D", "argument")] {
+        assert!(values.contains(&expected), "{values:?}");
+    }
+    assert!(filter.give("", "x").is_err());
+}

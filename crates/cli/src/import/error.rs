@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why nothing is imported, and what to do about it.
+
+use super::{MOST, source};
+use std::path::{Path, PathBuf};
+
+/// Why nothing is imported.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ImportError {
+    /// A file can't be read.
+    #[error("can't read {path:?}: {source}")]
+    Read { path: PathBuf, source: std::io::Error },
+    /// A directory, a device, a pipe.
+    #[error("can't import {path:?}: it is no regular file")]
+    NotFile { path: PathBuf },
+    /// More than is looked at.
+    #[error("can't import {path:?}: it has more than {} KiB", source::LARGEST >> 10)]
+    TooLarge { path: PathBuf },
+    /// Not text.
+    #[error("can't import {path:?}: it isn't UTF-8 behind its first {valid} bytes")]
+    NotText { path: PathBuf, valid: usize },
+    /// No statement in it: an empty profile of firejail's would grant the whole home.
+    #[error("can't import {path:?}: it says nothing")]
+    Empty { path: PathBuf },
+    /// A statement that the launcher itself would refuse.
+    #[error("can't import {path:?}: {line}: {launcher} doesn't know {statement:?}{}", and_more(*more))]
+    Unknown { path: PathBuf, launcher: &'static str, line: String, statement: String, more: usize },
+    /// Not TOML.
+    #[error("can't import {path:?}: line {line}: {message}")]
+    Syntax { path: PathBuf, line: usize, message: String },
+    /// An included file isn't there: what it would keep away is unknown.
+    #[error("can't import what {line:?} names: there is no {name:?} in {}", looked.join(", "))]
+    Missing { line: String, name: String, looked: Vec<String> },
+    /// An included file lies elsewhere.
+    #[error(
+        "can't import what {line:?} names: {path:?} lies neither beside the profile nor in /etc/firejail"
+    )]
+    Outside { line: String, path: PathBuf },
+    /// Files that include each other.
+    #[error("can't import what {line:?} names: it includes itself")]
+    Circle { line: String },
+    /// More files than anybody writes.
+    #[error("can't import what {line:?} names: too many files, too large, or too deep in each other")]
+    Includes { line: String },
+    /// Firejail has no features.
+    #[error(
+        "can't import {path:?} as a feature: what a part of a firejail profile means depends on the lines before it"
+    )]
+    Part { path: PathBuf },
+    /// No name that `--profile` would find.
+    #[error("{name:?} can't be the name of a profile")]
+    Name { name: String },
+    /// The profile would be refused.
+    #[error("can't import {path:?}: the profile would have {count} entries; at most {MOST} are read")]
+    Entries { path: PathBuf, count: usize },
+    /// The profile would be refused: a mistake of this program.
+    #[error("can't import {path:?}: what would be written isn't a policy file: {mistake}")]
+    Unsaid { path: PathBuf, mistake: String },
+    /// A file is there already.
+    #[error("can't write {path:?}: it exists")]
+    Exists { path: PathBuf },
+    /// It can't be written.
+    #[error("can't write {path:?}: {source}")]
+    Write { path: PathBuf, source: std::io::Error },
+}
+
+impl ImportError {
+    /// Its class, for programs.
+    pub(crate) const fn class(&self) -> &'static str {
+        match self {
+            Self::Read { .. } | Self::NotFile { .. } | Self::TooLarge { .. } | Self::NotText { .. } => "read",
+            Self::Empty { .. }
+            | Self::Unknown { .. }
+            | Self::Syntax { .. }
+            | Self::Entries { .. }
+            | Self::Unsaid { .. } => "syntax",
+            Self::Missing { .. } | Self::Outside { .. } | Self::Circle { .. } | Self::Includes { .. } => {
+                "include"
+            }
+            Self::Part { .. } | Self::Name { .. } => "usage",
+            Self::Exists { .. } => "exists",
+            Self::Write { .. } => "write",
+        }
+    }
+
+    /// What to type instead.
+    pub(crate) fn hint(&self) -> Option<String> {
+        let is = |path: &Path, ending: &str| path.extension().is_some_and(|extension| extension == ending);
+        Some(match self {
+            Self::TooLarge { path } => format!("head {}   # what is it?", path.display()),
+            Self::NotText { path, .. } => {
+                format!("iconv -f latin1 -t utf-8 {} >copy   # and import that", path.display())
+            }
+            Self::Unknown { path, launcher: "Firejail", .. } if is(path, "toml") => {
+                format!("palisade import --from antimony {}", path.display())
+            }
+            Self::Syntax { path, .. } if is(path, "profile") => {
+                format!("palisade import --from firejail {}", path.display())
+            }
+            Self::Unknown { launcher, .. } => {
+                format!("import a copy without it: {launcher} itself wouldn't start with it")
+            }
+            Self::Syntax { path, line, .. } => format!("sed -n {line}p {}", path.display()),
+            Self::Read { path, .. } | Self::NotFile { path } => format!("ls -l {}", path.display()),
+            Self::Missing { .. } => {
+                "apt install firejail-profiles   # or put the file beside the profile".to_owned()
+            }
+            Self::Outside { path, .. } => {
+                format!("cp {} .   # beside the profile, and name it without directories", path.display())
+            }
+            Self::Part { path } => format!("palisade import --from firejail {}", path.display()),
+            Self::Name { .. } => "palisade import --name NAME …".to_owned(),
+            Self::Exists { .. } => "palisade import --force …   # replaces it".to_owned(),
+            Self::Write { .. } => "palisade import --output FILE …".to_owned(),
+            _ => return None,
+        })
+    }
+}
+
+/// How many more there are of what is named.
+fn and_more(more: usize) -> String {
+    if more == 0 { String::new() } else { format!(", and {more} more") }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Foreign text in its new places: TOML strings, comments, paths, and where `${…}` is filled in.
+
+use std::fmt::Write;
+
+/// Characters that show as others do or as nothing, or turn the direction of what follows.
+fn is_odd(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+fn escape(c: char, to: &mut String) {
+    // Writing to a string doesn't fail.
+    let _ = match c {
+        '"' => to.write_str("\\\""),
+        '\\' => to.write_str("\\\\"),
+        '\n' => to.write_str("\\n"),
+        '\t' => to.write_str("\\t"),
+        '\r' => to.write_str("\\r"),
+        c if is_odd(c) => write!(to, "\\u{:04X}", u32::from(c)),
+        c => to.write_char(c),
+    };
+}
+
+/// A TOML string in one line.
+pub(super) fn string(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        escape(c, &mut out);
+    }
+    out.push('"');
+    out
+}
+
+/// A TOML string whose lines stand as lines.
+pub(super) fn lines(text: &str) -> String {
+    let mut out = String::from("\"\"\"\n");
+    for c in text.chars() {
+        if c == '\n' {
+            out.push('\n');
+        } else {
+            escape(c, &mut out);
+        }
+    }
+    out.push_str("\"\"\"");
+    out
+}
+
+/// A key as TOML takes it.
+pub(super) fn key(text: &str) -> String {
+    let bare = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if bare { text.to_owned() } else { string(text) }
+}
+
+/// A comment of one line: what would end it or mislead in it is written as in strings.
+pub(super) fn comment(text: &str) -> String {
+    let mut out = String::from("#");
+    if !text.is_empty() {
+        out.push(' ');
+    }
+    for c in text.chars() {
+        if is_odd(c) {
+            let _ = write!(out, "\\u{:04X}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Text in which nothing is filled in.
+pub(super) fn plain(text: &str) -> String {
+    text.replace("${", "$${")
+}
+
+/// A part of a path behind its beginning that means itself, whatever characters it holds.
+pub(super) fn exact(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if "*?[]{}=$\\".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A name with a dot in it, `.*` at its end at most.
+pub(super) fn is_bus_name(name: &str) -> bool {
+    let plain = name.strip_suffix(".*").unwrap_or(name);
+    let plain = plain.replace("${name}", "x").replace("${id}", "x.y");
+    name.len() <= 255
+        && plain.contains('.')
+        && plain.split('.').all(|part| {
+            !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+        })
+}
+
+/// `INTERFACE.METHOD@PATH`, with stars.
+pub(super) fn is_rule(rule: &str) -> bool {
+    !rule.is_empty() && rule.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-*@/".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_breaks_out() {
+        let nasty = "a\"\n[x]\r\n'''\"\"\"\\\u{0}\u{7f}\u{85}\u{202e}${HOME}";
+        for written in [string(nasty), lines(nasty)] {
+            let document = format!("x = {written}\n");
+            let table: toml::Table = toml::from_str(&document).unwrap();
+            assert_eq!(table["x"].as_str(), Some(nasty), "{document}");
+            assert_eq!(table.len(), 1);
+        }
+        assert_eq!(comment("a\nb\u{202e}"), "# a\\u000Ab\\u202E");
+        assert_eq!(key("a b"), "\"a b\"");
+        assert_eq!(exact("a$b*=c"), "a\\$b\\*\\=c");
+        assert_eq!(plain("a${b}$c"), "a$${b}$c");
+    }
+
+    #[test]
+    fn names_on_the_bus() {
+        for name in ["org.a11y.Bus", "org.gtk.vfs.*", "org.x.${id}.*", "${id}", "org.mpris.${name}"] {
+            assert!(is_bus_name(name), "{name}");
+        }
+        for name in ["", "*", ".*", "org", "org..x", "org.*.x", "org.x\ny", "a.b=c"] {
+            assert!(!is_bus_name(name), "{name}");
+        }
+        assert!(is_rule("org.freedesktop.Secret.Service.*@/org/freedesktop/secrets"));
+        assert!(!is_rule("a b") && !is_rule(""));
+    }
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The message buses: what of them is there, and how what stands before them is started.
+//!
+//! A filtered bus is a socket in the new tree, and nothing else until somebody connects to it. Then `xdg-dbus-proxy`
+//! is started in a sandbox of its own, by a plan of its own that is made here: it sees its libraries, the bus's socket
+//! and the file by which portals know the application, for whom it speaks (ADR 0020).
+
+pub(crate) mod address;
+pub(crate) mod filter;
+
+use crate::closure;
+use crate::error::PlanError;
+use crate::facts::{Facts, Kind};
+use crate::instance::RUNTIME;
+use crate::plan::{
+    Bus, BusName, Conduct, Filter, Identity, IdentityKind, Landlock, Namespace, Nested, PROGRAM, Plan,
+    SCHEMA, Step,
+};
+use crate::planner::Isolation;
+use crate::text::Text;
+use crate::tree::{Show, Tree, relative};
+use crate::view::USERS;
+use address::Address;
+use palisade_policy::environment::Filter as Environment;
+use palisade_policy::portal;
+use palisade_policy::word::{Bus as Wanted, List};
+use palisade_policy::{Context, NetworkMode, Policy};
+use palisade_sys::landlock::{Handled, Rights, SCOPE_ABSTRACT_SOCKETS};
+use palisade_syscall::{Arch, Rules};
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// The filter.
+const PROXY: &str = "xdg-dbus-proxy";
+/// Where systems have their programs.
+const SYSTEM_PROGRAMS: [&str; 2] = ["/usr/bin", "/run/current-system/sw/bin"];
+/// Where the filter has the bus.
+const BEHIND: &str = "/bus";
+/// What it would call its own socket, if it made one.
+const UNUSED: &str = "/socket";
+/// By which portals know an application.
+const INFORMATION: &str = "/.flatpak-info";
+/// Where nothing of the host shows, so that it can be made: not in `/run`, which a policy may show.
+const PLACE: &str = "/.palisade";
+/// Links and empty files only.
+const SIZE: &std::ffi::CStr = c"256k";
+
+impl BusName {
+    const ALL: [Self; 2] = [Self::Session, Self::System];
+
+    const fn variable(self) -> &'static str {
+        match self {
+            Self::Session => "DBUS_SESSION_BUS_ADDRESS",
+            Self::System => "DBUS_SYSTEM_BUS_ADDRESS",
+        }
+    }
+
+    /// Where it is reached inside.
+    fn socket(self) -> PathBuf {
+        Path::new(PLACE).join(match self {
+            Self::Session => "session-bus",
+            Self::System => "system-bus",
+        })
+    }
+
+    fn wanted(self, policy: &Policy) -> Wanted {
+        match self {
+            Self::Session => policy.session_bus().value,
+            Self::System => policy.system_bus().value,
+        }
+    }
+
+    /// Where programs look for it that nobody tells.
+    fn usual(self, context: &Context) -> Vec<PathBuf> {
+        match self {
+            Self::Session => context.runtime_dir.iter().map(|runtime| runtime.join("bus")).collect(),
+            Self::System => {
+                ["/run/dbus/system_bus_socket", "/var/run/dbus/system_bus_socket"].map(PathBuf::from).into()
+            }
+        }
+    }
+}
+
+/// The buses of a launch.
+#[derive(Debug, Default)]
+pub(crate) struct Buses {
+    /// Those behind a filter, with the sockets of the real ones as far as they have a path.
+    pub(crate) filtered: Vec<Bus<'static>>,
+    behind: Vec<Option<PathBuf>>,
+    /// Those that are there as they are: which, by what path.
+    shown: Vec<(BusName, PathBuf)>,
+    /// The directory of documents as the application is to see it, and where.
+    documents: Option<(PathBuf, PathBuf)>,
+    /// What tells programs where they are.
+    pub(crate) variables: Vec<(&'static str, String)>,
+    links: Vec<(PathBuf, PathBuf)>,
+    information: Option<Text<'static>>,
+}
+
+/// Where a bus of the host is, if there is one.
+fn find(
+    bus: BusName,
+    facts: &Facts,
+    context: &Context,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Option<Address> {
+    facts.depends_on_variable(bus.variable());
+    facts.depends_on_variable("XDG_RUNTIME_DIR");
+    let stated = facts.environment.get(bus.variable()).filter(|value| !value.is_empty());
+    let address = match stated {
+        Some(stated) => {
+            let found = stated.to_str().and_then(|text| address::parse(text, context.runtime_dir.as_deref()));
+            if found.is_none() {
+                notes.push(Cow::Owned(format!(
+                    "the {bus} isn't there: {} names no socket of this machine",
+                    bus.variable()
+                )));
+            }
+            found?
+        }
+        None => {
+            let there = |path: &PathBuf| facts.kind(path) != Kind::Missing;
+            Address::Path(bus.usual(context).into_iter().find(there)?)
+        }
+    };
+    match &address {
+        // An application starts without a bus, and most tell themselves that there is none.
+        Address::Path(path) if facts.kind(path) == Kind::Missing => None,
+        Address::Path(path) => {
+            // One that is started anew is another one.
+            facts.depends_on(path, true);
+            Some(address)
+        }
+        Address::Abstract(_) => Some(address),
+    }
+}
+
+/// The filter's program. What the system has comes first: a path of the user's leads to what the user's programs may
+/// have put there, and a launch would look at each of its directories.
+fn installed(facts: &Facts) -> Option<PathBuf> {
+    let of_system = SYSTEM_PROGRAMS.map(|directory| Path::new(directory).join(PROXY));
+    let there = |path: &PathBuf| facts.kind(path) != Kind::Missing;
+    let found = of_system.iter().filter(|path| there(path)).find_map(|path| facts.program(path.as_os_str()));
+    found.or_else(|| facts.program(OsStr::new(PROXY)))
+}
+
+/// Decides what of the buses is there.
+///
+/// # Errors
+/// When a bus is to be filtered and can't be.
+pub(crate) fn resolve(
+    facts: &Facts,
+    policy: &Policy,
+    context: &Context,
+    isolation: Isolation,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<Buses, PlanError> {
+    let mut buses = Buses::default();
+    for bus in BusName::ALL {
+        match (bus.wanted(policy), isolation) {
+            (Wanted::None, _) => {}
+            (Wanted::Host, _) => buses.show(bus, facts, context, isolation, notes),
+            (Wanted::Filtered, Isolation::Full) => buses.filter(bus, facts, policy, context, notes)?,
+            (Wanted::Filtered, Isolation::InPlace) => {
+                let reason = "without a mount namespace the bus itself is there";
+                if !policy.best_effort().value {
+                    let guarantee = "only what the policy allows is done on a message bus";
+                    return Err(PlanError::Guarantee { guarantee, reason: reason.to_owned() });
+                }
+                notes.push(Cow::Owned(format!(
+                    "the {bus} isn't filtered, and its address isn't told: {reason}"
+                )));
+            }
+        }
+    }
+    Ok(buses)
+}
+
+impl Buses {
+    fn show(
+        &mut self,
+        bus: BusName,
+        facts: &Facts,
+        context: &Context,
+        isolation: Isolation,
+        notes: &mut Vec<Cow<'static, str>>,
+    ) {
+        match find(bus, facts, context, notes) {
+            Some(Address::Path(path)) => {
+                if isolation == Isolation::Full && facts.unused_id.is_some() {
+                    notes.push(Cow::Owned(format!(
+                        "the {bus} may not know the command, which is another user outside"
+                    )));
+                }
+                self.variables.push((bus.variable(), address::unix("path", path.as_os_str().as_encoded_bytes())));
+                self.shown.push((bus, path));
+            }
+            Some(Address::Abstract(_)) => notes.push(Cow::Owned(format!(
+                "the {bus} isn't there: its socket has an abstract name, which can't be shown; filtered it can be reached"
+            ))),
+            None => {}
+        }
+    }
+
+    fn filter(
+        &mut self,
+        bus: BusName,
+        facts: &Facts,
+        policy: &Policy,
+        context: &Context,
+        notes: &mut Vec<Cow<'static, str>>,
+    ) -> Result<(), PlanError> {
+        let Some(address) = find(bus, facts, context, notes) else { return Ok(()) };
+        let Some(program) = installed(facts) else {
+            notes.push(Cow::Owned(format!(
+                "the {bus} isn't there: it is filtered by {PROXY}, which isn't on this host (apt install {PROXY})"
+            )));
+            return Ok(());
+        };
+        if let Some(uid) = policy.uid().filter(|uid| uid.value != facts.account.uid) {
+            notes.push(Cow::Owned(format!(
+                "the {bus} doesn't know user {} ({}): most programs can't use it then",
+                uid.value, uid.origin
+            )));
+        }
+        let portals = bus == BusName::Session && !policy.list(List::Portals).is_empty();
+        let information = Text::new(information(policy, context))?;
+        let arguments = filter::arguments(bus, policy, context, notes);
+        let plan = proxy(facts, &program, &address, &arguments, information.clone())?;
+        let id = Text::new(application(context))?;
+        self.filtered.push(Bus { which: bus, portals: portals.then_some(id), proxy: Nested::new(&plan)? });
+        self.behind.push(match address {
+            Address::Path(path) => Some(path),
+            Address::Abstract(_) => None,
+        });
+        let socket = bus.socket();
+        self.variables.push((bus.variable(), address::unix("path", socket.as_os_str().as_encoded_bytes())));
+        let usual = match bus {
+            BusName::Session => {
+                let own = || PathBuf::from(format!("/run/user/{}", context.uid));
+                context.runtime_dir.clone().unwrap_or_else(own).join("bus")
+            }
+            BusName::System => "/run/dbus/system_bus_socket".into(),
+        };
+        self.links.push((usual, socket));
+        if portals {
+            self.information = Some(information);
+            self.documents = documents(facts, policy, context);
+        }
+        Ok(())
+    }
+
+    /// Puts them in their places in the tree.
+    pub(crate) fn place(&self, tree: &mut Tree<'_>, mapped: bool) -> Result<(), PlanError> {
+        for (_bus, path) in &self.shown {
+            if tree.host_path(&tree.resolve(path)).is_none() || !tree.stands(path) {
+                tree.show(path, path, Show { write: true, execute: false, map_owners: mapped, ..USERS })?;
+            }
+        }
+        for path in self.behind.iter().flatten() {
+            // Something that is shown holds it, and it alone is not meant.
+            tree.mask(path, false)?;
+        }
+        for (number, bus) in (0..).zip(&self.filtered) {
+            tree.directory(Path::new(PLACE), 0o755)?;
+            let path = relative(&bus.which.socket())?;
+            tree.push(Step::Socket { path, bus: number });
+        }
+        for (link, target) in &self.links {
+            let place = tree.resolve(link);
+            if !tree.stands(&place) && tree.host_path(&place).is_none() {
+                tree.symlink(&place, target)?;
+            }
+        }
+        if let Some((source, target)) = &self.documents
+            && tree.host_path(&tree.resolve(target)).is_none()
+        {
+            tree.show(source, target, Show { write: true, execute: false, ..USERS })?;
+        }
+        if let Some(content) = &self.information {
+            let path = relative(Path::new(INFORMATION))?;
+            tree.push(Step::Information { path: path.clone(), content: content.clone() });
+            tree.push(Step::Allow { path, rights: Rights::READ.intersection(Rights::OF_FILES) });
+        }
+        Ok(())
+    }
+}
+
+/// The application's id, as far as there is an application.
+fn application(context: &Context) -> String {
+    context.application.as_ref().map_or_else(|| "palisade.run".to_owned(), |application| application.id())
+}
+
+/// The directory of documents that the user has given the application, and where it looks for it.
+fn documents(facts: &Facts, policy: &Policy, context: &Context) -> Option<(PathBuf, PathBuf)> {
+    let gives = |portal: &str| portal::GIVE_FILES.contains(&portal);
+    if !policy.list(List::Portals).iter().any(|entry| gives(&entry.value)) {
+        return None;
+    }
+    let all = context.runtime_dir.as_ref()?.join("doc");
+    let own = all.join("by-app").join(application(context));
+    (facts.kind(&own) == Kind::Directory).then_some((own, all))
+}
+
+/// What Flatpak tells of an application, but for the launch's number at the end: as `flatpak-run` writes it, as far as
+/// it means something here. Paths of the application are paths of the host.
+fn information(policy: &Policy, context: &Context) -> String {
+    let network = if policy.network().value == NetworkMode::Host { "shared=network;\n" } else { "" };
+    let proxied = |bus: BusName| bus.wanted(policy) == Wanted::Filtered;
+    let id = application(context);
+    let machine = std::env::consts::ARCH;
+    format!(
+        "[Application]\nname={id}\nruntime=runtime/{RUNTIME}/{machine}/stable\n\n\
+         [Context]\n{network}\n\
+         [Instance]\nbranch=stable\narch={machine}\napp-path=/app\nruntime-path=/usr\n\
+         session-bus-proxy={}\nsystem-bus-proxy={}\ninstance-id=",
+        proxied(BusName::Session),
+        proxied(BusName::System)
+    )
+}
+
+/// How the filter is started: with its libraries, the bus, and nothing else.
+fn proxy(
+    facts: &Facts,
+    program: &Path,
+    address: &Address,
+    arguments: &[String],
+    information: Text<'static>,
+) -> Result<Plan<'static>, PlanError> {
+    let mut tree = Tree::new(facts, SIZE);
+    closure::alone(&mut tree, facts, program)?;
+    let mut namespaces = Namespace::ALL.to_vec();
+    let mut landlock = facts.landlock.filter(|abi| *abi > 0).map(|abi| {
+        let handled = Handled::by_abi(abi);
+        Landlock { abi, files: Rights(handled.files), scoped: handled.scoped }
+    });
+    let to = match address {
+        Address::Path(path) => {
+            let real = facts.canonical(path).unwrap_or_else(|| path.clone());
+            tree.show(&real, Path::new(BEHIND), Show { execute: false, ..USERS })?;
+            address::unix("path", BEHIND.as_bytes())
+        }
+        Address::Abstract(name) => {
+            // Abstract names belong to a network namespace, and are what Landlock would keep apart.
+            namespaces.retain(|namespace| *namespace != Namespace::Network);
+            if let Some(landlock) = &mut landlock {
+                landlock.scoped &= !SCOPE_ABSTRACT_SOCKETS;
+            }
+            address::unix("abstract", name)
+        }
+    };
+    // For standard streams of whoever hands it its socket.
+    let nothing = Path::new("/dev/null");
+    tree.device(nothing)?;
+    tree.push(Step::Allow { path: relative(nothing)?, rights: Rights::READ_FILE.union(Rights::WRITE_FILE) });
+    tree.push(Step::Information { path: relative(Path::new(INFORMATION))?, content: information });
+    let mut command = vec![Text::path(program)?, Text::new(to)?, Text::new(UNUSED)?];
+    for argument in arguments {
+        command.push(Text::new(argument.as_str())?);
+    }
+    let filter = palisade_syscall::compile(&Rules::deny_list().serving()?, Arch::NATIVE)?;
+    let account = &facts.account;
+    Ok(Plan {
+        schema: SCHEMA,
+        palisade: Cow::Borrowed(PROGRAM),
+        // What it was made from the plan around it was made from.
+        inputs: Vec::new(),
+        absent: Vec::new(),
+        variables: Vec::new(),
+        command,
+        conduct: Conduct { complete: true, ..Conduct::default() },
+        namespaces,
+        // The bus asks who connects, and knows its own user only.
+        identity: Identity {
+            kind: IdentityKind::Own,
+            uid: account.uid,
+            gid: account.gid,
+            host_uid: account.uid,
+            host_gid: account.gid,
+        },
+        steps: tree.finish(),
+        hostname: None,
+        landlock,
+        filter: Filter::from(&filter),
+        broker: None,
+        buses: Vec::new(),
+        environment: Environment::default(),
+        directory: Text::literal(c"/"),
+        program: None,
+        limits: Vec::new(),
+        cgroups: Vec::new(),
+        terminal: false,
+        notes: Vec::new(),
+    })
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A message bus behind a filter.
+
+use super::Plan;
+use crate::text::Text;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::fmt;
+
+/// A bus that the command reaches through a filter, which is started on its first connection.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Bus<'a> {
+    /// Which.
+    pub which: BusName,
+    /// The application's id, if portals are to know it: they look for the launch by its number.
+    #[serde(borrow)]
+    pub portals: Option<Text<'a>>,
+    /// How the filter is started.
+    #[serde(borrow)]
+    pub proxy: Nested<'a>,
+}
+
+/// The buses that there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BusName {
+    /// The user's session's.
+    Session,
+    /// The system's.
+    System,
+}
+
+impl fmt::Display for BusName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Session => "session bus",
+            Self::System => "system bus",
+        })
+    }
+}
+
+/// A plan in a plan: in the cache it stays encoded until somebody needs it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Nested<'a>(Cow<'a, [u8]>);
+
+impl Nested<'static> {
+    /// Encodes it.
+    ///
+    /// # Errors
+    /// None is known.
+    pub fn new(plan: &Plan<'_>) -> Result<Self, postcard::Error> {
+        plan.to_bytes().map(|bytes| Self(Cow::Owned(bytes)))
+    }
+}
+
+impl Nested<'_> {
+    /// The plan, as [`Plan::from_bytes`] takes it.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Decodes it.
+    ///
+    /// # Errors
+    /// When it isn't what it should be: the cache file was damaged.
+    pub fn get(&self) -> Result<Plan<'_>, postcard::Error> {
+        Plan::from_bytes(&self.0)
+    }
+}
+
+impl Serialize for Nested<'_> {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        if to.is_human_readable() {
+            self.get().map_err(serde::ser::Error::custom)?.serialize(to)
+        } else {
+            to.serialize_bytes(&self.0)
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Nested<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        if from.is_human_readable() {
+            let plan = Plan::deserialize(from)?;
+            return Nested::new(&plan).map_err(serde::de::Error::custom);
+        }
+        <&'de [u8]>::deserialize(from).map(|bytes| Self(Cow::Borrowed(bytes)))
+    }
+}
