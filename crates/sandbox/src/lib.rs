@@ -5,7 +5,7 @@
 //!
 //! - [`plan`]: what will be done, as data; [`text`]: the strings in it
 //! - [`layers`], [`profiles`], [`trust`]: which policy files there are and whether they hold
-//! - [`facts`], [`planner`]: how it is made, with `view`, `closure`, `furnishing`, `tree`, `in_place`, `wards`, `mounts` and `limits`
+//! - [`facts`], [`planner`]: how it is made, with `view`, `closure`, `furnishing`, `tree`, `mount_point`, `in_place`, `wards`, `mounts` and `limits`
 //! - [`inside`]: what it makes of a path; [`cache`]: how it is kept
 //! - [`start`]: how it is applied, with `compile`, `cgroup`, `broker`, `covers` and [`monitor`]
 //! - [`repository`]: what git would take for one; [`learned`]: from what a command used to the least it needs
@@ -37,6 +37,7 @@ pub mod layers;
 pub mod learned;
 mod limits;
 pub mod monitor;
+mod mount_point;
 mod mounts;
 pub mod plan;
 pub mod planner;

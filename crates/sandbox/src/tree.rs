@@ -3,10 +3,10 @@
 
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
+use crate::mount_point;
 use crate::plan::{Bind, Origin, Step};
 use crate::text::{NullByte, Text};
 use palisade_sys::landlock::Rights;
-use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
@@ -107,7 +107,7 @@ impl<'f> Tree<'f> {
         let path = self.resolve(path);
         if self.host_path(&path).is_some() {
             // On top of a tree of the host: there is no directory of ours to take.
-            self.parents(&path)?;
+            self.place(&path, false)?;
             self.steps.push(Step::Tmpfs { path: relative(&path)?, rights: WRITABLE });
         } else {
             self.directory(&path, mode)?;
@@ -399,7 +399,7 @@ impl<'f> Tree<'f> {
         if let Some(host) = self.host_path(target) {
             return match self.facts.kind(&host) {
                 // A home of a sandbox's own has room for what is shown in it; what is the user's isn't touched.
-                Kind::Missing if make_mount_point(&self.facts.homes(), &host, file) => Ok(true),
+                Kind::Missing if mount_point::make(&self.facts.homes(), &host, file) => Ok(true),
                 Kind::Missing => Err(PlanError::NoMountPoint { path: target.to_owned(), host }),
                 _ => Ok(true),
             };
@@ -427,7 +427,7 @@ impl<'f> Tree<'f> {
         }
         for above in missing.into_iter().rev() {
             if let Some(host) = self.host_path(&above) {
-                let made = || make_mount_point(&self.facts.homes(), &host, false);
+                let made = || mount_point::make(&self.facts.homes(), &host, false);
                 if self.facts.kind(&host) != Kind::Directory && !made() {
                     return Err(PlanError::NoMountPoint { path: path.to_owned(), host });
                 }
@@ -491,27 +491,4 @@ fn step(at: &mut PathBuf, component: Component<'_>) {
 /// A path of the new tree as steps have it: without the leading slash.
 pub(crate) fn relative(path: &Path) -> Result<Text<'static>, NullByte> {
     Text::path(path.strip_prefix("/").unwrap_or(path))
-}
-
-/// Makes an empty file or directory to mount on, if it is one below `homes`: whether it is there now.
-///
-/// The applications write there, so no link is followed.
-fn make_mount_point(homes: &Path, path: &Path, file: bool) -> bool {
-    let Ok(rest) = path.strip_prefix(homes) else { return false };
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(mut at) = rustix::fs::open(homes, flags, Mode::empty()) else { return false };
-    let mut names = rest.components().peekable();
-    while let Some(name) = names.next() {
-        let name = name.as_os_str();
-        if file && names.peek().is_none() {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            return rustix::fs::openat(&at, name, flags, Mode::from_raw_mode(0o600)).is_ok();
-        }
-        let _there_already = rustix::fs::mkdirat(&at, name, Mode::from_raw_mode(0o700));
-        match rustix::fs::openat(&at, name, flags, Mode::empty()) {
-            Ok(next) => at = next,
-            Err(_) => return false,
-        }
-    }
-    true
 }
