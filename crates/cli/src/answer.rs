@@ -76,6 +76,21 @@ pub(crate) enum Failure {
     /// A foreign profile can't be imported.
     #[error(transparent)]
     Import(#[from] crate::import::ImportError),
+    /// It is root's to do.
+    #[error("only root can change {what}")]
+    RootOnly {
+        /// What isn't changed.
+        what: &'static str,
+    },
+    /// There is no system's store.
+    #[error("there is no system's store of plans")]
+    NoStore,
+    /// There is no such account.
+    #[error("there is no ordinary account {name:?} in /etc/passwd")]
+    NoAccount {
+        /// Its name.
+        name: String,
+    },
     /// There is no project file.
     #[error("there is no .palisade.toml in {directory:?} or above it")]
     NoProject {
@@ -162,6 +177,9 @@ impl Failure {
             Self::Write { .. } | Self::Output { .. } | Self::ReaderGone => "write",
             Self::Import(error) => error.class(),
             Self::NoProject { .. } => "no-project",
+            Self::RootOnly { .. } => "root-only",
+            Self::NoStore => "store",
+            Self::NoAccount { .. } => "unknown-name",
             Self::NobodyToAsk => "nobody-to-ask",
         }
     }
@@ -176,6 +194,8 @@ impl Failure {
             Self::NotYours { sort, .. } | Self::NothingToCompare { sort, .. } => {
                 Some(format!("palisade {} list   # which there are, and whose", sort.name()))
             }
+            Self::RootOnly { .. } => Some("sudo palisade …".to_owned()),
+            Self::NoStore => Some("palisade store enable".to_owned()),
             Self::Editor { .. } => Some("EDITOR=PROGRAM palisade profile edit NAME".to_owned()),
             Self::Layer(error) => error.hint(),
             Self::Plan(error) => error.hint(),

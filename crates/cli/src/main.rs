@@ -42,6 +42,7 @@ mod run_options;
 mod scan;
 mod schema;
 mod situation;
+mod store;
 mod trace;
 mod watch;
 mod witness;
@@ -84,6 +85,8 @@ enum Verb {
     Feature(profile::FeatureOptions),
     /// Take over a profile of another launcher: Antimony or firejail
     Import(import::Options),
+    /// Have only the system's policy and plans count for ordinary users
+    Store(store::Options),
     /// Put a project's policy file in force, or take it back
     Project(project::Options),
     /// Have applications' links and desktop entries start their profiles
@@ -180,6 +183,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Profile(options), _) => profile::run(options),
         (Verb::Feature(options), _) => profile::run_feature(options),
         (Verb::Import(options), _) => import::run(options),
+        (Verb::Store(options), _) => store::run(options),
         (Verb::Project(options), _) => project::run(options),
         (Verb::Desktop(options), _) => desktop::run(options),
         (Verb::Watch(options), _) => watch::run(options),

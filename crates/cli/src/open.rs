@@ -14,9 +14,10 @@ use palisade_sandbox::error::{PlanError, StartError};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Request};
 use palisade_sandbox::plan::Plan;
+use palisade_sandbox::store;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Opens an application with only what its profile gives it: its program and libraries, the
@@ -61,7 +62,7 @@ pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
     let opened = scan::scan_open(arguments)?;
     let cwd = std::env::current_dir().ok()?;
     let (anywhere, directory) = scan::key_of_open(&opened, Path::new(""));
-    let cache = Cache::new(directory?, rustix::process::geteuid().as_raw());
+    let cache = store::cache(directory?, rustix::process::geteuid().as_raw());
     let names_files = application::names_files(opened.arguments, &cwd);
     let fits = |plan: &Plan<'_>| !names_files || !plan.conduct.pass_files || plan.conduct.complete;
     // The usual case first: an application that has nothing to do with where it is opened.
@@ -161,16 +162,22 @@ fn plan(
 
 /// Keeps a plan for the next time that the same is opened. Whether it may be kept.
 fn keep(opened: &Opened<'_>, facts: &Facts, plan: &Plan<'_>) -> bool {
+    let Some((key, directory)) = kept_as(opened, facts, plan) else { return false };
+    run::keep(&key, directory, facts, plan);
+    true
+}
+
+/// What a plan is kept as, if it may be.
+fn kept_as(opened: &Opened<'_>, facts: &Facts, plan: &Plan<'_>) -> Option<(Key, Option<PathBuf>)> {
     if facts.is_volatile() {
-        return false;
+        return None;
     }
     let place = if plan.conduct.anywhere { Path::new("") } else { &facts.cwd };
     let (mut key, directory) = scan::key_of_open(opened, place);
     if plan.conduct.complete {
         key = key_with(&key, opened.arguments);
     }
-    run::keep(&key, directory, facts, plan);
-    true
+    Some((key, directory))
 }
 
 /// Makes the plan of a profile's application ahead of its launch, and keeps it if asked to: how many steps it has,
@@ -180,6 +187,18 @@ pub(crate) fn ahead(profile: &OsStr, kept: bool) -> Result<(usize, bool), RunErr
     let opened = Opened { profile, configuration: None, presentation, arguments: &[] };
     let (plan, facts) = plan(&opened, &LaunchOptions::default(), LayerPolicy::command_line())?;
     Ok((plan.steps.len(), kept && keep(&opened, &facts, &plan)))
+}
+
+/// Makes the plan of a profile's application for the system's store: how many steps it has, and what is kept if it may
+/// be.
+pub(crate) fn for_store(profile: &OsStr) -> Result<(usize, Option<Vec<u8>>), RunError> {
+    let presentation = Presentation::default();
+    let opened = Opened { profile, configuration: None, presentation, arguments: &[] };
+    let (plan, facts) = plan(&opened, &LaunchOptions::default(), LayerPolicy::command_line())?;
+    let packed = |(key, _own): (Key, _)| Some(store::packed(&key, &Cache::keepable(&plan)?));
+    // One for a working directory would be root's.
+    let kept = if plan.conduct.anywhere { kept_as(&opened, &facts, &plan) } else { None };
+    Ok((plan.steps.len(), kept.and_then(packed)))
 }
 
 /// What the parser made of the arguments.

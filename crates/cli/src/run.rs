@@ -9,7 +9,7 @@ use crate::witness::Witness;
 use clap::ArgMatches;
 use palisade_events::{JsonLines, Sink};
 use palisade_host::environment::Environment;
-use palisade_sandbox::cache::{Cache, Key};
+use palisade_sandbox::cache::Key;
 use palisade_sandbox::closure;
 use palisade_sandbox::conduct::{Company, ConductError};
 use palisade_sandbox::error::{PlanError, StartError};
@@ -19,6 +19,7 @@ use palisade_sandbox::monitor::Outcome;
 use palisade_sandbox::plan::{Plan, SCHEMA};
 use palisade_sandbox::planner::{self, Isolation};
 use palisade_sandbox::start::{self, Happening, Invocation, Report, Running};
+use palisade_sandbox::store;
 use palisade_sandbox::text::Text;
 use rustix::io::Errno;
 use serde::Serialize;
@@ -45,7 +46,7 @@ pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
     let cwd = std::env::current_dir().ok()?;
     let (key, directory) = scan::key(&scanned.options, &cwd);
     let uid = rustix::process::geteuid().as_raw();
-    let cache = Cache::new(directory?, uid);
+    let cache = store::cache(directory?, uid);
     let other;
     let stored = cache.load(&key)?;
     let mut plan = stored.plan()?;
@@ -194,7 +195,7 @@ pub(crate) fn keep(key: &Key, directory: Option<PathBuf>, facts: &Facts, plan: &
     if let Some(directory) = directory
         && directory.starts_with(&facts.places.cache)
     {
-        let cache = Cache::new(directory, facts.account.uid);
+        let cache = store::cache(directory, facts.account.uid);
         cache.store(key, plan);
         if plan.program.is_some() {
             cache.store(&key.of_program(&closure::program_of(&facts.command)), plan);

@@ -147,12 +147,14 @@ pub(crate) fn key(options: &[&OsStr], cwd: &Path) -> (Key, Option<PathBuf>) {
     key.add(system.version().to_bytes());
 
     let (mut home, mut cache) = (None, None);
+    // Shells pass variables on in an order of their own.
+    let mut relevant: Vec<&[u8]> = Vec::with_capacity(VARIABLES.len());
     for variable in palisade_sys::process::environment() {
         let variable = variable.to_bytes();
         let Some(length) = variable.iter().position(|byte| *byte == b'=') else { continue };
         let (name, value) = (&variable[..length], &variable[length + 1..]);
         if VARIABLES.contains(&name) || palisade_host::toolchain::is_variable(name) {
-            key.add(variable);
+            relevant.push(variable);
             match name {
                 b"HOME" => home = Some(value),
                 b"XDG_CACHE_HOME" if value.first() == Some(&b'/') => cache = Some(value),
@@ -160,6 +162,8 @@ pub(crate) fn key(options: &[&OsStr], cwd: &Path) -> (Key, Option<PathBuf>) {
             }
         }
     }
+    relevant.sort_unstable();
+    relevant.iter().for_each(|variable| key.add(variable));
     let base = match (cache, home) {
         (Some(cache), _) => Path::new(OsStr::from_bytes(cache)).to_owned(),
         (None, Some(home)) if home.first() == Some(&b'/') => {

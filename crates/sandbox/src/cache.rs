@@ -48,6 +48,18 @@ impl Key {
         key
     }
 
+    /// The parts as they are compared.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// A key of such bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+
     fn file_name(&self) -> String {
         format!("{:032x}.plan", xxh3_128(&self.0))
     }
@@ -90,8 +102,9 @@ impl Cache {
         Stored::checked(bytes, key)
     }
 
-    /// Keeps a plan. Failing to is no reason not to run, so nothing is reported.
-    pub fn store(&self, key: &Key, plan: &Plan<'_>) {
+    /// A plan's bytes, if it may be kept: it can be told when what it was made from changes.
+    #[must_use]
+    pub fn keepable(plan: &Plan<'_>) -> Option<Vec<u8>> {
         let now = SystemTime::now();
         let settled = plan.inputs.iter().all(|input| match input.was {
             Was::Content(fingerprint) | Was::Names(fingerprint) | Was::Listing(fingerprint) => {
@@ -99,17 +112,36 @@ impl Cache {
             }
             Was::Leads { .. } => true,
         });
-        let Ok(body) = plan.to_bytes() else { return };
-        if !settled || body.len() > LARGEST {
+        let body = plan.to_bytes().ok()?;
+        (settled && body.len() <= LARGEST).then_some(body)
+    }
+
+    /// Keeps a plan in a directory that is the caller's. Failing to is no reason not to run, so nothing is reported.
+    pub fn store(&self, key: &Key, plan: &Plan<'_>) {
+        if self.uid != rustix::process::geteuid().as_raw() {
             return;
         }
+        let Some(body) = Self::keepable(plan) else { return };
         let bytes = Stored::bytes(key, &body);
         // The first plan's own directory may be a name too many in one that counts: it would be checked the long way
         // at each launch. The next one is kept.
         if self.make_directories() && !plan.inputs.iter().all(names_are_the_same) {
             return;
         }
-        let _kept_or_not = self.write(&key.file_name(), &bytes);
+        let _kept_or_not = self.write(&key.file_name(), &bytes, Mode::from_raw_mode(0o600));
+    }
+
+    /// Keeps a plan in somebody else's name, for them to read.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn put(&self, key: &Key, body: &[u8]) -> rustix::io::Result<()> {
+        match rustix::fs::mkdir(&self.directory, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        rustix::fs::chmod(&self.directory, Mode::from_raw_mode(0o755))?;
+        self.write(&key.file_name(), &Stored::bytes(key, body), Mode::from_raw_mode(0o644))
     }
 
     /// Makes the directories that plans are kept in. Whether one wasn't there.
@@ -122,12 +154,13 @@ impl Cache {
         made.fold(false, |any, made| any | made)
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) -> rustix::io::Result<()> {
+    fn write(&self, name: &str, bytes: &[u8], mode: Mode) -> rustix::io::Result<()> {
         let directory = self.open_directory().ok_or(rustix::io::Errno::ACCESS)?;
         let temporary = format!(".{name}.{}", std::process::id());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = rustix::fs::openat(&directory, &temporary, flags, Mode::from_raw_mode(0o600))?;
-        let written = write_all(file.as_fd(), bytes)
+        let file = rustix::fs::openat(&directory, &temporary, flags, mode)?;
+        let written = rustix::fs::fchmod(&file, mode)
+            .and_then(|()| write_all(file.as_fd(), bytes))
             .and_then(|()| rustix::fs::renameat(&directory, &temporary, &directory, name));
         if written.is_err() {
             let _gone = rustix::fs::unlinkat(&directory, &temporary, AtFlags::empty());

@@ -68,6 +68,8 @@ pub struct Facts {
     pub programs: Vec<OsString>,
     /// `prefix` has the caller's arguments in it, because they name files.
     pub complete: bool,
+    /// Only the system's policy files count: there is a store of the system's.
+    pub(crate) of_system_only: bool,
     /// Links that have been looked at.
     pub(crate) names: Names,
     /// Libraries that have been read.
@@ -106,6 +108,7 @@ impl Facts {
             prefix: Vec::new(),
             programs: Vec::new(),
             complete: false,
+            of_system_only: crate::store::holds_for(uid),
             names: Names::default(),
             libraries: Libraries::default(),
             inputs: RefCell::default(),

@@ -145,6 +145,12 @@ pub enum LayerError {
         /// The names.
         chain: Vec<String>,
     },
+    /// The file isn't the system's, and only those count here.
+    #[error("policy {file:?} isn't the system's, and on this host no other counts")]
+    NotOfSystem {
+        /// The file.
+        file: PathBuf,
+    },
     /// There is no such profile.
     #[error("there is no {} {name:?}{}", sort.name(), wanted(*sort, by.as_deref()))]
     Unknown {
@@ -210,6 +216,9 @@ impl LayerError {
                     .to_owned()
             }
             Self::Store(error) => return error.hint(),
+            Self::NotOfSystem { .. } => {
+                "ask the administrator to put it into /etc/palisade/profiles; `palisade store status` says more".to_owned()
+            }
             _ => "palisade config paths   # which files are read, and from where".to_owned(),
         })
     }
@@ -274,6 +283,9 @@ pub fn load(facts: &Facts, request: Request<'_>, command_line: LayerPolicy) -> R
     let loader = Loader::new(facts);
     let mut layers = vec![palisade_policy::built_in()];
     for (layer, file) in loader.configurations() {
+        if layer == Layer::User && facts.of_system_only {
+            continue;
+        }
         if let Some(policy) = loader.read(&file, layer, Sort::Profile)? {
             loader.add(policy, &mut layers, &mut Vec::new())?;
         }
@@ -305,6 +317,11 @@ pub fn load(facts: &Facts, request: Request<'_>, command_line: LayerPolicy) -> R
         palisade_policy::merge(all).switch(Switch::WorkingDirectory).value
     };
     match if shown { find_project(facts) } else { Ok(None) } {
+        Ok(Some(_project)) if facts.of_system_only => {
+            notes.push(
+                "the project's file is not in force: only the system's policy counts on this host".to_owned(),
+            );
+        }
         Ok(Some(project)) if project.status == Status::Allowed => {
             loader.add(project.parse()?, &mut layers, &mut Vec::new())?;
             directory = Some(project.directory().to_owned());
@@ -388,6 +405,9 @@ pub fn directories(facts: &Facts, sort: Sort) -> [(Layer, PathBuf); 3] {
 pub fn definitions(facts: &Facts, sort: Sort) -> Vec<Definition> {
     let mut found = Vec::new();
     for (layer, directory) in directories(facts, sort) {
+        if layer == Layer::User && facts.of_system_only {
+            continue;
+        }
         let Ok(entries) = std::fs::read_dir(&directory) else { continue };
         for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
             let named = path.file_stem().and_then(OsStr::to_str).filter(|name| is_profile_name(name));

@@ -9,6 +9,7 @@
 //! - [`inside`]: what it makes of a path; [`cache`]: how it is kept
 //! - [`start`]: how it is applied, with `compile`, `cgroup`, `broker`, `covers` and [`monitor`]
 //! - [`repository`]: what git would take for one; [`learned`]: from what a command used to the least it needs
+//! - [`store`]: plans that root makes for users
 //! - [`application`]: what a profile's application runs; [`conduct`]: what else a launch does
 //! - `bus`: what there is of the message buses; [`proxy`], [`attendant`], `instance`: how a filter comes to stand before one
 //! - [`guarantee`]: what this host can give at all
@@ -45,6 +46,7 @@ pub mod proxy;
 pub mod repository;
 mod sockets;
 pub mod start;
+pub mod store;
 pub mod text;
 mod tree;
 pub mod trust;

@@ -12,6 +12,7 @@
 //! - [`wait`], [`process`], [`usage`]: children, signals, this process's own strings
 //! - [`probe`]: what this host lets the caller do
 //! - [`mount`]: trees made by a privileged launcher
+//! - [`fork`]: work in somebody else's name
 //! - [`arena`]: memory for programs that start and end
 //! - `clone`, `raw`: the bottom
 
@@ -24,6 +25,7 @@ mod raw;
 mod rest;
 
 pub mod arena;
+pub mod fork;
 pub mod landlock;
 pub mod launch;
 pub mod mount;

@@ -6,6 +6,7 @@
 
 use super::Answer;
 use crate::answer::{self, NO, YES, harmless};
+use crate::store::ForUser;
 use crate::{open, output, situation};
 use palisade_sandbox::layers::{self, Sort};
 use palisade_sandbox::{application, cache};
@@ -31,6 +32,12 @@ pub(crate) struct Options {
     /// Make the plans and keep none
     #[arg(long)]
     dry_run: bool,
+    /// Make the plans of a user for the system's store (`palisade store`); for root
+    #[arg(long, value_name = "USER", value_hint = clap::ValueHint::Username)]
+    user: Option<String>,
+    /// With --user: with the variables of this process of the user's; otherwise as a login gives them
+    #[arg(long, value_name = "PID", requires = "user")]
+    like: Option<u32>,
     /// Answer as JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -82,25 +89,28 @@ impl Options {
     pub(super) fn run(&self) -> Answer {
         let facts = situation::facts()?;
         let names = if self.all { installed(&facts) } else { self.names.clone() };
+        let user = self.user.as_deref().map(|name| ForUser::new(name, self.like)).transpose()?;
         if self.hard && !self.dry_run {
-            cache::Cache::new(facts.places.cache.join("plans"), facts.account.uid).clear();
+            match &user {
+                Some(user) => user.cache().clear(),
+                None => cache::Cache::new(facts.places.cache.join("plans"), facts.account.uid).clear(),
+            }
         }
         let mut bar = Bar { all: names.len(), begun: Instant::now(), shown: false };
         let mut profiles = Vec::new();
         for (done, name) in names.iter().enumerate() {
             bar.show(done, name);
             let begun = Instant::now();
-            let made = open::ahead(name.as_ref(), !self.dry_run);
+            let made = match &user {
+                Some(user) => user.plan(name, !self.dry_run),
+                None => open::ahead(name.as_ref(), !self.dry_run).map_err(|error| error.to_string()),
+            };
             let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
             profiles.push(match made {
                 Ok((steps, kept)) => One { name: name.clone(), milliseconds, steps, kept, error: None },
-                Err(error) => One {
-                    name: name.clone(),
-                    milliseconds,
-                    steps: 0,
-                    kept: false,
-                    error: Some(error.to_string()),
-                },
+                Err(error) => {
+                    One { name: name.clone(), milliseconds, steps: 0, kept: false, error: Some(error) }
+                }
             });
         }
         bar.end();

@@ -69,6 +69,9 @@ impl<'f> Loader<'f> {
             || (path.extension() == Some(OsStr::new("toml")) && file.symlink_metadata().is_ok());
         if looks_like_file {
             let layer = self.layer_of(&file);
+            if layer == Layer::User && self.facts.of_system_only {
+                return Err(LayerError::NotOfSystem { file });
+            }
             let read = self.read(&file, layer, Sort::Profile)?;
             return read.ok_or_else(|| LayerError::Unknown {
                 sort: Sort::Profile,
@@ -115,6 +118,7 @@ impl<'f> Loader<'f> {
         }
         for (layer, directory) in directories(self.facts, sort) {
             if layer <= highest
+                && !(layer == Layer::User && self.facts.of_system_only)
                 && let Some(policy) = self.read(&directory.join(format!("{name}.toml")), layer, sort)?
             {
                 return Ok(policy);
