@@ -53,19 +53,18 @@ fn the_account_is_all_there_is_outside() {
         root.binary().display()
     );
     let seen = root.outside(&script);
-    let launcher = seen.lines().filter(|line| line.contains("Uid:")).last().unwrap_or_default();
-    let all = vec![uid.trim(); 4].join("\t");
+    let launcher = seen.lines().rfind(|line| line.contains("Uid:")).unwrap_or_default();
+    let all = [uid.trim(); 4].join("\t");
     assert!(launcher.ends_with(&format!("Uid:\t{all}")), "{seen}");
     assert!(
         seen.lines()
             .filter(|line| line.contains("Groups:"))
-            .all(|line| line.trim_end().ends_with(gid.trim())),
+            .all(|line| line.trim_end().ends_with(&format!("Groups:\t{}", gid.trim()))),
         "{seen}"
     );
     assert!(
         seen.lines()
-            .filter(|line| line.contains("CapPrm:"))
-            .last()
+            .rfind(|line| line.contains("CapPrm:"))
             .is_some_and(|line| line.ends_with("0000000000000000")),
         "{seen}"
     );
