@@ -12,6 +12,7 @@
 //! - [`wait`], [`process`], [`usage`]: children, signals, this process's own strings
 //! - [`probe`]: what this host lets the caller do
 //! - [`mount`]: trees made by a privileged launcher
+//! - [`seal`]: whether the program's file carries a package
 //! - [`arena`]: memory for programs that start and end
 //! - `clone`, `raw`: the bottom
 
@@ -31,6 +32,7 @@ pub mod notify;
 pub mod operation;
 pub mod probe;
 pub mod process;
+pub mod seal;
 pub mod seccomp;
 pub mod usage;
 pub mod wait;
