@@ -280,21 +280,7 @@ pub fn load(facts: &Facts, request: Request<'_>, command_line: LayerPolicy) -> R
     }
     // Features come before the profiles of their layer, which may well say otherwise.
     let own = layers.len();
-    let mut profile = None;
-    if let Some(name) = request.profile {
-        let policy = loader.profile_or_file(name)?;
-        if request.open && !policy.says_inherits {
-            let default = loader.named(Sort::Profile, DEFAULT, Layer::User, None)?;
-            loader.add(default, &mut layers, &mut vec![DEFAULT.to_owned()])?;
-        }
-        let shown = name.to_string_lossy().into_owned();
-        loader.add(policy.clone(), &mut layers, &mut vec![shown.clone()])?;
-        if let Some(name) = request.configuration {
-            let missing = || LayerError::Configuration { profile: shown, name: name.to_owned() };
-            layers.push(policy.configuration(name).ok_or_else(missing)?);
-        }
-        profile = Some(policy);
-    }
+    let profile = loader.requested(request, &mut layers)?;
     let mut notes = Vec::new();
     let mut directory = None;
     // A project's file is about its directory, and holds where that is shown.
@@ -514,6 +500,7 @@ fn stable(file: &Path, read: impl Fn() -> Result<Vec<u8>, LayerError>) -> Result
 }
 
 mod loader;
+pub mod packed;
 
 use loader::Loader;
 

@@ -11,6 +11,7 @@
 //! - [`repository`]: what git would take for one; [`learned`]: from what a command used to the least it needs
 //! - [`application`]: what a profile's application runs; [`conduct`]: what else a launch does
 //! - `bus`: what there is of the message buses; [`proxy`], [`attendant`], `instance`: how a filter comes to stand before one
+//! - [`package`]: a program with all that it needs in one file
 //! - [`guarantee`]: what this host can give at all
 //! - [`error`]: what can go wrong, in words
 #![forbid(unsafe_code)]
@@ -37,6 +38,7 @@ pub mod learned;
 mod limits;
 pub mod monitor;
 mod mounts;
+pub mod package;
 pub mod plan;
 pub mod planner;
 pub mod profiles;

@@ -2,7 +2,8 @@
 //! Reading the files of one launch, and what they build on.
 
 use super::{
-    DEEPEST, LayerError, MOST, Sort, definitions, directories, is_profile_name, parse, stable, trustee,
+    DEEPEST, DEFAULT, LayerError, MOST, Request, Sort, definitions, directories, is_profile_name, parse,
+    stable, trustee,
 };
 use crate::facts::Facts;
 use crate::trust;
@@ -80,6 +81,27 @@ impl<'f> Loader<'f> {
         self.named(Sort::Profile, &text, Layer::User, None)
     }
 
+    /// Adds what a launch asks for, after what that builds on: the profile by itself.
+    pub(super) fn requested(
+        &self,
+        request: Request<'_>,
+        layers: &mut Vec<LayerPolicy>,
+    ) -> Result<Option<LayerPolicy>, LayerError> {
+        let Some(name) = request.profile else { return Ok(None) };
+        let policy = self.profile_or_file(name)?;
+        if request.open && !policy.says_inherits {
+            let default = self.named(Sort::Profile, DEFAULT, Layer::User, None)?;
+            self.add(default, layers, &mut vec![DEFAULT.to_owned()])?;
+        }
+        let shown = name.to_string_lossy().into_owned();
+        self.add(policy.clone(), layers, &mut vec![shown.clone()])?;
+        if let Some(name) = request.configuration {
+            let missing = || LayerError::Configuration { profile: shown, name: name.to_owned() };
+            layers.push(policy.configuration(name).ok_or_else(missing)?);
+        }
+        Ok(Some(policy))
+    }
+
     /// A file in one of the system's places speaks for that; any other is the user's word.
     fn layer_of(&self, file: &Path) -> Layer {
         let parent = file.parent();
@@ -141,7 +163,7 @@ impl<'f> Loader<'f> {
     }
 
     /// Whether something is so on this host. The plan depends on the answer.
-    fn holds(&self, fact: &Fact, layer: Layer, context: &Context) -> bool {
+    pub(super) fn holds(&self, fact: &Fact, layer: Layer, context: &Context) -> bool {
         let facts = self.facts;
         match fact {
             Fact::Exists(pattern) => match Place::of(pattern, layer, context) {
