@@ -9,6 +9,7 @@ use palisade_policy::value::ValueError;
 use palisade_policy::{ParseError, ResolveError};
 use palisade_sandbox::error::PlanError;
 use palisade_sandbox::layers::{LayerError, Sort};
+use palisade_sandbox::package::error::PackageError;
 use palisade_sandbox::trust::StoreError;
 use serde::Serialize;
 use std::fs::File;
@@ -70,6 +71,9 @@ pub(crate) enum Failure {
         /// Why.
         source: std::io::Error,
     },
+    /// A package can't be made or read.
+    #[error(transparent)]
+    Package(#[from] PackageError),
     /// Something on the desktop can't be changed or found out.
     #[error(transparent)]
     Desktop(#[from] DesktopError),
@@ -158,6 +162,7 @@ impl Failure {
     const fn class(&self) -> &'static str {
         match self {
             Self::Desktop(error) => error.class(),
+            Self::Package(_) => "package",
             Self::Cwd { .. } | Self::Account(_) => "surroundings",
             Self::Layer(
                 LayerError::Parse { .. }
@@ -202,6 +207,7 @@ impl Failure {
             Self::Store(error) => error.hint(),
             Self::Desktop(error) => error.hint(),
             Self::Import(error) => error.hint(),
+            Self::Package(error) => error.hint(),
             Self::NobodyToAsk => {
                 Some("palisade project allow --yes   # after reading what it grants".to_owned())
             }

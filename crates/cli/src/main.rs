@@ -9,11 +9,12 @@
 //!   [`config`] with `config_show`, [`profile`], [`project`]: the verbs that read and trust
 //! - [`desktop`]: links, desktop entries and services that start profiles
 //! - [`import`]: profiles of other launchers
+//! - [`package`], [`packaged`], [`package_info`]: applications as one program each, and what such a program does
 //! - [`watch`]: what is being refused, as it happens
 //! - [`completions`], [`man`], [`schema`]: what packages and editors want
 //! - [`situation`], [`answer`]: what those verbs ask and how they answer
 //! - [`bench`]: hands over to the measuring suite
-//! - [`output`]: words for people
+//! - [`output`], [`progress`]: words and bars for people
 #![forbid(unsafe_code)]
 
 mod account;
@@ -35,7 +36,11 @@ mod learn;
 mod man;
 mod open;
 mod output;
+mod package;
+mod package_info;
+mod packaged;
 mod profile;
+mod progress;
 mod project;
 mod run;
 mod run_options;
@@ -49,6 +54,7 @@ mod witness;
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use palisade_sandbox::attendant;
+use palisade_sandbox::package::seal::Seal;
 use palisade_sandbox::proxy::ATTEND;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -91,6 +97,8 @@ enum Verb {
     Project(project::Options),
     /// Have applications' links and desktop entries start their profiles
     Desktop(desktop::Options),
+    /// Make one program of an application and all that it needs
+    Package(package::Options),
     /// Show what sandboxes are refused, as it happens
     Watch(watch::Options),
     /// Measure Palisade beside other launchers
@@ -126,6 +134,12 @@ fn is_link(name: &OsStr) -> bool {
 
 fn main() -> ExitCode {
     let begun = Instant::now();
+    if let Some(seal) = Seal::own() {
+        let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+        return ExitCode::from(
+            attendance(&arguments).unwrap_or_else(|| packaged::run(&seal, &arguments, begun)),
+        );
+    }
     let arguments = arguments(std::env::args_os());
     if let Some(code) = run::shortcut(&arguments, begun) {
         return ExitCode::from(code);
@@ -133,17 +147,22 @@ fn main() -> ExitCode {
     ExitCode::from(long_way(&arguments, begun))
 }
 
+/// What comes of being started by a launcher for a bus, if that is so: its words are the launcher's to say.
+fn attendance(arguments: &[OsString]) -> Option<u8> {
+    let [only] = arguments else { return None };
+    (only == ATTEND).then(|| match attendant::attend() {
+        Ok(()) => 0,
+        Err(error) => {
+            output::say(&format!("{error}\n"));
+            1
+        }
+    })
+}
+
 /// Everything but a launch that was seen before.
 fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
-    if arguments.len() == 1 && arguments.first().is_some_and(|verb| verb == ATTEND) {
-        // A launcher has started this program for a bus: its words are the launcher's to say.
-        return match attendant::attend() {
-            Ok(()) => 0,
-            Err(error) => {
-                output::say(&format!("{error}\n"));
-                1
-            }
-        };
+    if let Some(code) = attendance(arguments) {
+        return code;
     }
     let command = <Cli as clap::CommandFactory>::command();
     let named = std::iter::once(OsString::from("palisade")).chain(arguments.iter().cloned());
@@ -186,6 +205,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Store(options), _) => store::run(options),
         (Verb::Project(options), _) => project::run(options),
         (Verb::Desktop(options), _) => desktop::run(options),
+        (Verb::Package(options), _) => package::run(options),
         (Verb::Watch(options), _) => watch::run(options),
         (Verb::Bench(options), _) => bench::run(options),
         (Verb::Completions(options), _) => completions::run(options),

@@ -52,16 +52,20 @@ fn key_with(key: &Key, arguments: &[OsString]) -> Key {
 }
 
 /// What is run by a plan.
-fn command(plan: &Plan<'_>, arguments: &[OsString]) -> Vec<OsString> {
+pub(crate) fn command(plan: &Plan<'_>, arguments: &[OsString]) -> Vec<OsString> {
     let own = plan.command.iter().map(|word| OsStr::from_bytes(word.as_bytes()).to_owned());
     own.chain(arguments.iter().filter(|_| !plan.conduct.complete).cloned()).collect()
 }
 
 /// Opens the application if a kept plan fits the arguments.
 pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
-    let opened = scan::scan_open(arguments)?;
+    kept(&scan::scan_open(arguments)?, begun)
+}
+
+/// Opens what is asked for if a kept plan fits.
+pub(crate) fn kept(opened: &Opened<'_>, begun: Instant) -> Option<u8> {
     let cwd = std::env::current_dir().ok()?;
-    let (anywhere, directory) = scan::key_of_open(&opened, Path::new(""));
+    let (anywhere, directory) = scan::key_of_open(opened, Path::new(""));
     let cache = store::cache(directory?, rustix::process::geteuid().as_raw());
     let names_files = application::names_files(opened.arguments, &cwd);
     let fits = |plan: &Plan<'_>| !names_files || !plan.conduct.pass_files || plan.conduct.complete;
@@ -70,7 +74,7 @@ pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
     let usual =
         stored.as_ref().and_then(Stored::plan).is_some_and(|plan| plan.conduct.anywhere && fits(&plan));
     if !usual {
-        let (key, _directory) = scan::key_of_open(&opened, &cwd);
+        let (key, _directory) = scan::key_of_open(opened, &cwd);
         let own = if names_files { cache.load(&key_with(&key, opened.arguments)) } else { None };
         stored = own.or_else(|| cache.load(&key));
     }
@@ -161,7 +165,7 @@ fn plan(
 }
 
 /// Keeps a plan for the next time that the same is opened. Whether it may be kept.
-fn keep(opened: &Opened<'_>, facts: &Facts, plan: &Plan<'_>) -> bool {
+pub(crate) fn keep(opened: &Opened<'_>, facts: &Facts, plan: &Plan<'_>) -> bool {
     let Some((key, directory)) = kept_as(opened, facts, plan) else { return false };
     run::keep(&key, directory, facts, plan);
     true
@@ -184,7 +188,7 @@ fn kept_as(opened: &Opened<'_>, facts: &Facts, plan: &Plan<'_>) -> Option<(Key, 
 /// and whether it is kept.
 pub(crate) fn ahead(profile: &OsStr, kept: bool) -> Result<(usize, bool), RunError> {
     let presentation = Presentation::default();
-    let opened = Opened { profile, configuration: None, presentation, arguments: &[] };
+    let opened = Opened { verb: "open", profile, configuration: None, presentation, arguments: &[] };
     let (plan, facts) = plan(&opened, &LaunchOptions::default(), LayerPolicy::command_line())?;
     Ok((plan.steps.len(), kept && keep(&opened, &facts, &plan)))
 }
@@ -193,7 +197,7 @@ pub(crate) fn ahead(profile: &OsStr, kept: bool) -> Result<(usize, bool), RunErr
 /// be.
 pub(crate) fn for_store(profile: &OsStr) -> Result<(usize, Option<Vec<u8>>), RunError> {
     let presentation = Presentation::default();
-    let opened = Opened { profile, configuration: None, presentation, arguments: &[] };
+    let opened = Opened { verb: "open", profile, configuration: None, presentation, arguments: &[] };
     let (plan, facts) = plan(&opened, &LaunchOptions::default(), LayerPolicy::command_line())?;
     let packed = |(key, _own): (Key, _)| Some(store::packed(&key, &Cache::keepable(&plan)?));
     // One for a working directory would be root's.
@@ -204,6 +208,7 @@ pub(crate) fn for_store(profile: &OsStr) -> Result<(usize, Option<Vec<u8>>), Run
 /// What the parser made of the arguments.
 fn own(options: &Options) -> Opened<'_> {
     Opened {
+        verb: "open",
         profile: options.profile(),
         configuration: options.config.as_deref().map(OsStr::new),
         presentation: options.launch.presentation(),

@@ -16,6 +16,7 @@ use palisade_sandbox::error::{PlanError, StartError};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, LayerError, Loaded, Request};
 use palisade_sandbox::monitor::Outcome;
+use palisade_sandbox::package::error::PackageError;
 use palisade_sandbox::plan::{Plan, SCHEMA};
 use palisade_sandbox::planner::{self, Isolation};
 use palisade_sandbox::start::{self, Happening, Invocation, Report, Running};
@@ -107,6 +108,9 @@ pub(crate) enum RunError {
     /// Its profile can't be kept to.
     #[error(transparent)]
     Conduct(#[from] ConductError),
+    /// What a package carries can't be had.
+    #[error(transparent)]
+    Package(#[from] PackageError),
     /// A plan can't be read.
     #[error("can't read plan {path:?}: {reason}")]
     Read {
@@ -126,6 +130,7 @@ impl RunError {
             Self::Plan(error) => error.hint(),
             Self::Start(error) => error.hint(),
             Self::Conduct(error) => error.hint(),
+            Self::Package(error) => error.hint(),
             Self::Read { .. } => Some("palisade run --dry-run --json … >FILE   # prints one".to_owned()),
         }
     }

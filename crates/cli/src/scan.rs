@@ -65,6 +65,8 @@ pub(crate) fn scan(arguments: &[OsString]) -> Option<Scanned<'_>> {
 /// Arguments of the form `open [--config NAME] PROFILE ARGUMENTS…`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Opened<'a> {
+    /// `open`; of a package, which is called like its hash, `package`.
+    pub(crate) verb: &'static str,
     /// The profile.
     pub(crate) profile: &'a OsStr,
     /// Its configuration.
@@ -103,14 +105,14 @@ pub(crate) fn scan_open(arguments: &[OsString]) -> Option<Opened<'_>> {
     {
         arguments = rest;
     }
-    Some(Opened { profile, configuration, presentation, arguments })
+    Some(Opened { verb: "open", profile, configuration, presentation, arguments })
 }
 
 /// What identifies the plan of an application, and where it would be kept. `cwd` is empty for a plan that is the same
 /// wherever the launch takes place.
 pub(crate) fn key_of_open(opened: &Opened<'_>, cwd: &Path) -> (Key, Option<PathBuf>) {
     let configuration = opened.configuration.unwrap_or_default();
-    key(&[OsStr::new("open"), opened.profile, configuration], cwd)
+    key(&[OsStr::new(opened.verb), opened.profile, configuration], cwd)
 }
 
 /// Variables that a plan may depend on, besides those of toolchains.

@@ -8,7 +8,7 @@ use crate::condition::Condition;
 use crate::environment::EnvironmentRule;
 use crate::feature::Want;
 use crate::launch::{Hook, MadeFile, Stanza};
-use crate::layer::{Layer, Rank, Sourced};
+use crate::layer::{Layer, Rank, Sourced, Strength};
 use crate::limits::{Amount, Limit};
 use crate::names::NameChange;
 use crate::pattern::PathPattern;
@@ -92,6 +92,40 @@ impl Settings {
         join(&mut self.lists, other.lists, Sourced::rank);
         join(&mut self.files, other.files, Sourced::rank);
         join(&mut self.hooks, other.hooks, Sourced::rank);
+    }
+
+    /// The same statements without locks: what was locked is just said.
+    #[must_use]
+    pub fn unlocked(mut self) -> Self {
+        fn unlock(strength: &mut Strength) {
+            if *strength == Strength::Locked {
+                *strength = Strength::Set;
+            }
+        }
+        fn each<T>(statements: &mut [Sourced<T>]) {
+            statements.iter_mut().for_each(|statement| unlock(&mut statement.strength));
+        }
+        self.paths.iter_mut().for_each(|rule| unlock(&mut rule.strength));
+        each(&mut self.view);
+        each(&mut self.protect);
+        each(&mut self.names);
+        each(&mut self.network);
+        each(&mut self.syscalls);
+        each(&mut self.hostname);
+        each(&mut self.uid);
+        each(&mut self.gid);
+        each(&mut self.cwd);
+        each(&mut self.best_effort);
+        each(&mut self.inherit_terminal);
+        each(&mut self.environment);
+        each(&mut self.limits);
+        each(&mut self.chosen);
+        each(&mut self.words);
+        each(&mut self.switches);
+        each(&mut self.lists);
+        each(&mut self.files);
+        each(&mut self.hooks);
+        self
     }
 }
 

@@ -23,11 +23,11 @@ pub fn named(profile: &OsStr) -> Application {
 
 /// Decides what is run: wrapper, program and arguments as the profile says, then the caller's arguments.
 ///
-/// Files that these name are added to the policy, as far as the profile has them passed.
+/// Returns the program. Files that the arguments name are added to the policy, as far as the profile has them passed.
 ///
 /// # Errors
 /// When there is no such program, or an argument can't be filled in.
-pub fn compose(facts: &mut Facts, loaded: &mut Loaded, arguments: &[OsString]) -> Result<(), PlanError> {
+pub fn compose(facts: &mut Facts, loaded: &mut Loaded, arguments: &[OsString]) -> Result<PathBuf, PlanError> {
     let id = loaded.policy.word(Word::Id).map(|id| id.value);
     if let Some(application) = &mut facts.application {
         application.id = id;
@@ -40,11 +40,18 @@ pub fn compose(facts: &mut Facts, loaded: &mut Loaded, arguments: &[OsString]) -
     };
     let mut prefix = filled(List::Wrapper);
     let wrapped = !prefix.is_empty();
-    let program = if policy.switch(Switch::Shell).value { shell() } else { program(facts, loaded)? };
+    let packed = facts.package().map(|package| package.program.clone());
+    let program = if let Some(program) = packed {
+        program
+    } else if policy.switch(Switch::Shell).value {
+        shell()
+    } else {
+        program(facts, loaded)?
+    };
     if wrapped {
         facts.programs.push(program.clone().into_os_string());
     }
-    prefix.push(program.into_os_string());
+    prefix.push(program.clone().into_os_string());
     if !policy.switch(Switch::Shell).value {
         prefix.extend(filled(List::Arguments));
     }
@@ -58,7 +65,7 @@ pub fn compose(facts: &mut Facts, loaded: &mut Loaded, arguments: &[OsString]) -
         facts.command = prefix.iter().chain(arguments).cloned().collect();
     }
     facts.prefix = prefix;
-    Ok(())
+    Ok(program)
 }
 
 /// A shell to look around with.

@@ -9,6 +9,7 @@
 //! It is read, not mapped: below 64 KiB a read is as fast as the page faults of a mapping (both
 //! 3 µs for a plan of 6 KiB), and a file that is cut short meanwhile can't end the program.
 
+use crate::package::store::Store;
 use crate::plan::{Input, PROGRAM, Plan, SCHEMA, Was};
 use crate::text::Text;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -167,6 +168,9 @@ impl Cache {
         }
         written?;
         self.trim();
+        if let Some(cache) = self.directory.parent() {
+            Store::new(cache, self.uid).sweep();
+        }
         Ok(())
     }
 

@@ -8,6 +8,7 @@
 
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind, PACKAGES};
+use crate::package::Purpose;
 use crate::plan::Step;
 use crate::tree::{Show, Tree, relative};
 use crate::view::{SYSTEM, USERS};
@@ -90,7 +91,10 @@ pub(crate) fn compose(
     // Directories first: what lies in them needs nothing more.
     let directories = needs.directories.iter().map(PathBuf::as_path).chain(base.map(Path::new));
     let files = needs.programs.iter().chain(&needs.libraries).chain(&needs.files).map(PathBuf::as_path);
-    let by_rules = needs.programs.len() + needs.libraries.len() > MOUNTS && facts.landlock.is_some();
+    // A package needs each file by all of its names, which only mounts spell out.
+    let by_rules = needs.programs.len() + needs.libraries.len() > MOUNTS
+        && facts.landlock.is_some()
+        && facts.purpose != Purpose::Pack;
     if by_rules {
         tree.show(Path::new(USR), Path::new(USR), Show { shut: true, ..SYSTEM })?;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the planner knows of the host: asked once, remembered as what the plan depends on.
 
+use crate::package::{Purpose, Unpacked};
 use crate::plan::{Input, Was};
 use crate::text::Text;
 use palisade_host::account::{self, Account, AccountError, Databases};
@@ -60,6 +61,8 @@ pub struct Facts {
     pub landlock: Option<u32>,
     /// An id that nobody uses, if the caller may map it: root's commands become it.
     pub unused_id: Option<u32>,
+    /// What the plan is for.
+    pub purpose: Purpose,
     /// The application that is opened.
     pub application: Option<Application>,
     /// What of the command a profile says: it is in front of the caller's arguments at every launch.
@@ -104,6 +107,7 @@ impl Facts {
             cwd,
             command: Vec::new(),
             places,
+            purpose: Purpose::default(),
             application: None,
             prefix: Vec::new(),
             programs: Vec::new(),
@@ -116,6 +120,14 @@ impl Facts {
             variables: RefCell::default(),
             volatile: Cell::default(),
         })
+    }
+
+    /// The package that is launched, if one is.
+    pub(crate) const fn package(&self) -> Option<&Unpacked> {
+        match &self.purpose {
+            Purpose::Packed(package) => Some(package),
+            Purpose::Launch | Purpose::Pack => None,
+        }
     }
 
     /// Where homes of applications are.

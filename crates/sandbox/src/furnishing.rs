@@ -5,6 +5,7 @@
 use crate::bus::Buses;
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
+use crate::package::{self, Purpose};
 use crate::plan::{Conduct, Hook, Lock};
 use crate::planner::Isolation;
 use crate::text::Text;
@@ -49,6 +50,14 @@ impl Furnishing<'_> {
     /// Looks whether everything is there that must be.
     pub(crate) fn check_required(&self, facts: &Facts) -> Result<(), PlanError> {
         for entry in self.policy.list(List::Require) {
+            // A package is made where what it takes along is, and launched where the rest is.
+            let packed = package::is_packed(Path::new(&entry.value));
+            match facts.purpose {
+                Purpose::Launch => {}
+                Purpose::Pack if packed => {}
+                Purpose::Packed(_) if !packed => {}
+                Purpose::Pack | Purpose::Packed(_) => continue,
+            }
             if self.places(facts, &entry).is_empty() {
                 return Err(PlanError::Required { path: entry.value, origin: entry.origin });
             }
@@ -139,6 +148,7 @@ impl Furnishing<'_> {
     pub(crate) fn files(
         &self,
         tree: &mut Tree<'_>,
+        facts: &Facts,
         notes: &mut Vec<Cow<'static, str>>,
     ) -> Result<(), PlanError> {
         for file in self.policy.made_files() {
@@ -147,7 +157,9 @@ impl Furnishing<'_> {
             let (Ok(Place::Path(path)), Ok(content)) = (place, content) else { continue };
             let made = file.value.made;
             if made == Made::Link {
-                if tree.host_path(&tree.resolve(&path)).is_some() || tree.stands(&path) {
+                if facts.package().is_some() && package::is_packed(&path) {
+                    // It was made in the package.
+                } else if tree.host_path(&tree.resolve(&path)).is_some() || tree.stands(&path) {
                     notes.push(Cow::Owned(format!("{} is there: no link is made of it", path.display())));
                 } else {
                     tree.symlink(&path, Path::new(&content))?;

@@ -292,23 +292,7 @@ pub fn load(facts: &Facts, request: Request<'_>, command_line: LayerPolicy) -> R
     }
     // Features come before the profiles of their layer, which may well say otherwise.
     let own = layers.len();
-    let mut profile = None;
-    if let Some(name) = request.profile {
-        let policy = loader.profile_or_file(name)?;
-        let shown = name.to_string_lossy().into_owned();
-        loader.add(policy.clone(), &mut layers, &mut vec![shown.clone()])?;
-        if request.open && stands_on_default(&layers[own..]) {
-            let default = loader.named(Sort::Profile, DEFAULT, Layer::User, None)?;
-            let mut base = Vec::new();
-            loader.add(default, &mut base, &mut vec![DEFAULT.to_owned()])?;
-            layers.splice(own..own, base);
-        }
-        if let Some(name) = request.configuration {
-            let missing = || LayerError::Configuration { profile: shown, name: name.to_owned() };
-            layers.push(policy.configuration(name).ok_or_else(missing)?);
-        }
-        profile = Some(policy);
-    }
+    let profile = loader.requested(request, &mut layers)?;
     let mut notes = Vec::new();
     let mut directory = None;
     // A project's file is about its directory, and holds where that is shown.
@@ -355,13 +339,6 @@ pub fn load(facts: &Facts, request: Request<'_>, command_line: LayerPolicy) -> R
     }
     layers.splice(own..own, features.present.iter().cloned());
     Ok(Loaded { profile, features, policy: palisade_policy::merge(layers), project: directory, notes })
-}
-
-/// Whether one of these profiles says nothing of what it builds on, and none names `default` itself: whoever inherits
-/// from an application's profile gets no more than that has.
-fn stands_on_default(profiles: &[LayerPolicy]) -> bool {
-    let is_default = |profile: &LayerPolicy| profile.name.as_ref().is_some_and(|name| name.value == DEFAULT);
-    !profiles.iter().any(is_default) && profiles.iter().any(|profile| !profile.says_inherits)
 }
 
 /// Why a project file isn't in force, and how it comes to be.
@@ -543,6 +520,7 @@ fn stable(file: &Path, read: impl Fn() -> Result<Vec<u8>, LayerError>) -> Result
 }
 
 mod loader;
+pub mod packed;
 
 use loader::Loader;
 

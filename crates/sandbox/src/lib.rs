@@ -12,6 +12,7 @@
 //! - [`store`]: plans that root makes for users
 //! - [`application`]: what a profile's application runs; [`conduct`]: what else a launch does
 //! - `bus`: what there is of the message buses; [`proxy`], [`attendant`], `instance`: how a filter comes to stand before one
+//! - [`package`]: a program with all that it needs in one file
 //! - [`guarantee`]: what this host can give at all
 //! - [`error`]: what can go wrong, in words
 #![forbid(unsafe_code)]
@@ -39,6 +40,7 @@ mod limits;
 pub mod monitor;
 mod mount_point;
 mod mounts;
+pub mod package;
 pub mod plan;
 pub mod planner;
 pub mod profiles;

@@ -10,7 +10,8 @@ use crate::text::Text;
 use crate::tree::{Show, Tree, relative};
 use crate::view::USERS;
 use crate::wards::{self, Keeper};
-use crate::{bus, closure, in_place, mounts, view};
+use crate::{bus, closure, in_place, mounts, package, view};
+use palisade_host::needs::More;
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
 use palisade_policy::word::Switch;
@@ -182,6 +183,13 @@ fn grants(
 ) -> Result<Vec<EffectivePath>, PlanError> {
     let mut paths = Vec::new();
     for path in resolved.effective() {
+        let path = match facts.package() {
+            Some(package) => match package::view::placed(package, path) {
+                Some(path) => path,
+                None => continue,
+            },
+            None => path,
+        };
         let own_directory = path.source == facts.cwd && path.rule.origin.layer == Layer::BuiltIn;
         if own_directory && path.rule.origin.file.is_none() && !shows_cwd {
             continue;
@@ -198,21 +206,24 @@ fn grants(
         paths.push(path);
     }
     for glob in resolved.globs() {
-        let found = facts
-            .look_up(&glob.base, glob.depth(), |path| glob.matches(path))
-            .map_err(|source| PlanError::Walk { rule: Box::new(glob.rule.clone()), source })?;
+        let packed = facts.package().filter(|_package| package::is_packed(&glob.base));
+        let found = match packed {
+            Some(package) => package::view::look_up(facts, package, &glob),
+            None => facts.look_up(&glob.base, glob.depth(), |path| glob.matches(path)),
+        };
+        let found = found.map_err(|source| PlanError::Walk { rule: Box::new(glob.rule.clone()), source })?;
         for source in found {
             let destination = glob.inside(&source);
             let decision = resolved.decide(&destination);
             // A link is judged by where it leads when it is used, and can't be mounted over.
             if !paths.iter().any(|path| path.destination == destination) {
                 let source = decision.source.unwrap_or(source);
-                paths.push(EffectivePath {
-                    source,
-                    destination,
-                    grant: decision.grant,
-                    rule: glob.rule.clone(),
-                });
+                let path =
+                    EffectivePath { source, destination, grant: decision.grant, rule: glob.rule.clone() };
+                match facts.package() {
+                    Some(package) => paths.extend(package::view::placed(package, path)),
+                    None => paths.push(path),
+                }
             }
         }
     }
@@ -272,7 +283,8 @@ fn tree(
 ) -> Result<(Vec<Step<'static>>, Text<'static>), PlanError> {
     let policy = furnishing.policy;
     let mut tree = Tree::new(facts, TMPFS_SIZE);
-    let more = furnishing.more(facts);
+    // What is in a package was found when it was made.
+    let more = if facts.package().is_some() { More::default() } else { furnishing.more(facts) };
     let later = view::compose(&mut tree, facts, policy.view().value, policy.network().value, &more, notes)?;
     let mapped = identity.kind == IdentityKind::Mapped;
     furnishing.home(&mut tree, facts, mapped)?;
@@ -299,7 +311,7 @@ fn tree(
         mounts::protect(&mut tree, facts, policy, resolved, paths, mapped, notes)?;
     }
     hide_own_places(&mut tree, facts, paths)?;
-    furnishing.files(&mut tree, notes)?;
+    furnishing.files(&mut tree, facts, notes)?;
     furnishing.devices(&mut tree, facts)?;
     furnishing.buses.place(&mut tree, mapped)?;
     view::processes(&mut tree)?;

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 /// What the attendant says when those who wait are being served.
 pub(crate) const READY: &[u8] = b"ready";
 /// How this program is called to be one.
-pub const ATTEND: &str = "attend-bus";
+pub const ATTEND: &str = "--palisade-attend-bus";
 /// How long those who connect wait for the filter.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// A filter that has failed so often in a row isn't tried again.

@@ -4,6 +4,7 @@
 use crate::closure;
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
+use crate::package;
 use crate::plan::{Origin, Step};
 use crate::text::Text;
 use crate::tree::{Show, Tree};
@@ -47,17 +48,18 @@ pub(crate) fn compose(
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<Vec<PathBuf>, PlanError> {
     let mut later = Vec::new();
-    match view {
-        View::Closure => later = closure::compose(tree, facts, network, more, notes)?,
-        View::System => system(tree, facts)?,
-        View::Host => host(tree)?,
+    match (facts.package(), view) {
+        (Some(package), _) => package::view::compose(tree, facts, package, network)?,
+        (None, View::Closure) => later = closure::compose(tree, facts, network, more, notes)?,
+        (None, View::System) => system(tree, facts)?,
+        (None, View::Host) => host(tree)?,
     }
     private_places(tree, facts, view)?;
     devices(tree)?;
-    if view == View::System {
+    if view == View::System && facts.package().is_none() {
         belongings(tree, facts)?;
     }
-    if network == NetworkMode::Host {
+    if network == NetworkMode::Host && facts.package().is_none() {
         name_resolution(tree)?;
     }
     Ok(later)

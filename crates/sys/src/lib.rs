@@ -13,6 +13,7 @@
 //! - [`probe`]: what this host lets the caller do
 //! - [`mount`]: trees made by a privileged launcher
 //! - [`fork`]: work in somebody else's name
+//! - [`seal`]: whether the program's file carries a package
 //! - [`arena`]: memory for programs that start and end
 //! - `clone`, `raw`: the bottom
 
@@ -33,6 +34,7 @@ pub mod notify;
 pub mod operation;
 pub mod probe;
 pub mod process;
+pub mod seal;
 pub mod seccomp;
 pub mod usage;
 pub mod wait;

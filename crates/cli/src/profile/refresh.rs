@@ -6,16 +6,13 @@
 
 use super::Answer;
 use crate::answer::{self, NO, YES, harmless};
+use crate::progress::Bar;
 use crate::store::ForUser;
 use crate::{open, output, situation};
 use palisade_sandbox::layers::{self, Sort};
 use palisade_sandbox::{application, cache};
 use serde::Serialize;
-use std::io::IsTerminal;
-use std::time::{Duration, Instant};
-
-/// Bars are for waits.
-const PATIENCE: Duration = Duration::from_millis(500);
+use std::time::Instant;
 
 /// What to refresh.
 #[derive(Debug, clap::Args)]
@@ -58,33 +55,6 @@ struct One {
     error: Option<String>,
 }
 
-/// A bar on a terminal, once there is something to wait for.
-struct Bar {
-    all: usize,
-    begun: Instant,
-    shown: bool,
-}
-
-impl Bar {
-    const WIDTH: usize = 30;
-
-    fn show(&mut self, done: usize, name: &str) {
-        if self.begun.elapsed() < PATIENCE || self.all < 2 || !std::io::stderr().is_terminal() {
-            return;
-        }
-        self.shown = true;
-        let full = Self::WIDTH * done / self.all.max(1);
-        let bar: String = (0..Self::WIDTH).map(|at| if at < full { '=' } else { ' ' }).collect();
-        output::say(&format!("\r\u{1b}[K[{bar}] {done}/{} {}", self.all, harmless(name)));
-    }
-
-    fn end(&self) {
-        if self.shown {
-            output::say("\r\u{1b}[K");
-        }
-    }
-}
-
 impl Options {
     pub(super) fn run(&self) -> Answer {
         let facts = situation::facts()?;
@@ -96,10 +66,13 @@ impl Options {
                 None => cache::Cache::new(facts.places.cache.join("plans"), facts.account.uid).clear(),
             }
         }
-        let mut bar = Bar { all: names.len(), begun: Instant::now(), shown: false };
+        let mut bar = Bar::new();
         let mut profiles = Vec::new();
         for (done, name) in names.iter().enumerate() {
-            bar.show(done, name);
+            if names.len() > 1 {
+                let count = format!("{done}/{} {}", names.len(), harmless(name));
+                bar.show(done as u64, names.len() as u64, &count);
+            }
             let begun = Instant::now();
             let made = match &user {
                 Some(user) => user.plan(name, !self.dry_run),
@@ -113,7 +86,7 @@ impl Options {
                 }
             });
         }
-        bar.end();
+        drop(bar);
         let failed = profiles.iter().filter(|one| one.error.is_some()).count();
         if self.json {
             answer::print_json(&Refreshed { profiles })?;

@@ -2,7 +2,8 @@
 //! Reading the files of one launch, and what they build on.
 
 use super::{
-    DEEPEST, LayerError, MOST, Sort, definitions, directories, is_profile_name, parse, stable, trustee,
+    DEEPEST, DEFAULT, LayerError, MOST, Request, Sort, definitions, directories, is_profile_name, parse,
+    stable, trustee,
 };
 use crate::facts::Facts;
 use crate::trust;
@@ -83,6 +84,30 @@ impl<'f> Loader<'f> {
         self.named(Sort::Profile, &text, Layer::User, None)
     }
 
+    /// Adds what a launch asks for, after what that builds on: the profile by itself.
+    pub(super) fn requested(
+        &self,
+        request: Request<'_>,
+        layers: &mut Vec<LayerPolicy>,
+    ) -> Result<Option<LayerPolicy>, LayerError> {
+        let Some(name) = request.profile else { return Ok(None) };
+        let policy = self.profile_or_file(name)?;
+        let own = layers.len();
+        let shown = name.to_string_lossy().into_owned();
+        self.add(policy.clone(), layers, &mut vec![shown.clone()])?;
+        if request.open && layers.get(own..).is_some_and(stands_on_default) {
+            let default = self.named(Sort::Profile, DEFAULT, Layer::User, None)?;
+            let mut base = Vec::new();
+            self.add(default, &mut base, &mut vec![DEFAULT.to_owned()])?;
+            layers.splice(own..own, base);
+        }
+        if let Some(name) = request.configuration {
+            let missing = || LayerError::Configuration { profile: shown, name: name.to_owned() };
+            layers.push(policy.configuration(name).ok_or_else(missing)?);
+        }
+        Ok(Some(policy))
+    }
+
     /// A file in one of the system's places speaks for that; any other is the user's word.
     fn layer_of(&self, file: &Path) -> Layer {
         let parent = file.parent();
@@ -145,7 +170,7 @@ impl<'f> Loader<'f> {
     }
 
     /// Whether something is so on this host. The plan depends on the answer.
-    fn holds(&self, fact: &Fact, layer: Layer, context: &Context) -> bool {
+    pub(super) fn holds(&self, fact: &Fact, layer: Layer, context: &Context) -> bool {
         let facts = self.facts;
         match fact {
             Fact::Exists(pattern) => match Place::of(pattern, layer, context) {
@@ -192,4 +217,11 @@ impl<'f> Loader<'f> {
         layers.push(policy);
         Ok(())
     }
+}
+
+/// Whether one of these profiles says nothing of what it builds on, and none names `default` itself: whoever inherits
+/// from an application's profile gets no more than that has.
+fn stands_on_default(profiles: &[LayerPolicy]) -> bool {
+    let is_default = |profile: &LayerPolicy| profile.name.as_ref().is_some_and(|name| name.value == DEFAULT);
+    !profiles.iter().any(is_default) && profiles.iter().any(|profile| !profile.says_inherits)
 }

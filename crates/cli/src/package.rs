@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade package`: an application, what it needs of this host and its policy as one program.
+
+use crate::answer::{self, Failure, YES};
+use crate::package_info::Info;
+use crate::progress::Bar;
+use crate::{output, situation};
+use clap::{Args, ValueHint};
+use palisade_host::environment::Environment;
+use palisade_policy::word::{Choice, Switch, Word};
+use palisade_policy::{LayerPolicy, Policy, View};
+use palisade_sandbox::application;
+use palisade_sandbox::facts::Facts;
+use palisade_sandbox::layers::Request;
+use palisade_sandbox::layers::packed::Definitions;
+use palisade_sandbox::package::error::{PackageError, mebibytes};
+use palisade_sandbox::package::manifest::{Manifest, VERSION};
+use palisade_sandbox::package::pack::{self, Launcher};
+use palisade_sandbox::package::select::{self, Selection};
+use palisade_sandbox::package::{Purpose, is_packed, seal};
+use palisade_sandbox::planner::{self, Isolation};
+use serde::Serialize;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Makes one program of an application: it runs confined by its profile, also where neither
+/// Palisade nor the application is.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+The profile's features and what the application needs of /usr, /etc and the like are in the
+program; displays, devices, name servers and the home are those of the machine where it runs.
+
+Examples:
+  palisade package chromium --output chromium.run
+  ./chromium.run https://example.org
+  ./chromium.run --palisade-help             what the program itself can be asked
+  palisade package --info chromium.run       what is in it, without running it")]
+pub(crate) struct Options {
+    /// The profile, a name or a file
+    #[arg(value_name = "PROFILE", required_unless_present = "info")]
+    profile: Option<OsString>,
+    /// The program to make
+    #[arg(long, short, value_name = "FILE", required_unless_present = "info", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// Package a variant of the profile
+    #[arg(long, value_name = "NAME")]
+    config: Option<String>,
+    /// Another program than the profile's: a path or a name
+    #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
+    program: Option<String>,
+    /// Write over a file that is there
+    #[arg(long)]
+    force: bool,
+    /// The static palisade to put in front, instead of this one
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    launcher: Option<PathBuf>,
+    /// Say what is in a package
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "output", "config", "program", "force", "launcher"], value_hint = ValueHint::FilePath)]
+    info: Option<PathBuf>,
+    /// Answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Answers: 0, or 2 error.
+pub(crate) fn run(options: &Options) -> u8 {
+    let answer = match (&options.info, &options.profile, &options.output) {
+        (Some(file), _, _) => info(file, options.json),
+        (None, Some(profile), Some(output)) => options.make(profile, output),
+        _ => Ok(YES),
+    };
+    answer::finish(options.json, answer)
+}
+
+#[derive(Serialize)]
+struct Made {
+    file: String,
+    #[serde(flatten)]
+    info: Info,
+}
+
+/// What a package is made of.
+struct Contents {
+    manifest: Manifest,
+    selection: Selection,
+    notes: Vec<String>,
+}
+
+impl Options {
+    fn make(&self, profile: &OsStr, output: &Path) -> Result<u8, Failure> {
+        if !self.force && output.symlink_metadata().is_ok() {
+            return Err(PackageError::Exists { path: output.to_owned() }.into());
+        }
+        let mut launcher =
+            Launcher::open(self.launcher.as_deref().unwrap_or_else(|| Path::new("/proc/self/exe")))?;
+        let Contents { manifest, selection, notes } = self.contents(profile)?;
+        for note in notes {
+            output::note(&note);
+        }
+        if let Some(first) = selection.private.first() {
+            let count = selection.private.len();
+            let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+            output::note(&format_args!("left out: {}{more}, as not everybody may read it", first.display()));
+        }
+        let failed = |source| PackageError::Write { path: output.to_owned(), source };
+        let directory = output.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let mut file = tempfile::Builder::new()
+            .prefix(".palisade-package-")
+            .tempfile_in(directory.unwrap_or(Path::new(".")))
+            .map_err(failed)?;
+        let mut bar = Bar::new();
+        let seal =
+            pack::pack(&mut launcher, manifest, &selection, file.as_file_mut(), output, &mut |done, all| {
+                bar.show(done, all, &format!("{} of {}", mebibytes(done), mebibytes(all)));
+            })?;
+        drop(bar);
+        file.as_file().set_permissions(Permissions::from_mode(0o755)).map_err(failed)?;
+        let kept = if self.force { file.persist(output) } else { file.persist_noclobber(output) };
+        let file = kept.map_err(|error| match error.error.kind() {
+            std::io::ErrorKind::AlreadyExists => PackageError::Exists { path: output.to_owned() },
+            _ => failed(error.error),
+        })?;
+        let manifest = Manifest::read(&file, &seal)?;
+        let info = Info::of(&manifest, &seal, &file)?;
+        if self.json {
+            answer::print_json(&Made { file: output.to_string_lossy().into_owned(), info })?;
+        } else {
+            let name = answer::harmless(&output.to_string_lossy());
+            answer::print(&format!(
+                "{name}: {}, {} files, {} ({} unpacked)\n",
+                info.name,
+                info.files,
+                mebibytes(info.size),
+                mebibytes(info.unpacked_size)
+            ))?;
+        }
+        Ok(YES)
+    }
+
+    /// Finds out what a profile takes along.
+    fn contents(&self, profile: &OsStr) -> Result<Contents, Failure> {
+        let mut facts = situation::facts()?;
+        facts.purpose = Purpose::Pack;
+        facts.environment = of_system(&facts);
+        facts.application = Some(application::named(profile));
+        let request = Request { profile: Some(profile), open: true, configuration: self.config.as_deref() };
+        let (definitions, mut loaded) = Definitions::gather(&facts, request)?;
+        let name = facts.application.as_ref().map(|application| application.name.clone()).unwrap_or_default();
+        match loaded.policy.view().value {
+            View::Closure => {}
+            view => return Err(PackageError::View { profile: name, view: view.key() }.into()),
+        }
+        if !loaded.policy.hooks().is_empty() {
+            return Err(PackageError::Hooks { profile: name }.into());
+        }
+        // Where the launch takes place is nothing to take along, nor is a home.
+        facts.cwd.clone_from(&facts.account.home);
+        let mut only_now = LayerPolicy::command_line();
+        if let Some(none) = Choice::HomePolicy.parse("none") {
+            only_now.choose(none, 0);
+        }
+        only_now.set_switch(Switch::WorkingDirectory, false, 0);
+        if let Some(program) = &self.program {
+            only_now.say(Word::Program, program, 0)?;
+        }
+        loaded.policy = loaded.policy.clone().combine(Policy::from(only_now));
+        let program = application::compose(&mut facts, &mut loaded, &[])?;
+        if !is_packed(&program) {
+            return Err(PackageError::NotOfSystem { program }.into());
+        }
+        let plan = planner::make(&facts, &loaded.policy, None, Isolation::Full)?;
+        let selection = select::select(&name, &plan)?;
+        let description = loaded.profile.and_then(|profile| profile.description);
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let manifest = Manifest {
+            name,
+            description: description.map(|description| description.value),
+            program: program.as_os_str().as_bytes().to_vec(),
+            palisade: format!("{} (form {VERSION})", env!("CARGO_PKG_VERSION")),
+            machine: std::env::consts::ARCH.to_owned(),
+            made: since.as_secs(),
+            definitions,
+            entries: Vec::new(),
+            blocks: Vec::new(),
+            content: 0,
+        };
+        let notes = plan.notes.iter().map(|note| note.clone().into_owned()).collect();
+        Ok(Contents { manifest, selection, notes })
+    }
+}
+
+/// The caller's variables with only the system's directories on the path: a package takes nothing from elsewhere.
+fn of_system(facts: &Facts) -> Environment {
+    let directories = facts.environment.absolute_list("PATH").into_iter().filter(|path| is_packed(path));
+    let path = std::env::join_paths(directories).unwrap_or_default();
+    let others = facts.environment.iter().filter(|(name, _value)| *name != "PATH");
+    others
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .chain([(OsString::from("PATH"), path)])
+        .collect()
+}
+
+/// Says what is in a package without starting anything of it.
+fn info(path: &Path, json: bool) -> Result<u8, Failure> {
+    let file = File::open(path).map_err(|source| Failure::Read { path: path.to_owned(), source })?;
+    let found = seal::find(&file).map_err(|source| PackageError::Read { source })?;
+    let none = || PackageError::NoPackage { path: path.to_owned() };
+    let seal = found.and_then(|(_place, seal)| seal).ok_or_else(none)?;
+    let manifest = Manifest::read(&file, &seal)?;
+    let info = Info::of(&manifest, &seal, &file)?;
+    if json {
+        answer::print_json(&info)?;
+    } else {
+        answer::print(&format!("{}\n{}", info.words(), crate::package_info::policy(&manifest)))?;
+    }
+    Ok(YES)
+}

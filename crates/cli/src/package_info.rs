@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is said of a package. It may be anybody's: its words are made harmless.
+
+use crate::answer::harmless;
+use palisade_sandbox::layers::packed::Definition;
+use palisade_sandbox::package::error::{PackageError, mebibytes};
+use palisade_sandbox::package::manifest::{Manifest, What};
+use palisade_sandbox::package::seal::Seal;
+use serde::Serialize;
+use std::fmt::Write;
+use std::fs::File;
+
+/// What a package is.
+#[derive(Debug, Serialize)]
+pub(crate) struct Info {
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    program: String,
+    machine: String,
+    palisade: String,
+    /// Seconds since 1970.
+    made: u64,
+    pub(crate) files: usize,
+    /// Bytes of the whole program.
+    pub(crate) size: u64,
+    pub(crate) unpacked_size: u64,
+    hash: String,
+    features: Vec<String>,
+}
+
+impl Info {
+    pub(crate) fn of(manifest: &Manifest, seal: &Seal, file: &File) -> Result<Self, PackageError> {
+        let size = file.metadata().map_err(|source| PackageError::Read { source })?.len();
+        Ok(Self {
+            name: manifest.name.clone(),
+            description: manifest.description.clone(),
+            program: String::from_utf8_lossy(&manifest.program).into_owned(),
+            machine: manifest.machine.clone(),
+            palisade: manifest.palisade.clone(),
+            made: manifest.made,
+            files: manifest.files(),
+            size,
+            unpacked_size: manifest.size(),
+            hash: seal.name(),
+            features: manifest.definitions.features.iter().map(|feature| feature.name.clone()).collect(),
+        })
+    }
+
+    /// For people.
+    pub(crate) fn words(&self) -> String {
+        let described = self.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+        let features = if self.features.is_empty() { "none".to_owned() } else { self.features.join(", ") };
+        let mut out = format!("{}{described}\n", self.name);
+        for (word, value) in [
+            ("program", self.program.clone()),
+            ("machine", self.machine.clone()),
+            ("made", format!("{} by palisade {}", date(self.made), self.palisade)),
+            (
+                "size",
+                format!(
+                    "{}, {} files of {}",
+                    mebibytes(self.size),
+                    self.files,
+                    mebibytes(self.unpacked_size)
+                ),
+            ),
+            ("features", features),
+            ("hash", self.hash.clone()),
+        ] {
+            let _ = writeln!(out, "  {word:<9} {value}");
+        }
+        harmless(&out)
+    }
+}
+
+/// The policy of a package, a file after the other.
+pub(crate) fn policy(manifest: &Manifest) -> String {
+    let mut out = String::new();
+    let mut put = |sort: &str, definition: &Definition| {
+        let _ = writeln!(out, "# {sort} {}\n{}", definition.name.replace('\n', " "), definition.text);
+    };
+    manifest.definitions.features.iter().for_each(|definition| put("feature", definition));
+    manifest.definitions.profiles.iter().for_each(|definition| put("profile", definition));
+    harmless(&out)
+}
+
+/// The files of a package, a line each.
+pub(crate) fn files(manifest: &Manifest) -> String {
+    let mut out = String::new();
+    for entry in &manifest.entries {
+        let path = entry.path().display();
+        let _ = match &entry.what {
+            What::Directory { .. } => continue,
+            What::File { size, .. } => writeln!(out, "{size:>11} /{path}"),
+            What::Link { target } => {
+                writeln!(out, "{:>11} /{path} -> {}", "", String::from_utf8_lossy(target))
+            }
+        };
+    }
+    harmless(&out)
+}
+
+/// Seconds since 1970 as a day (`civil_from_days` of <https://howardhinnant.github.io/date_algorithms.html>).
+fn date(seconds: u64) -> String {
+    let days = seconds / 86400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let (day, month) =
+        (day_of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days() {
+        for (seconds, day) in [(0, "1970-01-01"), (951_782_400, "2000-02-29"), (1_767_225_599, "2025-12-31")]
+        {
+            assert_eq!(date(seconds), day);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A bar on a terminal, once there is something to wait for.
+
+use crate::output;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// Bars are for waits.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// What changes faster can't be read.
+const PAUSE: Duration = Duration::from_millis(50);
+const WIDTH: u64 = 30;
+
+/// A bar; it goes when this does.
+pub(crate) struct Bar {
+    begun: Instant,
+    shown: Option<Instant>,
+}
+
+impl Bar {
+    pub(crate) fn new() -> Self {
+        Self { begun: Instant::now(), shown: None }
+    }
+
+    /// Shows how much of how much is done, and words behind it.
+    pub(crate) fn show(&mut self, done: u64, all: u64, words: &str) {
+        let early = self.begun.elapsed() < PATIENCE || self.shown.is_some_and(|last| last.elapsed() < PAUSE);
+        if early || !std::io::stderr().is_terminal() {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        let full = WIDTH.saturating_mul(done) / all.max(1);
+        let bar: String = (0..WIDTH).map(|at| if at < full { '=' } else { ' ' }).collect();
+        output::say(&format!("\r\u{1b}[K[{bar}] {words}"));
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if self.shown.is_some() {
+            output::say("\r\u{1b}[K");
+        }
+    }
+}

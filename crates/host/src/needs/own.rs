@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The directories of a program's own: which there are, and what lies in them.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::names::Names;
+use crate::walk::{self, FileKind, Visit};
+
+/// Entries of one such directory that are looked at, and links in it that are followed out of it.
+const LISTED: usize = 200_000;
+const LEAD_OUT: usize = 1000;
+
+/// Where directories of a program's own may be, and whether there may be something to load in them.
+const PLACES: [(&str, bool); 8] = [
+    ("/usr/lib", true),
+    ("/usr/libexec", true),
+    ("/usr/local/lib", true),
+    ("/opt", true),
+    ("/usr/share", false),
+    ("/usr/local/share", false),
+    ("/usr/local/etc", false),
+    ("/etc", false),
+];
+
+/// Directories that belong to programs of other names.
+const RELATED: [(&str, &[&str]); 4] = [
+    ("perl", &["perl5", "perl-base"]),
+    ("node", &["nodejs"]),
+    ("git", &["git-core"]),
+    ("ruby", &["gems", "rubygems-integration"]),
+];
+
+/// Where directories of a program's own may be, and whether there may be something to load in them.
+pub(super) struct Places<'s> {
+    places: Vec<(PathBuf, bool)>,
+    names: &'s Names,
+    many: bool,
+}
+
+impl<'s> Places<'s> {
+    /// [`PLACES`], and those for libraries of one kind of machine (`/usr/lib/x86_64-linux-gnu`).
+    pub(super) fn find(names: &'s Names, many: bool) -> Self {
+        let of_machines = std::fs::read_dir("/usr/lib").into_iter().flatten().filter_map(|entry| {
+            let path = entry.ok()?.path();
+            path.file_name()?.as_bytes().windows(7).any(|part| part == b"-linux-").then_some((path, true))
+        });
+        let places =
+            PLACES.iter().map(|(place, loads)| (PathBuf::from(place), *loads)).chain(of_machines).collect();
+        Self { places, names, many }
+    }
+
+    /// Whether there is such a directory. Those for kinds of machines have too many entries to be listed.
+    fn is_there(&self, place: &Path, name: &OsStr) -> bool {
+        let listed = self.many && PLACES.iter().any(|(listed, _loads)| place == Path::new(listed));
+        (!listed || self.names.may_have(place, name)) && place.join(name).is_dir()
+    }
+
+    /// The directories of a program's own that are there.
+    pub(super) fn of_program(&self, program: &Path) -> Vec<(PathBuf, bool)> {
+        let real = self.names.canonical(program).unwrap_or_else(|| program.to_owned());
+        // Without its ending, too: `PROGRAM.bin` lies beside a script `PROGRAM`.
+        let mut names: BTreeSet<&OsStr> = [program, &real]
+            .into_iter()
+            .flat_map(|path| [path.file_name(), path.file_stem()])
+            .flatten()
+            .collect();
+        if names.iter().any(|name| is_gcc(&name.to_string_lossy())) {
+            names.insert(OsStr::new("gcc"));
+        }
+        for (name, related) in RELATED {
+            if names.contains(OsStr::new(name)) {
+                names.extend(related.iter().map(OsStr::new));
+            }
+        }
+        let mut found = Vec::new();
+        for (place, loads) in &self.places {
+            let there = names.iter().filter(|name| self.is_there(place, name));
+            found.extend(there.map(|name| (place.join(name), *loads)));
+        }
+        // One that lies in a directory of its own: `/opt/NAME/bin/PROGRAM`, `/usr/lib/NAME/PROGRAM`.
+        for (place, loads) in self.places.iter().filter(|(_place, loads)| *loads) {
+            if let Ok(rest) = real.strip_prefix(place)
+                && rest.components().count() > 1
+                && let Some(first) = rest.components().next()
+            {
+                let directory = place.join(first);
+                if !self.places.iter().any(|(place, _loads)| *place == directory) {
+                    found.push((directory, *loads));
+                }
+            }
+        }
+        found
+    }
+
+    /// The directories that come with a library: an interpreter's, in a program that has it built in.
+    pub(super) fn of_library(&self, library: &Path) -> Vec<(PathBuf, bool)> {
+        let name = library.file_name().unwrap_or_default().to_string_lossy();
+        let Some(name) = name.strip_prefix("lib").and_then(|name| name.split(".so").next()) else {
+            return Vec::new();
+        };
+        let interpreters: &[&str] = match name {
+            "perl" | "ruby" => &[name],
+            python if python.starts_with("python3.") => &[name, "python3"],
+            _ => &[],
+        };
+        interpreters.iter().flat_map(|name| self.of_program(&Path::new("/usr/bin").join(name))).collect()
+    }
+}
+
+/// `gcc`, `gcc-12`, `x86_64-linux-gnu-gcc-nm-12`, `g++`: plugins and the compiler proper lie in directories called `gcc`.
+fn is_gcc(name: &str) -> bool {
+    name.split('-').any(|part| matches!(part, "gcc" | "g++" | "cpp" | "c++"))
+}
+
+/// What lies in a program's own directory.
+pub(super) struct Inside {
+    /// Files that may be loaded, or executed, by their names.
+    pub(super) loadable: Vec<PathBuf>,
+    /// What links lead to outside.
+    pub(super) lead_out: Vec<PathBuf>,
+}
+
+impl Inside {
+    pub(super) fn of(directory: &Path, names: &Names) -> Self {
+        let mut links = Vec::new();
+        let visit = |path: &Path, kind: FileKind| match kind {
+            FileKind::Directory => Visit::Descend,
+            FileKind::Symlink => {
+                links.push(path.to_owned());
+                Visit::Skip
+            }
+            FileKind::File => {
+                let name = path.file_name().unwrap_or_default().as_bytes();
+                let may_be = name.windows(3).any(|part| part == b".so") || !name.contains(&b'.');
+                if may_be { Visit::Match } else { Visit::Skip }
+            }
+            FileKind::Other => Visit::Skip,
+        };
+        let loadable = walk::walk(directory, LISTED, visit).map(|walk| walk.matches).unwrap_or_default();
+        let real = names.canonical(directory).unwrap_or_else(|| directory.to_owned());
+        let mut lead_out: Vec<PathBuf> = links
+            .into_iter()
+            .filter_map(|link| names.canonical(&link))
+            // Neither what is there anyway nor everything.
+            .filter(|target| !target.starts_with(&real) && !real.starts_with(target))
+            .filter(|target| target.components().count() > 3)
+            .collect();
+        lead_out.sort_unstable();
+        lead_out.dedup();
+        lead_out.truncate(LEAD_OUT);
+        Self { loadable, lead_out }
+    }
+}

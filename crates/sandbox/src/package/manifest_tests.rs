@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::*;
+
+fn entry(path: &str, what: What) -> Entry {
+    Entry { path: path.as_bytes().to_vec(), what }
+}
+
+fn directory(path: &str) -> Entry {
+    entry(path, What::Directory { modified: 1 })
+}
+
+fn file(path: &str, size: u64) -> Entry {
+    entry(path, What::File { size, modified: 1, executable: false })
+}
+
+fn link(path: &str, target: &[u8]) -> Entry {
+    entry(path, What::Link { target: target.to_vec() })
+}
+
+fn manifest(entries: Vec<Entry>, sizes: &[u32]) -> Manifest {
+    Manifest {
+        name: "x".into(),
+        description: None,
+        program: b"/usr/bin/x".to_vec(),
+        palisade: "0".into(),
+        machine: "x86_64".into(),
+        made: 0,
+        definitions: Definitions::default(),
+        entries,
+        blocks: sizes.iter().map(|size| Block { stored: *size, size: *size, hash: [0; 32] }).collect(),
+        content: 10,
+    }
+}
+
+fn check(entries: Vec<Entry>, sizes: &[u32]) -> Result<(), &'static str> {
+    manifest(entries, sizes).check(&Seal { offset: 2000, length: 1, hash: [0; 32] })
+}
+
+/// Writes a manifest behind some content; the file and its seal.
+fn sealed(manifest: &Manifest) -> (std::fs::File, Seal) {
+    let bytes = manifest.to_bytes().unwrap();
+    let file = tempfile::tempfile().unwrap();
+    file.write_all_at(&bytes, 2000).unwrap();
+    let seal = Seal { offset: 2000, length: bytes.len() as u64, hash: *blake3::hash(&bytes).as_bytes() };
+    (file, seal)
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let written = manifest(vec![directory("usr"), file("usr/a", 5), link("usr/b", b"../etc")], &[5]);
+    let (file, seal) = sealed(&written);
+    assert_eq!(Manifest::read(&file, &seal).unwrap(), written);
+}
+
+#[test]
+fn no_name_leads_out() {
+    assert_eq!(check(vec![directory("usr"), file("usr/a", 0)], &[]), Ok(()));
+    for path in
+        ["/etc/x", "..", "../x", "usr/../../x", "usr/./x", "./usr", "usr//x", "usr/", "", "usr/a\0b", "."]
+    {
+        assert!(check(vec![directory("usr"), file(path, 0)], &[]).is_err(), "{path:?}");
+        assert!(check(vec![directory(path)], &[]).is_err(), "{path:?}");
+        assert!(check(vec![directory("usr"), link(path, b"x")], &[]).is_err(), "{path:?}");
+    }
+    let long = format!("usr/{}", "x".repeat(5000));
+    assert!(check(vec![directory("usr"), file(&long, 0)], &[]).is_err());
+}
+
+#[test]
+fn nothing_is_written_through_a_link() {
+    assert!(check(vec![link("usr", b"/etc"), file("usr/passwd", 0)], &[]).is_err());
+    assert!(check(vec![file("usr", 0), file("usr/a", 0)], &[]).is_err());
+    assert!(check(vec![file("usr/a", 0)], &[]).is_err(), "a directory of nobody's");
+    assert!(check(vec![link("usr", b"/etc"), directory("usr")], &[]).is_err(), "a name twice");
+    assert!(check(vec![file("b", 0), file("a", 0)], &[]).is_err(), "out of order");
+    assert!(check(vec![link("usr", b"")], &[]).is_err());
+    assert!(check(vec![link("usr", b"a\0b")], &[]).is_err());
+}
+
+#[test]
+fn sizes_fit_together() {
+    assert_eq!(check(vec![file("a", 7)], &[3, 4]), Ok(()));
+    assert!(check(vec![file("a", 8)], &[3, 4]).is_err());
+    assert!(check(vec![file("a", u64::MAX), file("b", 8)], &[7]).is_err());
+    assert!(check(vec![file("a", 1 << 21)], &[1 << 21]).is_err(), "a piece that is too large");
+    assert!(check(vec![file("a", 1995)], &[1995]).is_err(), "content behind the manifest");
+}
+
+#[test]
+fn a_manifest_that_is_not_the_seals_is_refused() {
+    let (file, seal) = sealed(&manifest(vec![file("a", 0)], &[]));
+    let refused = |seal: Seal| Manifest::read(&file, &seal).unwrap_err().to_string();
+    assert!(refused(Seal { hash: [1; 32], ..seal }).contains("checksum"));
+    assert!(refused(Seal { length: seal.length + 1, ..seal }).contains("cut off"));
+    assert!(refused(Seal { offset: u64::MAX, ..seal }).contains("cut off"));
+    assert!(refused(Seal { length: 3, ..seal }).contains("too short"));
+    assert!(refused(Seal { offset: 1999, ..seal }).contains("isn't where"));
+    file.write_all_at(&7_u32.to_le_bytes(), 2012).unwrap();
+    assert!(refused(seal).contains("form 7"));
+}
+
+/// A seal vouches only for what its own maker wrote: anything may stand in it.
+#[test]
+fn a_manifest_that_says_it_is_huge_takes_no_memory() {
+    let mut bytes = WORD.to_vec();
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&u32::MAX.to_le_bytes());
+    bytes.extend_from_slice(&[0x1f; 100]);
+    let file = tempfile::tempfile().unwrap();
+    file.write_all_at(&bytes, 0).unwrap();
+    let seal = Seal { offset: 0, length: bytes.len() as u64, hash: *blake3::hash(&bytes).as_bytes() };
+    assert!(Manifest::read(&file, &seal).unwrap_err().to_string().contains("too long"));
+}
