@@ -119,8 +119,14 @@ pub(crate) fn compose(
             facts.depends_on(path, true);
         }
     }
-    for path in &needs.programs {
-        facts.depends_on(path, true);
+    // What a package manager keeps changes with its database; a shell's profile has a hundred programs, and each would be
+    // looked at by each launch.
+    let packaged = facts.is_of_packages(Path::new(USR));
+    let kept = |path: &Path| packaged && path.starts_with(USR) && !path.starts_with("/usr/local");
+    for (nth, path) in needs.programs.iter().enumerate() {
+        if nth == 0 || !kept(path) {
+            facts.depends_on(path, true);
+        }
     }
     for stamp in STAMPS {
         facts.depends_on(Path::new(stamp), true);

@@ -52,7 +52,7 @@ fn a_firejail_profile_is_what_all_its_files_come_to() {
         ("filesystem.write", "~/.config/app"),
         ("filesystem.execute", "~"),
         ("filesystem.execute", "~/.bashrc"),
-        ("filesystem.tmpfs", "~/.cache"),
+        ("filesystem.tmpfs", "~/.cach[e]"),
         ("filesystem.tmpfs", "/var/tmp"),
         ("dbus.talk", "org.freedesktop.Notifications"),
         ("devices.allow", "/dev/input"),

@@ -177,7 +177,7 @@ impl Profile<'_> {
             let Some(path) = path else { continue };
             match state {
                 State { shown: false, .. } => table.push("hide", path),
-                State { empty: true, .. } => table.push("tmpfs", path),
+                State { empty: true, .. } => table.push("tmpfs", if_there(&place, path)),
                 State { write: false, execute: false, .. } => table.push("read", path),
                 State { write, execute, .. } => {
                     if write {
@@ -442,6 +442,19 @@ impl Profile<'_> {
             self.draft.item("hooks.before", table);
             self.draft.report.hooks += 1;
         }
+    }
+}
+
+/// The path as a pattern that it alone matches: firejail passes over what isn't there, and a private directory can't be
+/// mounted on nothing.
+fn if_there(place: &Place, path: String) -> String {
+    match path.char_indices().next_back() {
+        Some((at, last))
+            if place.base == Base::Home && !place.is_pattern() && last.is_ascii_alphanumeric() =>
+        {
+            format!("{}[{last}]", &path[..at])
+        }
+        _ => path,
     }
 }
 
