@@ -117,6 +117,17 @@ mod tests {
     }
 
     #[test]
+    fn each_application_says_how_it_is_seen_to_work() {
+        // For any command, or for applications to build on.
+        const NO_APPLICATIONS: [&str; 4] = ["default", "offline-build", "read-only", "strict"];
+        for profile in EMBEDDED {
+            let parsed = palisade_policy::parse(profile.text, None, Layer::BuiltIn).unwrap();
+            let is_application = !NO_APPLICATIONS.contains(&profile.name);
+            assert_eq!(parsed.launch.is_some(), is_application, "{}", profile.name);
+        }
+    }
+
+    #[test]
     fn read_only_takes_writing_away() {
         let policy = policy(&["read-only"]);
         assert_eq!(grant(&policy, "/home/ann/app/x"), Grant::Allowed { write: false, execute: true });
