@@ -58,15 +58,56 @@ fn damaged_bytes_do_no_harm() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("f");
     let whole = std::fs::read("/bin/true").unwrap();
-    let libraries = Libraries::default();
     for at in (0..1024.min(whole.len())).chain(whole.len() / 2..(whole.len() / 2 + 512).min(whole.len())) {
         for value in [0, 0x7f, 0xff] {
             let mut bytes = whole.clone();
             bytes[at] = value;
             std::fs::write(&file, &bytes).unwrap();
-            if let Ok(closure) = libraries.closure(&file) {
+            // What has been read once isn't read again.
+            if let Ok(closure) = Libraries::default().closure(&file) {
                 assert!(closure.objects.len() < 64, "{at}");
             }
         }
     }
+}
+
+/// An ELF file of 64 bits that needs so many libraries, all of one name that isn't there.
+fn needing(count: u64) -> Vec<u8> {
+    const PAGE: u64 = 0x1000;
+    let entries: Vec<[u64; 2]> = (0..count).map(|_| [1, 1]).chain([[5, PAGE], [10, 16], [0, 0]]).collect();
+    let dynamic = PAGE + 16;
+    let size = entries.len() as u64 * 16;
+    let header: Vec<u8> = [
+        b"\x7fELF\x02\x01\x01".as_slice(),
+        &[0; 9],
+        &3_u16.to_le_bytes(),
+        &62_u16.to_le_bytes(),
+        &1_u32.to_le_bytes(),
+        &[0_u64.to_le_bytes(), 64_u64.to_le_bytes(), 0_u64.to_le_bytes()].concat(),
+        &0_u32.to_le_bytes(),
+        &[64_u16, 56, 2, 64, 0, 0].map(u16::to_le_bytes).concat(),
+    ]
+    .concat();
+    let segment = |kind: u32, offset: u64, size: u64| {
+        let numbers = [offset, offset, offset, size, size, 8].map(u64::to_le_bytes).concat();
+        [&kind.to_le_bytes()[..], &4_u32.to_le_bytes(), &numbers].concat()
+    };
+    let mut file = [header, segment(1, 0, dynamic + size), segment(2, dynamic, size)].concat();
+    file.resize(0x1000, 0);
+    file.extend_from_slice(b"\0libnone.so.1\0\0\0");
+    file.extend(entries.iter().flatten().flat_map(|number| number.to_le_bytes()));
+    file
+}
+
+#[test]
+fn a_file_that_needs_ten_thousand_libraries_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("f");
+    let closure = |count| {
+        std::fs::write(&file, needing(count)).unwrap();
+        Libraries::default().closure(&file)
+    };
+    let few = closure(3).unwrap();
+    assert_eq!((few.objects.len(), few.missing.len()), (1, 1), "{few:?}");
+    assert!(closure(10_000).unwrap_err().to_string().contains("more than 4096 libraries"));
 }
