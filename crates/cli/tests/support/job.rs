@@ -52,7 +52,16 @@ impl Run {
 /// Starts `command` and waits for its end, and for that of everything that holds its output.
 #[track_caller]
 pub fn finish(command: &mut Command) -> Run {
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn();
+    for _busy in 0..200 {
+        // A child that another thread is just starting may hold a program that this one has just written.
+        if !child.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ExecutableFileBusy) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        child = command.spawn();
+    }
     wait(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
 }
 
