@@ -183,7 +183,7 @@ sys.stdin.read()
             "print(tried(lambda: echo().Say('two')), os.path.exists('/proc/{filter}/root'), os.listdir('/.palisade'))"
         ));
         let run = world.python(&["--talk", "org.example.Hidden"], &program);
-        assert_eq!(run.ok(), "ServiceUnknown False ['session-bus']");
+        assert_eq!(run.ok(), "ServiceUnknown False ['session-bus']", "{run:?}");
         drop(first.stdin.take());
         assert!(job::bounded(&mut first).success());
         world.end();

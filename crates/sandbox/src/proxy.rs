@@ -31,7 +31,7 @@ pub(crate) const READY: &[u8] = b"ready";
 /// How this program is called to be one.
 pub const ATTEND: &str = "--palisade-attend-bus";
 /// How long those who connect wait for the filter.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(3);
 /// A filter that has failed so often in a row isn't tried again.
 const ATTEMPTS: u32 = 3;
 /// One that served as long has not failed.

@@ -116,7 +116,7 @@ fn a_bus_that_goes_away_is_no_reason_to_wait() {
                 let begun = Instant::now();
                 let answer = ask(&mut launcher, &mut output, line);
                 assert!(["NoReply", "Disconnected", "NoServer"].contains(&&*answer), "{answer}");
-                assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+                assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
             }
             drop(launcher.stdin.take());
             let run = job::wait(launcher);
@@ -178,8 +178,8 @@ for _ in range(8):
         let waited = run.ok().lines().filter(waits).count();
         assert_eq!(waited, 3, "{run:?}");
         assert!(run.ok().ends_with("\nNoServer 0"), "after three attempts connections are refused: {run:?}");
-        assert_eq!(run.err.matches("it isn't ready after 5 s; the next connection tries again").count(), 2);
-        assert_eq!(run.err.matches("it isn't ready after 5 s; it stays away").count(), 1, "{run:?}");
+        assert_eq!(run.err.matches("it isn't ready after 3 s; the next connection tries again").count(), 2);
+        assert_eq!(run.err.matches("it isn't ready after 3 s; it stays away").count(), 1, "{run:?}");
         // It ends, and says why.
         let run = with(&instead_of_the_filter(&world, "echo what is wrong >&2; exit 3"));
         assert!(run.ok().lines().all(|line| ["NoReply 0", "NoServer 0"].contains(&line)), "{run:?}");
