@@ -141,8 +141,9 @@ fn who_plans_cannot_be_traced() {
         &user,
         r#"
 $P store enable 2>/dev/null
-(for i in 1 2 3 4 5 6 7 8 9 10; do $P profile refresh app --hard --user "$(id -un $U)" >/dev/null 2>&1; done; touch /var/lib/done) &
-as 'while [ ! -e /var/lib/done ]; do for p in $(pgrep -u $(id -u) -f "profile [r]efresh"); do cat /proc/$p/environ >/dev/null 2>&1 && echo readable; [ -e /proc/$p ] && echo seen; done; done' | sort | uniq -c
+(i=0; while [ $i -lt 400 ] && [ ! -e "$H/enough" ]; do i=$((i + 1)); $P profile refresh app --hard --user "$(id -un $U)" >/dev/null 2>&1; done; touch /var/lib/done) &
+as 'n=0; while [ ! -e /var/lib/done ]; do for p in $(pgrep -u $(id -u) -f "profile [r]efresh"); do [ -n "$(tr -d "\0" </proc/$p/environ 2>/dev/null)" ] && echo readable; [ -e /proc/$p ] && echo seen && n=$((n + 1)); done; [ $n -ge 10 ] && touch enough; done' | sort | uniq -c
+wait
 "#,
     );
     assert!(run.out.contains("seen"), "{run:?}");

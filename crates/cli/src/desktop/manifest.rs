@@ -257,20 +257,32 @@ impl Store {
     /// Locks the store, and makes its directory for it. Gives the directories that were made, too.
     pub(super) fn lock_and_make(&self, disk: &Disk) -> Result<(Lock, Vec<PathBuf>), ManifestError> {
         let mut made = Vec::new();
+        match self.make_and_lock(disk, &mut made) {
+            Ok(lock) => Ok((lock, made)),
+            Err(error) => {
+                disk.remove_empty(made.iter().rev().map(PathBuf::as_path));
+                Err(error)
+            }
+        }
+    }
+
+    fn make_and_lock(&self, disk: &Disk, made: &mut Vec<PathBuf>) -> Result<Lock, ManifestError> {
         for _attempt in 0..ATTEMPTS {
             let missing = missing(&self.directory);
-            match disk.make_directories(&missing) {
+            let result = disk.make_directories(&missing);
+            // Also if not all of them could be made: the others are there.
+            made.extend(missing);
+            match result {
                 // Whoever disabled the last application has removed the one above meanwhile.
                 Err(error) if error.is_absence() => continue,
                 result => result?,
             }
-            made.extend(missing);
             match places::check(&self.directory, self.trustee) {
                 Err(TrustError::Examine { source, .. }) if source.kind() == ErrorKind::NotFound => continue,
                 checked => checked.map(drop)?,
             }
             if let Some(lock) = self.lock()? {
-                return Ok((lock, made));
+                return Ok(lock);
             }
         }
         Err(ManifestError::Busy { directory: self.directory.clone() })
