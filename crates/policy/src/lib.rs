@@ -14,6 +14,7 @@
 //! - [`word`], [`portal`], [`template`], [`launch`]: what profiles and features say besides
 //! - [`condition`], [`feature`]: which features there are, and why
 //! - [`names`]: names that are protected wherever they are, and what a path is to them
+//! - [`network`]: whom a command may talk to
 //! - [`expand`], [`resolve`]: rules in their places on one host, a [`Resolved`]
 //! - [`decide`]: what holds of a path and why; the one truth about precedence
 //! - [`hint`]: what to type to permit what was refused
@@ -39,6 +40,7 @@ pub mod limits;
 mod lines;
 pub mod merge;
 pub mod names;
+pub mod network;
 pub mod parse;
 pub mod parse_error;
 pub mod pattern;
