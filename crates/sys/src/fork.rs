@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Work that root has done in somebody else's name, and whose result only root gets to see.
+//! Work that is done in a process of its own: in somebody else's name, with a result that only root gets to see; or for
+//! as long as this process lives, with next to no rights.
 //!
-//! The child becomes the user for good and never executes another program. So the kernel keeps the user's other
+//! [`as_user`]: the child becomes the user for good and never executes another program. So the kernel keeps the user's other
 //! processes from tracing it or reading its memory (it isn't dumpable since its ids changed), and what comes through
 //! the pipe is what it has written.
 
+use crate::landlock::{self, Handled};
 use crate::raw;
+use crate::seccomp::Instruction;
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 /// Whom to become.
 #[derive(Debug, Clone)]
@@ -88,6 +91,88 @@ fn work_as(user: &User, to: OwnedFd, work: impl FnOnce() -> Vec<u8>) -> io::Resu
         unsafe { std::env::set_var(name, value) };
     }
     File::from(to).write_all(&work())
+}
+
+/// What is left to a process that works apart.
+#[derive(Debug, Clone, Copy)]
+pub struct Apart<'a> {
+    /// What it is called, for `ps`.
+    pub name: &'a std::ffi::CStr,
+    /// Its descriptors. The standard streams are `/dev/null`.
+    pub kept: &'a [BorrowedFd<'a>],
+    /// The user and group that root's process becomes.
+    pub identity: Option<[u32; 2]>,
+    /// The calls that it can make.
+    pub filter: &'a [Instruction],
+}
+
+/// Runs `work` in a child that can open no file, signal nobody and execute nothing, has no capabilities and none of
+/// this process's variables, and ends with this process. Returns its process id; it is to be reaped.
+///
+/// # Errors
+/// When it can't be made. What it can't give up it ends for, with code 1.
+pub fn apart(apart: &Apart<'_>, work: impl FnOnce()) -> io::Result<i32> {
+    let parent = raw::getpid();
+    // SAFETY: needed for a child with all of this process's code and none of its rights. Sound: whatever shares this
+    // process's memory (keeper, warden, init) uses raw calls only and holds no lock of the C library's; so the child
+    // may do whatever this process may.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            if give_up(apart, parent).is_err() {
+                raw::exit(1);
+            }
+            work();
+            raw::exit(0)
+        }
+        child => Ok(child),
+    }
+}
+
+fn give_up(apart: &Apart<'_>, parent: i32) -> raw::Result<()> {
+    let mut kept: Vec<u32> = apart.kept.iter().map(|fd| fd.as_raw_fd().unsigned_abs()).collect();
+    kept.sort_unstable();
+    for stream in 0..3 {
+        let nothing = raw::open(c"/dev/null", libc::O_RDWR)?;
+        raw::duplicate(nothing, stream)?;
+        if nothing > 2 {
+            raw::close(nothing)?;
+        }
+    }
+    let mut first = 3;
+    for fd in kept.into_iter().filter(|fd| *fd > 2) {
+        if fd > first {
+            raw::close_range(first, fd - 1, 0)?;
+        }
+        first = fd + 1;
+    }
+    raw::close_range(first, u32::MAX, 0)?;
+    // SAFETY: needed to overwrite secrets in this copy of memory. Sound: it has one thread, which uses no variable.
+    unsafe { crate::process::wipe_environment() };
+    let _name_is_cosmetic = raw::prctl(libc::PR_SET_NAME, apart.name.as_ptr() as usize, 0);
+    // What is typed at a terminal is meant for others.
+    raw::setsid()?;
+    raw::raise_descriptor_limit()?;
+    raw::set_limit(libc::RLIMIT_CORE as u32, 0, 0)?;
+    if let Some([uid, gid]) = apart.identity {
+        raw::clear_groups()?;
+        raw::setresgid(gid)?;
+        raw::setresuid(uid)?;
+    }
+    raw::prctl(libc::PR_SET_DUMPABLE, 0, 0)?;
+    // A change of user takes the request back.
+    crate::init::die_with_parent()?;
+    if raw::getppid() != parent {
+        return Err(Errno::SRCH);
+    }
+    raw::drop_capabilities()?;
+    raw::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0)?;
+    if let Some(abi) = landlock::abi() {
+        let ruleset = landlock::create_ruleset(&Handled::by_abi(abi))?;
+        landlock::restrict_self(ruleset)?;
+        raw::close(ruleset)?;
+    }
+    raw::load_filter(apart.filter, 0).map(drop)
 }
 
 #[cfg(test)]

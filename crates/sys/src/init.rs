@@ -98,8 +98,35 @@ pub(crate) unsafe extern "C" fn run(argument: *mut c_void) -> ! {
     }
     // Until the owner closes its end, by design or by dying.
     let mut byte = [0u8; 1];
-    while !matches!(raw::read(socket, &mut byte), Ok(0)) {}
-    raw::exit(0)
+    loop {
+        match raw::read(socket, &mut byte) {
+            Ok(0) => raw::exit(0),
+            Ok(_) => give_socket(socket, byte[0]),
+            Err(_interrupted) => {}
+        }
+    }
+}
+
+/// What the owner writes to be given a socket of the network inside.
+pub(crate) const SOCKET_V4: u8 = b'4';
+/// The same for IPv6.
+pub(crate) const SOCKET_V6: u8 = b'6';
+
+/// A socket made here belongs to this network for good, whoever uses it. What can't be made isn't answered by a
+/// descriptor.
+fn give_socket(owner: Fd, wanted: u8) {
+    let family = match wanted {
+        SOCKET_V4 => libc::AF_INET,
+        SOCKET_V6 => libc::AF_INET6,
+        _ => return,
+    };
+    let given = raw::socket(family, libc::SOCK_STREAM | libc::SOCK_NONBLOCK).and_then(|made| {
+        let sent = raw::send_descriptor(owner, wanted, made);
+        raw::close(made).and(sent)
+    });
+    if given.is_err() {
+        let _owner_has_ended = raw::write(owner, &[0]);
+    }
 }
 
 fn prepare(assignment: &Assignment<'_>) -> Result<()> {
@@ -114,6 +141,9 @@ fn prepare(assignment: &Assignment<'_>) -> Result<()> {
     raw::unshare(launch.namespaces.0 & BY_INIT)?;
     if launch.namespaces.has(Namespaces::NETWORK) {
         raw::loopback_up()?;
+    }
+    if let Some(network) = launch.network {
+        network.make()?;
     }
     if !launch.hostname.is_empty() {
         raw::sethostname(launch.hostname)?;

@@ -29,6 +29,7 @@ use crate::command;
 pub(crate) use crate::init::Assignment;
 use crate::init::Meeting;
 use crate::landlock::Handled;
+use crate::network::Network;
 use crate::operation::{Operation, Progress, TreeSlot};
 use crate::raw::{self, Fd};
 use crate::rest::Active;
@@ -120,6 +121,8 @@ pub struct Launch<'a> {
     pub broker: Option<&'a Broker>,
     /// Who keeps covers on. Needs namespaces.
     pub warden: Option<&'a Warden>,
+    /// What of the network is served from outside. Needs a network namespace.
+    pub network: Option<&'a Network>,
     /// Record when each part was done.
     pub timings: bool,
 }

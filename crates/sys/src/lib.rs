@@ -7,6 +7,7 @@
 //! - [`launch`]: the processes of a launch and how they come about
 //! - [`operation`]: the steps that build a file tree
 //! - [`landlock`], [`seccomp`]: the two walls behind it
+//! - [`network`], `netlink`: a network in which every address is served from outside
 //! - `init`, `command`: what PID 1 and the command's process do
 //! - `broker`, `rest`, [`notify`]: who answers calls that the filter passes on, and how
 //! - [`wait`], [`process`], [`usage`]: children, signals, this process's own strings
@@ -22,6 +23,7 @@ mod builder;
 mod clone;
 mod command;
 mod init;
+mod netlink;
 mod raw;
 mod rest;
 
@@ -30,6 +32,7 @@ pub mod fork;
 pub mod landlock;
 pub mod launch;
 pub mod mount;
+pub mod network;
 pub mod notify;
 pub mod operation;
 pub mod probe;

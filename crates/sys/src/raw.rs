@@ -127,6 +127,14 @@ pub(crate) fn close(fd: Fd) -> Result<()> {
     call!(libc::SYS_close, arg(fd)).map(drop)
 }
 
+/// Makes `to` another number of `from`.
+pub(crate) fn duplicate(from: Fd, to: Fd) -> Result<()> {
+    if from == to {
+        return Ok(());
+    }
+    call!(libc::SYS_dup3, arg(from), arg(to), 0usize).map(drop)
+}
+
 pub(crate) fn close_range(first: u32, last: u32, flags: u32) -> Result<()> {
     call!(libc::SYS_close_range, first, last, flags).map(drop)
 }
@@ -338,6 +346,66 @@ pub(crate) fn has_ended(pidfd: Fd) -> bool {
 
 pub(crate) fn socket(family: i32, kind: i32) -> Result<Fd> {
     call!(libc::SYS_socket, family, kind | libc::SOCK_CLOEXEC, 0usize).map(number)
+}
+
+/// A socket on which the kernel is told things; `protocol` is one of `NETLINK_*`.
+pub(crate) fn netlink_socket(protocol: i32) -> Result<Fd> {
+    call!(libc::SYS_socket, libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol).map(number)
+}
+
+/// Sets an option whose value is an int.
+pub(crate) fn set_option(socket: Fd, level: i32, option: i32, value: i32) -> Result<()> {
+    call!(libc::SYS_setsockopt, arg(socket), level, option, &raw const value, size_of_val(&value)).map(drop)
+}
+
+/// Gives a socket of the internet its address.
+pub(crate) fn bind_address(socket: Fd, address: &std::net::SocketAddr) -> Result<()> {
+    let port = address.port().to_be();
+    match address {
+        std::net::SocketAddr::V4(address) => {
+            let address = libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: port,
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
+                sin_zero: [0; 8],
+            };
+            call!(libc::SYS_bind, arg(socket), &raw const address, size_of_val(&address)).map(drop)
+        }
+        std::net::SocketAddr::V6(address) => {
+            let address = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: port,
+                sin6_flowinfo: 0,
+                sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
+                sin6_scope_id: 0,
+            };
+            call!(libc::SYS_bind, arg(socket), &raw const address, size_of_val(&address)).map(drop)
+        }
+    }
+}
+
+/// Sends a byte and a descriptor.
+pub(crate) fn send_descriptor(socket: Fd, byte: u8, descriptor: Fd) -> Result<()> {
+    #[repr(C)]
+    struct Control {
+        header: libc::cmsghdr,
+        descriptor: Fd,
+        padding: u32,
+    }
+    // SAFETY: needed because the header has private padding on some targets. Sound: all zeroes are valid for it.
+    let mut header: libc::cmsghdr = unsafe { core::mem::zeroed() };
+    header.cmsg_len = (size_of::<libc::cmsghdr>() + size_of::<Fd>()) as _;
+    header.cmsg_level = libc::SOL_SOCKET;
+    header.cmsg_type = libc::SCM_RIGHTS;
+    let control = Control { header, descriptor, padding: 0 };
+    let mut vector = libc::iovec { iov_base: (&raw const byte).cast_mut().cast(), iov_len: 1 };
+    // SAFETY: as above.
+    let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
+    message.msg_iov = &raw mut vector;
+    message.msg_iovlen = 1;
+    message.msg_control = (&raw const control).cast_mut().cast();
+    message.msg_controllen = size_of::<Control>() as _;
+    call!(libc::SYS_sendmsg, arg(socket), &raw const message, libc::MSG_NOSIGNAL).map(drop)
 }
 
 /// Gives a socket of the file tree its name; everybody who can reach it may connect.

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A network namespace in which every address is at hand: made by init, served from outside.
+//!
+//! All addresses are routed to the loopback interface, which makes them local ("AnyIP"). One rule of nftables leads
+//! every TCP connection, but those to 127.0.0.0/8 and ::1, to a listener that asks the kernel where it was to go
+//! (`SO_ORIGINAL_DST`); sockets at port 53 of every address take questions about names. A socket belongs for good to
+//! the namespace that it was made in. So init makes them, and a process outside serves them, without a process, an
+//! interface or an address of the host's in between. What isn't TCP is refused at once, by an ICMP error.
+//!
+//! Without capabilities nobody inside can change any of this, and if nobody serves there is nowhere to go: nothing else
+//! leads out of the namespace.
+
+use crate::netlink::Messages;
+use crate::raw::{self, Fd, Result};
+use core::sync::atomic::{AtomicI32, Ordering};
+use rustix::io::Errno;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// The port that connections are led to. Inside, nobody may take it: it is one of the privileged ones, and nobody has
+/// that privilege.
+pub const PORT: u16 = 1023;
+/// The port of name servers.
+pub const DNS: u16 = 53;
+
+/// What a socket is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// Takes the connections that are led to it.
+    Connections,
+    /// Takes questions in datagrams.
+    Questions,
+    /// Takes questions in connections.
+    LongQuestions,
+    /// Takes connections to a port of the loopback interface that stands for the host's.
+    Reach(u16),
+}
+
+/// A socket that is made inside.
+#[derive(Debug)]
+struct Socket {
+    used: Use,
+    address: SocketAddr,
+    made: AtomicI32,
+}
+
+const NOT_YET: i32 = -1;
+
+/// The network of a launch. For one launch.
+#[derive(Debug)]
+pub struct Network {
+    routes: [Messages; 2],
+    rules: Messages,
+    sockets: Vec<Socket>,
+    /// Why there is no IPv6, and why connections aren't led: an errno, or zero.
+    without_v6: AtomicI32,
+    without_rules: AtomicI32,
+}
+
+/// A socket that was made.
+#[derive(Debug)]
+pub struct Made {
+    /// What for.
+    pub used: Use,
+    /// Its address.
+    pub address: SocketAddr,
+    /// The socket.
+    pub socket: OwnedFd,
+}
+
+impl Network {
+    /// Prepares one in which `reach` are the ports that stand for the host's.
+    #[must_use]
+    pub fn new(reach: &[u16]) -> Self {
+        let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        let every = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+        let mut sockets = Vec::with_capacity(6 + 2 * reach.len());
+        let mut add = |used, addresses: [IpAddr; 2], port| {
+            sockets.extend(addresses.map(|address| Socket {
+                used,
+                address: SocketAddr::new(address, port),
+                made: AtomicI32::new(NOT_YET),
+            }));
+        };
+        add(Use::Connections, loopback, PORT);
+        add(Use::Questions, every, DNS);
+        add(Use::LongQuestions, loopback, DNS);
+        for port in reach {
+            add(Use::Reach(*port), loopback, *port);
+        }
+        Self {
+            routes: [route(libc::AF_INET), route(libc::AF_INET6)],
+            rules: rules(),
+            sockets,
+            without_v6: AtomicI32::new(0),
+            without_rules: AtomicI32::new(0),
+        }
+    }
+
+    /// In init, once the loopback interface of its new namespace is up; uses raw calls only.
+    pub(crate) fn make(&self) -> Result<()> {
+        let [v4, v6] = &self.routes;
+        v4.send(libc::NETLINK_ROUTE)?;
+        if let Err(errno) = v6.send(libc::NETLINK_ROUTE) {
+            self.without_v6.store(errno.raw_os_error(), Ordering::Relaxed);
+        }
+        if let Err(errno) = self.rules.send(libc::NETLINK_NETFILTER) {
+            self.without_rules.store(errno.raw_os_error(), Ordering::Relaxed);
+        }
+        for socket in &self.sockets {
+            if socket.address.is_ipv6() && self.without_v6.load(Ordering::Relaxed) != 0 {
+                continue;
+            }
+            socket.made.store(socket.make()?, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// The sockets that were made. Each is given once.
+    #[must_use]
+    pub fn take(&self) -> Vec<Made> {
+        let made = self.sockets.iter().filter_map(|socket| {
+            let fd = socket.made.swap(NOT_YET, Ordering::AcqRel);
+            // SAFETY: needed to own what init has made. Sound: it made it in the table that it shared with this process,
+            // and each number is taken out of its cell once.
+            let owned = || unsafe { OwnedFd::from_raw_fd(fd) };
+            (fd != NOT_YET).then(|| Made { used: socket.used, address: socket.address, socket: owned() })
+        });
+        made.collect()
+    }
+
+    /// Why connections aren't led to the listener: then only programs that ask a proxy get anywhere.
+    #[must_use]
+    pub fn unled(&self) -> Option<Errno> {
+        errno(&self.without_rules)
+    }
+
+    /// Why there is no IPv6 inside.
+    #[must_use]
+    pub fn without_v6(&self) -> Option<Errno> {
+        errno(&self.without_v6)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+fn errno(cell: &AtomicI32) -> Option<Errno> {
+    let errno = cell.load(Ordering::Acquire);
+    (errno != 0).then(|| Errno::from_raw_os_error(errno))
+}
+
+impl Socket {
+    fn make(&self) -> Result<Fd> {
+        let v6 = self.address.is_ipv6();
+        let family = if v6 { libc::AF_INET6 } else { libc::AF_INET };
+        let datagrams = self.used == Use::Questions;
+        let kind = if datagrams { libc::SOCK_DGRAM } else { libc::SOCK_STREAM };
+        let socket = raw::socket(family, kind | libc::SOCK_NONBLOCK)?;
+        if v6 {
+            raw::set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
+        }
+        if datagrams {
+            let (level, told) = if v6 {
+                (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)
+            } else {
+                (libc::IPPROTO_IP, libc::IP_PKTINFO)
+            };
+            raw::set_option(socket, level, told, 1)?;
+            if v6 {
+                // Answers come from the address that was asked, of which no interface knows.
+                raw::set_option(socket, level, libc::IPV6_FREEBIND, 1)?;
+            }
+        }
+        raw::bind_address(socket, &self.address)?;
+        if !datagrams {
+            raw::listen(socket)?;
+        }
+        Ok(socket)
+    }
+}
+
+/// `ip route add local default dev lo`, as the kernel is told it.
+fn route(family: i32) -> Messages {
+    const NEW: u16 = 24;
+    const CREATE: u16 = 0x400;
+    const EXCLUSIVE: u16 = 0x200;
+    const TABLE_LOCAL: u8 = 255;
+    const STATIC: u8 = 4;
+    const SCOPE_HOST: u8 = 254;
+    const LOCAL: u8 = 2;
+    const OUT: u16 = 4;
+    /// In every namespace the loopback interface is the first.
+    const LOOPBACK: u32 = 1;
+    let family = u8::try_from(family).unwrap_or(0);
+    // Family, lengths of destination and source, type of service, table, protocol, scope, type; four bytes of flags.
+    let fixed = [family, 0, 0, 0, TABLE_LOCAL, STATIC, SCOPE_HOST, LOCAL, 0, 0, 0, 0];
+    let mut messages = Messages::new();
+    messages.message(NEW, CREATE | EXCLUSIVE, &fixed, |message| {
+        message.attribute(OUT, &LOOPBACK.to_ne_bytes());
+    });
+    messages.acknowledge();
+    messages
+}
+
+/// Numbers of `linux/netfilter/nf_tables.h` and its neighbours.
+mod nft {
+    pub(super) const INET: u8 = 1;
+    pub(super) const BEGIN: u16 = 0x10;
+    pub(super) const END: u16 = 0x11;
+    pub(super) const SUBSYSTEM: u16 = 10;
+    pub(super) const NEW_TABLE: u16 = SUBSYSTEM << 8;
+    pub(super) const NEW_CHAIN: u16 = SUBSYSTEM << 8 | 3;
+    pub(super) const NEW_RULE: u16 = SUBSYSTEM << 8 | 6;
+    pub(super) const CREATE: u16 = 0x400;
+    pub(super) const APPEND: u16 = 0x800;
+    pub(super) const LOCAL_IN: u32 = 1;
+    pub(super) const LOCAL_OUT: u32 = 3;
+    /// `NF_IP_PRI_NAT_DST`, in two's complement.
+    pub(super) const BEFORE: u32 = (-100i32).cast_unsigned();
+    pub(super) const REGISTER: u32 = 1;
+    pub(super) const VERDICT: u32 = 0;
+    pub(super) const ACCEPT: u32 = 1;
+    pub(super) const NF_PROTOCOL: u32 = 15;
+    pub(super) const PROTOCOL: u32 = 16;
+    pub(super) const NETWORK_HEADER: u32 = 1;
+    pub(super) const TRANSPORT_HEADER: u32 = 2;
+    /// `NF_CT_STATE_BIT` of established and of related.
+    pub(super) const KNOWN: u32 = 2 | 4;
+    pub(super) const UNREACHABLE: u32 = 2;
+    pub(super) const PORT_UNREACHABLE: u8 = 1;
+    pub(super) const PROHIBITED: u8 = 3;
+}
+
+/// ```text
+/// table inet palisade {
+///     chain lead {
+///         type nat hook output priority -100
+///         ip daddr 127.0.0.0/8 accept
+///         ip6 daddr ::1 accept
+///         meta l4proto tcp redirect to :1023
+///     }
+///     chain refuse {
+///         type filter hook input priority 0
+///         ip daddr 127.0.0.0/8 accept
+///         ip6 daddr ::1 accept
+///         ct state established,related accept
+///         udp dport 53 accept
+///         meta l4proto udp reject with icmpx port-unreachable
+///         reject with icmpx admin-prohibited
+///     }
+/// }
+/// ```
+fn rules() -> Messages {
+    let mut messages = Messages::new();
+    let [high, low] = nft::SUBSYSTEM.to_be_bytes();
+    let batch = [0, 0, high, low];
+    let fixed = [nft::INET, 0, 0, 0];
+    messages.message(nft::BEGIN, 0, &batch, |_nothing| {});
+    messages.message(nft::NEW_TABLE, nft::CREATE, &fixed, |message| {
+        message.text(1, TABLE);
+    });
+    // Refused on its way in, not out, where who sends would be told `EPERM`: programs know what to make of an ICMP error.
+    let chains = [(LEAD, c"nat", nft::LOCAL_OUT, nft::BEFORE), (REFUSE, c"filter", nft::LOCAL_IN, 0)];
+    for (name, kind, hook, priority) in chains {
+        messages.message(nft::NEW_CHAIN, nft::CREATE, &fixed, |message| {
+            message.text(1, TABLE).text(3, name).text(7, kind).nested(4, |data| {
+                data.number(1, hook).number(2, priority);
+            });
+        });
+    }
+    let mut rule = |chain, expressions: &dyn Fn(&mut Messages)| {
+        messages.message(nft::NEW_RULE, nft::CREATE | nft::APPEND, &fixed, |message| {
+            message.text(1, TABLE).text(2, chain).nested(4, expressions);
+        });
+    };
+    for chain in [LEAD, REFUSE] {
+        rule(chain, &|list| {
+            is_family(list, libc::NFPROTO_IPV4);
+            payload(list, nft::NETWORK_HEADER, 16, 1);
+            equals(list, &[127]);
+            accept(list);
+        });
+        rule(chain, &|list| {
+            is_family(list, libc::NFPROTO_IPV6);
+            payload(list, nft::NETWORK_HEADER, 24, 16);
+            equals(list, &Ipv6Addr::LOCALHOST.octets());
+            accept(list);
+        });
+    }
+    rule(LEAD, &|list| {
+        is_protocol(list, libc::IPPROTO_TCP);
+        expression(list, c"immediate", |data| {
+            data.number(1, nft::REGISTER).nested(2, |value| {
+                value.attribute(1, &PORT.to_be_bytes());
+            });
+        });
+        expression(list, c"redir", |data| {
+            data.number(1, nft::REGISTER);
+        });
+    });
+    rule(REFUSE, &|list| {
+        expression(list, c"ct", |data| {
+            data.number(1, nft::REGISTER).number(2, 0);
+        });
+        expression(list, c"bitwise", |data| {
+            data.number(1, nft::REGISTER).number(2, nft::REGISTER).number(3, 4);
+            data.nested(4, |mask| {
+                mask.attribute(1, &nft::KNOWN.to_ne_bytes());
+            });
+            data.nested(5, |other| {
+                other.attribute(1, &[0; 4]);
+            });
+        });
+        compare(list, 1, &[0; 4]);
+        accept(list);
+    });
+    rule(REFUSE, &|list| {
+        is_protocol(list, libc::IPPROTO_UDP);
+        payload(list, nft::TRANSPORT_HEADER, 2, 2);
+        equals(list, &DNS.to_be_bytes());
+        accept(list);
+    });
+    rule(REFUSE, &|list| {
+        is_protocol(list, libc::IPPROTO_UDP);
+        reject(list, nft::PORT_UNREACHABLE);
+    });
+    rule(REFUSE, &|list| reject(list, nft::PROHIBITED));
+    messages.acknowledge();
+    messages.message(nft::END, 0, &batch, |_nothing| {});
+    messages
+}
+
+const TABLE: &core::ffi::CStr = c"palisade";
+const LEAD: &core::ffi::CStr = c"lead";
+const REFUSE: &core::ffi::CStr = c"refuse";
+
+fn expression(list: &mut Messages, name: &core::ffi::CStr, data: impl FnOnce(&mut Messages)) {
+    list.nested(1, |element| {
+        element.text(1, name).nested(2, data);
+    });
+}
+
+/// Loads what the packet itself doesn't say.
+fn meta(list: &mut Messages, key: u32) {
+    expression(list, c"meta", |data| {
+        data.number(1, nft::REGISTER).number(2, key);
+    });
+}
+
+fn payload(list: &mut Messages, base: u32, offset: u32, length: u32) {
+    expression(list, c"payload", |data| {
+        data.number(1, nft::REGISTER).number(2, base).number(3, offset).number(4, length);
+    });
+}
+
+fn compare(list: &mut Messages, how: u32, with: &[u8]) {
+    expression(list, c"cmp", |data| {
+        data.number(1, nft::REGISTER).number(2, how).nested(3, |value| {
+            value.attribute(1, with);
+        });
+    });
+}
+
+fn equals(list: &mut Messages, with: &[u8]) {
+    compare(list, 0, with);
+}
+
+fn is_family(list: &mut Messages, family: i32) {
+    meta(list, nft::NF_PROTOCOL);
+    equals(list, &[u8::try_from(family).unwrap_or(0)]);
+}
+
+fn is_protocol(list: &mut Messages, protocol: i32) {
+    meta(list, nft::PROTOCOL);
+    equals(list, &[u8::try_from(protocol).unwrap_or(0)]);
+}
+
+fn accept(list: &mut Messages) {
+    expression(list, c"immediate", |data| {
+        data.number(1, nft::VERDICT).nested(2, |value| {
+            value.nested(2, |verdict| {
+                verdict.number(1, nft::ACCEPT);
+            });
+        });
+    });
+}
+
+fn reject(list: &mut Messages, code: u8) {
+    expression(list, c"reject", |data| {
+        data.number(1, nft::UNREACHABLE).attribute(2, &[code]);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::thread::UnshareFlags;
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::time::Duration;
+
+    /// In a thread of its own with a network of its own; for root only. What an ordinary user's launch makes is tested
+    /// with the command.
+    fn inside(work: impl FnOnce(&Network) + Send + 'static) {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let thread = std::thread::spawn(|| {
+            // SAFETY: needed for a network of its own. Sound: no file descriptor is unshared.
+            unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }.unwrap();
+            raw::loopback_up().unwrap();
+            let network = Network::new(&[4321]);
+            network.make().unwrap();
+            assert_eq!((network.unled(), network.without_v6()), (None, None));
+            work(&network);
+        });
+        thread.join().unwrap();
+    }
+
+    fn listener(made: &[Made], used: Use, v6: bool) -> TcpListener {
+        let found = made.iter().find(|made| made.used == used && made.address.is_ipv6() == v6).unwrap();
+        let listener = TcpListener::from(found.socket.try_clone().unwrap());
+        listener.set_nonblocking(false).unwrap();
+        listener
+    }
+
+    #[test]
+    fn every_connection_is_led_to_the_listener_with_its_destination() {
+        inside(|network| {
+            let made = network.take();
+            assert_eq!(made.len(), 8);
+            assert!(network.take().is_empty(), "once");
+            for (address, v6) in [("192.0.2.7:80", false), ("[2001:db8::7]:443", true)] {
+                let address: SocketAddr = address.parse().unwrap();
+                let mut client = TcpStream::connect(address).unwrap();
+                let (mut server, _from) = listener(&made, Use::Connections, v6).accept().unwrap();
+                let asked = match address {
+                    SocketAddr::V4(_) => rustix::net::sockopt::ip_original_dst(&server).map(SocketAddr::from),
+                    SocketAddr::V6(_) => {
+                        rustix::net::sockopt::ipv6_original_dst(&server).map(SocketAddr::from)
+                    }
+                };
+                assert_eq!(asked.unwrap(), address);
+                client.write_all(b"x").unwrap();
+                let mut byte = [0];
+                server.read_exact(&mut byte).unwrap();
+            }
+            let own = TcpListener::bind("127.0.0.1:0").unwrap();
+            TcpStream::connect(own.local_addr().unwrap()).unwrap();
+            own.accept().unwrap();
+            assert_eq!(TcpStream::connect("127.0.0.1:9").unwrap_err().kind(), ErrorKind::ConnectionRefused);
+            TcpStream::connect("127.0.0.1:4321").unwrap();
+            listener(&made, Use::Reach(4321), false).accept().unwrap();
+        });
+    }
+
+    #[test]
+    fn questions_arrive_and_other_datagrams_are_refused() {
+        inside(|network| {
+            let made = network.take();
+            for (server, from) in [
+                ("192.0.2.53:53", "0.0.0.0:0"),
+                ("[2001:db8::53]:53", "[::]:0"),
+                ("127.0.0.53:53", "0.0.0.0:0"),
+            ] {
+                let client = UdpSocket::bind(from).unwrap();
+                client.connect(server).unwrap();
+                client.send(b"question").unwrap();
+                let v6 = server.starts_with('[');
+                let found =
+                    made.iter().find(|made| made.used == Use::Questions && made.address.is_ipv6() == v6);
+                let socket = UdpSocket::from(found.unwrap().socket.try_clone().unwrap());
+                socket.set_nonblocking(false).unwrap();
+                socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                let mut buffer = [0; 16];
+                assert_eq!(socket.recv_from(&mut buffer).unwrap().0, 8, "{server}");
+            }
+            for (server, from) in [("192.0.2.53:443", "0.0.0.0:0"), ("[2001:db8::53]:443", "[::]:0")] {
+                let client = UdpSocket::bind(from).unwrap();
+                client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                client.connect(server).unwrap();
+                let refused = client.send(b"x").and_then(|_sent| client.recv(&mut [0; 16]));
+                assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused, "{server}");
+            }
+            let own = UdpSocket::bind("127.0.0.1:0").unwrap();
+            own.send_to(b"x", own.local_addr().unwrap()).unwrap();
+            assert_eq!(own.recv(&mut [0; 16]).unwrap(), 1);
+        });
+    }
+}
