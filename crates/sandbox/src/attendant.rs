@@ -70,6 +70,7 @@ pub fn attend() -> Result<(), AttendError> {
         command: &plan.command,
         environment: &plan.environment,
         timings: false,
+        serve_network: crate::gateway::nobody,
         may_replace: false,
         parent: None,
     };

@@ -362,6 +362,7 @@ fn proxy(
     let filter = palisade_syscall::compile(&Rules::deny_list().serving()?, Arch::NATIVE)?;
     let account = &facts.account;
     Ok(Plan {
+        network: None,
         schema: SCHEMA,
         palisade: Cow::Borrowed(PROGRAM),
         // What it was made from the plan around it was made from.

@@ -87,7 +87,7 @@ pub(crate) fn compose(
     }
 
     let needs = find(facts, command, more)?;
-    let base = BASE.iter().chain(NETWORK.iter().filter(|_| network == NetworkMode::Host));
+    let base = BASE.iter().chain(NETWORK.iter().filter(|_| network != NetworkMode::None));
     // Directories first: what lies in them needs nothing more.
     let directories = needs.directories.iter().map(PathBuf::as_path).chain(base.map(Path::new));
     let files = needs.programs.iter().chain(&needs.libraries).chain(&needs.files).map(PathBuf::as_path);

@@ -11,6 +11,14 @@ use std::path::PathBuf;
 /// A launch failed; nothing of it is left.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    /// A port of the host can't be listened at.
+    #[error("can't publish a port at {address}: {source}")]
+    Publish {
+        /// Where.
+        address: std::net::SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
     /// There is nothing to run.
     #[error("no command given")]
     NoCommand,

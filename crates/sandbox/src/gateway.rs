@@ -2,33 +2,149 @@
 //! The launcher's side of a filtered network: sockets at which nobody answers until somebody asks.
 //!
 //! Init has made them inside (`palisade_sys::network`). The first question or connection makes the kernel send a
-//! signal, which the monitor takes among the others; only then is the process forked that serves them
-//! (`palisade_network`), outside, with next to no rights. A command that never uses the network never pays for it. When
-//! that process ends, its sockets are closed with it: who asks then is refused, and nothing else leads out.
+//! signal, which the monitor takes among the others; only then is the process forked that serves them, outside, with
+//! next to no rights. A command that never uses the network never pays for it. When that process ends its sockets are
+//! closed with it: who asks then is refused, and nothing else leads out.
+//!
+//! What serves is given by the caller ([`ServeNetwork`]): this crate knows nothing of names and protocols.
 
 use crate::error::StartError;
-use crate::plan::{Network as Told, Plan};
+use crate::plan::{IdentityKind, Network as Told, Plan};
 use crate::start::Happening;
-use palisade_network::control::{self, Control};
-use palisade_network::{Inside, Report, Resolving};
+use palisade_policy::network::NetworkRules;
 use palisade_sys::fork::{self, Apart};
 use palisade_sys::launch::Started;
-use palisade_sys::network::{Made, Network, Use};
+use palisade_sys::network::{Made, Network};
+use palisade_sys::seccomp::Instruction;
 use palisade_sys::wait::{self, Change};
+use palisade_syscall::{Action, Arch, Errno as Refusal, Rules, Syscall, compile};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use std::net::TcpListener;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// What is given to whoever serves a network.
+#[derive(Debug)]
+pub struct Served {
+    /// The sockets inside.
+    pub inside: Vec<Made>,
+    /// Sockets of the host, and the ports inside that they lead to.
+    pub publish: Vec<(OwnedFd, u16)>,
+    /// Whom the command may talk to.
+    pub rules: NetworkRules,
+    /// The proxy by which the world is reached, as a URL.
+    pub proxy: Option<String>,
+    /// The name servers to ask; none: those of `resolv_conf`.
+    pub dns: Vec<SocketAddr>,
+    /// What the host's `/etc/resolv.conf` says; it can't be read any more.
+    pub resolv_conf: String,
+    /// What its `/etc/hosts` says.
+    pub hosts: String,
+    /// A socket of datagrams that keep their bounds: reports go out by it, and when its other end is closed there is
+    /// nobody left to serve.
+    pub control: OwnedFd,
+    /// Makes sockets inside.
+    pub maker: Maker,
+}
+
+/// Makes sockets that belong to the network inside.
+#[derive(Debug)]
+pub struct Maker(OwnedFd);
+
+impl Maker {
+    /// A stream socket that doesn't block, of IPv6 or IPv4.
+    ///
+    /// # Errors
+    /// When init has ended or can make none.
+    pub fn socket(&self, v6: bool) -> Result<OwnedFd, Errno> {
+        palisade_sys::network::socket_inside(self.0.as_fd(), v6)
+    }
+}
+
+/// Serves a network until nobody is left to serve. Called in a process of its own.
+pub type ServeNetwork = fn(Served);
+
+/// For launches that have none.
+pub(crate) fn nobody(_served: Served) {}
 
 /// A file of more than this says nothing about names.
 const LARGEST: usize = 1 << 20;
+/// A report is no longer.
+const REPORT: usize = 8192;
+/// The calls of whoever serves: sockets and what waits for them, memory, and the clock.
+const OWN: &[&str] = &[
+    "accept4",
+    "bind",
+    "brk",
+    "clock_gettime",
+    "clock_nanosleep",
+    "close",
+    "connect",
+    "epoll_create1",
+    "epoll_ctl",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "epoll_wait",
+    "eventfd2",
+    "exit",
+    "exit_group",
+    "fcntl",
+    "futex",
+    "getpeername",
+    "getpid",
+    "getrandom",
+    "getsockname",
+    "getsockopt",
+    "gettid",
+    "listen",
+    "madvise",
+    "mmap",
+    "mprotect",
+    "mremap",
+    "munmap",
+    "pipe2",
+    "poll",
+    "ppoll",
+    "read",
+    "readv",
+    "recvfrom",
+    "recvmsg",
+    "restart_syscall",
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "rt_sigreturn",
+    "sched_yield",
+    "sendmsg",
+    "sendto",
+    "setsockopt",
+    "shutdown",
+    "sigaltstack",
+    "socket",
+    "socketpair",
+    "splice",
+    "tgkill",
+    "write",
+    "writev",
+];
+
+/// The filter for whoever serves a network.
+///
+/// # Errors
+/// None is known for a list of our own.
+pub(crate) fn filter() -> Result<palisade_syscall::Filter, palisade_syscall::Error> {
+    let known = |name: &&&str| name.parse::<Syscall>().is_ok_and(|call| call.number(Arch::NATIVE).is_some());
+    let calls: Vec<&str> = OWN.iter().filter(known).copied().collect();
+    compile(&Rules::new(Action::Errno(Refusal::EPERM)).with(&calls, &[])?, Arch::NATIVE)
+}
 
 /// The network of a launch.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Gateway<'p> {
     told: Option<&'p Told<'p>>,
     identity: Option<[u32; 2]>,
+    serve: ServeNetwork,
     state: State,
 }
 
@@ -54,9 +170,10 @@ struct Sockets {
 pub(crate) fn publish(plan: &Plan<'_>) -> Result<Vec<(OwnedFd, u16)>, StartError> {
     let Some(told) = &plan.network else { return Ok(Vec::new()) };
     let bound = told.publish.iter().map(|published| {
-        let address = (published.address, published.host_port);
-        let listener = TcpListener::bind(address)
-            .map_err(|source| StartError::Publish { address: address.into(), source })?;
+        let address = SocketAddr::new(published.address, published.host_port);
+        let failed = |source| StartError::Publish { address, source };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
         Ok((OwnedFd::from(listener), published.port))
     });
     bound.collect()
@@ -69,25 +186,27 @@ impl<'p> Gateway<'p> {
         network: Option<&Network>,
         publish: Vec<(OwnedFd, u16)>,
         started: &Started,
+        serve: ServeNetwork,
         tell: &mut dyn FnMut(Happening<'_>),
     ) -> Self {
-        let (Some(told), Some(network), Some(lifeline)) = (&plan.network, network, &started.lifeline) else {
-            return Self::default();
-        };
+        let mapped = plan.identity.kind == IdentityKind::Mapped;
+        let identity = mapped.then_some([plan.identity.host_uid, plan.identity.host_gid]);
+        let mut gateway = Self { told: plan.network.as_ref(), identity, serve, state: State::Shut };
+        let (Some(network), Some(lifeline)) = (network, &started.lifeline) else { return gateway };
         if let Some(why) = network.unled() {
             tell(Happening::Unled(why));
         }
-        let mapped = plan.identity.kind == crate::plan::IdentityKind::Mapped;
-        let identity = mapped.then_some([plan.identity.host_uid, plan.identity.host_gid]);
-        let state = match lifeline.try_clone() {
-            Ok(lifeline) => State::Alone(Sockets { inside: network.take(), publish, lifeline }),
-            Err(_no_more) => State::Shut,
-        };
-        let gateway = Self { told: Some(told), identity, state };
-        if let State::Alone(sockets) = &gateway.state {
-            for socket in sockets.all() {
-                let _looked_at_below = wait::signal_when_readable(socket);
+        let inside = network.take();
+        match lifeline.try_clone() {
+            Ok(lifeline) => {
+                let sockets = Sockets { inside, publish, lifeline };
+                for socket in sockets.all() {
+                    // Whoever has asked before is seen by the first look.
+                    let _only_late = wait::signal_when_readable(socket);
+                }
+                gateway.state = State::Alone(sockets);
             }
+            Err(error) => tell(Happening::NetworkEnded(&error.to_string())),
         }
         gateway
     }
@@ -111,14 +230,14 @@ impl<'p> Gateway<'p> {
         if let Ok(Some(Change::Exited(_) | Change::Killed(_))) | Err(_) = wait::poll(*process) {
             hear(control.as_fd(), tell);
             self.state = State::Shut;
-            tell(Happening::NetworkEnded("the process that serves it has ended"));
+            tell(Happening::NetworkEnded("the process that served it has ended"));
         }
     }
 
     fn begin(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
         let State::Alone(sockets) = std::mem::take(&mut self.state) else { return };
         let Some(told) = self.told else { return };
-        match start(told, self.identity, sockets) {
+        match start(told, self.identity, sockets, self.serve) {
             Ok((process, control)) => self.state = State::Open { process, control },
             Err(error) => tell(Happening::NetworkEnded(&error.to_string())),
         }
@@ -153,19 +272,26 @@ impl Sockets {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
     }
+}
 
-    fn into_inside(self) -> (Inside, OwnedFd) {
-        let mut inside = Inside { publish: self.publish, ..Inside::default() };
-        for made in self.inside {
-            match made.used {
-                Use::Connections => inside.tcp.push(made.socket),
-                Use::Questions => inside.dns.push(made.socket),
-                Use::LongQuestions => inside.dns_tcp.push(made.socket),
-                Use::Reach(port) => inside.reach.push((made.socket, port)),
+/// Passes on what has been reported.
+fn hear(control: BorrowedFd<'_>, tell: &mut dyn FnMut(Happening<'_>)) {
+    let mut report = [0u8; REPORT];
+    loop {
+        match rustix::net::recv(control, &mut report[..], RecvFlags::DONTWAIT) {
+            Ok((_, length)) if length > 0 => {
+                tell(Happening::Network(report.get(..length).unwrap_or_default()));
             }
+            Err(Errno::INTR) => {}
+            // Nothing more, or nobody who would report.
+            Ok(_) | Err(_) => return,
         }
-        (inside, self.lifeline)
     }
+}
+
+/// Answers what was asked by a report.
+pub fn answer(control: BorrowedFd<'_>, answer: &[u8]) {
+    let _it_has_ended = rustix::net::send(control, answer, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }
 
 /// Forks the process that serves.
@@ -173,24 +299,35 @@ fn start(
     told: &Told<'_>,
     identity: Option<[u32; 2]>,
     sockets: Sockets,
+    serve: ServeNetwork,
 ) -> Result<(i32, OwnedFd), Box<dyn std::error::Error>> {
     let flags = SocketFlags::CLOEXEC;
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-    let rules = told.rules.get()?;
-    let upstream = told.upstream.get()?;
-    let resolving = resolving();
-    let filter = told.filter.instructions();
     for socket in sockets.all() {
         wait::no_signal_when_readable(socket)?;
     }
-    let (inside, lifeline) = sockets.into_inside();
-    let mut kept: Vec<BorrowedFd<'_>> = inside.descriptors().collect();
-    kept.extend([theirs.as_fd(), lifeline.as_fd()]);
+    let mut kept: Vec<i32> = sockets.all().map(|socket| socket.as_raw_fd()).collect();
+    kept.extend([theirs.as_raw_fd(), sockets.lifeline.as_raw_fd()]);
+    let filter: Vec<Instruction> = told.filter.instructions();
+    let served = Served {
+        inside: sockets.inside,
+        publish: sockets.publish,
+        rules: told.rules.get()?,
+        proxy: told.proxy.as_ref().map(ToString::to_string),
+        dns: told.dns.clone(),
+        resolv_conf: text(Path::new("/etc/resolv.conf")),
+        hosts: text(Path::new("/etc/hosts")),
+        control: theirs,
+        maker: Maker(sockets.lifeline),
+    };
     let apart = Apart { name: c"palisade-net", kept: &kept, identity, filter: &filter };
-    // SAFETY of what is shared: the fork has this whole function's memory and, of the descriptors, those kept.
-    let process = fork::apart(&apart, || {
-        let _ended = serve(&inside, &rules, &upstream, &resolving, &theirs, &lifeline);
-    })?;
+    let process = fork::apart(&apart, move || serve(served))?;
     wait::signal_when_readable(ours.as_fd())?;
     Ok((process, ours))
+}
+
+/// What a file says; nothing if it can't be read.
+fn text(path: &Path) -> String {
+    let bytes = palisade_host::file::read(path, LARGEST, palisade_host::file::Links::Follow);
+    bytes.map_or_else(|_unreadable| String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -12,6 +12,7 @@
 //! - [`store`]: plans that root makes for users
 //! - [`application`]: what a profile's application runs; [`conduct`]: what else a launch does
 //! - `bus`: what there is of the message buses; [`proxy`], [`attendant`], `instance`: how a filter comes to stand before one
+//! - [`gateway`]: how a filtered network is served
 //! - [`package`]: a program with all that it needs in one file
 //! - [`guarantee`]: what this host can give at all
 //! - [`error`]: what can go wrong, in words
@@ -30,6 +31,7 @@ mod covers;
 pub mod error;
 pub mod facts;
 mod furnishing;
+pub mod gateway;
 pub mod guarantee;
 mod in_place;
 pub mod inside;
@@ -40,6 +42,7 @@ mod limits;
 pub mod monitor;
 mod mount_point;
 mod mounts;
+mod network;
 pub mod package;
 pub mod plan;
 pub mod planner;

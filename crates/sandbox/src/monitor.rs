@@ -2,6 +2,7 @@
 //! Watching over a command: signals, the terminal, its end and the end of everything inside.
 
 use crate::broker::Ear;
+use crate::gateway::Gateway;
 use crate::proxy::Buses;
 use crate::start::Happening;
 use palisade_sys::launch::Started;
@@ -123,6 +124,7 @@ pub(crate) struct Keeper<'e> {
     process: Option<i32>,
     ear: Option<&'e Ear<'e>>,
     buses: Buses<'e>,
+    gateway: Gateway<'e>,
     /// The warden, until it has been reaped, and what ends everything inside when it fails.
     warden: Option<i32>,
     init: Option<i32>,
@@ -136,12 +138,14 @@ impl<'e> Keeper<'e> {
         started: &Started,
         ear: Option<&'e Ear<'e>>,
         buses: Buses<'e>,
+        gateway: Gateway<'e>,
         parent: Option<i32>,
     ) -> Self {
         Self {
             process: started.keeper,
             ear,
             buses,
+            gateway,
             warden: started.warden,
             init: started.init,
             parent,
@@ -155,6 +159,7 @@ impl<'e> Keeper<'e> {
             ear.hear(tell);
         }
         self.buses.look(self.command, tell);
+        self.gateway.look(tell);
     }
 
     /// Takes the next signal; `EAGAIN` when something is to be looked at that sends none.
@@ -187,6 +192,7 @@ impl<'e> Keeper<'e> {
             }
         }
         self.buses.reap(self.command, tell);
+        self.gateway.reap(tell);
         let Some(process) = self.process else { return };
         match wait::poll(process) {
             // Nobody is left who could call, says the kernel; the command's end is on its way.
@@ -221,6 +227,8 @@ pub(crate) fn watch(
     keeper: &mut Keeper<'_>,
     tell: &mut dyn FnMut(Happening<'_>),
 ) -> Result<Outcome, Errno> {
+    // Somebody may have asked before the kernel was told to send signals.
+    keeper.gateway.look(tell);
     if keeper.parent.is_some() {
         // Its end may have come before signals were blocked.
         keeper.look(tell);
@@ -332,7 +340,10 @@ pub(crate) fn linger(
             Ok(signal) if signal.number == wait::READABLE && signal.by_kernel => keeper.hear(tell),
             Ok(signal) if signal.number == libc_signal::CHLD => keeper.look(tell),
             Ok(signal) if libc_signal::ENDS.contains(&signal.number) => return,
-            Err(Errno::AGAIN) => keeper.buses.reap(keeper.command, tell),
+            Err(Errno::AGAIN) => {
+                keeper.buses.reap(keeper.command, tell);
+                keeper.gateway.reap(tell);
+            }
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return,
         }
@@ -370,6 +381,7 @@ pub(crate) fn finish(
     if let Some(builder) = builder {
         let _reaped = wait::blocking(builder);
     }
+    keeper.gateway.end(tell);
     keeper.hear(tell);
     drop(memory);
     Ok(())

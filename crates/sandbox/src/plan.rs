@@ -4,8 +4,10 @@
 //! What `--dry-run` prints, what the cache holds and what is applied are this one type.
 
 mod bus;
+mod network;
 
 pub use bus::{Bus, BusName, Nested};
+pub use network::Network;
 
 use crate::text::Text;
 use palisade_host::fingerprint::Fingerprint;
@@ -70,6 +72,9 @@ pub struct Plan<'a> {
     /// The message buses that are reached through a filter.
     #[serde(borrow)]
     pub buses: Vec<Bus<'a>>,
+    /// The network that is served from outside; `None`: the host's, or none at all.
+    #[serde(borrow)]
+    pub network: Option<Network<'a>>,
     /// Which variables the command gets.
     pub environment: Environment,
     /// Where the command starts.

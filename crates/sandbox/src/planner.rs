@@ -10,7 +10,7 @@ use crate::text::Text;
 use crate::tree::{Show, Tree, relative};
 use crate::view::USERS;
 use crate::wards::{self, Keeper};
-use crate::{bus, closure, in_place, mounts, package, view};
+use crate::{bus, closure, in_place, mounts, network, package, view};
 use palisade_host::needs::More;
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
@@ -120,6 +120,12 @@ fn plan(
     for (name, value) in &buses.variables {
         environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
     }
+    let filtered = network::plan(policy, isolation, best_effort, &mut notes)?;
+    if filtered.is_some() {
+        for (name, value) in network::VARIABLES {
+            environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
+        }
+    }
     let conduct = furnishing.conduct(facts, &resolved)?;
     let (inputs, absent) = facts.inputs();
     Ok(Plan {
@@ -135,6 +141,7 @@ fn plan(
         filter: Filter::from(&program),
         broker,
         buses: buses.filtered,
+        network: filtered,
         environment,
         variables: facts.variables(),
         command: facts.prefix.iter().map(|part| Text::new(part.as_bytes())).collect::<Result<_, _>>()?,
@@ -532,7 +539,7 @@ fn namespaces(isolation: Isolation, network: NetworkMode) -> Vec<Namespace> {
         Isolation::InPlace => Vec::new(),
         Isolation::Full => Namespace::ALL
             .into_iter()
-            .filter(|namespace| *namespace != Namespace::Network || network == NetworkMode::None)
+            .filter(|namespace| *namespace != Namespace::Network || network != NetworkMode::Host)
             .collect(),
     }
 }
@@ -546,7 +553,7 @@ fn syscalls(policy: &Policy, isolation: Isolation, network: NetworkMode) -> Resu
         allow.extend(["clone", "unshare", "chroot"]);
     }
     let mut deny: Vec<&str> = changes.deny.iter().map(|call| call.value.as_str()).collect();
-    if isolation == Isolation::InPlace && network == NetworkMode::None {
+    if isolation == Isolation::InPlace && network != NetworkMode::Host {
         // Without a network namespace nothing else keeps it off the network, or off the host's
         // sockets. Socket pairs still work.
         deny.push("socket");

@@ -7,6 +7,7 @@ use crate::cgroup::Groups;
 use crate::compile::{self, Given, Trees};
 use crate::covers;
 use crate::error::StartError;
+use crate::gateway::{self, Gateway, ServeNetwork};
 use crate::monitor::{self, Children, Keeper, Outcome, Terminal};
 use crate::plan::{BusName, IdentityKind, Namespace, Plan};
 use crate::proxy::Buses;
@@ -18,6 +19,7 @@ use palisade_sys::landlock::{Handled, Rights};
 use palisade_sys::launch::{
     Command, Identity, Launch, Limit, Namespaces, Place, Provide, Stamps, StringArray,
 };
+use palisade_sys::network::Network;
 pub use palisade_syscall::broker::report::{Came, Used};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
@@ -39,6 +41,8 @@ pub struct Invocation<'a> {
     pub may_replace: bool,
     /// A process that the sandbox ends with.
     pub parent: Option<i32>,
+    /// What serves a filtered network, in a process of its own.
+    pub serve_network: ServeNetwork,
 }
 
 /// A command that ran.
@@ -102,6 +106,12 @@ pub enum Happening<'h> {
     Uncovered,
     /// The broker has ended; calls that write names fail from here on.
     BrokerEnded,
+    /// What whoever serves the network reports, in its own words ([`Invocation::serve_network`]).
+    Network(&'h [u8]),
+    /// Connections can't be led to where names are checked: only programs that ask a proxy get anywhere.
+    Unled(Errno),
+    /// Nobody serves the network any more; whoever asks is refused.
+    NetworkEnded(&'h str),
     /// What stands before a message bus has ended, or never began to.
     Bus {
         /// Which.
@@ -164,6 +174,8 @@ fn apply(
 
     let trees = Trees::of(plan);
     let buses = Buses::open(plan)?;
+    let publish = gateway::publish(plan)?;
+    let network = plan.network.as_ref().map(|network| Network::new(&network.reach));
     let number = attended.as_ref().map(|attended| attended.number.clone());
     let given = Given::new(plan, buses.sockets(), number.as_deref().unwrap_or(buses.number()));
     let operations = compile::operations(plan, &given, &trees);
@@ -229,6 +241,7 @@ fn apply(
         },
         broker: broker.as_ref(),
         warden: warden.as_ref(),
+        network: network.as_ref(),
         timings: invocation.timings,
     };
     if replace {
@@ -261,7 +274,8 @@ fn apply(
     let stamps = started.stamps;
     tell(Happening::Started(Running { pid: started.command, init: started.init }));
     let children = Children::of(&started);
-    let mut keeper = Keeper::of(&started, ear.as_ref(), buses, invocation.parent);
+    let gateway = Gateway::of(plan, network.as_ref(), publish, &started, invocation.serve_network, tell);
+    let mut keeper = Keeper::of(&started, ear.as_ref(), buses, gateway, invocation.parent);
     let watched = monitor::watch(&started, &terminal, &mut keeper, tell);
     if plan.conduct.wait_for_all {
         monitor::linger(&started, &children, &mut keeper, tell);

@@ -59,8 +59,10 @@ pub(crate) fn compose(
     if view == View::System && facts.package().is_none() {
         belongings(tree, facts)?;
     }
-    if network == NetworkMode::Host && facts.package().is_none() {
-        name_resolution(tree)?;
+    match network {
+        NetworkMode::Host if facts.package().is_none() => name_resolution(tree)?,
+        NetworkMode::Filtered => own_name_server(tree)?,
+        NetworkMode::Host | NetworkMode::None => {}
     }
     Ok(later)
 }
@@ -227,6 +229,22 @@ fn name_resolution(tree: &mut Tree<'_>) -> Result<(), PlanError> {
         tree.show(&resolver.file, &place, SYSTEM)?;
     }
     Ok(())
+}
+
+/// With a network of its own names are asked of the one name server that there is, at whatever address.
+fn own_name_server(tree: &mut Tree<'_>) -> Result<(), PlanError> {
+    /// Not `options edns0` or `search`: what is asked for is a name as it stands.
+    const CONFIGURATION: &std::ffi::CStr = c"nameserver 127.0.0.1\n";
+    let usual = Path::new("/etc/resolv.conf");
+    let place = match resolver::read(usual) {
+        Ok(Some(resolver)) => resolver.appears_at.unwrap_or_else(|| usual.to_owned()),
+        // Without one, the C library asks 127.0.0.1 by itself.
+        Ok(None) if tree.host_path(usual).is_some() => return Ok(()),
+        Ok(None) => usual.to_owned(),
+        // A link that leads nowhere on the host leads nowhere inside.
+        Err(_unreadable) => return Ok(()),
+    };
+    tree.made_file(&place, 0o644, Text::literal(CONFIGURATION), false, Rights::READ_FILE)
 }
 
 /// The processes inside; last, because init makes the file system meanwhile.

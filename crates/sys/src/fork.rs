@@ -14,7 +14,7 @@ use rustix::process::{Gid, Uid};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 /// Whom to become.
 #[derive(Debug, Clone)]
@@ -98,8 +98,8 @@ fn work_as(user: &User, to: OwnedFd, work: impl FnOnce() -> Vec<u8>) -> io::Resu
 pub struct Apart<'a> {
     /// What it is called, for `ps`.
     pub name: &'a std::ffi::CStr,
-    /// Its descriptors. The standard streams are `/dev/null`.
-    pub kept: &'a [BorrowedFd<'a>],
+    /// The numbers of its descriptors, which are open. The standard streams are `/dev/null`.
+    pub kept: &'a [i32],
     /// The user and group that root's process becomes.
     pub identity: Option<[u32; 2]>,
     /// The calls that it can make.
@@ -130,7 +130,7 @@ pub fn apart(apart: &Apart<'_>, work: impl FnOnce()) -> io::Result<i32> {
 }
 
 fn give_up(apart: &Apart<'_>, parent: i32) -> raw::Result<()> {
-    let mut kept: Vec<u32> = apart.kept.iter().map(|fd| fd.as_raw_fd().unsigned_abs()).collect();
+    let mut kept: Vec<u32> = apart.kept.iter().map(|fd| fd.unsigned_abs()).collect();
     kept.sort_unstable();
     for stream in 0..3 {
         let nothing = raw::open(c"/dev/null", libc::O_RDWR)?;

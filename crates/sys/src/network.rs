@@ -14,8 +14,10 @@ use crate::netlink::Messages;
 use crate::raw::{self, Fd, Result};
 use core::sync::atomic::{AtomicI32, Ordering};
 use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+use std::io::IoSliceMut;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
 /// The port that connections are led to. Inside, nobody may take it: it is one of the privileged ones, and nobody has
 /// that privilege.
@@ -140,6 +142,30 @@ impl Network {
     pub fn without_v6(&self) -> Option<Errno> {
         errno(&self.without_v6)
     }
+}
+
+/// Has init make a stream socket inside. `lifeline` is [`Started::lifeline`](crate::launch::Started::lifeline), of which
+/// only one process may make use in this way.
+///
+/// # Errors
+/// When init has ended, or can make none.
+pub fn socket_inside(lifeline: BorrowedFd<'_>, v6: bool) -> core::result::Result<OwnedFd, Errno> {
+    let wanted = [if v6 { crate::init::SOCKET_V6 } else { crate::init::SOCKET_V4 }];
+    rustix::net::send(lifeline, &wanted, SendFlags::NOSIGNAL)?;
+    let mut byte = [0u8];
+    let mut space = [core::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let received = rustix::net::recvmsg(lifeline, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
+    if received.bytes == 0 {
+        return Err(Errno::CONNRESET);
+    }
+    let mut messages = ancillary.drain();
+    let given = messages.find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    given.ok_or(Errno::NFILE)
 }
 
 impl Drop for Network {
