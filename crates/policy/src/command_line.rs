@@ -10,6 +10,7 @@ use crate::feature::Want;
 use crate::layer::{Layer, Origin, Sourced, Strength};
 use crate::limits::{Amount, AmountError, Limit};
 use crate::names::{NameChange, NameError, NamePattern};
+use crate::network::{Fallback, NetworkError, NetworkRule, Target, Upstream, port};
 use crate::pattern::{PathPattern, PatternError};
 use crate::rule::{Access, PathRule};
 use crate::settings::LayerPolicy;
@@ -85,6 +86,68 @@ impl LayerPolicy {
     pub fn set_network(&mut self, mode: NetworkMode, argument: u32) -> &mut Self {
         self.settings.network.push(self.state(mode, argument));
         self
+    }
+
+    /// Adds a host that may be talked to, or may not.
+    ///
+    /// # Errors
+    /// When the text names no host.
+    pub fn add_host(&mut self, text: &str, allow: bool, argument: u32) -> Result<&mut Self, NetworkError> {
+        let stated = self.state(text.parse::<Target>()?, argument);
+        self.settings.hosts.push(NetworkRule {
+            target: stated.value,
+            allow,
+            reason: None,
+            origin: stated.origin,
+            strength: stated.strength,
+        });
+        Ok(self)
+    }
+
+    /// States what holds for whom no rule speaks of.
+    pub fn set_fallback(&mut self, fallback: Fallback, argument: u32) -> &mut Self {
+        self.settings.fallback.push(self.state(fallback, argument));
+        self
+    }
+
+    /// Has the host listen for a port inside.
+    ///
+    /// # Errors
+    /// When the text isn't of the form `[ADDRESS:][HOSTPORT:]PORT`.
+    pub fn add_publish(&mut self, text: &str, argument: u32) -> Result<&mut Self, NetworkError> {
+        let stated = self.state(text.parse()?, argument);
+        self.settings.publish.push(stated);
+        Ok(self)
+    }
+
+    /// Adds a port of the host's loopback.
+    ///
+    /// # Errors
+    /// When the text is no port.
+    pub fn add_reach(&mut self, text: &str, argument: u32) -> Result<&mut Self, NetworkError> {
+        let found = port(text).ok_or_else(|| NetworkError::Port { text: text.to_owned() })?;
+        self.settings.reach.push(self.state(found, argument));
+        Ok(self)
+    }
+
+    /// States through whom connections go out.
+    ///
+    /// # Errors
+    /// When the text is neither a proxy's URL nor `direct`.
+    pub fn set_proxy(&mut self, text: &str, argument: u32) -> Result<&mut Self, NetworkError> {
+        let stated = self.state(text.parse::<Upstream>()?, argument);
+        self.settings.upstream_proxy.push(stated);
+        Ok(self)
+    }
+
+    /// Adds a name server.
+    ///
+    /// # Errors
+    /// When the text is no address.
+    pub fn add_dns(&mut self, text: &str, argument: u32) -> Result<&mut Self, NetworkError> {
+        let stated = self.state(text.parse()?, argument);
+        self.settings.upstream_dns.push(stated);
+        Ok(self)
     }
 
     /// States the machine's name inside.

@@ -4,6 +4,7 @@
 
 use crate::launch::{Made, When};
 use crate::limits::Limit;
+use crate::network::{NetworkKey, NetworkList};
 use crate::rule::Access;
 use crate::word::{Choice, List, Switch, Word};
 
@@ -11,7 +12,7 @@ use crate::word::{Choice, List, Switch, Word};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     View,
-    Network,
+    Network(NetworkKey),
     /// A list of patterns.
     Paths(Access),
     Protect,
@@ -211,7 +212,40 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section {
         name: "network",
         about: "What of the network is there.",
-        keys: &[key("mode", Kind::Network, "The host's network, or none.")],
+        keys: &[
+            key("mode", Kind::Network(NetworkKey::Mode), "None, what the rules allow, or the host's."),
+            key("default", Kind::Network(NetworkKey::Default), "What holds for whom no rule speaks of."),
+            key(
+                "allow",
+                Kind::Network(NetworkKey::Hosts { allow: true }),
+                "Who may be talked to: names, addresses, ports.",
+            ),
+            key(
+                "deny",
+                Kind::Network(NetworkKey::Hosts { allow: false }),
+                "Who may not be talked to.",
+            ),
+            key(
+                "publish",
+                Kind::Network(NetworkKey::List(NetworkList::Publish)),
+                "Ports inside that the host listens at; [ADDRESS:][HOSTPORT:]PORT.",
+            ),
+            key(
+                "reach",
+                Kind::Network(NetworkKey::List(NetworkList::Reach)),
+                "Ports of the host's loopback that are there inside.",
+            ),
+            key(
+                "proxy",
+                Kind::Network(NetworkKey::Proxy),
+                "A proxy that connections go out through, or direct.",
+            ),
+            key(
+                "dns",
+                Kind::Network(NetworkKey::List(NetworkList::Dns)),
+                "Name servers that are asked, instead of the host's.",
+            ),
+        ],
     },
     Section {
         name: "syscalls",

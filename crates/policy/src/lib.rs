@@ -62,7 +62,7 @@ pub use decide::{Decision, EffectiveGlob, EffectivePath, Protected};
 pub use hint::{Hint, Wanted};
 pub use layer::{Layer, Origin, SCHEMA, Sourced, Strength};
 pub use limits::{Amount, Limit};
-pub use merge::{Policy, merge};
+pub use merge::{Idle, Policy, merge};
 pub use names::{Content, NameRule, NameRules, Standing};
 pub use parse::{parse, parse_feature};
 pub use parse_error::{ParseError, Problem};

@@ -15,8 +15,12 @@ use crate::pattern::PathPattern;
 use crate::rule::PathRule;
 use crate::settings::{LayerPolicy, Settings};
 use crate::template;
-use crate::value::{Hostname, NetworkMode, Protect, SyscallRule, View};
+use crate::value::{Hostname, Protect, SyscallRule, View};
 use crate::word::{Bus, Chosen, HomeLock, HomePolicy, List, PassFiles, Switch, Wait, Word};
+
+mod network;
+
+pub use network::Idle;
 
 /// One of the layers a policy was merged from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,12 +116,6 @@ impl Policy {
     #[must_use]
     pub fn view(&self) -> Sourced<View> {
         or_built_in(&self.settings.view, View::System)
-    }
-
-    /// What of the network is there; nothing if nobody says.
-    #[must_use]
-    pub fn network(&self) -> Sourced<NetworkMode> {
-        or_built_in(&self.settings.network, NetworkMode::None)
     }
 
     /// What keeps protected names from being made and changed; the broker if nobody says.

@@ -8,7 +8,14 @@
 mod address;
 mod host;
 mod judge;
+mod publish;
+mod statement;
+mod upstream;
 
 pub use address::{Cidr, is_public};
 pub use host::{HostError, HostPattern, Name, NameError, Ports, Target};
 pub use judge::{Fallback, Judge, NetworkRule, NetworkRules, NetworkVerdict, Ruling};
+pub(crate) use statement::{NetworkKey, port};
+pub use publish::Publish;
+pub use statement::{NetworkError, NetworkList, host_port};
+pub use upstream::{Credentials, NameServer, Proxy, ProxyError, ProxyHost, ProxyScheme, Upstream, masked};

@@ -22,7 +22,7 @@ use crate::pattern::PathPattern;
 use crate::rule::{Access, PathRule};
 use crate::settings::LayerPolicy;
 use crate::suggest;
-use crate::value::{Hostname, NetworkMode, Protect, SyscallRule, View};
+use crate::value::{Hostname, Protect, SyscallRule, View};
 
 /// The largest file that is looked at: 1 MiB.
 pub const LARGEST_FILE: usize = 1 << 20;
@@ -236,13 +236,7 @@ impl Reader<'_> {
                     self.policy.settings.view.push(view);
                 }
             }
-            Kind::Network => {
-                let modes = NetworkMode::ALL.map(|mode| (mode.key(), mode));
-                if let Some(mode) = self.one_of(&name, node, &modes) {
-                    let mode = self.sourced(mode, span);
-                    self.policy.settings.network.push(mode);
-                }
-            }
+            Kind::Network(of) => self.network(&name, of, node),
             Kind::Paths(access) => self.paths(&name, access, node),
             Kind::Protect => {
                 if let Some(protect) = self.protect(&name, node) {
@@ -450,9 +444,11 @@ fn find_with_key<'n, 't>(table: &'n DeTable<'t>, key: &str) -> Option<(Range<usi
 }
 
 mod application;
+mod network;
 mod values;
 
 pub(crate) use application::{HOOK, STANZA};
+pub(crate) use network::ENTRY;
 
 #[cfg(test)]
 mod application_tests;

@@ -12,6 +12,7 @@ use crate::condition::ConditionError;
 use crate::layer::{Layer, SCHEMA};
 use crate::limits::AmountError;
 use crate::names::NameError;
+use crate::network::{NetworkError, masked};
 use crate::parse::{LARGEST_FILE, MOST_ENTRIES};
 use crate::pattern::PatternError;
 use crate::value::ValueError;
@@ -105,6 +106,9 @@ pub enum Problem {
     /// No name that can be protected.
     #[error("{0}")]
     Name(#[source] NameError),
+    /// Nothing that can be said of the network.
+    #[error("{0}")]
+    Network(#[source] NetworkError),
     /// No condition.
     #[error("{0}")]
     Condition(#[source] ConditionError),
@@ -150,6 +154,7 @@ impl Problem {
             Self::Renamed { now, .. } => format!("write `{now} = […]`"),
             Self::Pattern(error) => return error.hint(),
             Self::Name(error) => return error.hint(),
+            Self::Network(error) => return error.hint(),
             Self::Condition(error) => return error.hint(),
             Self::HookNotAllowed => "put it into your own profile".to_owned(),
             Self::HookRuns => "command = [\"/usr/bin/PROGRAM\", \"ARGUMENT\"]".to_owned(),
@@ -170,6 +175,8 @@ impl Problem {
             Self::Condition(_) => "this condition",
             Self::OutOfRange { .. } | Self::Amount(_) => "this amount",
             Self::Pattern(_) => "this path",
+            Self::Network(NetworkError::Host(_)) => "this host",
+            Self::Network(_) => "this value",
             Self::Value(_) | Self::Name(_) => "this name",
             Self::UnsupportedSchema { .. } => "this number",
             Self::TooLarge { .. } | Self::TooManyEntries | Self::MissingSchema => "",
@@ -229,14 +236,15 @@ impl ParseError {
         // Some lines are enough, and a caret under a line of a megabyte helps nobody.
         let (start, line_start) = self.excerpt_start();
         let end = self.text[self.span.start..].find('\n').map_or(self.text.len(), |at| self.span.start + at);
-        let excerpt = &self.text[start..end];
+        // A proxy's password may stand there, and messages are shown around.
+        let excerpt = masked(&self.text[start..end]);
         let span = self.span.start - start..self.span.end.min(end).max(self.span.start) - start;
         let mut annotation = AnnotationKind::Primary.span(span);
         if !self.problem.label().is_empty() {
             annotation = annotation.label(self.problem.label());
         }
         let snippet =
-            Snippet::source(excerpt).line_start(line_start).path(self.file_name()).annotation(annotation);
+            Snippet::source(&excerpt).line_start(line_start).path(self.file_name()).annotation(annotation);
         let mut report = Level::ERROR.primary_title(self.problem.to_string()).element(snippet);
         if let Some(hint) = self.problem.hint() {
             report = report.element(Level::HELP.with_name("hint").message(hint));

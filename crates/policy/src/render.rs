@@ -13,6 +13,7 @@ use crate::settings::{LayerPolicy, Settings};
 use crate::word::List;
 
 mod application;
+mod network;
 
 /// Words for people beside what is rendered.
 #[derive(Debug, Clone, Default)]
@@ -116,7 +117,7 @@ fn put_key(
 ) {
     let value = match kind {
         Kind::View => one(last(&from.view, strength).map(|view| string(view.key()))),
-        Kind::Network => one(last(&from.network, strength).map(|mode| string(mode.key()))),
+        Kind::Network(of) => network::value(of, from, strength),
         Kind::Paths(access) => {
             let rules = from.paths.iter().filter(|rule| rule.access == access && rule.strength == strength);
             let mut texts = Vec::new();

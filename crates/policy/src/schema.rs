@@ -7,7 +7,8 @@ use crate::grammar::{Kind, SECTIONS, Section};
 use crate::launch::{Capture, When};
 use crate::layer::SCHEMA;
 use crate::limits::Unit;
-use crate::parse::{HOOK, STANZA};
+use crate::network::{Fallback, NetworkKey, NetworkList};
+use crate::parse::{ENTRY, HOOK, STANZA};
 use crate::value::{NetworkMode, Protect, View};
 use crate::word::List;
 
@@ -80,7 +81,7 @@ fn keys(section: &Section) -> Map<String, Value> {
 fn value(kind: Kind, about: &str) -> Value {
     let mut schema = match kind {
         Kind::View => json!({ "enum": View::ALL.map(View::key) }),
-        Kind::Network => json!({ "enum": NetworkMode::ALL.map(NetworkMode::key) }),
+        Kind::Network(key) => network(key),
         Kind::Protect => json!({ "enum": Protect::ALL.map(Protect::key) }),
         Kind::Paths(_) => json!({
             "type": "array",
@@ -157,6 +158,32 @@ const fn example_of(list: List) -> &'static str {
         }
         List::Portals => "FileChooser",
         _ => "a",
+    }
+}
+
+fn network(key: NetworkKey) -> Value {
+    let text = || json!({ "type": "string", "minLength": 1 });
+    let list = |items: Value, example: &str| json!({ "type": "array", "items": items, "examples": [[example]] });
+    match key {
+        NetworkKey::Mode => json!({ "enum": NetworkMode::ALL.map(NetworkMode::key) }),
+        NetworkKey::Default => json!({ "enum": Fallback::ALL.map(Fallback::key) }),
+        NetworkKey::Hosts { .. } => {
+            let properties = ENTRY.map(|key| (key.to_owned(), json!({ "type": "string" })));
+            let mut entry = object(properties.into_iter().collect(), "A host, and why.");
+            entry["required"] = json!(["host"]);
+            list(json!({ "oneOf": [text(), entry] }), "example.com")
+        }
+        NetworkKey::List(NetworkList::Publish) => list(text(), "8080"),
+        NetworkKey::List(NetworkList::Reach) => {
+            let number = json!({ "type": "integer", "minimum": 1, "maximum": u16::MAX });
+            list(json!({ "anyOf": [number, { "type": "string", "pattern": "^[0-9]{1,5}$" }] }), "5432")
+        }
+        NetworkKey::List(NetworkList::Dns) => list(text(), "9.9.9.9"),
+        NetworkKey::Proxy => json!({
+            "type": "string",
+            "pattern": "^(direct|(http|socks5h?)://.+)$",
+            "examples": ["http://proxy.example.com:3128"],
+        }),
     }
 }
 

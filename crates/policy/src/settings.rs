@@ -11,6 +11,7 @@ use crate::launch::{Hook, MadeFile, Stanza};
 use crate::layer::{Layer, Rank, Sourced, Strength};
 use crate::limits::{Amount, Limit};
 use crate::names::NameChange;
+use crate::network::{Fallback, NameServer, NetworkList, NetworkRule, Publish, Upstream};
 use crate::pattern::PathPattern;
 use crate::rule::PathRule;
 use crate::value::{Hostname, NetworkMode, Protect, SyscallRule, View};
@@ -30,6 +31,20 @@ pub struct Settings {
     pub names: Vec<Sourced<NameChange>>,
     /// `network.mode`.
     pub network: Vec<Sourced<NetworkMode>>,
+    /// `network.default`.
+    pub fallback: Vec<Sourced<Fallback>>,
+    /// `network.allow` and `network.deny`.
+    pub hosts: Vec<NetworkRule>,
+    /// `network.publish`.
+    pub publish: Vec<Sourced<Publish>>,
+    /// `network.reach`.
+    pub reach: Vec<Sourced<u16>>,
+    /// `network.proxy`.
+    pub upstream_proxy: Vec<Sourced<Upstream>>,
+    /// `network.dns`.
+    pub upstream_dns: Vec<Sourced<NameServer>>,
+    /// Lists of `[network]` that are stated to be empty.
+    pub closed: Vec<Sourced<NetworkList>>,
     /// The lists of `[syscalls]`.
     pub syscalls: Vec<Sourced<SyscallRule>>,
     /// `process.hostname`.
@@ -77,6 +92,13 @@ impl Settings {
         join(&mut self.protect, other.protect, Sourced::rank);
         join(&mut self.names, other.names, Sourced::rank);
         join(&mut self.network, other.network, Sourced::rank);
+        join(&mut self.fallback, other.fallback, Sourced::rank);
+        join(&mut self.hosts, other.hosts, NetworkRule::rank);
+        join(&mut self.publish, other.publish, Sourced::rank);
+        join(&mut self.reach, other.reach, Sourced::rank);
+        join(&mut self.upstream_proxy, other.upstream_proxy, Sourced::rank);
+        join(&mut self.upstream_dns, other.upstream_dns, Sourced::rank);
+        join(&mut self.closed, other.closed, Sourced::rank);
         join(&mut self.syscalls, other.syscalls, Sourced::rank);
         join(&mut self.hostname, other.hostname, Sourced::rank);
         join(&mut self.uid, other.uid, Sourced::rank);
@@ -110,6 +132,13 @@ impl Settings {
         each(&mut self.protect);
         each(&mut self.names);
         each(&mut self.network);
+        self.hosts.iter_mut().for_each(|rule| unlock(&mut rule.strength));
+        each(&mut self.fallback);
+        each(&mut self.publish);
+        each(&mut self.reach);
+        each(&mut self.upstream_proxy);
+        each(&mut self.upstream_dns);
+        each(&mut self.closed);
         each(&mut self.syscalls);
         each(&mut self.hostname);
         each(&mut self.uid);

@@ -41,19 +41,22 @@ impl View {
 pub enum NetworkMode {
     /// An own network with nothing but loopback.
     None,
+    /// What the rules of `[network]` allow.
+    Filtered,
     /// The host's.
     Host,
 }
 
 impl NetworkMode {
     /// All values, narrowest first.
-    pub const ALL: [Self; 2] = [Self::None, Self::Host];
+    pub const ALL: [Self; 3] = [Self::None, Self::Filtered, Self::Host];
 
     /// The word for it in a policy file.
     #[must_use]
     pub const fn key(self) -> &'static str {
         match self {
             Self::None => "none",
+            Self::Filtered => "filtered",
             Self::Host => "host",
         }
     }

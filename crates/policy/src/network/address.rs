@@ -15,16 +15,23 @@ pub struct Cidr {
 }
 
 impl Cidr {
-    /// The range of one address.
+    /// The range of one address. One of IPv4 in the clothes of IPv6 is taken for what it is, as by [`Cidr::contains`].
     #[must_use]
     pub const fn one(address: IpAddr) -> Self {
+        let address = address.to_canonical();
         Self { address, bits: if address.is_ipv4() { 32 } else { 128 } }
     }
 
     /// The addresses that share the first `bits` with `address`; none if that has fewer. Its other bits don't count.
     #[must_use]
     pub fn new(address: IpAddr, bits: u8) -> Option<Self> {
-        let one = Self::one(address);
+        let mapped = matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some());
+        // Of `::ffff:0:0/96` and what is narrower it is IPv4's bits that count.
+        let (address, bits) = match bits.checked_sub(96).filter(|_bits| mapped && bits <= 128) {
+            Some(bits) => (address.to_canonical(), bits),
+            None => (address, bits),
+        };
+        let one = Self { address, bits: if address.is_ipv4() { 32 } else { 128 } };
         (bits <= one.bits).then(|| {
             let address = match address {
                 IpAddr::V4(address) => IpAddr::V4(Ipv4Addr::from_bits(address.to_bits() & mask4(bits))),
@@ -167,6 +174,16 @@ mod tests {
         assert!(!"0.0.0.0/0".parse::<Cidr>().unwrap().contains("2001:db8::1".parse().unwrap()));
         assert!("::/0".parse::<Cidr>().unwrap().contains("2001:db8::1".parse().unwrap()));
         assert_eq!("192.0.2.1".parse::<Cidr>().unwrap().to_string(), "192.0.2.1");
+        for (mapped, plain) in [
+            ("::ffff:10.0.0.1", "10.0.0.1"),
+            ("::ffff:10.9.9.9/104", "10.0.0.0/8"),
+            ("::ffff:0:0/96", "0.0.0.0/0"),
+        ] {
+            let range: Cidr = mapped.parse().unwrap();
+            assert_eq!(range.to_string(), plain);
+            assert!(range.contains("10.0.0.1".parse().unwrap()), "{mapped}");
+        }
+        assert!("::/0".parse::<Cidr>().unwrap().contains("2001:db8::1".parse().unwrap()));
         for wrong in
             ["10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/+8", "10.0.0/8", "1.2.3.4/0008", "a/8", ""]
         {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::is_public;
 use super::host::{HostPattern, Name, Target};
-use crate::layer::{Origin, Rank, Strength};
+use crate::layer::{Origin, Rank, Strength, Tighten};
 
 /// An entry of `network.allow` or `network.deny`.
 ///
@@ -64,7 +64,9 @@ impl fmt::Display for NetworkRule {
 }
 
 /// What holds for whom no rule speaks of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+///
+/// Ordered, tightest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fallback {
     /// Refused.
@@ -88,6 +90,12 @@ impl Fallback {
             Self::Ask => "ask",
             Self::Allow => "allow",
         }
+    }
+}
+
+impl Tighten for Fallback {
+    fn loosens(&self, lock: &Self) -> bool {
+        self > lock
     }
 }
 
@@ -169,17 +177,7 @@ impl<'r> Judge<'r> {
     /// Whether a name may be talked to at any port: what looking it up takes.
     #[must_use]
     pub fn lookup(&self, name: &Name) -> Ruling<'r> {
-        // The ports at which the answer may change: those at which a rule begins, and those behind its end.
-        let mut ports = vec![1];
-        for rule in self.about(name) {
-            ports.extend(
-                [Some(rule.target.ports.first), rule.target.ports.last.checked_add(1)].into_iter().flatten(),
-            );
-        }
-        ports.sort_unstable();
-        ports.dedup();
-        let rulings = ports.into_iter().filter(|port| *port != 0).map(|port| self.name(name, port));
-        rulings.min_by_key(|ruling| ruling.verdict as u8).unwrap_or_else(|| self.rule_on(std::iter::empty()))
+        best(self.about(name), |port| self.name(name, port))
     }
 
     /// Whether an address that the command names itself may be talked to at a port.
@@ -194,6 +192,13 @@ impl<'r> Judge<'r> {
             return Ruling { verdict: NetworkVerdict::Deny, rule: None, private: true };
         }
         ruling
+    }
+
+    /// Whether an address that the command names itself may be talked to at any port.
+    #[must_use]
+    pub fn any_port(&self, address: IpAddr) -> Ruling<'r> {
+        let about = merged(self.addresses.iter().chain(&self.any)).map(|index| self.at(index));
+        best(about.filter(|rule| Self::holds(rule, address)), |port| self.address(address, port))
     }
 
     /// Whether an address that a name leads to may be talked to, the name being allowed. A rule against the address
@@ -263,6 +268,24 @@ impl<'r> Judge<'r> {
         };
         Ruling { verdict, rule: holds, private: false }
     }
+}
+
+/// The most permissive of the answers for all ports.
+fn best<'r>(
+    rules: impl Iterator<Item = &'r NetworkRule>,
+    ruling: impl Fn(u16) -> Ruling<'r>,
+) -> Ruling<'r> {
+    // The ports at which the answer may change: those at which a rule begins, and those behind its end.
+    let mut ports: Vec<u16> = rules
+        .flat_map(|rule| [Some(rule.target.ports.first), rule.target.ports.last.checked_add(1)])
+        .flatten()
+        .filter(|port| *port > 1)
+        .collect();
+    ports.sort_unstable();
+    ports.dedup();
+    // Of equal answers the first is taken.
+    let others = ports.into_iter().map(&ruling);
+    others.fold(ruling(1), |best, other| if (other.verdict as u8) < best.verdict as u8 { other } else { best })
 }
 
 /// Indices in ascending order, which is that of rank.

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the layers come to about the network.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::{Policy, or_built_in};
+use crate::layer::{Layer, Origin, Sourced, Strength, prevailing};
+use crate::network::{
+    Cidr, Fallback, HostPattern, Judge, NameServer, NetworkList, NetworkRule, NetworkRules, NetworkVerdict, Ports,
+    Proxy, Publish, Target, Upstream,
+};
+use crate::value::NetworkMode;
+
+/// Something that is stated about the network and doesn't hold, or changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Idle {
+    /// A lock stands against the mode that is stated last.
+    Locked {
+        /// What is stated.
+        mode: Sourced<NetworkMode>,
+        /// The lock.
+        lock: Origin,
+        /// What holds.
+        holds: NetworkMode,
+    },
+    /// In this mode nothing is asked about hosts and ports.
+    Unasked {
+        /// The key of the first statement that says nothing.
+        key: &'static str,
+        /// Where it stands.
+        origin: Origin,
+        /// The mode.
+        mode: Sourced<NetworkMode>,
+    },
+}
+
+impl Policy {
+    /// What of the network is there; nothing if nobody says.
+    ///
+    /// If nobody states a mode, a statement that grants something states `filtered`. Where rules or the default are
+    /// locked to refuse, `host` comes to `filtered`, or else no lock would keep them.
+    #[must_use]
+    pub fn network(&self) -> Sourced<NetworkMode> {
+        let stated = &self.settings.network;
+        // What is built in is what holds if nobody says.
+        let says = |mode: &Sourced<NetworkMode>| {
+            mode.origin.layer > Layer::BuiltIn || mode.strength > Strength::Default
+        };
+        if !stated.iter().any(says)
+            && let Some((_key, origin)) = self.network_grants().max_by_key(|(_key, origin)| origin.layer)
+        {
+            let origin = origin.clone();
+            return Sourced { value: NetworkMode::Filtered, origin, strength: Strength::Default };
+        }
+        let mut holds = or_built_in(stated, NetworkMode::None);
+        if holds.value == NetworkMode::Host
+            && let Some(lock) = self.network_lock()
+        {
+            holds = Sourced {
+                value: NetworkMode::Filtered,
+                origin: lock.clone(),
+                strength: Strength::Locked,
+            };
+        }
+        holds
+    }
+
+    /// What is locked to be refused, which nothing would refuse on the host's network.
+    fn network_lock(&self) -> Option<&Origin> {
+        let rules = self.settings.hosts.iter().filter(|rule| !rule.allow);
+        let rules = rules.map(|rule| (&rule.origin, rule.strength));
+        let fallback = self.settings.fallback.iter().filter(|stated| stated.value != Fallback::Allow);
+        let fallback = fallback.map(|stated| (&stated.origin, stated.strength));
+        let mut locks = rules.chain(fallback).filter(|(_origin, strength)| *strength == Strength::Locked);
+        locks.next().map(|(origin, _strength)| origin)
+    }
+
+    /// The statements that open something in a filtered network.
+    fn network_grants(&self) -> impl Iterator<Item = (&'static str, &Origin)> {
+        let settings = &self.settings;
+        let rules = settings.hosts.iter().filter(|rule| rule.allow).map(|rule| ("allow", &rule.origin));
+        let fallback = settings.fallback.iter().filter(|stated| stated.value != Fallback::Deny);
+        let fallback = fallback.map(|stated| ("default", &stated.origin));
+        let publish = settings.publish.iter().map(|stated| ("publish", &stated.origin));
+        let reach = settings.reach.iter().map(|stated| ("reach", &stated.origin));
+        rules.chain(fallback).chain(publish).chain(reach)
+    }
+
+    /// What is said of the network and isn't so, for who would expect it. What is shipped is for any launch: that some
+    /// of it has no meaning in this one is no news.
+    #[must_use]
+    pub fn idle(&self) -> Option<Idle> {
+        let mode = self.network();
+        if let Some(last) = self.settings.network.last()
+            && last.value > mode.value
+        {
+            let mut locks = self.settings.network.iter();
+            let lock = locks.find(|stated| stated.strength == Strength::Locked && last.value > stated.value);
+            let lock = lock.map(|stated| &stated.origin).or_else(|| self.network_lock());
+            if let Some(lock) = lock {
+                return Some(Idle::Locked { mode: last.clone(), lock: lock.clone(), holds: mode.value });
+            }
+        }
+        let settings = &self.settings;
+        let denies = settings.hosts.iter().filter(|rule| !rule.allow).map(|rule| ("deny", &rule.origin));
+        let mut said = denies.chain(self.network_grants());
+        let (key, origin) = said.find(|(_key, origin)| match mode.value {
+            NetworkMode::Filtered => false,
+            NetworkMode::Host => origin.layer > Layer::Distribution,
+            // Who takes the network away means all that was granted before; a refusal is kept by that, too.
+            NetworkMode::None => {
+                *_key != "deny"
+                    && origin.layer > Layer::Distribution
+                    && origin.layer >= mode.origin.layer
+            }
+        })?;
+        Some(Idle::Unasked { key, origin: origin.clone(), mode })
+    }
+
+    /// What holds for whom no rule speaks of; they are refused if nobody says.
+    #[must_use]
+    pub fn network_fallback(&self) -> Sourced<Fallback> {
+        or_built_in(&self.settings.fallback, Fallback::Deny)
+    }
+
+    /// Whom the command may talk to in a filtered network.
+    #[must_use]
+    pub fn network_rules(&self) -> NetworkRules {
+        NetworkRules { rules: self.settings.hosts.clone(), fallback: self.network_fallback().value }
+    }
+
+    /// Whether a rule holds among those about the same hosts and ports.
+    #[must_use]
+    pub fn network_rule_holds(&self, rule: &NetworkRule) -> bool {
+        let same = self.settings.hosts.iter().filter(|other| other.target == rule.target);
+        let mut same: Vec<Sourced<bool>> = same
+            .map(|rule| Sourced { value: rule.allow, origin: rule.origin.clone(), strength: rule.strength })
+            .collect();
+        same.sort_by_key(|rule| (rule.rank(), !rule.value));
+        prevailing(&same).is_some_and(|holds| {
+            (holds.value, &holds.origin, holds.strength) == (rule.allow, &rule.origin, rule.strength)
+        })
+    }
+
+    /// The ports inside that the host listens at, lowest layer first. Of two for the same place on the host the later
+    /// holds. What is locked closes the list: later layers add nothing.
+    #[must_use]
+    pub fn publish(&self) -> Vec<Sourced<Publish>> {
+        let mut out: Vec<Sourced<Publish>> = Vec::new();
+        for stated in self.unclosed(NetworkList::Publish, &self.settings.publish) {
+            let place = |publish: &Publish| (publish.address, publish.host_port);
+            out.retain(|known| place(&known.value) != place(&stated.value));
+            out.push(stated.clone());
+        }
+        out
+    }
+
+    /// The ports of the host's loopback that are there inside, each once. What is locked closes the list; and a rule
+    /// against the address stands against a port as it would against an entry of `allow` in its place.
+    #[must_use]
+    pub fn reach(&self) -> Vec<Sourced<u16>> {
+        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let stated: Vec<&Sourced<u16>> = self.unclosed(NetworkList::Reach, &self.settings.reach).collect();
+        let mut rules: Vec<NetworkRule> = self.settings.hosts.clone();
+        rules.extend(stated.iter().map(|stated| NetworkRule {
+            target: Target {
+                host: HostPattern::Addresses(Cidr::one(loopback)),
+                ports: Ports { first: stated.value, last: stated.value },
+            },
+            allow: true,
+            reason: None,
+            origin: stated.origin.clone(),
+            strength: stated.strength,
+        }));
+        rules.sort_by_key(NetworkRule::rank);
+        let rules = NetworkRules { rules, fallback: Fallback::Deny };
+        let judge = Judge::new(&rules);
+        let mut out: Vec<Sourced<u16>> = Vec::new();
+        for stated in stated {
+            let allowed = judge.leads_to(loopback, stated.value).verdict == NetworkVerdict::Allow;
+            if allowed && !out.iter().any(|known| known.value == stated.value) {
+                out.push(stated.clone());
+            }
+        }
+        out
+    }
+
+    /// The proxy that connections go out through, if there is one.
+    #[must_use]
+    pub fn upstream_proxy(&self) -> Option<Sourced<Proxy>> {
+        let stated = prevailing(&self.settings.upstream_proxy)?;
+        let Upstream::Proxy(proxy) = &stated.value else { return None };
+        Some(Sourced { value: proxy.clone(), origin: stated.origin.clone(), strength: stated.strength })
+    }
+
+    /// The name servers that are asked instead of the host's. Those that are stated last in one place hold, all of
+    /// them; after what is locked later layers add nothing.
+    #[must_use]
+    pub fn upstream_dns(&self) -> Vec<Sourced<NameServer>> {
+        let open: Vec<&Sourced<NameServer>> =
+            self.unclosed(NetworkList::Dns, &self.settings.upstream_dns).collect();
+        let Some(last) = open.last() else { return Vec::new() };
+        let together = |stated: &&&Sourced<NameServer>| {
+            stated.rank() == last.rank() && stated.origin.file == last.origin.file
+        };
+        let mut out: Vec<Sourced<NameServer>> = Vec::new();
+        for stated in open.iter().filter(together) {
+            if !out.iter().any(|known| known.value == stated.value) {
+                out.push((*stated).clone());
+            }
+        }
+        out
+    }
+
+    /// The statements of a list up to the layer of the first that is locked, be it that there are none.
+    fn unclosed<'s, T>(
+        &'s self,
+        list: NetworkList,
+        stated: &'s [Sourced<T>],
+    ) -> impl Iterator<Item = &'s Sourced<T>> {
+        let closed = self.settings.closed.iter().filter(|closed| closed.value == list).map(Sourced::rank);
+        let locks = stated.iter().map(Sourced::rank).chain(closed);
+        let closed =
+            locks.filter(|rank| rank.strength == Strength::Locked).map(|rank| rank.layer).min();
+        stated.iter().filter(move |stated| closed.is_none_or(|layer| stated.origin.layer <= layer))
+    }
+}
