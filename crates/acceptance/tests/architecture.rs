@@ -19,6 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "palisade-cli",
         &[
             "palisade-sandbox",
+            "palisade-network",
             "palisade-syscall",
             "palisade-policy",
             "palisade-host",

@@ -35,6 +35,7 @@ mod import;
 mod learn;
 mod man;
 mod open;
+mod network;
 mod output;
 mod package;
 mod package_info;

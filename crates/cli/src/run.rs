@@ -276,6 +276,7 @@ pub(crate) fn apply(
             timings: presentation.timings,
             may_replace: !presentation.timings && status.is_none() && !plan.conduct.needs_launcher(),
             parent: company.parent(),
+            serve_network: crate::network::serve,
         };
         let report = start::run(plan, &invocation, &mut |happening| {
             if let (Happening::Started(running), Some(status)) = (&happening, &mut status) {

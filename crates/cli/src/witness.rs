@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `palisade run` says while and after the command runs: refusals and what was made inside.
 
+use crate::network;
 use crate::output;
 use crate::situation;
+use palisade_network::Told;
 use palisade_events::{Launch, Notices, Recorder};
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::names::NameRule;
@@ -47,6 +49,20 @@ impl<'c> Witness<'c> {
                     output::note(&format_args!("the filter of the {which} has ended: {why}; {then}"));
                 }
             }
+            Happening::Network(report) => self.network(report),
+            Happening::Unled(why) => {
+                if !self.quiet {
+                    output::note(&format_args!(
+                        "connections can't be led to where names are checked (nftables: {why}): only programs that \
+                         use a proxy reach the network"
+                    ));
+                }
+            }
+            Happening::NetworkEnded(why) => {
+                let text = format!("nobody serves the network any more: {why}; every connection is refused from here on");
+                let object = "every connection";
+                self.came_to(Operation::Connect, object, Verdict::Refused, Mechanism::Gateway, text, None);
+            }
             Happening::Overload { call, source } => {
                 let text = format!("the broker can't make the call {call}: {source}");
                 self.came_to(Operation::Syscall, call, Verdict::Refused, Mechanism::Broker, text, None);
@@ -78,6 +94,21 @@ impl<'c> Witness<'c> {
                     Some(hint),
                 );
             }
+        }
+    }
+
+    /// Whoever serves the network has something to say.
+    fn network(&mut self, report: &[u8]) {
+        match network::told(report) {
+            Some(Told::Report(report)) => {
+                let program = self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
+                if let Some((event, hint)) = network::event(&report, &program) {
+                    self.refused(&event, hint);
+                }
+            }
+            Some(Told::Lost(count)) => self.lost += count,
+            // Nobody has been asked to ask.
+            Some(Told::Question(_)) | None => {}
         }
     }
 

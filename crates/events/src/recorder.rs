@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use palisade_policy::event::Event;
+use palisade_policy::event::{Event, Verdict};
 
 use crate::record::Likeness;
 use crate::{Damper, Launch, Notices, Record, Store};
@@ -155,7 +155,7 @@ fn work(shared: &Shared, idle: Idle) {
     let mut writer = Writer { path: place(), store: None, retry: None, complained: false };
     loop {
         let (mut records, counted, closing) = shared.next();
-        for record in &records {
+        for record in records.iter().filter(|record| record.event.verdict != Verdict::Allowed) {
             notices.refused(record);
         }
         records.extend(counted);

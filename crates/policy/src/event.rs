@@ -115,6 +115,8 @@ pub enum Mechanism {
     Broker,
     /// The network namespace.
     NetworkNamespace,
+    /// Whoever serves a filtered network.
+    Gateway,
     /// A resource limit.
     Rlimit,
     /// A control group.
@@ -144,7 +146,8 @@ display_as_serialised! {
     }
     Mechanism {
         Launcher => "launcher", Mount => "mount", Landlock => "landlock", Seccomp => "seccomp",
-        Broker => "broker", NetworkNamespace => "network-namespace", Rlimit => "rlimit",
+        Broker => "broker", NetworkNamespace => "network-namespace",
+        Gateway => "gateway", Rlimit => "rlimit",
         Cgroup => "cgroup", Environment => "environment",
     }
 }

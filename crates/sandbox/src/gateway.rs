@@ -42,8 +42,8 @@ pub struct Served {
     pub resolv_conf: String,
     /// What its `/etc/hosts` says.
     pub hosts: String,
-    /// A socket of datagrams that keep their bounds: reports go out by it, and when its other end is closed there is
-    /// nobody left to serve.
+    /// A stream on which reports go out, each a length (four bytes, the least significant first) and so many bytes; when
+    /// its other end is closed there is nobody left to serve.
     pub control: OwnedFd,
     /// Makes sockets inside.
     pub maker: Maker,
@@ -72,7 +72,7 @@ pub(crate) fn nobody(_served: Served) {}
 /// A file of more than this says nothing about names.
 const LARGEST: usize = 1 << 20;
 /// A report is no longer.
-const REPORT: usize = 8192;
+const LONGEST: usize = 1 << 16;
 /// The calls of whoever serves: sockets and what waits for them, memory, and the clock.
 const OWN: &[&str] = &[
     "accept4",
@@ -156,7 +156,15 @@ enum State {
     /// Nobody has asked for anything.
     Alone(Sockets),
     /// Whoever asks is served.
-    Open { process: i32, control: OwnedFd },
+    Open { process: i32, control: Control },
+}
+
+/// This end of the stream of reports.
+#[derive(Debug)]
+struct Control {
+    socket: OwnedFd,
+    /// What has come and isn't a whole report.
+    part: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -219,16 +227,23 @@ impl<'p> Gateway<'p> {
             }
             self.begin(tell);
         }
+        if let State::Open { control, .. } = &mut self.state {
+            control.hear(tell);
+        }
+    }
+
+    /// Tells whoever serves something; what is said is between it and the caller, and framed as reports are.
+    pub(crate) fn instruct(&self, words: &[u8]) {
         if let State::Open { control, .. } = &self.state {
-            hear(control.as_fd(), tell);
+            control.instruct(words);
         }
     }
 
     /// A process has ended: perhaps the one that serves.
     pub(crate) fn reap(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
-        let State::Open { process, control } = &self.state else { return };
+        let State::Open { process, control } = &mut self.state else { return };
         if let Ok(Some(Change::Exited(_) | Change::Killed(_))) | Err(_) = wait::poll(*process) {
-            hear(control.as_fd(), tell);
+            control.hear(tell);
             self.state = State::Shut;
             tell(Happening::NetworkEnded("the process that served it has ended"));
         }
@@ -238,17 +253,19 @@ impl<'p> Gateway<'p> {
         let State::Alone(sockets) = std::mem::take(&mut self.state) else { return };
         let Some(told) = self.told else { return };
         match start(told, self.identity, sockets, self.serve) {
-            Ok((process, control)) => self.state = State::Open { process, control },
+            Ok((process, socket)) => {
+                self.state = State::Open { process, control: Control { socket, part: Vec::new() } };
+            }
             Err(error) => tell(Happening::NetworkEnded(&error.to_string())),
         }
     }
 
     /// Ends whoever serves. Nobody is left inside who could ask.
     pub(crate) fn end(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
-        if let State::Open { process, control } = std::mem::take(&mut self.state) {
+        if let State::Open { process, mut control } = std::mem::take(&mut self.state) {
             let _dead_already = wait::send(process, 9);
             let _reaped = wait::blocking(process);
-            hear(control.as_fd(), tell);
+            control.hear(tell);
         }
     }
 }
@@ -274,24 +291,46 @@ impl Sockets {
     }
 }
 
-/// Passes on what has been reported.
-fn hear(control: BorrowedFd<'_>, tell: &mut dyn FnMut(Happening<'_>)) {
-    let mut report = [0u8; REPORT];
-    loop {
-        match rustix::net::recv(control, &mut report[..], RecvFlags::DONTWAIT) {
-            Ok((_, length)) if length > 0 => {
-                tell(Happening::Network(report.get(..length).unwrap_or_default()));
+impl Control {
+    /// Passes on what has been reported.
+    fn hear(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+        let mut bytes = [0u8; 8192];
+        loop {
+            match rustix::net::recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT) {
+                Ok((_, length)) if length > 0 => {
+                    self.part.extend_from_slice(bytes.get(..length).unwrap_or_default());
+                    self.split(tell);
+                }
+                Err(Errno::INTR) => {}
+                // Nothing more, or nobody who would report.
+                Ok(_) | Err(_) => return,
             }
-            Err(Errno::INTR) => {}
-            // Nothing more, or nobody who would report.
-            Ok(_) | Err(_) => return,
         }
     }
-}
 
-/// Answers what was asked by a report.
-pub fn answer(control: BorrowedFd<'_>, answer: &[u8]) {
-    let _it_has_ended = rustix::net::send(control, answer, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    fn split(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+        let mut done = 0;
+        while let Some((header, rest)) = self.part.get(done..).and_then(<[u8]>::split_first_chunk::<4>) {
+            let length = u32::from_le_bytes(*header) as usize;
+            if length > LONGEST {
+                // Whoever serves has been talked into something: nothing it says counts any more.
+                let _silenced = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+                self.part.clear();
+                return;
+            }
+            let Some(report) = rest.get(..length) else { break };
+            tell(Happening::Network(report));
+            done += header.len() + length;
+        }
+        self.part.drain(..done);
+    }
+
+    fn instruct(&self, words: &[u8]) {
+        let Ok(length) = u32::try_from(words.len()) else { return };
+        let message = [&length.to_le_bytes()[..], words].concat();
+        // A part of a message can't be left out: words are few, and room for them there is.
+        let _it_has_ended = rustix::net::send(&self.socket, &message, SendFlags::NOSIGNAL);
+    }
 }
 
 /// Forks the process that serves.
@@ -302,7 +341,7 @@ fn start(
     serve: ServeNetwork,
 ) -> Result<(i32, OwnedFd), Box<dyn std::error::Error>> {
     let flags = SocketFlags::CLOEXEC;
-    let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     for socket in sockets.all() {
         wait::no_signal_when_readable(socket)?;
     }

@@ -44,11 +44,11 @@ pub(crate) fn plan(
         notes.push(Cow::Owned(format!("no host can be reached: {reason}")));
         return Ok(None);
     }
-    let proxy = policy.upstream_proxy().map(|proxy| Text::new(proxy.value.to_string())).transpose()?;
+    let proxy = policy.upstream_proxy().map(|proxy| Text::new(proxy.value.with_credentials())).transpose()?;
     Ok(Some(Network {
         rules: Stored::new(&policy.network_rules())?,
         proxy,
-        dns: policy.upstream_dns().into_iter().map(|server| server.value).collect(),
+        dns: policy.upstream_dns().into_iter().map(|server| server.value.0).collect(),
         reach: policy.reach().into_iter().map(|port| port.value).collect(),
         publish: policy.publish().into_iter().map(|publish| publish.value).collect(),
         filter: Filter::from(&gateway::filter()?),

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::{Policy, or_built_in};
 use crate::layer::{Layer, Origin, Sourced, Strength, prevailing};
 use crate::network::{
-    Cidr, Fallback, HostPattern, Judge, NameServer, NetworkList, NetworkRule, NetworkRules, NetworkVerdict, Ports,
-    Proxy, Publish, Target, Upstream,
+    Cidr, Fallback, HostPattern, Judge, NameServer, NetworkList, NetworkRule, NetworkRules, NetworkVerdict,
+    Ports, Proxy, Publish, Target, Upstream,
 };
 use crate::value::NetworkMode;
 
@@ -56,11 +56,8 @@ impl Policy {
         if holds.value == NetworkMode::Host
             && let Some(lock) = self.network_lock()
         {
-            holds = Sourced {
-                value: NetworkMode::Filtered,
-                origin: lock.clone(),
-                strength: Strength::Locked,
-            };
+            holds =
+                Sourced { value: NetworkMode::Filtered, origin: lock.clone(), strength: Strength::Locked };
         }
         holds
     }
@@ -109,9 +106,7 @@ impl Policy {
             NetworkMode::Host => origin.layer > Layer::Distribution,
             // Who takes the network away means all that was granted before; a refusal is kept by that, too.
             NetworkMode::None => {
-                *_key != "deny"
-                    && origin.layer > Layer::Distribution
-                    && origin.layer >= mode.origin.layer
+                *_key != "deny" && origin.layer > Layer::Distribution && origin.layer >= mode.origin.layer
             }
         })?;
         Some(Idle::Unasked { key, origin: origin.clone(), mode })
@@ -220,8 +215,7 @@ impl Policy {
     ) -> impl Iterator<Item = &'s Sourced<T>> {
         let closed = self.settings.closed.iter().filter(|closed| closed.value == list).map(Sourced::rank);
         let locks = stated.iter().map(Sourced::rank).chain(closed);
-        let closed =
-            locks.filter(|rank| rank.strength == Strength::Locked).map(|rank| rank.layer).min();
+        let closed = locks.filter(|rank| rank.strength == Strength::Locked).map(|rank| rank.layer).min();
         stated.iter().filter(move |stated| closed.is_none_or(|layer| stated.origin.layer <= layer))
     }
 }

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The filtered network of a launch: what serves it, and what is said of what it reports.
+
+use palisade_network::{Inside, Report, Resolving, Told, Upstream, What};
+use palisade_policy::NetworkRule;
+use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
+use palisade_policy::layer::Strength;
+use palisade_sandbox::gateway::{Maker, Served};
+use palisade_sys::network::Use;
+use std::fmt::Write;
+use std::os::fd::OwnedFd;
+
+/// Serves the network of a launch, in a process of its own: [`palisade_sandbox::gateway::ServeNetwork`].
+pub(crate) fn serve(served: Served) {
+    let mut inside = Inside { publish: served.publish, ..Inside::default() };
+    for made in served.inside {
+        match made.used {
+            Use::Connections => inside.tcp.push(made.socket),
+            Use::Questions => inside.dns.push(made.socket),
+            Use::LongQuestions => inside.dns_tcp.push(made.socket),
+            Use::Reach(port) => inside.reach.push((made.socket, port)),
+        }
+    }
+    let proxy = served.proxy.as_deref().map(str::parse).transpose();
+    // What the policy took for a proxy is one.
+    let Ok(proxy) = proxy else { return };
+    let upstream = Upstream { proxy, dns: served.dns };
+    let resolving = Resolving { resolv_conf: served.resolv_conf, hosts: served.hosts };
+    let mut sockets = Sockets(served.maker);
+    // Its end is seen by the launcher, whatever the reason.
+    let _ended =
+        palisade_network::serve(inside, &served.rules, &upstream, resolving, &mut sockets, served.control);
+}
+
+struct Sockets(Maker);
+
+impl palisade_network::Maker for Sockets {
+    fn socket(&mut self, v6: bool) -> std::io::Result<OwnedFd> {
+        Ok(self.0.socket(v6)?)
+    }
+}
+
+/// A report in the server's own words; none if it makes no sense, which takes a server that was talked into it.
+pub(crate) fn told(report: &[u8]) -> Option<Told> {
+    Told::from_bytes(report).ok()
+}
+
+/// A report as an event, and the command that would permit what was refused. None for what only counts together with
+/// what follows.
+pub(crate) fn event(report: &Report, program: &str) -> Option<(Event, Option<String>)> {
+    let object = object(&report.host, report.port);
+    let (verdict, text) = match report.what {
+        What::Opened => return None,
+        What::Closed => (Verdict::Allowed, account(report)),
+        What::Refused => (Verdict::Refused, report.why.clone()),
+        // It was allowed; why it didn't work is worth a line all the same.
+        What::Failed => (Verdict::Allowed, format!("it failed: {}", report.why)),
+        What::Strained => (Verdict::Refused, report.why.clone()),
+    };
+    let event = Event {
+        schema: EVENT_SCHEMA,
+        time: report.time,
+        subject: Subject { uid: Some(rustix::process::getuid().as_raw()), program: program.to_owned(), ..Subject::default() },
+        operation: Operation::Connect,
+        object,
+        verdict,
+        why: Why { origin: report.rule.as_ref().map(|rule| rule.origin.clone()), text },
+        enforced_by: Mechanism::Gateway,
+    };
+    let hint = (report.what == What::Refused).then(|| permit(report)).flatten();
+    Some((event, hint))
+}
+
+/// `example.com:443`; the name alone where it was only looked up.
+fn object(host: &str, port: u16) -> String {
+    match port {
+        0 => host.to_owned(),
+        _ if host.contains(':') => format!("[{host}]:{port}"),
+        _ => format!("{host}:{port}"),
+    }
+}
+
+/// What became of a connection.
+fn account(report: &Report) -> String {
+    let mut text = String::new();
+    if let Some(address) = report.address {
+        let _infallible = write!(text, "{address}, ");
+    }
+    let seconds = report.duration.as_secs_f64();
+    let _infallible =
+        write!(text, "{} bytes out, {} in, {seconds:.3} s", report.sent, report.received);
+    text
+}
+
+/// What to type to permit what was refused; nothing where a lock stands against it.
+fn permit(report: &Report) -> Option<String> {
+    let locked = |rule: &NetworkRule| rule.strength == Strength::Locked;
+    if report.rule.as_ref().is_some_and(locked) || report.host.is_empty() {
+        return None;
+    }
+    let target = match report.address {
+        // The name may be talked to; where it leads may not.
+        Some(address) if address.to_string() != report.host => object(&address.to_string(), report.port),
+        _ => object(&report.host, report.port),
+    };
+    Some(format!("palisade run --allow {target} …"))
+}
