@@ -45,6 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     // engines
     ("palisade-syscall", &["palisade-policy", "palisade-host", "palisade-sys"]),
+    ("palisade-network", &["palisade-policy"]),
     // ground: `sys` is below the others, and `policy` gives `events` the type of an event
     ("palisade-policy", &[]),
     ("palisade-host", &["palisade-sys"]),

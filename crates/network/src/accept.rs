@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What comes to a listener.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::{ip_original_dst, ipv6_original_dst};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::carry::{Link, carry};
+use crate::connect::Way;
+use crate::decide::Fault;
+use crate::engine::Engine;
+use crate::host::Host;
+use crate::names::{Lease, is_synthetic};
+use crate::stream::{Stream, abort};
+use crate::{dns, front};
+
+/// How long a listener rests when there are no descriptors or no memory.
+const REST: Duration = Duration::from_millis(100);
+
+/// Where a connection was to go before the sandbox's own network redirected it; its own end if it wasn't.
+pub(crate) fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
+    let local = stream.local_addr()?;
+    let original = match local {
+        SocketAddr::V4(_) => ip_original_dst(stream).map(SocketAddr::V4),
+        SocketAddr::V6(_) => ipv6_original_dst(stream).map(SocketAddr::V6),
+    };
+    // Without connection tracking nothing is redirected.
+    Ok(original.unwrap_or(local))
+}
+
+/// Has `handle` take each connection to a listener. Ends when the listener is of no use any more.
+pub(crate) async fn listen<H, F>(engine: Rc<Engine>, listener: TcpListener, handle: H)
+where
+    H: Fn(Rc<Engine>, TcpStream) -> F,
+    F: Future<Output = ()> + 'static,
+{
+    loop {
+        let place = match engine.admission.try_enter() {
+            Some(place) => place,
+            None => {
+                engine.strained("there are too many connections at once");
+                match engine.admission.enter().await {
+                    Some(place) => place,
+                    None => return,
+                }
+            }
+        };
+        match listener.accept().await {
+            Ok((stream, _peer)) => {
+                let handled = handle(Rc::clone(&engine), stream);
+                tokio::task::spawn_local(async move {
+                    handled.await;
+                    drop(place);
+                });
+            }
+            Err(error) => match rustix::io::Errno::from_io_error(&error) {
+                Some(
+                    rustix::io::Errno::MFILE
+                    | rustix::io::Errno::NFILE
+                    | rustix::io::Errno::NOBUFS
+                    | rustix::io::Errno::NOMEM,
+                ) => {
+                    engine.strained(&format!("connections wait: {error}"));
+                    tokio::time::sleep(REST).await;
+                }
+                Some(rustix::io::Errno::INVAL | rustix::io::Errno::BADF | rustix::io::Errno::NOTSOCK) => return,
+                // Who came is gone already (accept(2) passes on a connection's own errors).
+                _ => tokio::task::yield_now().await,
+            },
+        }
+    }
+}
+
+/// Takes a connection that was redirected, or made to the listener itself.
+pub(crate) async fn redirected(engine: Rc<Engine>, client: TcpStream) {
+    let _slower = client.set_nodelay(true);
+    let (Ok(wanted), Ok(own)) = ((engine.destination)(&client), client.local_addr()) else {
+        return abort(&client);
+    };
+    if wanted == own {
+        return Box::pin(front::serve(engine, client)).await;
+    }
+    if wanted.port() == 53 {
+        return Box::pin(dns::serve_stream(&engine, Stream::new(client, Vec::new()))).await;
+    }
+    // Only what carrying takes stays in the task; a connection that is made takes much more.
+    let opened = Box::pin(open(&engine, &Host::Address(wanted.ip().to_canonical()), wanted.port())).await;
+    match opened {
+        Ok((way, link)) => carry(engine, client, Vec::new(), way, link).await,
+        Err(Unopened { host, fault }) => {
+            engine.fault(&host, wanted.port(), &fault);
+            abort(&client);
+        }
+    }
+}
+
+/// A connection that couldn't be made.
+pub(crate) struct Unopened {
+    /// Whom it really was to.
+    pub(crate) host: Host,
+    pub(crate) fault: Fault,
+}
+
+/// Makes a connection to a host that a client wants, if it may. An address that stands for a name means that.
+pub(crate) async fn open(engine: &Engine, wanted: &Host, port: u16) -> Result<(Way, Box<Link>), Unopened> {
+    let (host, lease) = match wanted {
+        Host::Address(address) => match Lease::of(&engine.names, *address) {
+            Some((name, lease)) => (Host::Name(name), Some(lease)),
+            None if is_synthetic(*address) => {
+                let fault = Fault::refused(format!("{address} stands for no name that was looked up"));
+                return Err(Unopened { host: wanted.clone(), fault });
+            }
+            None => (wanted.clone(), None),
+        },
+        Host::Name(_) => (wanted.clone(), None),
+    };
+    let made = async {
+        let rule = engine.permit(&host, port).await?;
+        Ok((rule, engine.connect(&host, port).await?))
+    };
+    match made.await {
+        Ok((rule, way)) => {
+            let link = Link { host, port, address: way.address, rule, lease, began: Instant::now(), named: true };
+            Ok((way, Box::new(link)))
+        }
+        Err(fault) => Err(Unopened { host, fault }),
+    }
+}
+
+/// Takes a connection that was made inside to a port of the host's own.
+pub(crate) async fn reached(engine: Rc<Engine>, client: TcpStream, port: u16) {
+    let connected = own(port, || {
+        Ok((TcpSocket::new_v4()?, TcpSocket::new_v6()?))
+    });
+    between(engine, client, Box::pin(connected).await, port).await;
+}
+
+/// A request for a socket of the sandbox's network: whether for IPv6, and where to put it.
+pub(crate) type Wish = (bool, oneshot::Sender<io::Result<OwnedFd>>);
+
+/// Takes a connection that was made to a port of the host's that leads inside.
+pub(crate) async fn published(engine: Rc<Engine>, client: TcpStream, port: u16, maker: mpsc::UnboundedSender<Wish>) {
+    let connected = async {
+        let v4 = made(&maker, false).await?;
+        match tcp(v4, (Ipv4Addr::LOCALHOST, port).into()).await {
+            Ok(stream) => Ok((stream, Ipv4Addr::LOCALHOST.into())),
+            Err(_error) => {
+                let stream = tcp(made(&maker, true).await?, (Ipv6Addr::LOCALHOST, port).into()).await?;
+                Ok((stream, Ipv6Addr::LOCALHOST.into()))
+            }
+        }
+    };
+    between(engine, client, Box::pin(connected).await, port).await;
+}
+
+async fn made(maker: &mpsc::UnboundedSender<Wish>, v6: bool) -> io::Result<TcpSocket> {
+    let (sender, socket) = oneshot::channel();
+    maker.send((v6, sender)).map_err(io::Error::other)?;
+    let socket = socket.await.map_err(io::Error::other)??;
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    Ok(TcpSocket::from_std_stream(std::net::TcpStream::from(socket)))
+}
+
+async fn tcp(socket: TcpSocket, to: SocketAddr) -> io::Result<TcpStream> {
+    socket.connect(to).await
+}
+
+/// Connects to a port of this machine.
+async fn own(
+    port: u16,
+    sockets: impl FnOnce() -> io::Result<(TcpSocket, TcpSocket)>,
+) -> io::Result<(TcpStream, IpAddr)> {
+    let (v4, v6) = sockets()?;
+    match tcp(v4, (Ipv4Addr::LOCALHOST, port).into()).await {
+        Ok(stream) => Ok((stream, Ipv4Addr::LOCALHOST.into())),
+        Err(_error) => Ok((tcp(v6, (Ipv6Addr::LOCALHOST, port).into()).await?, Ipv6Addr::LOCALHOST.into())),
+    }
+}
+
+async fn between(engine: Rc<Engine>, client: TcpStream, server: io::Result<(TcpStream, IpAddr)>, port: u16) {
+    let host = Host::Address(Ipv4Addr::LOCALHOST.into());
+    match server {
+        Ok((server, address)) => {
+            let _slower = (client.set_nodelay(true), server.set_nodelay(true));
+            let way = Way { server, early: Vec::new(), address: Some(address) };
+            let link = Link {
+                host,
+                port,
+                address: Some(address),
+                rule: None,
+                lease: None,
+                began: Instant::now(),
+                named: false,
+            };
+            carry(engine, client, Vec::new(), way, Box::new(link)).await;
+        }
+        Err(error) => {
+            engine.fault(&host, port, &Fault::failed(error.to_string()));
+            abort(&client);
+        }
+    }
+}

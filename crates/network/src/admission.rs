@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How many connections there may be.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// As many connections as a sandbox may have at once: a busy browser has some hundreds.
+const MOST: u64 = 16_384;
+/// Descriptors that are left for other things: listeners, questions to the DNS, pipes.
+const OTHERS: u64 = 256;
+/// How often it is said that a limit is reached.
+const DAMPED: Duration = Duration::from_secs(10);
+
+/// Lets connections in.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    places: Arc<Semaphore>,
+    said: Cell<Option<Instant>>,
+}
+
+/// How many connections this process has descriptors for; its limit is raised as far as it goes.
+pub(crate) fn affordable() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(u64::MAX).min(2 * MOST + OTHERS).max(limit.current.unwrap_or(u64::MAX));
+    let limit = match setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit }) {
+        Ok(()) => wanted,
+        Err(_error) => limit.current.unwrap_or(u64::MAX),
+    };
+    // Two for each: the client's and the server's.
+    let places = (limit.saturating_sub(OTHERS) / 2).clamp(16, MOST);
+    usize::try_from(places).unwrap_or(usize::MAX)
+}
+
+impl Admission {
+    pub(crate) fn new(places: usize) -> Self {
+        Self { places: Arc::new(Semaphore::new(places)), said: Cell::new(None) }
+    }
+
+    /// A place, if there is one now.
+    pub(crate) fn try_enter(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.places).try_acquire_owned().ok()
+    }
+
+    /// Waits for a place. None: never again.
+    pub(crate) async fn enter(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.places).acquire_owned().await.ok()
+    }
+
+    /// Whether it is to be said that a limit is reached.
+    pub(crate) fn says(&self) -> bool {
+        let now = Instant::now();
+        let says = self.said.get().is_none_or(|said| now.duration_since(said) >= DAMPED);
+        if says {
+            self.said.set(Some(now));
+        }
+        says
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Putting a client and a server together, once it is known that what the client says is for that server.
+
+use std::io;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Instant;
+
+use palisade_policy::{Name, NetworkRule};
+use tokio::net::TcpStream;
+use tokio::time::{Instant as Time, sleep_until};
+
+use crate::connect::Way;
+use crate::control::{Report, What};
+use crate::decide::Fault;
+use crate::engine::Engine;
+use crate::hello::LONGEST;
+use crate::host::Host;
+use crate::http;
+use crate::names::Lease;
+use crate::opening::{self, Opening};
+use crate::relay::{Pump, relay};
+use crate::stream::{Meter, abort};
+
+/// What is known of a connection.
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// Whom it is to.
+    pub(crate) host: Host,
+    pub(crate) port: u16,
+    /// Whom it is really to.
+    pub(crate) address: Option<IpAddr>,
+    /// The rule that allows it.
+    pub(crate) rule: Option<Box<NetworkRule>>,
+    /// The address that stands for the name, while the connection lasts.
+    #[expect(dead_code, reason = "it is held, not read")]
+    pub(crate) lease: Option<Lease>,
+    pub(crate) began: Instant,
+    /// Whether what is said has to be for the name, if there is one.
+    pub(crate) named: bool,
+}
+
+impl Link {
+    fn report(&self, what: What) -> Report {
+        Report {
+            address: self.address,
+            rule: self.rule.as_deref().cloned(),
+            ..Report::new(what, self.host.to_string(), self.port)
+        }
+    }
+
+    /// Tells that the connection is made.
+    pub(crate) fn opened(&self, engine: &Engine) {
+        engine.report(self.report(What::Opened));
+    }
+
+    /// Tells that it is over.
+    pub(crate) fn closed(&self, engine: &Engine, sent: u64, received: u64) {
+        engine.report(Report { sent, received, duration: self.began.elapsed(), ..self.report(What::Closed) });
+    }
+
+    /// The same for one whose bytes were counted on the server's side.
+    pub(crate) fn metered(&self, engine: &Engine, meter: &Meter) {
+        self.closed(engine, meter.written.load(Ordering::Relaxed), meter.read.load(Ordering::Relaxed));
+    }
+}
+
+/// Carries a connection until it is over. `early` was read from the client already.
+pub(crate) async fn carry(engine: Rc<Engine>, client: TcpStream, early: Vec<u8>, way: Way, link: Box<Link>) {
+    link.opened(&engine);
+    let server = way.server;
+    let mut down = Pump::new(way.early);
+    let mut up = match &link.host {
+        Host::Name(name) if link.named => {
+            let inspected = inspect(&engine, name, link.port, &client, &server, early, &mut down);
+            match Box::pin(inspected).await {
+                Ok(Inspected::Pass(pump)) => pump,
+                Ok(Inspected::Http(bytes)) => {
+                    return Box::pin(http::carry(engine, client, bytes, server, link)).await;
+                }
+                Err(stop) => {
+                    if let Stop::Refused(why) = stop {
+                        engine.fault_at(&link.host, link.port, link.address, &Fault::refused(why));
+                    }
+                    abort(&client);
+                    abort(&server);
+                    return link.closed(&engine, 0, down.bytes);
+                }
+            }
+        }
+        _ => Pump::new(early),
+    };
+    let _both_know = relay(&client, &server, &mut up, &mut down, &engine.pool).await;
+    link.closed(&engine, up.bytes, down.bytes);
+}
+
+enum Inspected {
+    /// What the client says goes on as it is.
+    Pass(Pump),
+    /// It is HTTP/1, of which this was read.
+    Http(Vec<u8>),
+}
+
+enum Stop {
+    Refused(String),
+    /// One of both is gone, or nothing came in time.
+    Over,
+}
+
+impl From<io::Error> for Stop {
+    fn from(_error: io::Error) -> Self {
+        Self::Over
+    }
+}
+
+/// Reads what the client says first, without handing it on, until it is known what it is. Meanwhile the server may
+/// speak, as it does first in many protocols.
+async fn inspect(
+    engine: &Engine,
+    name: &Name,
+    port: u16,
+    client: &TcpStream,
+    server: &TcpStream,
+    mut heard: Vec<u8>,
+    down: &mut Pump,
+) -> Result<Inspected, Stop> {
+    // Of these two it is known that the client begins.
+    let client_first = matches!(port, 80 | 443);
+    let mut deadline = (!heard.is_empty()).then(|| Time::now() + engine.limits.head);
+    if client_first && deadline.is_none() {
+        deadline = Some(Time::now() + engine.limits.silence);
+    }
+    let mut wanted = 1;
+    loop {
+        if heard.len() >= wanted {
+            match opening::judge(&heard, name, port) {
+                Opening::More(more) => wanted = more,
+                Opening::Pass => return Ok(Inspected::Pass(Pump::new(heard))),
+                Opening::Http if down.bytes > 0 => {
+                    return Err(Stop::Refused("a client of HTTP where the server has begun".to_owned()));
+                }
+                Opening::Http => return Ok(Inspected::Http(heard)),
+                Opening::Refused(why) => return Err(Stop::Refused(why)),
+            }
+        }
+        let mut timer = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
+        let come = std::future::poll_fn(|context| {
+            if !client_first && let Poll::Ready(Err(error)) = down.poll(context, server, client, &engine.pool) {
+                return Poll::Ready(Err(error));
+            }
+            if let Some(timer) = &mut timer
+                && timer.as_mut().poll(context).is_ready()
+            {
+                return Poll::Ready(Ok(false));
+            }
+            client.poll_read_ready(context).map_ok(|()| true)
+        });
+        if !come.await? {
+            let why = if heard.is_empty() { return Err(Stop::Over) } else { "what a client says first took too long" };
+            return Err(Stop::Refused(why.to_owned()));
+        }
+        let before = heard.len();
+        if before > LONGEST {
+            return Err(Stop::Refused("what a client says first doesn't end".to_owned()));
+        }
+        heard.reserve(if before == 0 { 2048 } else { 1 });
+        match client.try_read_buf(&mut heard) {
+            Ok(0) if before == 0 || !client_first => {
+                // It says nothing more, and what it said is no beginning of anything that has a name in it.
+                let unfinished_tls = heard.first() == Some(&0x16);
+                if unfinished_tls {
+                    return Err(Stop::Refused("a TLS handshake that breaks off".to_owned()));
+                }
+                let mut pump = Pump::new(heard);
+                pump.end();
+                return Ok(Inspected::Pass(pump));
+            }
+            Ok(0) => return Err(Stop::Refused("what a client says first breaks off".to_owned())),
+            Ok(_) if before == 0 => deadline = Some(Time::now() + engine.limits.head),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+use std::future::Future as _;

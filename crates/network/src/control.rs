@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the server tells and is told: over one stream socket, each message a length (four bytes, little-endian) and
+//! postcard. A stream, as `/etc/hosts` can be larger than a datagram.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream as Blocking;
+use std::time::{Duration, SystemTime};
+
+use palisade_policy::NetworkRule;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use tokio::sync::Notify;
+
+use crate::resolving::Resolving;
+
+/// The longest message that is taken: some people block advertisements with their `/etc/hosts`.
+const LONGEST: usize = 64 << 20;
+/// How many messages wait for a slow reader before what happens is only counted.
+const WAITING: usize = 4096;
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum What {
+    /// A connection was made.
+    Opened,
+    /// It is over.
+    Closed,
+    /// The policy, or who was asked, refused a name or a connection; or a client said something else than it may.
+    Refused,
+    /// It was allowed, and didn't work.
+    Failed,
+    /// Something about the server itself: it is at a limit.
+    Strained,
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// When.
+    pub time: SystemTime,
+    /// What.
+    pub what: What,
+    /// With whom: a name, or an address that was connected to without a name. Empty for [`What::Strained`].
+    pub host: String,
+    /// The real address.
+    pub address: Option<IpAddr>,
+    /// The port; 0 where a name was only looked up.
+    pub port: u16,
+    /// Bytes that went out, of a connection that is over.
+    pub sent: u64,
+    /// Bytes that came in.
+    pub received: u64,
+    /// How long the connection was.
+    pub duration: Duration,
+    /// Why it was refused or failed.
+    pub why: String,
+    /// The rule that decided.
+    pub rule: Option<NetworkRule>,
+}
+
+impl Report {
+    /// A report of now, without details.
+    #[must_use]
+    pub fn new(what: What, host: impl Into<String>, port: u16) -> Self {
+        Self {
+            time: SystemTime::now(),
+            what,
+            host: host.into(),
+            address: None,
+            port,
+            sent: 0,
+            received: 0,
+            duration: Duration::ZERO,
+            why: String::new(),
+            rule: None,
+        }
+    }
+}
+
+/// A question to the user. Without an [`Instruction::Answer`] within a minute the answer is no.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// To say which question an answer is for.
+    pub number: u64,
+    /// Whom a command wants to talk to.
+    pub host: String,
+    /// Where.
+    pub port: u16,
+}
+
+/// An answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Whether it may.
+    pub allow: bool,
+    /// Whether that holds for the same host and port until the end, or only for who waits for it now.
+    pub session: bool,
+}
+
+/// A message of the server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Told {
+    /// Something happened.
+    Report(Report),
+    /// The user is asked.
+    Question(Question),
+    /// So many reports couldn't be told, because nobody read.
+    Lost(u64),
+}
+
+/// A message to the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Instruction {
+    /// The answer to the question of a number.
+    Answer(u64, Answer),
+    /// The host's files have changed.
+    Resolving(Resolving),
+}
+
+fn encoded<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
+    let body = postcard::to_allocvec(message).map_err(io::Error::other)?;
+    let length = u32::try_from(body.len()).map_err(io::Error::other)?;
+    Ok([&length.to_le_bytes()[..], &body].concat())
+}
+
+fn decoded<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
+    postcard::from_bytes(body).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+fn length(header: [u8; 4]) -> io::Result<usize> {
+    let length = u32::from_le_bytes(header) as usize;
+    if length <= LONGEST { Ok(length) } else { Err(io::ErrorKind::InvalidData.into()) }
+}
+
+/// The other end of the server's socket: who holds it hears what happens, and dropping it ends the server.
+#[derive(Debug)]
+pub struct Control(Blocking);
+
+impl Control {
+    /// Both ends: this one, and the descriptor for [`serve`](crate::serve).
+    ///
+    /// # Errors
+    ///
+    /// No descriptors.
+    pub fn pair() -> io::Result<(Self, OwnedFd)> {
+        let (own, server) = Blocking::pair()?;
+        Ok((Self(own), server.into()))
+    }
+
+    /// Waits for the next message; none: the server is gone.
+    ///
+    /// # Errors
+    ///
+    /// The socket fails, or what comes is no message.
+    pub fn next(&self) -> io::Result<Option<Told>> {
+        let mut header = [0; 4];
+        match (&self.0).read_exact(&mut header) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let mut body = vec![0; length(header)?];
+        (&self.0).read_exact(&mut body)?;
+        decoded(&body).map(Some)
+    }
+
+    /// Tells the server something.
+    ///
+    /// # Errors
+    ///
+    /// The server is gone.
+    pub fn instruct(&self, instruction: &Instruction) -> io::Result<()> {
+        (&self.0).write_all(&encoded(instruction)?)
+    }
+
+    /// A second handle on the same end, for another thread.
+    ///
+    /// # Errors
+    ///
+    /// No descriptors.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+}
+
+impl AsFd for Control {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl From<OwnedFd> for Control {
+    fn from(socket: OwnedFd) -> Self {
+        Self(socket.into())
+    }
+}
+
+impl From<Control> for OwnedFd {
+    fn from(control: Control) -> Self {
+        control.0.into()
+    }
+}
+
+/// What the server has to tell, until it is read. Telling never waits: a reader that has stopped must not stop
+/// connections.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    waiting: RefCell<VecDeque<Told>>,
+    lost: Cell<u64>,
+    news: Notify,
+}
+
+impl Outbox {
+    pub(crate) fn tell(&self, message: Told) {
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.len() < WAITING {
+            waiting.push_back(message);
+        } else {
+            self.lost.set(self.lost.get() + 1);
+        }
+        self.news.notify_one();
+    }
+
+    fn next(&self) -> Option<Told> {
+        let told = self.waiting.borrow_mut().pop_front();
+        told.or_else(|| Some(self.lost.take()).filter(|lost| *lost > 0).map(Told::Lost))
+    }
+
+    /// Takes the next message.
+    #[cfg(test)]
+    pub(crate) async fn heard(&self) -> Told {
+        loop {
+            if let Some(told) = self.next() {
+                return told;
+            }
+            self.news.notified().await;
+        }
+    }
+
+    /// Writes what is told to the socket until it is closed.
+    pub(crate) async fn send(&self, socket: &UnixStream) -> io::Result<()> {
+        loop {
+            while let Some(told) = self.next() {
+                let message = encoded(&told)?;
+                let mut rest = &message[..];
+                while !rest.is_empty() {
+                    socket.writable().await?;
+                    match socket.try_write(rest) {
+                        Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            self.news.notified().await;
+        }
+    }
+}
+
+/// Reads the next instruction. None: the other end is closed.
+pub(crate) async fn instruction(
+    socket: &mut (impl tokio::io::AsyncRead + Unpin),
+) -> io::Result<Option<Instruction>> {
+    let mut header = [0; 4];
+    match socket.read_exact(&mut header).await {
+        Ok(_count) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let length = length(header)?;
+    let mut body = Vec::new();
+    socket.take(length as u64).read_to_end(&mut body).await?;
+    decoded(&body).map(Some)
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether a connection may be made: by the policy, and where that says so by the user.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use palisade_policy::{NetworkRule, NetworkVerdict, Ruling};
+use tokio::sync::watch;
+
+use crate::control::{Answer, Question, Report, Told, What};
+use crate::engine::Engine;
+use crate::host::Host;
+
+/// How often the same refusal is told.
+const DAMPED: Duration = Duration::from_secs(1);
+/// How many are remembered for that.
+const REMEMBERED: usize = 1024;
+/// How many answers are remembered, and questions asked at once: who opens more has no user in mind.
+const ANSWERS: usize = 4096;
+const QUESTIONS: usize = 64;
+
+/// Why there is no connection.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Fault {
+    /// [`What::Refused`] or [`What::Failed`].
+    pub(crate) what: What,
+    pub(crate) why: String,
+    pub(crate) rule: Option<Box<NetworkRule>>,
+}
+
+impl Fault {
+    pub(crate) fn refused(why: impl Into<String>) -> Self {
+        Self { what: What::Refused, why: why.into(), rule: None }
+    }
+
+    pub(crate) fn failed(why: impl Into<String>) -> Self {
+        Self { what: What::Failed, why: why.into(), rule: None }
+    }
+
+    /// In words for a person at the other end.
+    pub(crate) fn text(&self, host: &Host, port: u16) -> String {
+        let done = if self.what == What::Refused { "refuses" } else { "can't reach" };
+        let mut text = format!("palisade {done} {host} port {port}: {}\n", self.why);
+        if self.what == What::Refused && self.rule.is_none() {
+            text.push_str(&format!("hint: palisade run --allow {host} ...\n"));
+        }
+        text
+    }
+}
+
+/// Whom, where.
+type Place = (Host, u16);
+
+/// The user's answers, and what was told lately.
+#[derive(Debug, Default)]
+pub(crate) struct Decisions {
+    answers: RefCell<HashMap<Place, bool>>,
+    waiting: RefCell<HashMap<Place, (u64, watch::Sender<Option<Answer>>)>>,
+    number: Cell<u64>,
+    told: RefCell<HashMap<Place, Instant>>,
+}
+
+impl Decisions {
+    /// The user has answered a question.
+    pub(crate) fn answered(&self, number: u64, answer: Answer) {
+        let mut waiting = self.waiting.borrow_mut();
+        let Some(place) = waiting.iter().find(|(_place, (asked, _answer))| *asked == number) else { return };
+        let place = place.0.clone();
+        if let Some((_number, sender)) = waiting.remove(&place) {
+            if answer.session && self.answers.borrow().len() < ANSWERS {
+                self.answers.borrow_mut().insert(place, answer.allow);
+            }
+            let _nobody_waits = sender.send(Some(answer));
+        }
+    }
+
+    /// Whether a refusal is to be told, or was a moment ago.
+    fn tells(&self, host: &Host, port: u16) -> bool {
+        let now = Instant::now();
+        let mut told = self.told.borrow_mut();
+        if told.len() >= REMEMBERED {
+            told.retain(|_place, before| now.duration_since(*before) < DAMPED);
+            if told.len() >= REMEMBERED {
+                return false;
+            }
+        }
+        let place = (host.clone(), port);
+        let tells = told.get(&place).is_none_or(|before| now.duration_since(*before) >= DAMPED);
+        if tells {
+            told.insert(place, now);
+        }
+        tells
+    }
+}
+
+impl Engine {
+    /// Whether somebody may be talked to, and by which rule.
+    pub(crate) async fn permit(&self, host: &Host, port: u16) -> Result<Option<Box<NetworkRule>>, Fault> {
+        let ruling = match host {
+            Host::Name(name) => self.judge.name(name, port),
+            Host::Address(address) => self.judge.address(*address, port),
+        };
+        match ruling.verdict {
+            NetworkVerdict::Allow => Ok(ruling.rule.map(|rule| Box::new(rule.clone()))),
+            NetworkVerdict::Deny => Err(refusal(&ruling, host)),
+            NetworkVerdict::Ask => match self.ask(host, port).await {
+                Some(true) => Ok(None),
+                Some(false) => Err(Fault::refused("you said no")),
+                None => Err(Fault::refused("nobody answered whether it may")),
+            },
+        }
+    }
+
+    /// Asks the user; all who want the same wait for one answer.
+    async fn ask(&self, host: &Host, port: u16) -> Option<bool> {
+        let place = (host.clone(), port);
+        let decisions = &self.decisions;
+        if let Some(answer) = decisions.answers.borrow().get(&place) {
+            return Some(*answer);
+        }
+        let mut answer = {
+            let mut waiting = decisions.waiting.borrow_mut();
+            match waiting.get(&place) {
+                Some((_number, answer)) => answer.subscribe(),
+                None if waiting.len() >= QUESTIONS => return None,
+                None => {
+                    let number = decisions.number.get();
+                    decisions.number.set(number + 1);
+                    let (sender, answer) = watch::channel(None);
+                    waiting.insert(place.clone(), (number, sender));
+                    let question = Question { number, host: host.to_string(), port };
+                    self.outbox.tell(Told::Question(question));
+                    answer
+                }
+            }
+        };
+        let answered = answer.wait_for(Option::is_some);
+        let answered = match tokio::time::timeout(self.limits.answer, answered).await {
+            Ok(Ok(answer)) => answer.map(|answer| answer.allow),
+            Ok(Err(_gone)) | Err(_) => None,
+        };
+        if answered.is_none() {
+            decisions.waiting.borrow_mut().remove(&place);
+        }
+        answered
+    }
+
+    /// Tells of a connection that wasn't made, unless the same was told a moment ago.
+    pub(crate) fn fault(&self, host: &Host, port: u16, fault: &Fault) {
+        self.fault_at(host, port, None, fault);
+    }
+
+    /// The same for one that has an address already.
+    pub(crate) fn fault_at(&self, host: &Host, port: u16, address: Option<IpAddr>, fault: &Fault) {
+        if self.decisions.tells(host, port) {
+            self.report(Report {
+                address,
+                why: fault.why.clone(),
+                rule: fault.rule.as_deref().cloned(),
+                ..Report::new(fault.what, host.to_string(), port)
+            });
+        }
+    }
+}
+
+/// A ruling against somebody, in words.
+pub(crate) fn refusal(ruling: &Ruling<'_>, host: &Host) -> Fault {
+    let why = match (ruling.rule, ruling.private) {
+        (Some(rule), _) => rule.to_string(),
+        (None, true) => format!("{host} isn't of the public internet"),
+        (None, false) => "no rule allows it".to_owned(),
+    };
+    Fault { what: What::Refused, why, rule: ruling.rule.map(|rule| Box::new(rule.clone())) }
+}

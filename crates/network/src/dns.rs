@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The server of names inside.
+//!
+//! A refused name gets NXDOMAIN: on SERVFAIL and REFUSED the C libraries, c-ares, Go and Java ask the next server and
+//! try again, for seconds; a name that doesn't exist is an end. The record types HTTPS and SVCB are answered with
+//! nothing, as they carry the keys by which a TLS client hides the name that it connects to; TXT, MX, SRV and the
+//! others, as they aren't needed for connections and can carry data out and in.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use palisade_policy::{Name, NetworkVerdict};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::control::{Report, What};
+use crate::datagram::Datagrams;
+use crate::decide::{Fault, refusal};
+use crate::engine::Engine;
+use crate::host::Host;
+use crate::message::{self, Asked, Query, Reply};
+use crate::names::{TTL, address_4, address_6};
+use crate::resolver::{Trouble, is_localhost};
+use crate::stream::Stream;
+
+/// The longest question that is taken. One name and an OPT record fit into 300 bytes.
+const LONGEST: usize = 4096;
+
+/// Serves a UDP socket.
+pub(crate) async fn serve(engine: Rc<Engine>, socket: Datagrams) {
+    let socket = Rc::new(socket);
+    loop {
+        match socket.receive(LONGEST).await {
+            Ok(received) => {
+                // Beyond the limit nothing is answered: who asks, asks again.
+                let Some(place) = engine.admission.try_enter() else {
+                    engine.strained("there are too many connections and questions at once");
+                    continue;
+                };
+                let (engine, socket) = (Rc::clone(&engine), Rc::clone(&socket));
+                tokio::task::spawn_local(async move {
+                    if let Some(answer) = engine.answer(&received.bytes).await {
+                        let _asks_again = socket.send(&answer, received.from, received.to);
+                    }
+                    drop(place);
+                });
+            }
+            // An ICMP error of an earlier answer, or memory: neither is a reason to spin.
+            Err(_error) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+/// Serves a connection on which questions come with their length in front.
+pub(crate) async fn serve_stream(engine: &Engine, mut stream: Stream) {
+    loop {
+        let question = async {
+            let length = stream.read_u16().await.ok()?;
+            if usize::from(length) > LONGEST {
+                return None;
+            }
+            let mut question = vec![0; length.into()];
+            stream.read_exact(&mut question).await.ok()?;
+            Some(question)
+        };
+        let Ok(Some(question)) = tokio::time::timeout(engine.limits.silence, question).await else { return };
+        let Some(answer) = engine.answer(&question).await else { return };
+        let Ok(length) = u16::try_from(answer.len()) else { return };
+        let framed = [&length.to_be_bytes()[..], &answer].concat();
+        let written = tokio::time::timeout(engine.limits.head, stream.write_all(&framed)).await;
+        if !matches!(written, Ok(Ok(()))) {
+            return;
+        }
+    }
+}
+
+impl Engine {
+    /// Tells that a limit is reached.
+    pub(crate) fn strained(&self, why: &str) {
+        if self.admission.says() {
+            self.report(Report { why: why.to_owned(), ..Report::new(What::Strained, "", 0) });
+        }
+    }
+
+    /// The answer to a message. None: there is none.
+    pub(crate) async fn answer(&self, query: &[u8]) -> Option<Vec<u8>> {
+        let asked = match message::read(query) {
+            Query::Drop => return None,
+            Query::Error(answer) => return Some(answer),
+            Query::Asked(asked) => asked,
+        };
+        match asked {
+            Asked::Nonsense => message::answer(query, Reply::NoSuchName, TTL),
+            Asked::Reverse(address) => {
+                let name = self.reverse(address);
+                message::answer(query, name.as_ref().map_or(Reply::NoSuchName, Reply::Name), TTL)
+            }
+            Asked::Address(name, v6) => message::answer(query, self.address_of(&name, v6).await, TTL),
+            Asked::Other(name) => {
+                let reply = if is_localhost(&name) || self.may_look_up(&name).is_some() {
+                    Reply::Empty
+                } else {
+                    Reply::NoSuchName
+                };
+                message::answer(query, reply, TTL)
+            }
+        }
+    }
+
+    fn reverse(&self, address: IpAddr) -> Option<Name> {
+        if address.is_loopback() {
+            return "localhost".parse().ok();
+        }
+        self.names.borrow().name_of(address).cloned()
+    }
+
+    /// Whether a name may be looked up; whether the user is going to be asked when it is connected to. None, and told:
+    /// it may not.
+    fn may_look_up(&self, name: &Name) -> Option<NetworkVerdict> {
+        let ruling = self.judge.lookup(name);
+        if ruling.verdict != NetworkVerdict::Deny {
+            return Some(ruling.verdict);
+        }
+        let host = Host::Name(name.clone());
+        self.fault(&host, 0, &refusal(&ruling, &host));
+        None
+    }
+
+    async fn address_of(&self, name: &Name, v6: bool) -> Reply<'static> {
+        if is_localhost(name) {
+            return if v6 {
+                Reply::V6(std::net::Ipv6Addr::LOCALHOST)
+            } else {
+                Reply::V4(std::net::Ipv4Addr::LOCALHOST)
+            };
+        }
+        match self.may_look_up(name) {
+            None => return Reply::NoSuchName,
+            // A proxy resolves by itself. And as long as the user hasn't said yes, nothing goes out, not even a
+            // question that carries the name.
+            Some(_) if self.upstream.proxy.is_some() => {}
+            Some(NetworkVerdict::Ask) => {}
+            Some(_) => match self.resolver.addresses(name).await {
+                Ok(addresses) if addresses.iter().any(|address| address.is_ipv6() == v6) => {}
+                Ok(_) => return Reply::Empty,
+                Err(Trouble::NoSuchName) => return Reply::NoSuchName,
+                Err(Trouble::Failed(why)) => {
+                    self.fault(&Host::Name(name.clone()), 0, &Fault::failed(why));
+                    return Reply::Failure;
+                }
+            },
+        }
+        match self.names.borrow_mut().give(name, Instant::now()) {
+            Some(index) if v6 => Reply::V6(address_6(index)),
+            Some(index) => Reply::V4(address_4(index)),
+            None => {
+                self.strained("all addresses that stand for names are in use");
+                Reply::Failure
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a client speaks, by what it says first.
+
+use palisade_policy::Name;
+
+use crate::hello::{self, Hello};
+
+/// The longest first line that is waited for. What is longer is left to the parser of HTTP, which refuses it.
+const LONGEST_LINE: usize = 8 * 1024;
+/// How a client of HTTP/2 without negotiation begins (RFC 9113, 3.4).
+const HTTP2: &[u8] = b"PRI * HTTP/2";
+/// How a proxy says on whose behalf it comes (the PROXY protocol, versions 1 and 2). What follows is for somebody who
+/// takes that for granted, so it can't be looked at as what it seems.
+const PROXIED: [&[u8]; 2] = [b"PROXY ", b"\r\n\r\n\0\r\nQUIT\n"];
+const METHODS: [&[u8]; 9] =
+    [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"];
+
+/// What is to be done with a connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// It can't be told before there are so many bytes.
+    More(usize),
+    /// TLS for the right name, or a protocol that carries no name: it goes on as it is.
+    Pass,
+    /// HTTP/1: its requests are to be looked at.
+    Http,
+    /// It may not.
+    Refused(String),
+}
+
+/// What the bytes with which a client begins come to, on a connection to `name` at `port`.
+pub(crate) fn judge(bytes: &[u8], name: &Name, port: u16) -> Opening {
+    let refused = |why: &str| Opening::Refused(why.to_owned());
+    let Some(first) = bytes.first() else { return Opening::More(1) };
+    if *first == 0x16 && port != 80 {
+        match bytes.get(1) {
+            None => return Opening::More(2),
+            Some(3) => return tls(bytes, name),
+            Some(_) => {}
+        }
+    }
+    if port == 443 {
+        return refused("port 443 is for TLS, and this is something else");
+    }
+    for begins in PROXIED.into_iter().chain([HTTP2]) {
+        if bytes.starts_with(begins) {
+            return refused(match begins {
+                HTTP2 => "HTTP/2 without TLS can't be looked into",
+                _ => "the PROXY protocol may only be spoken by proxies",
+            });
+        }
+        if begins.starts_with(bytes) {
+            return Opening::More(bytes.len() + 1);
+        }
+    }
+    match request(bytes) {
+        Request::Yes => Opening::Http,
+        Request::No if port == 80 => refused("port 80 is for HTTP/1, and this is something else"),
+        Request::No => Opening::Pass,
+        Request::More => Opening::More(bytes.len() + 1),
+    }
+}
+
+fn tls(bytes: &[u8], name: &Name) -> Opening {
+    match hello::read(bytes) {
+        Hello::More(wanted) => Opening::More(wanted),
+        Hello::Complete(Some(server)) if server.parse().is_ok_and(|server: Name| server == *name) => Opening::Pass,
+        Hello::Complete(Some(server)) => {
+            Opening::Refused(format!("the connection is to {name}, the TLS handshake for {server:?}"))
+        }
+        Hello::Complete(None) => Opening::Refused(format!("the TLS handshake doesn't say that it is for {name}")),
+        Hello::Bad(why) => Opening::Refused(why.to_owned()),
+    }
+}
+
+enum Request {
+    Yes,
+    No,
+    More,
+}
+
+/// Whether bytes begin a request of HTTP/1: a known method, or a word in a line that says `HTTP/`. Other protocols
+/// begin with words, too (`EHLO`, `NICK`, `AUTH`); lenient servers of HTTP take empty lines in front.
+fn request(bytes: &[u8]) -> Request {
+    let begin = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'));
+    let Some(line) = begin.and_then(|begin| bytes.get(begin..)) else {
+        return if bytes.len() < LONGEST_LINE { Request::More } else { Request::Yes };
+    };
+    let word = line.iter().position(|byte| !is_token(*byte));
+    let Some(word) = word else {
+        return if line.len() < LONGEST_LINE { Request::More } else { Request::Yes };
+    };
+    let (method, rest) = line.split_at(word);
+    // A tab, or another space that a lenient server takes for one.
+    if method.is_empty() || !matches!(rest.first(), Some(b' ' | b'\t' | 0x0b | 0x0c)) {
+        return Request::No;
+    }
+    if METHODS.contains(&method) {
+        return Request::Yes;
+    }
+    let end = line.iter().position(|byte| matches!(byte, b'\n'));
+    let line = line.get(..end.unwrap_or(line.len())).unwrap_or_default();
+    if line.windows(5).any(|part| part.eq_ignore_ascii_case(b"HTTP/")) || line.len() > LONGEST_LINE {
+        return Request::Yes;
+    }
+    if end.is_some() { Request::No } else { Request::More }
+}
+
+/// Whether a byte may be in a method (RFC 9110, 5.6.2).
+const fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hello::tests::{hello, hello_with, records};
+
+    fn at(bytes: &[u8], port: u16) -> Opening {
+        judge(bytes, &"example.com".parse().unwrap(), port)
+    }
+
+    fn refused(bytes: &[u8], port: u16) {
+        assert!(matches!(at(bytes, port), Opening::Refused(_)), "{:?} at {port}", String::from_utf8_lossy(bytes));
+    }
+
+    #[test]
+    fn tls_has_to_be_for_the_name() {
+        for name in ["example.com", "EXAMPLE.com", "example.com."] {
+            assert_eq!(at(&hello(name), 443), Opening::Pass, "{name}");
+            assert_eq!(at(&hello(name), 8443), Opening::Pass, "{name}");
+        }
+        for name in
+            ["evil.example", "xexample.com", "example.com.evil.org", "example.com..", "", "example.com\0", ".example.com"]
+        {
+            refused(&hello(name), 443);
+            refused(&hello(name), 5432);
+        }
+        refused(&hello_with(&[], 100), 443);
+        refused(&hello("example.com"), 80);
+        refused(&records(&[2, 0, 0, 0], 100), 8443);
+    }
+
+    #[test]
+    fn ports_of_their_own() {
+        refused(b"GET / HTTP/1.1\r\n", 443);
+        refused(b"SSH-2.0-x\r\n", 443);
+        refused(b"\x16\x02", 443);
+        refused(b"SSH-2.0-x\r\n", 80);
+        refused(b"EHLO x\r\n", 80);
+        refused(b"\0", 80);
+        assert_eq!(at(b"GET / HTTP/1.1\r\n", 80), Opening::Http);
+        assert_eq!(at(b"", 80), Opening::More(1));
+    }
+
+    #[test]
+    fn http_is_known_on_any_port_and_others_are_not_taken_for_it() {
+        for http in [
+            "GET / ",
+            "\r\n\r\nPOST /x HTTP/1.1",
+            "\nPURGE / HTTP/1.1\r\n",
+            "FOO x http/1.0\r\n",
+            "CONNECT evil.example:443 HTTP/1.1\r\n",
+            "POST\t/ HTTP/1.1\r\n",
+            "FOO\x0b/ HTTP/1.1\r\n",
+        ] {
+            assert_eq!(at(http.as_bytes(), 8080), Opening::Http, "{http:?}");
+        }
+        for other in [
+            "SSH-2.0-OpenSSH_9.6\r\n",
+            "EHLO me.example\r\n",
+            "NICK someone\r\n",
+            "get key\r\n",
+            "PING\r\n",
+            "*1\r\n$4\r\nPING\r\n",
+            "\0\0\0\x08\x04\xd2\x16\x2f",
+            "a1 LOGIN x y\r\n",
+            "\x10\x0e\0\x04MQTT",
+        ] {
+            assert_eq!(at(other.as_bytes(), 8080), Opening::Pass, "{other:?}");
+        }
+        for more in ["G", "FOO / HT", "\r\n", "PRI * HT", "PROX", "\r\n\r\n\0"] {
+            assert_eq!(at(more.as_bytes(), 8080), Opening::More(more.len() + 1), "{more:?}");
+        }
+        refused(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 8080);
+        refused(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 80);
+        refused(b"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n", 8080);
+        refused(b"\r\n\r\n\0\r\nQUIT\n\x21", 8080);
+    }
+
+    #[test]
+    fn any_bytes_are_decided_alike_however_they_come() {
+        bolero::check!().with_type::<(Vec<u8>, u16)>().for_each(|(bytes, port)| {
+            let whole = at(bytes, *port);
+            for count in 0..bytes.len() {
+                match at(&bytes[..count], *port) {
+                    Opening::More(wanted) => assert!(wanted > count),
+                    decided => {
+                        assert_eq!(
+                            std::mem::discriminant(&decided),
+                            std::mem::discriminant(&whole),
+                            "after {count} of {bytes:?}"
+                        );
+                        break;
+                    }
+                }
+            }
+        });
+    }
+}

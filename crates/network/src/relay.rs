@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Moving bytes between two connections, both ways, without copying them.
+//!
+//! A [`Pump`] is polled rather than awaited, so that an idle connection is two of them and little else: no pipe, no
+//! buffer.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use rustix::pipe::{SpliceFlags, splice};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use crate::pipe::{CAPACITY, Pipe, Pool};
+
+/// How much is carried at once where there is no pipe to be had.
+const BUFFER: usize = 16 * 1024;
+
+/// What holds bytes that were read and not written.
+#[derive(Debug)]
+enum Load {
+    /// Nothing.
+    None,
+    /// A pipe with so many bytes.
+    Pipe(Pipe, usize),
+    /// Memory; what of it was written.
+    Memory(Vec<u8>, usize),
+}
+
+/// One direction of a connection.
+#[derive(Debug)]
+pub(crate) struct Pump {
+    load: Load,
+    /// The other side said that there is no more.
+    ended: bool,
+    /// All of it was handed on.
+    done: bool,
+    /// The bytes that were handed on.
+    pub(crate) bytes: u64,
+}
+
+impl Pump {
+    /// Hands on `first`, then what comes.
+    pub(crate) const fn new(first: Vec<u8>) -> Self {
+        let load = if first.is_empty() { Load::None } else { Load::Memory(first, 0) };
+        Self { load, ended: false, done: false, bytes: 0 }
+    }
+
+    /// Adds bytes that come before all that is read from now on.
+    pub(crate) fn put(&mut self, bytes: Vec<u8>) {
+        debug_assert!(matches!(self.load, Load::None));
+        if !bytes.is_empty() {
+            self.load = Load::Memory(bytes, 0);
+        }
+    }
+
+    /// Reading is over; what there is remains to be handed on.
+    pub(crate) const fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Moves what can be moved. Ready when `from` has ended, and `to` was told so.
+    pub(crate) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        from: &TcpStream,
+        to: &TcpStream,
+        pool: &Pool,
+    ) -> Poll<io::Result<()>> {
+        if self.done {
+            return Poll::Ready(Ok(()));
+        }
+        loop {
+            if self.loaded() {
+                ready!(to.poll_write_ready(context))?;
+                self.unload(to)?;
+                continue;
+            }
+            if self.ended {
+                self.rest(pool);
+                self.done = true;
+                // Whom it is said to may be gone already.
+                let _gone = rustix::net::shutdown(to, rustix::net::Shutdown::Write);
+                return Poll::Ready(Ok(()));
+            }
+            match from.poll_read_ready(context)? {
+                Poll::Pending => {
+                    self.rest(pool);
+                    return Poll::Pending;
+                }
+                Poll::Ready(()) => self.fill(from, pool)?,
+            }
+        }
+    }
+
+    const fn loaded(&self) -> bool {
+        match &self.load {
+            Load::None => false,
+            Load::Pipe(_, held) => *held > 0,
+            Load::Memory(bytes, written) => *written < bytes.len(),
+        }
+    }
+
+    /// Gives back what holds no bytes.
+    fn rest(&mut self, pool: &Pool) {
+        if let Load::Pipe(pipe, 0) = std::mem::replace(&mut self.load, Load::None) {
+            pool.give_back(pipe);
+        }
+    }
+
+    fn unload(&mut self, to: &TcpStream) -> io::Result<()> {
+        let written = to.try_io(Interest::WRITABLE, || match &self.load {
+            Load::None => Ok(0),
+            Load::Pipe(pipe, held) => {
+                Ok(splice(&pipe.read, None, to, None, *held, SpliceFlags::NONBLOCK | SpliceFlags::MOVE)?)
+            }
+            Load::Memory(bytes, written) => {
+                let rest = bytes.get(*written..).unwrap_or_default();
+                Ok(rustix::io::write(to, rest)?)
+            }
+        });
+        let written = match written {
+            Ok(written) => written,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        self.bytes += written as u64;
+        match &mut self.load {
+            Load::None => {}
+            Load::Pipe(_, held) => *held -= written,
+            Load::Memory(bytes, before) => {
+                *before += written;
+                if *before == bytes.len() {
+                    self.load = Load::None;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, from: &TcpStream, pool: &Pool) -> io::Result<()> {
+        if matches!(self.load, Load::None) {
+            self.load = match pool.take() {
+                Ok(pipe) => Load::Pipe(pipe, 0),
+                // No descriptors left.
+                Err(_error) => Load::Memory(Vec::new(), 0),
+            };
+        }
+        let read = from.try_io(Interest::READABLE, || match &mut self.load {
+            Load::Pipe(pipe, _) => {
+                let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+                Ok(splice(from, None, &pipe.write, None, CAPACITY, flags)?)
+            }
+            Load::Memory(bytes, _) => {
+                bytes.resize(BUFFER, 0);
+                let read = rustix::io::read(from, &mut bytes[..]);
+                bytes.truncate(*read.as_ref().unwrap_or(&0));
+                Ok(read?)
+            }
+            Load::None => Ok(0),
+        });
+        match read {
+            Ok(0) => self.ended = true,
+            Ok(read) => {
+                if let Load::Pipe(_, held) = &mut self.load {
+                    *held = read;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+/// Carries bytes both ways until both sides have ended. An error of either ends both, and lets both see it.
+pub(crate) async fn relay(
+    client: &TcpStream,
+    server: &TcpStream,
+    up: &mut Pump,
+    down: &mut Pump,
+    pool: &Pool,
+) -> io::Result<()> {
+    let result = std::future::poll_fn(|context| {
+        let up = up.poll(context, client, server, pool)?;
+        let down = down.poll(context, server, client, pool)?;
+        if up.is_ready() && down.is_ready() { Poll::Ready(Ok(())) } else { Poll::Pending }
+    })
+    .await;
+    if result.is_err() {
+        crate::stream::abort(client);
+        crate::stream::abort(server);
+    }
+    result
+}
