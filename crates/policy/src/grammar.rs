@@ -220,11 +220,7 @@ pub(crate) const SECTIONS: &[Section] = &[
                 Kind::Network(NetworkKey::Hosts { allow: true }),
                 "Who may be talked to: names, addresses, ports.",
             ),
-            key(
-                "deny",
-                Kind::Network(NetworkKey::Hosts { allow: false }),
-                "Who may not be talked to.",
-            ),
+            key("deny", Kind::Network(NetworkKey::Hosts { allow: false }), "Who may not be talked to."),
             key(
                 "publish",
                 Kind::Network(NetworkKey::List(NetworkList::Publish)),

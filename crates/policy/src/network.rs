@@ -15,7 +15,7 @@ mod upstream;
 pub use address::{Cidr, is_public};
 pub use host::{HostError, HostPattern, Name, NameError, Ports, Target};
 pub use judge::{Fallback, Judge, NetworkRule, NetworkRules, NetworkVerdict, Ruling};
-pub(crate) use statement::{NetworkKey, port};
 pub use publish::Publish;
 pub use statement::{NetworkError, NetworkList, host_port};
+pub(crate) use statement::{NetworkKey, port};
 pub use upstream::{Credentials, NameServer, Proxy, ProxyError, ProxyHost, ProxyScheme, Upstream, masked};

@@ -163,7 +163,8 @@ const fn example_of(list: List) -> &'static str {
 
 fn network(key: NetworkKey) -> Value {
     let text = || json!({ "type": "string", "minLength": 1 });
-    let list = |items: Value, example: &str| json!({ "type": "array", "items": items, "examples": [[example]] });
+    let list =
+        |items: Value, example: &str| json!({ "type": "array", "items": items, "examples": [[example]] });
     match key {
         NetworkKey::Mode => json!({ "enum": NetworkMode::ALL.map(NetworkMode::key) }),
         NetworkKey::Default => json!({ "enum": Fallback::ALL.map(Fallback::key) }),

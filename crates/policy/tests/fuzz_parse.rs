@@ -87,7 +87,8 @@ fn check(text: &str) {
             let rules = merged.network_rules();
             let judge = palisade_policy::network::Judge::new(&rules);
             let _any = judge.lookup(&"a.example.com".parse().unwrap());
-            let _any = (merged.network(), merged.reach(), merged.publish(), merged.upstream_dns(), merged.idle());
+            let _any =
+                (merged.network(), merged.reach(), merged.publish(), merged.upstream_dns(), merged.idle());
             if let Ok(resolved) = merged.resolve(&context) {
                 for path in resolved.effective() {
                     assert_eq!(resolved.decide(&path.destination).grant, path.grant);

@@ -89,8 +89,12 @@ fn the_default_and_a_proxy_follow_the_order_of_layers_and_locks() {
     assert_eq!(fallback(&[(User, ask), (Project, allow)]), Fallback::Allow);
     let locked = "[locked.network]\ndefault = \"ask\"\nproxy = \"http://corp:3128\"\n";
     assert_eq!(fallback(&[(Administrator, locked), (User, allow)]), Fallback::Ask);
-    assert_eq!(fallback(&[(Administrator, locked), (User, "[network]\ndefault = \"deny\"\n")]), Fallback::Deny);
-    let proxy = |layers: &[(Layer, &str)]| policy(layers).upstream_proxy().map(|proxy| proxy.value.to_string());
+    assert_eq!(
+        fallback(&[(Administrator, locked), (User, "[network]\ndefault = \"deny\"\n")]),
+        Fallback::Deny
+    );
+    let proxy =
+        |layers: &[(Layer, &str)]| policy(layers).upstream_proxy().map(|proxy| proxy.value.to_string());
     let other = "[network]\nproxy = \"socks5://a:b@other:1\"\n";
     assert_eq!(proxy(&[(Administrator, locked), (User, other)]).unwrap(), "http://corp:3128");
     assert_eq!(proxy(&[(User, other)]).unwrap(), "socks5://***@other:1");
@@ -300,7 +304,8 @@ const HOSTS: [&str; 12] = [
 ];
 const PORTS: [&str; 5] = ["", ":443", ":1-1000", ":443-444", ":1000-65535"];
 const NAMES: [&str; 5] = ["a.org", "b.a.org", "c.b.a.org", "org", "com"];
-const ADDRESSES: [&str; 6] = ["10.0.0.1", "10.9.9.9", "1.1.1.1", "2001:db8::1", "2606:4700::1111", "::ffff:10.0.0.1"];
+const ADDRESSES: [&str; 6] =
+    ["10.0.0.1", "10.9.9.9", "1.1.1.1", "2001:db8::1", "2606:4700::1111", "::ffff:10.0.0.1"];
 const ASKED: [u16; 5] = [1, 443, 444, 1000, 65535];
 
 fn rule(allow: impl Strategy<Value = bool>) -> impl Strategy<Value = NetworkRule> {

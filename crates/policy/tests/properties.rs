@@ -113,24 +113,41 @@ fn meaning(layer: &LayerPolicy) -> LayerPolicy {
 /// What can be said of the network.
 fn network() -> impl Strategy<Value = String> {
     let host = || {
-        select(vec!["example.com", "*.example.com:443", "*", "10.1.2.3/8:5432", "[2001:db8::1]:80-90", "a_b:*"])
+        select(vec![
+            "example.com",
+            "*.example.com:443",
+            "*",
+            "10.1.2.3/8:5432",
+            "[2001:db8::1]:80-90",
+            "a_b:*",
+        ])
     };
-    let entry = (host(), prop::option::of("[ -~\u{e9}\u{1}\n]{0,8}")).prop_map(|(host, reason)| match reason {
-        None => format!("{host:?}"),
-        Some(reason) => format!("{{ host = {host:?}, reason = {} }}", toml::Value::String(reason)),
-    });
-    let entries = move || prop::collection::vec(entry.clone(), 0..4).prop_map(|all| format!("[{}]", all.join(", ")));
-    let rules = (select(vec!["none", "filtered", "host"]), select(vec!["deny", "ask", "allow"]), entries(), entries());
+    let entry =
+        (host(), prop::option::of("[ -~\u{e9}\u{1}\n]{0,8}")).prop_map(|(host, reason)| match reason {
+            None => format!("{host:?}"),
+            Some(reason) => format!("{{ host = {host:?}, reason = {} }}", toml::Value::String(reason)),
+        });
+    let entries =
+        move || prop::collection::vec(entry.clone(), 0..4).prop_map(|all| format!("[{}]", all.join(", ")));
+    let rules = (
+        select(vec!["none", "filtered", "host"]),
+        select(vec!["deny", "ask", "allow"]),
+        entries(),
+        entries(),
+    );
     let publish = select(vec!["[]", "[\"8080\"]", "[\"0.0.0.0:80:81\", \"[::1]:9\"]"]);
     let reach = select(vec!["[]", "[1, \"65535\"]"]);
     let dns = select(vec!["[]", "[\"9.9.9.9:53\", \"[::1]:54\"]"]);
-    let proxy = select(vec!["direct", "http://a:%40%25@b:1", "SOCKS5h://us%C3%A9r@[::1]:1080", "http://a-b:3128/"]);
-    (rules, publish, reach, dns, proxy).prop_map(|((mode, default, allow, deny), publish, reach, dns, proxy)| {
-        format!(
-            "[network]\nmode = {mode:?}\ndefault = {default:?}\nallow = {allow}\ndeny = {deny}\n\
+    let proxy =
+        select(vec!["direct", "http://a:%40%25@b:1", "SOCKS5h://us%C3%A9r@[::1]:1080", "http://a-b:3128/"]);
+    (rules, publish, reach, dns, proxy).prop_map(
+        |((mode, default, allow, deny), publish, reach, dns, proxy)| {
+            format!(
+                "[network]\nmode = {mode:?}\ndefault = {default:?}\nallow = {allow}\ndeny = {deny}\n\
              publish = {publish}\nreach = {reach}\ndns = {dns}\nproxy = {proxy:?}\n"
-        )
-    })
+            )
+        },
+    )
 }
 
 /// Sections of a file: each line is there or not, with some variation in its values.

@@ -354,7 +354,7 @@ fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mec
         Guarantee::NoAbstractSockets => {
             let scope = landlock("Landlock's socket scope", "Landlock ABI 6 (6.12)", 6, "6.12");
             match policy.network().value {
-                NetworkMode::None => vec![network(), scope],
+                NetworkMode::None | NetworkMode::Filtered => vec![network(), scope],
                 // Abstract sockets belong to the network namespace, and that is the host's.
                 NetworkMode::Host => vec![scope],
             }

@@ -532,7 +532,7 @@ fn namespaces(isolation: Isolation, network: NetworkMode) -> Vec<Namespace> {
         Isolation::InPlace => Vec::new(),
         Isolation::Full => Namespace::ALL
             .into_iter()
-            .filter(|namespace| *namespace != Namespace::Network || network == NetworkMode::None)
+            .filter(|namespace| *namespace != Namespace::Network || network != NetworkMode::Host)
             .collect(),
     }
 }
@@ -546,7 +546,7 @@ fn syscalls(policy: &Policy, isolation: Isolation, network: NetworkMode) -> Resu
         allow.extend(["clone", "unshare", "chroot"]);
     }
     let mut deny: Vec<&str> = changes.deny.iter().map(|call| call.value.as_str()).collect();
-    if isolation == Isolation::InPlace && network == NetworkMode::None {
+    if isolation == Isolation::InPlace && network != NetworkMode::Host {
         // Without a network namespace nothing else keeps it off the network, or off the host's
         // sockets. Socket pairs still work.
         deny.push("socket");

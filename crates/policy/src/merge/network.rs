@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the layers come to about the network.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::{Policy, or_built_in};
 use crate::layer::{Layer, Origin, Sourced, Strength, prevailing};
 use crate::network::{
-    Cidr, Fallback, HostPattern, Judge, NameServer, NetworkList, NetworkRule, NetworkRules, NetworkVerdict, Ports,
-    Proxy, Publish, Target, Upstream,
+    Cidr, Fallback, HostPattern, Judge, NameServer, NetworkList, NetworkRule, NetworkRules, NetworkVerdict,
+    Ports, Proxy, Publish, Target, Upstream,
 };
 use crate::value::NetworkMode;
 
@@ -34,6 +35,24 @@ pub enum Idle {
     },
 }
 
+impl fmt::Display for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Locked { mode, lock, holds } => write!(
+                f,
+                "network.mode = \"{}\" ({}) doesn't hold: a lock keeps it at \"{holds}\" ({lock})",
+                mode.value, mode.origin
+            ),
+            Self::Unasked { key, origin, mode } => write!(
+                f,
+                "network.{key} ({origin}) has no effect: network.mode is \"{}\" ({}), and rules hold where it is \
+                 \"filtered\"",
+                mode.value, mode.origin
+            ),
+        }
+    }
+}
+
 impl Policy {
     /// What of the network is there; nothing if nobody says.
     ///
@@ -56,11 +75,8 @@ impl Policy {
         if holds.value == NetworkMode::Host
             && let Some(lock) = self.network_lock()
         {
-            holds = Sourced {
-                value: NetworkMode::Filtered,
-                origin: lock.clone(),
-                strength: Strength::Locked,
-            };
+            holds =
+                Sourced { value: NetworkMode::Filtered, origin: lock.clone(), strength: Strength::Locked };
         }
         holds
     }
@@ -109,9 +125,7 @@ impl Policy {
             NetworkMode::Host => origin.layer > Layer::Distribution,
             // Who takes the network away means all that was granted before; a refusal is kept by that, too.
             NetworkMode::None => {
-                *_key != "deny"
-                    && origin.layer > Layer::Distribution
-                    && origin.layer >= mode.origin.layer
+                *_key != "deny" && origin.layer > Layer::Distribution && origin.layer >= mode.origin.layer
             }
         })?;
         Some(Idle::Unasked { key, origin: origin.clone(), mode })
@@ -220,8 +234,7 @@ impl Policy {
     ) -> impl Iterator<Item = &'s Sourced<T>> {
         let closed = self.settings.closed.iter().filter(|closed| closed.value == list).map(Sourced::rank);
         let locks = stated.iter().map(Sourced::rank).chain(closed);
-        let closed =
-            locks.filter(|rank| rank.strength == Strength::Locked).map(|rank| rank.layer).min();
+        let closed = locks.filter(|rank| rank.strength == Strength::Locked).map(|rank| rank.layer).min();
         stated.iter().filter(move |stated| closed.is_none_or(|layer| stated.origin.layer <= layer))
     }
 }

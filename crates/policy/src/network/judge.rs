@@ -271,10 +271,7 @@ impl<'r> Judge<'r> {
 }
 
 /// The most permissive of the answers for all ports.
-fn best<'r>(
-    rules: impl Iterator<Item = &'r NetworkRule>,
-    ruling: impl Fn(u16) -> Ruling<'r>,
-) -> Ruling<'r> {
+fn best<'r>(rules: impl Iterator<Item = &'r NetworkRule>, ruling: impl Fn(u16) -> Ruling<'r>) -> Ruling<'r> {
     // The ports at which the answer may change: those at which a rule begins, and those behind its end.
     let mut ports: Vec<u16> = rules
         .flat_map(|rule| [Some(rule.target.ports.first), rule.target.ports.last.checked_add(1)])
@@ -285,7 +282,8 @@ fn best<'r>(
     ports.dedup();
     // Of equal answers the first is taken.
     let others = ports.into_iter().map(&ruling);
-    others.fold(ruling(1), |best, other| if (other.verdict as u8) < best.verdict as u8 { other } else { best })
+    others
+        .fold(ruling(1), |best, other| if (other.verdict as u8) < best.verdict as u8 { other } else { best })
 }
 
 /// Indices in ascending order, which is that of rank.

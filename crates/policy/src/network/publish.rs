@@ -30,9 +30,7 @@ impl FromStr for Publish {
     fn from_str(text: &str) -> Result<Self, NetworkError> {
         let wrong = || NetworkError::Publish { text: text.to_owned() };
         let (address, ports) = match text.strip_prefix('[').and_then(|rest| rest.split_once("]:")) {
-            Some((inside, ports)) => {
-                (IpAddr::V6(inside.parse().map_err(|_no_address| wrong())?), ports)
-            }
+            Some((inside, ports)) => (IpAddr::V6(inside.parse().map_err(|_no_address| wrong())?), ports),
             None => match text.split_once(':') {
                 Some((address, ports)) if address.contains('.') => {
                     (IpAddr::V4(address.parse().map_err(|_no_address| wrong())?), ports)
@@ -91,8 +89,24 @@ mod tests {
     #[test]
     fn what_names_no_port_is_refused() {
         for wrong in [
-            "", "0", ":80", "80:", "80:0", "65536", "+80", "1:2:3", "localhost:80:80", "::1:80", "[::1]80",
-            "[::1", "1.2.3:80", "a.b:80", "1.2.3.4", "8080:80:tcp", "80/tcp", "80-81",
+            "",
+            "0",
+            ":80",
+            "80:",
+            "80:0",
+            "65536",
+            "+80",
+            "1:2:3",
+            "localhost:80:80",
+            "::1:80",
+            "[::1]80",
+            "[::1",
+            "1.2.3:80",
+            "a.b:80",
+            "1.2.3.4",
+            "8080:80:tcp",
+            "80/tcp",
+            "80-81",
         ] {
             let error = wrong.parse::<Publish>().unwrap_err();
             assert!(error.to_string().contains("[ADDRESS:][HOSTPORT:]PORT"), "{wrong}: {error}");

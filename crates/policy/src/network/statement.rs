@@ -14,9 +14,7 @@ pub(crate) enum NetworkKey {
     /// `default`.
     Default,
     /// `allow` or `deny`.
-    Hosts {
-        allow: bool,
-    },
+    Hosts { allow: bool },
     /// A list that can be closed.
     List(NetworkList),
     /// `proxy`.
@@ -77,12 +75,12 @@ impl NetworkError {
             Self::Host(HostError::Name { .. } | HostError::Star { .. } | HostError::Url { .. }) => {
                 "\"example.com\", \"*.example.com:443\", \"10.0.0.0/8:5432\"".to_owned()
             }
-            Self::Host(HostError::Range { .. }) => {
-                "\"10.0.0.0/8\", \"[2001:db8::/32]:443\"".to_owned()
-            }
+            Self::Host(HostError::Range { .. }) => "\"10.0.0.0/8\", \"[2001:db8::/32]:443\"".to_owned(),
             Self::Host(HostError::Port { .. }) => "\"example.com:443\", \"example.com:8000-8999\"".to_owned(),
             Self::NoHost => "{ host = \"example.com\", reason = \"…\" }".to_owned(),
-            Self::Publish { .. } => "\"8080\", \"8080:80\", \"127.0.0.1:8080:80\", \"[::1]:8080:80\"".to_owned(),
+            Self::Publish { .. } => {
+                "\"8080\", \"8080:80\", \"127.0.0.1:8080:80\", \"[::1]:8080:80\"".to_owned()
+            }
             Self::Port { .. } => return None,
             Self::Proxy(error) => error.hint().to_owned(),
             Self::NameServer { .. } => "\"9.9.9.9\", \"9.9.9.9:53\", \"[2620:fe::fe]:53\"".to_owned(),
@@ -159,7 +157,8 @@ mod tests {
             let found = found.map_or_else(|address| address.to_string(), |name| name.to_string());
             assert_eq!((found.as_str(), at), (host, port), "{text}");
         }
-        for text in ["", "a/b", "https://", "a:b", "[::1", "*.example.com", "10.0.0.0/8", "127.1", "[::1]80"] {
+        for text in ["", "a/b", "https://", "a:b", "[::1", "*.example.com", "10.0.0.0/8", "127.1", "[::1]80"]
+        {
             assert_eq!(host_port(text), None, "{text}");
         }
     }

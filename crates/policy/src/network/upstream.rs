@@ -91,11 +91,8 @@ impl Proxy {
     #[must_use]
     pub fn with_credentials(&self) -> String {
         let credentials = self.credentials.as_ref().map_or_else(String::new, |who| {
-            let password = if who.password.is_empty() {
-                String::new()
-            } else {
-                format!(":{}", encoded(&who.password))
-            };
+            let password =
+                if who.password.is_empty() { String::new() } else { format!(":{}", encoded(&who.password)) };
             format!("{}{password}@", encoded(&who.user))
         });
         format!("{}://{credentials}{}:{}", self.scheme.key(), self.host, self.port)
