@@ -55,6 +55,15 @@ pub(crate) enum Failure {
     /// A name that no variable can have.
     #[error(transparent)]
     Name(#[from] ValueError),
+    /// What is to be taken as a host is none.
+    #[error("{text:?} is no host")]
+    NoHost {
+        /// The text.
+        text: String,
+    },
+    /// An option is wrong.
+    #[error(transparent)]
+    Option(#[from] crate::run_options::OptionError),
     /// A path can't be read.
     #[error("can't read {path:?}: {source}")]
     Read {
@@ -175,7 +184,10 @@ impl Failure {
             Self::Layer(LayerError::Store(_)) | Self::Store(_) => "store",
             Self::Layer(_) | Self::Read { .. } => "read",
             Self::Resolve(_) | Self::Plan(_) => "plan",
-            Self::Syscall(_) | Self::Name(_) | Self::DefinitionName { .. } => "unknown-name",
+            Self::Option(_) => "option",
+            Self::NoHost { .. } | Self::Syscall(_) | Self::Name(_) | Self::DefinitionName { .. } => {
+                "unknown-name"
+            }
             Self::DefinitionExists { .. } => "exists",
             Self::NotYours { .. } | Self::NothingToCompare { .. } => "unknown-profile",
             Self::Editor { .. } => "editor",
@@ -192,6 +204,10 @@ impl Failure {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Cwd { .. } => Some("cd to a directory that exists".to_owned()),
+            Self::Option(error) => error.hint(),
+            Self::NoHost { .. } => {
+                Some("a name or an address: example.com, example.com:443, 10.0.0.1".to_owned())
+            }
             Self::DefinitionName { .. } => Some("no slash, no dot in front".to_owned()),
             Self::DefinitionExists { sort, name, .. } => {
                 Some(format!("palisade {} edit {name}", sort.name()))

@@ -56,6 +56,9 @@ struct Answer {
     layer: &'static str,
     valid: bool,
     errors: Vec<Mistake>,
+    /// What can be understood and has no effect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 /// One thing wrong.
@@ -89,9 +92,12 @@ fn check(options: &Options) -> Result<u8, Failure> {
     let layer = options.layer.map_or_else(|| layer_of(file), Layer::from);
     let features = file.parent().and_then(Path::file_name) == Some(OsStr::new("features"));
     let sort = if options.feature || features { Sort::Feature } else { Sort::Profile };
-    let errors = match layers::read_file(file, layer, sort) {
-        Ok(_policy) => Vec::new(),
-        Err(LayerError::Parse { errors }) => errors,
+    let (errors, notes) = match layers::read_file(file, layer, sort) {
+        Ok(policy) => {
+            let idle = palisade_policy::merge(vec![policy]).idle();
+            (Vec::new(), idle.iter().map(ToString::to_string).collect())
+        }
+        Err(LayerError::Parse { errors }) => (errors, Vec::new()),
         Err(error) => return Err(error.into()),
     };
     if options.json {
@@ -100,9 +106,11 @@ fn check(options: &Options) -> Result<u8, Failure> {
             layer: layer.name(),
             valid: errors.is_empty(),
             errors: errors.iter().map(Mistake::from).collect(),
+            notes,
         })?;
     } else if errors.is_empty() {
         output::say(&format!("{}: nothing is wrong with it as a {layer} policy\n", file.display()));
+        notes.iter().for_each(|note: &String| output::note(note));
     } else {
         answer::say_parse_errors(&errors);
     }

@@ -17,6 +17,7 @@ pub(crate) enum Value {
     Text(String),
     Number(u64),
     Truth(bool),
+    Host { host: String, reason: String },
 }
 
 /// One statement of a policy.
@@ -104,6 +105,7 @@ pub(crate) fn statements(policy: &Policy, resolved: &Resolved) -> Vec<Statement>
         one("limits", limit.key(), value, place(&amount));
     }
     let changes = policy.syscalls();
+    network_of(&mut all, policy);
     for stated in &settings.syscalls {
         let (key, list) =
             if stated.value.allow { ("allow", &changes.allow) } else { ("deny", &changes.deny) };
@@ -160,6 +162,49 @@ pub(crate) fn statements(policy: &Policy, resolved: &Resolved) -> Vec<Statement>
         }
     }
     all
+}
+
+/// Whom the command may talk to.
+fn network_of(all: &mut Vec<Statement>, policy: &Policy) {
+    let settings = policy.settings();
+    if !settings.fallback.is_empty() {
+        let fallback = policy.network_fallback();
+        let value = Value::Text(fallback.value.key().to_owned());
+        all.push(statement("network", "default", value, &fallback.origin, fallback.strength));
+    }
+    for allow in [true, false] {
+        let key = if allow { "allow" } else { "deny" };
+        for rule in settings.hosts.iter().filter(|rule| rule.allow == allow) {
+            let host = rule.target.to_string();
+            let value = match rule.reason.clone() {
+                Some(reason) => Value::Host { host, reason },
+                None => Value::Text(host),
+            };
+            let mut stated = statement("network", key, value, &rule.origin, rule.strength);
+            (stated.list, stated.in_force) = (true, policy.network_rule_holds(rule));
+            all.push(stated);
+        }
+    }
+    let publish = policy.publish();
+    for stated in &settings.publish {
+        let value = Value::Text(stated.value.to_string());
+        all.push(entry("network", "publish", value, stated, publish.contains(stated)));
+    }
+    let reach = policy.reach();
+    for stated in &settings.reach {
+        let value = Value::Number(stated.value.into());
+        all.push(entry("network", "reach", value, stated, reach.contains(stated)));
+    }
+    if let Some(proxy) = policy.upstream_proxy() {
+        // Without its password.
+        let value = Value::Text(proxy.value.to_string());
+        all.push(statement("network", "proxy", value, &proxy.origin, proxy.strength));
+    }
+    let servers = policy.upstream_dns();
+    for stated in &settings.upstream_dns {
+        let value = Value::Text(stated.value.to_string());
+        all.push(entry("network", "dns", value, stated, servers.contains(stated)));
+    }
 }
 
 /// What the policy changes of the protected names. Those that are built in stand in
@@ -275,6 +320,9 @@ impl Value {
             Self::Text(text) => string(text),
             Self::Number(number) => number.to_string(),
             Self::Truth(truth) => truth.to_string(),
+            Self::Host { host, reason } => {
+                format!("{{ host = {}, reason = {} }}", string(host), string(reason))
+            }
         }
     }
 }
@@ -342,6 +390,33 @@ mod tests {
         );
         let plain = shown(false);
         assert!(!plain.contains('#') && plain.contains("deny = [\n    \"/srv\",\n]"), "{plain}");
+    }
+
+    #[test]
+    fn whom_a_command_may_talk_to_is_shown_without_passwords() {
+        let administrator = "schema = 1\n[locked.network]\ndeny = [\"evil.org\"]\nreach = [1]\n";
+        let user = "schema = 1\n[network]\nallow = [{ host = \"a.org\", reason = \"why\" }, \"evil.org\"]\npublish = [\"80\"]\nreach = [2]\nproxy = \"http://ann:s3cret@p:1\"\ndns = [\"9.9.9.9:53\"]\n";
+        let policy = merge(vec![
+            built_in(),
+            parse(administrator, Some(Path::new("/a.toml")), Layer::Administrator).unwrap(),
+            parse(user, Some(Path::new("/u.toml")), Layer::User).unwrap(),
+        ]);
+        let statements = statements(&policy, &Resolved::default());
+        let text = toml(&statements, true);
+        for line in [
+            "mode = \"filtered\"  # /u.toml:3\n",
+            "    { host = \"a.org\", reason = \"why\" },  # /u.toml:3\n",
+            "    # \"evil.org\",  # overridden, /u.toml:3\n",
+            "    # 2,  # overridden, /u.toml:5\n",
+            "proxy = \"http://***@p:1\"  # /u.toml:6\n",
+            "    \"9.9.9.9\",  # /u.toml:7\n",
+        ] {
+            assert!(text.contains(line), "{line}{text}");
+        }
+        assert!(!text.contains("s3cret"));
+        for text in [text, toml(&statements, false)] {
+            assert!(parse(&text, None, Layer::Administrator).is_ok(), "{text}");
+        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Palisade: starts programs in isolation and says what was refused and why.
 //!
-//! - [`scan`], [`run`], [`run_options`], [`dry_run`], [`witness`]: `palisade run`
+//! - [`scan`], [`run`], [`run_options`], [`network_options`], [`dry_run`], [`witness`]: `palisade run`
 //! - [`open`]: `palisade open`
 //! - [`trace`]: what is said after a launch
 //! - [`learn`]: `palisade learn`
-//! - [`explain`] with `explain_path`, `explain_command`, `explain_name`; [`check`], [`doctor`],
+//! - [`explain`] with `explain_path`, `explain_host`, `explain_command`, `explain_name`; [`check`], [`doctor`],
 //!   [`config`] with `config_show`, [`profile`], [`project`]: the verbs that read and trust
 //! - [`desktop`]: links, desktop entries and services that start profiles
 //! - [`import`]: profiles of other launchers
@@ -29,11 +29,13 @@ mod doctor;
 mod dry_run;
 mod explain;
 mod explain_command;
+mod explain_host;
 mod explain_name;
 mod explain_path;
 mod import;
 mod learn;
 mod man;
+mod network_options;
 mod open;
 mod network;
 mod output;
@@ -78,7 +80,7 @@ enum Verb {
     Open(Box<open::Options>),
     /// Run a command, watch what it uses, and write a profile that allows just that
     Learn(Box<learn::Options>),
-    /// Say what happens with a path, a command, a system call or a variable, and why
+    /// Say what happens with a path, a host, a command, a system call or a variable, and why
     Explain(explain::Options),
     /// Say whether a policy file can be understood
     Check(check::Options),

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The options of `palisade run`, and what they say as the command line's layer of the policy.
 
+use crate::network_options::NetworkOptions;
 use crate::scan::Presentation;
 use clap::{ArgMatches, Args, ValueEnum, ValueHint};
 use palisade_policy::limits::AmountError;
 use palisade_policy::names::NameError;
+use palisade_policy::network::NetworkError;
 use palisade_policy::value::ValueError;
 use palisade_policy::word::{Choice, List, Switch, Word};
-use palisade_policy::{Access, LayerPolicy, Limit, NetworkMode, PatternError, Protect, View};
+use palisade_policy::{Access, LayerPolicy, Limit, PatternError, Protect, View};
 use palisade_sandbox::planner::Isolation;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,6 +24,7 @@ Exit code: the command's own; 125 palisade failed; 126 not executable; 127 not f
 Examples:
   palisade run -- npm test
   palisade run --ro ~/data --net host -- python3 train.py
+  palisade run --allow registry.npmjs.org -- npm install
   palisade run --dry-run -- make            what would be done, and why")]
 pub(crate) struct RunOptions {
     /// Take the rules of a profile: a name, or a file
@@ -126,9 +129,8 @@ pub(crate) struct LaunchOptions {
     /// Don't protect a name, written as `palisade explain --names` lists it
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_name: Vec<String>,
-    /// What of the network is there: none but loopback, or the host's
-    #[arg(long, value_name = "MODE", value_parser = ["none", "host"])]
-    pub(crate) net: Option<String>,
+    #[command(flatten)]
+    pub(crate) network: NetworkOptions,
     /// Give a variable a value
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
@@ -245,6 +247,16 @@ pub(crate) enum OptionError {
         /// What is wrong with it.
         source: ValueError,
     },
+    /// What is said of the network.
+    #[error("--{option} {value}: {source}")]
+    Network {
+        /// The option.
+        option: &'static str,
+        /// What was given, without a password.
+        value: String,
+        /// What is wrong with it.
+        source: NetworkError,
+    },
     /// Not of the form `KEY=VALUE`.
     #[error("--{option} {value}: no `=` in it")]
     NoValue {
@@ -278,6 +290,7 @@ impl OptionError {
             Self::Path { source, .. } => source.hint(),
             Self::Name { source, .. } => source.hint(),
             Self::Value { source, .. } => source.hint(),
+            Self::Network { source, .. } => source.hint(),
             Self::NoValue { option: "env", value } => {
                 Some(format!("--env {value}=VALUE, or --keep-env {value} to keep the value it has"))
             }
@@ -319,7 +332,7 @@ impl RunOptions {
 
     /// Whether the plan depends on nothing that may not be written to disk.
     pub(crate) fn may_be_kept(&self) -> bool {
-        self.env.is_empty() && self.plan.is_none()
+        self.env.is_empty() && self.network.proxy.is_none() && self.plan.is_none()
     }
 }
 
@@ -362,10 +375,7 @@ impl LaunchOptions {
         if let Some(view) = View::ALL.into_iter().find(|view| self.view.as_deref() == Some(view.key())) {
             layer.set_view(view, at("view", 0));
         }
-        if let Some(net) = &self.net {
-            let mode = if net == "host" { NetworkMode::Host } else { NetworkMode::None };
-            layer.set_network(mode, at("net", 0));
-        }
+        self.network.state(&mut layer, &at)?;
         self.add_names(&mut layer, &at)?;
         self.furnish(&mut layer, &at)?;
         self.add_variables(&mut layer, &at)?;

@@ -30,8 +30,8 @@ pub(crate) struct Scanned<'a> {
 }
 
 /// Options that must be looked at more closely.
-const CLOSER: [&str; 9] =
-    ["--shell", "--dry-run", "--json", "--plan", "--env", "--help", "-h", "-c", "--keep-env"];
+const CLOSER: [&str; 10] =
+    ["--shell", "--dry-run", "--json", "--plan", "--env", "--proxy", "--help", "-h", "-c", "--keep-env"];
 
 /// Scans the arguments after the program's name. `None`: go the long way.
 pub(crate) fn scan(arguments: &[OsString]) -> Option<Scanned<'_>> {
@@ -215,6 +215,8 @@ mod tests {
             "explain -- x",
             "run --dry-run -- ls",
             "run --env=A=b -- ls",
+            "run --proxy http://a:b@c:1 -- ls",
+            "run --proxy=direct -- ls",
             "run --status-fd x -- ls",
         ] {
             assert!(scan(&arguments(line)).is_none(), "{line}");
@@ -226,7 +228,7 @@ mod tests {
     /// mean something and from arbitrary bytes.
     #[test]
     fn the_scan_agrees_with_the_parser() {
-        const WORDS: [&str; 28] = [
+        const WORDS: [&str; 38] = [
             "run",
             "--",
             "--ro",
@@ -244,6 +246,16 @@ mod tests {
             "A=b",
             "--net",
             "host",
+            "filtered",
+            "--allow",
+            "*.example.com:443",
+            "--deny-host=a.org",
+            "--publish",
+            "8080:80",
+            "--reach=5432",
+            "--net-default",
+            "--proxy=http://a:b@c:1",
+            "--dns",
             "--namespaces=none",
             "--protect",
             "--protect=off",

@@ -29,9 +29,13 @@ pub(crate) fn facts() -> Result<Facts, Failure> {
 impl Situation {
     /// Asks the host and loads the policy.
     pub(crate) fn gather(profile: Option<&OsStr>) -> Result<Self, Failure> {
+        Self::gather_with(profile, LayerPolicy::command_line())
+    }
+
+    /// As [`Situation::gather`], with words on the command line.
+    pub(crate) fn gather_with(profile: Option<&OsStr>, words: LayerPolicy) -> Result<Self, Failure> {
         let facts = facts()?;
-        let loaded =
-            layers::load(&facts, Request { profile, ..Request::default() }, LayerPolicy::command_line())?;
+        let loaded = layers::load(&facts, Request { profile, ..Request::default() }, words)?;
         Ok(Self { facts, loaded })
     }
 

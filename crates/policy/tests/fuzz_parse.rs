@@ -21,6 +21,18 @@ const PIECES: &[&str] = &[
     "allow_names = [\"x*\"]\n",
     "protect_paths = [\"**/b\"]\n",
     "mode = \"none\"\n",
+    "[network]\n",
+    "mode = \"filtered\"\n",
+    "default = \"ask\"\n",
+    "allow = [\"*.example.com:443\", { host = \"10.0.0.0/8\", reason = \"\\u0007\" }]\n",
+    "deny = [\"[2001:db8::/32]:1-9\", \"*\"]\n",
+    "publish = [\"8080:80\"]\n",
+    "reach = [5432, \"80\"]\n",
+    "reach = []\n",
+    "proxy = \"http://a:%00@b:1\"\n",
+    "proxy = \"socks5h://a:b%40@[::1]:1080\"\n",
+    "dns = [\"9.9.9.9\"]\n",
+    "reason = ",
     "memory = \"2G\"\n",
     "cpu_time = 90\n",
     "set = { A = \"b\" }\n",
@@ -46,6 +58,8 @@ const PIECES: &[&str] = &[
 
 fn check(text: &str) {
     let file = Path::new("/p.toml");
+    let _any = palisade_policy::network::masked(text);
+    let _any = palisade_policy::network::host_port(text);
     match parse(text, Some(file), Layer::Administrator) {
         Err(errors) => {
             assert!(!errors.is_empty() && errors.len() <= 64);
@@ -69,7 +83,13 @@ fn check(text: &str) {
                 runtime_dir: Some("/r".into()),
                 ..Context::default()
             };
-            if let Ok(resolved) = merge(vec![built_in(), policy]).resolve(&context) {
+            let merged = merge(vec![built_in(), policy]);
+            let rules = merged.network_rules();
+            let judge = palisade_policy::network::Judge::new(&rules);
+            let _any = judge.lookup(&"a.example.com".parse().unwrap());
+            let _any =
+                (merged.network(), merged.reach(), merged.publish(), merged.upstream_dns(), merged.idle());
+            if let Ok(resolved) = merged.resolve(&context) {
                 for path in resolved.effective() {
                     assert_eq!(resolved.decide(&path.destination).grant, path.grant);
                 }

@@ -86,6 +86,13 @@ fn meaning(layer: &LayerPolicy) -> LayerPolicy {
         settings.protect,
         settings.names,
         settings.network,
+        settings.fallback,
+        settings.hosts,
+        settings.publish,
+        settings.reach,
+        settings.upstream_proxy,
+        settings.upstream_dns,
+        settings.closed,
         settings.syscalls,
         settings.hostname,
         settings.uid,
@@ -101,6 +108,46 @@ fn meaning(layer: &LayerPolicy) -> LayerPolicy {
         (stated.origin.line, stated.origin.column) = (0, 0);
     }
     layer
+}
+
+/// What can be said of the network.
+fn network() -> impl Strategy<Value = String> {
+    let host = || {
+        select(vec![
+            "example.com",
+            "*.example.com:443",
+            "*",
+            "10.1.2.3/8:5432",
+            "[2001:db8::1]:80-90",
+            "a_b:*",
+        ])
+    };
+    let entry =
+        (host(), prop::option::of("[ -~\u{e9}\u{1}\n]{0,8}")).prop_map(|(host, reason)| match reason {
+            None => format!("{host:?}"),
+            Some(reason) => format!("{{ host = {host:?}, reason = {} }}", toml::Value::String(reason)),
+        });
+    let entries =
+        move || prop::collection::vec(entry.clone(), 0..4).prop_map(|all| format!("[{}]", all.join(", ")));
+    let rules = (
+        select(vec!["none", "filtered", "host"]),
+        select(vec!["deny", "ask", "allow"]),
+        entries(),
+        entries(),
+    );
+    let publish = select(vec!["[]", "[\"8080\"]", "[\"0.0.0.0:80:81\", \"[::1]:9\"]"]);
+    let reach = select(vec!["[]", "[1, \"65535\"]"]);
+    let dns = select(vec!["[]", "[\"9.9.9.9:53\", \"[::1]:54\"]"]);
+    let proxy =
+        select(vec!["direct", "http://a:%40%25@b:1", "SOCKS5h://us%C3%A9r@[::1]:1080", "http://a-b:3128/"]);
+    (rules, publish, reach, dns, proxy).prop_map(
+        |((mode, default, allow, deny), publish, reach, dns, proxy)| {
+            format!(
+                "[network]\nmode = {mode:?}\ndefault = {default:?}\nallow = {allow}\ndeny = {deny}\n\
+             publish = {publish}\nreach = {reach}\ndns = {dns}\nproxy = {proxy:?}\n"
+            )
+        },
+    )
 }
 
 /// Sections of a file: each line is there or not, with some variation in its values.
@@ -142,8 +189,9 @@ fn file() -> impl Strategy<Value = String> {
         prop::option::of(environment),
         prop::option::of(limits),
         prop::option::of(process),
+        prop::option::of(network()),
     )
-        .prop_map(|(a, b, c, d)| [a, b, c, d].into_iter().flatten().collect::<String>())
+        .prop_map(|(a, b, c, d, e)| [a, b, c, d, e].into_iter().flatten().collect::<String>())
         .boxed();
     let nested = (sections.clone(), select(vec!["default.", "locked."])).prop_map(|(text, prefix)| {
         text.lines()

@@ -338,7 +338,9 @@ pub fn load(facts: &Facts, request: Request<'_>, command_line: LayerPolicy) -> R
         }
     }
     layers.splice(own..own, features.present.iter().cloned());
-    Ok(Loaded { profile, features, policy: palisade_policy::merge(layers), project: directory, notes })
+    let policy = palisade_policy::merge(layers);
+    notes.extend(policy.idle().map(|idle| idle.to_string()));
+    Ok(Loaded { profile, features, policy, project: directory, notes })
 }
 
 /// Why a project file isn't in force, and how it comes to be.

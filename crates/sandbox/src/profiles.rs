@@ -128,6 +128,41 @@ mod tests {
     }
 
     #[test]
+    fn registries_are_talked_to_by_name_and_encrypted_with_a_reason_each() {
+        use palisade_policy::network::{HostPattern, Judge, NetworkVerdict};
+        let listing =
+            ["github", "registry-crates", "registry-go", "registry-maven", "registry-npm", "registry-pypi"];
+        let mut layers = vec![built_in()];
+        for feature in features::EMBEDDED {
+            let parsed = palisade_policy::parse_feature(feature.text, None, Layer::BuiltIn).unwrap();
+            assert_eq!(
+                !parsed.settings.hosts.is_empty(),
+                listing.contains(&feature.name),
+                "{}",
+                feature.name
+            );
+            for rule in &parsed.settings.hosts {
+                assert!(rule.allow && rule.reason.is_some(), "{rule}");
+                assert!(matches!(rule.target.host, HostPattern::Name(_) | HostPattern::Below(_)), "{rule}");
+                assert!([22, 443].contains(&rule.target.ports.first), "{rule}");
+                assert_eq!(rule.target.ports.first, rule.target.ports.last, "{rule}");
+            }
+            if listing.contains(&feature.name) {
+                layers.push(parsed);
+            }
+        }
+        let policy = merge(layers);
+        assert_eq!(policy.network().value, NetworkMode::Filtered);
+        let rules = policy.network_rules();
+        let judge = Judge::new(&rules);
+        let verdict = |name: &str, port| judge.name(&name.parse().unwrap(), port).verdict;
+        assert_eq!(verdict("registry.npmjs.org", 443), NetworkVerdict::Allow);
+        assert_eq!(verdict("objects.githubusercontent.com", 443), NetworkVerdict::Allow);
+        assert_eq!(verdict("registry.npmjs.org", 80), NetworkVerdict::Deny);
+        assert_eq!(verdict("example.com", 443), NetworkVerdict::Deny);
+    }
+
+    #[test]
     fn read_only_takes_writing_away() {
         let policy = policy(&["read-only"]);
         assert_eq!(grant(&policy, "/home/ann/app/x"), Grant::Allowed { write: false, execute: true });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the layers come to about the network.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::{Policy, or_built_in};
@@ -32,6 +33,24 @@ pub enum Idle {
         /// The mode.
         mode: Sourced<NetworkMode>,
     },
+}
+
+impl fmt::Display for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Locked { mode, lock, holds } => write!(
+                f,
+                "network.mode = \"{}\" ({}) doesn't hold: a lock keeps it at \"{holds}\" ({lock})",
+                mode.value, mode.origin
+            ),
+            Self::Unasked { key, origin, mode } => write!(
+                f,
+                "network.{key} ({origin}) has no effect: network.mode is \"{}\" ({}), and rules hold where it is \
+                 \"filtered\"",
+                mode.value, mode.origin
+            ),
+        }
+    }
 }
 
 impl Policy {

@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn passwords_are_masked_wherever_they_stand() {
-        assert_eq!(masked("p = \"http://a:b/@c@d:1\" # x@y"), "p = \"http://*******@d:1\" # x@y");
+        assert_eq!(masked("p = \"http://a:b/@c@d:1\" # x@y"), "p = \"http://******@d:1\" # x@y");
         assert_eq!(masked("http://h:1, http://ü@i"), "http://**************@i");
         assert_eq!(masked("http://h:1/"), "http://h:1/");
     }

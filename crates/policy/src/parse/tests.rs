@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
+use crate::value::NetworkMode;
 
 fn problems(body: &str, layer: Layer) -> String {
     let text = format!("schema = 1\n{body}");
