@@ -29,7 +29,7 @@ pub(crate) fn serve(served: Served) {
     let mut sockets = Sockets(served.maker);
     // Its end is seen by the launcher, whatever the reason.
     let _ended =
-        palisade_network::serve(inside, &served.rules, &upstream, resolving, &mut sockets, served.control);
+        palisade_network::serve(inside, &served.rules, &upstream, &resolving, &mut sockets, served.control);
 }
 
 struct Sockets(Maker);
@@ -42,7 +42,7 @@ impl palisade_network::Maker for Sockets {
 
 /// A report in the server's own words; none if it makes no sense, which takes a server that was talked into it.
 pub(crate) fn told(report: &[u8]) -> Option<Told> {
-    Told::from_bytes(report).ok()
+    Told::read(report).ok()
 }
 
 /// A report as an event, and the command that would permit what was refused. None for what only counts together with

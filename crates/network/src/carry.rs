@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Putting a client and a server together, once it is known that what the client says is for that server.
 
+use std::future::Future as _;
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -8,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Instant;
 
-use palisade_policy::{Name, NetworkRule};
+use palisade_policy::network::{Name, NetworkRule};
 use tokio::net::TcpStream;
 use tokio::time::{Instant as Time, sleep_until};
 
@@ -185,4 +186,3 @@ async fn inspect(
         }
     }
 }
-use std::future::Future as _;

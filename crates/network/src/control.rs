@@ -114,6 +114,17 @@ pub enum Told {
     Lost(u64),
 }
 
+impl Told {
+    /// Reads a message without its length.
+    ///
+    /// # Errors
+    ///
+    /// It is none.
+    pub fn read(body: &[u8]) -> io::Result<Self> {
+        decoded(body)
+    }
+}
+
 /// A message to the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Instruction {

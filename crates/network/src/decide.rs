@@ -139,7 +139,7 @@ impl Engine {
         let answered = answer.wait_for(Option::is_some);
         let answered = match tokio::time::timeout(self.limits.answer, answered).await {
             Ok(Ok(answer)) => answer.map(|answer| answer.allow),
-            Ok(Err(_gone)) | Err(_) => None,
+            _ => None,
         };
         if answered.is_none() {
             decisions.waiting.borrow_mut().remove(&place);

@@ -151,7 +151,9 @@ pub(crate) async fn carry(engine: Rc<Engine>, client: TcpStream, early: Vec<u8>,
             Either::First(result) => result,
             // The server has closed, as it does with idle connections: so does this side, when it is done.
             Either::Second(_gone) => {
-                connection.as_mut().graceful_shutdown();
+                if upgrade.borrow().is_none() {
+                    connection.as_mut().graceful_shutdown();
+                }
                 connection.await
             }
         };
@@ -190,8 +192,7 @@ pub(crate) fn check(request: &Request<Incoming>, host: &Host, port: u16) -> Resu
         return Err((StatusCode::METHOD_NOT_ALLOWED, "CONNECT is for proxies".to_owned()));
     }
     let agrees = |text: &str| match Host::with_port(text) {
-        Some((named, None)) => named == *host && matches!(port, 80 | 443) || named == *host,
-        Some((named, Some(at))) => named == *host && at == port,
+        Some((named, at)) => named == *host && at.is_none_or(|at| at == port),
         None => false,
     };
     let mut hosts = request.headers().get_all(HOST).iter();

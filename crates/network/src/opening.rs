@@ -177,7 +177,7 @@ mod tests {
             "get key\r\n",
             "PING\r\n",
             "*1\r\n$4\r\nPING\r\n",
-            "\0\0\0\x08\x04\xd2\x16\x2f",
+            "\0\0\0\x08\x04\x52\x16\x2f",
             "a1 LOGIN x y\r\n",
             "\x10\x0e\0\x04MQTT",
         ] {

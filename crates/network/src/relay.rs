@@ -41,7 +41,7 @@ pub(crate) struct Pump {
 
 impl Pump {
     /// Hands on `first`, then what comes.
-    pub(crate) const fn new(first: Vec<u8>) -> Self {
+    pub(crate) fn new(first: Vec<u8>) -> Self {
         let load = if first.is_empty() { Load::None } else { Load::Memory(first, 0) };
         Self { load, ended: false, done: false, bytes: 0 }
     }

@@ -64,6 +64,7 @@ pub use layer::{Layer, Origin, SCHEMA, Sourced, Strength};
 pub use limits::{Amount, Limit};
 pub use merge::{Idle, Policy, merge};
 pub use names::{Content, NameRule, NameRules, Standing};
+pub use network::{Judge, Name, NetworkRule, NetworkRules, NetworkVerdict, Ruling};
 pub use parse::{parse, parse_feature};
 pub use parse_error::{ParseError, Problem};
 pub use pattern::{PathPattern, PatternError};
