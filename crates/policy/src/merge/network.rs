@@ -66,7 +66,8 @@ impl Policy {
             mode.origin.layer > Layer::BuiltIn || mode.strength > Strength::Default
         };
         if !stated.iter().any(says)
-            && let Some((_key, origin)) = self.network_grants().max_by_key(|(_key, origin)| origin.layer)
+            && let Some((_key, origin)) =
+                self.network_grants().min_by_key(|(_key, origin)| std::cmp::Reverse(origin.layer))
         {
             let origin = origin.clone();
             return Sourced { value: NetworkMode::Filtered, origin, strength: Strength::Default };
