@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Putting a client and a server together, once it is known that what the client says is for that server.
 
+use std::future::Future as _;
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -8,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Instant;
 
-use palisade_policy::{Name, NetworkRule};
+use palisade_policy::network::{Name, NetworkRule};
 use tokio::net::TcpStream;
 use tokio::time::{Instant as Time, sleep_until};
 
@@ -147,7 +148,8 @@ async fn inspect(
         }
         let mut timer = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
         let come = std::future::poll_fn(|context| {
-            if !client_first && let Poll::Ready(Err(error)) = down.poll(context, server, client, &engine.pool) {
+            if !client_first && let Poll::Ready(Err(error)) = down.poll(context, server, client, &engine.pool)
+            {
                 return Poll::Ready(Err(error));
             }
             if let Some(timer) = &mut timer
@@ -158,7 +160,11 @@ async fn inspect(
             client.poll_read_ready(context).map_ok(|()| true)
         });
         if !come.await? {
-            let why = if heard.is_empty() { return Err(Stop::Over) } else { "what a client says first took too long" };
+            let why = if heard.is_empty() {
+                return Err(Stop::Over);
+            } else {
+                "what a client says first took too long"
+            };
             return Err(Stop::Refused(why.to_owned()));
         }
         let before = heard.len();
@@ -185,4 +191,3 @@ async fn inspect(
         }
     }
 }
-use std::future::Future as _;

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as Blocking;
 use std::time::{Duration, SystemTime};
 
-use palisade_policy::NetworkRule;
+use palisade_policy::network::NetworkRule;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use palisade_policy::{NetworkRule, NetworkVerdict, Ruling};
+use palisade_policy::network::{NetworkRule, NetworkVerdict, Ruling};
 use tokio::sync::watch;
 
 use crate::control::{Answer, Question, Report, Told, What};
@@ -139,7 +139,7 @@ impl Engine {
         let answered = answer.wait_for(Option::is_some);
         let answered = match tokio::time::timeout(self.limits.answer, answered).await {
             Ok(Ok(answer)) => answer.map(|answer| answer.allow),
-            Ok(Err(_gone)) | Err(_) => None,
+            _ => None,
         };
         if answered.is_none() {
             decisions.waiting.borrow_mut().remove(&place);

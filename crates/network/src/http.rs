@@ -123,7 +123,13 @@ impl Origin {
 pub(crate) type Upgrade = Rc<RefCell<Option<(OnUpgrade, OnUpgrade)>>>;
 
 /// Carries a client's requests to a server.
-pub(crate) async fn carry(engine: Rc<Engine>, client: TcpStream, early: Vec<u8>, upstream: TcpStream, link: Box<Link>) {
+pub(crate) async fn carry(
+    engine: Rc<Engine>,
+    client: TcpStream,
+    early: Vec<u8>,
+    upstream: TcpStream,
+    link: Box<Link>,
+) {
     let Ok(Origin { sender, gone, meter }) = Origin::new(upstream, Vec::new()).await else {
         return link.closed(&engine, 0, 0);
     };
@@ -151,7 +157,9 @@ pub(crate) async fn carry(engine: Rc<Engine>, client: TcpStream, early: Vec<u8>,
             Either::First(result) => result,
             // The server has closed, as it does with idle connections: so does this side, when it is done.
             Either::Second(_gone) => {
-                connection.as_mut().graceful_shutdown();
+                if upgrade.borrow().is_none() {
+                    connection.as_mut().graceful_shutdown();
+                }
                 connection.await
             }
         };
@@ -190,8 +198,7 @@ pub(crate) fn check(request: &Request<Incoming>, host: &Host, port: u16) -> Resu
         return Err((StatusCode::METHOD_NOT_ALLOWED, "CONNECT is for proxies".to_owned()));
     }
     let agrees = |text: &str| match Host::with_port(text) {
-        Some((named, None)) => named == *host && matches!(port, 80 | 443) || named == *host,
-        Some((named, Some(at))) => named == *host && at == port,
+        Some((named, at)) => named == *host && at.is_none_or(|at| at == port),
         None => false,
     };
     let mut hosts = request.headers().get_all(HOST).iter();
@@ -199,7 +206,9 @@ pub(crate) fn check(request: &Request<Incoming>, host: &Host, port: u16) -> Resu
         (Some(named), None) => match named.to_str() {
             Ok(text) if agrees(text) => {}
             Ok(text) => return refused(format!("the connection is to {host}, a request for {text:?}")),
-            Err(_no_text) => return refused(format!("the connection is to {host}, a request for another host")),
+            Err(_no_text) => {
+                return refused(format!("the connection is to {host}, a request for another host"));
+            }
         },
         (None, _) => return refused(format!("a request doesn't say that it is for {host}")),
         (Some(_), Some(_)) => return refused("a request is for two hosts".to_owned()),
@@ -229,7 +238,8 @@ pub(crate) async fn forward(
         request.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         request.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
     }
-    let failed = |error: hyper::Error| words(StatusCode::BAD_GATEWAY, format!("palisade: the server: {error}\n"));
+    let failed =
+        |error: hyper::Error| words(StatusCode::BAD_GATEWAY, format!("palisade: the server: {error}\n"));
     if let Err(error) = sender.ready().await {
         return failed(error);
     }
@@ -239,7 +249,10 @@ pub(crate) async fn forward(
     };
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         let Some(client) = client else {
-            return words(StatusCode::BAD_GATEWAY, "palisade: the server changes the protocol unasked\n".to_owned());
+            return words(
+                StatusCode::BAD_GATEWAY,
+                "palisade: the server changes the protocol unasked\n".to_owned(),
+            );
         };
         *upgrade.borrow_mut() = Some((client, hyper::upgrade::on(&mut response)));
         cleanse(response.headers_mut());

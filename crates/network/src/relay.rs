@@ -41,17 +41,9 @@ pub(crate) struct Pump {
 
 impl Pump {
     /// Hands on `first`, then what comes.
-    pub(crate) const fn new(first: Vec<u8>) -> Self {
+    pub(crate) fn new(first: Vec<u8>) -> Self {
         let load = if first.is_empty() { Load::None } else { Load::Memory(first, 0) };
         Self { load, ended: false, done: false, bytes: 0 }
-    }
-
-    /// Adds bytes that come before all that is read from now on.
-    pub(crate) fn put(&mut self, bytes: Vec<u8>) {
-        debug_assert!(matches!(self.load, Load::None));
-        if !bytes.is_empty() {
-            self.load = Load::Memory(bytes, 0);
-        }
     }
 
     /// Reading is over; what there is remains to be handed on.

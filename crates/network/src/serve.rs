@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The public entrance: sockets in, bytes carried.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use palisade_policy::network::NetworkRules;
+use tokio::net::{TcpListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+
+use crate::accept::{Wish, listen, published, reached, redirected};
+use crate::admission::affordable;
+use crate::control::{Instruction, instruction};
+use crate::datagram::Datagrams;
+use crate::dns;
+use crate::engine::Engine;
+use crate::proxy::Upstream;
+use crate::resolving::Resolving;
+use crate::stream::Stream;
+use crate::wait::{Either, first};
+
+/// Sockets of a sandbox's network. All are made non-blocking.
+#[derive(Debug, Default)]
+pub struct Inside {
+    /// TCP listeners to which every connection is redirected, and at which `CONNECT` and SOCKS5 are spoken.
+    pub tcp: Vec<OwnedFd>,
+    /// UDP sockets on port 53 of every address. That they tell an address of each datagram (`IP_PKTINFO`,
+    /// `IPV6_RECVPKTINFO`) is set here.
+    pub dns: Vec<OwnedFd>,
+    /// TCP listeners on port 53 of the loopback addresses.
+    pub dns_tcp: Vec<OwnedFd>,
+    /// Listeners inside that lead to the host's own port of a number.
+    pub reach: Vec<(OwnedFd, u16)>,
+    /// Listeners of the host that lead to the port of a number inside.
+    pub publish: Vec<(OwnedFd, u16)>,
+}
+
+/// Makes sockets inside.
+pub trait Maker {
+    /// A TCP socket of the sandbox's network, not connected. It is waited for, so it has to come at once.
+    ///
+    /// # Errors
+    ///
+    /// There is none to be had.
+    fn socket(&mut self, v6: bool) -> io::Result<OwnedFd>;
+}
+
+/// Serves a sandbox's network until the other end of `control` (see [`Control::pair`](crate::Control::pair)) is closed.
+///
+/// Connections that are open then end. This process's limit of open files is raised as far as it goes; `rules` are kept
+/// until it ends.
+///
+/// # Errors
+///
+/// A socket isn't what it should be, or the runtime can't be made.
+pub fn serve(
+    inside: Inside,
+    rules: &NetworkRules,
+    upstream: &Upstream,
+    resolving: &Resolving,
+    maker: &mut dyn Maker,
+    control: OwnedFd,
+) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let engine = Rc::new(Engine::new(rules, upstream, resolving, affordable()));
+    let tasks = LocalSet::new();
+    let result = runtime.block_on(tasks.run_until(run(engine, inside, maker, control)));
+    // Connections go with their tasks.
+    drop(tasks);
+    result
+}
+
+/// Makes a listener of a descriptor.
+fn listener(socket: OwnedFd) -> io::Result<TcpListener> {
+    let socket = std::net::TcpListener::from(socket);
+    socket.set_nonblocking(true)?;
+    TcpListener::from_std(socket)
+}
+
+/// Serves with an engine that was made before.
+pub(crate) async fn run(
+    engine: Rc<Engine>,
+    inside: Inside,
+    maker: &mut dyn Maker,
+    control: OwnedFd,
+) -> io::Result<()> {
+    let (wishes, mut wished) = mpsc::unbounded_channel::<Wish>();
+    for socket in inside.tcp {
+        tokio::task::spawn_local(listen(Rc::clone(&engine), listener(socket)?, redirected));
+    }
+    for socket in inside.dns {
+        tokio::task::spawn_local(dns::serve(Rc::clone(&engine), Datagrams::new(socket)?));
+    }
+    for socket in inside.dns_tcp {
+        let handle = |engine: Rc<Engine>, stream| async move {
+            dns::serve_stream(&engine, Stream::new(stream, Vec::new())).await;
+        };
+        tokio::task::spawn_local(listen(Rc::clone(&engine), listener(socket)?, handle));
+    }
+    for (socket, port) in inside.reach {
+        let handle = move |engine, stream| reached(engine, stream, port);
+        tokio::task::spawn_local(listen(Rc::clone(&engine), listener(socket)?, handle));
+    }
+    for (socket, port) in inside.publish {
+        let wishes = wishes.clone();
+        let handle = move |engine, stream| published(engine, stream, port, wishes.clone());
+        tokio::task::spawn_local(listen(Rc::clone(&engine), listener(socket)?, handle));
+    }
+    let control = std::os::unix::net::UnixStream::from(control);
+    control.set_nonblocking(true)?;
+    let (mut hears, tells) = {
+        let other = control.try_clone()?;
+        (UnixStream::from_std(control)?, UnixStream::from_std(other)?)
+    };
+    let teller = Rc::clone(&engine);
+    let told = tokio::task::spawn_local(async move { teller.outbox.send(&tells).await });
+    let told_to = Rc::clone(&engine);
+    let hears = tokio::task::spawn_local(async move {
+        while let Some(instruction) = instruction(&mut hears).await? {
+            match instruction {
+                Instruction::Answer(number, answer) => told_to.decisions.answered(number, answer),
+                Instruction::Resolving(resolving) => told_to.resolver.renew(&resolving),
+            }
+        }
+        io::Result::Ok(())
+    });
+    let mut ended = Box::pin(first(hears, told));
+    loop {
+        match first(ended.as_mut(), wished.recv()).await {
+            Either::First(_closed) => return Ok(()),
+            Either::Second(Some((v6, answer))) => {
+                let _nobody_waits = answer.send(maker.socket(v6));
+            }
+            Either::Second(None) => return Ok(()),
+        }
+    }
+}
