@@ -283,7 +283,7 @@ fn whom_the_policy_refuses_is_not_even_connected_to() {
             ("1.1.1.1".parse().unwrap(), 443),
             ("10.0.0.1".parse().unwrap(), 5432),
             ("169.254.169.254".parse().unwrap(), 80),
-            ("::ffff:169.254.169.254".parse().unwrap(), 80),
+            ("::ffff:169.254.169.254".parse().unwrap(), 81),
             (world.address("private.example"), 443),
         ] {
             let mut client = world.to(address, port).await;
