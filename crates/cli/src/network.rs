@@ -60,7 +60,11 @@ pub(crate) fn event(report: &Report, program: &str) -> Option<(Event, Option<Str
     let event = Event {
         schema: EVENT_SCHEMA,
         time: report.time,
-        subject: Subject { uid: Some(rustix::process::getuid().as_raw()), program: program.to_owned(), ..Subject::default() },
+        subject: Subject {
+            uid: Some(rustix::process::getuid().as_raw()),
+            program: program.to_owned(),
+            ..Subject::default()
+        },
         operation: Operation::Connect,
         object,
         verdict,
@@ -87,8 +91,7 @@ fn account(report: &Report) -> String {
         let _infallible = write!(text, "{address}, ");
     }
     let seconds = report.duration.as_secs_f64();
-    let _infallible =
-        write!(text, "{} bytes out, {} in, {seconds:.3} s", report.sent, report.received);
+    let _infallible = write!(text, "{} bytes out, {} in, {seconds:.3} s", report.sent, report.received);
     text
 }
 

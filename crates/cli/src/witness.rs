@@ -4,8 +4,8 @@
 use crate::network;
 use crate::output;
 use crate::situation;
-use palisade_network::Told;
 use palisade_events::{Launch, Notices, Recorder};
+use palisade_network::Told;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::names::NameRule;
 use palisade_sandbox::repository;
@@ -59,7 +59,9 @@ impl<'c> Witness<'c> {
                 }
             }
             Happening::NetworkEnded(why) => {
-                let text = format!("nobody serves the network any more: {why}; every connection is refused from here on");
+                let text = format!(
+                    "nobody serves the network any more: {why}; every connection is refused from here on"
+                );
                 let object = "every connection";
                 self.came_to(Operation::Connect, object, Verdict::Refused, Mechanism::Gateway, text, None);
             }
@@ -101,7 +103,8 @@ impl<'c> Witness<'c> {
     fn network(&mut self, report: &[u8]) {
         match network::told(report) {
             Some(Told::Report(report)) => {
-                let program = self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
+                let program =
+                    self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
                 if let Some((event, hint)) = network::event(&report, &program) {
                     self.refused(&event, hint);
                 }

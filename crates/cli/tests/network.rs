@@ -35,7 +35,9 @@ fn an_allowed_name_is_reached_and_its_neighbour_is_not() {
         let bed = Bed::new(place);
         for (client, line) in FETCH {
             for scheme in ["http", "https"] {
-                for (name, reached) in [("www.allowed.example", true), ("denied.example", false), ("other.example", false)] {
+                for (name, reached) in
+                    [("www.allowed.example", true), ("denied.example", false), ("other.example", false)]
+                {
                     let url = format!("{scheme}://{name}/page");
                     let line = format!("URL={url}; export URL; {line}");
                     let outside = bed.outside(&line);

@@ -70,7 +70,9 @@ where
                     engine.strained(&format!("connections wait: {error}"));
                     tokio::time::sleep(REST).await;
                 }
-                Some(rustix::io::Errno::INVAL | rustix::io::Errno::BADF | rustix::io::Errno::NOTSOCK) => return,
+                Some(rustix::io::Errno::INVAL | rustix::io::Errno::BADF | rustix::io::Errno::NOTSOCK) => {
+                    return;
+                }
                 // Who came is gone already (accept(2) passes on a connection's own errors).
                 _ => tokio::task::yield_now().await,
             },
@@ -127,7 +129,8 @@ pub(crate) async fn open(engine: &Engine, wanted: &Host, port: u16) -> Result<(W
     };
     match made.await {
         Ok((rule, way)) => {
-            let link = Link { host, port, address: way.address, rule, lease, began: Instant::now(), named: true };
+            let link =
+                Link { host, port, address: way.address, rule, lease, began: Instant::now(), named: true };
             Ok((way, Box::new(link)))
         }
         Err(fault) => Err(Unopened { host, fault }),
@@ -136,9 +139,7 @@ pub(crate) async fn open(engine: &Engine, wanted: &Host, port: u16) -> Result<(W
 
 /// Takes a connection that was made inside to a port of the host's own.
 pub(crate) async fn reached(engine: Rc<Engine>, client: TcpStream, port: u16) {
-    let connected = own(port, || {
-        Ok((TcpSocket::new_v4()?, TcpSocket::new_v6()?))
-    });
+    let connected = own(port, || Ok((TcpSocket::new_v4()?, TcpSocket::new_v6()?)));
     between(engine, client, Box::pin(connected).await, port).await;
 }
 
@@ -146,7 +147,12 @@ pub(crate) async fn reached(engine: Rc<Engine>, client: TcpStream, port: u16) {
 pub(crate) type Wish = (bool, oneshot::Sender<io::Result<OwnedFd>>);
 
 /// Takes a connection that was made to a port of the host's that leads inside.
-pub(crate) async fn published(engine: Rc<Engine>, client: TcpStream, port: u16, maker: mpsc::UnboundedSender<Wish>) {
+pub(crate) async fn published(
+    engine: Rc<Engine>,
+    client: TcpStream,
+    port: u16,
+    maker: mpsc::UnboundedSender<Wish>,
+) {
     let connected = async {
         let v4 = made(&maker, false).await?;
         match tcp(v4, (Ipv4Addr::LOCALHOST, port).into()).await {

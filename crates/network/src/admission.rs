@@ -25,7 +25,8 @@ pub(crate) struct Admission {
 /// How many connections this process has descriptors for; its limit is raised as far as it goes.
 pub(crate) fn affordable() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    let wanted = limit.maximum.unwrap_or(u64::MAX).min(2 * MOST + OTHERS).max(limit.current.unwrap_or(u64::MAX));
+    let wanted =
+        limit.maximum.unwrap_or(u64::MAX).min(2 * MOST + OTHERS).max(limit.current.unwrap_or(u64::MAX));
     let limit = match setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit }) {
         Ok(()) => wanted,
         Err(_error) => limit.current.unwrap_or(u64::MAX),

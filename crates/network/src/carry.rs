@@ -148,7 +148,8 @@ async fn inspect(
         }
         let mut timer = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
         let come = std::future::poll_fn(|context| {
-            if !client_first && let Poll::Ready(Err(error)) = down.poll(context, server, client, &engine.pool) {
+            if !client_first && let Poll::Ready(Err(error)) = down.poll(context, server, client, &engine.pool)
+            {
                 return Poll::Ready(Err(error));
             }
             if let Some(timer) = &mut timer
@@ -159,7 +160,11 @@ async fn inspect(
             client.poll_read_ready(context).map_ok(|()| true)
         });
         if !come.await? {
-            let why = if heard.is_empty() { return Err(Stop::Over) } else { "what a client says first took too long" };
+            let why = if heard.is_empty() {
+                return Err(Stop::Over);
+            } else {
+                "what a client says first took too long"
+            };
             return Err(Stop::Refused(why.to_owned()));
         }
         let before = heard.len();

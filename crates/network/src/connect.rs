@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use base64::Engine as _;
-use palisade_policy::{Name, NetworkVerdict};
+use palisade_policy::network::{Name, NetworkVerdict};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -44,7 +44,8 @@ impl Engine {
                 None => self.directly(host, port).await,
             }
         };
-        let failed = || Fault::failed(format!("no connection within {} s", self.limits.connect.as_secs_f32()));
+        let failed =
+            || Fault::failed(format!("no connection within {} s", self.limits.connect.as_secs_f32()));
         let way = tokio::time::timeout(self.limits.connect, way).await.unwrap_or_else(|_| Err(failed()))?;
         // Small messages of interactive programs aren't to wait for each other.
         let _slower = way.server.set_nodelay(true);
@@ -99,15 +100,16 @@ impl Engine {
 
     /// Connects to one of several addresses.
     async fn reach(&self, addresses: &[IpAddr], port: u16) -> Result<(TcpStream, IpAddr), Fault> {
-        let attempts = addresses.iter().take(ADDRESSES).map(|address| -> Attempt<'_, _, (IpAddr, io::Error)> {
-            let place = (self.place)(SocketAddr::new(*address, port));
-            Box::pin(async move {
-                match TcpStream::connect(place).await {
-                    Ok(stream) => Ok((stream, *address)),
-                    Err(error) => Err((*address, error)),
-                }
-            })
-        });
+        let attempts =
+            addresses.iter().take(ADDRESSES).map(|address| -> Attempt<'_, _, (IpAddr, io::Error)> {
+                let place = (self.place)(SocketAddr::new(*address, port));
+                Box::pin(async move {
+                    match TcpStream::connect(place).await {
+                        Ok(stream) => Ok((stream, *address)),
+                        Err(error) => Err((*address, error)),
+                    }
+                })
+            });
         staggered(attempts, APART, self.limits.connect).await.map_err(|error| match error {
             Some((address, error)) => Fault::failed(format!("{address}: {error}")),
             None => Fault::failed("no answer"),
@@ -115,8 +117,8 @@ impl Engine {
     }
 
     async fn through(&self, proxy: &Proxy, host: &Host, port: u16) -> Result<Way, Fault> {
-        let (Proxy::Http { host: at, port: at_port, credentials } | Proxy::Socks5 { host: at, port: at_port, credentials }) =
-            proxy;
+        let (Proxy::Http { host: at, port: at_port, credentials }
+        | Proxy::Socks5 { host: at, port: at_port, credentials }) = proxy;
         let addresses = match Host::bare(at) {
             Some(Host::Address(address)) => vec![address],
             Some(Host::Name(name)) => in_turn(&self.resolve(&name).await?),

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as Blocking;
 use std::time::{Duration, SystemTime};
 
-use palisade_policy::NetworkRule;
+use palisade_policy::network::NetworkRule;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt;
@@ -115,7 +115,7 @@ pub enum Told {
 }
 
 impl Told {
-    /// Reads a message without its length.
+    /// Reads a message, without the length in front of it.
     ///
     /// # Errors
     ///

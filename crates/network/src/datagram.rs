@@ -14,7 +14,7 @@ use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt,
 };
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::net::UdpSocket;
 
 /// A datagram that came.
 #[derive(Debug)]
@@ -27,25 +27,26 @@ pub(crate) struct Received {
 
 /// A socket for datagrams.
 #[derive(Debug)]
-pub(crate) struct Datagrams(AsyncFd<OwnedFd>);
+pub(crate) struct Datagrams(UdpSocket);
 
 impl Datagrams {
     /// Takes a UDP socket, and has it say where datagrams were sent to.
     pub(crate) fn new(socket: OwnedFd) -> io::Result<Self> {
-        rustix::io::ioctl_fionbio(&socket, true)?;
         if rustix::net::getsockname(&socket)?.address_family() == rustix::net::AddressFamily::INET6 {
             setsockopt(&socket, Ipv6RecvPacketInfo, &true)?;
         } else {
             setsockopt(&socket, Ipv4PacketInfo, &true)?;
         }
-        Ok(Self(AsyncFd::new(socket)?))
+        let socket = std::net::UdpSocket::from(socket);
+        socket.set_nonblocking(true)?;
+        Ok(Self(UdpSocket::from_std(socket)?))
     }
 
     /// The next datagram that isn't longer than `longest`.
     pub(crate) async fn receive(&self, longest: usize) -> io::Result<Received> {
         let mut buffer = vec![0; longest];
         loop {
-            let received = self.0.async_io(Interest::READABLE, |socket| receive(socket, &mut buffer)).await?;
+            let received = self.0.async_io(Interest::READABLE, || receive(&self.0, &mut buffer)).await?;
             if let Some((length, from, to)) = received {
                 buffer.truncate(length);
                 return Ok(Received { bytes: buffer, from, to });
@@ -76,7 +77,7 @@ impl Datagrams {
 }
 
 /// None: it was too long, or from nowhere.
-fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<(usize, SocketAddr, Option<IpAddr>)>> {
+fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(usize, SocketAddr, Option<IpAddr>)>> {
     let mut control = nix::cmsg_space!(in6_pktinfo);
     let mut parts = [IoSliceMut::new(buffer)];
     let flags = MsgFlags::MSG_DONTWAIT;
@@ -87,7 +88,9 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<(usize, Soc
             ControlMessageOwned::Ipv4PacketInfo(info) => {
                 to = Some(Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes()).into());
             }
-            ControlMessageOwned::Ipv6PacketInfo(info) => to = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into()),
+            ControlMessageOwned::Ipv6PacketInfo(info) => {
+                to = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into())
+            }
             _ => {}
         }
     }

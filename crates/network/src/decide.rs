@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use palisade_policy::{NetworkRule, NetworkVerdict, Ruling};
+use palisade_policy::network::{NetworkRule, NetworkVerdict, Ruling};
 use tokio::sync::watch;
 
 use crate::control::{Answer, Question, Report, Told, What};

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use palisade_policy::{Name, NetworkVerdict};
+use palisade_policy::network::{Name, NetworkVerdict};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::control::{Report, What};

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use palisade_policy::{Judge, NetworkRules};
+use palisade_policy::network::{Judge, NetworkRules};
 use tokio::net::TcpStream;
 
 use crate::admission::Admission;
@@ -68,7 +68,12 @@ pub(crate) struct Engine {
 impl Engine {
     /// An engine for rules. They are kept until the process ends: tasks outlive any borrow, and there is one engine a
     /// process.
-    pub(crate) fn new(rules: &NetworkRules, upstream: &Upstream, resolving: &Resolving, connections: usize) -> Self {
+    pub(crate) fn new(
+        rules: &NetworkRules,
+        upstream: &Upstream,
+        resolving: &Resolving,
+        connections: usize,
+    ) -> Self {
         let rules: &'static NetworkRules = Box::leak(Box::new(rules.clone()));
         let limits = Limits::default();
         Self {

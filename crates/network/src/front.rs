@@ -135,7 +135,9 @@ impl Front {
     }
 
     async fn absolute(&self, engine: &Rc<Engine>, request: Request<Incoming>) -> Response<Payload> {
-        let Some(authority) = request.uri().authority().filter(|_| request.uri().scheme_str() == Some("http")) else {
+        let Some(authority) =
+            request.uri().authority().filter(|_| request.uri().scheme_str() == Some("http"))
+        else {
             return unclear("this is a proxy: it takes CONNECT, and requests for http://...");
         };
         let Some((wanted, port)) = Host::with_port(authority.as_str()) else {

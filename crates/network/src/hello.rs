@@ -178,7 +178,8 @@ pub(crate) mod tests {
         let list: Vec<u8> = names
             .iter()
             .flat_map(|name| {
-                [&[HOST_NAME][..], &u16::try_from(name.len()).unwrap().to_be_bytes(), name.as_bytes()].concat()
+                [&[HOST_NAME][..], &u16::try_from(name.len()).unwrap().to_be_bytes(), name.as_bytes()]
+                    .concat()
             })
             .collect();
         [&u16::try_from(list.len()).unwrap().to_be_bytes()[..], &list].concat()

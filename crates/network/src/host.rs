@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use palisade_policy::Name;
+use palisade_policy::network::Name;
 
 /// Whom a client wants.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -73,8 +73,29 @@ mod tests {
         is("[2001:db8::1]:443", "2001:db8::1", Some(443));
         is("[::ffff:10.0.0.1]", "10.0.0.1", None);
         for wrong in [
-            "", ":80", "a:", "a:0", "a:65536", "a:+1", "a: 1", "a b", "user@a", "a@b:1", "a/b", "a,b", "[::1", "[::1]x",
-            "::1", "127.1", "0x7f.1", "a:1:2", "a\tb", "[a]", "a..b", "2130706433", "1.2.3.4.5",
+            "",
+            ":80",
+            "a:",
+            "a:0",
+            "a:65536",
+            "a:+1",
+            "a: 1",
+            "a b",
+            "user@a",
+            "a@b:1",
+            "a/b",
+            "a,b",
+            "[::1",
+            "[::1]x",
+            "::1",
+            "127.1",
+            "0x7f.1",
+            "a:1:2",
+            "a\tb",
+            "[a]",
+            "a..b",
+            "2130706433",
+            "1.2.3.4.5",
         ] {
             assert_eq!(read(wrong), None, "{wrong}");
         }

@@ -123,7 +123,13 @@ impl Origin {
 pub(crate) type Upgrade = Rc<RefCell<Option<(OnUpgrade, OnUpgrade)>>>;
 
 /// Carries a client's requests to a server.
-pub(crate) async fn carry(engine: Rc<Engine>, client: TcpStream, early: Vec<u8>, upstream: TcpStream, link: Box<Link>) {
+pub(crate) async fn carry(
+    engine: Rc<Engine>,
+    client: TcpStream,
+    early: Vec<u8>,
+    upstream: TcpStream,
+    link: Box<Link>,
+) {
     let Ok(Origin { sender, gone, meter }) = Origin::new(upstream, Vec::new()).await else {
         return link.closed(&engine, 0, 0);
     };
@@ -200,7 +206,9 @@ pub(crate) fn check(request: &Request<Incoming>, host: &Host, port: u16) -> Resu
         (Some(named), None) => match named.to_str() {
             Ok(text) if agrees(text) => {}
             Ok(text) => return refused(format!("the connection is to {host}, a request for {text:?}")),
-            Err(_no_text) => return refused(format!("the connection is to {host}, a request for another host")),
+            Err(_no_text) => {
+                return refused(format!("the connection is to {host}, a request for another host"));
+            }
         },
         (None, _) => return refused(format!("a request doesn't say that it is for {host}")),
         (Some(_), Some(_)) => return refused("a request is for two hosts".to_owned()),
@@ -230,7 +238,8 @@ pub(crate) async fn forward(
         request.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         request.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
     }
-    let failed = |error: hyper::Error| words(StatusCode::BAD_GATEWAY, format!("palisade: the server: {error}\n"));
+    let failed =
+        |error: hyper::Error| words(StatusCode::BAD_GATEWAY, format!("palisade: the server: {error}\n"));
     if let Err(error) = sender.ready().await {
         return failed(error);
     }
@@ -240,7 +249,10 @@ pub(crate) async fn forward(
     };
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         let Some(client) = client else {
-            return words(StatusCode::BAD_GATEWAY, "palisade: the server changes the protocol unasked\n".to_owned());
+            return words(
+                StatusCode::BAD_GATEWAY,
+                "palisade: the server changes the protocol unasked\n".to_owned(),
+            );
         };
         *upgrade.borrow_mut() = Some((client, hyper::upgrade::on(&mut response)));
         cleanse(response.headers_mut());

@@ -5,7 +5,7 @@
 //! served here, by a process that stands in the host's network: nothing has to run inside, and what isn't carried by
 //! this process doesn't get out. Names are answered with addresses of our own making, one for each name, by which a
 //! connection's name is known when it comes; the real address is looked up where the connection goes out, and the
-//! policy ([`palisade_policy::Judge`]) is asked about both. What a client says first (the name in a TLS handshake,
+//! policy ([`palisade_policy::network::Judge`]) is asked about both. What a client says first (the name in a TLS handshake,
 //! the `Host` of each HTTP request) has to agree with the name that it connected to.
 //!
 //! Everything runs in one thread. In reading order:

@@ -8,7 +8,7 @@ use domain::base::iana::{Class, Opcode, Rcode};
 use domain::base::message_builder::AdditionalBuilder;
 use domain::base::{Message, MessageBuilder, Name as Wire, ParsedName, Rtype, ToName, Ttl};
 use domain::rdata::{A, Aaaa, Cname, Ptr};
-use palisade_policy::Name;
+use palisade_policy::network::Name;
 
 /// How much a UDP answer may be: what gets through everywhere (DNS flag day 2020).
 const PAYLOAD: u16 = 1232;
@@ -83,7 +83,9 @@ pub(crate) fn read(bytes: &[u8]) -> Query {
     }
     let text = question.qname().to_string();
     Query::Asked(match (question.qtype(), text.parse::<Name>()) {
-        (_, Ok(name)) if name.as_str().ends_with(".arpa") => reverse(name.as_str()).map_or(Asked::Nonsense, Asked::Reverse),
+        (_, Ok(name)) if name.as_str().ends_with(".arpa") => {
+            reverse(name.as_str()).map_or(Asked::Nonsense, Asked::Reverse)
+        }
         (Rtype::A, Ok(name)) => Asked::Address(name, false),
         (Rtype::AAAA, Ok(name)) => Asked::Address(name, true),
         (_, Ok(name)) => Asked::Other(name),

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use palisade_policy::Name;
+use palisade_policy::network::Name;
 
 /// How many names can have an address at once: all of `198.18.0.0/15`.
 pub(crate) const SIZE: u32 = 1 << 17;
@@ -237,9 +237,8 @@ mod tests {
         let kept = Duration::from_secs(100);
         let names = Rc::new(RefCell::new(Names::new(3, Some(kept))));
         let begin = Instant::now();
-        let give = |number, seconds| {
-            names.borrow_mut().give(&name(number), begin + Duration::from_secs(seconds))
-        };
+        let give =
+            |number, seconds| names.borrow_mut().give(&name(number), begin + Duration::from_secs(seconds));
         assert_eq!([give(1, 0), give(2, 1), give(3, 2)], [Some(0), Some(1), Some(2)]);
         assert_eq!(give(4, 99), None, "all are young");
         assert_eq!(give(1, 50), Some(0), "asked for again");

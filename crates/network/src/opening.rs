@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a client speaks, by what it says first.
 
-use palisade_policy::Name;
+use palisade_policy::network::Name;
 
 use crate::hello::{self, Hello};
 
@@ -64,11 +64,15 @@ pub(crate) fn judge(bytes: &[u8], name: &Name, port: u16) -> Opening {
 fn tls(bytes: &[u8], name: &Name) -> Opening {
     match hello::read(bytes) {
         Hello::More(wanted) => Opening::More(wanted),
-        Hello::Complete(Some(server)) if server.parse().is_ok_and(|server: Name| server == *name) => Opening::Pass,
+        Hello::Complete(Some(server)) if server.parse().is_ok_and(|server: Name| server == *name) => {
+            Opening::Pass
+        }
         Hello::Complete(Some(server)) => {
             Opening::Refused(format!("the connection is to {name}, the TLS handshake for {server:?}"))
         }
-        Hello::Complete(None) => Opening::Refused(format!("the TLS handshake doesn't say that it is for {name}")),
+        Hello::Complete(None) => {
+            Opening::Refused(format!("the TLS handshake doesn't say that it is for {name}"))
+        }
         Hello::Bad(why) => Opening::Refused(why.to_owned()),
     }
 }
@@ -111,7 +115,20 @@ const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
             byte,
-            b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
+            b'!' | b'#'
+                | b'$'
+                | b'%'
+                | b'&'
+                | b'\''
+                | b'*'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'^'
+                | b'_'
+                | b'`'
+                | b'|'
+                | b'~'
         )
 }
 
@@ -125,7 +142,11 @@ mod tests {
     }
 
     fn refused(bytes: &[u8], port: u16) {
-        assert!(matches!(at(bytes, port), Opening::Refused(_)), "{:?} at {port}", String::from_utf8_lossy(bytes));
+        assert!(
+            matches!(at(bytes, port), Opening::Refused(_)),
+            "{:?} at {port}",
+            String::from_utf8_lossy(bytes)
+        );
     }
 
     #[test]
@@ -134,9 +155,15 @@ mod tests {
             assert_eq!(at(&hello(name), 443), Opening::Pass, "{name}");
             assert_eq!(at(&hello(name), 8443), Opening::Pass, "{name}");
         }
-        for name in
-            ["evil.example", "xexample.com", "example.com.evil.org", "example.com..", "", "example.com\0", ".example.com"]
-        {
+        for name in [
+            "evil.example",
+            "xexample.com",
+            "example.com.evil.org",
+            "example.com..",
+            "",
+            "example.com\0",
+            ".example.com",
+        ] {
             refused(&hello(name), 443);
             refused(&hello(name), 5432);
         }
@@ -177,7 +204,7 @@ mod tests {
             "get key\r\n",
             "PING\r\n",
             "*1\r\n$4\r\nPING\r\n",
-            "\0\0\0\x08\x04\x52\x16\x2f",
+            "\0\0\0\x08\x04\x02\x16\x2f",
             "a1 LOGIN x y\r\n",
             "\x10\x0e\0\x04MQTT",
         ] {

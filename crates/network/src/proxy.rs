@@ -69,7 +69,9 @@ pub enum ProxyError {
     #[error("{0:?} is no port")]
     Port(String),
     /// The credentials.
-    #[error("the user's name and password before `@` are written with `%` and two digits for special characters")]
+    #[error(
+        "the user's name and password before `@` are written with `%` and two digits for special characters"
+    )]
     Credentials,
 }
 
@@ -89,7 +91,8 @@ impl FromStr for Proxy {
             None => (None, rest),
             Some((credentials, place)) => {
                 let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
-                let decoded = |text| decode(text).filter(|text| text.len() <= 255).ok_or(ProxyError::Credentials);
+                let decoded =
+                    |text| decode(text).filter(|text| text.len() <= 255).ok_or(ProxyError::Credentials);
                 (Some(Credentials { user: decoded(user)?, password: decoded(password)? }), place)
             }
         };
@@ -97,7 +100,8 @@ impl FromStr for Proxy {
         let (host, port) = match place.strip_prefix('[') {
             Some(rest) => {
                 let (host, rest) = rest.split_once(']').ok_or_else(bad_host)?;
-                let port = if rest.is_empty() { None } else { Some(rest.strip_prefix(':').ok_or_else(bad_host)?) };
+                let port =
+                    if rest.is_empty() { None } else { Some(rest.strip_prefix(':').ok_or_else(bad_host)?) };
                 (host, port)
             }
             None => match place.split_once(':') {
@@ -109,14 +113,24 @@ impl FromStr for Proxy {
             return Err(bad_host());
         }
         let port = match port {
-            None => if socks { 1080 } else { 80 },
+            None => {
+                if socks {
+                    1080
+                } else {
+                    80
+                }
+            }
             Some(port) => match port.parse() {
                 Ok(number) if number != 0 && !port.starts_with('+') => number,
                 _ => return Err(ProxyError::Port(port.to_owned())),
             },
         };
         let host = host.to_owned();
-        Ok(if socks { Self::Socks5 { host, port, credentials } } else { Self::Http { host, port, credentials } })
+        Ok(if socks {
+            Self::Socks5 { host, port, credentials }
+        } else {
+            Self::Http { host, port, credentials }
+        })
     }
 }
 
@@ -144,15 +158,24 @@ mod tests {
         let credentials = |user: &str, password: &str| {
             Some(Credentials { user: user.to_owned(), password: password.to_owned() })
         };
-        let http = |host: &str, port, credentials| Ok(Proxy::Http { host: host.to_owned(), port, credentials });
-        let socks = |host: &str, port, credentials| Ok(Proxy::Socks5 { host: host.to_owned(), port, credentials });
+        let http =
+            |host: &str, port, credentials| Ok(Proxy::Http { host: host.to_owned(), port, credentials });
+        let socks =
+            |host: &str, port, credentials| Ok(Proxy::Socks5 { host: host.to_owned(), port, credentials });
         assert_eq!("http://proxy.example:3128".parse(), http("proxy.example", 3128, None));
         assert_eq!("HTTP://proxy.example/".parse(), http("proxy.example", 80, None));
         assert_eq!("http://a:b%40c@[::1]:8".parse(), http("::1", 8, credentials("a", "b@c")));
         assert_eq!("socks5h://me@10.0.0.1".parse(), socks("10.0.0.1", 1080, credentials("me", "")));
-        for wrong in
-            ["proxy:80", "https://a", "http://", "http://a:0", "http://a:x", "http://[::1", "http://a%:b@c", "http://a b"]
-        {
+        for wrong in [
+            "proxy:80",
+            "https://a",
+            "http://",
+            "http://a:0",
+            "http://a:x",
+            "http://[::1",
+            "http://a%:b@c",
+            "http://a b",
+        ] {
             assert!(wrong.parse::<Proxy>().is_err(), "{wrong}");
         }
         assert!(!format!("{:?}", credentials("a", "secret")).contains("secret"));

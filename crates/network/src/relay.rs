@@ -46,14 +46,6 @@ impl Pump {
         Self { load, ended: false, done: false, bytes: 0 }
     }
 
-    /// Adds bytes that come before all that is read from now on.
-    pub(crate) fn put(&mut self, bytes: Vec<u8>) {
-        debug_assert!(matches!(self.load, Load::None));
-        if !bytes.is_empty() {
-            self.load = Load::Memory(bytes, 0);
-        }
-    }
-
     /// Reading is over; what there is remains to be handed on.
     pub(crate) const fn end(&mut self) {
         self.ended = true;

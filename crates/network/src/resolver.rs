@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use palisade_policy::Name;
+use palisade_policy::network::Name;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::OnceCell;
@@ -126,11 +126,15 @@ async fn resolve(sources: &Sources, name: &Name, within: Duration) -> (Addresses
             (Ok(addresses.into()), lives.clamp(SHORTEST, LONGEST))
         }
         // One of both is enough to go on with, but not for long.
-        (Answered::Addresses(addresses, _), _) | (_, Answered::Addresses(addresses, _)) if !addresses.is_empty() => {
+        (Answered::Addresses(addresses, _), _) | (_, Answered::Addresses(addresses, _))
+            if !addresses.is_empty() =>
+        {
             (Ok(addresses.into()), SHORTEST)
         }
         (Answered::NoSuchName, _) | (_, Answered::NoSuchName) => (Err(Trouble::NoSuchName), NEGATIVE),
-        (Answered::Failure(why), _) | (_, Answered::Failure(why)) => (Err(Trouble::Failed(why)), Duration::ZERO),
+        (Answered::Failure(why), _) | (_, Answered::Failure(why)) => {
+            (Err(Trouble::Failed(why)), Duration::ZERO)
+        }
         _ => (Err(Trouble::Failed("no answer".to_owned())), Duration::ZERO),
     }
 }

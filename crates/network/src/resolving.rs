@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use palisade_policy::Name;
+use palisade_policy::network::Name;
 use serde::{Deserialize, Serialize};
 
 /// As many servers as the C libraries ask (resolv.conf(5)).
@@ -78,7 +78,10 @@ mod tests {
         assert_eq!(servers, ["192.0.2.1:53", "[2001:db8::1]:53", "192.0.2.2:53"]);
         assert_eq!(sources.attempts, 5);
         let hosts = |name: &str| sources.hosts.get(&name.parse::<Name>().unwrap()).map(Vec::len);
-        assert_eq!([hosts("db"), hosts("db.example"), hosts("c"), hosts("here")], [Some(2), Some(1), Some(1), None]);
+        assert_eq!(
+            [hosts("db"), hosts("db.example"), hosts("c"), hosts("here")],
+            [Some(2), Some(1), Some(1), None]
+        );
         let own = Sources::read(&resolving, &["192.0.2.9:5353".parse().unwrap()]);
         assert_eq!(own.servers, ["192.0.2.9:5353".parse().unwrap()]);
         assert_eq!(Sources::read(&Resolving::default(), &[]).servers, ["127.0.0.1:53".parse().unwrap()]);

@@ -30,7 +30,9 @@ impl From<&Fault> for Code {
 }
 
 /// Reads what a client of SOCKS wants. None: it was told that it can't have it.
-pub(crate) async fn request<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<Option<(Host, u16)>> {
+pub(crate) async fn request<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+) -> io::Result<Option<(Host, u16)>> {
     let mut greeting = [0; 2];
     stream.read_exact(&mut greeting).await?;
     let [version, count] = greeting;

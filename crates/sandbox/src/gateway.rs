@@ -17,7 +17,10 @@ use palisade_sys::launch::Started;
 use palisade_sys::network::{Made, Network};
 use palisade_sys::seccomp::Instruction;
 use palisade_sys::wait::{self, Change};
-use palisade_syscall::{Action, Arch, Errno as Refusal, Rules, Syscall, compile};
+use palisade_syscall::{
+    Action, Arch, Errno as Refusal, Rule, Rules, Syscall, Test, compile,
+    rules::{Question, Width},
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -121,13 +124,15 @@ const OWN: &[&str] = &[
     "setsockopt",
     "shutdown",
     "sigaltstack",
-    "socket",
-    "socketpair",
     "splice",
     "tgkill",
     "write",
     "writev",
 ];
+
+/// Calls that depend on their first argument: sockets of the internet only, its own limits only.
+const CONDITIONAL: [(&str, &[u64], &str); 2] =
+    [("socket", &[2, 10], "AF_INET, AF_INET6"), ("prlimit64", &[0], "this process")];
 
 /// The filter for whoever serves a network.
 ///
@@ -136,7 +141,16 @@ const OWN: &[&str] = &[
 pub(crate) fn filter() -> Result<palisade_syscall::Filter, palisade_syscall::Error> {
     let known = |name: &&&str| name.parse::<Syscall>().is_ok_and(|call| call.number(Arch::NATIVE).is_some());
     let calls: Vec<&str> = OWN.iter().filter(known).copied().collect();
-    compile(&Rules::new(Action::Errno(Refusal::EPERM)).with(&calls, &[])?, Arch::NATIVE)
+    let mut rules = Rules::new(Action::Errno(Refusal::EPERM)).with(&calls, &[])?;
+    for (call, values, condition) in CONDITIONAL {
+        let tests = Test::new(0, Width::Low, Question::In(values.to_vec())).into_iter().collect();
+        let reason = "what serves a network needs it so".to_owned();
+        rules.add(
+            call.parse()?,
+            Rule { action: Action::Allow, tests, condition: condition.to_owned(), reason },
+        );
+    }
+    compile(&rules, Arch::NATIVE)
 }
 
 /// The network of a launch.
