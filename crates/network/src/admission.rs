@@ -12,6 +12,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const MOST: u64 = 16_384;
 /// Descriptors that are left for other things: listeners, questions to the DNS, pipes.
 const OTHERS: u64 = 256;
+/// How many questions about names are worked on at once; apart from connections, which would else keep names from being
+/// looked up.
+const QUESTIONS: usize = 512;
 /// How often it is said that a limit is reached.
 const DAMPED: Duration = Duration::from_secs(10);
 
@@ -19,6 +22,7 @@ const DAMPED: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Admission {
     places: Arc<Semaphore>,
+    questions: Arc<Semaphore>,
     said: Cell<Option<Instant>>,
 }
 
@@ -38,12 +42,18 @@ pub(crate) fn affordable() -> usize {
 
 impl Admission {
     pub(crate) fn new(places: usize) -> Self {
-        Self { places: Arc::new(Semaphore::new(places)), said: Cell::new(None) }
+        let places = Arc::new(Semaphore::new(places));
+        Self { places, questions: Arc::new(Semaphore::new(QUESTIONS)), said: Cell::new(None) }
     }
 
     /// A place, if there is one now.
     pub(crate) fn try_enter(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.places).try_acquire_owned().ok()
+    }
+
+    /// A place for a question, if there is one now.
+    pub(crate) fn try_ask(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.questions).try_acquire_owned().ok()
     }
 
     /// Waits for a place. None: never again.

@@ -52,12 +52,14 @@ impl Fault {
 
 /// Whom, where.
 type Place = (Host, u16);
+/// A question's number, and who waits for the answer.
+type Asked = (u64, watch::Sender<Option<Answer>>);
 
 /// The user's answers, and what was told lately.
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
     answers: RefCell<HashMap<Place, bool>>,
-    waiting: RefCell<HashMap<Place, (u64, watch::Sender<Option<Answer>>)>>,
+    waiting: RefCell<HashMap<Place, Asked>>,
     number: Cell<u64>,
     told: RefCell<HashMap<Place, Instant>>,
 }

@@ -33,8 +33,8 @@ pub(crate) async fn serve(engine: Rc<Engine>, socket: Datagrams) {
         match socket.receive(LONGEST).await {
             Ok(received) => {
                 // Beyond the limit nothing is answered: who asks, asks again.
-                let Some(place) = engine.admission.try_enter() else {
-                    engine.strained("there are too many connections and questions at once");
+                let Some(place) = engine.admission.try_ask() else {
+                    engine.strained("there are too many questions about names at once");
                     continue;
                 };
                 let (engine, socket) = (Rc::clone(&engine), Rc::clone(&socket));

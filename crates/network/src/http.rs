@@ -16,7 +16,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder as Client, SendRequest};
 use hyper::header::{
-    ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRAILER,
+    ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, TE,
     TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::uri::PathAndQuery;
@@ -295,7 +295,6 @@ fn cleanse(headers: &mut HeaderMap) {
     if headers.contains_key(TRANSFER_ENCODING) {
         headers.remove(CONTENT_LENGTH);
     }
-    let trailers = headers.get(TE).is_some_and(|te| te.as_bytes().eq_ignore_ascii_case(b"trailers"));
     for name in [CONNECTION, UPGRADE, TE, TRANSFER_ENCODING, HeaderName::from_static("keep-alive")] {
         headers.remove(name);
     }
@@ -303,8 +302,5 @@ fn cleanse(headers: &mut HeaderMap) {
         headers.keys().filter(|name| name.as_str().starts_with("proxy-")).cloned().collect();
     for name in proxy {
         headers.remove(name);
-    }
-    if trailers && headers.contains_key(TRAILER) {
-        headers.insert(TE, HeaderValue::from_static("trailers"));
     }
 }

@@ -108,7 +108,7 @@ impl Pump {
             }
             Load::Memory(bytes, written) => {
                 let rest = bytes.get(*written..).unwrap_or_default();
-                Ok(rustix::io::write(to, rest)?)
+                Ok(rustix::net::send(to, rest, rustix::net::SendFlags::NOSIGNAL)?)
             }
         });
         let written = match written {

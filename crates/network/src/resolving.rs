@@ -40,8 +40,8 @@ impl Sources {
                     sources.servers.extend(address.map(|address| SocketAddr::new(address, 53)));
                 }
                 Some("options") => {
-                    let attempts = words.filter_map(|word| word.strip_prefix("attempts:")?.parse().ok());
-                    sources.attempts = attempts.last().unwrap_or(sources.attempts).clamp(1, 5);
+                    let mut attempts = words.filter_map(|word| word.strip_prefix("attempts:")?.parse().ok());
+                    sources.attempts = attempts.next_back().unwrap_or(sources.attempts).clamp(1, 5);
                 }
                 _ => {}
             }

@@ -49,7 +49,8 @@ pub trait Maker {
 
 /// Serves a sandbox's network until the other end of `control` (see [`Control::pair`](crate::Control::pair)) is closed.
 ///
-/// Connections that are open then end. This process's limit of open files is raised as far as it goes; `rules` are kept
+/// The process has to ignore SIGPIPE, as programs in Rust do from their start: splice(2) has no way to say so itself.
+/// Connections that are open at the end are reset or closed. This process's limit of open files is raised as far as it goes; `rules` are kept
 /// until it ends.
 ///
 /// # Errors

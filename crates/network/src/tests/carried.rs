@@ -122,8 +122,15 @@ fn bodies_are_framed_anew() {
         assert!(contains(&rest(&mut client).await, "200 OK"));
         let heard = String::from_utf8(world.heard.borrow().clone()).unwrap();
         let body = heard.split_once("\r\n\r\n").unwrap().1;
-        let words: String = body.split("\r\n").filter(|part| part.len() > 1 || *part == "a").collect();
-        assert!(words.contains("abc") && words.contains("defg") && !body.contains("ext"), "{heard}");
+        // However many chunks it became: sizes and data, without what was written beside them.
+        let mut lines = body.split("\r\n");
+        let mut words = String::new();
+        while let Some(size) = lines.next().filter(|size| *size != "0") {
+            let data = lines.next().unwrap();
+            assert_eq!(usize::from_str_radix(size, 16), Ok(data.len()), "{heard}");
+            words.push_str(data);
+        }
+        assert_eq!(words, "abcdefg");
     });
 }
 
@@ -265,7 +272,7 @@ fn proxies_outside_are_given_names() {
         let allowed = rules(Fallback::Deny, &["allow unknown.example"]);
         let request = "CONNECT unknown.example:7000 HTTP/1.1\r\nHost: unknown.example:7000\r\n\
                        Proxy-Authorization: Basic bWU6cEB3\r\n\r\n";
-        let http: (&[&[u8]], &[usize]) = (&[b"HTTP/1.1 200 Fine\r\nX: y\r\n\r\nearly"], &[123]);
+        let http: (&[&[u8]], &[usize]) = (&[b"HTTP/1.1 200 Fine\r\nX: y\r\n\r\nearly"], &[106]);
         assert_eq!(http.1[0], request.len());
         let socks: (&[&[u8]], &[usize]) =
             (&[&[5, 2], &[1, 0], &[5, 0, 0, 3, 1, b'x', 0, 0, b'e', b'a', b'r', b'l', b'y']], &[4, 8, 22]);
@@ -346,4 +353,49 @@ fn a_server_that_is_not_there_is_told_at_once() {
         say(&mut client, b"CONNECT good.example:443 HTTP/1.1\r\n\r\n", false).await.unwrap();
         assert!(rest(&mut client).await.starts_with(b"HTTP/1.1 502 "));
     });
+}
+
+#[test]
+fn served_in_a_thread_and_heard_over_the_control_socket() {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let names = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let names_at = names.local_addr().unwrap();
+    let (control, socket) = Control::pair().unwrap();
+    let server = std::thread::spawn(move || {
+        let inside = Inside { tcp: vec![listener.into()], dns: vec![names.into()], ..Inside::default() };
+        let rules = rules(Fallback::Ask, &["deny evil.example"]);
+        let resolving = crate::Resolving::default();
+        crate::serve(inside, &rules, &Upstream::default(), &resolving, &mut Here, socket)
+    });
+    let patience = Some(Duration::from_secs(20));
+    let question = crate::message::question(7, &"evil.example".parse().unwrap(), false).unwrap();
+    let asks = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    asks.set_read_timeout(patience).unwrap();
+    asks.send_to(&question, names_at).unwrap();
+    let mut answer = [0; 512];
+    let (count, _from) = asks.recv_from(&mut answer).unwrap();
+    let answered = crate::message::answered(&answer[..count], 7, &"evil.example".parse().unwrap(), false);
+    assert_eq!(answered, crate::message::Answered::NoSuchName);
+    let Some(Told::Report(report)) = control.next().unwrap() else { panic!("a refusal is told") };
+    assert_eq!((report.what, report.host.as_str()), (What::Refused, "evil.example"));
+    // The files of the host change, the user says yes, and the name leads to a private address all the same.
+    let hosts = "127.0.0.1 good.example\n".to_owned();
+    let resolving = crate::Resolving { hosts, resolv_conf: String::new() };
+    control.instruct(&crate::Instruction::Resolving(resolving)).unwrap();
+    let mut client = std::net::TcpStream::connect(address).unwrap();
+    client.set_read_timeout(patience).unwrap();
+    client.write_all(b"CONNECT good.example:443 HTTP/1.1\r\n\r\n").unwrap();
+    let Some(Told::Question(question)) = control.next().unwrap() else { panic!("the user is asked") };
+    let answer = Answer { allow: true, session: false };
+    control.instruct(&crate::Instruction::Answer(question.number, answer)).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.contains("good.example leads to 127.0.0.1, which isn't of the public internet"),
+        "{answer}"
+    );
+    drop(control);
+    server.join().unwrap().unwrap();
 }
