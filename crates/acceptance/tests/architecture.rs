@@ -45,7 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     // engines
     ("palisade-syscall", &["palisade-policy", "palisade-host", "palisade-sys"]),
-    ("palisade-network", &["palisade-policy"]),
+    ("palisade-network", &["palisade-policy", "palisade-sys"]),
     // ground: `sys` is below the others, and `policy` gives `events` the type of an event
     ("palisade-policy", &[]),
     ("palisade-host", &["palisade-sys"]),

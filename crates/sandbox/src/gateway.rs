@@ -130,9 +130,12 @@ const OWN: &[&str] = &[
     "writev",
 ];
 
-/// Calls that depend on their first argument: sockets of the internet only, its own limits only.
-const CONDITIONAL: [(&str, &[u64], &str); 2] =
-    [("socket", &[2, 10], "AF_INET, AF_INET6"), ("prlimit64", &[0], "this process")];
+/// Calls that depend on an argument: sockets of the internet only, not to block only, its own limits only.
+const CONDITIONAL: [(&str, u8, &[u64], &str); 3] = [
+    ("socket", 0, &[2, 10], "AF_INET, AF_INET6"),
+    ("ioctl", 1, &[0x5421], "FIONBIO"),
+    ("prlimit64", 0, &[0], "this process"),
+];
 
 /// The filter for whoever serves a network.
 ///
@@ -142,8 +145,8 @@ pub(crate) fn filter() -> Result<palisade_syscall::Filter, palisade_syscall::Err
     let known = |name: &&&str| name.parse::<Syscall>().is_ok_and(|call| call.number(Arch::NATIVE).is_some());
     let calls: Vec<&str> = OWN.iter().filter(known).copied().collect();
     let mut rules = Rules::new(Action::Errno(Refusal::EPERM)).with(&calls, &[])?;
-    for (call, values, condition) in CONDITIONAL {
-        let tests = Test::new(0, Width::Low, Question::In(values.to_vec())).into_iter().collect();
+    for (call, argument, values, condition) in CONDITIONAL {
+        let tests = Test::new(argument, Width::Low, Question::In(values.to_vec())).into_iter().collect();
         let reason = "what serves a network needs it so".to_owned();
         rules.add(
             call.parse()?,
@@ -256,11 +259,15 @@ impl<'p> Gateway<'p> {
     /// A process has ended: perhaps the one that serves.
     pub(crate) fn reap(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
         let State::Open { process, control } = &mut self.state else { return };
-        if let Ok(Some(Change::Exited(_) | Change::Killed(_))) | Err(_) = wait::poll(*process) {
-            control.hear(tell);
-            self.state = State::Shut;
-            tell(Happening::NetworkEnded("the process that served it has ended"));
-        }
+        let how = match wait::poll(*process) {
+            Ok(Some(Change::Exited(code))) => format!("exited with code {code}"),
+            Ok(Some(Change::Killed(signal))) => format!("was ended by signal {signal}"),
+            Ok(_) => return,
+            Err(errno) => format!("is gone: {errno}"),
+        };
+        control.hear(tell);
+        self.state = State::Shut;
+        tell(Happening::NetworkEnded(&format!("the process that served it {how}")));
     }
 
     fn begin(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {

@@ -8,6 +8,7 @@
 //! - [`operation`]: the steps that build a file tree
 //! - [`landlock`], [`seccomp`]: the two walls behind it
 //! - [`network`], `netlink`: a network in which every address is served from outside
+//! - [`datagram`]: datagrams with both their addresses
 //! - `init`, `command`: what PID 1 and the command's process do
 //! - `broker`, `rest`, [`notify`]: who answers calls that the filter passes on, and how
 //! - [`wait`], [`process`], [`usage`]: children, signals, this process's own strings
@@ -28,6 +29,7 @@ mod raw;
 mod rest;
 
 pub mod arena;
+pub mod datagram;
 pub mod fork;
 pub mod landlock;
 pub mod launch;

@@ -360,6 +360,14 @@ pub(crate) fn set_option(socket: Fd, level: i32, option: i32, value: i32) -> Res
 
 /// Gives a socket of the internet its address.
 pub(crate) fn bind_address(socket: Fd, address: &std::net::SocketAddr) -> Result<()> {
+    with_address(address, |address, length| call!(libc::SYS_bind, arg(socket), address, length).map(drop))
+}
+
+/// Hands over an address as the kernel takes it, with its length. Allocates nothing.
+pub(crate) fn with_address<T>(
+    address: &std::net::SocketAddr,
+    use_it: impl FnOnce(*const u8, usize) -> T,
+) -> T {
     let port = address.port().to_be();
     match address {
         std::net::SocketAddr::V4(address) => {
@@ -369,7 +377,7 @@ pub(crate) fn bind_address(socket: Fd, address: &std::net::SocketAddr) -> Result
                 sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
                 sin_zero: [0; 8],
             };
-            call!(libc::SYS_bind, arg(socket), &raw const address, size_of_val(&address)).map(drop)
+            use_it((&raw const address).cast(), size_of_val(&address))
         }
         std::net::SocketAddr::V6(address) => {
             let address = libc::sockaddr_in6 {
@@ -377,11 +385,21 @@ pub(crate) fn bind_address(socket: Fd, address: &std::net::SocketAddr) -> Result
                 sin6_port: port,
                 sin6_flowinfo: 0,
                 sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
-                sin6_scope_id: 0,
+                sin6_scope_id: address.scope_id(),
             };
-            call!(libc::SYS_bind, arg(socket), &raw const address, size_of_val(&address)).map(drop)
+            use_it((&raw const address).cast(), size_of_val(&address))
         }
     }
+}
+
+/// Receives what `message` has room for.
+pub(crate) fn receive_message(socket: Fd, message: &mut libc::msghdr, flags: i32) -> Result<usize> {
+    call!(libc::SYS_recvmsg, arg(socket), &raw mut *message, flags)
+}
+
+/// Sends what `message` points to.
+pub(crate) fn send_message(socket: Fd, message: &libc::msghdr, flags: i32) -> Result<usize> {
+    call!(libc::SYS_sendmsg, arg(socket), &raw const *message, flags)
 }
 
 /// Sends a byte and a descriptor.
