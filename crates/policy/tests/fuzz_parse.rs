@@ -86,7 +86,7 @@ fn check(text: &str) {
             let merged = merge(vec![built_in(), policy]);
             let rules = merged.network_rules();
             let judge = palisade_policy::network::Judge::new(&rules);
-            let _any = judge.lookup(&"a.example.com".parse().unwrap());
+            let _any = "a.example.com".parse().map(|name| judge.lookup(&name).verdict);
             let _any =
                 (merged.network(), merged.reach(), merged.publish(), merged.upstream_dns(), merged.idle());
             if let Ok(resolved) = merged.resolve(&context) {

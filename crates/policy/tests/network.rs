@@ -230,18 +230,24 @@ fn mistakes_are_pointed_at() {
       |
     4 | reach = [0, "x", -1]
       |          ^ this value
+      |
+      = hint: 5432
 
     error: "x" is no port: a number from 1 to 65535
      --> /p.toml:4:13
       |
     4 | reach = [0, "x", -1]
       |             ^^^ this value
+      |
+      = hint: 5432
 
     error: "-1" is no port: a number from 1 to 65535
      --> /p.toml:4:18
       |
     4 | reach = [0, "x", -1]
       |                  ^^ this value
+      |
+      = hint: 5432
 
     error: "dns.google" is no address of a name server
      --> /p.toml:5:8

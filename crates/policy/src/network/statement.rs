@@ -81,7 +81,7 @@ impl NetworkError {
             Self::Publish { .. } => {
                 "\"8080\", \"8080:80\", \"127.0.0.1:8080:80\", \"[::1]:8080:80\"".to_owned()
             }
-            Self::Port { .. } => return None,
+            Self::Port { .. } => "5432".to_owned(),
             Self::Proxy(error) => error.hint().to_owned(),
             Self::NameServer { .. } => "\"9.9.9.9\", \"9.9.9.9:53\", \"[2620:fe::fe]:53\"".to_owned(),
         })
