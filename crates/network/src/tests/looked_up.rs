@@ -46,9 +46,14 @@ fn heard(answer: &[u8]) -> (Rcode, Vec<String>) {
 
 /// A server of names outside. What it does is in the names.
 async fn outside() -> (SocketAddr, Rc<Cell<u32>>) {
-    let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    let at = udp.local_addr().unwrap();
-    let tcp = TcpListener::bind(at).await.unwrap();
+    // A port that is free for UDP needn't be so for TCP.
+    let (udp, tcp, at) = loop {
+        let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let at = udp.local_addr().unwrap();
+        if let Ok(tcp) = TcpListener::bind(at).await {
+            break (udp, tcp, at);
+        }
+    };
     let asked: Rc<Cell<u32>> = Rc::default();
     let counts = Rc::clone(&asked);
     spawn_local(async move {
