@@ -12,7 +12,8 @@ pub const NAME_SERVER: &str = "11.11.11.11";
 pub struct Bed {
     pub place: Place,
     internet: Child,
-    directory: PathBuf,
+    /// The internet's, with its authority's certificate.
+    pub(crate) directory: PathBuf,
 }
 
 impl Bed {
@@ -27,6 +28,10 @@ impl Bed {
             command.args(["--user", "--map-current-user", "--keep-caps"]);
         }
         command.args(["--net", "python3"]).arg(script).arg(&directory);
+        for (name, text) in modules {
+            place.write(&format!("{name}.py"), text);
+            command.arg(name);
+        }
         let mut internet = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(internet.stdout.take().unwrap()).read_line(&mut ready).unwrap();
