@@ -49,7 +49,7 @@ impl<'c> Witness<'c> {
                     output::note(&format_args!("the filter of the {which} has ended: {why}; {then}"));
                 }
             }
-            Happening::Network(report) => self.network(report),
+            Happening::Network { report, .. } => self.network(report),
             Happening::Unled(why) => {
                 if !self.quiet {
                     output::note(&format_args!(

@@ -16,9 +16,9 @@ use support::everybody;
 
 /// Lines that each fetch `$URL` by another client, and print what came.
 const FETCH: [(&str, &str); 6] = [
-    ("curl", "curl -sS --max-time 8 --cacert $CA $URL"),
-    ("curl without a proxy", "curl -sS --max-time 8 --noproxy '*' --cacert $CA $URL"),
-    ("curl by SOCKS", "curl -sS --max-time 8 --proxy socks5h://127.0.0.1:1023 --cacert $CA $URL"),
+    ("curl", "curl -fsS --max-time 8 --cacert $CA $URL"),
+    ("curl without a proxy", "curl -fsS --max-time 8 --noproxy '*' --cacert $CA $URL"),
+    ("curl by SOCKS", "curl -fsS --max-time 8 --proxy socks5h://127.0.0.1:1023 --cacert $CA $URL"),
     ("wget", "wget -qO- -T 8 -t 1 --ca-certificate=$CA $URL"),
     ("wget without a proxy", "wget -qO- -T 8 -t 1 --no-proxy --ca-certificate=$CA $URL"),
     (

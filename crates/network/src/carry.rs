@@ -24,6 +24,7 @@ use crate::names::Lease;
 use crate::opening::{self, Opening};
 use crate::relay::{Pump, relay};
 use crate::stream::{Meter, abort};
+use crate::wait::first;
 
 /// What is known of a connection.
 #[derive(Debug)]
@@ -93,7 +94,8 @@ pub(crate) async fn carry(engine: Rc<Engine>, client: TcpStream, early: Vec<u8>,
         }
         _ => Pump::new(early),
     };
-    let _both_know = relay(&client, &server, &mut up, &mut down, &engine.pool).await;
+    let relayed = relay(&client, &server, &mut up, &mut down, &engine.pool);
+    let _both_know = first(relayed, engine.over.notified()).await;
     link.closed(&engine, up.bytes, down.bytes);
 }
 

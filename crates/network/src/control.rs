@@ -223,6 +223,8 @@ impl From<Control> for OwnedFd {
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     waiting: RefCell<VecDeque<Told>>,
+    /// What is left to write of the message before those.
+    begun: RefCell<Vec<u8>>,
     lost: Cell<u64>,
     news: Notify,
 }
@@ -257,20 +259,37 @@ impl Outbox {
     /// Writes what is told to the socket until it is closed.
     pub(crate) async fn send(&self, socket: &UnixStream) -> io::Result<()> {
         loop {
-            while let Some(told) = self.next() {
-                let message = encoded(&told)?;
-                let mut rest = &message[..];
-                while !rest.is_empty() {
-                    socket.writable().await?;
-                    match socket.try_write(rest) {
-                        Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                        Err(error) => return Err(error),
-                    }
+            while self.begin()? {
+                socket.writable().await?;
+                let mut begun = self.begun.borrow_mut();
+                match socket.try_write(&begun) {
+                    Ok(count) => drop(begun.drain(..count)),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error),
                 }
             }
             self.news.notified().await;
         }
+    }
+
+    /// Writes what is left to a socket, which is waited for as long as `patience` for each message.
+    pub(crate) fn flush(&self, mut socket: &Blocking, patience: Duration) -> io::Result<()> {
+        socket.set_nonblocking(false)?;
+        socket.set_write_timeout(Some(patience))?;
+        while self.begin()? {
+            socket.write_all(&std::mem::take(&mut *self.begun.borrow_mut()))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next message, if all of the one before was written. Whether there is anything to write.
+    fn begin(&self) -> io::Result<bool> {
+        let mut begun = self.begun.borrow_mut();
+        if begun.is_empty() {
+            let Some(told) = self.next() else { return Ok(false) };
+            *begun = encoded(&told)?;
+        }
+        Ok(true)
     }
 }
 

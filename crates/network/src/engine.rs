@@ -12,6 +12,8 @@ use tokio::net::TcpStream;
 
 use crate::admission::Admission;
 use crate::control::{Outbox, Report, Told};
+use tokio::sync::Notify;
+
 use crate::decide::Decisions;
 use crate::names::{Names, SIZE};
 use crate::pipe::Pool;
@@ -60,6 +62,8 @@ pub(crate) struct Engine {
     pub(crate) outbox: Outbox,
     pub(crate) admission: Admission,
     pub(crate) limits: Limits,
+    /// Tells connections that it is over.
+    pub(crate) over: Notify,
     pub(crate) destination: Destination,
     /// Where an address outside really is; itself, except in tests, which have no address with port 443.
     pub(crate) place: Box<dyn Fn(SocketAddr) -> SocketAddr>,
@@ -86,6 +90,7 @@ impl Engine {
             outbox: Outbox::default(),
             admission: Admission::new(connections),
             limits,
+            over: Notify::new(),
             destination: Box::new(crate::accept::original_destination),
             place: Box::new(|address| address),
         }

@@ -153,16 +153,16 @@ pub(crate) async fn carry(
     {
         let stream = TokioIo::new(Stream::new(client, early));
         let mut connection = pin!(server(&engine).serve_connection(stream, service).with_upgrades());
-        let _either_way_over = match first(connection.as_mut(), gone).await {
-            Either::First(result) => result,
-            // The server has closed, as it does with idle connections: so does this side, when it is done.
-            Either::Second(_gone) => {
+        let carried = async {
+            if let Either::Second(_gone) = first(connection.as_mut(), gone).await {
+                // The server has closed, as it does with idle connections: so does this side, when it is done.
                 if upgrade.borrow().is_none() {
                     connection.as_mut().graceful_shutdown();
                 }
-                connection.await
+                let _either_way_over = connection.await;
             }
         };
+        first(carried, engine.over.notified()).await;
     }
     drop(sender);
     let upgrade = upgrade.take();
@@ -177,7 +177,8 @@ pub(crate) async fn upgraded(engine: &Engine, client: OnUpgrade, server: OnUpgra
     let (Ok(client), Ok(server)) = (client.await, server.await) else { return };
     let (Some((client, up)), Some((server, down))) = (regained(client), regained(server)) else { return };
     let (mut up, mut down) = (Pump::new(up), Pump::new(down));
-    let _both_know = relay(&client, &server, &mut up, &mut down, &engine.pool).await;
+    let relayed = relay(&client, &server, &mut up, &mut down, &engine.pool);
+    let _both_know = first(relayed, engine.over.notified()).await;
     meter.written.fetch_add(up.bytes, std::sync::atomic::Ordering::Relaxed);
     meter.read.fetch_add(down.bytes, std::sync::atomic::Ordering::Relaxed);
 }

@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::time::Duration;
 
 use palisade_policy::network::NetworkRules;
 use tokio::net::{TcpListener, UnixStream};
@@ -67,11 +68,17 @@ pub fn serve(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let engine = Rc::new(Engine::new(rules, upstream, resolving, affordable()));
     let tasks = LocalSet::new();
-    let result = runtime.block_on(tasks.run_until(run(engine, inside, maker, control)));
+    let last = std::os::unix::net::UnixStream::from(control.try_clone()?);
+    let result = runtime.block_on(tasks.run_until(run(Rc::clone(&engine), inside, maker, control)));
     // Connections go with their tasks.
     drop(tasks);
+    // Whoever has closed their end for writing may be reading still.
+    let _nobody_reads = engine.outbox.flush(&last, PATIENCE);
     result
 }
+
+/// How long the end waits for somebody to read what is left to tell.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Makes a listener of a descriptor.
 fn listener(socket: OwnedFd) -> io::Result<TcpListener> {
@@ -130,7 +137,14 @@ pub(crate) async fn run(
     let mut ended = Box::pin(first(hears, told));
     loop {
         match first(ended.as_mut(), wished.recv()).await {
-            Either::First(_closed) => return Ok(()),
+            Either::First(_closed) => {
+                engine.over.notify_waiters();
+                // Each connection gets to tell of its end.
+                for _turn in 0..3 {
+                    tokio::task::yield_now().await;
+                }
+                return Ok(());
+            }
             Either::Second(Some((v6, answer))) => {
                 let _nobody_waits = answer.send(maker.socket(v6));
             }

@@ -27,6 +27,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// What is given to whoever serves a network.
 #[derive(Debug)]
@@ -74,6 +75,8 @@ pub(crate) fn nobody(_served: Served) {}
 
 /// A file of more than this says nothing about names.
 const LARGEST: usize = 1 << 20;
+/// How long the end of a launch waits for the last reports.
+const PATIENCE: Duration = Duration::from_millis(300);
 /// A report is no longer.
 const LONGEST: usize = 1 << 16;
 /// The calls of whoever serves: sockets and what waits for them, memory, and the clock.
@@ -249,13 +252,6 @@ impl<'p> Gateway<'p> {
         }
     }
 
-    /// Tells whoever serves something; what is said is between it and the caller, and framed as reports are.
-    pub(crate) fn instruct(&self, words: &[u8]) {
-        if let State::Open { control, .. } = &self.state {
-            control.instruct(words);
-        }
-    }
-
     /// A process has ended: perhaps the one that serves.
     pub(crate) fn reap(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
         let State::Open { process, control } = &mut self.state else { return };
@@ -284,6 +280,7 @@ impl<'p> Gateway<'p> {
     /// Ends whoever serves. Nobody is left inside who could ask.
     pub(crate) fn end(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
         if let State::Open { process, mut control } = std::mem::take(&mut self.state) {
+            control.last_words(tell);
             let _dead_already = wait::send(process, 9);
             let _reaped = wait::blocking(process);
             control.hear(tell);
@@ -314,7 +311,9 @@ impl Sockets {
 
 impl Control {
     /// Passes on what has been reported.
-    fn hear(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+    ///
+    /// Returns whether more may come.
+    fn hear(&mut self, tell: &mut dyn FnMut(Happening<'_>)) -> bool {
         let mut bytes = [0u8; 8192];
         loop {
             match rustix::net::recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT) {
@@ -323,8 +322,27 @@ impl Control {
                     self.split(tell);
                 }
                 Err(Errno::INTR) => {}
-                // Nothing more, or nobody who would report.
-                Ok(_) | Err(_) => return,
+                Err(Errno::AGAIN) => return true,
+                // Nobody who would report.
+                Ok(_) | Err(_) => return false,
+            }
+        }
+    }
+
+    /// Lets whoever serves tell what is left to tell, and end.
+    fn last_words(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+        let _ended_already = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+            let left = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
+            let ready = poll(&mut polled, Some(&left));
+            if ready == Err(Errno::INTR) {
+                continue;
+            }
+            if ready != Ok(1) || !self.hear(tell) {
+                return;
             }
         }
     }
@@ -340,18 +358,19 @@ impl Control {
                 return;
             }
             let Some(report) = rest.get(..length) else { break };
-            tell(Happening::Network(report));
+            tell(Happening::Network { report, control: self.socket.as_fd() });
             done += header.len() + length;
         }
         self.part.drain(..done);
     }
+}
 
-    fn instruct(&self, words: &[u8]) {
-        let Ok(length) = u32::try_from(words.len()) else { return };
-        let message = [&length.to_le_bytes()[..], words].concat();
-        // A part of a message can't be left out: words are few, and room for them there is.
-        let _it_has_ended = rustix::net::send(&self.socket, &message, SendFlags::NOSIGNAL);
-    }
+/// Tells whoever serves something. What is said is between it and the caller, and framed as reports are.
+pub fn instruct(control: BorrowedFd<'_>, words: &[u8]) {
+    let Ok(length) = u32::try_from(words.len()) else { return };
+    let message = [&length.to_le_bytes()[..], words].concat();
+    // A part of a message can't be left out: words are few, and room for them there is.
+    let _it_has_ended = rustix::net::send(control, &message, SendFlags::NOSIGNAL);
 }
 
 /// Forks the process that serves.

@@ -107,7 +107,12 @@ pub enum Happening<'h> {
     /// The broker has ended; calls that write names fail from here on.
     BrokerEnded,
     /// What whoever serves the network reports, in its own words ([`Invocation::serve_network`]).
-    Network(&'h [u8]),
+    Network {
+        /// The report.
+        report: &'h [u8],
+        /// Where it is told something ([`crate::gateway::instruct`]).
+        control: BorrowedFd<'h>,
+    },
     /// Connections can't be led to where names are checked: only programs that ask a proxy get anywhere.
     Unled(Errno),
     /// Nobody serves the network any more; whoever asks is refused.

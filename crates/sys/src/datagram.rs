@@ -2,7 +2,7 @@
 //! Datagrams with the address of this host that they were sent to, or that they come from: `IP_PKTINFO` (ip(7)) and
 //! `IPV6_PKTINFO` (ipv6(7)), which rustix doesn't know.
 
-use crate::raw;
+use crate::raw::{self, ControlHeader, Message, Vector};
 use rustix::io::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -31,14 +31,16 @@ pub fn tell_destination(socket: BorrowedFd<'_>, v6: bool) -> Result<(), Errno> {
 }
 
 /// Room for one control message of the larger kind, aligned as the kernel's header of one is.
-#[repr(C, align(8))]
+#[repr(C)]
 struct Control {
-    bytes: [u8; CONTROL],
+    header: ControlHeader,
+    /// `struct in_pktinfo` or `struct in6_pktinfo`.
+    data: [u8; 24],
 }
 
-/// A header and `struct in6_pktinfo`, rounded up.
-const CONTROL: usize = 40;
-const HEADER: usize = size_of::<libc::cmsghdr>();
+impl Control {
+    const EMPTY: Self = Self { header: ControlHeader { length: 0, level: 0, kind: 0 }, data: [0; 24] };
+}
 
 /// Takes a datagram that is there.
 ///
@@ -47,17 +49,20 @@ const HEADER: usize = size_of::<libc::cmsghdr>();
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Arrived, Errno> {
     // SAFETY: needed because the structure has private padding on some targets. Sound: all zeroes are valid for it.
     let mut address: libc::sockaddr_in6 = unsafe { core::mem::zeroed() };
-    let mut control = Control { bytes: [0; CONTROL] };
-    let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    // SAFETY: as above.
-    let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
-    message.msg_name = (&raw mut address).cast();
-    message.msg_namelen = size_of_val(&address) as _;
-    message.msg_iov = &raw mut vector;
-    message.msg_iovlen = 1;
-    message.msg_control = (&raw mut control).cast();
-    message.msg_controllen = CONTROL as _;
-    let length = raw::receive_message(socket.as_raw_fd(), &mut message, libc::MSG_DONTWAIT)?;
+    let mut control = Control::EMPTY;
+    let vector = Vector { base: buffer.as_mut_ptr(), length: buffer.len() };
+    let mut message = Message {
+        name: (&raw mut address).cast(),
+        name_length: SPACE_OF_ADDRESS,
+        vector: &raw const vector,
+        vectors: 1,
+        control: (&raw mut control).cast(),
+        control_length: size_of::<Control>(),
+        flags: 0,
+    };
+    // SAFETY: needed to have the control message. Sound: buffer, address and control outlive the call, and are given with
+    // their lengths.
+    let length = unsafe { raw::receive_message(socket.as_raw_fd(), &mut message, libc::MSG_DONTWAIT) }?;
     let port = u16::from_be(address.sin6_port);
     let from = match i32::from(address.sin6_family) {
         libc::AF_INET => {
@@ -71,23 +76,23 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Arrived, Err
         }
         _ => return Err(Errno::AFNOSUPPORT),
     };
-    let told = usize::try_from(message.msg_controllen).unwrap_or(0).min(CONTROL);
-    let to = control.bytes.get(..told).and_then(destination);
-    Ok(Arrived { length, cut: message.msg_flags & libc::MSG_TRUNC != 0, from, to })
+    let to = (message.control_length > 0).then(|| destination(&control)).flatten();
+    Ok(Arrived { length, cut: message.flags & libc::MSG_TRUNC != 0, from, to })
 }
 
+const SPACE_OF_ADDRESS: u32 = 28;
+const _: () = assert!(size_of::<libc::sockaddr_in6>() == SPACE_OF_ADDRESS as usize);
+
 /// The address in a control message.
-fn destination(control: &[u8]) -> Option<IpAddr> {
-    let int = |at: usize| Some(i32::from_ne_bytes(control.get(at..at + 4)?.try_into().ok()?));
-    let (level, kind) = (int(HEADER - 8)?, int(HEADER - 4)?);
-    let data = control.get(HEADER..)?;
-    match (level, kind) {
+fn destination(control: &Control) -> Option<IpAddr> {
+    let data = &control.data;
+    match (control.header.level, control.header.kind) {
         // Interface, the address that an answer would come from, the address that was asked.
         (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-            Some(IpAddr::V4(<[u8; 4]>::try_from(data.get(8..12)?).ok()?.into()))
+            Some(IpAddr::V4(<[u8; 4]>::try_from(&data[8..12]).ok()?.into()))
         }
         (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-            Some(IpAddr::V6(<[u8; 16]>::try_from(data.get(..16)?).ok()?.into()))
+            Some(IpAddr::V6(<[u8; 16]>::try_from(&data[..16]).ok()?.into()))
         }
         _ => None,
     }
@@ -98,45 +103,36 @@ fn destination(control: &[u8]) -> Option<IpAddr> {
 /// # Errors
 /// `AGAIN` if there is no room; `INVAL` if the address is of another family or none of this host's.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], to: SocketAddr, from: Option<IpAddr>) -> Result<(), Errno> {
-    let mut control = Control { bytes: [0; CONTROL] };
-    let mut used = 0;
-    let mut write = |level: i32, kind: i32, data: &[u8]| {
-        used = HEADER + data.len();
-        let length = used.to_ne_bytes();
-        // `socklen_t` on some C libraries, the size of a word on others: on a machine of 64 bits that stores the least
-        // significant byte first it is the same.
-        control.bytes[..length.len()].copy_from_slice(&length);
-        control.bytes[HEADER - 8..HEADER - 4].copy_from_slice(&level.to_ne_bytes());
-        control.bytes[HEADER - 4..HEADER].copy_from_slice(&kind.to_ne_bytes());
-        control.bytes[HEADER..used].copy_from_slice(data);
-    };
-    match from {
+    let mut control = Control::EMPTY;
+    let used = match from {
         Some(IpAddr::V4(from)) => {
-            let mut information = [0u8; 12];
-            information[4..8].copy_from_slice(&from.octets());
-            write(libc::IPPROTO_IP, libc::IP_PKTINFO, &information);
+            control.data[4..8].copy_from_slice(&from.octets());
+            (control.header.level, control.header.kind) = (libc::IPPROTO_IP, libc::IP_PKTINFO);
+            12
         }
         Some(IpAddr::V6(from)) => {
-            let mut information = [0u8; 20];
-            information[..16].copy_from_slice(&from.octets());
-            write(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &information);
+            control.data[..16].copy_from_slice(&from.octets());
+            (control.header.level, control.header.kind) = (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO);
+            20
         }
-        None => {}
-    }
-    let space = used.next_multiple_of(8);
-    let mut vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        None => 0,
+    };
+    control.header.length = size_of::<ControlHeader>() + used;
+    let vector = Vector { base: bytes.as_ptr(), length: bytes.len() };
     raw::with_address(&to, |address, length| {
-        // SAFETY: needed because the structure has private padding on some targets. Sound: all zeroes are valid for it.
-        let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
-        message.msg_name = address.cast_mut().cast();
-        message.msg_namelen = length as _;
-        message.msg_iov = &raw mut vector;
-        message.msg_iovlen = 1;
-        if space > 0 {
-            message.msg_control = (&raw const control).cast_mut().cast();
-            message.msg_controllen = space as _;
-        }
-        raw::send_message(socket.as_raw_fd(), &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).map(drop)
+        let message = Message {
+            name: address,
+            name_length: length,
+            vector: &raw const vector,
+            vectors: 1,
+            control: if used > 0 { (&raw const control).cast() } else { core::ptr::null() },
+            control_length: if used > 0 { control.header.length.next_multiple_of(8) } else { 0 },
+            flags: 0,
+        };
+        // SAFETY: needed to say where it comes from. Sound: bytes, address and control outlive the call, and are given
+        // with their lengths.
+        unsafe { raw::send_message(socket.as_raw_fd(), &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) }
+            .map(drop)
     })
 }
 

@@ -130,6 +130,9 @@ pub fn apart(apart: &Apart<'_>, work: impl FnOnce()) -> io::Result<i32> {
     }
 }
 
+/// `RLIMIT_CORE`, whose type depends on the C library.
+const CORE_SIZE: u32 = 4;
+
 fn give_up(apart: &Apart<'_>, parent: i32) -> raw::Result<()> {
     let mut kept: Vec<u32> = apart.kept.iter().map(|fd| fd.unsigned_abs()).collect();
     kept.sort_unstable();
@@ -154,7 +157,7 @@ fn give_up(apart: &Apart<'_>, parent: i32) -> raw::Result<()> {
     // What is typed at a terminal is meant for others.
     raw::setsid()?;
     raw::raise_descriptor_limit()?;
-    raw::set_limit(libc::RLIMIT_CORE as u32, 0, 0)?;
+    raw::set_limit(CORE_SIZE, 0, 0)?;
     if let Some([uid, gid]) = apart.identity {
         raw::clear_groups()?;
         raw::setresgid(gid)?;

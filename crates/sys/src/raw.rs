@@ -364,10 +364,7 @@ pub(crate) fn bind_address(socket: Fd, address: &std::net::SocketAddr) -> Result
 }
 
 /// Hands over an address as the kernel takes it, with its length. Allocates nothing.
-pub(crate) fn with_address<T>(
-    address: &std::net::SocketAddr,
-    use_it: impl FnOnce(*const u8, usize) -> T,
-) -> T {
+pub(crate) fn with_address<T>(address: &std::net::SocketAddr, use_it: impl FnOnce(*const u8, u32) -> T) -> T {
     let port = address.port().to_be();
     match address {
         std::net::SocketAddr::V4(address) => {
@@ -377,7 +374,7 @@ pub(crate) fn with_address<T>(
                 sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
                 sin_zero: [0; 8],
             };
-            use_it((&raw const address).cast(), size_of_val(&address))
+            use_it((&raw const address).cast(), size_of_val(&address) as u32)
         }
         std::net::SocketAddr::V6(address) => {
             let address = libc::sockaddr_in6 {
@@ -387,18 +384,52 @@ pub(crate) fn with_address<T>(
                 sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
                 sin6_scope_id: address.scope_id(),
             };
-            use_it((&raw const address).cast(), size_of_val(&address))
+            use_it((&raw const address).cast(), size_of_val(&address) as u32)
         }
     }
 }
 
+/// The kernel's `struct user_msghdr`; C libraries have their own ideas of its lengths.
+#[repr(C)]
+pub(crate) struct Message {
+    pub(crate) name: *const u8,
+    pub(crate) name_length: u32,
+    pub(crate) vector: *const Vector,
+    pub(crate) vectors: usize,
+    pub(crate) control: *const u8,
+    pub(crate) control_length: usize,
+    pub(crate) flags: i32,
+}
+
+/// `struct iovec`.
+#[repr(C)]
+pub(crate) struct Vector {
+    pub(crate) base: *const u8,
+    pub(crate) length: usize,
+}
+
+/// The kernel's `struct cmsghdr`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ControlHeader {
+    pub(crate) length: usize,
+    pub(crate) level: i32,
+    pub(crate) kind: i32,
+}
+
 /// Receives what `message` has room for.
-pub(crate) fn receive_message(socket: Fd, message: &mut libc::msghdr, flags: i32) -> Result<usize> {
+///
+/// # Safety
+/// Its pointers are null or valid for writing as much as is said beside them.
+pub(crate) unsafe fn receive_message(socket: Fd, message: &mut Message, flags: i32) -> Result<usize> {
     call!(libc::SYS_recvmsg, arg(socket), &raw mut *message, flags)
 }
 
 /// Sends what `message` points to.
-pub(crate) fn send_message(socket: Fd, message: &libc::msghdr, flags: i32) -> Result<usize> {
+///
+/// # Safety
+/// Its pointers are null or valid for reading as much as is said beside them.
+pub(crate) unsafe fn send_message(socket: Fd, message: &Message, flags: i32) -> Result<usize> {
     call!(libc::SYS_sendmsg, arg(socket), &raw const *message, flags)
 }
 
@@ -406,24 +437,25 @@ pub(crate) fn send_message(socket: Fd, message: &libc::msghdr, flags: i32) -> Re
 pub(crate) fn send_descriptor(socket: Fd, byte: u8, descriptor: Fd) -> Result<()> {
     #[repr(C)]
     struct Control {
-        header: libc::cmsghdr,
+        header: ControlHeader,
         descriptor: Fd,
         padding: u32,
     }
-    // SAFETY: needed because the header has private padding on some targets. Sound: all zeroes are valid for it.
-    let mut header: libc::cmsghdr = unsafe { core::mem::zeroed() };
-    header.cmsg_len = (size_of::<libc::cmsghdr>() + size_of::<Fd>()) as _;
-    header.cmsg_level = libc::SOL_SOCKET;
-    header.cmsg_type = libc::SCM_RIGHTS;
+    let length = size_of::<ControlHeader>() + size_of::<Fd>();
+    let header = ControlHeader { length, level: libc::SOL_SOCKET, kind: libc::SCM_RIGHTS };
     let control = Control { header, descriptor, padding: 0 };
-    let mut vector = libc::iovec { iov_base: (&raw const byte).cast_mut().cast(), iov_len: 1 };
-    // SAFETY: as above.
-    let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
-    message.msg_iov = &raw mut vector;
-    message.msg_iovlen = 1;
-    message.msg_control = (&raw const control).cast_mut().cast();
-    message.msg_controllen = size_of::<Control>() as _;
-    call!(libc::SYS_sendmsg, arg(socket), &raw const message, libc::MSG_NOSIGNAL).map(drop)
+    let vector = Vector { base: &raw const byte, length: 1 };
+    let message = Message {
+        name: core::ptr::null(),
+        name_length: 0,
+        vector: &raw const vector,
+        vectors: 1,
+        control: (&raw const control).cast(),
+        control_length: size_of::<Control>(),
+        flags: 0,
+    };
+    // SAFETY: needed to send a descriptor. Sound: everything is on this stack.
+    unsafe { send_message(socket, &message, libc::MSG_NOSIGNAL) }.map(drop)
 }
 
 /// Gives a socket of the file tree its name; everybody who can reach it may connect.

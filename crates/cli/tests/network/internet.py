@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A small internet for tests, in the network namespace in which it is started.
+"""A small internet for tests, in the network and mount namespaces in which it is started.
 
 Addresses of the public internet, of private networks and of the link are put on the loopback interface; one is a name
 server's. Every address answers HTTP at port 80, HTTPS at 443, echoes at 7 and says its name first at 2222. What has
@@ -203,6 +203,9 @@ def main():
         width = "128" if ":" in address else "32"
         nodad = ["nodad"] if ":" in address else []
         subprocess.run(["ip", "addr", "add", f"{address}/{width}", "dev", "lo", *nodad], check=True)
+    with open(os.path.join(DIRECTORY, "resolv.conf"), "w", encoding="ascii") as configuration:
+        configuration.write(f"nameserver {NAME_SERVER}\n")
+    subprocess.run(["mount", "--bind", configuration.name, "/etc/resolv.conf"], check=True)
     certificates()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(os.path.join(DIRECTORY, "web.pem"), os.path.join(DIRECTORY, "web.key"))
