@@ -6,8 +6,8 @@ Each web server of that internet has, besides what `internet.py` says:
     /npm /pip /crates /go /apt    one package each, made on the fly
     /git/tiny.git                 a repository, as `git http-backend` serves it
 
-At port 8443 of every address is HTTP/2 inside TLS; at 22 sshd, which knows the key `id` of the directory and nobody
-but who has started it; `known_hosts` has its own key.
+At port 8443 of every address is HTTP/2 inside TLS; at 443 of UDP an echo; at 22 sshd, which knows the key `id` of the
+directory and nobody but who has started it; `known_hosts` has its own key.
 """
 
 import base64
@@ -155,7 +155,7 @@ class Http2(socketserver.BaseRequestHandler):
     def handle(self):
         try:
             self.tls = self.server.context.wrap_socket(self.request, server_side=True)
-            self.server.reached(f"http2 {self.request.getsockname()} {self.tls.selected_alpn_protocol()}")
+            self.server.reached(f"http2 {self.tls.getsockname()} {self.tls.selected_alpn_protocol()}")
             self.exactly(24)
             self.send(4, 0, 0)
             while True:
@@ -179,6 +179,13 @@ class Ssh(socketserver.BaseRequestHandler):
         subprocess.run(command, stdin=self.request, stdout=self.request, timeout=80)
 
 
+class Datagram(socketserver.BaseRequestHandler):
+    def handle(self):
+        data, socket = self.request
+        self.server.reached(f"udp {socket.getsockname()}")
+        socket.sendto(data, self.client_address)
+
+
 def quietly(*words, **more):
     subprocess.run(words, cwd=DIRECTORY, check=True, capture_output=True, timeout=60, **more)
 
@@ -193,6 +200,8 @@ def make_repository():
 def make_keys():
     for name in ["id", "host"]:
         quietly("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", name)
+    # Whoever root's command is inside has to read it.
+    os.chmod(f"{DIRECTORY}/id", 0o644)
     with open(f"{DIRECTORY}/host.pub", encoding="ascii") as own:
         known = f"* {own.read()}"
     with open(f"{DIRECTORY}/known_hosts", "w", encoding="ascii") as hosts:
@@ -226,14 +235,14 @@ def start(directory, addresses, reached):
     secure.load_cert_chain(f"{DIRECTORY}/web.pem", f"{DIRECTORY}/web.key")
     secure.set_alpn_protocols(["h2"])
     secure.sni_callback = lambda _socket, name, _context: reached(f"sni {name}")
-    ports = [(8443, Http2)]
+    ports = [(8443, socketserver.ThreadingTCPServer, Http2), (443, socketserver.ThreadingUDPServer, Datagram)]
     if shutil.which("sshd", path="/usr/sbin:/usr/bin") and shutil.which("ssh-keygen"):
         make_keys()
-        ports.append((22, Ssh))
+        ports.append((22, socketserver.ThreadingTCPServer, Ssh))
     servers = []
     for address in addresses:
-        for port, handler in ports:
-            class Server(socketserver.ThreadingTCPServer):
+        for port, kind, handler in ports:
+            class Server(kind):
                 address_family = socketserver.socket.AF_INET6 if ":" in address else socketserver.socket.AF_INET
                 daemon_threads = True
                 allow_reuse_address = True
