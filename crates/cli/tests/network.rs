@@ -12,6 +12,7 @@ mod bed;
 mod support;
 
 use bed::Bed;
+use std::time::{Duration, Instant};
 use support::everybody;
 
 /// Lines that each fetch `$URL` by another client, and print what came.
@@ -40,9 +41,12 @@ fn an_allowed_name_is_reached_and_its_neighbour_is_not() {
                 {
                     let url = format!("{scheme}://{name}/page");
                     let line = format!("URL={url}; export URL; {line}");
-                    let outside = bed.outside(&line);
                     let answer = format!("{scheme} {name} GET /page 0\n");
-                    assert_eq!(outside.out, answer, "{client} outside: {outside:?}");
+                    // Outside there is no proxy.
+                    if !line.contains("--proxy") {
+                        let outside = bed.outside(&line);
+                        assert_eq!(outside.out, answer, "{client} outside: {outside:?}");
+                    }
                     bed.reached();
                     let inside = bed.sh(&["--allow", "*.allowed.example"], &line);
                     let seen = bed.reached();
@@ -56,5 +60,83 @@ fn an_allowed_name_is_reached_and_its_neighbour_is_not() {
                 }
             }
         }
+    }
+}
+
+/// What must not be reached, as `internet.py` tells of it.
+const FORBIDDEN: [&str; 9] = [
+    " 93.184.216.40",
+    "2606:2800:220:1::40",
+    " 10.9.8.7",
+    " 169.254.169.254",
+    " 127.0.0.1",
+    "ther.example",
+    "THER.example",
+    "stolen",
+    "abstract",
+];
+
+/// Names that may be talked to; where they lead may not.
+const LURES: [&str; 6] = [
+    "private.example",
+    "metadata.example",
+    "loopback.example",
+    "mapped.example",
+    "rebind.example",
+    "to-private.example",
+];
+
+#[test]
+fn attacks_reach_nobody() {
+    for place in everybody() {
+        let bed = Bed::new(place);
+        let prologue = format!(
+            "T=3; INTERNET={}; ASK={}; RAW() {{ python3 {} \"$@\"; }}; ",
+            bed.pid(),
+            bed.place.write("work/ask.py", include_str!("network/ask.py")).display(),
+            bed.place.write("work/raw.py", include_str!("network/raw.py")).display(),
+        );
+        let inside = "PROXY() { curl --noproxy '' --proxy http://127.0.0.1:1023 \"$@\"; }; \
+                      SOCKS() { curl --noproxy '' --proxy socks5h://127.0.0.1:1023 \"$@\"; }; ";
+        let outside = "PROXY() { curl --noproxy '*' \"$@\"; }; SOCKS() { curl --noproxy '*' \"$@\"; }; ";
+        let mut options = vec!["--allow", "*.allowed.example"];
+        for lure in LURES {
+            options.extend(["--allow", lure]);
+        }
+        let forbidden = |seen: &[String]| {
+            let bad = |line: &&String| FORBIDDEN.iter().any(|word| line.contains(word));
+            seen.iter().find(bad).cloned()
+        };
+        let (mut tried, mut through) = (0, Vec::new());
+        for line in include_str!("network/attacks.list").lines() {
+            let Some((name, line)) = line.split_once(' ').filter(|(name, _line)| !name.starts_with('#'))
+            else {
+                continue;
+            };
+            bed.reached();
+            let control = bed.outside_bash(&format!("{prologue}{outside}{line}"));
+            assert!(forbidden(&bed.reached()).is_some(), "{name} reaches nobody outside: {control:?}");
+            // It has a memory of who has asked.
+            bed.forget();
+            let began = Instant::now();
+            let run = bed.bash(&options, &format!("{prologue}{inside}{line}"));
+            let took = began.elapsed();
+            let seen = bed.reached();
+            if let Some(seen) = forbidden(&seen) {
+                through.push(format!("{name}: {seen}: {run:?}"));
+            }
+            assert!(took < Duration::from_secs(30), "{name} hangs: {took:?}");
+            assert!(!run.err.contains("nobody serves"), "{name}: {run:?}");
+            tried += 1;
+        }
+        let who = bed.place.name();
+        assert!(
+            through.is_empty(),
+            "as {who}, {} of {tried} are through:\n{}",
+            through.len(),
+            through.join("\n")
+        );
+        println!("as {who}: {tried} attacks, 0 through");
+        assert!(tried >= 50);
     }
 }
