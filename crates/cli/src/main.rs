@@ -19,6 +19,7 @@
 
 mod account;
 mod answer;
+mod asking;
 mod bench;
 mod check;
 mod completions;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The filtered network of a launch: what serves it, and what is said of what it reports.
 
-use palisade_network::{Inside, Report, Resolving, Told, Upstream, What};
+use palisade_network::{Inside, Instruction, Report, Resolving, Told, Upstream, What};
 use palisade_policy::NetworkRule;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::layer::Strength;
-use palisade_sandbox::gateway::{Maker, Served};
+use palisade_sandbox::gateway::{self, Maker, Served};
 use palisade_sys::network::Use;
 use std::fmt::Write;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::SystemTime;
 
 /// Serves the network of a launch, in a process of its own: [`palisade_sandbox::gateway::ServeNetwork`].
 pub(crate) fn serve(served: Served) {
@@ -44,6 +46,37 @@ impl palisade_network::Maker for Sockets {
 pub(crate) fn told(report: &[u8]) -> Option<Told> {
     Told::read(report).ok()
 }
+
+/// Tells whoever serves when the host's files about names have changed: another network, a name server less.
+#[derive(Debug, Default)]
+pub(crate) struct Renewal {
+    seen: Option<[Option<SystemTime>; 2]>,
+}
+
+impl Renewal {
+    /// Something didn't work: perhaps because of that.
+    pub(crate) fn look(&mut self, report: &Report, control: BorrowedFd<'_>) {
+        let changed = |path: &str| std::fs::metadata(path).and_then(|found| found.modified()).ok();
+        let now = || Some(FILES.map(changed));
+        if report.what != What::Failed {
+            if self.seen.is_none() {
+                self.seen = now();
+            }
+            return;
+        }
+        let now = now();
+        if self.seen == now {
+            return;
+        }
+        self.seen = now;
+        let [resolv_conf, hosts] = FILES.map(|path| gateway::text(Path::new(path)));
+        if let Ok(words) = Instruction::Resolving(Resolving { resolv_conf, hosts }).to_bytes() {
+            gateway::instruct(control, &words);
+        }
+    }
+}
+
+const FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 
 /// A report as an event, and the command that would permit what was refused. None for what only counts together with
 /// what follows.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `palisade run` says while and after the command runs: refusals and what was made inside.
 
-use crate::network;
+use crate::asking::Asking;
+use crate::network::{self, Renewal};
 use crate::output;
 use crate::situation;
 use palisade_events::{Launch, Notices, Recorder};
@@ -13,6 +14,7 @@ use palisade_sandbox::start::Happening;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -25,18 +27,29 @@ pub(crate) struct Witness<'c> {
     recorder: Option<Recorder>,
     lost: u64,
     repositories: Vec<PathBuf>,
+    asking: Asking,
+    renewal: Renewal,
 }
 
 impl<'c> Witness<'c> {
     pub(crate) fn new(command: &'c [OsString], quiet: bool) -> Self {
-        Self { command, quiet, recorder: None, lost: 0, repositories: Vec::new() }
+        Self {
+            command,
+            quiet,
+            recorder: None,
+            lost: 0,
+            repositories: Vec::new(),
+            asking: Asking::default(),
+            renewal: Renewal::default(),
+        }
     }
 
     /// Something happened.
     pub(crate) fn tell(&mut self, happening: &Happening<'_>) {
         match happening {
             // Of what is used `palisade learn` keeps account.
-            Happening::Started(_) | Happening::Used { .. } => {}
+            Happening::Used { .. } => {}
+            Happening::Started(running) => self.asking.started(running.pid),
             Happening::Refused { event, rule } => self.refused(event, permit(rule)),
             Happening::Socket { event } => {
                 self.refused(event, Some(format!("palisade run --rw {:?} …", event.object)));
@@ -49,7 +62,7 @@ impl<'c> Witness<'c> {
                     output::note(&format_args!("the filter of the {which} has ended: {why}; {then}"));
                 }
             }
-            Happening::Network { report, .. } => self.network(report),
+            Happening::Network { report, control } => self.network(report, *control),
             Happening::Unled(why) => {
                 if !self.quiet {
                     output::note(&format_args!(
@@ -100,18 +113,19 @@ impl<'c> Witness<'c> {
     }
 
     /// Whoever serves the network has something to say.
-    fn network(&mut self, report: &[u8]) {
+    fn network(&mut self, report: &[u8], control: BorrowedFd<'_>) {
+        let program = self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
         match network::told(report) {
             Some(Told::Report(report)) => {
-                let program =
-                    self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
+                self.renewal.look(&report, control);
                 if let Some((event, hint)) = network::event(&report, &program) {
                     self.refused(&event, hint);
                 }
             }
             Some(Told::Lost(count)) => self.lost += count,
-            // Nobody has been asked to ask.
-            Some(Told::Question(_)) | None => {}
+            Some(Told::Question(question)) => self.asking.ask(question, &program, control),
+            // Whoever serves has been talked into something.
+            None => {}
         }
     }
 

@@ -12,7 +12,12 @@ mod bed;
 mod support;
 
 use bed::Bed;
-use support::everybody;
+use rustix::process::{Pid, Signal};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use support::terminal::Terminal;
+use support::{eventually, everybody, job};
 
 /// Lines that each fetch `$URL` by another client, and print what came.
 const FETCH: [(&str, &str); 6] = [
@@ -40,9 +45,12 @@ fn an_allowed_name_is_reached_and_its_neighbour_is_not() {
                 {
                     let url = format!("{scheme}://{name}/page");
                     let line = format!("URL={url}; export URL; {line}");
-                    let outside = bed.outside(&line);
                     let answer = format!("{scheme} {name} GET /page 0\n");
-                    assert_eq!(outside.out, answer, "{client} outside: {outside:?}");
+                    // Outside there is no proxy.
+                    if !line.contains("--proxy") {
+                        let outside = bed.outside(&line);
+                        assert_eq!(outside.out, answer, "{client} outside: {outside:?}");
+                    }
                     bed.reached();
                     let inside = bed.sh(&["--allow", "*.allowed.example"], &line);
                     let seen = bed.reached();
@@ -56,5 +64,278 @@ fn an_allowed_name_is_reached_and_its_neighbour_is_not() {
                 }
             }
         }
+    }
+}
+
+/// What must not be reached, as `internet.py` tells of it.
+const FORBIDDEN: [&str; 9] = [
+    " 93.184.216.40",
+    "2606:2800:220:1::40",
+    " 10.9.8.7",
+    " 169.254.169.254",
+    " 127.0.0.1",
+    "ther.example",
+    "THER.example",
+    "stolen",
+    "abstract",
+];
+
+/// Names that may be talked to; where they lead may not.
+const LURES: [&str; 6] = [
+    "private.example",
+    "metadata.example",
+    "loopback.example",
+    "mapped.example",
+    "rebind.example",
+    "to-private.example",
+];
+
+#[test]
+fn attacks_reach_nobody() {
+    for place in everybody() {
+        let bed = Bed::new(place);
+        let prologue = format!(
+            "T=3; INTERNET={}; ASK={}; RAW() {{ python3 {} \"$@\"; }}; ",
+            bed.pid(),
+            bed.place.write("work/ask.py", include_str!("network/ask.py")).display(),
+            bed.place.write("work/raw.py", include_str!("network/raw.py")).display(),
+        );
+        let inside = "PROXY() { curl --noproxy '' --proxy http://127.0.0.1:1023 \"$@\"; }; \
+                      SOCKS() { curl --noproxy '' --proxy socks5h://127.0.0.1:1023 \"$@\"; }; ";
+        let outside = "PROXY() { curl --noproxy '*' \"$@\"; }; SOCKS() { curl --noproxy '*' \"$@\"; }; ";
+        let mut options = vec!["--allow", "*.allowed.example"];
+        for lure in LURES {
+            options.extend(["--allow", lure]);
+        }
+        let forbidden = |seen: &[String]| {
+            let bad = |line: &&String| FORBIDDEN.iter().any(|word| line.contains(word));
+            seen.iter().find(bad).cloned()
+        };
+        let (mut tried, mut through) = (0, Vec::new());
+        for line in include_str!("network/attacks.list").lines() {
+            let Some((name, line)) = line.split_once(' ').filter(|(name, _line)| !name.starts_with('#'))
+            else {
+                continue;
+            };
+            bed.reached();
+            let control = bed.outside_bash(&format!("{prologue}{outside}{line}"));
+            assert!(forbidden(&bed.reached()).is_some(), "{name} reaches nobody outside: {control:?}");
+            // It has a memory of who has asked.
+            bed.forget();
+            let began = Instant::now();
+            let run = bed.bash(&options, &format!("{prologue}{inside}{line}"));
+            let took = began.elapsed();
+            let seen = bed.reached();
+            if let Some(seen) = forbidden(&seen) {
+                through.push(format!("{name}: {seen}: {run:?}"));
+            }
+            assert!(took < Duration::from_secs(30), "{name} hangs: {took:?}");
+            assert!(!run.err.contains("nobody serves"), "{name}: {run:?}");
+            tried += 1;
+        }
+        let who = bed.place.name();
+        assert!(
+            through.is_empty(),
+            "as {who}, {} of {tried} are through:\n{}",
+            through.len(),
+            through.join("\n")
+        );
+        println!("as {who}: {tried} attacks, 0 through");
+        assert!(tried >= 50);
+    }
+}
+
+#[test]
+fn ports_are_published_and_reached() {
+    for place in everybody() {
+        let bed = Bed::new(place);
+        // The host's own port, and no other.
+        let fetch = "curl -sS -m 8 --noproxy '*' http://127.0.0.1:80/own";
+        let run = bed.sh(&["--reach", "80"], fetch);
+        assert_eq!(run.ok(), "http 127.0.0.1 GET /own 0", "{run:?}");
+        let run = bed.sh(&["--reach", "7"], fetch);
+        assert_eq!((run.code, run.out.as_str()), (7, ""), "{run:?}");
+        let run = bed.sh(&["--net", "filtered"], fetch);
+        assert_eq!((run.code, run.out.as_str()), (7, ""), "{run:?}");
+        // A server inside, asked from outside while it runs.
+        let serve = "mkdir -p served && cd served && echo from inside >page && \
+                     exec timeout 30 python3 -m http.server 8000 --bind 127.0.0.1 2>/dev/null";
+        let mut inside =
+            bed.palisade(&["--publish", "18080:8000"], serve).stderr(Stdio::piped()).spawn().unwrap();
+        let ask = "curl -sS -m 2 http://127.0.0.1:18080/page";
+        assert!(
+            eventually(|| bed.outside(ask).out == "from inside\n"),
+            "not reached: {:?}",
+            bed.outside(ask)
+        );
+        // The same port can't be had twice, and nothing is started then.
+        let taken = bed.sh(&["--publish", "18080:8000"], "echo started");
+        assert_eq!(taken.out, "");
+        taken.refused(125, &["can't publish a port at 127.0.0.1:18080"]);
+        rustix::process::kill_process(Pid::from_raw(inside.id().cast_signed()).unwrap(), Signal::TERM)
+            .unwrap();
+        job::bounded(&mut inside);
+        assert_eq!(bed.outside(ask).code, 7, "the port is given back");
+    }
+}
+
+#[test]
+fn when_nobody_serves_any_more_everything_is_refused_at_once() {
+    for place in everybody() {
+        let bed = Bed::new(place);
+        let fetch = "curl -fsS -m 20 --noproxy '*' http://www.allowed.example";
+        let line = format!(
+            "{fetch}/1; touch asked; while [ ! -e killed ]; do sleep 0.05; done; {fetch}/2; echo $?; \
+             curl -sS -m 20 http://www.allowed.example/3; echo $?; {fetch}/4 --resolve www.allowed.example:80:198.18.0.1; echo $?"
+        );
+        let mut palisade = bed.palisade(&["--allow", "*.allowed.example"], &line);
+        let child = palisade.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let asked = bed.place.work.join("asked");
+        assert!(eventually(|| asked.exists()));
+        let launcher = child.id().to_string();
+        let children = bed.place.outside(&format!("pgrep -P {launcher} palisade-net"));
+        let served: i32 = children.trim().parse().unwrap();
+        rustix::process::kill_process(Pid::from_raw(served).unwrap(), Signal::KILL).unwrap();
+        bed.place.write("work/killed", "");
+        let began = Instant::now();
+        let run = job::wait(child);
+        assert!(began.elapsed() < Duration::from_secs(15), "{run:?}");
+        assert_eq!(run.out, "http www.allowed.example GET /1 0\n6\n7\n7\n", "{run:?}");
+        assert!(run.err.contains("nobody serves the network any more"), "{run:?}");
+        assert!(
+            !bed.reached()
+                .iter()
+                .any(|line| line.contains("/2") || line.contains("/3") || line.contains("/4"))
+        );
+    }
+}
+
+#[test]
+fn who_serves_has_next_to_no_rights() {
+    for place in everybody() {
+        let bed = Bed::new(place);
+        let line = "curl -fsS -m 20 --noproxy '*' http://www.allowed.example/1; touch asked; sleep 30";
+        let mut palisade = bed.palisade(&["--allow", "*.allowed.example"], line);
+        palisade.env("SECRET", "a secret of the launcher's");
+        let mut child = palisade.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let asked = bed.place.work.join("asked");
+        assert!(eventually(|| asked.exists()));
+        let served = bed.place.outside(&format!("pgrep -P {} palisade-net", child.id()));
+        let served = served.trim();
+        let status = std::fs::read_to_string(format!("/proc/{served}/status")).unwrap();
+        let value = |key: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
+            line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(value("NoNewPrivs:"), ["1"]);
+        assert_eq!(value("Seccomp:"), ["2"]);
+        assert_eq!(value("CapEff:"), ["0000000000000000"]);
+        assert_eq!(value("CapPrm:"), ["0000000000000000"]);
+        if bed.place.is_root() {
+            assert!(value("Uid:").iter().all(|uid| uid != "0"), "{status}");
+            let environment = std::fs::read(format!("/proc/{served}/environ")).unwrap();
+            assert!(!String::from_utf8_lossy(&environment).contains("a secret"));
+        }
+        // It ends with the launcher, however that ends.
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(eventually(|| !Path::new(&format!("/proc/{served}")).exists()));
+        assert!(eventually(|| bed.outside("curl -s -m 2 http://198.18.0.1/").code != 0));
+    }
+}
+
+#[test]
+fn a_name_server_that_is_silent_holds_nobody_up() {
+    for place in everybody() {
+        let bed = Bed::new(place);
+        let began = Instant::now();
+        let run = bed.sh(
+            &["--allow", "silent.example", "--allow", "dead.example"],
+            "for how in 'http://silent.example' '--noproxy * http://silent.example' 'http://dead.example' '--noproxy * http://dead.example'; \
+             do set -f; curl -fsS -m 20 $how/; echo $?; done",
+        );
+        assert!(began.elapsed() < Duration::from_secs(30), "{run:?}");
+        let codes: Vec<&str> = run.out.lines().collect();
+        assert_eq!(codes.len(), 4, "{run:?}");
+        assert!(codes.iter().all(|code| *code != "0" && *code != "28"), "{run:?}");
+    }
+}
+
+#[test]
+fn without_a_terminal_nobody_is_asked_and_the_answer_is_no() {
+    for place in everybody() {
+        let bed = Bed::new(place);
+        let began = Instant::now();
+        let run = bed.sh(&["--net-default", "ask"], "curl -fsS -m 20 http://www.allowed.example/; echo $?");
+        assert!(began.elapsed() < Duration::from_secs(15), "{run:?}");
+        assert_ne!(run.out, "0\n", "{run:?}");
+        assert!(bed.reached().iter().all(|line| line.starts_with("dns")), "{run:?}");
+    }
+}
+
+#[test]
+fn the_user_is_asked_at_the_terminal() {
+    for place in everybody() {
+        let bed = Bed::new(place);
+        let terminal = Terminal::open(&bed.place);
+        let line = |host: &str| format!("curl -fsS -m 30 --noproxy '*' http://{host}/; echo came $?");
+        let both = format!(
+            "{}; {}; {}; read typed; echo typed $typed",
+            line("www.allowed.example"),
+            line("www.allowed.example"),
+            line("denied.example")
+        );
+        // What is typed before the question isn't its answer.
+        let command = bed.palisade(&["--net-default", "ask"], &format!("sleep 1; {both}"));
+        terminal.line(&words(&command));
+        terminal.text("y\n");
+        terminal.wait_for("wants to reach www.allowed.example:80");
+        terminal.line("s");
+        terminal.wait_for("http www.allowed.example GET / 0");
+        terminal.wait_for("wants to reach denied.example:80");
+        terminal.line("n");
+        terminal.line("afterwards");
+        terminal.wait_for("typed ");
+        let screen = terminal.screen();
+        assert_eq!(screen.matches("wants to reach www.allowed.example").count(), 1, "{screen}");
+        assert_eq!(screen.matches("came 0").count(), 2, "{screen}");
+        assert!(bed.reached().iter().all(|line| !line.contains(" 93.184.216.40")), "{screen}");
+    }
+}
+
+/// A command as a shell reads it.
+fn words(command: &Command) -> String {
+    let quote = |word: &std::ffi::OsStr| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''"));
+    let arguments = command.get_args().map(quote);
+    std::iter::once(quote(command.get_program())).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn what_was_reached_and_refused_is_recorded() {
+    for place in everybody() {
+        let bed = Bed::new(place);
+        let run = bed.sh(
+            &["--allow", "*.allowed.example"],
+            "curl -fsS -m 20 --noproxy '*' http://www.allowed.example/bytes/5000 | wc -c; \
+             curl -fsS -m 20 http://denied.example/; curl -fsS -m 20 --noproxy '*' http://10.9.8.7/",
+        );
+        assert_eq!(run.out, "5000\n", "{run:?}");
+        let watched =
+            bed.place.outside(&format!("{} watch --all --no-follow --json", bed.place.binary().display()));
+        let event = |object: &str, verdict: &str| {
+            let found = watched.lines().find(|line| line.contains(&format!("\"object\":\"{object}\"")));
+            let found = found.unwrap_or_else(|| panic!("nothing of {object}: {watched}"));
+            assert!(found.contains(&format!("\"verdict\":\"{verdict}\"")), "{found}");
+            assert!(
+                found.contains("\"operation\":\"connect\"") && found.contains("\"enforced_by\":\"gateway\""),
+                "{found}"
+            );
+            found.to_owned()
+        };
+        let allowed = event("www.allowed.example:80", "allowed");
+        assert!(allowed.contains("bytes out") && allowed.contains("2606:2800:220:1::34"), "{allowed}");
+        event("denied.example:80", "refused");
+        let private = event("10.9.8.7:80", "refused");
+        assert!(private.contains("--allow 10.9.8.7:80"), "{private}");
     }
 }

@@ -134,6 +134,17 @@ pub enum Instruction {
     Resolving(Resolving),
 }
 
+impl Instruction {
+    /// As a message, without the length in front of it.
+    ///
+    /// # Errors
+    ///
+    /// None is known.
+    pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
+        postcard::to_allocvec(self).map_err(io::Error::other)
+    }
+}
+
 fn encoded<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     let body = postcard::to_allocvec(message).map_err(io::Error::other)?;
     let length = u32::try_from(body.len()).map_err(io::Error::other)?;

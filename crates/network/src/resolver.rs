@@ -25,6 +25,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 const SHORTEST: Duration = Duration::from_secs(2);
 /// How long it holds that there is no such name.
 const NEGATIVE: Duration = Duration::from_secs(5);
+/// How long it holds that a name couldn't be found out: the C library asks again at once, several times.
+const FAILED: Duration = Duration::from_secs(2);
 /// The longest answer by UDP: more than is asked for.
 const DATAGRAM: usize = 4096;
 
@@ -132,10 +134,8 @@ async fn resolve(sources: &Sources, name: &Name, within: Duration) -> (Addresses
             (Ok(addresses.into()), SHORTEST)
         }
         (Answered::NoSuchName, _) | (_, Answered::NoSuchName) => (Err(Trouble::NoSuchName), NEGATIVE),
-        (Answered::Failure(why), _) | (_, Answered::Failure(why)) => {
-            (Err(Trouble::Failed(why)), Duration::ZERO)
-        }
-        _ => (Err(Trouble::Failed("no answer".to_owned())), Duration::ZERO),
+        (Answered::Failure(why), _) | (_, Answered::Failure(why)) => (Err(Trouble::Failed(why)), FAILED),
+        _ => (Err(Trouble::Failed("no answer".to_owned())), FAILED),
     }
 }
 

@@ -405,8 +405,9 @@ fn start(
     Ok((process, ours))
 }
 
-/// What a file says; nothing if it can't be read.
-fn text(path: &Path) -> String {
+/// What a file about names says; nothing if it can't be read.
+#[must_use]
+pub fn text(path: &Path) -> String {
     let bytes = palisade_host::file::read(path, LARGEST, palisade_host::file::Links::Follow);
     bytes.map_or_else(|_unreadable| String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -9,6 +9,15 @@ use palisade_sys::launch::Started;
 use palisade_sys::wait::{self, Change, Signal};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The user is being asked something, and the command is stopped meanwhile: its shell needn't know.
+static ASKING: AtomicBool = AtomicBool::new(false);
+
+/// Says whether the user is being asked: then it is of no consequence that the command stops.
+pub fn set_asking(asking: bool) {
+    ASKING.store(asking, Ordering::Release);
+}
 
 /// How the command ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -257,6 +266,7 @@ pub(crate) fn watch(
             match change {
                 Change::Exited(code) => return Ok(end(terminal, Outcome::Exited(code))),
                 Change::Killed(signal) => return Ok(end(terminal, Outcome::Killed(signal))),
+                Change::Stopped(_) if ASKING.load(Ordering::Acquire) => {}
                 Change::Stopped(signal) => {
                     // What isn't stopped with the command may write its first name meanwhile.
                     started.memory.while_resting(|| stop(started.command, terminal, signal))?;

@@ -59,6 +59,38 @@ impl Bed {
         job::finish(self.command("/bin/sh").args(["-c", line]).env("CA", self.authority()))
     }
 
+    /// A line of bash on the host.
+    pub(crate) fn outside_bash(&self, line: &str) -> Run {
+        job::finish(self.command("bash").args(["-c", line]).env("CA", self.authority()))
+    }
+
+    /// The process that is this internet.
+    pub(crate) fn pid(&self) -> u32 {
+        self.internet.id()
+    }
+
+    /// Has the internet forget who has asked before.
+    pub(crate) fn forget(&self) {
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(self.pid().cast_signed()).unwrap(),
+            rustix::process::Signal::USR1,
+        )
+        .unwrap();
+    }
+
+    /// Runs a line of bash inside.
+    pub(crate) fn bash(&self, options: &[&str], line: &str) -> Run {
+        let command = self.palisade(options, line);
+        let arguments: Vec<_> = command
+            .get_args()
+            .map(|argument| if argument == "sh" { "bash".into() } else { argument.to_owned() })
+            .collect();
+        let mut bash = self.place.command(command.get_program());
+        bash.args(arguments);
+        drop(command);
+        job::finish(&mut bash)
+    }
+
     /// `palisade run OPTIONS -- sh -c LINE`, not started yet. `$CA` is the test authority's certificate.
     pub(crate) fn palisade(&self, options: &[&str], line: &str) -> Command {
         let authority = self.authority();

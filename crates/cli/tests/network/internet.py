@@ -11,6 +11,7 @@ Started with a directory, in which `ca.pem` is left, and the names of modules be
 
 import importlib
 import os
+import signal
 import socket
 import socketserver
 import ssl
@@ -26,7 +27,8 @@ HOSTS = {
     "api.allowed.example": ["93.184.216.35"],
     "six.allowed.example": ["2606:2800:220:1::36"],
     "other.example": ["93.184.216.34", "2606:2800:220:1::34"],
-    "denied.example": ["93.184.216.40"],
+    "denied.example": ["93.184.216.40", "2606:2800:220:1::40"],
+    "stolen.denied.example": ["93.184.216.40"],
     "private.example": ["10.9.8.7"],
     "metadata.example": ["169.254.169.254"],
     "loopback.example": ["127.0.0.1"],
@@ -34,6 +36,8 @@ HOSTS = {
     "mapped.example": ["::ffff:10.9.8.7"],
     "dead.example": ["93.184.216.50"],
     "alias.example": "www.allowed.example",
+    "to-private.example": "private.example",
+    "rebind.example": ["93.184.216.42"],
     "empty.example": [],
 }
 NAME_SERVER = "11.11.11.11"
@@ -42,6 +46,7 @@ SILENT = "silent.example"
 DIRECTORY = os.path.abspath(sys.argv[1])
 MORE = [importlib.import_module(name) for name in sys.argv[2:]]
 LOCK = threading.Lock()
+REBOUND = {}
 
 
 def reached(line):
@@ -74,6 +79,11 @@ def answer(message):
         return None
     records, owner = [], b"\xc0\x0c"
     value = HOSTS.get(name)
+    # Today here, tomorrow there, and nobody is to remember it.
+    REBOUND[name] = REBOUND.get(name, 0) + 1
+    if name == "rebind.example" and REBOUND[name] > 2:
+        value = ["10.9.8.7"]
+    lasts = 0 if name == "rebind.example" else 30
     if value is None:
         flags = 0x8183
     else:
@@ -85,13 +95,13 @@ def answer(message):
             family = socket.AF_INET6 if ":" in address else socket.AF_INET
             if kind == (28 if family == socket.AF_INET6 else 1):
                 data = socket.inet_pton(family, address)
-                records.append(owner + struct.pack(">HHIH", kind, 1, 30, len(data)) + data)
+                records.append(owner + struct.pack(">HHIH", kind, 1, lasts, len(data)) + data)
     return message[:2] + struct.pack(">HHHHH", flags, 1, len(records), 0, 0) + asked + b"".join(records)
 
 
-def serve_names():
+def serve_names(address, port):
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    server.bind((NAME_SERVER, 53))
+    server.bind((address, port))
     while True:
         message, client = server.recvfrom(4096)
         try:
@@ -100,6 +110,17 @@ def serve_names():
             continue
         if said:
             server.sendto(said, client)
+
+
+def serve_abstract():
+    server = socket.socket(socket.AF_UNIX)
+    server.bind("\0palisade-internet")
+    server.listen()
+    while True:
+        client, _address = server.accept()
+        reached("abstract")
+        client.send(b"abstract")
+        client.close()
 
 
 class Names(socketserver.BaseRequestHandler):
@@ -113,11 +134,22 @@ class Names(socketserver.BaseRequestHandler):
 class Web(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
+    def handle_one_request(self):
+        # As servers do that are liberal in what they accept.
+        try:
+            while self.rfile.peek(1)[:1] in (b"\r", b"\n"):
+                self.rfile.read(1)
+        except OSError:
+            self.close_connection = True
+            return
+        super().handle_one_request()
+
     def respond(self):
         here = self.connection.getsockname()
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length)
-        reached(f"{self.server.scheme} {here[0]} {self.headers.get('Host')} {self.command} {self.path} {len(body)}")
+        hosts = ",".join(self.headers.get_all("Host") or ["none"])
+        reached(f"{self.server.scheme} {here[0]} {hosts} {self.command} {self.path} {len(body)}")
         more = [said for module in MORE if (said := module.answer(self, self.server.scheme, body))]
         status, headers = 200, [("Content-Type", "text/plain")]
         if more:
@@ -198,6 +230,7 @@ def in_background(work):
 
 
 def main():
+    signal.signal(signal.SIGUSR1, lambda *_: REBOUND.clear())
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     for address in [NAME_SERVER, *addresses()]:
         width = "128" if ":" in address else "32"
@@ -210,7 +243,9 @@ def main():
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(os.path.join(DIRECTORY, "web.pem"), os.path.join(DIRECTORY, "web.key"))
     context.sni_callback = lambda _socket, name, _context: reached(f"sni {name}")
-    in_background(serve_names)
+    for address, port in [(NAME_SERVER, 53), (NAME_SERVER, 5353), (HOSTS["denied.example"][0], 9)]:
+        in_background(lambda place=(address, port): serve_names(*place))
+    in_background(serve_abstract)
     in_background(socketserver.ThreadingTCPServer((NAME_SERVER, 53), Names).serve_forever)
     for address in [*addresses(), "127.0.0.1"]:
         six = ":" in address
