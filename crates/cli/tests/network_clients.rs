@@ -9,6 +9,7 @@
 )]
 
 #[path = "network/bed.rs"]
+#[allow(dead_code, reason = "each test file uses a part of it")]
 mod bed;
 mod support;
 
@@ -31,7 +32,9 @@ const NEIGHBOUR: &str = "other.example";
 fn lines<const N: usize>(table: &'static str) -> Vec<[&'static str; N]> {
     let lines = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let split = |line: &'static str| line.splitn(N, " | ").collect::<Vec<_>>();
-    lines.map(|line| split(line).try_into().unwrap_or_else(|_| panic!("not a line of a table: {line}"))).collect()
+    lines
+        .map(|line| split(line).try_into().unwrap_or_else(|_| panic!("not a line of a table: {line}")))
+        .collect()
 }
 
 /// Whether the machine has each of some features, with commas between them.
@@ -151,7 +154,12 @@ impl Town {
         self.bed.reached();
         let mut command = if inside {
             let mut options = self.kit.options(&variables);
-            options.extend(["--ro".to_owned(), keys.clone(), "--allow".to_owned(), "*.allowed.example".to_owned()]);
+            options.extend([
+                "--ro".to_owned(),
+                keys.clone(),
+                "--allow".to_owned(),
+                "*.allowed.example".to_owned(),
+            ]);
             self.bed.palisade(&options.iter().map(String::as_str).collect::<Vec<_>>(), &line)
         } else {
             let mut command = self.bed.command("/bin/sh");
@@ -199,7 +207,8 @@ fn each_client_does_its_job_with_an_allowed_host_and_reaches_nothing_of_its_neig
     let work = |place: Place| {
         let (town, mut failures) = (Town::new(place), Vec::new());
         for [client, features, fate, line] in clients.iter().filter(|[client, ..]| client.contains(&only)) {
-            let whose = town.bed.place.name().trim_end_matches(|end: char| end.is_ascii_digit() || end == '-');
+            let whose =
+                town.bed.place.name().trim_end_matches(|end: char| end.is_ascii_digit() || end == '-');
             let whose = if whose == "root" { whose } else { "user" };
             let came = if has_all(features) { town.pair(fate, line) } else { Ok("not tried".to_owned()) };
             tell(&format!("{whose} | {client:30} | {fate} | {}", came.as_deref().unwrap_or("FAILED")));
@@ -226,7 +235,8 @@ fn configured(client: &str) -> String {
         "pip download" => said("/usr/bin/python3", &["-m", "pip", "config", "get", "global.index-url"]),
         "go mod download" => said("go", &["env", "GOPROXY"]),
         _ => {
-            let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"));
+            let home =
+                std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"));
             std::fs::read_to_string(Path::new(&home.unwrap()).join("config.toml")).unwrap_or_default()
         }
     }
@@ -282,8 +292,16 @@ fn registries_are_reached_by_their_hosts_alone() {
                 tell(&format!("{whose} | {client:30} | not tried: no registry here"));
                 continue;
             }
-            let start = Instant::now();
-            let allowed = attempt(Some(&needed));
+            let mut start = Instant::now();
+            let mut allowed = attempt(Some(&needed));
+            // Behind some networks' name servers names lead to machines there, which takes rules of their own.
+            for _hosts in 0..needed.len() {
+                let Some((_, hint)) = allowed.err.split_once("isn't of the public internet") else { break };
+                let address = hint.split("--allow ").nth(1).and_then(|rest| rest.split(' ').next());
+                needed.push(address.unwrap().to_owned());
+                start = Instant::now();
+                allowed = attempt(Some(&needed));
+            }
             let mut told = as_milliseconds(start);
             assert_eq!(allowed.code, 0, "{client}, allowed {needed:?}: {allowed:?}");
             let start = Instant::now();
