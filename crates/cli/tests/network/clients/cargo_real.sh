@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Fetches what depends on a crate of crates.io, or of what stands for it in the configuration $REGISTRY.
 set -e
-CARGO_HOME=$PWD/cargo
-export CARGO_HOME
+CARGO_HOME=$PWD/cargo CARGO_NET_RETRY=0
+export CARGO_HOME CARGO_NET_RETRY
 mkdir -p src cargo
 : >src/lib.rs
 printf '%s' "$REGISTRY" >cargo/config.toml
