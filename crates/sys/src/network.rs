@@ -18,6 +18,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlag
 use std::io::IoSliceMut;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::LazyLock;
 
 /// The port that connections are led to. Inside, nobody may take it: it is one of the privileged ones, and nobody has
 /// that privilege.
@@ -207,6 +208,25 @@ impl Socket {
         }
         Ok(socket)
     }
+}
+
+/// What probes send, made before they fork.
+static PROBED: LazyLock<([Messages; 2], Messages)> =
+    LazyLock::new(|| ([route(libc::AF_INET), route(libc::AF_INET6)], rules()));
+
+pub(crate) fn prepare() {
+    LazyLock::force(&PROBED);
+}
+
+/// Routes every address to the loopback interface. After [`prepare`].
+pub(crate) fn lead_addresses() -> Result<()> {
+    let [v4, _optional] = &PROBED.0;
+    v4.send(libc::NETLINK_ROUTE)
+}
+
+/// Leads every connection to a listener. After [`prepare`].
+pub(crate) fn lead_connections() -> Result<()> {
+    PROBED.1.send(libc::NETLINK_NETFILTER)
 }
 
 /// `ip route add local default dev lo`, as the kernel is told it.
