@@ -149,8 +149,8 @@ fn use_capabilities() -> raw::Result<()> {
 
 /// How the kernel refuses what it hasn't got or may not give: not allowed (a knob, a security
 /// module, a container's filter or masked `/proc`), none left or limit 0, unknown flag, no call,
-/// no such file system or module.
-const REFUSALS: [Errno; 10] = [
+/// no such file system.
+const REFUSALS: [Errno; 8] = [
     Errno::PERM,
     Errno::ACCESS,
     Errno::NOSPC,
@@ -159,9 +159,6 @@ const REFUSALS: [Errno; 10] = [
     Errno::USERS,
     Errno::NODEV,
     Errno::OPNOTSUPP,
-    // Netfilter without a module of its.
-    Errno::NOENT,
-    Errno::PROTONOSUPPORT,
 ];
 
 fn judge(action: &'static str, errno: Errno) -> Result<Presence, ProbeError> {
