@@ -347,3 +347,47 @@ fn what_was_reached_and_refused_is_recorded() {
         assert!(private.contains("--allow 10.9.8.7:80"), "{private}");
     }
 }
+
+#[test]
+fn whom_a_command_talks_to_is_learned() {
+    for place in people() {
+        let bed = Bed::new(place);
+        let line = "curl -fsS -m 20 --noproxy '*' http://www.allowed.example/; curl -fsS -m 20 http://api.allowed.example/; \
+                    curl -fsS -m 20 --noproxy '*' http://denied.example/; true";
+        let binary = bed.place.binary().to_owned();
+        let mut learn = bed.command(&binary);
+        learn.args([
+            "learn",
+            "--net-default",
+            "allow",
+            "--deny-host",
+            "denied.example",
+            "--name",
+            "fetch",
+            "--yes",
+            "--",
+        ]);
+        let run = job::finish(learn.args(["sh", "-c", line]));
+        assert_eq!(run.code, 0, "{run:?}");
+        let profile = bed.place.read(".config/palisade/profiles/fetch.toml");
+        for wanted in [
+            "mode = \"filtered\"",
+            "\"www.allowed.example:80\"",
+            "\"api.allowed.example:80\"",
+            "deny = [\"denied.example\"]",
+        ] {
+            assert!(profile.contains(wanted), "no {wanted} in\n{profile}");
+        }
+        assert!(!profile.contains("default ="), "{profile}");
+        // In a user namespace of one user the directories above are nobody's, and policy below them isn't believed.
+        if !bed.place.is_root() {
+            continue;
+        }
+        bed.reached();
+        let mut again = bed.command(&binary);
+        let line = "curl -fsS -m 20 --noproxy '*' http://www.allowed.example/; curl -fsS -m 20 http://six.allowed.example/";
+        let run = job::finish(again.args(["run", "--profile", "fetch", "--", "sh", "-c", line]));
+        assert_eq!(run.out, "http www.allowed.example GET / 0\n", "{run:?}");
+        assert!(bed.reached().iter().all(|line| !line.contains("six.")), "{run:?}");
+    }
+}
