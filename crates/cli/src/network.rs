@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The filtered network of a launch: what serves it, and what is said of what it reports.
 
-use palisade_network::{Inside, Instruction, Report, Resolving, Told, Upstream, What};
+use palisade_network::{Inside, Instruction, Remedy, Report, Resolving, Told, Upstream, What};
 use palisade_policy::NetworkRule;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::layer::Strength;
@@ -134,10 +134,10 @@ fn permit(report: &Report) -> Option<String> {
     if report.rule.as_ref().is_some_and(locked) || report.host.is_empty() {
         return None;
     }
-    let target = match report.address {
-        // The name may be talked to; where it leads may not.
-        Some(address) if address.to_string() != report.host => object(&address.to_string(), report.port),
-        _ => object(&report.host, report.port),
+    let target = match report.remedy {
+        Remedy::Nothing => return None,
+        Remedy::Host => object(&report.host, report.port),
+        Remedy::Address(address) => object(&address.to_string(), report.port),
     };
     Some(format!("palisade run --allow {target} …"))
 }

@@ -10,7 +10,7 @@ use palisade_policy::network::{Name, NetworkVerdict};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::control::What;
+use crate::control::{Remedy, What};
 use crate::decide::Fault;
 use crate::engine::Engine;
 use crate::host::Host;
@@ -80,6 +80,7 @@ impl Engine {
                     what: What::Refused,
                     why,
                     rule: ruling.rule.map(|rule| Box::new(rule.clone())),
+                    remedy: Remedy::Address(address),
                 });
             }
         }

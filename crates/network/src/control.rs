@@ -39,6 +39,18 @@ pub enum What {
     Strained,
 }
 
+/// What a rule would have to be about for a refusal not to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Remedy {
+    /// No rule would change it.
+    #[default]
+    Nothing,
+    /// Whom the connection is to.
+    Host,
+    /// Where the name leads.
+    Address(IpAddr),
+}
+
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -62,6 +74,8 @@ pub struct Report {
     pub why: String,
     /// The rule that decided.
     pub rule: Option<NetworkRule>,
+    /// What would permit it.
+    pub remedy: Remedy,
 }
 
 impl Report {
@@ -79,6 +93,7 @@ impl Report {
             duration: Duration::ZERO,
             why: String::new(),
             rule: None,
+            remedy: Remedy::Nothing,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use palisade_policy::network::{NetworkRule, NetworkVerdict, Ruling};
 use tokio::sync::watch;
 
-use crate::control::{Answer, Question, Report, Told, What};
+use crate::control::{Answer, Question, Remedy, Report, Told, What};
 use crate::engine::Engine;
 use crate::host::Host;
 
@@ -28,23 +28,36 @@ pub(crate) struct Fault {
     pub(crate) what: What,
     pub(crate) why: String,
     pub(crate) rule: Option<Box<NetworkRule>>,
+    pub(crate) remedy: Remedy,
 }
 
 impl Fault {
+    /// Refused, whatever the rules say.
     pub(crate) fn refused(why: impl Into<String>) -> Self {
-        Self { what: What::Refused, why: why.into(), rule: None }
+        Self { what: What::Refused, why: why.into(), rule: None, remedy: Remedy::Nothing }
+    }
+
+    /// Refused by who was asked.
+    fn unanswered(why: &str) -> Self {
+        Self { remedy: Remedy::Host, ..Self::refused(why) }
     }
 
     pub(crate) fn failed(why: impl Into<String>) -> Self {
-        Self { what: What::Failed, why: why.into(), rule: None }
+        Self { what: What::Failed, why: why.into(), rule: None, remedy: Remedy::Nothing }
     }
 
     /// In words for a person at the other end.
     pub(crate) fn text(&self, host: &Host, port: u16) -> String {
         let done = if self.what == What::Refused { "refuses" } else { "can't reach" };
         let mut text = format!("palisade {done} {host} port {port}: {}\n", self.why);
-        if self.what == What::Refused && self.rule.is_none() {
-            text.push_str(&format!("hint: palisade run --allow {host} ...\n"));
+        let allow = match self.remedy {
+            _ if self.rule.is_some() => None,
+            Remedy::Nothing => None,
+            Remedy::Host => Some(host.to_string()),
+            Remedy::Address(address) => Some(address.to_string()),
+        };
+        if let Some(allow) = allow {
+            text.push_str(&format!("hint: palisade run --allow {allow} ...\n"));
         }
         text
     }
@@ -109,8 +122,8 @@ impl Engine {
             NetworkVerdict::Deny => Err(refusal(&ruling, host)),
             NetworkVerdict::Ask => match self.ask(host, port).await {
                 Some(true) => Ok(None),
-                Some(false) => Err(Fault::refused("you said no")),
-                None => Err(Fault::refused("nobody answered whether it may")),
+                Some(false) => Err(Fault::unanswered("you said no")),
+                None => Err(Fault::unanswered("nobody answered whether it may")),
             },
         }
     }
@@ -161,6 +174,7 @@ impl Engine {
                 address,
                 why: fault.why.clone(),
                 rule: fault.rule.as_deref().cloned(),
+                remedy: fault.remedy,
                 ..Report::new(fault.what, host.to_string(), port)
             });
         }
@@ -174,5 +188,6 @@ pub(crate) fn refusal(ruling: &Ruling<'_>, host: &Host) -> Fault {
         (None, true) => format!("{host} isn't of the public internet"),
         (None, false) => "no rule allows it".to_owned(),
     };
-    Fault { what: What::Refused, why, rule: ruling.rule.map(|rule| Box::new(rule.clone())) }
+    let rule = ruling.rule.map(|rule| Box::new(rule.clone()));
+    Fault { what: What::Refused, why, rule, remedy: Remedy::Host }
 }

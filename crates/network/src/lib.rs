@@ -49,7 +49,7 @@ mod stream;
 mod tests;
 mod wait;
 
-pub use control::{Answer, Control, Instruction, Question, Report, Told, What};
+pub use control::{Answer, Control, Instruction, Question, Remedy, Report, Told, What};
 pub use proxy::{Credentials, Proxy, ProxyError, Upstream};
 pub use resolving::Resolving;
 pub use serve::{Inside, Maker, serve};

@@ -9,12 +9,18 @@ use std::process::{Child, Command, Stdio};
 pub(crate) struct Bed {
     pub(crate) place: Place,
     internet: Child,
-    directory: PathBuf,
+    /// The internet's, with its authority's certificate.
+    pub(crate) directory: PathBuf,
 }
 
 impl Bed {
     /// Starts the internet, in a network of its own.
     pub(crate) fn new(place: Place) -> Self {
+        Self::serving(place, &[])
+    }
+
+    /// Starts the internet with modules that serve more: their names and texts.
+    pub(crate) fn serving(place: Place, modules: &[(&str, &str)]) -> Self {
         let directory = place.home.join("internet");
         std::fs::create_dir(&directory).unwrap();
         crate::support::give(&place, &directory);
@@ -24,6 +30,10 @@ impl Bed {
             command.args(["--user", "--map-current-user", "--keep-caps"]);
         }
         command.args(["--net", "--mount", "python3"]).arg(script).arg(&directory);
+        for (name, text) in modules {
+            place.write(&format!("{name}.py"), text);
+            command.arg(name);
+        }
         let mut internet = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(internet.stdout.take().unwrap()).read_line(&mut ready).unwrap();

@@ -5,9 +5,11 @@ Addresses of the public internet, of private networks and of the link are put on
 server's. Every address answers HTTP at port 80, HTTPS at 443, echoes at 7 and says its name first at 2222. What has
 been reached is written to the file `reached` in the working directory, a line for each request or connection.
 
-Started with a directory, in which `ca.pem` is left; prints `ready` and goes on until its standard input is closed.
+Started with a directory, in which `ca.pem` is left, and the names of modules beside this file that serve more; prints
+`ready` and goes on until its standard input is closed.
 """
 
+import importlib
 import os
 import signal
 import socket
@@ -42,6 +44,7 @@ NAME_SERVER = "11.11.11.11"
 # Of dead.example nobody takes connections, of silent.example nobody answers questions.
 SILENT = "silent.example"
 DIRECTORY = os.path.abspath(sys.argv[1])
+MORE = [importlib.import_module(name) for name in sys.argv[2:]]
 LOCK = threading.Lock()
 REBOUND = {}
 
@@ -147,12 +150,17 @@ class Web(BaseHTTPRequestHandler):
         body = self.rfile.read(length)
         hosts = ",".join(self.headers.get_all("Host") or ["none"])
         reached(f"{self.server.scheme} {here[0]} {hosts} {self.command} {self.path} {len(body)}")
-        if self.path.startswith("/bytes/"):
+        more = [said for module in MORE if (said := module.answer(self, self.server.scheme, body))]
+        status, headers = 200, [("Content-Type", "text/plain")]
+        if more:
+            status, headers, text = more[0]
+        elif self.path.startswith("/bytes/"):
             text = b"x" * int(self.path.split("/")[2])
         else:
             text = f"{self.server.scheme} {self.headers.get('Host')} {self.command} {self.path} {len(body)}\n".encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/plain")
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         if self.command != "HEAD":
@@ -247,6 +255,9 @@ def main():
         secure.socket = context.wrap_socket(secure.socket, server_side=True, do_handshake_on_connect=False)
         plain = PlainSix if six else Plain
         for server in [web, secure, plain((address, 7), Echo), plain((address, 2222), SpeaksFirst)]:
+            in_background(server.serve_forever)
+    for module in MORE:
+        for server in module.start(DIRECTORY, addresses(), reached):
             in_background(server.serve_forever)
     print("ready", flush=True)
     sys.stdin.read()

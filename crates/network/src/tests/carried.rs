@@ -396,6 +396,7 @@ fn served_in_a_thread_and_heard_over_the_control_socket() {
         answer.contains("good.example leads to 127.0.0.1, which isn't of the public internet"),
         "{answer}"
     );
+    assert!(answer.contains("hint: palisade run --allow 127.0.0.1 "), "{answer}");
     drop(control);
     server.join().unwrap().unwrap();
 }
