@@ -2,7 +2,7 @@
 //! Printing a plan: in words, and as JSON that can be applied.
 
 use palisade_sandbox::error::{describe, quoted};
-use palisade_sandbox::plan::{IdentityKind, Plan};
+use palisade_sandbox::plan::{IdentityKind, Network, Plan};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -69,6 +69,9 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
         });
         line(&format!("{}: on the first connection {}", bus.which, command.unwrap_or_default()));
     }
+    if let Some(network) = &plan.network {
+        describe_network(network, &mut line);
+    }
     for limit in &plan.limits {
         line(&format!("limit: resource {} to {}", limit.resource, limit.value));
     }
@@ -87,4 +90,27 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Whom the command may talk to.
+fn describe_network(network: &Network<'_>, line: &mut dyn FnMut(&str)) {
+    // A plan that was made or read has been decoded before.
+    let rules = network.rules.get().unwrap_or_default();
+    line(&format!("network: filtered, {} where no rule speaks", rules.fallback));
+    for rule in &rules.rules {
+        line(&format!("  {rule}"));
+    }
+    for port in &network.reach {
+        line(&format!("  port {port} is the host's"));
+    }
+    for publish in &network.publish {
+        let address = std::net::SocketAddr::new(publish.address, publish.host_port);
+        line(&format!("  {address} of the host is port {}", publish.port));
+    }
+    if let Some(proxy) = &network.proxy {
+        line(&format!("  through {}", palisade_policy::network::masked(&proxy.to_string())));
+    }
+    for server in &network.dns {
+        line(&format!("  names are asked of {server}"));
+    }
 }

@@ -5,9 +5,11 @@
 //! The command's walls are those of the options, as always: what is refused stays refused, and stands
 //! in the profile as a comment. Nothing is in force before somebody has seen it.
 
+mod hosts;
 mod keep;
 mod profile;
 
+use self::hosts::Hosts;
 use crate::output;
 use crate::run::{self, RunError};
 use crate::run_options::RunOptions;
@@ -108,8 +110,10 @@ fn learn(options: &Options, matches: &ArgMatches, begun: Instant) -> Result<u8, 
     let plan = situation.plan()?;
     let presentation = options.run.presentation();
     let mut journal = Journal::default();
+    let mut hosts = Hosts::of(&plan);
     let ended = run::apply(&plan, &command, presentation, begun, false, &mut |happening| match happening {
         Happening::Used { how, came, path, program } => journal.note(*how, *came, path, program),
+        Happening::Network { report, .. } => hosts.note(report),
         Happening::Refused { rule, .. } if !rule.locked && !rule.anchored => journal.note_name(&rule.path),
         _ => {}
     });
@@ -119,7 +123,7 @@ fn learn(options: &Options, matches: &ArgMatches, begun: Instant) -> Result<u8, 
     };
     let base = situation.base()?;
     let account = Account::of(&journal, &plan, &base, &situation.facts.account.home, &Disk);
-    let learned = profile::Learned { name: &name, command: &command, code, account: &account };
+    let learned = profile::Learned { name: &name, command: &command, code, account: &account, hosts: &hosts };
     let text = learned.render(&situation.own, &situation.facts);
     let keeping = keep::Keeping {
         text: &text,

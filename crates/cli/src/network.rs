@@ -109,7 +109,7 @@ pub(crate) fn event(report: &Report, program: &str) -> Option<(Event, Option<Str
 }
 
 /// `example.com:443`; the name alone where it was only looked up.
-fn object(host: &str, port: u16) -> String {
+pub(crate) fn object(host: &str, port: u16) -> String {
     match port {
         0 => host.to_owned(),
         _ if host.contains(':') => format!("[{host}]:{port}"),

@@ -16,9 +16,11 @@ use support::{Place, everybody, has};
 /// left out, as counted on Linux 6.18 (390) with a margin of a tenth. 40 are the keeper's. Most make the file tree, one for each of
 /// 41 capabilities empties the bounding set, the rest start, check the plan's inputs, and wait.
 const CALLS: usize = 430;
-/// Page faults of the launcher and of what it waits for, the command's own 60 or so among them; 133
-/// were counted. Debug builds have more.
-const FAULTS: u64 = if cfg!(debug_assertions) { 400 } else { 160 };
+/// Page faults of the launcher and of what it waits for, the command's own 60 or so among them; 175 were counted, most
+/// of the rest for relocations. The debug build that is tested if no other is given has more.
+fn most_faults() -> u64 {
+    if std::env::var_os("PALISADE_BIN").is_some() { 190 } else { 640 }
+}
 
 /// Launches twice, so that the plan is kept.
 fn warm(place: &Place) {
@@ -101,6 +103,6 @@ print(usage.ru_minflt)";
             least = least.min(run.ok().parse().unwrap());
         }
         println!("{least} page faults as user {}", place.uid);
-        assert!(least <= FAULTS, "{least} page faults");
+        assert!(least <= most_faults(), "{least} page faults");
     }
 }

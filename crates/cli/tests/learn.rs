@@ -86,7 +86,7 @@ fn what_is_wanted_is_said_and_not_granted() {
             "# \"~/.cache/tool\",   # 2 names written there in private and lost, by bash and mkdir",
             "# \".git/hooks\",   # protected, and was to be changed",
             "# \"/usr/lib\",   # by bash",
-            "# mode = \"host\"   # it tried to reach:",
+            "# With `palisade learn --net-default allow` the hosts are learned. It tried to reach:",
             "#   192.0.2.1:443, by bash",
         ] {
             assert!(said.contains(remark), "{remark}\n{said}");

@@ -216,7 +216,7 @@ fn doctor_prints_the_table() {
     let (code, json) = home.json(&["doctor", "--json"]);
     assert_eq!(json["enforceable"], Value::Bool(code == 0), "{json}");
     let rows = json["guarantees"].as_array().unwrap();
-    assert_eq!(rows.len(), 13);
+    assert_eq!(rows.len(), 14);
     assert!(rows.iter().all(|row| !row["mechanisms"].as_array().unwrap().is_empty()), "{json}");
     let words = home.run(&["doctor"]);
     assert!(words.out.contains("nothing leaves by the network: network namespace"), "{words:?}");

@@ -106,6 +106,9 @@ impl Cache {
     /// A plan's bytes, if it may be kept: it can be told when what it was made from changes.
     #[must_use]
     pub fn keepable(plan: &Plan<'_>) -> Option<Vec<u8>> {
+        if plan.network.as_ref().is_some_and(crate::plan::Network::has_secret) {
+            return None;
+        }
         let now = SystemTime::now();
         let settled = plan.inputs.iter().all(|input| match input.was {
             Was::Content(fingerprint) | Was::Names(fingerprint) | Was::Listing(fingerprint) => {

@@ -35,6 +35,8 @@ pub enum Guarantee {
     EndsTogether,
     /// Nothing leaves by the network.
     NoNetwork,
+    /// Only hosts that are allowed are reached.
+    HostsFiltered,
     /// Abstract sockets of the host are out of reach.
     NoAbstractSockets,
     /// Dangerous system calls are refused.
@@ -51,7 +53,7 @@ pub enum Guarantee {
 
 impl Guarantee {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Hidden,
         Self::Unchanged,
         Self::NotExecuted,
@@ -59,6 +61,7 @@ impl Guarantee {
         Self::SignalsInside,
         Self::EndsTogether,
         Self::NoNetwork,
+        Self::HostsFiltered,
         Self::NoAbstractSockets,
         Self::CallsRefused,
         Self::TerminalSafe,
@@ -78,6 +81,7 @@ impl Guarantee {
             Self::SignalsInside => "processes outside can't be sent signals",
             Self::EndsTogether => "everything inside ends with the launcher",
             Self::NoNetwork => "nothing leaves by the network",
+            Self::HostsFiltered => "only allowed hosts are reached",
             Self::NoAbstractSockets => "abstract sockets of the host are out of reach",
             Self::CallsRefused => "dangerous system calls are refused",
             Self::TerminalSafe => "nothing is typed into your terminal",
@@ -92,6 +96,7 @@ impl Guarantee {
         let limits = policy.limits();
         match self {
             Self::NoNetwork => policy.network().value == NetworkMode::None,
+            Self::HostsFiltered => policy.network().value == NetworkMode::Filtered,
             Self::RootIsNobody => root,
             Self::MemoryBounded => limits.contains_key(&Limit::Memory),
             Self::ProcessesBounded => limits.contains_key(&Limit::Processes),
@@ -150,6 +155,8 @@ pub struct Evidence {
     pub processes: Have,
     /// Network namespaces.
     pub network: Have,
+    /// Network namespaces in which connections are led to who filters them.
+    pub led: Have,
     /// Landlock's ABI; 0: none.
     pub landlock: u32,
     /// Why there is no Landlock.
@@ -215,6 +222,7 @@ impl Evidence {
             mounts: probe::namespace(Kind::Mount).into(),
             processes: probe::namespace(Kind::Pid).into(),
             network: probe::namespace(Kind::Network).into(),
+            led: probe::namespace(Kind::Led).into(),
             landlock,
             landlock_lacks,
             seccomp,
@@ -351,6 +359,13 @@ fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mec
             vec![pids(), landlock("Landlock's signal scope", "Landlock ABI 6 (6.12)", 6, "6.12")]
         }
         Guarantee::NoNetwork => vec![network(), Mechanism { name: "no sockets", ..filter() }],
+        Guarantee::HostsFiltered => {
+            let remedy = Some("a kernel from 5.2 on with nf_tables and its NAT for inet".to_owned());
+            let have = host.network.and(&host.led);
+            let led = mechanism("every connection is led to who checks names", "nftables", have, remedy);
+            let weaker = Some("only programs that use a proxy get anywhere");
+            vec![led, Mechanism { name: "a network of its own and a proxy", weaker, ..network() }]
+        }
         Guarantee::NoAbstractSockets => {
             let scope = landlock("Landlock's socket scope", "Landlock ABI 6 (6.12)", 6, "6.12");
             match policy.network().value {
@@ -409,6 +424,7 @@ mod tests {
             mounts: Have::Yes,
             processes: Have::Yes,
             network: Have::Yes,
+            led: Have::Yes,
             landlock: 2,
             landlock_lacks: None,
             seccomp: Have::Yes,

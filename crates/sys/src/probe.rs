@@ -63,6 +63,8 @@ pub enum Kind {
     Cgroup,
     /// Network. The probe brings its loopback interface up.
     Network,
+    /// Network in which every connection is led to one listener, as a filtered one is.
+    Led,
 }
 
 /// Something that is done in a new namespace: what it is called, and how.
@@ -78,7 +80,7 @@ impl Kind {
                 Self::Ipc => libc::CLONE_NEWIPC,
                 Self::Uts => libc::CLONE_NEWUTS,
                 Self::Cgroup => libc::CLONE_NEWCGROUP,
-                Self::Network => libc::CLONE_NEWNET,
+                Self::Network | Self::Led => libc::CLONE_NEWNET,
             }
     }
 
@@ -90,7 +92,7 @@ impl Kind {
             Self::Ipc => "make a user and an IPC namespace",
             Self::Uts => "make a user and a UTS namespace",
             Self::Cgroup => "make a user and a cgroup namespace",
-            Self::Network => "make a user and a network namespace",
+            Self::Network | Self::Led => "make a user and a network namespace",
         }
     }
 
@@ -103,6 +105,11 @@ impl Kind {
             Self::Pid => &[("mount /proc in a PID namespace", mount_proc)],
             Self::Uts => &[("set the host name in a UTS namespace", set_hostname)],
             Self::Network => &[("bring up loopback in a network namespace", raw::loopback_up)],
+            Self::Led => &[
+                ("bring up loopback in a network namespace", raw::loopback_up),
+                ("route every address to the loopback interface", crate::network::lead_addresses),
+                ("redirect connections by nftables", crate::network::lead_connections),
+            ],
             // AppArmor as Ubuntu sets it lets the namespace be made and takes the capabilities in
             // it, which shows only when one is used.
             Self::User => &[("use capabilities in a user namespace", use_capabilities)],
@@ -175,6 +182,9 @@ pub fn namespace(kind: Kind) -> Result<Presence, ProbeError> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe"))?;
     let answer = writer.as_raw_fd();
     let uses = kind.uses();
+    if kind == Kind::Led {
+        crate::network::prepare();
+    }
     // SAFETY: needed to try it in another process. Sound: the child uses raw calls only, on memory
     // prepared before, and doesn't return.
     let child = match unsafe { clone::forking(kind.flags(), libc::SIGCHLD) } {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From an account of what was used to the text of a profile.
 
+use super::hosts::Hosts;
 use palisade_policy::render::{Remarks, render_with};
 use palisade_policy::{Access, LayerPolicy, NetworkMode, PathPattern, View};
 use palisade_sandbox::facts::Facts;
@@ -18,6 +19,7 @@ pub(super) struct Learned<'l> {
     /// How it ended.
     pub(super) code: u8,
     pub(super) account: &'l Account,
+    pub(super) hosts: &'l Hosts,
 }
 
 /// What a profile starts from: the profile that it refines and the command line, without what they
@@ -27,6 +29,12 @@ pub(super) fn own(refined: Option<LayerPolicy>, command_line: &LayerPolicy) -> L
     let more = command_line.settings.clone();
     own.settings.view.clear();
     own.settings.network.clear();
+    // What is refused is somebody's will; whom the command needs it shows.
+    own.settings.fallback.clear();
+    own.settings.hosts.extend(more.hosts);
+    own.settings.hosts.retain(|rule| !rule.allow);
+    own.settings.publish.extend(more.publish);
+    own.settings.reach.extend(more.reach);
     own.settings.paths.extend(more.paths);
     own.settings
         .paths
@@ -157,13 +165,37 @@ impl Learned<'_> {
         }
     }
 
+    /// Whom it talked to, one by one.
+    fn hosts(&self, layer: &mut LayerPolicy, remarks: &mut Remarks) {
+        const KEY: &str = "network.allow";
+        let none = self.hosts.reached.is_empty();
+        layer.set_network(if none { NetworkMode::None } else { NetworkMode::Filtered }, 0);
+        for host in &self.hosts.reached {
+            if layer.add_host(host, true, 0).is_err() {
+                remarks.add(KEY, format!("{host:?} can't be written as a rule"));
+            }
+        }
+        let refused: Vec<(&String, &String)> = self.hosts.refused.iter().collect();
+        for (host, why) in few(&refused) {
+            remarks.add(KEY, commented(host, &palisade_events::harmless(why)));
+        }
+        more(remarks, KEY, refused.len());
+    }
+
     fn network(&self, layer: &mut LayerPolicy, remarks: &mut Remarks) {
         const KEY: &str = "network.mode";
+        if self.hosts.filtered {
+            return self.hosts(layer, remarks);
+        }
         let addresses: Vec<(&String, &Programs)> = self.account.addresses.iter().collect();
         let open = self.account.reached_the_network;
         layer.set_network(if open { NetworkMode::Host } else { NetworkMode::None }, 0);
         if !open && !addresses.is_empty() {
-            remarks.add(KEY, "mode = \"host\"   # it tried to reach:".to_owned());
+            remarks.add(
+                KEY,
+                "With `palisade learn --net-default allow` the hosts are learned. It tried to reach:"
+                    .to_owned(),
+            );
         } else if open {
             remarks.add(KEY, "It reached:".to_owned());
         }

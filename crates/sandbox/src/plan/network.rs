@@ -13,8 +13,8 @@ pub struct Network<'a> {
     /// Whom the command may talk to.
     #[serde(borrow)]
     pub rules: Stored<'a, NetworkRules>,
-    /// The proxy by which the world is reached, as a URL, credentials and all.
-    #[serde(borrow)]
+    /// The proxy by which the world is reached, as a URL, credentials and all. A printed plan is without these.
+    #[serde(borrow, serialize_with = "masked")]
     pub proxy: Option<Text<'a>>,
     /// The name servers to ask; none: the host's.
     pub dns: Vec<SocketAddr>,
@@ -25,4 +25,45 @@ pub struct Network<'a> {
     /// The filter for whoever serves it.
     #[serde(borrow)]
     pub filter: Filter<'a>,
+}
+
+impl Network<'_> {
+    /// Whether it holds what nobody else may read: such a plan isn't kept.
+    #[must_use]
+    pub fn has_secret(&self) -> bool {
+        self.proxy.as_ref().is_some_and(|proxy| proxy.as_bytes().contains(&b'@'))
+    }
+}
+
+fn masked<S: serde::Serializer>(proxy: &Option<Text<'_>>, to: S) -> Result<S::Ok, S::Error> {
+    match proxy {
+        Some(proxy) if to.is_human_readable() => {
+            to.serialize_some(&palisade_policy::network::masked(&proxy.to_string()))
+        }
+        proxy => proxy.serialize(to),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Stored;
+    use palisade_policy::network::NetworkRules;
+
+    #[test]
+    fn credentials_stay_out_of_what_is_printed() {
+        let network = Network {
+            rules: Stored::new(&NetworkRules::default()).unwrap(),
+            proxy: Some(Text::new("http://me:secret@proxy.example:3128").unwrap()),
+            dns: Vec::new(),
+            reach: Vec::new(),
+            publish: Vec::new(),
+            filter: Filter(Vec::new().into()),
+        };
+        assert!(network.has_secret());
+        let printed = serde_json::to_string(&network).unwrap();
+        assert!(!printed.contains("secret") && printed.contains("@proxy.example:3128"), "{printed}");
+        let bytes = postcard::to_allocvec(&network).unwrap();
+        assert_eq!(postcard::from_bytes::<Network<'_>>(&bytes).unwrap(), network);
+    }
 }
