@@ -76,7 +76,7 @@ const STOPPED: u8 = 130;
 
 fn main() -> ExitCode {
     let result = match options::parse() {
-        Request::Measure(suite, options) => measure(suite, options),
+        Request::Measure(suite, options) => measure(suite, *options),
         Request::Compare(options) => {
             compare::compare(&options.a, &options.b, options.style(), &mut Random::new(0))
                 .map_err(Fatal::from)

@@ -107,7 +107,7 @@ pub(crate) struct Compare {
 
 /// What was asked for.
 pub(crate) enum Request {
-    Measure(&'static dyn Suite, Measure),
+    Measure(&'static dyn Suite, Box<Measure>),
     Compare(Compare),
     Inside(Inside),
     List,
@@ -196,7 +196,7 @@ fn request(matches: &clap::ArgMatches) -> Result<Request, clap::Error> {
             More::Profiles => measure.profiles = Profiles::from_arg_matches(matches)?,
             More::Agents => measure.agents = Agents::from_arg_matches(matches)?,
         }
-        return Ok(Request::Measure(suite, measure));
+        return Ok(Request::Measure(suite, Box::new(measure)));
     }
     match verb {
         "compare" => Ok(Request::Compare(Compare::from_arg_matches(matches)?)),
@@ -217,7 +217,7 @@ mod tests {
 
     fn measure(words: &[&str]) -> Measure {
         match parse(words) {
-            Ok(Request::Measure(_, measure)) => measure,
+            Ok(Request::Measure(_, measure)) => *measure,
             Ok(_) => panic!("another verb"),
             Err(error) => panic!("{error}"),
         }

@@ -61,7 +61,21 @@ impl Parts<'_> {
         bench.say(&format!("plan: {} rounds of {} rows", pace.rounds, runners.len()));
         let series = race(&runners, &pace, &bench.launcher, &mut bench.random)?;
         let title = "plan of a filtered network, hot";
-        Ok(Table::summarise(title, pace.rounds, 1, series, &mut bench.random))
+        let mut table = Table::summarise(title, pace.rounds, 1, series, &mut bench.random);
+        let figures = |name: &str| table.rows.iter().find(|row| row.series.name == name)?.figures.as_ref();
+        let goal = |what: &str, seen| Goal {
+            what: what.to_owned(),
+            unit: Unit::Seconds,
+            bound: Bound::AtMost,
+            wanted: None,
+            seen,
+            published: None,
+        };
+        table.goals = vec![
+            goal("plan", figures(PLAN).map(|figures| figures.wall)),
+            goal("cold launch, added", figures(FILTERED).and_then(|figures| figures.added)),
+        ];
+        Ok(table)
     }
 
     /// A shell inside that starts a hundred commands, less one that starts one, less the same outside.
