@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 
-use super::server::{HELLO, LAST, WELCOME};
+use super::server::{FIRST, HELLO, LAST, WELCOME};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const CHUNK: usize = 256 << 10;
@@ -117,7 +117,7 @@ fn hold(target: &str, connections: usize) -> Result<(), InsideError> {
     let address = resolve(target)?;
     let failed = |number| move |source| InsideError::Connection { number, source };
     let mut held = Vec::with_capacity(connections);
-    held.push(greet(address).map_err(failed(1))?);
+    held.push(greet_with(address, FIRST).map_err(failed(1))?);
     step(&[])?;
     let start = Instant::now();
     for number in 2..=connections {
@@ -161,8 +161,12 @@ fn dial(address: SocketAddr) -> io::Result<TcpStream> {
 }
 
 fn greet(address: SocketAddr) -> io::Result<TcpStream> {
+    greet_with(address, HELLO)
+}
+
+fn greet_with(address: SocketAddr, hello: u8) -> io::Result<TcpStream> {
     let mut stream = dial(address)?;
-    stream.write_all(&[HELLO])?;
+    stream.write_all(&[hello])?;
     let mut answer = [0];
     stream.read_exact(&mut answer)?;
     if answer == [WELCOME] { Ok(stream) } else { Err(io::ErrorKind::InvalidData.into()) }

@@ -16,6 +16,8 @@ const MAX_REQUEST: usize = 16 << 10;
 
 /// What a client begins with. No method of HTTP begins so: a proxy that looks at what is said first has nothing to wait for.
 pub(crate) const HELLO: u8 = 0;
+/// The first connection of a client that holds many begins with this: those of the one before are let go then.
+pub(crate) const FIRST: u8 = 1;
 /// What it is answered.
 pub(crate) const WELCOME: u8 = b'!';
 /// The last byte of what is transferred in bulk; the others are zero.
@@ -76,9 +78,14 @@ fn patient(stream: &TcpStream) -> io::Result<()> {
 }
 
 fn welcome(stream: &mut TcpStream) -> io::Result<()> {
+    hello(stream)?;
+    stream.write_all(&[WELCOME])
+}
+
+fn hello(stream: &mut TcpStream) -> io::Result<u8> {
     let mut hello = [0];
     stream.read_exact(&mut hello)?;
-    stream.write_all(&[WELCOME])
+    Ok(hello[0])
 }
 
 /// One thread for all: ten thousand would be measured themselves.
@@ -88,11 +95,11 @@ fn hold() -> io::Result<SocketAddr> {
     thread::spawn(move || {
         let mut held: Vec<TcpStream> = Vec::new();
         for mut stream in listener.incoming().flatten() {
-            // The first of the next client, at the latest: those of the one before are gone.
-            held.retain(|stream| !closed(stream));
-            if patient(&stream).and_then(|()| welcome(&mut stream)).is_ok()
-                && stream.set_nonblocking(true).is_ok()
-            {
+            let Ok(said) = patient(&stream).and_then(|()| hello(&mut stream)) else { continue };
+            if said == FIRST {
+                held.retain(|stream| !closed(stream));
+            }
+            if stream.write_all(&[WELCOME]).and_then(|()| stream.set_nonblocking(true)).is_ok() {
                 held.push(stream);
             }
         }
