@@ -146,6 +146,11 @@ pub(crate) fn more_descriptors() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
+/// How many files may be open, at most.
+pub(crate) fn descriptors() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(u64::MAX)
+}
+
 fn resolve(target: &str) -> Result<SocketAddr, InsideError> {
     let mut addresses = target
         .to_socket_addrs()

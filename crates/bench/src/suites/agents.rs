@@ -27,6 +27,8 @@ const INITIALISE: &str = "initialise";
 const CONNECT: &str = "connect";
 const TRANSFER: &str = "transfer";
 const HELD: &str = "held";
+/// Open files that Palisade's server keeps for itself, beside two for each connection.
+const OTHERS: u64 = 256;
 
 /// Commands of agents.
 #[derive(Debug)]
@@ -68,7 +70,15 @@ impl Suite for Agents {
                 (HELD, Traffic::held),
             ];
             for (name, measure) in measures {
-                if wanted(bench, name) {
+                if !wanted(bench, name) {
+                    continue;
+                }
+                let refused = (name == HELD)
+                    .then(|| too_many(bench.options.agents.connections, client::descriptors()))
+                    .flatten();
+                if let Some(how) = refused {
+                    missing.push(Missing { name: HELD.to_owned(), how });
+                } else {
                     tables.push(measure(&traffic, bench)?);
                 }
             }
@@ -84,6 +94,16 @@ impl Suite for Agents {
             _ => Ok(Report { suite: self.name(), tables, missing, notes: &rows::NOTES }),
         }
     }
+}
+
+/// Why so many can't be held with a limit of so many open files: a connection that waits for a place would look like one that hangs.
+fn too_many(connections: usize, descriptors: u64) -> Option<String> {
+    let needed = (connections as u64).saturating_mul(2).saturating_add(OTHERS);
+    (needed > descriptors).then(|| {
+        format!(
+            "{connections} connections take {needed} open files, and `ulimit -Hn` is {descriptors}: raise it, or ask for fewer by --connections"
+        )
+    })
 }
 
 fn wanted(bench: &Bench, part: &str) -> bool {
@@ -169,6 +189,13 @@ mod tests {
             series(FILTERED, &[0.003; 9]),
         ];
         Table::summarise(workload, 9, 1, all, &mut Random::new(1))
+    }
+
+    #[test]
+    fn more_connections_than_files_are_refused_with_the_limit() {
+        assert_eq!(too_many(1000, 4096), None);
+        let why = too_many(10_000, 20_000).unwrap();
+        assert!(why.contains("20256") && why.contains("is 20000"), "{why}");
     }
 
     #[test]
