@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use crate::agents::AgentsError;
 use crate::entry::Entry;
 use crate::environment::{self, Environment};
 use crate::filter::Filter;
@@ -33,6 +34,8 @@ pub(crate) enum BenchError {
     NothingMatches { pattern: String },
     #[error(transparent)]
     Profiles(#[from] ProfilesError),
+    #[error(transparent)]
+    Agents(#[from] AgentsError),
     #[error("no workload can be run: {reasons}")]
     NoWorkload { reasons: String },
 }
@@ -45,6 +48,7 @@ impl BenchError {
             Self::Launch(LaunchError::Stopped)
                 | Self::Proof(ProofError::Launch(LaunchError::Stopped))
                 | Self::Profiles(ProfilesError::Launch(LaunchError::Stopped))
+                | Self::Agents(AgentsError::Launch(LaunchError::Stopped))
         )
     }
 }

@@ -19,6 +19,14 @@ pub(crate) enum Bound {
 pub(crate) enum Unit {
     Seconds,
     Times,
+    /// As `Times`, where hundredths matter.
+    Ratio,
+    /// Of seconds, where these are short.
+    Microseconds,
+    MebibytesPerSecond,
+    /// Seconds of processor time a GiB.
+    WorkPerGibibyte,
+    Bytes,
 }
 
 /// One of them.
@@ -73,7 +81,11 @@ impl Goal {
     fn value(&self, value: f64) -> String {
         match self.unit {
             Unit::Seconds => format!("{} ms", self.bare(value)),
-            Unit::Times => format!("{}×", self.bare(value)),
+            Unit::Times | Unit::Ratio => format!("{}×", self.bare(value)),
+            Unit::Microseconds => format!("{} µs", self.bare(value)),
+            Unit::MebibytesPerSecond => format!("{} MiB/s", self.bare(value)),
+            Unit::WorkPerGibibyte => format!("{} s/GiB", self.bare(value)),
+            Unit::Bytes => format!("{} bytes", self.bare(value)),
         }
     }
 
@@ -81,6 +93,9 @@ impl Goal {
         match self.unit {
             Unit::Seconds => crate::report::text::ms(value),
             Unit::Times => format!("{value:.1}"),
+            Unit::Ratio | Unit::WorkPerGibibyte => format!("{value:.2}"),
+            Unit::Microseconds => format!("{:.0}", value * 1e6),
+            Unit::MebibytesPerSecond | Unit::Bytes => format!("{value:.0}"),
         }
     }
 }
@@ -101,6 +116,17 @@ mod tests {
         let failed = Goal { seen: None, ..goal(Bound::AtMost, 1.0) };
         assert_eq!(failed.reached(), None);
         assert_eq!(failed.cells()[1], "failed");
+    }
+
+    #[test]
+    fn figures_have_their_units() {
+        let cell =
+            |unit, value| Goal { unit, wanted: Some(value), ..goal(Bound::AtMost, 0.0) }.cells()[2].clone();
+        assert_eq!(cell(Unit::Microseconds, 0.000_150), "≤ 150 µs");
+        assert_eq!(cell(Unit::WorkPerGibibyte, 0.3), "≤ 0.30 s/GiB");
+        assert_eq!(cell(Unit::Bytes, 4096.0), "≤ 4096 bytes");
+        assert_eq!(cell(Unit::MebibytesPerSecond, 900.4), "≤ 900 MiB/s");
+        assert_eq!(cell(Unit::Ratio, 1.08), "≤ 1.08×");
     }
 
     #[test]

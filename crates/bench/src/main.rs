@@ -5,9 +5,11 @@
 //! In reading order: [`options`] is the command line; [`suite`] what a suite is and [`suites`] the suites; [`bench`] what they share.
 //! [`entry`], [`peers`] and [`template`] say which launchers there are and how each is called, [`workload`] what they run and
 //! [`proof`] how they are seen to isolate. [`launch`] is one run, [`interleave`] all of them, [`statistics`] and [`summary`] what
-//! they mean, [`report`] how that is shown, [`compare`] two of them side by side, [`goal`] what is to be reached. [`profiles`] measures what opens applications.
+//! they mean, [`report`] how that is shown, [`compare`] two of them side by side, [`goal`] what is to be reached. [`profiles`] measures what opens applications,
+//! [`agents`] what agents run and whom they talk to.
 #![forbid(unsafe_code)]
 
+mod agents;
 mod bench;
 mod compare;
 mod entry;
@@ -40,6 +42,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use agents::client::InsideError;
 use bench::{Bench, BenchError};
 use compare::CompareError;
 use options::{Measure, Request};
@@ -55,6 +58,8 @@ enum Fatal {
     Bench(#[from] BenchError),
     #[error(transparent)]
     Compare(#[from] CompareError),
+    #[error(transparent)]
+    Inside(#[from] InsideError),
     #[error("can't write {}", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("can't write to standard output")]
@@ -71,13 +76,14 @@ const STOPPED: u8 = 130;
 
 fn main() -> ExitCode {
     let result = match options::parse() {
-        Request::Measure(suite, options) => measure(suite, options),
+        Request::Measure(suite, options) => measure(suite, *options),
         Request::Compare(options) => {
             compare::compare(&options.a, &options.b, options.style(), &mut Random::new(0))
                 .map_err(Fatal::from)
                 .and_then(|text| print(&text))
                 .map(|()| ExitCode::SUCCESS)
         }
+        Request::Inside(inside) => inside.run().map(|()| ExitCode::SUCCESS).map_err(Fatal::from),
         Request::List => print(&list()).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
@@ -108,9 +114,10 @@ fn measure(suite: &dyn Suite, options: Measure) -> Result<ExitCode, Fatal> {
     if let Some(path) = &options.output {
         write(path, &rendered(&bench, &report, Format::of(path))?)?;
     }
-    if options.profiles.save {
+    if options.save() {
         let directory = Path::new("bench/history");
-        let path = directory.join(format!("profiles-{}.json", bench.environment.date.replace(':', "")));
+        let path =
+            directory.join(format!("{}-{}.json", suite.name(), bench.environment.date.replace(':', "")));
         fs::create_dir_all(directory)
             .map_err(|source| Fatal::Write { path: directory.to_owned(), source })?;
         write(&path, &rendered(&bench, &report, Format::Json)?)?;

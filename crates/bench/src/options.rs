@@ -6,8 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Command, FromArgMatches};
 
+use crate::agents::client::Inside;
 use crate::report::text::Style;
-use crate::suite::{SUITES, Suite};
+use crate::suite::{More, SUITES, Suite};
 use crate::template::{Template, parse_named};
 
 const QUICK_ROUNDS: usize = 30;
@@ -60,6 +61,19 @@ pub(crate) struct Measure {
     /// Of the suites that take them.
     #[arg(skip)]
     pub(crate) profiles: Profiles,
+    #[arg(skip)]
+    pub(crate) agents: Agents,
+}
+
+/// More options of `agents`.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Agents {
+    /// Connections that are held at once
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
+    pub(crate) connections: usize,
+    /// Keep the results as JSON in bench/history
+    #[arg(long)]
+    pub(crate) save: bool,
 }
 
 /// More options of `profiles`.
@@ -93,8 +107,9 @@ pub(crate) struct Compare {
 
 /// What was asked for.
 pub(crate) enum Request {
-    Measure(&'static dyn Suite, Measure),
+    Measure(&'static dyn Suite, Box<Measure>),
     Compare(Compare),
+    Inside(Inside),
     List,
 }
 
@@ -109,6 +124,11 @@ impl Measure {
             // Short enough to be typed again.
             u64::from(now.subsec_nanos()) ^ (now.as_secs() & 0xffff_ffff)
         })
+    }
+
+    /// Whether results are kept in the history.
+    pub(crate) fn save(&self) -> bool {
+        self.profiles.save || self.agents.save
     }
 
     pub(crate) fn limit(&self) -> Duration {
@@ -147,11 +167,15 @@ pub(crate) fn command() -> Command {
         .arg_required_else_help(true);
     for suite in SUITES {
         let verb = Measure::augment_args(Command::new(suite.name()).about(suite.about()));
-        command =
-            command.subcommand(if suite.takes_profiles() { Profiles::augment_args(verb) } else { verb });
+        command = command.subcommand(match suite.more() {
+            More::Nothing => verb,
+            More::Profiles => Profiles::augment_args(verb),
+            More::Agents => Agents::augment_args(verb),
+        });
     }
     command
         .subcommand(Compare::augment_args(Command::new("compare").about("Ratios between two result files")))
+        .subcommand(Inside::augment_args(Command::new("inside").hide(true)))
         .subcommand(Command::new("list").about("The suites, and which peers are here"))
 }
 
@@ -167,15 +191,17 @@ fn request(matches: &clap::ArgMatches) -> Result<Request, clap::Error> {
     };
     if let Some(&suite) = SUITES.iter().find(|suite| suite.name() == verb) {
         let mut measure = Measure::from_arg_matches(matches)?;
-        if suite.takes_profiles() {
-            measure.profiles = Profiles::from_arg_matches(matches)?;
+        match suite.more() {
+            More::Nothing => {}
+            More::Profiles => measure.profiles = Profiles::from_arg_matches(matches)?,
+            More::Agents => measure.agents = Agents::from_arg_matches(matches)?,
         }
-        return Ok(Request::Measure(suite, measure));
+        return Ok(Request::Measure(suite, Box::new(measure)));
     }
-    if verb == "compare" {
-        Ok(Request::Compare(Compare::from_arg_matches(matches)?))
-    } else {
-        Ok(Request::List)
+    match verb {
+        "compare" => Ok(Request::Compare(Compare::from_arg_matches(matches)?)),
+        "inside" => Ok(Request::Inside(Inside::from_arg_matches(matches)?)),
+        _ => Ok(Request::List),
     }
 }
 
@@ -191,7 +217,7 @@ mod tests {
 
     fn measure(words: &[&str]) -> Measure {
         match parse(words) {
-            Ok(Request::Measure(_, measure)) => measure,
+            Ok(Request::Measure(_, measure)) => *measure,
             Ok(_) => panic!("another verb"),
             Err(error) => panic!("{error}"),
         }
@@ -231,6 +257,21 @@ mod tests {
             (&["sh".into(), "vim".into()][..], true, false)
         );
         assert!(parse(&["launch", "sh"]).is_err());
+    }
+
+    #[test]
+    fn only_agents_takes_connections() {
+        assert_eq!(measure(&["agents"]).agents.connections, 1000);
+        let options = measure(&["agents", "--connections", "10000", "--save"]);
+        assert!(options.agents.connections == 10_000 && options.save() && !measure(&["agents"]).save());
+        assert!(parse(&["agents", "--connections", "0"]).is_err());
+        assert!(parse(&["launch", "--connections", "9"]).is_err());
+    }
+
+    #[test]
+    fn the_client_is_a_verb() {
+        assert!(matches!(parse(&["inside", "bulk", "x:1", "5"]), Ok(Request::Inside(_))));
+        assert!(parse(&["inside"]).is_err());
     }
 
     #[test]

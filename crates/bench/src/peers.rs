@@ -298,6 +298,13 @@ pub(crate) fn palisade_protecting(named: Option<&Path>) -> Vec<Result<Entry, Mis
     rows(named, &PROTECTING.map(|(name, arguments)| (name, arguments, claims)))
 }
 
+/// Palisade, isolating everything, with these arguments.
+pub(crate) fn palisade_in(named: Option<&Path>, modes: &[(&str, &[&str])]) -> Vec<Result<Entry, Missing>> {
+    let claims = PALISADE[0].2;
+    let all: Vec<_> = modes.iter().map(|&(name, arguments)| (name, arguments, claims)).collect();
+    rows(named, &all)
+}
+
 fn rows(named: Option<&Path>, rows: &[(&str, &[&str], &[Claim])]) -> Vec<Result<Entry, Missing>> {
     let path = programs::palisade(named);
     rows.iter()

@@ -7,6 +7,14 @@ use crate::bench::{Bench, BenchError};
 use crate::suites;
 use crate::summary::Report;
 
+/// Options that not every suite has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum More {
+    Nothing,
+    Profiles,
+    Agents,
+}
+
 /// A group of measurements with a name on the command line.
 ///
 /// A suite gets a [`Bench`] with everything prepared (working directory, launcher, generator, options) and returns its tables; printing,
@@ -18,9 +26,9 @@ pub(crate) trait Suite: Sync {
     /// One line for the help.
     fn about(&self) -> &'static str;
 
-    /// Whether it takes the names of profiles.
-    fn takes_profiles(&self) -> bool {
-        false
+    /// What it takes beside the options of all suites.
+    fn more(&self) -> More {
+        More::Nothing
     }
 
     /// Measures.
@@ -28,8 +36,13 @@ pub(crate) trait Suite: Sync {
 }
 
 /// All suites, in the order of the help.
-pub(crate) const SUITES: &[&dyn Suite] =
-    &[&suites::launch::Launch, &suites::files::Files, &suites::profiles::Profiles, &suites::aa::Control];
+pub(crate) const SUITES: &[&dyn Suite] = &[
+    &suites::launch::Launch,
+    &suites::files::Files,
+    &suites::profiles::Profiles,
+    &suites::agents::Agents,
+    &suites::aa::Control,
+];
 
 /// Between the options and the runner: rounds for a workload that is only run every `divisor` rounds. Never fewer than ten (unless
 /// fewer were asked for): an interval from less says nothing.

@@ -17,12 +17,16 @@ pub(crate) struct Report {
     pub(crate) suite: &'static str,
     pub(crate) tables: Vec<Table>,
     pub(crate) missing: Vec<crate::entry::Missing>,
+    /// What the reader should know before comparing.
+    pub(crate) notes: &'static [&'static str],
 }
 
 /// One workload, all contenders.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) workload: String,
+    /// What kind of workload it is, where a suite has kinds.
+    pub(crate) category: Option<&'static str>,
     pub(crate) rounds: usize,
     pub(crate) burst: usize,
     pub(crate) rows: Vec<Row>,
@@ -98,7 +102,15 @@ impl Table {
         let control =
             figures.get(1).and_then(Option::as_ref).and_then(|second| second.ratio).map(Control::judge);
         let rows = series.into_iter().zip(figures).map(|(series, figures)| Row { series, figures }).collect();
-        Self { workload: workload.to_owned(), rounds, burst, rows, control, goals: Vec::new() }
+        Self {
+            workload: workload.to_owned(),
+            category: None,
+            rounds,
+            burst,
+            rows,
+            control,
+            goals: Vec::new(),
+        }
     }
 }
 

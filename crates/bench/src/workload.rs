@@ -16,6 +16,10 @@ pub(crate) enum Check {
     Success,
     /// Exit code 0 and exactly this on standard output.
     Output(Vec<u8>),
+    /// Exit code 0 and these lines on standard output, in any order.
+    Lines(Vec<u8>),
+    /// Exit code 0 and a file with this in it, which is removed.
+    Wrote { path: PathBuf, content: Vec<u8> },
 }
 
 /// Why a run doesn't count.
@@ -49,9 +53,29 @@ impl Check {
             Self::Output(expected) if *expected != run.stdout => {
                 Err(Failure::Output { said: first_line(&run.stderr) })
             }
+            Self::Lines(expected) if sorted(expected) != sorted(&run.stdout) => {
+                Err(Failure::Output { said: first_line(&run.stderr) })
+            }
+            Self::Wrote { path, content } => {
+                let found = fs::read(path);
+                // Not left for the next run, which would seem to have written it.
+                let removed = fs::remove_file(path);
+                match (found, removed) {
+                    (Ok(found), Ok(())) if found == *content => Ok(()),
+                    _ => Err(Failure::Proof {
+                        why: format!("exit code 0, but {} isn't written", path.display()),
+                    }),
+                }
+            }
             _ => Ok(()),
         }
     }
+}
+
+fn sorted(text: &[u8]) -> Vec<&[u8]> {
+    let mut lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
+    lines.sort_unstable();
+    lines
 }
 
 /// The first line that says something, shortened for a table.
@@ -98,6 +122,15 @@ pub(crate) fn python() -> Result<Workload, WorkloadError> {
 
 /// A small repository with changes, made below `directory`.
 pub(crate) fn git_status(directory: &Path) -> Result<Workload, WorkloadError> {
+    git(directory, "git status", &["status"])
+}
+
+/// The same repository, asked for something.
+pub(crate) fn git(
+    directory: &Path,
+    name: &'static str,
+    question: &[&str],
+) -> Result<Workload, WorkloadError> {
     let git = installed("git")?;
     let repository = directory.join("repository");
     let write = |name: &str, text: &str| {
@@ -141,10 +174,11 @@ pub(crate) fn git_status(directory: &Path) -> Result<Workload, WorkloadError> {
     ])?;
     write("src/part0/file0.txt", "changed\n")?;
     write("new.txt", "untracked\n")?;
-    let expected = run(&["status"])?;
+    let expected = run(question)?;
+    let words = question.iter().map(|&word| word.to_owned());
     Ok(Workload {
-        name: "git status",
-        command: vec![git, "-C".into(), path, "status".into()],
+        name,
+        command: [git, "-C".into(), path].into_iter().chain(words).collect(),
         check: Check::Output(expected),
         rounds_divisor: 2,
     })
@@ -159,7 +193,7 @@ pub(crate) fn hundred() -> Result<Workload, WorkloadError> {
 
 /// A program of the system, by its full path: launchers search differently, and a shim in the user's PATH (pyenv, asdf) is a shell
 /// script that would drown what is measured.
-fn installed(program: &'static str) -> Result<String, WorkloadError> {
+pub(crate) fn installed(program: &'static str) -> Result<String, WorkloadError> {
     programs::of_the_system(program)
         .map(|path| path.to_string_lossy().into_owned())
         .ok_or(WorkloadError::Missing { program })
@@ -191,6 +225,25 @@ mod tests {
         let failure = check.verify(&run(1, "100\n")).unwrap_err();
         assert_eq!(failure.to_string(), "exit code 1: cannot do it");
         assert_eq!(Check::Success.verify(&Run { timed_out: true, ..run(0, "") }), Err(Failure::TimedOut));
+    }
+
+    #[test]
+    fn lines_may_come_in_any_order() {
+        let check = Check::Lines(b"a\nb\n".to_vec());
+        assert_eq!(check.verify(&run(0, "b\na\n")), Ok(()));
+        assert!(check.verify(&run(0, "a\n")).is_err());
+    }
+
+    #[test]
+    fn a_file_must_be_written_each_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let check = Check::Wrote { path: path.clone(), content: b"x".to_vec() };
+        fs::write(&path, "x").unwrap();
+        assert_eq!(check.verify(&run(0, "")), Ok(()));
+        assert!(check.verify(&run(0, "")).unwrap_err().to_string().contains("isn't written"));
+        fs::write(&path, "y").unwrap();
+        assert!(check.verify(&run(0, "")).is_err() && !path.exists());
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub(crate) struct Entry {
 pub(crate) struct Details {
     pub(crate) suite: String,
     pub(crate) workload: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) category: Option<String>,
     pub(crate) name: String,
     pub(crate) valid: bool,
     pub(crate) failures: Vec<String>,
@@ -157,6 +159,7 @@ fn entry(suite: &str, table: &Table, row: &Row) -> Entry {
         palisade: Some(Details {
             suite: suite.to_owned(),
             workload: table.workload.clone(),
+            category: table.category.map(str::to_owned),
             name: row.series.name.clone(),
             valid,
             failures: row.series.failed.iter().map(ToString::to_string).collect(),
@@ -178,7 +181,7 @@ mod tests {
     use crate::summary::tests::table;
 
     fn value() -> serde_json::Value {
-        let report = Report { suite: "launch", tables: vec![table()], missing: Vec::new() };
+        let report = Report { suite: "launch", tables: vec![table()], missing: Vec::new(), notes: &[] };
         serde_json::to_value(document(&report, &Environment::default(), 1, 2.0)).unwrap()
     }
 

@@ -3,6 +3,7 @@
 
 use crate::environment::Environment;
 use crate::goal::Goal;
+use crate::report::factors::factors;
 use crate::report::grid::Grid;
 use crate::statistics::Estimate;
 use crate::summary::{Figures, Report, Row, Table};
@@ -24,7 +25,8 @@ pub(crate) fn render(report: &Report, environment: &Environment, seed: u64, styl
         environment.bench_version
     ));
     for table in &report.tables {
-        let mut title = format!("{}: {}, {} rounds", report.suite, table.workload, table.rounds);
+        let kind = table.category.map(|category| format!("{category}, ")).unwrap_or_default();
+        let mut title = format!("{}: {kind}{}, {} rounds", report.suite, table.workload, table.rounds);
         if table.burst > 1 {
             title += &format!(" of {} launches back to back", table.burst);
         }
@@ -36,8 +38,15 @@ pub(crate) fn render(report: &Report, environment: &Environment, seed: u64, styl
         blocks.push(body);
         blocks.push(control(table));
         if !table.goals.is_empty() {
-            blocks.push(goals(&table.goals, style));
+            blocks.push(goals(&table.goals, report.suite, style));
         }
+    }
+    if let Some(grid) = factors(report) {
+        let title = format!("{}: overhead factors", report.suite);
+        blocks.push(match style {
+            Style::Aligned => format!("{title}\n\n{}", shown(&grid, style)),
+            Style::Markdown => format!("### {title}\n\n{}", shown(&grid, style)),
+        });
     }
     blocks.push(
         "user+sys: of the processes that the launcher waited for, a lower bound; max: of the largest process; ratios and differences: medians over rounds\n"
@@ -51,6 +60,10 @@ pub(crate) fn render(report: &Report, environment: &Environment, seed: u64, styl
         report.missing.iter().map(|missing| format!("{}: {}", missing.name, missing.how)).collect();
     if !missing.is_empty() {
         blocks.push(format!("not measured:\n{}", list(&missing)));
+    }
+    if !report.notes.is_empty() {
+        let notes: Vec<String> = report.notes.iter().map(|&note| note.to_owned()).collect();
+        blocks.push(format!("what is compared:\n{}", list(&notes)));
     }
     blocks.join("\n")
 }
@@ -106,11 +119,16 @@ fn failure(row: &Row) -> String {
     }
 }
 
-fn goals(goals: &[Goal], style: Style) -> String {
-    let mut grid = Grid::new(&["goal", "seen [95%]", "wanted", "reached", "Antimony published"]);
+fn goals(goals: &[Goal], suite: &str, style: Style) -> String {
+    let published = if suite == "agents" { "Greywall published" } else { "Antimony published" };
+    let mut grid = Grid::new(&["goal", "seen [95%]", "wanted", "reached", published]);
     for goal in goals {
         grid.row(goal.cells());
     }
+    shown(&grid, style)
+}
+
+fn shown(grid: &Grid, style: Style) -> String {
     match style {
         Style::Aligned => grid.aligned(),
         Style::Markdown => grid.markdown(),
@@ -174,7 +192,7 @@ mod tests {
 
     fn report() -> Report {
         let missing = vec![Missing { name: "crun".into(), how: "apt install crun".into() }];
-        Report { suite: "launch", tables: vec![tests::table()], missing }
+        Report { suite: "launch", tables: vec![tests::table()], missing, notes: &[] }
     }
 
     fn environment() -> Environment {

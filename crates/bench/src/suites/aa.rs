@@ -24,6 +24,6 @@ impl Suite for Control {
             workload::nothing().map_err(|error| BenchError::NoWorkload { reasons: error.to_string() })?;
         let proven = bench.prove(super::baselines())?;
         let table = bench.measure(&nothing, &proven.iter().collect::<Vec<_>>())?;
-        Ok(Report { suite: self.name(), tables: vec![table], missing: Vec::new() })
+        Ok(Report { suite: self.name(), tables: vec![table], missing: Vec::new(), notes: &[] })
     }
 }

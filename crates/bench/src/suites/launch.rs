@@ -60,7 +60,7 @@ impl Suite for Launch {
             Some(pattern) if tables.is_empty() => {
                 Err(BenchError::NothingMatches { pattern: pattern.clone() })
             }
-            _ => Ok(Report { suite: self.name(), tables, missing }),
+            _ => Ok(Report { suite: self.name(), tables, missing, notes: &[] }),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! The suites.
 
 pub(crate) mod aa;
+pub(crate) mod agents;
 pub(crate) mod files;
 pub(crate) mod launch;
 pub(crate) mod profiles;

@@ -12,7 +12,7 @@ use crate::profiles::race::{Runner, race};
 use crate::profiles::windows::{self, Display, Race};
 use crate::profiles::{ProfilesError, Unready};
 use crate::programs;
-use crate::suite::{Suite, gap, rounds};
+use crate::suite::{More, Suite, gap, rounds};
 use crate::summary::{Report, Table};
 use crate::workload::Failure;
 
@@ -34,8 +34,8 @@ impl Suite for Profiles {
         "What profiles cost: plans kept and made anew, launches, the same closure by ldd"
     }
 
-    fn takes_profiles(&self) -> bool {
-        true
+    fn more(&self) -> More {
+        More::Profiles
     }
 
     fn run(&self, bench: &mut Bench) -> Result<Report, BenchError> {
@@ -85,7 +85,7 @@ impl Suite for Profiles {
                 Err(error) => missing.push(Missing { name: "curves".to_owned(), how: error.to_string() }),
             }
         }
-        Ok(Report { suite: self.name(), tables, missing })
+        Ok(Report { suite: self.name(), tables, missing, notes: &[] })
     }
 }
 
