@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use base64::Engine as _;
-use palisade_policy::network::{Name, NetworkVerdict};
+use palisade_policy::network::{Credentials, Name, NetworkVerdict, Proxy, ProxyHost, ProxyScheme};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -14,7 +14,6 @@ use crate::control::{Remedy, What};
 use crate::decide::Fault;
 use crate::engine::Engine;
 use crate::host::Host;
-use crate::proxy::{Credentials, Proxy};
 use crate::resolver::Trouble;
 use crate::wait::{Attempt, staggered};
 
@@ -40,7 +39,8 @@ impl Engine {
     pub(crate) async fn connect(&self, host: &Host, port: u16) -> Result<Way, Fault> {
         let way = async {
             match &self.upstream.proxy {
-                Some(proxy) => self.through(proxy, host, port).await,
+                Some(proxy) if proxy.resolves() => self.through(proxy, host, port).await,
+                Some(proxy) => self.through_resolved(proxy, host, port).await,
                 None => self.directly(host, port).await,
             }
         };
@@ -117,24 +117,33 @@ impl Engine {
         })
     }
 
-    async fn through(&self, proxy: &Proxy, host: &Host, port: u16) -> Result<Way, Fault> {
-        let (Proxy::Http { host: at, port: at_port, credentials }
-        | Proxy::Socks5 { host: at, port: at_port, credentials }) = proxy;
-        let addresses = match Host::bare(at) {
-            Some(Host::Address(address)) => vec![address],
-            Some(Host::Name(name)) => in_turn(&self.resolve(&name).await?),
-            None => return Err(Fault::failed(format!("the proxy {at:?} is no host"))),
+    /// Through a proxy that is given the first of a name's addresses that may be talked to.
+    async fn through_resolved(&self, proxy: &Proxy, host: &Host, port: u16) -> Result<Way, Fault> {
+        let address = match host {
+            Host::Address(address) => Some(*address),
+            Host::Name(name) => self.allowed(name, port).await?.first().copied(),
         };
-        let (mut server, _address) = self.reach(&addresses, *at_port).await?;
-        let spoken = match proxy {
-            Proxy::Http { .. } => http_connect(&mut server, host, port, credentials.as_ref()).await,
-            Proxy::Socks5 { .. } => {
-                socks_connect(&mut server, host, port, credentials.as_ref()).await.map(|()| Vec::new())
+        let address = address.ok_or_else(|| Fault::failed(format!("{host} has no address")))?;
+        let way = self.through(proxy, &Host::Address(address), port).await?;
+        Ok(Way { address: Some(address), ..way })
+    }
+
+    async fn through(&self, proxy: &Proxy, host: &Host, port: u16) -> Result<Way, Fault> {
+        let addresses = match &proxy.host {
+            ProxyHost::Address(address) => vec![*address],
+            ProxyHost::Name(name) => in_turn(&self.resolve(name).await?),
+        };
+        let (mut server, _address) = self.reach(&addresses, proxy.port).await?;
+        let credentials = proxy.credentials.as_ref();
+        let spoken = match proxy.scheme {
+            ProxyScheme::Http => http_connect(&mut server, host, port, credentials).await,
+            ProxyScheme::Socks5 | ProxyScheme::Socks5h => {
+                socks_connect(&mut server, host, port, credentials).await.map(|()| Vec::new())
             }
         };
         match spoken {
             Ok(early) => Ok(Way { server, early, address: None }),
-            Err(error) => Err(Fault::failed(format!("the proxy {at}: {error}"))),
+            Err(error) => Err(Fault::failed(format!("the proxy {}: {error}", proxy.host))),
         }
     }
 }

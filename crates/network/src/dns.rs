@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use palisade_policy::network::{Name, NetworkVerdict};
+use palisade_policy::network::{Name, NetworkVerdict, Proxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::control::{Report, What};
@@ -136,9 +136,9 @@ impl Engine {
         }
         match self.may_look_up(name) {
             None => return Reply::NoSuchName,
-            // A proxy resolves by itself. And as long as the user hasn't said yes, nothing goes out, not even a
+            // A proxy that resolves does so by itself. And as long as the user hasn't said yes, nothing goes out, not even a
             // question that carries the name.
-            Some(_) if self.upstream.proxy.is_some() => {}
+            Some(_) if self.upstream.proxy.as_ref().is_some_and(Proxy::resolves) => {}
             Some(NetworkVerdict::Ask) => {}
             Some(_) => match self.resolver.addresses(name).await {
                 Ok(addresses) if addresses.iter().any(|address| address.is_ipv6() == v6) => {}

@@ -17,9 +17,9 @@ use tokio::sync::Notify;
 use crate::decide::Decisions;
 use crate::names::{Names, SIZE};
 use crate::pipe::Pool;
-use crate::proxy::Upstream;
 use crate::resolver::Resolver;
 use crate::resolving::Resolving;
+use crate::upstream::Upstream;
 
 /// How long things may take.
 #[derive(Debug, Clone, Copy)]

@@ -15,7 +15,7 @@
 //! - `decide`: the policy, the user's answers
 //! - `names`: the addresses that stand for names; `message`, `dns`, `datagram`: the server that gives them out
 //! - [`Resolving`], `resolver`: how names are really resolved
-//! - `connect`, [`Proxy`]: the way out
+//! - `connect`, [`Upstream`]: the way out
 //! - `accept`: what comes to a listener; `front`, `socks`: proxies' protocols; `opening`, `hello`: what a client says
 //!   first; `carry`: putting both together; `http`, `host`: requests looked at one by one
 //! - `relay`, `pipe`: bytes; `stream`, `wait`: small things
@@ -38,7 +38,6 @@ mod message;
 mod names;
 mod opening;
 mod pipe;
-mod proxy;
 mod relay;
 mod resolver;
 mod resolving;
@@ -47,9 +46,10 @@ mod socks;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod upstream;
 mod wait;
 
 pub use control::{Answer, Control, Instruction, Question, Remedy, Report, Told, What};
-pub use proxy::{Credentials, Proxy, ProxyError, Upstream};
 pub use resolving::Resolving;
 pub use serve::{Inside, Maker, serve};
+pub use upstream::Upstream;

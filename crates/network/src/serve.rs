@@ -17,9 +17,9 @@ use crate::control::{Instruction, instruction};
 use crate::datagram::Datagrams;
 use crate::dns;
 use crate::engine::Engine;
-use crate::proxy::Upstream;
 use crate::resolving::Resolving;
 use crate::stream::Stream;
+use crate::upstream::Upstream;
 use crate::wait::{Either, first};
 
 /// Sockets of a sandbox's network. All are made non-blocking.

@@ -27,8 +27,8 @@ use crate::accept::{listen, redirected};
 use crate::control::{Report, Told, What};
 use crate::engine::Engine;
 use crate::names::address_4;
-use crate::proxy::Upstream;
 use crate::resolving::Resolving;
+use crate::upstream::Upstream;
 
 /// More than anything takes on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -10,8 +10,8 @@ use tokio::task::spawn_local;
 
 use super::{Here, Serve, World, contains, exactly, rest, rules, run, say};
 use crate::hello::tests::{hello, hello_with, names};
-use crate::proxy::Upstream;
 use crate::serve::run as serve;
+use crate::upstream::Upstream;
 use crate::{Answer, Control, Inside, Told, What};
 
 #[test]
@@ -302,6 +302,32 @@ fn proxies_outside_are_given_names() {
                 assert_eq!(heard, wanted.concat());
             }
         }
+    });
+}
+
+#[test]
+fn a_proxy_that_does_not_resolve_is_given_addresses_that_may_be_talked_to() {
+    run(async {
+        let hosts = "9.9.9.9 public.example\n10.0.0.1 private.example\n".to_owned();
+        let allowed = rules(Fallback::Deny, &["allow *.example"]);
+        let (port, heard) = proxy(&[&[5, 0], &[5, 0, 0, 1, 1, 1, 1, 1, 0, 1]], &[3, 10]).await;
+        let world = World::with(Serve::Echo, &allowed, |engine| {
+            engine.upstream.proxy = format!("socks5://127.0.0.1:{port}").parse().ok();
+            let resolving = crate::Resolving { hosts, ..crate::Resolving::default() };
+            engine.resolver = crate::resolver::Resolver::new(&resolving, &[], Duration::from_secs(2));
+            engine.place = Box::new(|address| address);
+        })
+        .await;
+        let mut client = world.named("private.example", 7000).await;
+        say(&mut client, b"\0word", false).await.ok();
+        let refused = world.told(&[]).await;
+        assert_eq!(refused.what, What::Refused);
+        assert!(refused.why.contains("10.0.0.1"), "{}", refused.why);
+        let mut client = world.named("public.example", 7000).await;
+        say(&mut client, b"\0word", false).await.unwrap();
+        assert_eq!(exactly(&mut client, 5).await, b"\0word");
+        let wanted = [&b"\x05\x01\x00\x05\x01\x00\x01\x09\x09\x09\x09"[..], &7000u16.to_be_bytes()];
+        assert_eq!(heard.await.unwrap(), wanted.concat(), "only the second got as far");
     });
 }
 

@@ -18,9 +18,9 @@ use super::{Serve, World, exactly, rest, rules, run, say};
 use crate::datagram::Datagrams;
 use crate::message::{Answered, Query, answered, read};
 use crate::names::Names;
-use crate::proxy::Upstream;
 use crate::resolver::{Resolver, Trouble};
 use crate::resolving::Resolving;
+use crate::upstream::Upstream;
 use crate::{What, dns};
 
 fn ask(name: &str, kind: Rtype) -> Vec<u8> {

@@ -87,6 +87,12 @@ pub struct Proxy {
 }
 
 impl Proxy {
+    /// Whether names are the proxy's to resolve. If they aren't, where they lead is judged before.
+    #[must_use]
+    pub const fn resolves(&self) -> bool {
+        !matches!(self.scheme, ProxyScheme::Socks5)
+    }
+
     /// As it is read, credentials and all: for files of the user's own, never for messages.
     #[must_use]
     pub fn with_credentials(&self) -> String {
