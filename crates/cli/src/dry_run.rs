@@ -61,6 +61,9 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
         None => "landlock: not on this host".to_owned(),
     });
     line(&format!("seccomp: {} instructions", plan.filter.0.len() / 8));
+    if let Some(calls) = plan.broker.as_ref().and_then(|broker| broker.calls.as_ref()) {
+        line(&format!("  system calls that weren't learned for {}: {}", calls.profile, calls.words()));
+    }
     for bus in &plan.buses {
         // A plan that was made or read has been decoded before.
         let command = bus.proxy.get().map(|proxy| {

@@ -9,6 +9,7 @@ use crate::witness::Witness;
 use clap::ArgMatches;
 use palisade_events::{JsonLines, Sink};
 use palisade_host::environment::Environment;
+use palisade_sandbox::application;
 use palisade_sandbox::cache::Key;
 use palisade_sandbox::closure;
 use palisade_sandbox::conduct::{Company, ConductError};
@@ -155,6 +156,7 @@ fn prepare(
     let environment: Environment = std::env::vars_os().collect();
     let mut facts = Facts::gather(environment, cwd.clone()).map_err(PlanError::from)?;
     facts.command = options.command();
+    facts.profile = options.profile.as_deref().map(|profile| application::named(profile).name);
     let command_line = options.layer(matches)?;
     let request = Request { profile: options.profile.as_deref(), ..Request::default() };
     let loaded = layers::load(&facts, request, command_line)?;
@@ -264,7 +266,7 @@ pub(crate) fn apply(
             return Ok(FAILURE);
         }
     };
-    let mut witness = Witness::new(command, presentation.quiet);
+    let mut witness = Witness::new(command, plan, presentation.quiet);
     let mut trace = plan.conduct.trace.then(Trace::default);
     let command: Result<Vec<Text<'_>>, _> =
         command.iter().map(|argument: &OsString| Text::new(argument.as_os_str().as_bytes())).collect();

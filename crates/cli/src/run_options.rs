@@ -131,6 +131,13 @@ pub(crate) struct LaunchOptions {
     pub(crate) allow_name: Vec<String>,
     #[command(flatten)]
     pub(crate) network: NetworkOptions,
+    /// What becomes of system calls that weren't learned of the profile's programs: learn remembers
+    /// them, enforce refuses them, ask asks you, off lets them be made
+    #[arg(long, value_name = "MODE", value_parser = words(Choice::SyscallMode))]
+    pub(crate) syscalls: Option<String>,
+    /// How they are refused: errno, the call fails; kill, the process is ended
+    #[arg(long, value_name = "HOW", value_parser = words(Choice::SyscallRefusal))]
+    pub(crate) syscall_refusal: Option<String>,
     /// Give a variable a value
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
@@ -501,6 +508,8 @@ impl LaunchOptions {
             ("home", Choice::HomePolicy, &self.home),
             ("bus", Choice::Session, &self.bus),
             ("pass_files", Choice::PassFiles, &self.pass_files),
+            ("syscalls", Choice::SyscallMode, &self.syscalls),
+            ("syscall_refusal", Choice::SyscallRefusal, &self.syscall_refusal),
         ] {
             if let Some(chosen) = word.as_deref().and_then(|word| choice.parse(word)) {
                 layer.choose(chosen, at(option, 0));

@@ -2,6 +2,7 @@
 //! What `palisade run` says while and after the command runs: refusals and what was made inside.
 
 use crate::asking::Asking;
+use crate::calls::Calls;
 use crate::network::{self, Renewal};
 use crate::output;
 use crate::situation;
@@ -9,6 +10,7 @@ use palisade_events::{Launch, Notices, Recorder};
 use palisade_network::Told;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::names::NameRule;
+use palisade_sandbox::plan::Plan;
 use palisade_sandbox::repository;
 use palisade_sandbox::start::Happening;
 use std::ffi::OsString;
@@ -28,11 +30,12 @@ pub(crate) struct Witness<'c> {
     lost: u64,
     repositories: Vec<PathBuf>,
     asking: Asking,
+    calls: Calls<'c>,
     renewal: Renewal,
 }
 
 impl<'c> Witness<'c> {
-    pub(crate) fn new(command: &'c [OsString], quiet: bool) -> Self {
+    pub(crate) fn new(command: &'c [OsString], plan: &'c Plan<'c>, quiet: bool) -> Self {
         Self {
             command,
             quiet,
@@ -40,6 +43,7 @@ impl<'c> Witness<'c> {
             lost: 0,
             repositories: Vec::new(),
             asking: Asking::default(),
+            calls: Calls::new(plan),
             renewal: Renewal::default(),
         }
     }
@@ -54,6 +58,11 @@ impl<'c> Witness<'c> {
             Happening::Socket { event } => {
                 self.refused(event, Some(format!("palisade run --rw {:?} …", event.object)));
             }
+            Happening::Called { program, call } => self.calls.note(program, *call),
+            Happening::Unlearned { event, call } => {
+                self.refused(event, Some(format!("palisade syscalls explain {}", call.name())));
+            }
+            Happening::Asked { question, answers } => self.calls.ask(question, &mut self.asking, *answers),
             Happening::Repository(path) => self.repositories.push((*path).to_owned()),
             Happening::Lost(count) => self.lost += count,
             Happening::Bus { which, why, last } => {
@@ -172,6 +181,7 @@ impl<'c> Witness<'c> {
         if let Some(recorder) = self.recorder.take() {
             recorder.finish();
         }
+        self.calls.keep(self.quiet);
         if self.quiet {
             return;
         }

@@ -245,8 +245,14 @@ pub(crate) const SECTIONS: &[Section] = &[
     },
     Section {
         name: "syscalls",
-        about: "Changes to the list of refused system calls.",
+        about: "Which system calls may be made.",
         keys: &[
+            key(
+                "mode",
+                Kind::Choice(Choice::SyscallMode),
+                "What becomes of calls that weren't learned of the profile's programs.",
+            ),
+            key("refusal", Kind::Choice(Choice::SyscallRefusal), "How they are refused."),
             key("allow", Kind::Syscalls { allow: true }, "Taken from the list."),
             key("deny", Kind::Syscalls { allow: false }, "Added to the list."),
         ],

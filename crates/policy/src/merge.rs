@@ -16,7 +16,9 @@ use crate::rule::PathRule;
 use crate::settings::{LayerPolicy, Settings};
 use crate::template;
 use crate::value::{Hostname, Protect, SyscallRule, View};
-use crate::word::{Bus, Chosen, HomeLock, HomePolicy, List, PassFiles, Switch, Wait, Word};
+use crate::word::{
+    Bus, Chosen, HomeLock, HomePolicy, List, PassFiles, Switch, SyscallMode, SyscallRefusal, Wait, Word,
+};
 
 mod network;
 
@@ -316,6 +318,20 @@ impl Policy {
     pub fn wait(&self) -> Sourced<Wait> {
         let of = |chosen| if let Chosen::Wait(value) = chosen { Some(value) } else { None };
         self.chosen(of, Wait::Command)
+    }
+
+    /// What becomes of system calls that weren't learned.
+    #[must_use]
+    pub fn syscall_mode(&self) -> Sourced<SyscallMode> {
+        let of = |chosen| if let Chosen::SyscallMode(value) = chosen { Some(value) } else { None };
+        self.chosen(of, SyscallMode::Off)
+    }
+
+    /// How they are refused.
+    #[must_use]
+    pub fn syscall_refusal(&self) -> Sourced<SyscallRefusal> {
+        let of = |chosen| if let Chosen::SyscallRefusal(value) = chosen { Some(value) } else { None };
+        self.chosen(of, SyscallRefusal::Errno)
     }
 
     /// A word of the user's own.

@@ -103,6 +103,30 @@ words! {
     }
 }
 
+words! {
+    /// What becomes of system calls that weren't learned.
+    SyscallMode {
+        /// They are refused.
+        Enforce = "enforce",
+        /// The user is asked.
+        Ask = "ask",
+        /// They are made, and remembered.
+        Learn = "learn",
+        /// They are made.
+        Off = "off",
+    }
+}
+
+words! {
+    /// How a system call is refused.
+    SyscallRefusal {
+        /// The process is ended.
+        Kill = "kill",
+        /// The call fails.
+        Errno = "errno",
+    }
+}
+
 /// A key that takes one of some words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Choice {
@@ -118,6 +142,10 @@ pub enum Choice {
     System,
     /// `process.wait`.
     Wait,
+    /// `syscalls.mode`.
+    SyscallMode,
+    /// `syscalls.refusal`.
+    SyscallRefusal,
 }
 
 /// What was chosen.
@@ -136,6 +164,10 @@ pub enum Chosen {
     System(Bus),
     /// `process.wait`.
     Wait(Wait),
+    /// `syscalls.mode`.
+    SyscallMode(SyscallMode),
+    /// `syscalls.refusal`.
+    SyscallRefusal(SyscallRefusal),
 }
 
 impl Choice {
@@ -156,6 +188,8 @@ impl Choice {
             Self::Session => each(Bus::ALL, Bus::key, Chosen::Session),
             Self::System => each(Bus::ALL, Bus::key, Chosen::System),
             Self::Wait => each(Wait::ALL, Wait::key, Chosen::Wait),
+            Self::SyscallMode => each(SyscallMode::ALL, SyscallMode::key, Chosen::SyscallMode),
+            Self::SyscallRefusal => each(SyscallRefusal::ALL, SyscallRefusal::key, Chosen::SyscallRefusal),
         }
     }
 
@@ -177,6 +211,8 @@ impl Chosen {
             Self::Session(_) => Choice::Session,
             Self::System(_) => Choice::System,
             Self::Wait(_) => Choice::Wait,
+            Self::SyscallMode(_) => Choice::SyscallMode,
+            Self::SyscallRefusal(_) => Choice::SyscallRefusal,
         }
     }
 
@@ -189,6 +225,8 @@ impl Chosen {
             Self::HomeLock(value) => value.key(),
             Self::Session(value) | Self::System(value) => value.key(),
             Self::Wait(value) => value.key(),
+            Self::SyscallMode(value) => value.key(),
+            Self::SyscallRefusal(value) => value.key(),
         }
     }
 }
@@ -204,6 +242,8 @@ impl Tighten for Chosen {
             (Self::HomeLock(own), Self::HomeLock(lock)) => own > lock,
             (Self::Session(own), Self::Session(lock)) | (Self::System(own), Self::System(lock)) => own > lock,
             (Self::Wait(own), Self::Wait(lock)) => own > lock,
+            (Self::SyscallMode(own), Self::SyscallMode(lock)) => own > lock,
+            (Self::SyscallRefusal(own), Self::SyscallRefusal(lock)) => own > lock,
             _ => false,
         }
     }
@@ -431,6 +471,8 @@ mod tests {
             Choice::Session,
             Choice::System,
             Choice::Wait,
+            Choice::SyscallMode,
+            Choice::SyscallRefusal,
         ] {
             for (word, chosen) in choice.possible() {
                 assert_eq!((chosen.choice(), chosen.key()), (choice, word));

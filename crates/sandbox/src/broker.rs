@@ -2,12 +2,14 @@
 //! The launcher's side of the broker: what it is given, and what is heard of it.
 
 use crate::error::StartError;
-use crate::plan::{Broker as Told, Plan, Root};
+use crate::plan::{Broker as Told, Calls, Plan, Root};
+use crate::calls::{self, Unanswered};
 use crate::sockets;
 use crate::start::Happening;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::names::{NameRule, NameRules};
 use palisade_sys::launch::{Broker, Station};
+use palisade_syscall::{Arch, Syscall};
 use palisade_syscall::broker::Server;
 use palisade_syscall::broker::guard::{self, Wards};
 use palisade_syscall::broker::report::{self, Report};
@@ -49,7 +51,8 @@ pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Brok
         let Some(wards) = wards(&told_to_it) else { palisade_sys::process::exit_now(1) };
         let program = told_to_it.filter.instructions();
         let filter = palisade_syscall::Filter { program };
-        Server { wards, filter, umask, session, learn }.serve(station);
+        let unlearned = told_to_it.calls.as_ref().map(Calls::unlearned);
+        Server { wards, filter, umask, session, learn, unlearned }.serve(station);
     };
     let terminal = terminal();
     let broker = Broker::new(Box::new(serve), proc, theirs, terminal);
@@ -99,6 +102,21 @@ impl Ear<'_> {
                 Report::Used { how, came, path, program } => {
                     tell(Happening::Used { how, came, path: &lossless(path), program: &program });
                 }
+                Report::Called { program, call } => {
+                    if let Some(call) = call_of(call) {
+                        tell(Happening::Called { program: &program, call });
+                    }
+                }
+                Report::Unlearned { thread, program, call, killed } => {
+                    let (Some(call), Some(calls)) = (call_of(call), &self.told.calls) else { continue };
+                    let event = calls::event(thread, &program, call, killed, calls);
+                    tell(Happening::Unlearned { event: &event, call });
+                }
+                Report::Asked { number, thread, program, call } => {
+                    let Some(call) = call_of(call) else { continue };
+                    let question = Unanswered { number, thread, call, program: &program };
+                    tell(Happening::Asked { question: &question, answers: self.socket.as_fd() });
+                }
                 Report::Repository { path } => tell(Happening::Repository(&lossless(path))),
                 Report::Overload { call, errno } => {
                     tell(Happening::Overload { call: &call, source: Errno::from_raw_os_error(errno) });
@@ -125,6 +143,11 @@ impl Ear<'_> {
             rules
         })
     }
+}
+
+/// The call of this number. None is of no program's: whoever reports it has been taken over.
+fn call_of(number: u32) -> Option<Syscall> {
+    Syscall::from_number(Arch::NATIVE, number)
 }
 
 fn lossless(path: Vec<u8>) -> PathBuf {

@@ -343,6 +343,15 @@ pub enum PlanError {
     /// A name of a system call is unknown.
     #[error("system calls: {0}")]
     Syscalls(#[from] palisade_syscall::Error),
+    /// What was learned can't be read.
+    #[error(transparent)]
+    Learned(#[from] palisade_syscall::store::StoreError),
+    /// Only what was learned may be called, and nothing was.
+    #[error("no system calls were ever learned for {profile:?}, and only what was learned may be called")]
+    NothingLearned {
+        /// The profile.
+        profile: String,
+    },
     /// A guarantee can't be given on this host.
     #[error("can't guarantee that {guarantee}: {reason}")]
     Guarantee {
@@ -381,6 +390,9 @@ impl PlanError {
             Self::NoProgram => "palisade run --view closure -- COMMAND…".to_owned(),
             Self::Needs { .. } => {
                 "palisade run --view system -- COMMAND…   # all of /usr and /etc".to_owned()
+            }
+            Self::NothingLearned { .. } => {
+                "palisade run --syscalls learn …   # remembers what it calls, for the next time".to_owned()
             }
             Self::Limit { .. } => "palisade run --best-effort …   # without that limit".to_owned(),
             Self::Guarantee { .. } => {

@@ -63,6 +63,8 @@ pub struct Facts {
     pub unused_id: Option<u32>,
     /// What the plan is for.
     pub purpose: Purpose,
+    /// The profile that a command is run by.
+    pub profile: Option<String>,
     /// The application that is opened.
     pub application: Option<Application>,
     /// What of the command a profile says: it is in front of the caller's arguments at every launch.
@@ -108,6 +110,7 @@ impl Facts {
             command: Vec::new(),
             places,
             purpose: Purpose::default(),
+            profile: None,
             application: None,
             prefix: Vec::new(),
             programs: Vec::new(),

@@ -23,6 +23,7 @@ pub mod attendant;
 mod broker;
 mod bus;
 pub mod cache;
+pub mod calls;
 mod cgroup;
 pub mod closure;
 mod compile;

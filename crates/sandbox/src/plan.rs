@@ -4,11 +4,13 @@
 //! What `--dry-run` prints, what the cache holds and what is applied are this one type.
 
 mod bus;
+mod calls;
 mod network;
 mod rights;
 mod step;
 
 pub use bus::{Bus, BusName, Nested};
+pub use calls::Calls;
 pub use network::Network;
 pub use step::{Bind, Origin, Step};
 
@@ -288,6 +290,9 @@ impl Filter<'_> {
 pub struct Broker<'a> {
     /// It tells what is used, too.
     pub learn: bool,
+    /// What becomes of calls that weren't learned.
+    #[serde(borrow)]
+    pub calls: Option<Calls<'a>>,
     /// Trees of the host, and private ones within them.
     #[serde(borrow)]
     pub roots: Vec<Root<'a>>,
@@ -309,6 +314,7 @@ impl Broker<'_> {
         let own = |text: Text<'_>| text.into_owned();
         Broker {
             learn: self.learn,
+            calls: self.calls.map(Calls::into_owned),
             roots: self
                 .roots
                 .into_iter()

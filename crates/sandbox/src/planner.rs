@@ -10,14 +10,14 @@ use crate::text::Text;
 use crate::tree::{Show, Tree, relative};
 use crate::view::USERS;
 use crate::wards::{self, Keeper};
-use crate::{bus, closure, in_place, mounts, network, package, view};
+use crate::{bus, calls, closure, in_place, mounts, network, package, view};
 use palisade_host::needs::More;
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
 use palisade_policy::word::Switch;
 use palisade_policy::{Context, Grant, Layer, NetworkMode, Policy, View};
 use palisade_sys::landlock::{Handled, Rights};
-use palisade_syscall::{Arch, Rules};
+use palisade_syscall::{Arch, Passed, Rules};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -99,14 +99,25 @@ fn plan(
         }
     };
 
-    let broker = wards::broker(policy, &resolved, &steps, &facts.homes(), keeper, learn)?;
-    let mut rules = syscalls(policy, isolation, network)?;
-    if learn {
-        rules = rules.learned()?;
-    } else if keeper != Keeper::Broker && broker.is_some() {
-        rules = rules.connecting();
-    } else if broker.is_some() {
-        rules = rules.brokered()?;
+    let mut broker = wards::broker(policy, &resolved, &steps, &facts.homes(), keeper, learn)?;
+    let (mut rules, stated) = syscalls(policy, isolation, network)?;
+    let passed = match &broker {
+        Some(_broker) if learn => Passed::Used,
+        Some(_broker) if keeper == Keeper::Broker => Passed::Names,
+        Some(_broker) => Passed::Connections,
+        None => Passed::Nothing,
+    };
+    rules = match passed {
+        Passed::Used => rules.learned()?,
+        Passed::Names => rules.brokered()?,
+        Passed::Connections => rules.connecting(),
+        Passed::Nothing => rules,
+    };
+    let stated: Vec<&str> = stated.iter().map(String::as_str).collect();
+    let (rules, calls) = calls::plan(facts, policy, rules, &stated, (isolation, passed), &mut notes)?;
+    let by_program = calls.is_some() && facts.profile.is_none() && facts.application.is_none();
+    if calls.is_some() {
+        broker.get_or_insert(wards::listener()?).calls = calls;
     }
     let arch = Arch::NATIVE;
     let program = palisade_syscall::compile(&rules, arch)?;
@@ -127,6 +138,8 @@ fn plan(
         }
     }
     let conduct = furnishing.conduct(facts, &resolved)?;
+    let own_program =
+        || Text::new(closure::program_of(&facts.command).as_bytes()).map(Some).map_err(PlanError::from);
     let (inputs, absent) = facts.inputs();
     Ok(Plan {
         schema: SCHEMA,
@@ -152,9 +165,9 @@ fn plan(
         terminal: policy.inherit_terminal().value,
         program: match policy.view().value {
             // What a profile says is run is the same in each launch.
-            View::Closure if isolation == Isolation::Full && facts.prefix.is_empty() => {
-                Some(Text::new(closure::program_of(&facts.command).as_bytes())?)
-            }
+            View::Closure if isolation == Isolation::Full && facts.prefix.is_empty() => own_program()?,
+            // What was learned without a profile was learned of a program.
+            _ if by_program => own_program()?,
             _ => None,
         },
         notes,
@@ -544,10 +557,13 @@ fn namespaces(isolation: Isolation, network: NetworkMode) -> Vec<Namespace> {
     }
 }
 
-fn syscalls(policy: &Policy, isolation: Isolation, network: NetworkMode) -> Result<Rules, PlanError> {
+fn syscalls(
+    policy: &Policy,
+    isolation: Isolation,
+    network: NetworkMode,
+) -> Result<(Rules, Vec<String>), PlanError> {
     let changes = policy.syscalls();
-    let allow: Vec<&str> = changes.allow.iter().map(|call| call.value.as_str()).collect();
-    let mut allow = allow;
+    let mut allow: Vec<&str> = changes.allow.iter().map(|call| call.value.as_str()).collect();
     if policy.switch(Switch::Namespaces).value {
         // What a browser isolates its own processes with; Landlock refuses mounts all the same.
         allow.extend(["clone", "unshare", "chroot"]);
@@ -558,7 +574,8 @@ fn syscalls(policy: &Policy, isolation: Isolation, network: NetworkMode) -> Resu
         // sockets. Socket pairs still work.
         deny.push("socket");
     }
-    Ok(Rules::deny_list().with(&allow, &deny)?)
+    let rules = Rules::deny_list().with(&allow, &deny)?;
+    Ok((rules, allow.into_iter().map(str::to_owned).collect()))
 }
 
 /// What Landlock is to restrict: all it can, but it must be there where nothing else holds.

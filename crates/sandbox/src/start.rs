@@ -3,6 +3,7 @@
 
 use crate::attendant;
 use crate::broker;
+use crate::calls::Unanswered;
 use crate::cgroup::Groups;
 use crate::compile::{self, Given, Trees};
 use crate::covers;
@@ -20,7 +21,8 @@ use palisade_sys::launch::{
     Command, Identity, Launch, Limit, Namespaces, Place, Provide, Stamps, StringArray,
 };
 use palisade_sys::network::Network;
-pub use palisade_syscall::broker::report::{Came, Used};
+pub use palisade_syscall::broker::report::{Came, Program, Used};
+use palisade_syscall::Syscall;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -90,6 +92,27 @@ pub enum Happening<'h> {
         path: &'h Path,
         /// The name of the thread.
         program: &'h [u8],
+    },
+    /// A program made a call for the first time; only while calls are being learned.
+    Called {
+        /// The program.
+        program: &'h Program,
+        /// The call.
+        call: Syscall,
+    },
+    /// A call that wasn't learned was refused.
+    Unlearned {
+        /// Which, and whose.
+        event: &'h Event,
+        /// The call.
+        call: Syscall,
+    },
+    /// Somebody has to say whether a call that wasn't learned may be made.
+    Asked {
+        /// Which, and whose.
+        question: &'h Unanswered<'h>,
+        /// Where the [`Answer`](palisade_syscall::broker::report::Answer) goes.
+        answers: BorrowedFd<'h>,
     },
     /// A repository was made in a tree of the host; this is its directory of git's own.
     Repository(&'h Path),

@@ -81,11 +81,24 @@ pub(crate) fn broker(
     }
     Ok(Some(Broker {
         learn,
+        calls: None,
         roots,
         names: Stored::new(&names)?,
         paths: Stored::new(&paths)?,
         filter: Filter::from(&palisade_syscall::broker::own_filter(Arch::NATIVE)?),
     }))
+}
+
+/// What a broker is told that has nothing to protect, and only listens.
+pub(crate) fn listener() -> Result<Broker<'static>, PlanError> {
+    Ok(Broker {
+        learn: false,
+        calls: None,
+        roots: Vec::new(),
+        names: Stored::new(&NameRules::default())?,
+        paths: Stored::new(&NameRules::default())?,
+        filter: Filter::from(&palisade_syscall::broker::own_filter(Arch::NATIVE)?),
+    })
 }
 
 /// The trees that steps put in place: those of the host, and what is mounted over parts of them. A home of a sandbox's

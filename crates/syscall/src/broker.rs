@@ -15,7 +15,7 @@
 //! `caller` (what is read of the caller), `resolve` (from a path to a directory and a name),
 //! [`guard`] (what is refused) with `history` (what was made inside), `open`, `tree`, `attributes`, `sockets` (the calls themselves),
 //! `config` (files that may change if the change is harmless), `repository` (what git takes for one, whatever its name), `observe` (what is noted while a command
-//! is being learned), [`report`] (what the launcher hears).
+//! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make), [`report`] (what the launcher hears).
 
 mod attributes;
 mod caller;
@@ -30,6 +30,7 @@ mod repository;
 mod resolve;
 mod sockets;
 mod tree;
+pub mod unlearned;
 mod waiter;
 
 use crate::broker::caller::Callers;
@@ -58,6 +59,8 @@ pub struct Server {
     pub session: u32,
     /// Tell the launcher what is used, too: the filter is that of [`Rules::learned`](crate::Rules::learned).
     pub learn: bool,
+    /// Calls that are passed on because they weren't learned.
+    pub unlearned: Option<unlearned::Unlearned>,
 }
 
 /// Threads that receive calls: with two a call into a slow file system doesn't hold up the others, and
@@ -81,6 +84,7 @@ struct Shared {
     session: u32,
     terminal: Option<OwnedFd>,
     observer: Option<observe::Observer>,
+    judge: Option<unlearned::Judge>,
 }
 
 impl Server {
@@ -112,6 +116,7 @@ impl Server {
             session: self.session,
             terminal,
             observer: self.learn.then(observe::Observer::default),
+            judge: self.unlearned.clone().map(unlearned::Judge::new),
         });
         let mut workers = Vec::with_capacity(WORKERS);
         for _ in 0..WORKERS {
@@ -162,13 +167,7 @@ impl Shared {
 fn run_worker(shared: &Arc<Shared>, filter: &Filter) -> Result<(), Errno> {
     shared.own_directory()?;
     palisade_sys::seccomp::install(&filter.program)?;
-    let _before = rustix::process::umask(Mode::from_raw_mode(shared.umask));
-    let worker = Worker {
-        shared,
-        umask: core::cell::Cell::new(shared.umask),
-        deeds: core::cell::RefCell::default(),
-        locks: repository::Locks::default(),
-    };
+    let worker = Worker::new(shared);
     loop {
         match shared.listener.receive() {
             Ok(call) => worker.answer(&call),
@@ -217,13 +216,37 @@ enum Outcome {
     Later,
 }
 
-impl Worker<'_> {
+impl<'s> Worker<'s> {
+    /// In a thread that has a directory and a mask of its own.
+    fn new(shared: &'s Arc<Shared>) -> Self {
+        let _before = rustix::process::umask(Mode::from_raw_mode(shared.umask));
+        Self {
+            shared,
+            umask: core::cell::Cell::new(shared.umask),
+            deeds: core::cell::RefCell::default(),
+            locks: repository::Locks::default(),
+        }
+    }
+
     fn answer(&self, call: &palisade_sys::notify::Notification) {
-        let listener = &self.shared.listener;
-        let outcome = match &self.shared.observer {
+        let outcome = match &self.shared.judge {
+            None => self.make(call),
+            Some(judge) => judge.dispatch(self, call),
+        };
+        self.conclude(call, outcome);
+    }
+
+    /// A call goes the broker's usual way.
+    fn make(&self, call: &palisade_sys::notify::Notification) -> Result<Outcome, Errno> {
+        match &self.shared.observer {
             None => calls::dispatch(self, call),
             Some(observer) => observer.dispatch(self, call),
-        };
+        }
+    }
+
+    /// Tells the caller what came of its call.
+    fn conclude(&self, call: &palisade_sys::notify::Notification, outcome: Result<Outcome, Errno>) {
+        let listener = &self.shared.listener;
         let answer = match outcome {
             Ok(Outcome::Value(value)) => Answer::Value(value),
             Ok(Outcome::Continue) => Answer::Continue,

@@ -20,12 +20,16 @@ mod compile;
 pub mod error;
 pub mod explain;
 mod list;
+mod numbers;
+mod passed;
 mod program;
 pub mod rules;
 pub mod table;
 
 pub use compile::compile;
 pub use error::Error;
+pub use numbers::Numbers;
+pub use passed::Passed;
 pub use program::Filter;
 pub use rules::{Action, Call, Errno, Rule, Rules, Test};
 pub use table::{Arch, Syscall};

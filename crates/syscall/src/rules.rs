@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is denied, when, and why.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::LazyLock;
 
-use crate::{Arch, Error, Syscall};
+use crate::{Arch, Error, Numbers, Syscall};
 
 /// What the kernel does with a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -144,7 +144,7 @@ impl Test {
         &self.question
     }
 
-    fn holds(&self, arguments: &[u64; 6]) -> bool {
+    pub(crate) fn holds(&self, arguments: &[u64; 6]) -> bool {
         let whole = arguments[usize::from(self.argument)];
         let value = match self.width {
             Width::Low => whole & u64::from(u32::MAX),
@@ -202,12 +202,12 @@ static DENY_LIST: LazyLock<Rules> = LazyLock::new(|| {
     Rules::parse(include_str!("data/deny.list")).expect("data/deny.list parses")
 });
 
-static BROKER_LIST: LazyLock<Vec<(Syscall, Rule)>> = LazyLock::new(|| {
+pub(crate) static BROKER_LIST: LazyLock<Vec<(Syscall, Rule)>> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
     crate::list::parse(include_str!("data/broker.list")).expect("data/broker.list parses")
 });
 
-static LEARN_LIST: LazyLock<Vec<(Syscall, Rule)>> = LazyLock::new(|| {
+pub(crate) static LEARN_LIST: LazyLock<Vec<(Syscall, Rule)>> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
     crate::list::parse(include_str!("data/learn.list")).expect("data/learn.list parses")
 });
@@ -338,6 +338,39 @@ impl Rules {
             rules.add(*call, rule.clone());
         }
         Ok(rules)
+    }
+
+    /// These rules, with every call that isn't among `allowed` passed on too, unless it is refused anyway. Returns the
+    /// numbers of those calls: also of those that a broker answers for another reason.
+    ///
+    /// Calls without which a launch can't begin or end are never passed on.
+    #[must_use]
+    pub fn watched(mut self, allowed: &BTreeSet<Syscall>, arch: Arch) -> (Self, Numbers) {
+        let mut numbers = Numbers::default();
+        for (call, number) in self.outside(allowed, arch) {
+            self.add(call, Rule::always(Action::Notify, "wasn't learned"));
+            numbers.insert(number);
+        }
+        (self, numbers)
+    }
+
+    /// These rules, with every call that isn't among `allowed` answered so: where there is nobody to pass it on to.
+    #[must_use]
+    pub fn only(mut self, allowed: &BTreeSet<Syscall>, action: Action, arch: Arch) -> Self {
+        for (call, _number) in self.outside(allowed, arch) {
+            self.add(call, Rule::always(action, "wasn't learned"));
+        }
+        self
+    }
+
+    /// Calls that aren't among `allowed` and could be made.
+    fn outside(&self, allowed: &BTreeSet<Syscall>, arch: Arch) -> Vec<(Syscall, u32)> {
+        let refused = |rule: &Rule| rule.tests.is_empty() && matches!(rule.action, Action::Errno(_) | Action::KillProcess);
+        Syscall::all()
+            .filter(|call| !allowed.contains(call) && !NEEDED.contains(&call.name()))
+            .filter(|call| !self.of(*call).iter().any(refused))
+            .filter_map(|call| Some((call, call.number(arch)?)))
+            .collect()
     }
 
     /// Rules for a program that serves a socket which it is given: what it would bind and listen at is passed on. It

@@ -291,20 +291,30 @@ impl Importer<'_> {
     }
 
     fn seccomp(&mut self, node: &Node, policy: &str, statement: &str) {
-        let place = place("syscalls", "");
+        let place = place("syscalls", "mode");
         match policy {
-            "Disabled" | "Permissive" => self.approximated(
+            "Disabled" => self.approximated(
                 node,
                 statement,
                 place,
                 "the calls of the list are refused always; `allow` takes single ones off it",
             ),
-            "Enforcing" | "Notifying" => self.not_kept(
-                node,
-                statement,
-                place,
-                "only calls that Antimony has recorded are let through there; here the calls of the list are refused and others not",
-            ),
+            "Permissive" | "Enforcing" | "Notifying" => {
+                let mode = match policy {
+                    "Permissive" => "learn",
+                    "Enforcing" => "enforce",
+                    _ => "ask",
+                };
+                if self.draft.set("syscalls", "mode", Written::Text(mode.to_owned())) {
+                    self.draft.set("syscalls", "refusal", Written::Text("kill".to_owned()));
+                }
+                self.approximated(
+                    node,
+                    statement,
+                    place,
+                    "what Antimony has recorded isn't here: `palisade open --syscalls learn` records it anew, and the calls of the list are refused always",
+                );
+            }
             _ => self.not_kept(node, statement, place, "Antimony has no such policy"),
         }
     }

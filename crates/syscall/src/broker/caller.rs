@@ -7,6 +7,7 @@
 //! the answer finds nobody, which is the caller's loss.
 
 use crate::broker::Worker;
+use crate::broker::report::Program;
 use palisade_sys::notify::{self, Notification};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -268,6 +269,18 @@ impl<'w> Caller<'w> {
             known.masks[place] = mask;
         }
         Ok(())
+    }
+
+    /// The file that it executes; the unknown one if it can't be told, of a program that hides itself, say.
+    pub(crate) fn executable(&self) -> Program {
+        let of = |afresh| -> Result<Program, Errno> {
+            let directory = self.directory(afresh)?;
+            let found = rustix::fs::statat(&*directory, c"exe", rustix::fs::AtFlags::empty())?;
+            let path = rustix::fs::readlinkat(&*directory, c"exe", Vec::new())?.into_bytes();
+            Ok(Program { path, device: found.st_dev, inode: found.st_ino })
+        };
+        // Another thread may have had the number before.
+        of(false).or_else(|_gone| of(true)).unwrap_or_default()
     }
 
     /// The number of its process.

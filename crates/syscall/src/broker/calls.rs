@@ -149,6 +149,7 @@ pub(crate) const OWN: &[&str] = &[
     "openat2",
     "pidfd_getfd",
     "pidfd_open",
+    "pidfd_send_signal",
     "poll",
     "ppoll",
     "prctl",

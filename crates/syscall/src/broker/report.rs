@@ -50,6 +50,35 @@ pub enum Report {
         /// Whose name it was: that of the calling thread.
         program: Vec<u8>,
     },
+    /// A program made a call for the first time; only while its calls are being learned.
+    Called {
+        /// The program.
+        program: Program,
+        /// The call's number.
+        call: u32,
+    },
+    /// A call that wasn't learned was refused.
+    Unlearned {
+        /// The calling thread, as the host numbers it.
+        thread: u32,
+        /// Its program.
+        program: Program,
+        /// The call's number.
+        call: u32,
+        /// Its process was ended for it.
+        killed: bool,
+    },
+    /// Whether a call that wasn't learned may be made: an [`Answer`] is waited for.
+    Asked {
+        /// The question's number.
+        number: u64,
+        /// The calling thread, as the host numbers it.
+        thread: u32,
+        /// Its program.
+        program: Program,
+        /// The call's number.
+        call: u32,
+    },
     /// A repository was made inside.
     Repository {
         /// Its directory of git's own, or the file `.git` that leads to one.
@@ -67,6 +96,37 @@ pub enum Report {
         /// How many.
         count: u64,
     },
+}
+
+/// The file that a thread executes; without a path it is unknown.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+pub struct Program {
+    /// Its path inside, as the kernel knows it.
+    pub path: Vec<u8>,
+    /// Its file system, as `st_dev` has it.
+    pub device: u64,
+    /// Its inode.
+    pub inode: u64,
+}
+
+/// What the launcher answers to [`Report::Asked`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Answer {
+    /// The question's number.
+    pub number: u64,
+    /// It may be made.
+    pub allow: bool,
+    /// The same holds when this program makes this call again.
+    pub keep: bool,
+}
+
+impl Answer {
+    /// Sends it, by the socket that the question came from. Whoever asked may be gone.
+    pub fn send(&self, socket: BorrowedFd<'_>) {
+        if let Ok(bytes) = postcard::to_allocvec(self) {
+            let _gone = send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        }
+    }
 }
 
 /// How something was used.
@@ -119,6 +179,24 @@ impl Reporter {
     pub(crate) fn insist(&self, report: &Report) {
         let Ok(bytes) = postcard::to_allocvec(report) else { return };
         while send(&self.socket, &bytes, SendFlags::NOSIGNAL) == Err(Errno::INTR) {}
+    }
+
+    /// Waits for the answer to a question; none when the asking thread is interrupted. No launcher answers no.
+    pub(crate) fn answer(&self, number: u64) -> Option<Answer> {
+        let mut buffer = [0u8; 64];
+        loop {
+            match rustix::io::read(&self.socket, &mut buffer) {
+                Err(Errno::INTR) => return None,
+                Err(_) | Ok(0) => return Some(Answer { number, allow: false, keep: true }),
+                Ok(length) => {
+                    let answer: Option<Answer> = buffer.get(..length).and_then(|bytes| postcard::from_bytes(bytes).ok());
+                    // One to a question that nobody waits for any more is passed over.
+                    if let Some(answer) = answer.filter(|answer| answer.number == number) {
+                        return Some(answer);
+                    }
+                }
+            }
+        }
     }
 
     /// Sends without waiting: a launcher that doesn't listen must not stop the sandbox.

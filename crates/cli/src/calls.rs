@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! System calls of a launch that weren't learned: kept when they are learned, asked for when they are asked for.
+
+use crate::asking::Asking;
+use crate::{output, prompt, situation};
+use palisade_events::harmless;
+use palisade_policy::word::SyscallMode;
+use palisade_sandbox::calls::Unanswered;
+use palisade_sandbox::inside::{self, Seen};
+use palisade_sandbox::plan::Plan;
+use palisade_sandbox::start::Program;
+use palisade_syscall::Syscall;
+use palisade_syscall::broker::report::Answer;
+use palisade_syscall::store::{Binary, Store, StoreError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Keeps account of a launch's calls.
+#[derive(Debug)]
+pub(crate) struct Calls<'p> {
+    plan: &'p Plan<'p>,
+    /// What was called for the first time, by the program that did.
+    seen: BTreeMap<Program, BTreeSet<Syscall>>,
+}
+
+/// Why calls aren't kept.
+#[derive(Debug, thiserror::Error)]
+enum KeepError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The user's state has no place.
+    #[error("can't find where they are kept: {0}")]
+    Place(crate::answer::Failure),
+}
+
+impl<'p> Calls<'p> {
+    pub(crate) const fn new(plan: &'p Plan<'p>) -> Self {
+        Self { plan, seen: BTreeMap::new() }
+    }
+
+    /// A program made a call for the first time.
+    pub(crate) fn note(&mut self, program: &Program, call: Syscall) {
+        self.seen.entry(program.clone()).or_default().insert(call);
+    }
+
+    /// Keeps what was learned. Says how much of it is new.
+    pub(crate) fn keep(&mut self, quiet: bool) {
+        let Some(profile) = self.profile() else { return };
+        if self.mode() != Some(SyscallMode::Learn) {
+            return;
+        }
+        let programs = self.seen.len();
+        let mut learned: BTreeMap<Binary, BTreeSet<Syscall>> = BTreeMap::new();
+        for (program, calls) in std::mem::take(&mut self.seen) {
+            let host = self.on_the_host(&program);
+            learned.entry(identify(&program, host.as_deref())).or_default().extend(calls);
+        }
+        match keep(&profile, &learned) {
+            Ok(new) if !quiet => output::note(&format_args!(
+                "{new} new system calls were learned for {profile:?}, of {programs} programs: palisade syscalls show {}",
+                palisade_sandbox::error::quoted(&profile)
+            )),
+            Ok(_new) => {}
+            Err(error) => output::error(
+                &format_args!("what was learned of system calls isn't kept: {error}"),
+                Some("palisade syscalls list   # says whether what was kept before can be read"),
+            ),
+        }
+    }
+
+    /// Asks the user whether a call may be made.
+    pub(crate) fn ask(&self, question: &Unanswered<'_>, asking: &mut Asking, answers: BorrowedFd<'_>) {
+        let (number, call) = (question.number, question.call);
+        let no = Answer { number, allow: false, keep: false };
+        let Ok(answers) = answers.try_clone_to_owned() else { return };
+        let (program, profile) = (question.program.clone(), self.profile());
+        let host = self.on_the_host(&program);
+        let Ok(unheard) = answers.try_clone() else { return };
+        let asked = asking.queue(Box::new(move |command| {
+            let answer = prompt::ask(&words(&program, call), command).map(|line| judge(&line));
+            let (allow, keep_it) = match answer {
+                Some(Said::Always) => {
+                    if let Some(profile) = profile {
+                        let binary = identify(&program, host.as_deref());
+                        if let Err(error) = keep(&profile, &BTreeMap::from([(binary, BTreeSet::from([call]))])) {
+                            output::say(&format!("palisade: it holds for this session only: {error}\r\n"));
+                        }
+                    }
+                    (true, true)
+                }
+                Some(Said::Session) => (true, true),
+                Some(Said::Once) => (true, false),
+                Some(Said::Never) => (false, true),
+                Some(Said::No) => (false, false),
+                // Nobody is there: nobody will be.
+                None => (false, true),
+            };
+            Answer { number, allow, keep: keep_it }.send(answers.as_fd());
+        }));
+        if !asked {
+            no.send(unheard.as_fd());
+        }
+    }
+
+    fn mode(&self) -> Option<SyscallMode> {
+        Some(self.plan.broker.as_ref()?.calls.as_ref()?.mode)
+    }
+
+    fn profile(&self) -> Option<String> {
+        Some(self.plan.broker.as_ref()?.calls.as_ref()?.profile.to_string())
+    }
+
+    /// The host's path of a program, if it has one.
+    fn on_the_host(&self, program: &Program) -> Option<PathBuf> {
+        let path = Path::new(OsStr::from_bytes(&program.path));
+        match path.is_absolute().then(|| inside::look(self.plan, path).seen)? {
+            Seen::Host { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+}
+
+/// What a program is kept as: its path and its content. That of a file that is gone, or was made inside, is unknown.
+fn identify(program: &Program, host: Option<&Path>) -> Binary {
+    let unknown = || {
+        let path: &[u8] = if program.path.is_empty() { b"(unknown)" } else { &program.path };
+        Binary { path: OsStr::from_bytes(path).into(), hash: [0; 32] }
+    };
+    let Some(host) = host else { return unknown() };
+    let hash = || -> std::io::Result<Option<[u8; 32]>> {
+        let file = File::open(host)?;
+        let found = file.metadata()?;
+        // It was replaced meanwhile.
+        if (found.dev(), found.ino()) != (program.device, program.inode) {
+            return Ok(None);
+        }
+        Binary::hash(file).map(Some)
+    };
+    match hash() {
+        Ok(Some(hash)) => Binary { path: host.to_owned(), hash },
+        Ok(None) | Err(_) => Binary { path: host.to_owned(), hash: [0; 32] },
+    }
+}
+
+fn keep(profile: &str, learned: &BTreeMap<Binary, BTreeSet<Syscall>>) -> Result<usize, KeepError> {
+    let facts = situation::facts().map_err(KeepError::Place)?;
+    Ok(Store::open(&facts.places.syscalls())?.learn(profile, learned)?)
+}
+
+/// What the user said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Once,
+    Session,
+    Always,
+    No,
+    Never,
+}
+
+fn words(program: &Program, call: Syscall) -> String {
+    let path = String::from_utf8_lossy(&program.path);
+    format!(
+        "\r\npalisade: {} wants to call {}, which wasn't learned of it. Allow it?\r\n\
+         [y] once  [s] for this session  [a] always  [n] no  [d] no, for this session: ",
+        if path.is_empty() { "a program".to_owned() } else { harmless(&path) },
+        call.name()
+    )
+}
+
+fn judge(line: &[u8]) -> Said {
+    match line.trim_ascii().to_ascii_lowercase().as_slice() {
+        b"y" | b"yes" => Said::Once,
+        b"s" | b"session" => Said::Session,
+        b"a" | b"always" => Said::Always,
+        b"d" => Said::Never,
+        _ => Said::No,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_but_yes_is_no() {
+        for (line, said) in [
+            ("y\n", Said::Once),
+            ("S\n", Said::Session),
+            ("always\n", Said::Always),
+            ("\n", Said::No),
+            ("all\n", Said::No),
+            ("d\n", Said::Never),
+            ("\u{1b}y\n", Said::No),
+        ] {
+            assert_eq!(judge(line.as_bytes()), said, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_question_cannot_steer_the_terminal() {
+        let program = Program { path: b"/tmp/\x1b[2J".to_vec(), device: 1, inode: 2 };
+        assert!(!words(&program, "kcmp".parse().unwrap()).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_program_that_was_replaced_has_no_known_content() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let found = file.as_file().metadata().unwrap();
+        let mut program =
+            Program { path: b"/inside".to_vec(), device: found.dev(), inode: found.ino() };
+        assert_eq!(identify(&program, Some(file.path())).hash, Binary::hash(&b""[..]).unwrap());
+        program.inode += 1;
+        assert_eq!(identify(&program, Some(file.path())).hash, [0; 32]);
+        assert_eq!(identify(&program, None).path, Path::new("/inside"));
+    }
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! System calls by program: learned, then enforced or asked for.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
+
+mod support;
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use support::terminal::Terminal;
+use support::{Place, Run, eventually, everybody, has, job};
+
+/// A line of Python that makes a call that Python by itself doesn't make.
+const PRIORITY: &str = "import os; print(os.getpriority(os.PRIO_PROCESS, 0))";
+/// The same with another one.
+const INTERVAL: &str = "import os; print(os.sched_rr_get_interval(0) >= 0)";
+
+fn python(place: &Place, options: &[&str], line: &str) -> Run {
+    let mut command = place.command(place.binary());
+    job::finish(command.arg("run").args(options).args(["--", "python3", "-c", line]))
+}
+
+fn palisade(place: &Place, arguments: &[&str]) -> Run {
+    job::finish(place.command(place.binary()).args(arguments))
+}
+
+const LEARN: &[&str] = &["--syscalls", "learn"];
+const ENFORCE: &[&str] = &["--syscalls", "enforce"];
+const KILL: &[&str] = &["--syscalls", "enforce", "--syscall-refusal", "kill"];
+
+#[test]
+fn what_was_learned_may_be_called_and_nothing_else() {
+    for place in everybody() {
+        let run = python(&place, ENFORCE, PRIORITY);
+        run.refused(125, &["no system calls were ever learned for \"python3\""]).with_hint();
+        let run = python(&place, LEARN, PRIORITY);
+        assert!(run.err.contains("new system calls were learned for \"python3\", of 1 programs"), "{run:?}");
+        assert_eq!(run.ok(), "0");
+        for _cold_and_hot in 0..3 {
+            assert_eq!(python(&place, ENFORCE, PRIORITY).ok(), "0");
+            assert_eq!(python(&place, KILL, PRIORITY).ok(), "0");
+            // Outside the same works.
+            assert_eq!(place.outside(&format!("python3 -c '{INTERVAL}'")), "True\n");
+            let run = python(&place, ENFORCE, INTERVAL);
+            assert_eq!((run.code, run.out.as_str()), (1, ""), "{run:?}");
+            assert!(run.err.contains("PermissionError"), "{run:?}");
+            let told = "refused: syscall sched_rr_get_interval by /usr/bin/python3";
+            assert!(run.err.contains(told) && run.err.contains("it wasn't learned of the programs of python3"), "{run:?}");
+            let run = python(&place, KILL, INTERVAL);
+            assert_eq!((run.code, run.out.as_str()), (128 + 9, ""), "{run:?}");
+            assert!(run.err.contains("killed: syscall sched_rr_get_interval by /usr/bin/python3"), "{run:?}");
+        }
+        let watched = palisade(&place, &["watch", "--all", "--no-follow", "--json"]);
+        let event = watched.ok().lines().find(|line| line.contains("\"killed\"")).unwrap().to_owned();
+        assert!(event.contains("\"sched_rr_get_interval\"") && event.contains("palisade syscalls explain"), "{event}");
+        // Learned once more, it may be called from the next launch on, though that plan is kept.
+        let run = python(&place, LEARN, INTERVAL);
+        assert!(run.err.contains("1 new system calls were learned"), "{run:?}");
+        assert_eq!(python(&place, ENFORCE, INTERVAL).ok(), "True");
+        assert_eq!(python(&place, KILL, PRIORITY).ok(), "0");
+        place.assert_all_dead();
+    }
+}
+
+#[test]
+fn calls_are_the_programs_that_made_them() {
+    for place in everybody() {
+        let line = format!("nice -n 1 true; python3 -c '{PRIORITY}'; sync -f .; cat /dev/null");
+        let run = palisade(&place, &["run", "--syscalls", "learn", "-c", &line]);
+        assert_eq!(run.ok(), "0", "{run:?}");
+        let learned = |program: &str| {
+            let shown = palisade(&place, &["syscalls", "show", program, "--json"]);
+            shown.ok().to_owned()
+        };
+        let real = |program: &str| {
+            place.outside(&format!("readlink -f $(command -v {program})")).trim().to_owned()
+        };
+        let (nice, python, sync) = (learned(&real("nice")), learned(&real("python3")), learned(&real("sync")));
+        assert!(nice.contains("\"setpriority\"") && !nice.contains("\"syncfs\""), "{nice}");
+        assert!(python.contains("\"getpriority\"") && !python.contains("\"setpriority\""), "{python}");
+        assert!(sync.contains("\"syncfs\""), "{sync}");
+        // Whatever runs by the profile may make the calls of all its programs.
+        let run = palisade(&place, &["run", "--syscalls", "enforce", "-c", &line]);
+        assert_eq!(run.ok(), "0", "{run:?}");
+        assert!(run.err.is_empty(), "{run:?}");
+    }
+}
+
+/// By a profile, whatever the command; and what its policy allows by name needn't be learned.
+#[test]
+fn a_profile_says_the_mode() {
+    for place in everybody() {
+        let profile = |body: &str| {
+            place.write(
+                ".config/palisade/profiles/tool.toml",
+                format!("schema = 1\nname = \"tool\"\n[program]\npath = \"python3\"\n[closure]\nprograms = [\"sh\"]\n[syscalls]\n{body}\n"),
+            );
+        };
+        profile("mode = \"learn\"");
+        let open = |line: &str| palisade(&place, &["open", "tool", "-c", line]);
+        assert_eq!(open(PRIORITY).ok(), "0");
+        profile("mode = \"enforce\"");
+        assert_eq!(open(PRIORITY).ok(), "0");
+        assert_eq!(open(INTERVAL).code, 1);
+        profile("mode = \"enforce\"\nrefusal = \"kill\"");
+        assert_eq!(open(INTERVAL).code, 128 + 9);
+        profile("mode = \"enforce\"\nallow = [\"sched_rr_get_interval\"]");
+        assert_eq!(open(INTERVAL).ok(), "True");
+        profile("mode = \"enforced\"");
+        open(PRIORITY).refused(125, &["mode", "enforce"]);
+        // A lock of the mode isn't loosened by the command line.
+        profile("[locked.syscalls]\nmode = \"enforce\"");
+        let run = palisade(&place, &["run", "--profile", "tool", "--syscalls", "off", "--", "python3", "-c", INTERVAL]);
+        assert_eq!(run.code, 1, "{run:?}");
+        assert!(run.err.contains("refused: syscall sched_rr_get_interval"), "{run:?}");
+    }
+}
+
+/// Who is allowed to make a call isn't allowed more by that: names stay protected, and what is always refused stays so.
+#[test]
+fn the_broker_judges_names_in_every_mode() {
+    for place in everybody() {
+        let line = "echo a >file && mv file other && cat other && mkdir .vscode; \
+                    python3 -c 'import ctypes; l = ctypes.CDLL(None, use_errno=True); print(l.mount(None, None, None, 0, None), ctypes.get_errno())'";
+        let expected = "a\n-1 1\n";
+        for mode in ["off", "learn", "enforce", "learn"] {
+            let run = palisade(&place, &["run", "--syscalls", mode, "-c", line]);
+            assert_eq!(run.out, expected, "{mode}: {run:?}");
+            assert!(run.err.contains("refused: write") && run.err.contains(".vscode"), "{mode}: {run:?}");
+            assert!(!run.err.contains("refused: syscall"), "{mode}: {run:?}");
+            // Without a broker for names, too.
+            let run = palisade(&place, &["run", "--protect", "off", "--syscalls", mode, "-c", "echo a >file; cat file; connect=1"]);
+            assert_eq!(run.ok(), "a", "{mode}: {run:?}");
+        }
+        // `mount` was never made, so it isn't learned.
+        let shown = palisade(&place, &["syscalls", "show", "sh", "--json"]);
+        assert!(shown.ok().contains("\"mkdir\"") && !shown.out.contains("\"mount\""), "{shown:?}");
+    }
+}
+
+/// What was learned is out of reach of what is confined by it.
+#[test]
+fn what_is_confined_cannot_learn_by_itself() {
+    for place in everybody() {
+        python(&place, LEARN, "pass").ok();
+        let store = ".local/state/palisade/syscalls.sqlite";
+        assert!(place.home.join(store).exists());
+        let before = std::fs::read(place.home.join(store)).unwrap();
+        let line = format!("echo x >>~/{store}; rm -f ~/{store}; mv ~/.local/state ~/.local/other; true");
+        for options in [&["--rw", "~"][..], &["--view", "host", "--rw", "~/.local"], &[]] {
+            let run = palisade(&place, &[&["run"], options, &["-c", &line]].concat());
+            // Granting a directory above it is refused as a whole, or it isn't there inside.
+            assert!(run.code == 125 || run.code == 0, "{run:?}");
+            assert_eq!(std::fs::read(place.home.join(store)).unwrap(), before, "{options:?}: {run:?}");
+        }
+    }
+}
+
+#[test]
+fn threads_forks_and_signals_go_on_while_calls_are_learned() {
+    for place in everybody() {
+        let line = "import os, threading, signal, time, subprocess\n\
+                    got = []\n\
+                    signal.signal(signal.SIGALRM, lambda *a: got.append(1))\n\
+                    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)\n\
+                    def work():\n\
+                    \x20   for _ in range(300): os.getpriority(0, 0); os.sched_getscheduler(0)\n\
+                    threads = [threading.Thread(target=work) for _ in range(8)]\n\
+                    [t.start() for t in threads]\n\
+                    children = [subprocess.Popen(['true']) for _ in range(8)]\n\
+                    print(sum(c.wait() for c in children))\n\
+                    [t.join() for t in threads]\n\
+                    signal.setitimer(signal.ITIMER_REAL, 0)\n\
+                    print(len(got) > 3)\n";
+        for mode in ["learn", "enforce"] {
+            let run = python(&place, &["--syscalls", mode], line);
+            assert_eq!(run.ok(), "0\nTrue", "{mode}: {run:?}");
+        }
+        place.assert_all_dead();
+    }
+}
+
+/// Whoever judges calls is killed: none is made any more.
+#[test]
+fn without_a_judge_nothing_is_allowed() {
+    for place in everybody() {
+        python(&place, LEARN, PRIORITY).ok();
+        let line = "import os, sys, time\n\
+                    try: os.sched_rr_get_interval(0)\n\
+                    except OSError: pass\n\
+                    print('asked', flush=True); sys.stdin.readline()\n\
+                    try: print('made', os.sched_rr_get_interval(0))\n\
+                    except OSError as e: print('refused', e.errno)\n";
+        let mut command = place.command(place.binary());
+        command.args(["run", "--syscalls", "enforce", "--", "python3", "-c", line]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut broker = None;
+        eventually(|| {
+            broker = below(child.id());
+            broker.is_some()
+        });
+        let broker = broker.expect("no broker");
+        std::thread::sleep(Duration::from_millis(300));
+        kill_process(broker, Signal::KILL).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\n").unwrap();
+        let output = child.wait_with_output().unwrap();
+        let out = String::from_utf8_lossy(&output.stdout);
+        assert!(out.contains("refused 38") && !out.contains("made"), "{out} {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// The process of the name of a broker below `pid`.
+fn below(pid: u32) -> Option<Pid> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_whitespace().find_map(|child| {
+        let comm = std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
+        if comm.trim() == "palisade-broker" {
+            return Pid::from_raw(child.parse().ok()?);
+        }
+        below(child.parse().ok()?)
+    })
+}
+
+#[test]
+fn without_namespaces_calls_are_refused_without_a_word() {
+    for place in everybody() {
+        python(&place, LEARN, PRIORITY).ok();
+        let in_place = |more: &[&'static str], line: &str| {
+            let options = [&["--namespaces", "none", "--protect", "off"][..], more].concat();
+            python(&place, &options, line)
+        };
+        in_place(LEARN, PRIORITY).refused(125, &["without namespaces there is nobody to listen"]);
+        in_place(&["--syscalls", "ask"], PRIORITY).refused(125, &["nobody to listen"]);
+        assert_eq!(in_place(ENFORCE, PRIORITY).ok(), "0");
+        assert_eq!(in_place(ENFORCE, INTERVAL).code, 1);
+        assert_eq!(in_place(KILL, INTERVAL).code, 128 + 31);
+    }
+}
+
+#[test]
+fn without_a_terminal_no_is_the_answer() {
+    for place in everybody() {
+        let run = python(&place, &["--syscalls", "ask"], "pass");
+        assert_ne!(run.code, 125, "what nobody allows is refused, not the launch: {run:?}");
+        python(&place, LEARN, PRIORITY).ok();
+        let run = python(&place, &["--syscalls", "ask"], PRIORITY);
+        assert_eq!(run.ok(), "0");
+        let run = python(&place, &["--syscalls", "ask"], INTERVAL);
+        assert_eq!(run.code, 1, "{run:?}");
+        assert!(run.err.contains("nobody allowed it to programs of python3"), "{run:?}");
+        let run = python(&place, &["--syscalls", "ask", "--syscall-refusal", "kill"], INTERVAL);
+        assert_eq!(run.code, 128 + 9, "{run:?}");
+    }
+}
+
+#[test]
+fn the_user_is_asked_what_may_be_called() {
+    if !has("tmux") {
+        return;
+    }
+    for place in everybody() {
+        python(&place, LEARN, PRIORITY).ok();
+        let terminal = Terminal::open(&place);
+        let ask = |line: &str| {
+            let mut command = place.command(place.binary());
+            command.args(["run", "--syscalls", "ask", "--", "python3", "-c", line]);
+            terminal.line(&words(&command));
+        };
+        let twice = format!("{INTERVAL}; print(os.sched_rr_get_interval(0) >= 0, \"twice\")");
+        let asked = |screen: &str| screen.matches("wants to call sched_rr_get_interval").count();
+        ask(&twice);
+        terminal.wait_until("a question", |screen| asked(screen) == 1);
+        terminal.line("y");
+        // Once is once.
+        terminal.wait_until("another one", |screen| screen.contains("True\n") && asked(screen) == 2);
+        terminal.line("n");
+        terminal.wait_for("PermissionError");
+        for (answer, kept) in [("s", false), ("d", false), ("a", true)] {
+            terminal.line("clear");
+            terminal.wait_until("an empty screen", |screen| asked(screen) == 0);
+            ask(&twice);
+            terminal.wait_until("a question", |screen| asked(screen) == 1);
+            terminal.line(answer);
+            terminal.wait_for(if answer == "d" { "PermissionError" } else { "True twice" });
+            assert_eq!(asked(&terminal.screen()), 1, "{}", terminal.screen());
+            let allowed = python(&place, ENFORCE, INTERVAL);
+            assert_eq!(allowed.code == 0, kept, "{answer}: {allowed:?}");
+        }
+        // It was kept, and so needs no question any more.
+        assert_eq!(python(&place, ENFORCE, INTERVAL).ok(), "True");
+    }
+}
+
+/// A command as a shell reads it.
+fn words(command: &Command) -> String {
+    let quote = |word: &std::ffi::OsStr| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''"));
+    let arguments = command.get_args().map(quote);
+    std::iter::once(quote(command.get_program())).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+/// A store that can't be used: what is confined runs, and it is said; what would be enforced isn't guessed.
+#[test]
+fn a_store_that_cannot_be_used_is_no_permission() {
+    for place in everybody() {
+        python(&place, LEARN, PRIORITY).ok();
+        let store = place.write(".local/state/palisade/syscalls.sqlite", "this is no database, as anybody can see");
+        for options in [ENFORCE, KILL, &["--syscalls", "ask"]] {
+            let run = python(&place, options, PRIORITY);
+            assert_eq!((run.code, run.out.as_str()), (125, ""), "{run:?}");
+            assert!(run.err.contains("syscalls.sqlite"), "{run:?}");
+        }
+        let run = python(&place, LEARN, PRIORITY);
+        assert_eq!(run.ok(), "0");
+        assert!(run.err.contains("what was learned of system calls isn't kept"), "{run:?}");
+        assert_eq!(std::fs::read(store).unwrap(), b"this is no database, as anybody can see");
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which system calls a plan's filter passes on or refuses because they weren't learned.
+
+use crate::error::PlanError;
+use crate::facts::Facts;
+use crate::plan::Calls;
+use crate::planner::Isolation;
+use crate::text::Text;
+use crate::{broker, closure};
+use palisade_policy::Policy;
+use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Verdict, Why};
+use palisade_policy::word::{SyscallMode, SyscallRefusal};
+use palisade_syscall::broker::report::Program;
+use palisade_syscall::store::Store;
+use palisade_syscall::{Action, Arch, Errno, Passed, Rules, Syscall, group};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// What a profile's calls are kept by: its name, or that of the program that is run without one.
+#[must_use]
+pub fn profile_of(facts: &Facts) -> String {
+    let named = facts.profile.clone();
+    let opened = || facts.application.as_ref().map(|application| application.name.clone());
+    named.or_else(opened).unwrap_or_else(|| {
+        let program = closure::program_of(&facts.command);
+        Path::new(&program).file_name().unwrap_or(&program).to_string_lossy().into_owned()
+    })
+}
+
+/// A question of the broker's, for whoever is at the terminal.
+#[derive(Clone, Copy, Debug)]
+pub struct Unanswered<'q> {
+    /// Its number, for the answer.
+    pub number: u64,
+    /// The calling thread, as the host numbers it.
+    pub thread: u32,
+    /// The call.
+    pub call: Syscall,
+    /// The program that would make it.
+    pub program: &'q Program,
+}
+
+/// A call that wasn't learned, and was refused.
+pub(crate) fn event(thread: u32, program: &Program, call: Syscall, killed: bool, calls: &Calls<'_>) -> Event {
+    let text = match calls.mode {
+        SyscallMode::Ask => format!("nobody allowed it to programs of {}", calls.profile),
+        _ => format!("it wasn't learned of the programs of {}", calls.profile),
+    };
+    Event {
+        schema: EVENT_SCHEMA,
+        time: SystemTime::now(),
+        subject: broker::subject(thread, if program.path.is_empty() { b"a program" } else { &program.path }),
+        operation: Operation::Syscall,
+        object: call.name().to_owned(),
+        verdict: if killed { Verdict::Killed } else { Verdict::Refused },
+        why: Why { origin: None, text },
+        enforced_by: Mechanism::Broker,
+    }
+}
+
+/// Adds to the rules what the mode asks for. `stated`: calls that the policy allows by name; `passed`: what the rules
+/// pass on already.
+///
+/// # Errors
+/// When there is nothing to enforce; when somebody would have to listen, and nobody can; when what was learned can't
+/// be read.
+pub(crate) fn plan(
+    facts: &Facts,
+    policy: &Policy,
+    rules: Rules,
+    stated: &[&str],
+    (isolation, passed): (Isolation, Passed),
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(Rules, Option<Calls<'static>>), PlanError> {
+    let mode = policy.syscall_mode().value;
+    if mode == SyscallMode::Off {
+        return Ok((rules, None));
+    }
+    let refusal = policy.syscall_refusal().value;
+    let profile = profile_of(facts);
+    let mut allowed: BTreeSet<Syscall> = group::base().clone();
+    // Names were checked when the rules were made.
+    allowed.extend(stated.iter().filter_map(|name| name.parse::<Syscall>().ok()));
+    if mode != SyscallMode::Learn {
+        let file = facts.places.syscalls();
+        facts.depends_on(&file, true);
+        let learned = match Store::read(&file)? {
+            Some(store) => store.allowed(&profile)?,
+            None => None,
+        };
+        match learned {
+            Some(learned) => allowed.extend(learned),
+            // Whoever is asked decides it all.
+            None if mode == SyscallMode::Ask => {}
+            None => return Err(PlanError::NothingLearned { profile }),
+        }
+    }
+    let arch = Arch::NATIVE;
+    if isolation == Isolation::InPlace {
+        if mode != SyscallMode::Enforce {
+            let guarantee = "calls can be learned and asked for";
+            let reason = "without namespaces there is nobody to listen".to_owned();
+            return Err(PlanError::Guarantee { guarantee, reason });
+        }
+        notes.push(Cow::Borrowed("calls that weren't learned are refused without a word: nobody listens"));
+        let action = match refusal {
+            SyscallRefusal::Kill => Action::KillProcess,
+            SyscallRefusal::Errno => Action::Errno(Errno::EPERM),
+        };
+        return Ok((rules.only(&allowed, action, arch), None));
+    }
+    let (rules, numbers) = rules.watched(&allowed, arch);
+    let numbers = Cow::Owned(numbers.bits().to_vec());
+    Ok((rules, Some(Calls { mode, refusal, profile: Text::new(profile)?, numbers, passed })))
+}

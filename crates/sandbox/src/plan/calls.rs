@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! System calls of a plan that weren't learned.
+
+use crate::text::Text;
+use palisade_policy::word::{SyscallMode, SyscallRefusal};
+use palisade_syscall::broker::unlearned::{Fate, Unlearned};
+use palisade_syscall::{Numbers, Passed};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// What becomes of calls that weren't learned, where somebody listens.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Calls<'a> {
+    /// The mode; never [`SyscallMode::Off`].
+    pub mode: SyscallMode,
+    /// How they are refused.
+    pub refusal: SyscallRefusal,
+    /// The profile, as what is learned is kept by.
+    #[serde(borrow)]
+    pub profile: Text<'a>,
+    /// The calls: bit N % 8 of byte N / 8 for number N.
+    #[serde(borrow)]
+    pub numbers: Cow<'a, [u8]>,
+    /// What is passed on for other reasons.
+    pub passed: Passed,
+}
+
+impl Calls<'_> {
+    /// A copy that depends on nothing.
+    #[must_use]
+    pub fn into_owned(self) -> Calls<'static> {
+        Calls {
+            mode: self.mode,
+            refusal: self.refusal,
+            profile: self.profile.into_owned(),
+            numbers: Cow::Owned(self.numbers.into_owned()),
+            passed: self.passed,
+        }
+    }
+
+    /// What becomes of them, for people.
+    #[must_use]
+    pub const fn words(&self) -> &'static str {
+        match (self.mode, self.refusal) {
+            (SyscallMode::Learn, _) => "made, and remembered",
+            (SyscallMode::Off, _) => "made",
+            (SyscallMode::Ask, SyscallRefusal::Errno) => "made if you say so, or refused",
+            (SyscallMode::Ask, SyscallRefusal::Kill) => "made if you say so, or the end of the process",
+            (SyscallMode::Enforce, SyscallRefusal::Errno) => "refused",
+            (SyscallMode::Enforce, SyscallRefusal::Kill) => "the end of the process",
+        }
+    }
+
+    /// What the broker is told.
+    pub(crate) fn unlearned(&self) -> Unlearned {
+        let kill = self.refusal == SyscallRefusal::Kill;
+        let fate = match self.mode {
+            SyscallMode::Learn | SyscallMode::Off => Fate::Remember,
+            SyscallMode::Ask => Fate::Ask { kill },
+            SyscallMode::Enforce if kill => Fate::Kill,
+            SyscallMode::Enforce => Fate::Refuse,
+        };
+        Unlearned { numbers: Numbers::from_bits(&self.numbers), fate, passed: self.passed }
+    }
+}

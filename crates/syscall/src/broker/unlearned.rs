@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Calls that weren't learned of a profile's programs: remembered, refused, or made if the user says so.
+//!
+//! The filter passes them on whatever their arguments, besides those that the broker answers anyway. A call is the
+//! program's whose file the thread executes, which is looked up at each one: a thread may have become another program
+//! since. What is told is told once for each program and call, and once for each call that is refused.
+
+use crate::broker::caller::Caller;
+use crate::broker::report::{Program, Report};
+use crate::broker::{Outcome, Shared, Worker};
+use crate::{Arch, Call, Numbers, Passed};
+use palisade_sys::notify::Notification;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Programs and calls that are remembered; of further ones nothing is told, and nobody is asked: they are refused.
+const MOST: usize = 1 << 16;
+
+/// What becomes of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// They are made, and told.
+    Remember,
+    /// They fail with `EPERM`, and are told.
+    Refuse,
+    /// Their process is ended, which is told.
+    Kill,
+    /// The user is asked; no means that they fail, or end the process.
+    Ask {
+        /// No ends the process.
+        kill: bool,
+    },
+}
+
+/// The calls, and what becomes of them.
+#[derive(Clone, Debug)]
+pub struct Unlearned {
+    /// Their numbers.
+    pub numbers: Numbers,
+    /// What becomes of them.
+    pub fate: Fate,
+    /// Which calls are passed on for other reasons.
+    pub passed: Passed,
+}
+
+/// A program's file and a call: what was told, or answered.
+type Key = (u64, u64, u32);
+
+/// Decides on calls that weren't learned.
+pub(crate) struct Judge {
+    unlearned: Unlearned,
+    told: Mutex<HashSet<Key>>,
+    answers: Mutex<HashMap<Key, bool>>,
+    /// Held by whoever asks: one question at a time. The number of the last one.
+    asking: Mutex<u64>,
+}
+
+impl Judge {
+    pub(crate) fn new(unlearned: Unlearned) -> Self {
+        Self { unlearned, told: Mutex::default(), answers: Mutex::default(), asking: Mutex::default() }
+    }
+
+    /// What becomes of a call.
+    pub(super) fn dispatch(&self, worker: &Worker<'_>, call: &Notification) -> Result<Outcome, Errno> {
+        let number = u32::try_from(call.number).unwrap_or(u32::MAX);
+        if !self.unlearned.numbers.contains(number) {
+            return worker.make(call);
+        }
+        let caller = &Caller::new(worker, call);
+        let program = caller.executable();
+        let key = (program.device, program.inode, number);
+        match self.unlearned.fate {
+            Fate::Remember => {
+                if self.is_news(key) {
+                    worker.shared.reporter.insist(&Report::Called { program, call: number });
+                }
+                self.proceed(worker, call)
+            }
+            Fate::Refuse => Err(self.refuse(worker, call, program, key, false)),
+            Fate::Kill => Err(self.refuse(worker, call, program, key, true)),
+            Fate::Ask { kill } => match self.answer(key) {
+                Some(true) => self.proceed(worker, call),
+                Some(false) => Err(self.refuse(worker, call, program, key, kill)),
+                None => {
+                    let (process, call) = (caller.process()?, *call);
+                    let shared = Arc::clone(worker.shared);
+                    let ask = move || ask(&shared, &call, program, kill);
+                    worker.shared.waiters.start(Arc::clone(worker.shared), call.id, process, ask)?;
+                    Ok(Outcome::Later)
+                }
+            },
+        }
+    }
+
+    /// Makes a call that may be made: as the broker would without modes.
+    fn proceed(&self, worker: &Worker<'_>, call: &Notification) -> Result<Outcome, Errno> {
+        let seen = Call {
+            audit_arch: call.audit_arch,
+            number: u32::try_from(call.number).unwrap_or(u32::MAX),
+            arguments: call.arguments,
+        };
+        if self.unlearned.passed.has(&seen, Arch::NATIVE) { worker.make(call) } else { Ok(Outcome::Continue) }
+    }
+
+    fn refuse(&self, worker: &Worker<'_>, call: &Notification, program: Program, key: Key, kill: bool) -> Errno {
+        let killed = kill && end(worker, call).is_ok();
+        if killed || self.is_news(key) {
+            let report = Report::Unlearned { thread: call.thread, program, call: key.2, killed };
+            worker.shared.reporter.insist(&report);
+        }
+        Errno::PERM
+    }
+
+    /// Whether it has not been told; full, nothing is news any more.
+    fn is_news(&self, key: Key) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.len() < MOST && told.insert(key)
+    }
+
+    fn answer(&self, key: Key) -> Option<bool> {
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        match answers.get(&key) {
+            None if answers.len() >= MOST => Some(false),
+            answer => answer.copied(),
+        }
+    }
+}
+
+/// Ends the process of a call that still waits, so that no other has got its number.
+fn end(worker: &Worker<'_>, call: &Notification) -> Result<(), Errno> {
+    // A thread's own number would do for a signal, but not for a descriptor of its process.
+    let process = Caller::new(worker, call).process()?;
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+    let descriptor = pidfd_open(process, PidfdFlags::empty())?;
+    if !worker.shared.listener.is_waiting(call.id) {
+        return Err(Errno::SRCH);
+    }
+    pidfd_send_signal(&descriptor, Signal::KILL)
+}
+
+/// Has the launcher ask its user about a call, and answers it. In a thread of its own.
+fn ask(shared: &Arc<Shared>, call: &Notification, program: Program, kill: bool) {
+    let Some(judge) = &shared.judge else { return };
+    let worker = Worker::new(shared);
+    let key = (program.device, program.inode, u32::try_from(call.number).unwrap_or(u32::MAX));
+    let allowed = {
+        let mut number = judge.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have asked the same meanwhile.
+        match judge.answer(key) {
+            Some(answer) => answer,
+            None if !shared.listener.is_waiting(call.id) => return,
+            None => {
+                *number += 1;
+                let question =
+                    Report::Asked { number: *number, thread: call.thread, program: program.clone(), call: key.2 };
+                shared.reporter.insist(&question);
+                let Some(answer) = shared.reporter.answer(*number) else {
+                    // The caller is gone. The next to ask isn't answered by what is still to come.
+                    return;
+                };
+                if answer.keep {
+                    let mut answers = judge.answers.lock().unwrap_or_else(PoisonError::into_inner);
+                    answers.insert(key, answer.allow);
+                }
+                answer.allow
+            }
+        }
+    };
+    let outcome = if allowed {
+        judge.proceed(&worker, call)
+    } else {
+        Err(judge.refuse(&worker, call, program, key, kill))
+    };
+    worker.conclude(call, outcome);
+}
