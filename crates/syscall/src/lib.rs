@@ -19,9 +19,11 @@ pub mod broker;
 mod compile;
 pub mod error;
 pub mod explain;
+pub mod group;
 mod list;
 mod program;
 pub mod rules;
+pub mod store;
 pub mod table;
 
 pub use compile::compile;
