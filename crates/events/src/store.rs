@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A store of events, in SQLite: every launch of the user's writes to it, whoever watches reads it.
 //!
-//! - `place`: the directory and the files, and whether to believe them
+//! - [`palisade_database`]: the directory and the files, and whether to believe them
 //! - `layout`: the tables
 //! - [`Retention`]: what is kept, and for how long
 //!
 //! A write is one transaction into a log that isn't waited for (`synchronous = NORMAL`): a process that is
 //! killed loses nothing that was appended, a power cut at most the last seconds.
 
-mod error;
 mod layout;
-mod place;
 mod retention;
 #[cfg(test)]
 mod tests;
@@ -21,14 +19,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use palisade_database::{Identity, Place};
 use palisade_policy::event::Event;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use serde::Serialize;
 
 use crate::Record;
-use place::{Identity, Place};
 
-pub use error::StoreError;
+pub use palisade_database::StoreError;
 pub use retention::Retention;
 
 /// Events that are the same within this time are one row with a count.
@@ -108,7 +106,7 @@ impl Store {
         for _attempt in 0..4 {
             match (Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_WRITE, &mut seen), seen) {
                 (Ok(Some(store)), _) => return Ok(Self { aside, ..store }),
-                (Ok(None), _) => place.create()?,
+                (Ok(None), _) => place.create(layout::make)?,
                 (Err(StoreError::Damaged { .. }), Some(damaged)) => {
                     aside = place.set_aside(damaged)?.or(aside);
                 }

@@ -19,6 +19,8 @@ pub const DISTRIBUTION: &str = "/usr/share/palisade";
 pub const PROJECT_FILE: &str = ".palisade.toml";
 /// The store of refusals, in the state directory.
 const EVENTS: &str = "events.sqlite";
+/// The store of learned system calls, in the state directory.
+const SYSCALLS: &str = "syscalls.sqlite";
 
 /// Directories by the XDG Base Directory Specification, each ending in `palisade`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +64,12 @@ impl Places {
     #[must_use]
     pub fn events(&self) -> PathBuf {
         self.state.join(EVENTS)
+    }
+
+    /// The store of learned system calls.
+    #[must_use]
+    pub fn syscalls(&self) -> PathBuf {
+        self.state.join(SYSCALLS)
     }
 
     /// All directories, so that a sandbox can be kept from writing to them.

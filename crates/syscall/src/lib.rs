@@ -19,11 +19,13 @@ pub mod broker;
 mod compile;
 pub mod error;
 pub mod explain;
+pub mod group;
 mod list;
 mod numbers;
 mod passed;
 mod program;
 pub mod rules;
+pub mod store;
 pub mod table;
 
 pub use compile::compile;

@@ -91,8 +91,9 @@ impl StoreError {
         }
     }
 
-    /// Sorts what SQLite says.
-    pub(super) fn of(action: &'static str, path: &std::path::Path, source: rusqlite::Error) -> Self {
+    /// Sorts what SQLite says about `action` with the file at `path`.
+    #[must_use]
+    pub fn of(action: &'static str, path: &std::path::Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match source.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {

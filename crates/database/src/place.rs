@@ -15,8 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::StoreError;
-use super::layout;
+use crate::StoreError;
 
 /// What SQLite puts beside a database: the write-ahead log, its index, the journal for rolling back.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
@@ -25,27 +24,32 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Which file it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
+pub struct Identity {
     device: u64,
     inode: u64,
 }
 
 /// Held until dropped.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub struct Lock {
     _file: Option<OwnedFd>,
 }
 
 /// A store's directory and file. The directory is without links.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
-    pub(super) directory: PathBuf,
-    pub(super) file: PathBuf,
+pub struct Place {
+    /// The directory, without links in its path.
+    pub directory: PathBuf,
+    /// The database.
+    pub file: PathBuf,
 }
 
 impl Place {
     /// The place of `path`, whose directory is made if it isn't there.
-    pub(super) fn make(path: &Path) -> Result<Self, StoreError> {
+    ///
+    /// # Errors
+    /// When it can't be made or believed.
+    pub fn make(path: &Path) -> Result<Self, StoreError> {
         let directory = directory_of(path);
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -59,7 +63,10 @@ impl Place {
     }
 
     /// The place of `path`, unless there is no such directory.
-    pub(super) fn find(path: &Path) -> Result<Option<Self>, StoreError> {
+    ///
+    /// # Errors
+    /// When the directory can't be looked at or believed.
+    pub fn find(path: &Path) -> Result<Option<Self>, StoreError> {
         let directory = directory_of(path);
         // SQLite refuses links in a path; that the directory is the user's is what counts.
         let directory = match directory.canonicalize() {
@@ -76,7 +83,10 @@ impl Place {
     }
 
     /// Which file is there, if one is and it is believable.
-    pub(super) fn identity(&self) -> Result<Option<Identity>, StoreError> {
+    ///
+    /// # Errors
+    /// When it is a link, somebody else's, or others may write to it.
+    pub fn identity(&self) -> Result<Option<Identity>, StoreError> {
         let Some(stat) = self.examine(&self.file, FileType::RegularFile, "regular file")? else {
             return Ok(None);
         };
@@ -112,7 +122,10 @@ impl Place {
     }
 
     /// Keeps others from making a database here or moving one away.
-    pub(super) fn lock_shared(&self) -> Result<Lock, StoreError> {
+    ///
+    /// # Errors
+    /// When others hold the lock for longer than anybody should.
+    pub fn lock_shared(&self) -> Result<Lock, StoreError> {
         // Who makes a database makes the lock first.
         self.lock(FlockOperation::NonBlockingLockShared, OFlags::RDONLY)
     }
@@ -144,8 +157,12 @@ impl Place {
         }
     }
 
-    /// Makes the database if there is none: whole, then under its name.
-    pub(super) fn create(&self) -> Result<(), StoreError> {
+    /// Makes the database if there is none: whole, then under its name. `make` gets an empty file and whether
+    /// it is on a file system whose memory maps aren't shared by everybody who has it.
+    ///
+    /// # Errors
+    /// When it can't be made, also those of `make`.
+    pub fn create(&self, make: impl FnOnce(&Path, bool) -> Result<(), StoreError>) -> Result<(), StoreError> {
         let _lock = self.lock_alone()?;
         if self.identity()?.is_some() {
             return Ok(());
@@ -163,12 +180,15 @@ impl Place {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         rustix::fs::open(&fresh.file, flags, Mode::from_raw_mode(0o600))
             .map_err(|errno| failed("make", &fresh.file)(errno.into()))?;
-        layout::make(&fresh.file, self.is_remote())?;
+        make(&fresh.file, self.is_remote())?;
         std::fs::rename(&fresh.file, &self.file).map_err(failed("make", &self.file))
     }
 
     /// Moves a damaged database away, unless somebody else did meanwhile. Says where to.
-    pub(super) fn set_aside(&self, damaged: Identity) -> Result<Option<PathBuf>, StoreError> {
+    ///
+    /// # Errors
+    /// When it can't be moved.
+    pub fn set_aside(&self, damaged: Identity) -> Result<Option<PathBuf>, StoreError> {
         let _lock = self.lock_alone()?;
         if self.identity()? != Some(damaged) {
             return Ok(None);

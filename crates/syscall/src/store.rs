@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What was learned: which binary makes which calls, and which binaries run under which profile.
+//!
+//! A call is learned of a binary, not of a profile: what python was seen to need under one profile it may do
+//! under every profile in which it runs. Calls that no binary made can be stated for a profile (imported).
+//!
+//! - [`Binary`], [`Learned`], [`Known`]: what comes out
+//! - `change`: what goes in
+//! - `layout`: the tables
+//!
+//! Every change is one transaction that is on the disk when it returns, and changes the main file, so that its
+//! fingerprint tells whether anything was learned since. What changes nothing leaves the file as it is.
+
+mod binary;
+mod change;
+mod layout;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use palisade_database::{Identity, Place};
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use crate::Syscall;
+
+pub use binary::{Binary, Known, Learned};
+pub use palisade_database::StoreError;
+
+/// An open store.
+#[derive(Debug)]
+pub struct Store {
+    place: Place,
+    identity: Identity,
+    connection: Connection,
+}
+
+impl Store {
+    /// Opens the store at `file` for writing; makes it (mode 0600), with its directories (0700), if there is none.
+    ///
+    /// # Errors
+    /// When it can't be made, opened or believed, is locked, damaged or a newer program's.
+    pub fn open(file: &Path) -> Result<Self, StoreError> {
+        let place = Place::make(file)?;
+        // Others may make one or take one away meanwhile, but not for ever.
+        for _attempt in 0..4 {
+            match Self::connect(&place, true)? {
+                Some(store) => return Ok(store),
+                None => place.create(layout::make)?,
+            }
+        }
+        Err(StoreError::Busy { path: place.file })
+    }
+
+    /// Opens the store at `file` for reading; none if there is none. Makes nothing.
+    ///
+    /// # Errors
+    /// When it can't be opened or believed, is locked, damaged or a newer program's.
+    pub fn read(file: &Path) -> Result<Option<Self>, StoreError> {
+        match Place::find(file)? {
+            Some(place) => Self::connect(&place, false),
+            None => Ok(None),
+        }
+    }
+
+    fn connect(place: &Place, write: bool) -> Result<Option<Self>, StoreError> {
+        let _lock = place.lock_shared()?;
+        let Some(identity) = place.identity()? else { return Ok(None) };
+        match layout::connect(&place.file, write) {
+            Ok(connection) => Ok(Some(Self { place: place.clone(), identity, connection })),
+            // It was taken away in the middle of it.
+            Err(StoreError::Sqlite { .. }) if place.identity()? != Some(identity) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.place.file
+    }
+
+    /// The profiles of which anything is known, by name.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn profiles(&self) -> Result<Vec<String>, StoreError> {
+        self.reading(|connection| {
+            connection
+                .prepare("SELECT name FROM profile ORDER BY name")?
+                .query_map((), |row| row.get(0))?
+                .collect()
+        })
+    }
+
+    /// What is known of a profile: first what was stated for it, if anything, then each binary that ran under it
+    /// with every call learned of it under any profile, by path. Names of calls that this build doesn't know are
+    /// left out; a profile that nothing is known of is empty.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn profile(&self, name: &str) -> Result<Vec<Learned>, StoreError> {
+        self.reading(|connection| {
+            let mut learned = Vec::new();
+            let stated: BTreeSet<Syscall> = connection
+                .prepare(
+                    "SELECT c.name FROM profile p JOIN profile_call s ON s.profile = p.id
+                     JOIN call c ON c.id = s.call WHERE p.name = ?1",
+                )?
+                .query_map([name], |row| row.get::<_, String>(0))?
+                .filter_map(|name| name.map(|name| name.parse().ok()).transpose())
+                .collect::<Result<_, _>>()?;
+            if !stated.is_empty() {
+                learned.push(Learned { binary: None, calls: stated });
+            }
+            let mut binaries: BTreeMap<Binary, BTreeSet<Syscall>> = BTreeMap::new();
+            let mut statement = connection.prepare(
+                "SELECT b.path, b.hash, c.name FROM profile p JOIN profile_binary r ON r.profile = p.id
+                 JOIN binary b ON b.id = r.binary LEFT JOIN binary_call m ON m.binary = b.id
+                 LEFT JOIN call c ON c.id = m.call WHERE p.name = ?1",
+            )?;
+            let mut rows = statement.query([name])?;
+            while let Some(row) = rows.next()? {
+                let calls = binaries.entry(binary(row)?).or_default();
+                calls.extend(call(row, 2)?);
+            }
+            let of = |(binary, calls)| Learned { binary: Some(binary), calls };
+            learned.extend(binaries.into_iter().map(of));
+            Ok(learned)
+        })
+    }
+
+    /// Every call that is known of a profile, whichever binary made it; none if nothing was ever learned for it. A
+    /// profile that was learned and made no call outside the base is an empty set.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn allowed(&self, name: &str) -> Result<Option<BTreeSet<Syscall>>, StoreError> {
+        let names = self.names(name)?;
+        Ok(names.map(|names| names.iter().filter_map(|name| name.parse().ok()).collect()))
+    }
+
+    /// Names of calls that are known of a profile, but not to this build: [`Store::allowed`] leaves them out.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn strange(&self, name: &str) -> Result<BTreeSet<String>, StoreError> {
+        let mut names = self.names(name)?.unwrap_or_default();
+        names.retain(|name| name.parse::<Syscall>().is_err());
+        Ok(names)
+    }
+
+    fn names(&self, name: &str) -> Result<Option<BTreeSet<String>>, StoreError> {
+        self.reading(|connection| {
+            let profile: Option<i64> = connection
+                .query_row("SELECT id FROM profile WHERE name = ?1", [name], |row| row.get(0))
+                .optional()?;
+            let Some(profile) = profile else { return Ok(None) };
+            let names = connection
+                .prepare(
+                    "SELECT name FROM call WHERE id IN (
+                         SELECT call FROM profile_call WHERE profile = ?1
+                         UNION SELECT m.call FROM profile_binary r JOIN binary_call m ON m.binary = r.binary
+                         WHERE r.profile = ?1)",
+                )?
+                .query_map([profile], |row| row.get(0))?
+                .collect::<Result<_, _>>()?;
+            Ok(Some(names))
+        })
+    }
+
+    /// Every binary, by path.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn binaries(&self) -> Result<Vec<Known>, StoreError> {
+        self.reading(|connection| {
+            let mut all: BTreeMap<i64, Known> = BTreeMap::new();
+            let mut statement =
+                connection.prepare("SELECT path, hash, id, first_seen, last_seen FROM binary")?;
+            let mut rows = statement.query(())?;
+            while let Some(row) = rows.next()? {
+                let known = Known {
+                    binary: binary(row)?,
+                    calls: BTreeSet::new(),
+                    profiles: BTreeSet::new(),
+                    first_seen: time(row.get(3)?),
+                    last_seen: time(row.get(4)?),
+                };
+                all.insert(row.get(2)?, known);
+            }
+            let mut statement = connection
+                .prepare("SELECT m.binary, c.name FROM binary_call m JOIN call c ON c.id = m.call")?;
+            let mut rows = statement.query(())?;
+            while let Some(row) = rows.next()? {
+                if let Some(known) = all.get_mut(&row.get(0)?) {
+                    known.calls.extend(call(row, 1)?);
+                }
+            }
+            let mut statement = connection.prepare(
+                "SELECT r.binary, p.name FROM profile_binary r JOIN profile p ON p.id = r.profile",
+            )?;
+            let mut rows = statement.query(())?;
+            while let Some(row) = rows.next()? {
+                if let Some(known) = all.get_mut(&row.get(0)?) {
+                    known.profiles.insert(row.get(1)?);
+                }
+            }
+            let mut all: Vec<Known> = all.into_values().collect();
+            all.sort_by(|one, other| one.binary.cmp(&other.binary));
+            Ok(all)
+        })
+    }
+
+    /// Reads as of one moment.
+    fn reading<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let failed = |source| StoreError::of("read", &self.place.file, source);
+        let transaction = self.connection.unchecked_transaction().map_err(failed)?;
+        read(&transaction).map_err(failed)
+    }
+}
+
+/// The binary in a row that begins with its path and hash.
+fn binary(row: &Row<'_>) -> rusqlite::Result<Binary> {
+    Ok(Binary { path: PathBuf::from(OsString::from_vec(row.get(0)?)), hash: row.get(1)? })
+}
+
+/// The call in a column, if there is one that this build knows.
+fn call(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Syscall>> {
+    let name: Option<String> = row.get(column)?;
+    Ok(name.and_then(|name| name.parse().ok()))
+}
+
+/// A time in seconds since 1970.
+fn time(seconds: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}

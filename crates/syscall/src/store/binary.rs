@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A binary, and what was learned of it.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::Syscall;
+
+/// An executable file with this content. Another content at the same path is another binary.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Binary {
+    /// Where it is, or was.
+    pub path: PathBuf,
+    /// BLAKE3 of its content.
+    pub hash: [u8; 32],
+}
+
+impl Binary {
+    /// The file at `path` as it is now.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn of(path: &Path) -> std::io::Result<Self> {
+        Ok(Self { path: path.to_owned(), hash: Self::hash(File::open(path)?)? })
+    }
+
+    /// The hash of what can be read from here.
+    ///
+    /// # Errors
+    /// When it can't be read to its end.
+    pub fn hash(mut content: impl Read) -> std::io::Result<[u8; 32]> {
+        let mut hasher = blake3::Hasher::new();
+        let mut buffer = vec![0; 128 * 1024];
+        loop {
+            match content.read(&mut buffer) {
+                Ok(0) => return Ok(*hasher.finalize().as_bytes()),
+                Ok(length) => hasher.update(&buffer[..length]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+        }
+    }
+}
+
+/// What was learned of one binary, or stated for a profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Learned {
+    /// The binary; none for what was stated for the profile itself.
+    pub binary: Option<Binary>,
+    /// The calls.
+    pub calls: BTreeSet<Syscall>,
+}
+
+/// A binary with all that is known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// The binary.
+    pub binary: Binary,
+    /// The calls that were learned of it, under whatever profile.
+    pub calls: BTreeSet<Syscall>,
+    /// The profiles under which it was seen.
+    pub profiles: BTreeSet<String>,
+    /// When it was seen first.
+    pub first_seen: SystemTime,
+    /// When it was seen last, within a day.
+    pub last_seen: SystemTime,
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What goes into a store, and out of it again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt;
+use std::time::SystemTime;
+
+use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
+
+use super::{Binary, Learned, Store, StoreError};
+use crate::Syscall;
+
+/// A binary that was seen within this time isn't noted as seen again, so that a launch that teaches nothing
+/// writes nothing and makes no plan stale.
+const DAY: i64 = 24 * 3600;
+
+impl Store {
+    /// Takes down what binaries did under a profile, all or nothing: the binaries become the profile's, the calls
+    /// theirs. Says how many pairs of binary and call are new. Nothing seen is something learned, too: that the
+    /// profile needs nothing outside the base.
+    ///
+    /// # Errors
+    /// When it can't be written. What was there before is safe.
+    pub fn learn(
+        &mut self,
+        profile: &str,
+        seen: &BTreeMap<Binary, BTreeSet<Syscall>>,
+    ) -> Result<usize, StoreError> {
+        self.change("write to", |transaction| {
+            let profile = profile_id(transaction, profile)?;
+            let mut new = 0;
+            for (binary, calls) in seen {
+                new += add_binary(transaction, profile, binary, calls)?;
+            }
+            Ok(new)
+        })
+    }
+
+    /// As [`Store::learn`], with calls stated for the profile itself. Says how many calls are new, of a binary or the
+    /// profile.
+    ///
+    /// # Errors
+    /// When it can't be written. What was there before is safe.
+    pub fn add(&mut self, profile: &str, learned: &[Learned]) -> Result<usize, StoreError> {
+        self.change("write to", |transaction| {
+            let profile = profile_id(transaction, profile)?;
+            let mut new = 0;
+            for Learned { binary, calls } in learned {
+                new += match binary {
+                    Some(binary) => add_binary(transaction, profile, binary, calls)?,
+                    None => add_calls(
+                        transaction,
+                        "INSERT OR IGNORE INTO profile_call (profile, call) VALUES (?1, ?2)",
+                        profile,
+                        calls,
+                    )?,
+                };
+            }
+            Ok(new)
+        })
+    }
+
+    /// Gives a profile, which is made if there is none, all binaries and stated calls of others. Says how many of
+    /// either are new to it. One that nothing is known of gives nothing.
+    ///
+    /// # Errors
+    /// When it can't be written. What was there before is safe.
+    pub fn merge(&mut self, from: &[&str], into: &str) -> Result<usize, StoreError> {
+        self.change("write to", |transaction| {
+            let into = profile_id(transaction, into)?;
+            let mut new = 0;
+            for from in from {
+                for (table, column) in [("profile_binary", "binary"), ("profile_call", "call")] {
+                    new += transaction.execute(
+                        &format!(
+                            "INSERT OR IGNORE INTO {table} (profile, {column})
+                             SELECT ?1, {column} FROM {table}
+                             WHERE profile = (SELECT id FROM profile WHERE name = ?2)"
+                        ),
+                        params![into, from],
+                    )?;
+                }
+            }
+            Ok(new)
+        })
+    }
+
+    /// Forgets a profile, and the binaries that ran under no other. Says whether there was such a profile.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn forget_profile(&mut self, name: &str) -> Result<bool, StoreError> {
+        self.change("clean", |transaction| {
+            let gone = transaction.execute("DELETE FROM profile WHERE name = ?1", [name])? > 0;
+            if gone {
+                sweep(transaction)?;
+            }
+            Ok(gone)
+        })
+    }
+
+    /// Forgets every profile and binary.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn forget_all(&mut self) -> Result<(), StoreError> {
+        self.change("clean", |transaction| {
+            transaction.execute("DELETE FROM profile", ())?;
+            sweep(transaction)
+        })
+    }
+
+    /// Forgets these binaries, under every profile; the profiles stay. Says how many there were.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn forget(&mut self, binaries: &BTreeSet<Binary>) -> Result<usize, StoreError> {
+        self.change("clean", |transaction| {
+            let mut gone = 0;
+            for Binary { path, hash } in binaries {
+                gone += transaction.execute(
+                    "DELETE FROM binary WHERE path = ?1 AND hash = ?2",
+                    params![path.as_os_str().as_bytes(), hash],
+                )?;
+            }
+            if gone > 0 {
+                sweep(transaction)?;
+            }
+            Ok(gone)
+        })
+    }
+
+    /// Changes what is at the path now, which may be another file than when it was opened.
+    fn change<T>(
+        &mut self,
+        action: &'static str,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        if self.place.identity()? != Some(self.identity) {
+            *self = Self::open(&self.place.file)?;
+        }
+        // A writer's from the start: one that becomes it later can fail at once.
+        self.connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .and_then(|transaction| {
+                let changed = change(&transaction)?;
+                transaction.commit()?;
+                Ok(changed)
+            })
+            .map_err(|source| StoreError::of(action, &self.place.file, source))
+    }
+}
+
+fn profile_id(transaction: &Transaction<'_>, name: &str) -> rusqlite::Result<i64> {
+    let mut found = transaction.prepare("SELECT id FROM profile WHERE name = ?1")?;
+    if let Some(id) = found.query_row([name], |row| row.get(0)).optional()? {
+        return Ok(id);
+    }
+    transaction.execute("INSERT INTO profile (name) VALUES (?1)", [name])?;
+    Ok(transaction.last_insert_rowid())
+}
+
+fn add_binary(
+    transaction: &Transaction<'_>,
+    profile: i64,
+    Binary { path, hash }: &Binary,
+    calls: &BTreeSet<Syscall>,
+) -> rusqlite::Result<usize> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    let path = path.as_os_str().as_bytes();
+    let mut found = transaction.prepare("SELECT id, last_seen FROM binary WHERE path = ?1 AND hash = ?2")?;
+    let found: Option<(i64, i64)> =
+        found.query_row(params![path, hash], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let binary = match found {
+        Some((id, last)) => {
+            // Also when the clock was turned back.
+            if !(last..last.saturating_add(DAY)).contains(&now) {
+                transaction.execute("UPDATE binary SET last_seen = ?2 WHERE id = ?1", [id, now])?;
+            }
+            id
+        }
+        None => {
+            transaction.execute(
+                "INSERT INTO binary (path, hash, first_seen, last_seen) VALUES (?1, ?2, ?3, ?3)",
+                params![path, hash, now],
+            )?;
+            transaction.last_insert_rowid()
+        }
+    };
+    transaction
+        .prepare("INSERT OR IGNORE INTO profile_binary (profile, binary) VALUES (?1, ?2)")?
+        .execute([profile, binary])?;
+    add_calls(transaction, "INSERT OR IGNORE INTO binary_call (binary, call) VALUES (?1, ?2)", binary, calls)
+}
+
+/// Inserts pairs of `id` and call; says how many are new.
+fn add_calls(
+    transaction: &Transaction<'_>,
+    insert: &str,
+    id: i64,
+    calls: &BTreeSet<Syscall>,
+) -> rusqlite::Result<usize> {
+    let mut insert = transaction.prepare(insert)?;
+    let mut found = transaction.prepare("SELECT id FROM call WHERE name = ?1")?;
+    let mut new = 0;
+    for call in calls {
+        let call: i64 = match found.query_row([call.name()], |row| row.get(0)).optional()? {
+            Some(call) => call,
+            None => {
+                transaction.execute("INSERT INTO call (name) VALUES (?1)", [call.name()])?;
+                transaction.last_insert_rowid()
+            }
+        };
+        new += insert.execute([id, call])?;
+    }
+    Ok(new)
+}
+
+/// Removes binaries that no profile has and names that nothing uses.
+fn sweep(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    transaction.execute_batch(
+        "DELETE FROM binary WHERE id NOT IN (SELECT binary FROM profile_binary);
+         DELETE FROM call WHERE id NOT IN (SELECT call FROM binary_call UNION SELECT call FROM profile_call);",
+    )
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the database looks like.
+
+use std::path::Path;
+use std::time::Duration;
+
+use palisade_database::{Format, StoreError};
+use rusqlite::{Connection, OpenFlags};
+
+pub(super) const FORMAT: Format = Format {
+    name: "a store of system calls",
+    // "Palc".
+    mark: 0x5061_6c63,
+    schema: 1,
+    // A launch waits for it; a writer holds the database for as long as the disk takes to write some pages.
+    patience: Duration::from_secs(2),
+};
+
+/// Calls are names, so that numbers of another architecture and names of a newer program mean the same.
+const TABLES: &str = "
+CREATE TABLE call (
+    id   INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE
+) STRICT;
+CREATE TABLE binary (
+    id         INTEGER PRIMARY KEY,
+    path       BLOB NOT NULL,
+    hash       BLOB NOT NULL CHECK (length(hash) = 32),
+    first_seen INTEGER NOT NULL, -- seconds since 1970
+    last_seen  INTEGER NOT NULL,
+    UNIQUE (path, hash)
+) STRICT;
+CREATE TABLE binary_call (
+    binary INTEGER NOT NULL REFERENCES binary ON DELETE CASCADE,
+    call   INTEGER NOT NULL REFERENCES call,
+    PRIMARY KEY (binary, call)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE profile (
+    id   INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE
+) STRICT;
+CREATE TABLE profile_binary (
+    profile INTEGER NOT NULL REFERENCES profile ON DELETE CASCADE,
+    binary  INTEGER NOT NULL REFERENCES binary ON DELETE CASCADE,
+    PRIMARY KEY (profile, binary)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX profile_binary_binary ON profile_binary (binary);
+-- Stated for the profile, of no binary in particular.
+CREATE TABLE profile_call (
+    profile INTEGER NOT NULL REFERENCES profile ON DELETE CASCADE,
+    call    INTEGER NOT NULL REFERENCES call,
+    PRIMARY KEY (profile, call)
+) STRICT, WITHOUT ROWID;
+";
+
+/// Makes the database in an empty file.
+pub(super) fn make(path: &Path, _remote: bool) -> Result<(), StoreError> {
+    // Every commit writes to the main file: who has its fingerprint notices. With a write-ahead log nobody would.
+    FORMAT.make(path, "DELETE", TABLES)
+}
+
+/// Opens the database and sees whether it is one.
+pub(super) fn connect(path: &Path, write: bool) -> Result<Connection, StoreError> {
+    // Also for reading: what a killed writer left half done is rolled back by who comes next. SQLite makes do
+    // with less where the file can't be written.
+    let connection = FORMAT.open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let prepare = if write {
+        "PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL;"
+    } else {
+        "PRAGMA foreign_keys = ON; PRAGMA query_only = ON;"
+    };
+    // A look at every table's first page, so that damage is found here rather than in the middle of things.
+    let tables =
+        "SELECT (SELECT max(id) FROM call), (SELECT max(id) FROM binary), (SELECT max(id) FROM profile),
+        EXISTS (SELECT 1 FROM binary_call), EXISTS (SELECT 1 FROM profile_binary),
+        EXISTS (SELECT 1 FROM profile_call)";
+    connection
+        .execute_batch(prepare)
+        .and_then(|()| connection.query_row(tables, (), |_row| Ok(())))
+        .map_err(|source| StoreError::of("open", path, source))?;
+    Ok(connection)
+}

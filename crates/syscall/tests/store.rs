@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The store of what was learned: what goes in comes out, and what is wrong with a file is said.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use palisade_syscall::Syscall;
+use palisade_syscall::store::{Binary, Learned, Store, StoreError};
+use proptest::prelude::*;
+use rusqlite::Connection;
+
+/// Tells a copy of this program which store to write to.
+const WRITER: &str = "PALISADE_TEST_WRITER";
+
+type Seen = BTreeMap<Binary, BTreeSet<Syscall>>;
+
+struct Home {
+    dir: tempfile::TempDir,
+}
+
+impl Home {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("state/palisade/syscalls.sqlite")
+    }
+
+    fn open(&self) -> Store {
+        Store::open(&self.path()).unwrap()
+    }
+
+    fn both(&self) -> [Option<StoreError>; 2] {
+        [Store::open(&self.path()).err(), Store::read(&self.path()).err()]
+    }
+}
+
+fn binary(path: &str, content: u8) -> Binary {
+    Binary { path: path.into(), hash: [content; 32] }
+}
+
+fn calls(names: &[&str]) -> BTreeSet<Syscall> {
+    names.iter().map(|name| name.parse().unwrap()).collect()
+}
+
+fn seen(of: &[(&Binary, &[&str])]) -> Seen {
+    of.iter().map(|(binary, names)| ((*binary).clone(), calls(names))).collect()
+}
+
+fn allowed(store: &Store, profile: &str) -> Vec<&'static str> {
+    store.allowed(profile).unwrap().unwrap().into_iter().map(Syscall::name).collect()
+}
+
+fn assert_sound(path: &Path) {
+    let connection = Connection::open(path).unwrap();
+    let verdict: String = connection.query_row("PRAGMA integrity_check", (), |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+    let broken: i64 =
+        connection.query_row("SELECT count(*) FROM pragma_foreign_key_check", (), |row| row.get(0)).unwrap();
+    assert_eq!(broken, 0);
+}
+
+#[test]
+fn what_was_learned_comes_out() {
+    let home = Home::new();
+    let odd = Binary { path: std::ffi::OsStr::from_bytes(b"/opt/\xff\n").into(), hash: [9; 32] };
+    let python = binary("/usr/bin/python3", 1);
+    let mut store = home.open();
+    assert_eq!(store.learn("web", &seen(&[(&python, &["bind", "openat"]), (&odd, &[])])).unwrap(), 2);
+    let stated = Learned { binary: None, calls: calls(&["kill"]) };
+    assert_eq!(store.add("web", std::slice::from_ref(&stated)).unwrap(), 1);
+    drop(store);
+    let store = Store::read(&home.path()).unwrap().unwrap();
+    let learned = [
+        stated,
+        Learned { binary: Some(odd), calls: BTreeSet::new() },
+        Learned { binary: Some(python), calls: calls(&["bind", "openat"]) },
+    ];
+    assert_eq!(store.profile("web").unwrap(), learned);
+    assert_eq!(allowed(&store, "web"), ["bind", "kill", "openat"]);
+    assert_eq!(store.profiles().unwrap(), ["web"]);
+    assert_eq!((store.profile("other").unwrap(), store.allowed("other").unwrap()), (vec![], None));
+}
+
+#[test]
+fn a_binary_is_known_under_every_profile_that_runs_it() {
+    let home = Home::new();
+    let [python, other, newer] = [binary("/python", 1), binary("/other", 2), binary("/python", 3)];
+    let mut store = home.open();
+    assert_eq!(store.learn("a", &seen(&[(&python, &["bind"]), (&other, &["kill"])])).unwrap(), 2);
+    assert_eq!(store.learn("b", &seen(&[(&python, &["bind", "openat"])])).unwrap(), 1);
+    assert_eq!(store.learn("c", &seen(&[(&newer, &["socket"])])).unwrap(), 1);
+    assert_eq!(allowed(&store, "a"), ["bind", "kill", "openat"], "b taught it");
+    assert_eq!(allowed(&store, "b"), ["bind", "openat"], "and nothing of what ran only under a");
+    assert_eq!(allowed(&store, "c"), ["socket"], "another content is another binary");
+    let known = store.binaries().unwrap();
+    assert_eq!(known.iter().map(|known| &known.binary).collect::<Vec<_>>(), [&other, &python, &newer]);
+    assert_eq!(known[1].profiles, BTreeSet::from(["a".to_owned(), "b".to_owned()]));
+    assert_eq!(known[1].calls, calls(&["bind", "openat"]));
+    assert!(known[1].first_seen.elapsed().unwrap() < Duration::from_secs(60));
+}
+
+#[test]
+fn nothing_seen_is_learned_too() {
+    let home = Home::new();
+    let mut store = home.open();
+    assert_eq!(store.learn("quiet", &Seen::new()).unwrap(), 0);
+    assert_eq!(store.allowed("quiet").unwrap(), Some(BTreeSet::new()));
+}
+
+#[test]
+fn what_teaches_nothing_leaves_the_file_as_it_is_and_what_does_changes_it() {
+    let home = Home::new();
+    let state = || {
+        let found = fs::metadata(home.path()).unwrap();
+        (found.ino(), found.mtime(), found.mtime_nsec(), found.size(), fs::read(home.path()).unwrap())
+    };
+    let python = binary("/python", 1);
+    let lesson = seen(&[(&python, &["bind"])]);
+    home.open().learn("a", &lesson).unwrap();
+    let before = state();
+    std::thread::sleep(Duration::from_millis(30));
+    let mut store = home.open();
+    assert_eq!(store.learn("a", &lesson).unwrap(), 0);
+    assert_eq!(state(), before);
+    // Also while the connection is open: there is no log that would keep it back.
+    for (index, change) in
+        [seen(&[(&python, &["kill"])]), seen(&[(&binary("/b", 1), &[])])].iter().enumerate()
+    {
+        let before = state();
+        std::thread::sleep(Duration::from_millis(30));
+        store.learn("a", change).unwrap();
+        let after = state();
+        assert!((before.1, before.2) != (after.1, after.2) && before.4 != after.4, "{index}");
+    }
+    let before = state();
+    std::thread::sleep(Duration::from_millis(30));
+    let old = "UPDATE binary SET last_seen = last_seen - 90000";
+    Connection::open(home.path()).unwrap().execute_batch(old).unwrap();
+    assert_eq!(store.learn("a", &lesson).unwrap(), 0);
+    assert_ne!(state().4, before.4);
+    let known = store.binaries().unwrap();
+    let python = known.iter().find(|known| known.binary == python).unwrap();
+    assert!(python.last_seen.elapsed().unwrap() < Duration::from_secs(60), "a day later it is seen again");
+}
+
+#[test]
+fn names_of_a_newer_program_are_kept_and_left_out() {
+    let home = Home::new();
+    let python = binary("/python", 1);
+    home.open().learn("a", &seen(&[(&python, &["bind"])])).unwrap();
+    let connection = Connection::open(home.path()).unwrap();
+    connection
+        .execute_batch("INSERT INTO call VALUES (77, 'teleport'); INSERT INTO binary_call VALUES (1, 77)")
+        .unwrap();
+    let mut store = home.open();
+    assert_eq!(allowed(&store, "a"), ["bind"]);
+    assert_eq!(store.profile("a").unwrap()[0].calls, calls(&["bind"]));
+    assert_eq!(store.strange("a").unwrap(), BTreeSet::from(["teleport".to_owned()]));
+    store.learn("a", &seen(&[(&python, &["kill"])])).unwrap();
+    store.merge(&["a"], "b").unwrap();
+    assert_eq!(store.strange("b").unwrap(), BTreeSet::from(["teleport".to_owned()]));
+}
+
+#[test]
+fn merging_takes_binaries_and_stated_calls() {
+    let home = Home::new();
+    let [one, two] = [binary("/one", 1), binary("/two", 2)];
+    let mut store = home.open();
+    store.learn("a", &seen(&[(&one, &["bind"])])).unwrap();
+    store.learn("b", &seen(&[(&two, &["kill"])])).unwrap();
+    store.add("b", &[Learned { binary: None, calls: calls(&["mount"]) }]).unwrap();
+    assert_eq!(store.merge(&["a", "b", "nobody"], "both").unwrap(), 3);
+    assert_eq!(allowed(&store, "both"), ["bind", "kill", "mount"]);
+    assert_eq!(store.merge(&["a", "b"], "both").unwrap(), 0);
+    assert_eq!(allowed(&store, "a"), ["bind"]);
+}
+
+#[test]
+fn forgetting() {
+    let home = Home::new();
+    let [one, two] = [binary("/one", 1), binary("/two", 2)];
+    let mut store = home.open();
+    store.learn("a", &seen(&[(&one, &["bind"]), (&two, &["kill"])])).unwrap();
+    store.learn("b", &seen(&[(&one, &["bind"])])).unwrap();
+    assert!(store.forget_profile("a").unwrap());
+    assert!(!store.forget_profile("a").unwrap());
+    assert_eq!(store.allowed("a").unwrap(), None);
+    assert_eq!(store.binaries().unwrap().len(), 1, "the one that runs under b stays");
+    assert_eq!(store.forget(&BTreeSet::from([one, two])).unwrap(), 1);
+    assert_eq!(store.allowed("b").unwrap(), Some(BTreeSet::new()));
+    store.forget_all().unwrap();
+    assert_eq!(store.profiles().unwrap(), [""; 0]);
+    drop(store);
+    assert_sound(&home.path());
+    let rows = "SELECT (SELECT count(*) FROM call) + (SELECT count(*) FROM binary_call)";
+    let left: i64 = Connection::open(home.path()).unwrap().query_row(rows, (), |row| row.get(0)).unwrap();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn reading_makes_nothing_and_writing_makes_it_private() {
+    let home = Home::new();
+    assert!(Store::read(&home.path()).unwrap().is_none());
+    assert_eq!(fs::read_dir(home.dir.path()).unwrap().count(), 0);
+    home.open();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode(&home.path()), 0o600);
+    assert_eq!(mode(home.path().parent().unwrap()), 0o700);
+    assert_eq!(mode(&home.dir.path().join("state")), 0o700);
+    fs::set_permissions(home.path(), Permissions::from_mode(0o644)).unwrap();
+    home.open();
+    assert_eq!(mode(&home.path()), 0o600);
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_left_alone() {
+    let home = Home::new();
+    home.open();
+    Connection::open(home.path()).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
+    let content = fs::read(home.path()).unwrap();
+    for error in home.both() {
+        assert!(matches!(error, Some(StoreError::Newer { found: 99, known: 1, .. })), "{error:?}");
+        assert!(error.unwrap().to_string().contains("made by a newer palisade (schema 99"));
+    }
+    assert_eq!(fs::read(home.path()).unwrap(), content);
+}
+
+#[test]
+fn damage_is_said_and_the_file_left_for_a_look() {
+    let home = Home::new();
+    home.open().learn("a", &seen(&[(&binary("/python", 1), &["bind"])])).unwrap();
+    let good = fs::read(home.path()).unwrap();
+    let mut cut = good.clone();
+    cut.truncate(4096 + 100);
+    let mut noise = good.clone();
+    noise[4096..].fill(0xa5);
+    let mut foreign = good;
+    foreign[68..72].fill(0);
+    for content in [Vec::new(), b"no database".to_vec(), vec![b'x'; 100_000], cut, noise, foreign] {
+        fs::write(home.path(), &content).unwrap();
+        for error in home.both() {
+            assert!(matches!(error, Some(StoreError::Damaged { .. })), "{error:?}");
+            let error = error.unwrap();
+            assert!(error.to_string().contains("syscalls.sqlite\" is damaged: "), "{error}");
+        }
+        assert_eq!(fs::read(home.path()).unwrap(), content);
+    }
+}
+
+#[test]
+fn what_another_process_keeps_locked_is_waited_for_two_seconds() {
+    let home = Home::new();
+    let mut store = home.open();
+    let other = Connection::open(home.path()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let begun = Instant::now();
+    let error = store.learn("a", &Seen::new()).unwrap_err();
+    assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
+    assert!(begun.elapsed() > Duration::from_millis(1500) && begun.elapsed() < Duration::from_secs(10));
+    assert_eq!(store.profiles().unwrap(), [""; 0], "who only reads isn't kept from it");
+    other.execute_batch("COMMIT; BEGIN EXCLUSIVE").unwrap();
+    let error = Store::read(&home.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
+    other.execute_batch("COMMIT").unwrap();
+    store.learn("a", &Seen::new()).unwrap();
+}
+
+#[test]
+fn links_and_files_of_others_are_refused() {
+    let home = Home::new();
+    home.open();
+    let elsewhere = home.dir.path().join("elsewhere");
+    fs::rename(home.path(), &elsewhere).unwrap();
+    symlink(&elsewhere, home.path()).unwrap();
+    for error in home.both() {
+        assert!(matches!(error, Some(StoreError::Kind { .. })), "{error:?}");
+    }
+    fs::remove_file(home.path()).unwrap();
+    fs::rename(&elsewhere, home.path()).unwrap();
+    home.open();
+    for (path, mode) in [(home.path(), 0o620), (home.path().parent().unwrap().to_owned(), 0o707)] {
+        let before = fs::metadata(&path).unwrap().permissions();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        for error in home.both() {
+            assert!(matches!(error, Some(StoreError::Writable { .. })), "{error:?}");
+        }
+        fs::set_permissions(&path, before).unwrap();
+    }
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(home.path(), Some(12345), None).unwrap();
+        for error in home.both() {
+            assert!(matches!(error, Some(StoreError::Foreign { uid: 12345, .. })), "{error:?}");
+        }
+    } else {
+        // Everybody can see whose the root directory is.
+        let error = Store::read(Path::new("/syscalls.sqlite")).unwrap_err();
+        assert!(matches!(error, StoreError::Foreign { uid: 0, .. }), "{error:?}");
+    }
+}
+
+#[test]
+fn a_writer_follows_when_the_file_is_replaced() {
+    let home = Home::new();
+    let mut store = home.open();
+    fs::remove_file(home.path()).unwrap();
+    store.learn("a", &Seen::new()).unwrap();
+    assert_eq!(home.open().profiles().unwrap(), ["a"]);
+}
+
+#[test]
+#[ignore = "what other tests start"]
+fn writer() {
+    let Some(path) = std::env::var_os(WRITER) else { return };
+    let mut store = Store::open(Path::new(&path)).unwrap();
+    let all: Vec<Syscall> = Syscall::all().collect();
+    for round in 0_u32.. {
+        let mut hash = [0; 32];
+        hash[..4].copy_from_slice(&round.to_le_bytes());
+        hash[4..8].copy_from_slice(&std::process::id().to_le_bytes());
+        let binary = Binary { path: format!("/{round}").into(), hash };
+        let new = store.learn("a", &[(binary, all.iter().copied().collect())].into()).unwrap();
+        assert_eq!(new, all.len());
+    }
+}
+
+fn start_writer(home: &Home) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "writer", "--ignored", "--test-threads=1"])
+        .env(WRITER, home.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn a_writer_killed_at_any_moment_leaves_a_good_file() {
+    let home = Home::new();
+    home.open();
+    let count = || home.open().binaries().unwrap().len();
+    let mut random = 0x2545_f491_u64;
+    let mut journals = 0;
+    for _kill in 0..50 {
+        let before = count();
+        let mut writer = start_writer(&home);
+        let begun = Instant::now();
+        while count() == before {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+        }
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        std::thread::sleep(Duration::from_micros((random >> 33) % 30_000));
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        journals += usize::from(home.path().with_extension("sqlite-journal").exists());
+        let reader = Store::read(&home.path()).unwrap().unwrap();
+        let known = reader.binaries().unwrap();
+        assert!(known.len() > before);
+        for known in &known {
+            assert_eq!(known.calls.len(), Syscall::all().count(), "a lesson is whole or not at all");
+        }
+        assert_sound(&home.path());
+        home.open().forget_all().unwrap();
+    }
+    assert!(journals > 0, "none was killed in the middle of a transaction");
+}
+
+#[test]
+fn eight_processes_at_once_lose_nothing() {
+    let home = Home::new();
+    let mut writers: Vec<Child> = (0..8).map(|_| start_writer(&home)).collect();
+    std::thread::sleep(Duration::from_millis(1500));
+    for writer in &mut writers {
+        assert!(writer.try_wait().unwrap().is_none(), "none of them failed");
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+    }
+    let known = home.open().binaries().unwrap();
+    assert!(known.iter().all(|known| known.calls.len() == Syscall::all().count()));
+    let teachers: BTreeSet<&[u8]> = known.iter().map(|known| &known.binary.hash[4..8]).collect();
+    assert!(teachers.len() > 1, "{}", teachers.len());
+}
+
+/// A program that may write files of this size only sees the same error as on a full disk: a write that fails.
+#[test]
+fn a_full_disk_is_an_error_and_no_more() {
+    let home = Home::new();
+    home.open().learn("a", &seen(&[(&binary("/python", 1), &["bind"])])).unwrap();
+    let state = home.path().parent().unwrap().to_owned();
+    let size = fs::metadata(home.path()).unwrap().len();
+    let script = if rustix::process::geteuid().is_root() {
+        // In a mount namespace of its own, a file system with room for one page more.
+        format!(
+            "cp -a '{0}' '{0}.kept' && mount -t tmpfs -o size={1},mode=700 none '{0}' \
+             && cp -a '{0}.kept/.' '{0}' && \"$@\"; code=$?; cp -a '{0}/.' '{0}.kept'; exit $code",
+            state.display(),
+            size + 4096,
+        )
+    } else {
+        format!("trap '' XFSZ; ulimit -f {}; \"$@\"", size / 512)
+    };
+    let mut command = if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &script, "sh"]);
+        command
+    } else {
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, "sh"]);
+        command
+    };
+    let writer = command
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "writer", "--ignored", "--test-threads=1", "--nocapture"])
+        .env(WRITER, home.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&writer.stderr);
+    assert!(!writer.status.success());
+    assert!(said.contains("can't write to") || said.contains("action: \"write to\""), "{said}");
+    if rustix::process::geteuid().is_root() {
+        fs::remove_dir_all(&state).unwrap();
+        fs::rename(state.with_extension("kept"), &state).unwrap();
+    }
+    let mut store = home.open();
+    assert!(
+        store
+            .profile("a")
+            .unwrap()
+            .contains(&Learned { binary: Some(binary("/python", 1)), calls: calls(&["bind"]) })
+    );
+    store.learn("b", &Seen::new()).unwrap();
+    assert_sound(&home.path());
+}
+
+fn some_calls() -> impl Strategy<Value = BTreeSet<Syscall>> {
+    let all: Vec<Syscall> = Syscall::all().collect();
+    proptest::collection::btree_set(proptest::sample::select(all), 0..6)
+}
+
+fn lesson() -> impl Strategy<Value = (u8, Seen)> {
+    let binaries = (0_u8..4).prop_map(|number| binary(&format!("/{number}"), number));
+    (0_u8..3, proptest::collection::btree_map(binaries, some_calls(), 0..4))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Learning more never takes a call from any profile, and the answer is that of a model without SQL.
+    #[test]
+    fn the_union_only_grows(lessons in proptest::collection::vec(lesson(), 1..8)) {
+        let home = Home::new();
+        let mut store = home.open();
+        let mut of_binary: Seen = Seen::new();
+        let mut of_profile: BTreeMap<String, BTreeSet<Binary>> = BTreeMap::new();
+        let mut before: BTreeMap<String, BTreeSet<Syscall>> = BTreeMap::new();
+        for (profile, seen) in lessons {
+            let profile = profile.to_string();
+            let pairs = |all: &Seen| all.values().map(BTreeSet::len).sum::<usize>();
+            let known = pairs(&of_binary);
+            let new = store.learn(&profile, &seen).unwrap();
+            of_profile.entry(profile).or_default().extend(seen.keys().cloned());
+            for (binary, calls) in seen {
+                of_binary.entry(binary).or_default().extend(calls);
+            }
+            prop_assert_eq!(new, pairs(&of_binary) - known);
+            for (profile, binaries) in &of_profile {
+                let expected: BTreeSet<Syscall> =
+                    binaries.iter().flat_map(|binary| &of_binary[binary]).copied().collect();
+                let allowed = store.allowed(profile).unwrap().unwrap();
+                prop_assert_eq!(&allowed, &expected);
+                let previous = before.insert(profile.clone(), allowed).unwrap_or_default();
+                prop_assert!(previous.is_subset(&expected));
+            }
+        }
+    }
+}
