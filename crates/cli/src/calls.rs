@@ -87,7 +87,9 @@ impl<'p> Calls<'p> {
                 Some(Said::Always) => {
                     if let Some(profile) = profile {
                         let binary = identify(&program, host.as_deref());
-                        if let Err(error) = keep(&profile, &BTreeMap::from([(binary, BTreeSet::from([call]))])) {
+                        if let Err(error) =
+                            keep(&profile, &BTreeMap::from([(binary, BTreeSet::from([call]))]))
+                        {
                             output::say(&format!("palisade: it holds for this session only: {error}\r\n"));
                         }
                     }
@@ -211,8 +213,7 @@ mod tests {
     fn a_program_that_was_replaced_has_no_known_content() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let found = file.as_file().metadata().unwrap();
-        let mut program =
-            Program { path: b"/inside".to_vec(), device: found.dev(), inode: found.ino() };
+        let mut program = Program { path: b"/inside".to_vec(), device: found.dev(), inode: found.ino() };
         assert_eq!(identify(&program, Some(file.path())).hash, Binary::hash(&b""[..]).unwrap());
         program.inode += 1;
         assert_eq!(identify(&program, Some(file.path())).hash, [0; 32]);

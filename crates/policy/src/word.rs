@@ -482,6 +482,13 @@ mod tests {
         }
         let write = Chosen::PassFiles(PassFiles::Write);
         assert!(write.loosens(&Chosen::PassFiles(PassFiles::Execute)));
+        let enforce = Chosen::SyscallMode(SyscallMode::Enforce);
+        for looser in [SyscallMode::Ask, SyscallMode::Learn, SyscallMode::Off] {
+            assert!(Chosen::SyscallMode(looser).loosens(&enforce));
+            assert!(!enforce.loosens(&Chosen::SyscallMode(looser)));
+        }
+        let kill = Chosen::SyscallRefusal(SyscallRefusal::Kill);
+        assert!(Chosen::SyscallRefusal(SyscallRefusal::Errno).loosens(&kill));
         assert!(Chosen::Session(Bus::Host).loosens(&Chosen::Session(Bus::Filtered)));
     }
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The launcher's side of the broker: what it is given, and what is heard of it.
 
+use crate::calls::{self, Unanswered};
 use crate::error::StartError;
 use crate::plan::{Broker as Told, Calls, Plan, Root};
-use crate::calls::{self, Unanswered};
 use crate::sockets;
 use crate::start::Happening;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::names::{NameRule, NameRules};
 use palisade_sys::launch::{Broker, Station};
-use palisade_syscall::{Arch, Syscall};
 use palisade_syscall::broker::Server;
 use palisade_syscall::broker::guard::{self, Wards};
 use palisade_syscall::broker::report::{self, Report};
+use palisade_syscall::{Arch, Syscall};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};

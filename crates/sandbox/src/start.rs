@@ -21,8 +21,8 @@ use palisade_sys::launch::{
     Command, Identity, Launch, Limit, Namespaces, Place, Provide, Stamps, StringArray,
 };
 use palisade_sys::network::Network;
-pub use palisade_syscall::broker::report::{Came, Program, Used};
 use palisade_syscall::Syscall;
+pub use palisade_syscall::broker::report::{Came, Program, Used};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;

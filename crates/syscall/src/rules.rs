@@ -365,7 +365,9 @@ impl Rules {
 
     /// Calls that aren't among `allowed` and could be made.
     fn outside(&self, allowed: &BTreeSet<Syscall>, arch: Arch) -> Vec<(Syscall, u32)> {
-        let refused = |rule: &Rule| rule.tests.is_empty() && matches!(rule.action, Action::Errno(_) | Action::KillProcess);
+        let refused = |rule: &Rule| {
+            rule.tests.is_empty() && matches!(rule.action, Action::Errno(_) | Action::KillProcess)
+        };
         Syscall::all()
             .filter(|call| !allowed.contains(call) && !NEEDED.contains(&call.name()))
             .filter(|call| !self.of(*call).iter().any(refused))

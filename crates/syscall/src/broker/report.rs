@@ -189,7 +189,8 @@ impl Reporter {
                 Err(Errno::INTR) => return None,
                 Err(_) | Ok(0) => return Some(Answer { number, allow: false, keep: true }),
                 Ok(length) => {
-                    let answer: Option<Answer> = buffer.get(..length).and_then(|bytes| postcard::from_bytes(bytes).ok());
+                    let answer: Option<Answer> =
+                        buffer.get(..length).and_then(|bytes| postcard::from_bytes(bytes).ok());
                     // One to a question that nobody waits for any more is passed over.
                     if let Some(answer) = answer.filter(|answer| answer.number == number) {
                         return Some(answer);

@@ -13,6 +13,7 @@ use palisade_sys::notify::Notification;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::{HashMap, HashSet};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Programs and calls that are remembered; of further ones nothing is told, and nobody is asked: they are refused.
@@ -104,11 +105,23 @@ impl Judge {
         if self.unlearned.passed.has(&seen, Arch::NATIVE) { worker.make(call) } else { Ok(Outcome::Continue) }
     }
 
-    fn refuse(&self, worker: &Worker<'_>, call: &Notification, program: Program, key: Key, kill: bool) -> Errno {
-        let killed = kill && end(worker, call).is_ok();
-        if killed || self.is_news(key) {
+    fn refuse(
+        &self,
+        worker: &Worker<'_>,
+        call: &Notification,
+        program: Program,
+        key: Key,
+        kill: bool,
+    ) -> Errno {
+        let victim = if kill { victim(worker, call).ok() } else { None };
+        if victim.is_some() || self.is_news(key) {
+            // Before it ends: with the last process the launcher stops listening.
+            let killed = victim.is_some();
             let report = Report::Unlearned { thread: call.thread, program, call: key.2, killed };
             worker.shared.reporter.insist(&report);
+        }
+        if let Some(victim) = victim {
+            let _ended_meanwhile = pidfd_send_signal(&victim, Signal::KILL);
         }
         Errno::PERM
     }
@@ -128,16 +141,13 @@ impl Judge {
     }
 }
 
-/// Ends the process of a call that still waits, so that no other has got its number.
-fn end(worker: &Worker<'_>, call: &Notification) -> Result<(), Errno> {
+/// The process of a call that still waits, so that no other has got its number.
+fn victim(worker: &Worker<'_>, call: &Notification) -> Result<OwnedFd, Errno> {
     // A thread's own number would do for a signal, but not for a descriptor of its process.
     let process = Caller::new(worker, call).process()?;
     let process = i32::try_from(process).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
     let descriptor = pidfd_open(process, PidfdFlags::empty())?;
-    if !worker.shared.listener.is_waiting(call.id) {
-        return Err(Errno::SRCH);
-    }
-    pidfd_send_signal(&descriptor, Signal::KILL)
+    if worker.shared.listener.is_waiting(call.id) { Ok(descriptor) } else { Err(Errno::SRCH) }
 }
 
 /// Has the launcher ask its user about a call, and answers it. In a thread of its own.
@@ -153,8 +163,12 @@ fn ask(shared: &Arc<Shared>, call: &Notification, program: Program, kill: bool) 
             None if !shared.listener.is_waiting(call.id) => return,
             None => {
                 *number += 1;
-                let question =
-                    Report::Asked { number: *number, thread: call.thread, program: program.clone(), call: key.2 };
+                let question = Report::Asked {
+                    number: *number,
+                    thread: call.thread,
+                    program: program.clone(),
+                    call: key.2,
+                };
                 shared.reporter.insist(&question);
                 let Some(answer) = shared.reporter.answer(*number) else {
                     // The caller is gone. The next to ask isn't answered by what is still to come.
