@@ -29,6 +29,12 @@ impl Format {
     /// When it can't be opened, is locked, damaged, another program's or a newer one's.
     pub fn open(&self, path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
         let connection = self.connect(path, access)?;
+        // The last one to close would copy a log into the database and wait for the disk, at the end of a launch.
+        // The log is copied anyway once it has a thousand pages. (Who makes a database has it copied: it is moved
+        // to its place without its log.)
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map_err(|source| StoreError::of("open", path, source))?;
         let number = |pragma| connection.query_row(pragma, (), |row| row.get::<_, i64>(0));
         let (mark, found) = number("PRAGMA application_id")
             .and_then(|mark| Ok((mark, number("PRAGMA user_version")?)))
@@ -66,9 +72,6 @@ impl Format {
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let prepare = |connection: Connection| {
             connection.busy_timeout(self.patience)?;
-            // The last one to close would copy a log into the database and wait for the disk, at the end of
-            // a launch. The log is copied anyway once it has a thousand pages.
-            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
             Ok(connection)
         };

@@ -98,6 +98,8 @@ struct Said {
     allowed: bool,
     refused: bool,
     conditional: bool,
+    /// It is allowed under some condition.
+    sometimes: bool,
 }
 
 impl Rule {
@@ -131,7 +133,10 @@ pub(super) fn import(value: Value) -> Result<Imported, String> {
             let said = said.entry(call).or_default();
             match (rule.is_conditional(), allowed) {
                 // Allowed under a condition isn't allowed; nor is what is refused under one.
-                (true, _) => said.conditional = true,
+                (true, allowed) => {
+                    said.conditional = true;
+                    said.sometimes |= allowed;
+                }
                 (false, true) => said.allowed = true,
                 (false, false) => said.refused = true,
             }
@@ -168,7 +173,9 @@ fn decide(default: bool, said: &BTreeMap<Syscall, Said>) -> (BTreeSet<Syscall>, 
             continue;
         }
         if said.conditional {
-            left_out.insert(call);
+            if said.sometimes || said.allowed || default {
+                left_out.insert(call);
+            }
         } else if said.allowed || default {
             allowed.insert(call);
         }
@@ -270,6 +277,7 @@ mod tests {
             assert!(warnings.iter().any(|warning| warning.ends_with("only): socket")), "{warnings:?}");
         }
         let refused = json!([{ "names": ["socket"], "action": "SCMP_ACT_ERRNO", "args": args }]);
+        assert_eq!(taken(profile("SCMP_ACT_ERRNO", refused.clone())), (vec![], vec![]), "never allowed");
         let (found, warnings) = taken(profile("SCMP_ACT_ALLOW", refused));
         assert!(found.contains(&"bind") && !found.contains(&"socket"), "{warnings:?}");
         let both = json!([
