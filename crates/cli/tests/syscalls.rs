@@ -299,6 +299,14 @@ fn clean_forgets_what_it_is_told_to() {
     let home = Home::new();
     let said = home.problem(&["clean", "web"]);
     assert!(said.contains("no terminal to ask on\nhint: the same with --yes"), "{said}");
+    for wrong in [
+        &["clean"][..],
+        &["clean", "--yes"],
+        &["clean", "--json", "--yes"],
+        &["clean", "web", "--all", "--yes"],
+    ] {
+        assert_eq!(home.run(wrong).code, 2, "{wrong:?}");
+    }
     assert_eq!(home.store().profiles().unwrap(), ["files", "web"]);
     let answer = home.run(&["clean", "web", "--yes"]);
     assert_eq!((answer.code, answer.err.as_str()), (0, "forgot 1 profile\n"));
@@ -307,9 +315,6 @@ fn clean_forgets_what_it_is_told_to() {
     assert_eq!(home.json(0, &["clean", "--all", "--yes"])["profiles"], json!(["files"]));
     assert_eq!(home.store().profiles().unwrap(), [""; 0]);
     assert_eq!(home.run(&["clean", "--all", "--yes"]).err, "nothing to forget\n");
-    for wrong in [&["clean"][..], &["clean", "web", "--all"]] {
-        assert_eq!(home.run(wrong).code, 2);
-    }
 }
 
 #[test]

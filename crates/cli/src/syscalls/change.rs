@@ -35,7 +35,8 @@ pub(super) fn merge(from: &[String], into: &str, json: bool) -> Answer {
 
 /// What to forget.
 #[derive(Debug, clap::Args)]
-#[group(id = "which", required = true, multiple = true)]
+#[group(skip)]
+#[command(group(clap::ArgGroup::new("which").required(true).multiple(true)))]
 pub(super) struct Clean {
     /// The profile, and the binaries that ran under no other
     #[arg(value_name = "PROFILE", group = "which")]
