@@ -44,12 +44,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["palisade-syscall", "palisade-policy", "palisade-host", "palisade-events", "palisade-sys"],
     ),
     // engines
-    ("palisade-syscall", &["palisade-policy", "palisade-host", "palisade-sys"]),
+    ("palisade-syscall", &["palisade-policy", "palisade-host", "palisade-database", "palisade-sys"]),
     ("palisade-network", &["palisade-policy", "palisade-sys"]),
-    // ground: `sys` is below the others, and `policy` gives `events` the type of an event
+    // ground: `sys` and `database` are below the others, and `policy` gives `events` the type of an event
     ("palisade-policy", &[]),
     ("palisade-host", &["palisade-sys"]),
-    ("palisade-events", &["palisade-policy"]),
+    ("palisade-events", &["palisade-policy", "palisade-database"]),
+    ("palisade-database", &[]),
     ("palisade-sys", &[]),
 ];
 

@@ -89,6 +89,9 @@ pub(crate) enum Failure {
     /// A foreign profile can't be imported.
     #[error(transparent)]
     Import(#[from] crate::import::ImportError),
+    /// Something about learned system calls.
+    #[error(transparent)]
+    Syscalls(#[from] crate::syscalls::SyscallsError),
     /// It is root's to do.
     #[error("only root can change {what}")]
     RootOnly {
@@ -193,6 +196,7 @@ impl Failure {
             Self::Editor { .. } => "editor",
             Self::Write { .. } | Self::Output { .. } | Self::ReaderGone => "write",
             Self::Import(error) => error.class(),
+            Self::Syscalls(error) => error.class(),
             Self::NoProject { .. } => "no-project",
             Self::RootOnly { .. } => "root-only",
             Self::NoStore => "store",
@@ -223,6 +227,7 @@ impl Failure {
             Self::Store(error) => error.hint(),
             Self::Desktop(error) => error.hint(),
             Self::Import(error) => error.hint(),
+            Self::Syscalls(error) => error.hint(),
             Self::Package(error) => error.hint(),
             Self::NobodyToAsk => {
                 Some("palisade project allow --yes   # after reading what it grants".to_owned())

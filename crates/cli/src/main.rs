@@ -10,6 +10,7 @@
 //! - [`desktop`]: links, desktop entries and services that start profiles
 //! - [`import`]: profiles of other launchers
 //! - [`package`], [`packaged`], [`package_info`]: applications as one program each, and what such a program does
+//! - [`syscalls`]: which system calls were learned
 //! - [`watch`]: what is being refused, as it happens
 //! - [`completions`], [`man`], [`schema`]: what packages and editors want
 //! - [`situation`], [`answer`]: what those verbs ask and how they answer
@@ -54,6 +55,7 @@ mod scan;
 mod schema;
 mod situation;
 mod store;
+mod syscalls;
 mod trace;
 mod watch;
 mod witness;
@@ -105,6 +107,8 @@ enum Verb {
     Desktop(desktop::Options),
     /// Make one program of an application and all that it needs
     Package(package::Options),
+    /// Show, compare, exchange and forget which system calls were learned
+    Syscalls(syscalls::Options),
     /// Show what sandboxes are refused, as it happens
     Watch(watch::Options),
     /// Measure Palisade beside other launchers
@@ -212,6 +216,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Project(options), _) => project::run(options),
         (Verb::Desktop(options), _) => desktop::run(options),
         (Verb::Package(options), _) => package::run(options),
+        (Verb::Syscalls(options), _) => syscalls::run(options),
         (Verb::Watch(options), _) => watch::run(options),
         (Verb::Bench(options), _) => bench::run(options),
         (Verb::Completions(options), _) => completions::run(options),

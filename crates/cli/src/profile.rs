@@ -10,6 +10,8 @@ mod list;
 mod refresh;
 mod show;
 
+pub(crate) use change::write;
+
 use crate::answer::{self, Failure};
 use clap::Subcommand;
 use palisade_sandbox::layers::Sort;

@@ -29,8 +29,9 @@ impl Format {
     /// When it can't be opened, is locked, damaged, another program's or a newer one's.
     pub fn open(&self, path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
         let connection = self.connect(path, access)?;
-        // The last one to close would copy a log into the database and wait for the disk, at the end of a launch. The
-        // log is copied anyway once it has a thousand pages.
+        // The last one to close would copy a log into the database and wait for the disk, at the end of a launch.
+        // The log is copied anyway once it has a thousand pages. (Who makes a database has it copied: it is moved
+        // to its place without its log.)
         connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(|source| StoreError::of("open", path, source))?;
@@ -54,7 +55,6 @@ impl Format {
     /// When it can't be written.
     pub fn make(&self, path: &Path, journal: &str, tables: &str) -> Result<(), StoreError> {
         let Self { mark, schema, .. } = self;
-        // What is made is given its name once it is closed, and so has to be in the file itself.
         let connection = self.connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection
             .execute_batch(&format!(

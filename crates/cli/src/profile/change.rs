@@ -57,7 +57,7 @@ fn of_name(facts: &Facts, sort: Sort, name: &str) -> Vec<Definition> {
 }
 
 /// Writes a file that is whole or not there.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |source| Failure::Write { path: path.to_owned(), source };
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade syscalls`: which system calls were learned, of which binaries, for which profiles.
+//!
+//! - [`show`]: listing, showing, comparing
+//! - [`explain`]: one call, and the groups
+//! - [`change`]: merging and forgetting
+//! - [`exchange`] with [`own`] and [`oci`]: files for other hosts and other programs
+//! - [`error`]: why not
+
+mod change;
+mod error;
+mod exchange;
+mod explain;
+mod oci;
+mod own;
+mod show;
+
+use crate::answer::{self, Failure};
+use crate::situation;
+use clap::{Subcommand, ValueHint};
+use palisade_syscall::Syscall;
+use palisade_syscall::group;
+use palisade_syscall::store::Store;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+pub(crate) use error::SyscallsError;
+
+/// What of the learned calls.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List the profiles for which something was learned
+    List {
+        /// Answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the calls of a profile or of a binary, by groups
+    Show {
+        /// A profile's name, or a binary's path
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print which calls only one of two profiles has; answers 1 if there are any
+    Diff {
+        /// A profile
+        #[arg(value_name = "A")]
+        one: String,
+        /// Another
+        #[arg(value_name = "B")]
+        other: String,
+        /// Answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give a profile all that was learned for others
+    Merge {
+        /// The others
+        #[arg(value_name = "FROM", required = true)]
+        from: Vec<String>,
+        /// The profile; made if nothing is known of it
+        #[arg(long, value_name = "NAME")]
+        into: String,
+        /// Answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write what was learned for a profile as a file
+    Export {
+        /// The profile
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// In which form
+        #[arg(long, value_enum, value_name = "FORMAT", default_value_t = exchange::Format::Palisade)]
+        format: exchange::Format,
+        /// Where to; otherwise to standard output
+        #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        output: Option<PathBuf>,
+    },
+    /// Add to a profile what a file says: one of `export`, or a container's seccomp profile (OCI)
+    Import {
+        /// The file
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+        /// The profile; made if nothing is known of it
+        #[arg(long, value_name = "NAME")]
+        profile: String,
+        /// Answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget a profile, everything, or binaries that are gone
+    Clean(change::Clean),
+    /// Say what is known of a call: its groups, the built-in rules, who made it
+    Explain {
+        /// The call's name
+        #[arg(value_name = "CALL")]
+        call: String,
+        /// Only what was learned for this profile; answers 1 if it doesn't have the call
+        #[arg(long, value_name = "NAME")]
+        profile: Option<String>,
+        /// Answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the groups of calls, or the calls of one
+    Groups {
+        /// A group's name, such as @network
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+        /// Answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// What a verb answers.
+type Answer = Result<u8, Failure>;
+
+/// Answers: 0, 1 no, or 2 error.
+pub(crate) fn run(options: &Options) -> u8 {
+    match &options.what {
+        What::List { json } => answer::finish(*json, show::list(*json)),
+        What::Show { name, json } => answer::finish(*json, show::show(name, *json)),
+        What::Diff { one, other, json } => answer::finish(*json, show::diff(one, other, *json)),
+        What::Merge { from, into, json } => answer::finish(*json, change::merge(from, into, *json)),
+        What::Export { name, format, output } => {
+            answer::finish(false, exchange::export(name, *format, output.as_deref()))
+        }
+        What::Import { file, profile, json } => answer::finish(*json, exchange::import(file, profile, *json)),
+        What::Clean(options) => answer::finish(options.json, change::clean(options)),
+        What::Explain { call, profile, json } => {
+            answer::finish(*json, explain::call(call, profile.as_deref(), *json))
+        }
+        What::Groups { name, json } => answer::finish(*json, explain::groups(name.as_deref(), *json)),
+    }
+}
+
+/// The user's store, if there is one.
+fn read() -> Result<Option<Store>, Failure> {
+    Ok(Store::read(&situation::facts()?.places.syscalls()).map_err(SyscallsError::from)?)
+}
+
+/// The user's store for writing, which is made if there is none.
+fn open() -> Result<Store, Failure> {
+    Ok(Store::open(&situation::facts()?.places.syscalls()).map_err(SyscallsError::from)?)
+}
+
+/// A store in which something is known of these profiles.
+fn known(store: Option<Store>, names: &[&str]) -> Result<Store, Failure> {
+    let profiles = match &store {
+        Some(store) => store.profiles().map_err(SyscallsError::from)?,
+        None => Vec::new(),
+    };
+    let unknown = names.iter().find(|name| !profiles.iter().any(|known| known == *name));
+    match (unknown, store) {
+        (None, Some(store)) => Ok(store),
+        (unknown, _) => {
+            let name = unknown.copied().unwrap_or_default();
+            Err(SyscallsError::profile(name, &profiles).into())
+        }
+    }
+}
+
+/// A name that a profile can have here.
+fn check_name(name: &str) -> Result<(), SyscallsError> {
+    if name.is_empty() || name.chars().any(char::is_control) {
+        return Err(SyscallsError::Name { name: name.to_owned() });
+    }
+    Ok(())
+}
+
+/// `1 call`, `2 calls`.
+fn count(number: usize, one: &str, more: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { more })
+}
+
+/// Lines of calls, each with its first group in front.
+fn by_group(calls: &BTreeSet<Syscall>, indent: &str) -> String {
+    let mut left = calls.clone();
+    let mut text = String::new();
+    for group in group::groups() {
+        let here: Vec<&str> =
+            left.extract_if(.., |call| group.calls.contains(call)).map(Syscall::name).collect();
+        if !here.is_empty() {
+            text.push_str(&format!("{indent}{:<13}{}\n", group.name, here.join(" ")));
+        }
+    }
+    text
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Merging profiles, and forgetting.
+
+use super::{Answer, SyscallsError, check_name, count, known, open, read};
+use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::output;
+use palisade_sandbox::error::quoted;
+use palisade_syscall::store::{Binary, Known};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+
+#[derive(Serialize)]
+struct Merged<'a> {
+    profile: &'a str,
+    /// How many binaries and stated calls are new to it.
+    new: usize,
+    calls: usize,
+}
+
+pub(super) fn merge(from: &[String], into: &str, json: bool) -> Answer {
+    check_name(into)?;
+    let from: Vec<&str> = from.iter().map(String::as_str).collect();
+    known(read()?, &from)?;
+    let mut store = open()?;
+    let new = store.merge(&from, into).map_err(SyscallsError::from)?;
+    let calls = store.allowed(into).map_err(SyscallsError::from)?.unwrap_or_default().len();
+    if json {
+        answer::print_json(&Merged { profile: into, new, calls })?;
+    } else {
+        output::say(&format!("{}: {} now\n", harmless(into), count(calls, "call", "calls")));
+    }
+    Ok(YES)
+}
+
+/// What to forget.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+#[command(group(clap::ArgGroup::new("which").required(true).multiple(true)))]
+pub(super) struct Clean {
+    /// The profile, and the binaries that ran under no other
+    #[arg(value_name = "PROFILE", group = "which")]
+    profile: Option<String>,
+    /// Everything
+    #[arg(long, conflicts_with = "profile", group = "which")]
+    all: bool,
+    /// Only binaries that are no longer there or have another content now
+    #[arg(long, group = "which")]
+    gone: bool,
+    /// Don't ask
+    #[arg(long, short)]
+    yes: bool,
+    /// Answer as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Serialize)]
+struct Cleaned {
+    profiles: Vec<String>,
+    binaries: Vec<String>,
+}
+
+pub(super) fn clean(options: &Clean) -> Answer {
+    let store = match &options.profile {
+        Some(name) => Some(known(read()?, &[name])?),
+        None => read()?,
+    };
+    let Some(store) = store else { return nothing(options) };
+    if options.gone {
+        let mut all = store.binaries().map_err(SyscallsError::from)?;
+        let of = options.profile.as_ref();
+        all.retain(|known| of.is_none_or(|profile| known.profiles.contains(profile)) && is_gone(known));
+        return forget(options, all.into_iter().map(|known| known.binary).collect());
+    }
+    let profiles = match &options.profile {
+        Some(name) => vec![name.clone()],
+        None => store.profiles().map_err(SyscallsError::from)?,
+    };
+    if profiles.is_empty() {
+        return nothing(options);
+    }
+    let shown: Vec<String> = profiles.iter().map(|name| harmless(&quoted(name))).collect();
+    if !agreed(options, &format!("Forget all that was learned for {}? [y/N] ", shown.join(", ")))? {
+        return Ok(NO);
+    }
+    let mut store = open()?;
+    match &options.profile {
+        Some(name) => drop(store.forget_profile(name).map_err(SyscallsError::from)?),
+        None => store.forget_all().map_err(SyscallsError::from)?,
+    }
+    tell(options, Cleaned { profiles, binaries: Vec::new() })
+}
+
+fn forget(options: &Clean, gone: BTreeSet<Binary>) -> Answer {
+    if gone.is_empty() {
+        return nothing(options);
+    }
+    let paths: Vec<String> = gone.iter().map(|binary| binary.path.to_string_lossy().into_owned()).collect();
+    let shown: Vec<String> = paths.iter().map(|path| format!("  {}\n", harmless(&quoted(path)))).collect();
+    let number = count(gone.len(), "binary", "binaries");
+    let question = format!("No longer there as seen:\n{}Forget {number}? [y/N] ", shown.concat());
+    if !agreed(options, &question)? {
+        return Ok(NO);
+    }
+    open()?.forget(&gone).map_err(SyscallsError::from)?;
+    tell(options, Cleaned { profiles: Vec::new(), binaries: paths })
+}
+
+/// Whether the file isn't there any more, or has another content. One that can't be read may be as it was.
+fn is_gone(known: &Known) -> bool {
+    let path = &known.binary.path;
+    let absent =
+        |error: &std::io::Error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+    let found = match std::fs::metadata(path) {
+        // Opening another kind of file could wait for ever.
+        Ok(found) if !found.is_file() => return true,
+        Ok(_file) => Binary::of(path),
+        Err(error) => Err(error),
+    };
+    match found {
+        Ok(found) => found != known.binary,
+        Err(error) if absent(&error) => true,
+        Err(error) => {
+            output::note(&format_args!("{path:?} can't be read and is kept: {error}"));
+            false
+        }
+    }
+}
+
+fn agreed(options: &Clean, question: &str) -> Result<bool, Failure> {
+    if options.yes {
+        return Ok(true);
+    }
+    Ok(answer::confirmed(question).ok_or(SyscallsError::NobodyToAsk)?)
+}
+
+fn nothing(options: &Clean) -> Answer {
+    tell(options, Cleaned { profiles: Vec::new(), binaries: Vec::new() })
+}
+
+fn tell(options: &Clean, cleaned: Cleaned) -> Answer {
+    if options.json {
+        answer::print_json(&cleaned)?;
+    } else {
+        let [profiles, binaries] = [&cleaned.profiles, &cleaned.binaries].map(Vec::len);
+        let words = match (profiles, binaries) {
+            (0, 0) => "nothing to forget".to_owned(),
+            (0, _) => format!("forgot {}", count(binaries, "binary", "binaries")),
+            _ => format!("forgot {}", count(profiles, "profile", "profiles")),
+        };
+        output::say(&format!("{words}\n"));
+    }
+    Ok(YES)
+}

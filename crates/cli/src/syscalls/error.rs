@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why nothing can be said of learned calls, or nothing done with them.
+
+use palisade_policy::suggest;
+use palisade_syscall::store::StoreError;
+use std::path::PathBuf;
+
+/// Why not.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SyscallsError {
+    /// The store can't be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Nothing was learned for it.
+    #[error("nothing was learned for the profile {name:?}{}", or_meant(.nearest.as_deref()))]
+    Profile {
+        /// The name.
+        name: String,
+        /// One that is spelt almost so.
+        nearest: Option<String>,
+    },
+    /// Nothing was learned of it.
+    #[error("nothing was learned of the binary {path:?}")]
+    Binary {
+        /// The path.
+        path: PathBuf,
+    },
+    /// There is no such group.
+    #[error("unknown group `{name}`{}", or_meant(.nearest.as_deref()))]
+    Group {
+        /// The name.
+        name: String,
+        /// One that is spelt almost so.
+        nearest: Option<String>,
+    },
+    /// A profile must have a name.
+    #[error("{name:?} can't be a profile's name")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// What is to be imported can't be understood.
+    #[error("can't import {path:?}: {reason}")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// A path can't be exported as text.
+    #[error("can't export {name:?}: {reason}")]
+    Export {
+        /// The profile.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Nobody can be asked.
+    #[error("there is no terminal to ask on")]
+    NobodyToAsk,
+}
+
+fn or_meant(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+}
+
+impl SyscallsError {
+    /// No such profile; one of `known` may be meant.
+    pub(super) fn profile(name: &str, known: &[String]) -> Self {
+        let nearest = suggest::nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
+        Self::Profile { name: name.to_owned(), nearest }
+    }
+
+    /// No such group.
+    pub(super) fn group(name: &str) -> Self {
+        let name = format!("@{}", name.trim_start_matches('@'));
+        let names = palisade_syscall::group::groups().map(|group| group.name);
+        let nearest = suggest::nearest(&name, names).map(str::to_owned);
+        Self::Group { name, nearest }
+    }
+
+    /// Its class, for programs.
+    pub(crate) const fn class(&self) -> &'static str {
+        match self {
+            Self::Store(_) => "store",
+            Self::Profile { .. } => "unknown-profile",
+            Self::Binary { .. } | Self::Group { .. } | Self::Name { .. } => "unknown-name",
+            Self::Foreign { .. } => "import",
+            Self::Export { .. } => "export",
+            Self::NobodyToAsk => "nobody-to-ask",
+        }
+    }
+
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Store(StoreError::Damaged { path, .. }) => {
+                Some(format!("mv {path:?} {path:?}.damaged   # and learn again, or import what was exported"))
+            }
+            Self::Store(StoreError::Busy { .. }) => Some("try again".to_owned()),
+            Self::Store(error) => error.hint(),
+            Self::Profile { .. } | Self::Binary { .. } => {
+                Some("palisade syscalls list   # of which profiles something is known".to_owned())
+            }
+            Self::Group { .. } => Some("palisade syscalls groups   # which there are".to_owned()),
+            Self::Name { .. } => Some("some characters, none of them a control character".to_owned()),
+            Self::NobodyToAsk => Some("the same with --yes".to_owned()),
+            Self::Foreign { .. } | Self::Export { .. } => None,
+        }
+    }
+}

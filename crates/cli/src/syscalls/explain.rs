@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is known of one call, and the groups of calls.
+
+use super::show::names;
+use super::{Answer, SyscallsError, known, read};
+use crate::answer::{self, NO, YES, harmless};
+use palisade_sandbox::error::quoted;
+use palisade_syscall::group::{self, Group};
+use palisade_syscall::{Arch, Rules, Syscall};
+use serde::Serialize;
+use std::path::PathBuf;
+
+#[derive(Serialize)]
+struct Explained<'a> {
+    syscall: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u32>,
+    groups: Vec<&'static str>,
+    /// Always allowed and never learned.
+    base: bool,
+    /// What the built-in rules do with it, in words.
+    built_in: String,
+    learned: Vec<For>,
+    /// Whether the profile that was asked for has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allowed: Option<bool>,
+}
+
+/// A profile that has it, and by what.
+#[derive(Serialize)]
+struct For {
+    profile: String,
+    stated: bool,
+    binaries: Vec<Path>,
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Path(#[serde(serialize_with = "answer::lossy")] PathBuf);
+
+pub(super) fn call(name: &str, profile: Option<&str>, json: bool) -> Answer {
+    let call: Syscall = name.parse()?;
+    let store = match profile {
+        Some(profile) => Some(known(read()?, &[profile])?),
+        None => read()?,
+    };
+    let mut learned = Vec::new();
+    if let Some(store) = &store {
+        let mut profiles = store.profiles().map_err(SyscallsError::from)?;
+        profiles.retain(|name| profile.is_none_or(|profile| profile == name));
+        for profile in profiles {
+            let mut having = store.profile(&profile).map_err(SyscallsError::from)?;
+            having.retain(|learned| learned.calls.contains(&call));
+            if !having.is_empty() {
+                let stated = having.iter().any(|learned| learned.binary.is_none());
+                let binary = |binary: palisade_syscall::store::Binary| Path(binary.path);
+                let binaries = having.into_iter().filter_map(|learned| learned.binary.map(binary)).collect();
+                learned.push(For { profile, stated, binaries });
+            }
+        }
+    }
+    let base = group::base().contains(&call);
+    let has = base || !learned.is_empty();
+    let explained = Explained {
+        syscall: call.name(),
+        number: call.number(Arch::NATIVE),
+        groups: group::groups_of(call).map(|group| group.name).collect(),
+        base,
+        built_in: Rules::deny_list().explain(call, Arch::NATIVE).to_string(),
+        learned,
+        profile,
+        allowed: profile.map(|_| has),
+    };
+    if json {
+        answer::print_json(&explained)?;
+    } else {
+        answer::print(&explained.words(call))?;
+    }
+    Ok(if profile.is_none() || has { YES } else { NO })
+}
+
+impl Explained<'_> {
+    fn words(&self, call: Syscall) -> String {
+        let mut text = self.built_in.clone();
+        for group in group::groups_of(call) {
+            text.push_str(&format!("  in {}: {}\n", group.name, group.reason));
+        }
+        if self.base {
+            text.push_str("  always allowed: it isn't learned\n");
+        }
+        for learned in &self.learned {
+            let stated = learned.stated.then(|| "stated for it".to_owned());
+            let path = |path: &Path| quoted(&path.0.to_string_lossy()).to_string();
+            let by: Vec<String> = stated.into_iter().chain(learned.binaries.iter().map(path)).collect();
+            text.push_str(&format!(
+                "  learned for {}: {}\n",
+                harmless(&learned.profile),
+                harmless(&by.join(", "))
+            ));
+        }
+        match self.profile {
+            _ if self.base || !self.learned.is_empty() => {}
+            Some(profile) => text.push_str(&format!("  not learned for {}\n", harmless(profile))),
+            None => text.push_str("  learned for no profile\n"),
+        }
+        text
+    }
+}
+
+#[derive(Serialize)]
+struct Groups {
+    groups: Vec<Shown>,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    name: &'static str,
+    reason: &'static str,
+    calls: Vec<&'static str>,
+}
+
+impl From<&Group> for Shown {
+    fn from(group: &Group) -> Self {
+        Self { name: group.name, reason: group.reason, calls: names(&group.calls) }
+    }
+}
+
+pub(super) fn groups(name: Option<&str>, json: bool) -> Answer {
+    let wanted: Vec<&Group> = match name {
+        Some(name) => vec![group::group(name).ok_or_else(|| SyscallsError::group(name))?],
+        None => group::groups().collect(),
+    };
+    if json {
+        answer::print_json(&Groups { groups: wanted.into_iter().map(Shown::from).collect() })?;
+    } else if name.is_some() {
+        let line = |call: &Syscall| format!("{call}\n");
+        answer::print(&wanted.iter().flat_map(|group| &group.calls).map(line).collect::<String>())?;
+    } else {
+        let line =
+            |group: &&Group| format!("{:<13} {:>3}  {}\n", group.name, group.calls.len(), group.reason);
+        answer::print(&wanted.iter().map(line).collect::<String>())?;
+    }
+    Ok(YES)
+}

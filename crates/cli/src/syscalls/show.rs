@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Listing, showing and comparing what was learned.
+
+use super::{Answer, SyscallsError, by_group, count, known, read};
+use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::output;
+use palisade_sandbox::error::quoted;
+use palisade_syscall::Syscall;
+use palisade_syscall::store::{Known, Learned, Store};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+#[derive(Serialize)]
+struct List {
+    profiles: Vec<Listed>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    binaries: usize,
+    calls: usize,
+}
+
+pub(super) fn list(json: bool) -> Answer {
+    let mut profiles = Vec::new();
+    if let Some(store) = read()? {
+        for name in store.profiles().map_err(SyscallsError::from)? {
+            let learned = store.profile(&name).map_err(SyscallsError::from)?;
+            let binaries = learned.iter().filter(|learned| learned.binary.is_some()).count();
+            profiles.push(Listed { name, binaries, calls: union(&learned).len() });
+        }
+    }
+    if json {
+        answer::print_json(&List { profiles })?;
+    } else if profiles.is_empty() {
+        output::note(&"nothing was learned yet");
+    } else {
+        let line = |listed: &Listed| {
+            let [binaries, calls] =
+                [count(listed.binaries, "binary", "binaries"), count(listed.calls, "call", "calls")];
+            format!("{:<22} {binaries}, {calls}\n", harmless(&listed.name))
+        };
+        answer::print(&profiles.iter().map(line).collect::<String>())?;
+    }
+    Ok(YES)
+}
+
+fn union(learned: &[Learned]) -> BTreeSet<Syscall> {
+    learned.iter().flat_map(|learned| &learned.calls).copied().collect()
+}
+
+/// A profile, or a path with every content that was seen there.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<String>,
+    /// All calls together.
+    calls: Vec<&'static str>,
+    /// Those that were stated for the profile itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stated: Option<Vec<&'static str>>,
+    binaries: Vec<ShownBinary>,
+    /// Names that this program doesn't know.
+    unknown: BTreeSet<String>,
+}
+
+#[derive(Serialize)]
+struct ShownBinary {
+    #[serde(serialize_with = "answer::lossy")]
+    path: PathBuf,
+    /// BLAKE3 of the content, in hexadecimal digits.
+    hash: String,
+    calls: Vec<&'static str>,
+    profiles: BTreeSet<String>,
+    /// Seconds since 1970.
+    first_seen: u64,
+    last_seen: u64,
+}
+
+impl From<&Known> for ShownBinary {
+    fn from(known: &Known) -> Self {
+        let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Self {
+            path: known.binary.path.clone(),
+            hash: hex(&known.binary.hash),
+            calls: names(&known.calls),
+            profiles: known.profiles.clone(),
+            first_seen: seconds(known.first_seen),
+            last_seen: seconds(known.last_seen),
+        }
+    }
+}
+
+/// A hash in hexadecimal digits.
+pub(super) fn hex(hash: &[u8; 32]) -> String {
+    blake3::Hash::from_bytes(*hash).to_hex().to_string()
+}
+
+/// Names, as programs read them.
+pub(super) fn names(calls: &BTreeSet<Syscall>) -> Vec<&'static str> {
+    calls.iter().map(|call| call.name()).collect()
+}
+
+pub(super) fn show(name: &str, json: bool) -> Answer {
+    let store = read()?;
+    let is_profile = match &store {
+        Some(store) => store.profiles().map_err(SyscallsError::from)?.iter().any(|known| known == name),
+        None => false,
+    };
+    if !is_profile && name.contains('/') {
+        return show_binary(store, name, json);
+    }
+    let store = known(store, &[name])?;
+    let learned = store.profile(name).map_err(SyscallsError::from)?;
+    let unknown = store.strange(name).map_err(SyscallsError::from)?;
+    let mut all = store.binaries().map_err(SyscallsError::from)?;
+    all.retain(|known| known.profiles.contains(name));
+    let calls = union(&learned);
+    let stated = learned.iter().find(|learned| learned.binary.is_none()).map(|learned| &learned.calls);
+    if json {
+        answer::print_json(&Shown {
+            profile: Some(name.to_owned()),
+            calls: names(&calls),
+            stated: stated.map(names),
+            binaries: all.iter().map(ShownBinary::from).collect(),
+            unknown,
+        })?;
+        return Ok(YES);
+    }
+    let mut text = format!(
+        "{}: {} of {}\n",
+        harmless(name),
+        count(calls.len(), "call", "calls"),
+        count(all.len(), "binary", "binaries")
+    );
+    if let Some(stated) = stated {
+        text.push_str("stated for the profile\n");
+        text.push_str(&by_group(stated, "  "));
+    }
+    text.push_str(&all.iter().map(words).collect::<String>());
+    if !unknown.is_empty() {
+        let unknown: Vec<String> = unknown.into_iter().collect();
+        text.push_str(&format!("unknown to this palisade, not allowed: {}\n", harmless(&unknown.join(" "))));
+    }
+    answer::print(&text)?;
+    Ok(YES)
+}
+
+fn words(known: &Known) -> String {
+    let path = harmless(&quoted(&known.binary.path.to_string_lossy()));
+    let mut text = format!("{path} ({:.8})\n", hex(&known.binary.hash));
+    if known.calls.is_empty() {
+        text.push_str("  nothing outside @base\n");
+    }
+    text + &by_group(&known.calls, "  ")
+}
+
+fn show_binary(store: Option<Store>, name: &str, json: bool) -> Answer {
+    let cwd = std::env::current_dir().map_err(|source| Failure::Cwd { source })?;
+    let path = cwd.join(name);
+    let mut all = match &store {
+        Some(store) => store.binaries().map_err(SyscallsError::from)?,
+        None => Vec::new(),
+    };
+    all.retain(|known| known.binary.path == path);
+    if all.is_empty() {
+        return Err(SyscallsError::Binary { path }.into());
+    }
+    if json {
+        let calls: BTreeSet<Syscall> = all.iter().flat_map(|known| &known.calls).copied().collect();
+        answer::print_json(&Shown {
+            profile: None,
+            calls: names(&calls),
+            stated: None,
+            binaries: all.iter().map(ShownBinary::from).collect(),
+            unknown: BTreeSet::new(),
+        })?;
+    } else {
+        let under = |known: &Known| {
+            let profiles: Vec<&str> = known.profiles.iter().map(String::as_str).collect();
+            format!("{}  runs under {}\n", words(known), harmless(&profiles.join(", ")))
+        };
+        answer::print(&all.iter().map(under).collect::<String>())?;
+    }
+    Ok(YES)
+}
+
+#[derive(Serialize)]
+struct Difference<'a> {
+    same: bool,
+    only: [Only<'a>; 2],
+}
+
+/// What only one of them has.
+#[derive(Serialize)]
+struct Only<'a> {
+    profile: &'a str,
+    calls: Vec<&'static str>,
+}
+
+pub(super) fn diff(one: &str, other: &str, json: bool) -> Answer {
+    let store = known(read()?, &[one, other])?;
+    let calls = |name| -> Result<BTreeSet<Syscall>, Failure> {
+        Ok(store.allowed(name).map_err(SyscallsError::from)?.unwrap_or_default())
+    };
+    let [ones, others] = [calls(one)?, calls(other)?];
+    let [only_one, only_other]: [BTreeSet<Syscall>; 2] = [&ones - &others, &others - &ones];
+    let same = ones == others;
+    if json {
+        let only = |profile, calls| Only { profile, calls: names(calls) };
+        answer::print_json(&Difference { same, only: [only(one, &only_one), only(other, &only_other)] })?;
+    } else {
+        let mut text = String::new();
+        for (name, calls) in [(one, &only_one), (other, &only_other)] {
+            if !calls.is_empty() {
+                text.push_str(&format!("only {}\n{}", harmless(name), by_group(calls, "  ")));
+            }
+        }
+        answer::print(&text)?;
+    }
+    Ok(if same { YES } else { NO })
+}
