@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use palisade_syscall::Syscall;
 use palisade_syscall::store::{Binary, Learned, Store, StoreError};
-use proptest::prelude::*;
 use rusqlite::Connection;
 
 /// Tells a copy of this program which store to write to.
@@ -460,47 +459,4 @@ fn a_full_disk_is_an_error_and_no_more() {
     );
     store.learn("b", &Seen::new()).unwrap();
     assert_sound(&home.path());
-}
-
-fn some_calls() -> impl Strategy<Value = BTreeSet<Syscall>> {
-    let all: Vec<Syscall> = Syscall::all().collect();
-    proptest::collection::btree_set(proptest::sample::select(all), 0..6)
-}
-
-fn lesson() -> impl Strategy<Value = (u8, Seen)> {
-    let binaries = (0_u8..4).prop_map(|number| binary(&format!("/{number}"), number));
-    (0_u8..3, proptest::collection::btree_map(binaries, some_calls(), 0..4))
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
-
-    /// Learning more never takes a call from any profile, and the answer is that of a model without SQL.
-    #[test]
-    fn the_union_only_grows(lessons in proptest::collection::vec(lesson(), 1..8)) {
-        let home = Home::new();
-        let mut store = home.open();
-        let mut of_binary: Seen = Seen::new();
-        let mut of_profile: BTreeMap<String, BTreeSet<Binary>> = BTreeMap::new();
-        let mut before: BTreeMap<String, BTreeSet<Syscall>> = BTreeMap::new();
-        for (profile, seen) in lessons {
-            let profile = profile.to_string();
-            let pairs = |all: &Seen| all.values().map(BTreeSet::len).sum::<usize>();
-            let known = pairs(&of_binary);
-            let new = store.learn(&profile, &seen).unwrap();
-            of_profile.entry(profile).or_default().extend(seen.keys().cloned());
-            for (binary, calls) in seen {
-                of_binary.entry(binary).or_default().extend(calls);
-            }
-            prop_assert_eq!(new, pairs(&of_binary) - known);
-            for (profile, binaries) in &of_profile {
-                let expected: BTreeSet<Syscall> =
-                    binaries.iter().flat_map(|binary| &of_binary[binary]).copied().collect();
-                let allowed = store.allowed(profile).unwrap().unwrap();
-                prop_assert_eq!(&allowed, &expected);
-                let previous = before.insert(profile.clone(), allowed).unwrap_or_default();
-                prop_assert!(previous.is_subset(&expected));
-            }
-        }
-    }
 }

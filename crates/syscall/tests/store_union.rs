@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a profile may do is the union of what its binaries were seen to do, and only grows.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use palisade_syscall::Syscall;
+use palisade_syscall::store::{Binary, Store};
+use proptest::prelude::*;
+
+type Seen = BTreeMap<Binary, BTreeSet<Syscall>>;
+
+fn some_calls() -> impl Strategy<Value = BTreeSet<Syscall>> {
+    let all: Vec<Syscall> = Syscall::all().collect();
+    proptest::collection::btree_set(proptest::sample::select(all), 0..6)
+}
+
+fn lesson() -> impl Strategy<Value = (u8, Seen)> {
+    let binaries =
+        (0_u8..4).prop_map(|number| Binary { path: format!("/{number}").into(), hash: [number; 32] });
+    (0_u8..3, proptest::collection::btree_map(binaries, some_calls(), 0..4))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Learning more never takes a call from any profile, and the answer is that of a model without SQL.
+    #[test]
+    fn the_union_only_grows(lessons in proptest::collection::vec(lesson(), 1..8)) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&directory.path().join("palisade/syscalls.sqlite")).unwrap();
+        let mut of_binary: Seen = Seen::new();
+        let mut of_profile: BTreeMap<String, BTreeSet<Binary>> = BTreeMap::new();
+        let mut before: BTreeMap<String, BTreeSet<Syscall>> = BTreeMap::new();
+        for (profile, seen) in lessons {
+            let profile = profile.to_string();
+            let pairs = |all: &Seen| all.values().map(BTreeSet::len).sum::<usize>();
+            let known = pairs(&of_binary);
+            let new = store.learn(&profile, &seen).unwrap();
+            of_profile.entry(profile).or_default().extend(seen.keys().cloned());
+            for (binary, calls) in seen {
+                of_binary.entry(binary).or_default().extend(calls);
+            }
+            prop_assert_eq!(new, pairs(&of_binary) - known);
+            for (profile, binaries) in &of_profile {
+                let expected: BTreeSet<Syscall> =
+                    binaries.iter().flat_map(|binary| &of_binary[binary]).copied().collect();
+                let allowed = store.allowed(profile).unwrap().unwrap();
+                prop_assert_eq!(&allowed, &expected);
+                let previous = before.insert(profile.clone(), allowed).unwrap_or_default();
+                prop_assert!(previous.is_subset(&expected));
+            }
+        }
+    }
+}
