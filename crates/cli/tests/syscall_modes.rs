@@ -171,6 +171,7 @@ fn threads_forks_and_signals_go_on_while_calls_are_learned() {
         let line = "import os, threading, signal, time, subprocess\n\
                     got = []\n\
                     signal.signal(signal.SIGALRM, lambda *a: got.append(1))\n\
+                    signal.siginterrupt(signal.SIGALRM, False)\n\
                     signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)\n\
                     def work():\n\
                     \x20   for _ in range(300): os.getpriority(0, 0); os.sched_getscheduler(0)\n\

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which system calls a plan's filter passes on or refuses because they weren't learned.
 
+use crate::broker;
 use crate::error::PlanError;
 use crate::facts::Facts;
 use crate::plan::Calls;
 use crate::planner::Isolation;
 use crate::text::Text;
-use crate::{broker, closure};
 use palisade_policy::Policy;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Verdict, Why};
 use palisade_policy::word::{SyscallMode, SyscallRefusal};
@@ -24,7 +24,7 @@ pub fn profile_of(facts: &Facts) -> String {
     let named = facts.profile.clone();
     let opened = || facts.application.as_ref().map(|application| application.name.clone());
     named.or_else(opened).unwrap_or_else(|| {
-        let program = closure::program_of(&facts.command);
+        let program = facts.command.first().cloned().unwrap_or_default();
         Path::new(&program).file_name().unwrap_or(&program).to_string_lossy().into_owned()
     })
 }
