@@ -4,6 +4,7 @@
 use crate::package::{Purpose, Unpacked};
 use crate::plan::{Input, Was};
 use crate::text::Text;
+use foldhash::fast::RandomState;
 use palisade_host::account::{self, Account, AccountError, Databases};
 use palisade_host::closure::Libraries;
 use palisade_host::environment::Environment;
@@ -78,7 +79,7 @@ pub struct Facts {
     /// Libraries that have been read.
     pub(crate) libraries: Libraries,
     /// What was found where something is.
-    kinds: RefCell<HashMap<PathBuf, Kind>>,
+    kinds: RefCell<HashMap<PathBuf, Kind, RandomState>>,
     inputs: RefCell<BTreeMap<PathBuf, Option<Was>>>,
     listings: RefCell<BTreeMap<PathBuf, Fingerprint>>,
     variables: RefCell<BTreeSet<String>>,
@@ -273,8 +274,8 @@ impl Facts {
             if matches(path) {
                 return Visit::Match;
             }
-            let deep = depth.is_some_and(|depth| path.components().count() >= own + depth);
-            if kind == FileKind::Directory && !deep {
+            let deep = || depth.is_some_and(|depth| path.components().count() >= own + depth);
+            if kind == FileKind::Directory && !deep() {
                 if looked_into.len() <= LISTINGS {
                     looked_into.push(path.to_owned());
                 }

@@ -142,6 +142,17 @@ impl Arena {
         })
     }
 
+    /// Makes the last block of the memory that is there from the start larger in its place, if it is that: what grows
+    /// would otherwise touch twice the pages.
+    fn extend(&self, block: *mut u8, room: usize, larger: usize) -> bool {
+        self.locked(|state| {
+            let start = block.addr().checked_sub(self.memory.0.get().addr())?;
+            let end = start.checked_add(larger).filter(|end| *end <= SIZE)?;
+            (larger > room && start + room == state.used).then(|| state.used = end)
+        })
+        .is_some()
+    }
+
     /// A block of the mapping.
     fn more(&self, state: &mut State, size: usize) -> Option<*mut u8> {
         if self.mapping.load(Ordering::Relaxed) == 0 {
@@ -282,6 +293,11 @@ unsafe impl GlobalAlloc for Arena {
         if size <= room && class(wanted).is_some_and(|(class, _size)| class == own) {
             return block;
         }
+        if let Some((_class, larger)) = class(wanted)
+            && self.extend(block, room, larger)
+        {
+            return block;
+        }
         // SAFETY: the caller promises that `size` isn't zero.
         let moved = unsafe { self.alloc(wanted) };
         if !moved.is_null() {
@@ -373,6 +389,22 @@ mod tests {
             let smaller = arena.realloc(back, layout(10, 1), 5);
             assert_eq!(back, smaller);
             arena.dealloc(moved, layout(SIZE, 8));
+        }
+    }
+
+    #[test]
+    fn the_last_block_grows_in_place() {
+        let arena = Box::new(Arena::new());
+        // SAFETY: as above.
+        unsafe {
+            let block = arena.alloc(layout(100, 8));
+            assert_eq!(arena.realloc(block, layout(100, 8), 900), block);
+            let other = arena.alloc(layout(16, 8));
+            assert!(other.addr() >= block.addr() + 900);
+            assert_ne!(arena.realloc(block, layout(900, 8), 2000), block);
+            // Up to the largest that there are.
+            let last = arena.alloc(layout(16, 8));
+            assert_eq!(arena.realloc(last, layout(16, 8), LARGEST), last);
         }
     }
 
