@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use crate::below::below;
 use crate::context::Context;
 use crate::layer::Layer;
 use crate::pattern::{PathPattern, SPECIAL, Token, Variable};
@@ -103,11 +104,7 @@ impl GlobPattern {
     /// Whether this very path matches.
     #[must_use]
     pub fn matches(&self, path: &Path) -> bool {
-        if let Some(rest) = plainly_below(path, &self.base) {
-            return self.matcher.is_match(rest);
-        }
-        path.strip_prefix(&self.base)
-            .is_ok_and(|rest| !rest.as_os_str().is_empty() && self.matcher.is_match(rest))
+        below(path, &self.base).is_some_and(|rest| self.matcher.is_match(rest))
     }
 
     /// The shallowest of `path` and its ancestors that matches: where the rule begins to hold.
@@ -123,14 +120,6 @@ impl GlobPattern {
         }
         None
     }
-}
-
-/// What is left of `path` below `base`, if that can be told without looking at each name: walks ask for every file.
-fn plainly_below<'p>(path: &'p Path, base: &Path) -> Option<&'p Path> {
-    let rest = path.as_os_str().as_bytes().strip_prefix(base.as_os_str().as_bytes())?.strip_prefix(b"/")?;
-    let (first, last) = (rest.first()?, rest.last()?);
-    let plain = |byte: &u8| !matches!(byte, b'/' | b'.');
-    (plain(first) && plain(last)).then(|| Path::new(OsStr::from_bytes(rest)))
 }
 
 /// What a pattern stands for on this host.
