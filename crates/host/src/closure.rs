@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use foldhash::fast::RandomState;
+
 use crate::elf::{self, Elf, ElfError, Machine};
 
 mod ldcache;
@@ -63,7 +65,7 @@ pub enum ClosureError {
 pub struct Libraries {
     cache: PathBuf,
     caches: Mutex<HashMap<Machine, Arc<LdCache>>>,
-    files: Mutex<HashMap<PathBuf, Option<Arc<Elf>>>>,
+    files: Mutex<HashMap<PathBuf, Option<Arc<Elf>>, RandomState>>,
 }
 
 /// An object of a closure under way.
@@ -97,7 +99,7 @@ impl Libraries {
         let elf = self.read(program)?;
         let machine = elf.machine;
         let mut objects = vec![Object { path: program.to_owned(), elf: Arc::clone(&elf), by: None }];
-        let mut known: HashSet<OsString> = HashSet::new();
+        let mut known: HashSet<OsString, RandomState> = HashSet::default();
         let mut missing = Vec::new();
         let flavour = search::Flavour::of(&elf);
         if let Some(interpreter) = &elf.interpreter {

@@ -114,8 +114,9 @@ pub fn read(path: &Path) -> Result<Elf, ElfError> {
     })
 }
 
-/// As much is read at once: the headers and, of most files, the strings; then the dynamic section.
-const WINDOW: usize = 16 * 1024;
+/// As much is read at once: the headers, the dynamic section, the strings, which lie apart. 16 KiB would save one read in
+/// ten and copy four times as much.
+const WINDOW: usize = 4 * 1024;
 
 /// A file of which a part is at hand. `ReadCache` asks for a dozen small pieces, with two system calls each.
 struct Window {

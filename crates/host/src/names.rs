@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
+use foldhash::fast::RandomState;
 use rustix::io::Errno;
 
 /// As many links as the kernel follows in one path.
@@ -18,9 +19,9 @@ const LISTED: usize = 50_000;
 /// What has been seen.
 #[derive(Debug, Default)]
 pub struct Names {
-    links: RefCell<HashMap<PathBuf, Result<PathBuf, Errno>>>,
-    real: RefCell<HashMap<PathBuf, Option<PathBuf>>>,
-    listings: RefCell<HashMap<PathBuf, Option<Rc<HashSet<OsString>>>>>,
+    links: RefCell<HashMap<PathBuf, Result<PathBuf, Errno>, RandomState>>,
+    real: RefCell<HashMap<PathBuf, Option<PathBuf>, RandomState>>,
+    listings: RefCell<HashMap<PathBuf, Rc<Listing>, RandomState>>,
 }
 
 impl Names {
@@ -80,25 +81,42 @@ impl Names {
     /// names only.
     #[must_use]
     pub fn may_have(&self, directory: &Path, name: &OsStr) -> bool {
-        let known = self.listings.borrow().get(directory).cloned();
-        let listing = known.unwrap_or_else(|| {
-            let listing = list(directory).map(Rc::new);
-            self.listings.borrow_mut().insert(directory.to_owned(), listing.clone());
-            listing
-        });
-        listing.is_none_or(|names| names.contains(name))
+        self.listing(directory).may_have(name)
+    }
+
+    /// What is in a directory, which is listed once.
+    #[must_use]
+    pub fn listing(&self, directory: &Path) -> Rc<Listing> {
+        if let Some(known) = self.listings.borrow().get(directory) {
+            return Rc::clone(known);
+        }
+        let listing = Rc::new(Listing(list(directory)));
+        self.listings.borrow_mut().insert(directory.to_owned(), Rc::clone(&listing));
+        listing
+    }
+}
+
+/// The names in a directory, if that can be told.
+#[derive(Debug)]
+pub struct Listing(Option<HashSet<OsString, RandomState>>);
+
+impl Listing {
+    /// Whether there may be an entry of this name.
+    #[must_use]
+    pub fn may_have(&self, name: &OsStr) -> bool {
+        self.0.as_ref().is_none_or(|names| names.contains(name))
     }
 }
 
 /// The names in a directory; `None` if that can't be told.
-fn list(directory: &Path) -> Option<HashSet<OsString>> {
+fn list(directory: &Path) -> Option<HashSet<OsString, RandomState>> {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Some(HashSet::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Some(HashSet::default()),
         // Searching may be allowed where listing isn't.
         Err(_) => return None,
     };
-    let mut names = HashSet::new();
+    let mut names = HashSet::default();
     for entry in entries {
         names.insert(entry.ok()?.file_name());
         if names.len() > LISTED {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use brush_parser::ast::{
     AndOr, AndOrList, AssignmentName, AssignmentValue, Command, CommandPrefixOrSuffixItem, CompoundCommand,
-    CompoundList, ExtendedTestExpr, IoFileRedirectTarget, IoRedirect, Pipeline, SimpleCommand, Word,
+    CompoundList, ExtendedTestExpr, IoFileRedirectTarget, IoRedirect, Pipeline, Program, SimpleCommand, Word,
 };
 use brush_parser::word::{self, Parameter, ParameterExpr, SpecialParameter, WordPiece};
 use brush_parser::{Parser, ParserOptions};
@@ -125,16 +125,21 @@ enum Problem {
 fn parse_here(text: &str, own: &str) -> Result<Script, String> {
     let mut reader = Reader::default();
     reader.variables.insert(OWN_PATH.to_owned(), BTreeSet::from([own.to_owned()]));
-    reader.text(text, 0)?;
+    let program = parsed(text)?;
+    reader.program(&program, 0);
     // Once more: what a variable may hold may be said after it is used, in a function.
     let variables = std::mem::take(&mut reader.variables);
     let mut reader = Reader { variables, ..Reader::default() };
-    reader.text(text, 0)?;
+    reader.program(&program, 0);
     let Reader { mut script, functions, .. } = reader;
     let foreign =
         |name: &String| !name.is_empty() && !functions.contains(name) && !BUILT_IN.contains(&name.as_str());
     script.commands.retain(foreign);
     Ok(script)
+}
+
+fn parsed(text: &str) -> Result<Program, String> {
+    Parser::new(text.as_bytes(), &ParserOptions::default()).parse_program().map_err(|error| error.to_string())
 }
 
 /// Built into every shell, with no effect on what is needed.
@@ -177,8 +182,6 @@ const BUILT_IN: &[&str] = &[
     "logout",
     "mapfile",
     "popd",
-    // Of ksh and zsh: scripts look which shell they are in before they use it.
-    "print",
     // ksh's and zsh's: scripts look which shell they are in before they use it.
     "print",
     "printf",
@@ -239,13 +242,14 @@ impl Reader {
         if depth > DEPTH {
             return Err("its parts lie too deep in each other".to_owned());
         }
-        let options = ParserOptions::default();
-        let program =
-            Parser::new(text.as_bytes(), &options).parse_program().map_err(|error| error.to_string())?;
+        self.program(&parsed(text)?, depth);
+        Ok(())
+    }
+
+    fn program(&mut self, program: &Program, depth: usize) {
         for list in &program.complete_commands {
             self.list(list, depth);
         }
-        Ok(())
     }
 
     /// Text within a word; what can't be parsed there says nothing.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use crate::below::below;
 use crate::context::Context;
 use crate::layer::Layer;
 use crate::pattern::{PathPattern, SPECIAL, Token, Variable};
@@ -103,8 +104,7 @@ impl GlobPattern {
     /// Whether this very path matches.
     #[must_use]
     pub fn matches(&self, path: &Path) -> bool {
-        path.strip_prefix(&self.base)
-            .is_ok_and(|rest| !rest.as_os_str().is_empty() && self.matcher.is_match(rest))
+        below(path, &self.base).is_some_and(|rest| self.matcher.is_match(rest))
     }
 
     /// The shallowest of `path` and its ancestors that matches: where the rule begins to hold.

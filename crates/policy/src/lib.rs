@@ -15,7 +15,7 @@
 //! - [`condition`], [`feature`]: which features there are, and why
 //! - [`names`]: names that are protected wherever they are, and what a path is to them
 //! - [`network`]: whom a command may talk to
-//! - [`expand`], [`resolve`]: rules in their places on one host, a [`Resolved`]
+//! - [`expand`] with `below`, [`resolve`]: rules in their places on one host, a [`Resolved`]
 //! - [`decide`]: what holds of a path and why; the one truth about precedence
 //! - [`hint`]: what to type to permit what was refused
 //! - [`environment`]: which variables go in
@@ -23,6 +23,7 @@
 //! - [`suggest`]: "did you mean"
 #![forbid(unsafe_code)]
 
+mod below;
 pub mod builtin;
 pub mod command_line;
 pub mod condition;

@@ -4,6 +4,7 @@
 use crate::package::{Purpose, Unpacked};
 use crate::plan::{Input, Was};
 use crate::text::Text;
+use foldhash::fast::RandomState;
 use palisade_host::account::{self, Account, AccountError, Databases};
 use palisade_host::closure::Libraries;
 use palisade_host::environment::Environment;
@@ -17,7 +18,7 @@ use palisade_policy::expand::GlobPattern;
 use palisade_policy::{Application, Directories};
 use rustix::fs::FileType;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -79,6 +80,8 @@ pub struct Facts {
     pub(crate) names: Names,
     /// Libraries that have been read.
     pub(crate) libraries: Libraries,
+    /// What was found where something is.
+    kinds: RefCell<HashMap<PathBuf, Kind, RandomState>>,
     inputs: RefCell<BTreeMap<PathBuf, Option<Was>>>,
     listings: RefCell<BTreeMap<PathBuf, Fingerprint>>,
     variables: RefCell<BTreeSet<String>>,
@@ -118,6 +121,7 @@ impl Facts {
             of_system_only: crate::store::holds_for(uid),
             names: Names::default(),
             libraries: Libraries::default(),
+            kinds: RefCell::default(),
             inputs: RefCell::default(),
             listings: RefCell::default(),
             variables: RefCell::default(),
@@ -151,6 +155,9 @@ impl Facts {
 
     /// What is at `path`, links followed. The plan depends on the answer.
     pub(crate) fn kind(&self, path: &Path) -> Kind {
+        if let Some(known) = self.kinds.borrow().get(path) {
+            return *known;
+        }
         let found = Fingerprint::of(path);
         let kind = match &found {
             Ok(Fingerprint::Present(state)) if is_directory(state.mode) => Kind::Directory,
@@ -161,6 +168,10 @@ impl Facts {
             && let Ok(found) = found
         {
             self.note(path, found, false);
+        }
+        // A mount point may still be made where nothing is.
+        if kind != Kind::Missing {
+            self.kinds.borrow_mut().insert(path.to_owned(), kind);
         }
         kind
     }
@@ -266,8 +277,8 @@ impl Facts {
             if matches(path) {
                 return Visit::Match;
             }
-            let deep = depth.is_some_and(|depth| path.components().count() >= own + depth);
-            if kind == FileKind::Directory && !deep {
+            let deep = || depth.is_some_and(|depth| path.components().count() >= own + depth);
+            if kind == FileKind::Directory && !deep() {
                 if looked_into.len() <= LISTINGS {
                     looked_into.push(path.to_owned());
                 }

@@ -5,7 +5,7 @@
 //!
 //! - [`plan`]: what will be done, as data; [`text`]: the strings in it
 //! - [`layers`], [`profiles`], [`trust`]: which policy files there are and whether they hold
-//! - [`facts`], [`planner`]: how it is made, with `view`, `closure`, `furnishing`, `tree`, `mount_point`, `in_place`, `wards`, `mounts` and `limits`
+//! - [`facts`], [`planner`]: how it is made, with `view`, `closure`, `furnishing`, `tree`, `standing`, `mount_point`, `in_place`, `wards`, `mounts` and `limits`
 //! - [`inside`]: what it makes of a path; [`cache`]: how it is kept
 //! - [`start`]: how it is applied, with `compile`, `cgroup`, `broker`, `covers` and [`monitor`]
 //! - [`repository`]: what git would take for one; [`learned`]: from what a command used to the least it needs
@@ -51,6 +51,7 @@ pub mod profiles;
 pub mod proxy;
 pub mod repository;
 mod sockets;
+mod standing;
 pub mod start;
 pub mod store;
 pub mod text;

@@ -1,27 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Composing the new file tree: which step makes which name, and what a path leads to.
 
+use crate::closure::USR;
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::mount_point;
 use crate::plan::{Bind, Origin, Step};
+use crate::standing::{Made, Standing};
 use crate::text::{NullByte, Text};
 use palisade_sys::landlock::Rights;
-use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
-
-/// What stands at a path of the new tree.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Made {
-    /// A directory in the new root's tmpfs.
-    Directory,
-    /// A file there.
-    File,
-    /// A link there.
-    Link(PathBuf),
-    /// A tree of the host, by its path there.
-    Mount(PathBuf),
-}
+use std::path::{Path, PathBuf};
 
 /// How a tree of the host is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +31,7 @@ pub(crate) const WRITABLE: Rights = Rights::EVERYTHING;
 #[derive(Debug)]
 pub(crate) struct Tree<'f> {
     facts: &'f Facts,
-    made: BTreeMap<PathBuf, Made>,
+    made: Standing,
     steps: Vec<Step<'static>>,
     placeholders: bool,
     /// Something is shown in which Landlock gives no right.
@@ -56,7 +44,8 @@ impl<'f> Tree<'f> {
     /// A tree that is an empty tmpfs of at most `size`.
     pub(crate) fn new(facts: &'f Facts, size: &'static std::ffi::CStr) -> Self {
         let steps = vec![Step::Root { size: Text::literal(size) }];
-        let made = BTreeMap::from([(PathBuf::from("/"), Made::Directory)]);
+        let mut made = Standing::default();
+        made.insert(Path::new("/"), Made::Directory);
         Self { facts, made, steps, placeholders: false, partly_shut: false, links: Vec::new() }
     }
 
@@ -74,13 +63,13 @@ impl<'f> Tree<'f> {
     /// Makes a directory and those above it.
     pub(crate) fn directory(&mut self, path: &Path, mode: u32) -> Result<(), PlanError> {
         let path = self.resolve(path);
-        if self.made.contains_key(&path) {
+        if self.made.has(&path) {
             return Ok(());
         }
         self.parents(&path)?;
-        if !self.made.contains_key(&path) {
+        if !self.made.has(&path) {
             self.steps.push(Step::Directory { path: relative(&path)?, mode });
-            self.made.insert(path, Made::Directory);
+            self.made.insert(&path, Made::Directory);
         }
         Ok(())
     }
@@ -90,7 +79,7 @@ impl<'f> Tree<'f> {
         let path = self.resolve(path);
         self.parents(&path)?;
         self.steps.push(Step::File { path: relative(&path)?, mode, content });
-        self.made.insert(path, Made::File);
+        self.made.insert(&path, Made::File);
         Ok(())
     }
 
@@ -98,7 +87,7 @@ impl<'f> Tree<'f> {
     pub(crate) fn symlink(&mut self, path: &Path, target: &Path) -> Result<(), PlanError> {
         self.parents(path)?;
         self.steps.push(Step::Symlink { path: relative(path)?, target: Text::path(target)? });
-        self.made.insert(path.to_owned(), Made::Link(target.to_owned()));
+        self.made.insert(path, Made::Link(target.to_owned()));
         Ok(())
     }
 
@@ -113,8 +102,8 @@ impl<'f> Tree<'f> {
             self.directory(&path, mode)?;
             self.steps.push(Step::Own { path: relative(&path)?, rights: WRITABLE });
         }
-        self.forget(&path);
-        self.made.insert(path, Made::Directory);
+        self.made.forget(&path);
+        self.made.insert(&path, Made::Directory);
         Ok(())
     }
 
@@ -148,8 +137,8 @@ impl<'f> Tree<'f> {
             map_owners: show.map_owners,
             rights,
         }));
-        self.forget(&target);
-        self.made.insert(target, Made::Mount(source.to_owned()));
+        self.made.forget(&target);
+        self.made.insert(&target, Made::Mount(source.to_owned()));
         Ok(())
     }
 
@@ -172,7 +161,7 @@ impl<'f> Tree<'f> {
             map_owners: false,
             rights: Rights::default(),
         }));
-        self.made.insert(path.to_owned(), Made::Mount(path.to_owned()));
+        self.made.insert(path, Made::Mount(path.to_owned()));
         Ok(())
     }
 
@@ -208,7 +197,7 @@ impl<'f> Tree<'f> {
             map_owners: false,
             rights,
         }));
-        self.made.insert(path, Made::File);
+        self.made.insert(&path, Made::File);
         Ok(())
     }
 
@@ -231,8 +220,8 @@ impl<'f> Tree<'f> {
             guarded,
             rights: WRITABLE,
         });
-        self.forget(&target);
-        self.made.insert(target, Made::Directory);
+        self.made.forget(&target);
+        self.made.insert(&target, Made::Directory);
         Ok(())
     }
 
@@ -281,8 +270,8 @@ impl<'f> Tree<'f> {
             map_owners: false,
             rights: Rights::default(),
         }));
-        self.forget(&path);
-        self.made.insert(path, Made::Directory);
+        self.made.forget(&path);
+        self.made.insert(&path, Made::Directory);
         Ok(true)
     }
 
@@ -316,13 +305,10 @@ impl<'f> Tree<'f> {
 
     /// Whether a tree of the host shows at `path`, and which path of the host that is.
     pub(crate) fn host_path(&self, path: &Path) -> Option<PathBuf> {
-        let (base, made) = self.nearest(path)?;
+        let (made, rest) = self.made.nearest(path)?;
         match made {
-            Made::Mount(source) => Some(match path.strip_prefix(base) {
-                Ok(rest) if rest.as_os_str().is_empty() => source.clone(),
-                Ok(rest) => source.join(rest),
-                Err(_never) => return None,
-            }),
+            Made::Mount(source) if rest.as_os_str().is_empty() => Some(source.clone()),
+            Made::Mount(source) => Some(source.join(rest)),
             Made::Directory | Made::File | Made::Link(_) => None,
         }
     }
@@ -335,15 +321,15 @@ impl<'f> Tree<'f> {
     /// Whether the host's file of this very name is in sight, in something in which Landlock gives no right.
     pub(crate) fn is_shut_at(&self, path: &Path) -> bool {
         self.partly_shut
-            && path.starts_with(crate::closure::USR)
+            && path.starts_with(USR)
             && self.resolve(path) == path
-            && self.nearest(path).is_some_and(|(at, _made)| at == Path::new(crate::closure::USR))
+            && self.made.nearest(path).is_some_and(|(_made, rest)| path.strip_prefix(USR) == Ok(&rest))
             && self.host_path(path).as_deref() == Some(path)
     }
 
     /// Whether a step has made this very name.
     pub(crate) fn stands(&self, path: &Path) -> bool {
-        self.made.contains_key(path)
+        self.made.has(path)
     }
 
     /// Whether `path` is a directory inside.
@@ -364,33 +350,14 @@ impl<'f> Tree<'f> {
 
     /// Where a path of the host shows inside, if it does.
     fn inside(&self, host: &Path) -> Option<PathBuf> {
-        let shown = self.made.iter().filter_map(|(target, made)| match made {
-            Made::Mount(source) => Some((target, source, host.strip_prefix(source).ok()?)),
-            Made::Directory | Made::File | Made::Link(_) => None,
-        });
+        let shown = self
+            .made
+            .mounts()
+            .filter_map(|(target, source)| host.strip_prefix(source).ok().map(|rest| (target, source, rest)));
         let (target, _source, rest) =
             shown.max_by_key(|(_target, source, _rest)| source.components().count())?;
-        Some(if rest.as_os_str().is_empty() { target.clone() } else { target.join(rest) })
-    }
-
-    /// The nearest name at or above `path` that a step has made.
-    fn nearest(&self, path: &Path) -> Option<(&Path, &Made)> {
-        path.ancestors().find_map(|at| self.made.get_key_value(at).map(|(at, made)| (at.as_path(), made)))
-    }
-
-    /// Forgets what stands at and below `path`: something is mounted over it. In the order of paths
-    /// that is one range; looking at every name would be quadratic, 10 s for 10,000 rules.
-    fn forget(&mut self, path: &Path) {
-        let covered: Vec<PathBuf> = self
-            .made
-            .range(path.to_owned()..)
-            .map(|(below, _made)| below)
-            .take_while(|below| below.starts_with(path))
-            .cloned()
-            .collect();
-        for below in covered {
-            self.made.remove(&below);
-        }
+        let target = target.path();
+        Some(if rest.as_os_str().is_empty() { target } else { target.join(rest) })
     }
 
     /// Makes a mount point. Returns whether it lies in a tree that others can change.
@@ -404,14 +371,14 @@ impl<'f> Tree<'f> {
                 _ => Ok(true),
             };
         }
-        if !self.made.contains_key(target) {
+        if !self.made.has(target) {
             let path = relative(target)?;
             self.steps.push(if file {
                 Step::File { path, mode: 0o644, content: Text::literal(c"") }
             } else {
                 Step::Directory { path, mode: 0o755 }
             });
-            self.made.insert(target.to_owned(), if file { Made::File } else { Made::Directory });
+            self.made.insert(target, if file { Made::File } else { Made::Directory });
         }
         Ok(false)
     }
@@ -420,7 +387,7 @@ impl<'f> Tree<'f> {
     fn parents(&mut self, path: &Path) -> Result<(), PlanError> {
         let mut missing: Vec<PathBuf> = Vec::new();
         for above in path.ancestors().skip(1) {
-            if self.made.contains_key(above) {
+            if self.made.has(above) {
                 break;
             }
             missing.push(above.to_owned());
@@ -433,28 +400,15 @@ impl<'f> Tree<'f> {
                 }
             } else {
                 self.steps.push(Step::Directory { path: relative(&above)?, mode: 0o755 });
-                self.made.insert(above, Made::Directory);
+                self.made.insert(&above, Made::Directory);
             }
         }
         Ok(())
     }
 
     /// `path` with the links that steps have made followed.
-    ///
-    /// They lead to directories that are no links, so none is followed twice.
     pub(crate) fn resolve(&self, path: &Path) -> PathBuf {
-        let mut resolved = PathBuf::from("/");
-        for component in path.components() {
-            step(&mut resolved, component);
-            if let Some(Made::Link(target)) = self.made.get(&resolved) {
-                let target = target.clone();
-                resolved.pop();
-                for component in target.components() {
-                    step(&mut resolved, component);
-                }
-            }
-        }
-        resolved
+        self.made.resolve(path)
     }
 
     /// What masks are made of: a file and a directory that are empty, and two that can't be read.
@@ -464,7 +418,7 @@ impl<'f> Tree<'f> {
             return;
         }
         // Nothing else makes a file or a link of that name.
-        if self.made.insert("/.palisade".into(), Made::Directory).is_none() {
+        if self.made.insert(Path::new("/.palisade"), Made::Directory).is_none() {
             self.steps.push(Step::Directory { path: Text::literal(c".palisade"), mode: 0o755 });
         }
         for (path, mode) in [(c".palisade/hidden", 0o555), (c".palisade/denied", 0)] {
@@ -473,18 +427,6 @@ impl<'f> Tree<'f> {
         for (path, mode) in [(c".palisade/hidden-file", 0o444), (c".palisade/denied-file", 0)] {
             self.steps.push(Step::File { path: Text::literal(path), mode, content: Text::literal(c"") });
         }
-    }
-}
-
-/// Goes where one component of a path leads.
-fn step(at: &mut PathBuf, component: Component<'_>) {
-    match component {
-        Component::Normal(name) => at.push(name),
-        Component::ParentDir => {
-            at.pop();
-        }
-        Component::RootDir => *at = PathBuf::from("/"),
-        Component::CurDir | Component::Prefix(_) => {}
     }
 }
 

@@ -11,6 +11,7 @@ use palisade_policy::word::Switch;
 use palisade_policy::{Layer, Policy, Protect};
 use palisade_syscall::Arch;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::Path;
 
 /// What keeps names in this launch.
@@ -104,13 +105,17 @@ pub(crate) fn listener() -> Result<Broker<'static>, PlanError> {
 /// The trees that steps put in place: those of the host, and what is mounted over parts of them. A home of a sandbox's
 /// own, below `homes`, counts for none of the host's: nobody outside obeys what is in it.
 fn roots(steps: &[Step<'_>], homes: &Path) -> Result<Vec<Root<'static>>, PlanError> {
-    let mut roots: Vec<Root<'static>> = Vec::new();
+    let mut roots: Vec<Option<Root<'static>>> = Vec::new();
+    let mut known: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut add = |path: &Text<'_>, host: Option<&Text<'_>>, write: bool| -> Result<(), PlanError> {
-        let inside = Text::new([b"/", path.as_bytes()].concat())?;
+        let name = [b"/", path.as_bytes()].concat();
+        let inside = Text::new(name.clone())?;
         let host = host.map(|host| Text::new(host.as_bytes())).transpose()?;
         // What comes later covers it.
-        roots.retain(|root| root.inside != inside);
-        roots.push(Root { inside, host, write });
+        if let Some(covered) = known.insert(name, roots.len()) {
+            roots[covered] = None;
+        }
+        roots.push(Some(Root { inside, host, write }));
         Ok(())
     };
     for step in steps {
@@ -127,10 +132,16 @@ fn roots(steps: &[Step<'_>], homes: &Path) -> Result<Vec<Root<'static>>, PlanErr
         }
     }
     // The order doesn't matter; without what covers nothing it is shorter.
+    let mut roots: Vec<Root<'static>> = roots.into_iter().flatten().collect();
     let shared: Vec<Text<'static>> =
         roots.iter().filter(|root| root.host.is_some()).map(|root| root.inside.clone()).collect();
-    roots.retain(|root| {
-        root.host.is_some() || shared.iter().any(|tree| root.inside.as_path().starts_with(tree.as_path()))
-    });
+    roots.retain(|root| root.host.is_some() || shared.iter().any(|tree| lies_in(&root.inside, tree)));
     Ok(roots)
+}
+
+/// Whether a path is a directory's, or the directory. Neither has more in it than names and single slashes.
+fn lies_in(path: &Text<'_>, directory: &Text<'_>) -> bool {
+    let rest =
+        path.as_bytes().strip_prefix(directory.as_bytes().strip_suffix(b"/").unwrap_or(directory.as_bytes()));
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
 }

@@ -1,79 +1,257 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An allocator for programs that start, do one thing and end.
 //!
-//! The first 256 KiB come from memory that is there already, one after the other, and are never
-//! given back; what is larger or comes later goes to the C library. A hot launch fits in. It saves
-//! about fifteen `mmap` and `munmap` calls, each of which has to tell the other processor, on
-//! which init runs in the same memory.
+//! The first 256 KiB come from memory that is there already; a hot launch fits in. It saves about fifteen `mmap` and
+//! `munmap` calls, each of which has to tell the other processor, on which init runs in the same memory. Making a plan
+//! takes more: it comes from one mapping, of which a part at a time is made present. What is given back is kept by its
+//! size and handed out again: musl's allocator would give pages back to the kernel and have them again, for which it
+//! made 650 calls and 600 page faults in the plan of a shell. What is large, and what comes when all is used up, is the
+//! C library's.
+//!
+//! There is one lock and nobody waits for it: who finds it taken goes to the C library, and what they give back is put
+//! aside for the next who holds it. So a child of `fork` in which the lock was held by a thread that isn't there can
+//! do without.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::alloc::System;
 
+/// What is there from the start.
 const SIZE: usize = 256 * 1024;
+/// The mapping that follows: addresses, not memory.
+const RESERVED: usize = 64 << 20;
+/// So much of it is made present at once: a fault for each page would take a tenth longer.
+const PART: usize = 128 * 1024;
+/// Larger blocks would use it up for little: they are mapped once and kept.
+const LARGEST: usize = 32 * 1024;
+/// What every block is aligned to.
+const ALIGNED: usize = 16;
+/// Sizes of blocks: 16, 32, 48, 64, then each power of two and the middle between.
+const CLASSES: usize = 22;
 
 /// The allocator; to be made the program's by `#[global_allocator]`.
 #[derive(Debug)]
 pub struct Arena {
     memory: Memory,
-    used: AtomicUsize,
+    locked: AtomicBool,
+    /// What was given back while the lock was taken.
+    aside: AtomicPtr<Block>,
+    /// Where the mapping is; 0: there is none yet. It is set once.
+    mapping: AtomicUsize,
+    state: UnsafeCell<State>,
+}
+
+/// A block that nobody has, in the block itself.
+#[derive(Debug)]
+struct Block {
+    next: *mut Block,
+    /// Only of what is put aside: which of the lists it goes to.
+    class: usize,
+}
+
+#[derive(Debug)]
+struct State {
+    /// How much is used of the memory that is there from the start.
+    used: usize,
+    /// How much is used of the mapping, and how much of it is present.
+    mapped: usize,
+    present: usize,
+    /// The mapping was refused.
+    refused: bool,
+    free: [*mut Block; CLASSES],
 }
 
 #[repr(C, align(4096))]
 #[derive(Debug)]
 struct Memory(UnsafeCell<[u8; SIZE]>);
 
-// SAFETY: needed to have it static. Sound: `used` hands each byte out once.
-unsafe impl Sync for Memory {}
+// SAFETY: needed to have it static. Sound: `state` is used by who holds the lock only, and each byte of the memory
+// belongs to one block.
+unsafe impl Sync for Arena {}
+
+/// Which list blocks of this layout come from, and how large they are.
+fn class(layout: Layout) -> Option<(usize, usize)> {
+    let size = layout.size();
+    // What wants to be aligned to more is rare.
+    if size > LARGEST || layout.align() > ALIGNED {
+        return None;
+    }
+    if size <= 64 {
+        let units = size.div_ceil(ALIGNED).max(1);
+        return Some((units - 1, units * ALIGNED));
+    }
+    let power = size.next_power_of_two();
+    let doublings = power.trailing_zeros() as usize - 7;
+    let middle = power / 4 * 3;
+    Some(if size <= middle { (4 + 2 * doublings, middle) } else { (5 + 2 * doublings, power) })
+}
 
 impl Arena {
     /// An arena of which nothing is used.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "there is one, made in a static")]
     pub const fn new() -> Self {
-        Self { memory: Memory(UnsafeCell::new([0; SIZE])), used: AtomicUsize::new(0) }
+        Self {
+            memory: Memory(UnsafeCell::new([0; SIZE])),
+            locked: AtomicBool::new(false),
+            aside: AtomicPtr::new(null_mut()),
+            mapping: AtomicUsize::new(0),
+            state: UnsafeCell::new(State {
+                used: 0,
+                mapped: 0,
+                present: 0,
+                refused: false,
+                free: [null_mut(); CLASSES],
+            }),
+        }
+    }
+
+    /// Does something with the state, if nobody else does.
+    fn locked<T>(&self, with: impl FnOnce(&mut State) -> Option<T>) -> Option<T> {
+        if self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return None;
+        }
+        // SAFETY: needed to change what a static holds. Sound: who has set `locked` is alone with it.
+        let done = with(unsafe { &mut *self.state.get() });
+        self.locked.store(false, Ordering::Release);
+        done
     }
 
     fn take(&self, layout: Layout) -> Option<*mut u8> {
-        // Large blocks would use it up for little: they are mapped once and kept.
-        if layout.size() > SIZE / 8 {
-            return None;
-        }
-        let mut used = self.used.load(Ordering::Relaxed);
-        loop {
-            // The memory is aligned to a page, so an offset is as aligned as an address.
-            let start = used.checked_next_multiple_of(layout.align())?;
-            let end = start.checked_add(layout.size())?;
-            if end > SIZE || layout.align() > 4096 {
+        let (class, size) = class(layout)?;
+        self.locked(|state| {
+            if !self.aside.load(Ordering::Relaxed).is_null() {
+                self.sort_in(state);
+            }
+            let first = *state.free.get(class)?;
+            if !first.is_null() {
+                // SAFETY: needed as the list runs through the blocks. Sound: what is in it is nobody's, and was
+                // written by `give`.
+                state.free[class] = unsafe { (*first).next };
+                return Some(first.cast());
+            }
+            let start = state.used;
+            if start + size <= SIZE {
+                state.used += size;
+                // Sizes are multiples of what blocks are aligned to, and the memory is aligned to a page.
+                return Some(self.memory.0.get().cast::<u8>().wrapping_add(start));
+            }
+            self.more(state, size)
+        })
+    }
+
+    /// Makes the last block of the memory that is there from the start larger in its place, if it is that: what grows
+    /// would otherwise touch twice the pages.
+    fn extend(&self, block: *mut u8, room: usize, larger: usize) -> bool {
+        self.locked(|state| {
+            let start = block.addr().checked_sub(self.memory.0.get().addr())?;
+            let end = start.checked_add(larger).filter(|end| *end <= SIZE)?;
+            (larger > room && start + room == state.used).then(|| state.used = end)
+        })
+        .is_some()
+    }
+
+    /// A block of the mapping.
+    fn more(&self, state: &mut State, size: usize) -> Option<*mut u8> {
+        if self.mapping.load(Ordering::Relaxed) == 0 {
+            if state.refused {
                 return None;
             }
-            match self.used.compare_exchange_weak(used, end, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Some(self.memory.0.get().cast::<u8>().wrapping_add(start)),
-                Err(now) => used = now,
+            match map() {
+                Some(at) => self.mapping.store(at, Ordering::Relaxed),
+                None => {
+                    state.refused = true;
+                    return None;
+                }
             }
+        }
+        let mapping = self.mapping.load(Ordering::Relaxed);
+        let start = state.mapped;
+        let end = start + size;
+        if end > RESERVED {
+            return None;
+        }
+        if end > state.present {
+            make_present(mapping + state.present);
+            state.present += PART;
+        }
+        state.mapped = end;
+        Some(core::ptr::with_exposed_provenance_mut(mapping + start))
+    }
+
+    /// Takes a block back. It is one of the arena's, of this class, and nobody's any more.
+    fn give(&self, block: *mut u8, class: usize) {
+        let block = block.cast::<Block>();
+        let kept = self.locked(|state| {
+            // SAFETY: needed to have the list run through the blocks. Sound: the block is aligned to 16, at least
+            // that large, and nobody's.
+            unsafe { block.write(Block { next: state.free[class], class }) };
+            state.free[class] = block;
+            Some(())
+        });
+        if kept.is_some() {
+            return;
+        }
+        let mut first = self.aside.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: as above; it is in no list yet.
+            unsafe { block.write(Block { next: first, class }) };
+            match self.aside.compare_exchange_weak(first, block, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// Puts what was put aside where it belongs. All of it is taken at once, so none can come back in between.
+    fn sort_in(&self, state: &mut State) {
+        let mut block = self.aside.swap(null_mut(), Ordering::Acquire);
+        while !block.is_null() {
+            // SAFETY: needed as the list runs through the blocks. Sound: `give` wrote them, and they are nobody's.
+            let Block { next, class } = unsafe { block.read() };
+            // SAFETY: as above.
+            unsafe { (*block).next = state.free[class] };
+            state.free[class] = block;
+            block = next;
         }
     }
 
     fn holds(&self, block: *mut u8) -> bool {
-        let start = self.memory.0.get() as usize;
-        (start..start + SIZE).contains(&(block as usize))
-    }
-
-    /// Makes the last block larger in its place, if it is the last and there is room.
-    fn extend(&self, block: *mut u8, old: usize, new: usize) -> bool {
-        let start = block as usize - self.memory.0.get() as usize;
-        let (Some(end), Some(wanted)) = (start.checked_add(old), start.checked_add(new)) else {
-            return false;
-        };
-        wanted <= SIZE
-            && self.used.compare_exchange(end, wanted, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let at = block.addr();
+        let start = self.memory.0.get().addr();
+        if (start..start + SIZE).contains(&at) {
+            return true;
+        }
+        // Who has a block of the mapping has seen where it is.
+        let mapping = self.mapping.load(Ordering::Relaxed);
+        mapping != 0 && (mapping..mapping + RESERVED).contains(&at)
     }
 }
 
+/// Reserves addresses.
+fn map() -> Option<usize> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: needed for memory. Sound: a new mapping overlaps nothing.
+    let at = unsafe { libc::mmap(null_mut(), RESERVED, protection, flags, -1, 0) };
+    (at != libc::MAP_FAILED).then(|| at.expose_provenance())
+}
+
+/// Has the next part's pages made in one call. If that can't be, they are made as they are used.
+fn make_present(at: usize) {
+    // SAFETY: needed for memory without a fault for each page. Sound: it lies in the mapping, whose content stays.
+    let _made = unsafe { libc::madvise(core::ptr::with_exposed_provenance_mut(at), PART, POPULATE_WRITE) };
+}
+
+/// `MADV_POPULATE_WRITE`, since Linux 5.14.
+const POPULATE_WRITE: i32 = 23;
+
 // SAFETY: needed to be the program's allocator. Sound: blocks from the arena are aligned, don't
-// overlap and stay valid for ever; all others are the C library's in every call about them.
+// overlap and are handed out once until they are given back; all others are the C library's in every call about them.
 unsafe impl GlobalAlloc for Arena {
+    #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match self.take(layout) {
             Some(block) => block,
@@ -82,27 +260,50 @@ unsafe impl GlobalAlloc for Arena {
         }
     }
 
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        if !self.holds(block) {
-            // SAFETY: as promised by the caller; not from the arena, so from the C library.
-            unsafe { System.dealloc(block, layout) };
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        match self.take(layout) {
+            Some(block) => {
+                // SAFETY: needed as a block may have been used before. Sound: it has that size.
+                unsafe { block.write_bytes(0, layout.size()) };
+                block
+            }
+            // SAFETY: as promised by the caller.
+            None => unsafe { System.alloc_zeroed(layout) },
         }
     }
 
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        match class(layout) {
+            Some((class, _size)) if self.holds(block) => self.give(block, class),
+            // SAFETY: as promised by the caller; not from the arena, so from the C library.
+            _ => unsafe { System.dealloc(block, layout) },
+        }
+    }
+
+    #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if !self.holds(block) {
+        let Some((own, room)) = class(layout).filter(|_class| self.holds(block)) else {
             // SAFETY: as promised by the caller; not from the arena, so from the C library.
             return unsafe { System.realloc(block, layout, size) };
-        }
-        if size <= layout.size() || self.extend(block, layout.size(), size) {
+        };
+        let Ok(wanted) = Layout::from_size_align(size, layout.align()) else { return null_mut() };
+        // A block goes back to the list of its layout's class, so it stays only if that is the same.
+        if size <= room && class(wanted).is_some_and(|(class, _size)| class == own) {
             return block;
         }
-        let Ok(larger) = Layout::from_size_align(size, layout.align()) else { return core::ptr::null_mut() };
+        if let Some((_class, larger)) = class(wanted)
+            && self.extend(block, room, larger)
+        {
+            return block;
+        }
         // SAFETY: the caller promises that `size` isn't zero.
-        let moved = unsafe { self.alloc(larger) };
+        let moved = unsafe { self.alloc(wanted) };
         if !moved.is_null() {
-            // SAFETY: both blocks have at least the old size, and a new block overlaps no other.
-            unsafe { core::ptr::copy_nonoverlapping(block, moved, layout.size()) };
+            // SAFETY: both blocks have at least the smaller size, and a new block overlaps no other.
+            unsafe { core::ptr::copy_nonoverlapping(block, moved, layout.size().min(size)) };
+            self.give(block, own);
         }
         moved
     }
@@ -112,48 +313,125 @@ unsafe impl GlobalAlloc for Arena {
 mod tests {
     use super::*;
 
+    const fn layout(size: usize, align: usize) -> Layout {
+        match Layout::from_size_align(size, align) {
+            Ok(layout) => layout,
+            Err(_) => panic!(),
+        }
+    }
+
+    #[test]
+    fn classes_have_room_and_lists() {
+        let mut before = (0, 16);
+        for size in 1..=LARGEST {
+            let (class, room) = class(layout(size, 8)).unwrap();
+            assert!(size <= room && room <= (size * 2).max(16), "{size} gets {room}");
+            assert!(class < CLASSES);
+            assert!((class, room) == before || (class == before.0 + 1 && room > before.1), "{size}");
+            before = (class, room);
+        }
+        assert_eq!(before, (CLASSES - 1, LARGEST));
+        assert_eq!(class(layout(LARGEST + 1, 1)), None);
+        assert_eq!(class(layout(64, 64)), None);
+    }
+
     #[test]
     fn blocks_are_aligned_and_apart() {
-        let arena = Arena::new();
-        let mut end = 0;
-        for (size, align) in [(1, 1), (8, 8), (3, 1), (64, 64), (100, 16), (1, 4096)] {
-            let layout = Layout::from_size_align(size, align).unwrap();
-            let start = arena.take(layout).unwrap() as usize;
-            assert_eq!(start % align, 0);
-            assert!(start >= end);
-            end = start + size;
+        let arena = Box::new(Arena::new());
+        let mut taken: Vec<(usize, usize)> = Vec::new();
+        // Beyond what is there from the start.
+        for _round in 0..40 {
+            for (size, align) in [(1, 1), (8, 8), (3, 1), (64, 16), (100, 16), (1, 4), (9000, 8), (48, 2)] {
+                let start = arena.take(layout(size, align)).unwrap().addr();
+                assert_eq!(start % ALIGNED, 0);
+                taken.push((start, start + size));
+            }
+        }
+        assert_ne!(arena.mapping.load(Ordering::Relaxed), 0);
+        taken.sort_unstable();
+        assert!(taken.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+    }
+
+    #[test]
+    fn what_is_given_back_is_handed_out_again() {
+        let arena = Box::new(Arena::new());
+        // SAFETY: a test of the allocator: sizes are not zero, each block is used within its size
+        // and given back once, with its layout.
+        unsafe {
+            let block = arena.alloc(layout(100, 8));
+            block.write_bytes(7, 100);
+            arena.dealloc(block, layout(100, 8));
+            assert_eq!(arena.alloc_zeroed(layout(120, 4)), block);
+            assert!((0..120).all(|at| *block.add(at) == 0));
+            // While another is at it, nobody waits.
+            arena.locked.store(true, Ordering::Relaxed);
+            let other = arena.alloc(layout(100, 8));
+            assert!(!arena.holds(other));
+            arena.dealloc(block, layout(120, 4));
+            arena.locked.store(false, Ordering::Relaxed);
+            arena.dealloc(other, layout(100, 8));
+            assert_eq!(arena.alloc(layout(128, 16)), block);
         }
     }
 
     #[test]
     fn what_does_not_fit_comes_from_elsewhere_and_keeps_its_content() {
-        let arena = Arena::new();
-        let layout = Layout::from_size_align(1000, 8).unwrap();
-        // SAFETY: a test of the allocator: sizes are not zero, each block is used within its size
-        // and given back once, with its layout.
+        let arena = Box::new(Arena::new());
+        // SAFETY: as above.
         unsafe {
-            let block = arena.alloc(layout);
+            let block = arena.alloc(layout(1000, 8));
             block.write_bytes(7, 1000);
-            let other = arena.alloc(layout);
-            let moved = arena.realloc(block, layout, SIZE);
+            assert_eq!(arena.realloc(block, layout(1000, 8), 1024), block);
+            let moved = arena.realloc(block, layout(1024, 8), SIZE);
             assert!(!arena.holds(moved));
             assert!((0..1000).all(|at| *moved.add(at) == 7));
-            assert!(arena.holds(other));
-            arena.dealloc(moved, Layout::from_size_align(SIZE, 8).unwrap());
-            arena.dealloc(other, layout);
+            let back = arena.alloc(layout(10, 1));
+            let smaller = arena.realloc(back, layout(10, 1), 5);
+            assert_eq!(back, smaller);
+            arena.dealloc(moved, layout(SIZE, 8));
         }
     }
 
     #[test]
     fn the_last_block_grows_in_place() {
-        let arena = Arena::new();
-        let layout = Layout::from_size_align(16, 8).unwrap();
+        let arena = Box::new(Arena::new());
         // SAFETY: as above.
         unsafe {
-            let block = arena.alloc(layout);
-            assert_eq!(arena.realloc(block, layout, 64), block);
-            let other = arena.alloc(layout);
-            assert!(other as usize >= block as usize + 64);
+            let block = arena.alloc(layout(100, 8));
+            assert_eq!(arena.realloc(block, layout(100, 8), 900), block);
+            let other = arena.alloc(layout(16, 8));
+            assert!(other.addr() >= block.addr() + 900);
+            assert_ne!(arena.realloc(block, layout(900, 8), 2000), block);
+            // Up to the largest that there are.
+            let last = arena.alloc(layout(16, 8));
+            assert_eq!(arena.realloc(last, layout(16, 8), LARGEST), last);
         }
+    }
+
+    #[test]
+    fn threads_get_blocks_of_their_own() {
+        let arena = Box::new(Arena::new());
+        std::thread::scope(|scope| {
+            for thread in 1_u8..=4 {
+                let arena = &arena;
+                scope.spawn(move || {
+                    let mut held: Vec<(*mut u8, Layout)> = Vec::new();
+                    for round in 0..20_000_usize {
+                        let layout = layout(1 + round * 7 % 600, 8);
+                        // SAFETY: as above.
+                        unsafe {
+                            let block = arena.alloc(layout);
+                            block.write_bytes(thread, layout.size());
+                            held.push((block, layout));
+                            if round % 3 != 0 {
+                                let (block, layout) = held.swap_remove(round % held.len());
+                                assert!((0..layout.size()).all(|at| *block.add(at) == thread));
+                                arena.dealloc(block, layout);
+                            }
+                        }
+                    }
+                });
+            }
+        });
     }
 }

@@ -10,6 +10,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use foldhash::fast::RandomState;
+
 use crate::elf::Machine;
 use crate::file::{self, Links};
 
@@ -35,7 +37,7 @@ pub(super) struct Entry {
 
 /// The cache, for one kind of machine.
 #[derive(Debug, Default)]
-pub(super) struct LdCache(HashMap<OsString, Vec<Entry>>);
+pub(super) struct LdCache(HashMap<OsString, Vec<Entry>, RandomState>);
 
 impl LdCache {
     /// Reads the cache; one that isn't there or is damaged is empty, as it is to the loader.
@@ -106,7 +108,8 @@ fn parse(bytes: &[u8], wanted: u32) -> Option<LdCache> {
     let extensions = number(bytes, header + 12)?;
     let names = hwcaps(bytes, extensions).unwrap_or_default();
     let entries = bytes.get(header + 28..)?;
-    let mut cache = LdCache::default();
+    let room = count.min(entries.len() / 24);
+    let mut cache = LdCache(HashMap::with_capacity_and_hasher(room, RandomState::default()));
     for entry in entries.chunks_exact(24).take(count) {
         let (Some(flags), Some(key), Some(value)) = (number(entry, 0), number(entry, 4), number(entry, 8))
         else {

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use crate::names::Names;
+use crate::names::{Listing, Names};
 use crate::walk::{self, FileKind, Visit};
 
 /// Entries of one such directory that are looked at, and links in it that are followed out of it.
@@ -33,29 +34,43 @@ const RELATED: [(&str, &[&str]); 4] = [
     ("ruby", &["gems", "rubygems-integration"]),
 ];
 
-/// Where directories of a program's own may be, and whether there may be something to load in them.
+/// Where directories of programs' own are looked for.
 pub(super) struct Places<'s> {
-    places: Vec<(PathBuf, bool)>,
+    places: Vec<Place>,
     names: &'s Names,
-    many: bool,
+}
+
+/// One such place.
+struct Place {
+    path: PathBuf,
+    /// There may be something to load in it.
+    loads: bool,
+    /// What is in it, if that was worth while to list.
+    listing: Option<Rc<Listing>>,
+}
+
+impl Place {
+    /// Whether there is such a directory.
+    fn has(&self, name: &OsStr) -> bool {
+        self.listing.as_ref().is_none_or(|listing| listing.may_have(name)) && self.path.join(name).is_dir()
+    }
 }
 
 impl<'s> Places<'s> {
-    /// [`PLACES`], and those for libraries of one kind of machine (`/usr/lib/x86_64-linux-gnu`).
+    /// [`PLACES`], and those for libraries of one kind of machine (`/usr/lib/x86_64-linux-gnu`), which have too many
+    /// entries to be listed.
     pub(super) fn find(names: &'s Names, many: bool) -> Self {
         let of_machines = std::fs::read_dir("/usr/lib").into_iter().flatten().filter_map(|entry| {
             let path = entry.ok()?.path();
-            path.file_name()?.as_bytes().windows(7).any(|part| part == b"-linux-").then_some((path, true))
+            let of_machine = path.file_name()?.as_bytes().windows(7).any(|part| part == b"-linux-");
+            of_machine.then_some(Place { path, loads: true, listing: None })
         });
-        let places =
-            PLACES.iter().map(|(place, loads)| (PathBuf::from(place), *loads)).chain(of_machines).collect();
-        Self { places, names, many }
-    }
-
-    /// Whether there is such a directory. Those for kinds of machines have too many entries to be listed.
-    fn is_there(&self, place: &Path, name: &OsStr) -> bool {
-        let listed = self.many && PLACES.iter().any(|(listed, _loads)| place == Path::new(listed));
-        (!listed || self.names.may_have(place, name)) && place.join(name).is_dir()
+        let places = PLACES.iter().map(|(place, loads)| Place {
+            path: PathBuf::from(place),
+            loads: *loads,
+            listing: many.then(|| names.listing(Path::new(place))),
+        });
+        Self { places: places.chain(of_machines).collect(), names }
     }
 
     /// The directories of a program's own that are there.
@@ -76,19 +91,19 @@ impl<'s> Places<'s> {
             }
         }
         let mut found = Vec::new();
-        for (place, loads) in &self.places {
-            let there = names.iter().filter(|name| self.is_there(place, name));
-            found.extend(there.map(|name| (place.join(name), *loads)));
+        for place in &self.places {
+            let there = names.iter().filter(|name| place.has(name));
+            found.extend(there.map(|name| (place.path.join(name), place.loads)));
         }
         // One that lies in a directory of its own: `/opt/NAME/bin/PROGRAM`, `/usr/lib/NAME/PROGRAM`.
-        for (place, loads) in self.places.iter().filter(|(_place, loads)| *loads) {
-            if let Ok(rest) = real.strip_prefix(place)
+        for place in self.places.iter().filter(|place| place.loads) {
+            if let Ok(rest) = real.strip_prefix(&place.path)
                 && rest.components().count() > 1
                 && let Some(first) = rest.components().next()
             {
-                let directory = place.join(first);
-                if !self.places.iter().any(|(place, _loads)| *place == directory) {
-                    found.push((directory, *loads));
+                let directory = place.path.join(first);
+                if !self.places.iter().any(|place| place.path == directory) {
+                    found.push((directory, place.loads));
                 }
             }
         }
