@@ -185,6 +185,7 @@ pub(crate) fn make(
         isolation = Isolation::InPlace;
     }
     let mut plan = planner::make(facts, &loaded.policy, loaded.project.as_deref(), isolation)?;
+    palisade_sandbox::answers::plan(facts, loaded, &mut plan).map_err(PlanError::from)?;
     plan.notes.extend(loaded.notes.iter().cloned().map(Cow::Owned));
     if isolation != Isolation::from(options.namespaces) {
         plan.notes.push(Cow::Borrowed(
@@ -264,7 +265,7 @@ pub(crate) fn apply(
             return Ok(FAILURE);
         }
     };
-    let mut witness = Witness::new(command, presentation.quiet);
+    let mut witness = Witness::new(command, plan, presentation.quiet);
     let mut trace = plan.conduct.trace.then(Trace::default);
     let command: Result<Vec<Text<'_>>, _> =
         command.iter().map(|argument: &OsString| Text::new(argument.as_os_str().as_bytes())).collect();

@@ -155,7 +155,9 @@ fn work(shared: &Shared, idle: Idle) {
     let mut writer = Writer { path: place(), store: None, retry: None, complained: false };
     loop {
         let (mut records, counted, closing) = shared.next();
-        for record in records.iter().filter(|record| record.event.verdict != Verdict::Allowed) {
+        // What was allowed is told where there is something to be done about it.
+        let told = |record: &&Record| record.event.verdict != Verdict::Allowed || record.hint.is_some();
+        for record in records.iter().filter(told) {
             notices.refused(record);
         }
         records.extend(counted);

@@ -38,10 +38,11 @@ impl Engine {
     /// Connects to whom the policy has allowed.
     pub(crate) async fn connect(&self, host: &Host, port: u16) -> Result<Way, Fault> {
         let way = async {
-            match &self.upstream.proxy {
-                Some(proxy) if proxy.resolves() => self.through(proxy, host, port).await,
-                Some(proxy) => self.through_resolved(proxy, host, port).await,
-                None => self.directly(host, port).await,
+            match self.upstream.proxy(host, port) {
+                Ok(Some(proxy)) if proxy.resolves() => self.through(proxy, host, port).await,
+                Ok(Some(proxy)) => self.through_resolved(proxy, host, port).await,
+                Ok(None) => self.directly(host, port).await,
+                Err(why) => Err(Fault::refused(why)),
             }
         };
         let failed =

@@ -46,6 +46,12 @@ impl Pump {
         Self { load, ended: false, done: false, bytes: 0 }
     }
 
+    /// The same where the other side has `said` so many of the first bytes already.
+    pub(crate) fn resumed(mut first: Vec<u8>, said: usize) -> Self {
+        first.drain(..said.min(first.len()));
+        Self { bytes: said as u64, ..Self::new(first) }
+    }
+
     /// Reading is over; what there is remains to be handed on.
     pub(crate) const fn end(&mut self) {
         self.ended = true;

@@ -9,7 +9,7 @@ mod rights;
 mod step;
 
 pub use bus::{Bus, BusName, Nested};
-pub use network::Network;
+pub use network::{Answers, Network};
 pub use step::{Bind, Origin, Step};
 
 use crate::text::Text;
