@@ -13,8 +13,8 @@ use super::StoreError;
 pub(super) const SCHEMA: i64 = 1;
 /// "Pals": this file is a store of ours (`application_id`).
 const MARK: i64 = 0x5061_6c73;
-/// How long a writer waits for others. Each holds the database for a fraction of a millisecond.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a writer waits for others, if nothing else is said. Each holds the database for a fraction of a millisecond.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An event's `id` is the position at which it came in, and is never used again; `position` moves on whenever
 /// the row changes, so that who follows sees the change. The counter is a table because the largest position
@@ -57,10 +57,10 @@ pub(super) fn make(path: &Path, remote: bool) -> Result<(), StoreError> {
 }
 
 /// Opens the database and sees whether it is one.
-pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
+pub(super) fn connect(path: &Path, access: OpenFlags, patience: Duration) -> Result<Connection, StoreError> {
     let failed = |source| StoreError::of("open", path, source);
     let connection = Connection::open_with_flags(path, flags(access)).map_err(failed)?;
-    let (mark, version) = prepare(&connection).map_err(failed)?;
+    let (mark, version) = prepare(&connection, patience).map_err(failed)?;
     if mark != MARK {
         let reason = "it isn't a store of events".to_owned();
         return Err(StoreError::Damaged { path: path.to_owned(), reason });
@@ -75,8 +75,8 @@ pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, Stor
     Ok(connection)
 }
 
-fn prepare(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
-    connection.busy_timeout(PATIENCE)?;
+fn prepare(connection: &Connection, patience: Duration) -> rusqlite::Result<(i64, i64)> {
+    connection.busy_timeout(patience)?;
     // The last one to close would copy the log into the database and wait for the disk, at the end of a
     // launch. The log is copied anyway once it has a thousand pages.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
