@@ -191,7 +191,7 @@ async fn inspect(
             (true, false) => Some(begun + engine.limits.undecided),
             (false, _) => deadline,
         };
-        let mut timer = until.map(|until| Box::pin(sleep_until(until)));
+        let mut timer = None;
         let come = std::future::poll_fn(|context| {
             if !client_first && let Poll::Ready(Err(error)) = down.poll(context, server, client, &engine.pool)
             {
@@ -205,12 +205,13 @@ async fn inspect(
                     Err(error) => return Poll::Ready(Err(error)),
                 }
             }
-            if let Some(timer) = &mut timer
-                && timer.as_mut().poll(context).is_ready()
-            {
-                return Poll::Ready(Ok(false));
+            if let Poll::Ready(result) = client.poll_read_ready(context) {
+                return Poll::Ready(result.map(|()| true));
             }
-            client.poll_read_ready(context).map_ok(|()| true)
+            // Only who has nothing to read needs one.
+            let Some(until) = until else { return Poll::Pending };
+            let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
+            timer.as_mut().poll(context).map(|()| Ok(false))
         });
         if !come.await? {
             if may_loosen {

@@ -15,7 +15,7 @@ use crate::decide::Fault;
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::resolver::Trouble;
-use crate::wait::{Attempt, staggered};
+use crate::wait::{Attempt, soon, staggered};
 
 /// How long an address has before the next is tried beside it (RFC 8305, 5).
 const APART: Duration = Duration::from_millis(250);
@@ -47,7 +47,11 @@ impl Engine {
         };
         let failed =
             || Fault::failed(format!("no connection within {} s", self.limits.connect.as_secs_f32()));
-        let way = tokio::time::timeout(self.limits.connect, way).await.unwrap_or_else(|_| Err(failed()))?;
+        let mut way = Box::pin(way);
+        let way = match soon(way.as_mut()).await {
+            Some(way) => way?,
+            None => tokio::time::timeout(self.limits.connect, way).await.unwrap_or_else(|_| Err(failed()))?,
+        };
         // Small messages of interactive programs aren't to wait for each other.
         let _slower = way.server.set_nodelay(true);
         let _unnoticed = rustix::net::sockopt::set_socket_keepalive(&way.server, true);
