@@ -25,8 +25,8 @@ const LONGEST: usize = 64 << 20;
 /// How many messages wait for a slow reader before what happens is only counted.
 const WAITING: usize = 4096;
 
-/// How long accounts of connections wait for others, so that whoever reads is woken for many at once. It shares the
-/// processors with those who are connected: each of its turns made a connection's first byte come 0.1 ms later.
+/// How long accounts of connections wait for others, so that whoever reads is woken for many at once: it shares the
+/// processors with those who are connected, and writes to its store each time.
 const TOGETHER: Duration = Duration::from_millis(50);
 
 /// What happened.

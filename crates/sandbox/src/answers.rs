@@ -136,7 +136,7 @@ impl Scope {
     /// What tells it from others, after a part that people recognise.
     fn file_name(&self) -> String {
         let mut hasher = blake3::Hasher::new();
-        for part in [self.profile.as_ref().map(String::as_bytes), self.directory.as_ref().map(bytes)] {
+        for part in [self.profile.as_ref().map(String::as_bytes), self.directory.as_deref().map(bytes)] {
             hasher.update(&[u8::from(part.is_some())]);
             hasher.update(part.unwrap_or_default());
             hasher.update(&[0]);
@@ -155,7 +155,7 @@ impl Scope {
     }
 }
 
-fn bytes(path: &PathBuf) -> &[u8] {
+fn bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
 
