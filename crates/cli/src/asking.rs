@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Questions to the user while a command runs, one after the other: whom it may talk to, what it may call.
 //!
-//! No is the answer to everything but yes.
+//! No is the answer to everything but yes. An answer holds once, for the session, or always: then it is kept in a file
+//! of the user's own, of hosts that of [`palisade_sandbox::answers`].
 
-use crate::prompt;
+use crate::network;
+use crate::prompt::{self, Keep, Word};
 use palisade_events::harmless;
 use palisade_network::{Answer, Instruction, Question};
 use palisade_sandbox::gateway;
+use palisade_sandbox::plan::Answers;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Sender, channel};
 
@@ -19,9 +22,16 @@ pub(crate) struct Asking {
     questions: Option<Sender<Asker>>,
     /// The command, which leads its process group if it has one of its own.
     command: Option<i32>,
+    /// Where answers about hosts are kept that hold always; none: they aren't.
+    answers: Option<Answers<'static>>,
 }
 
 impl Asking {
+    /// Nobody is asked yet.
+    pub(crate) fn new(answers: Option<Answers<'static>>) -> Self {
+        Self { answers, ..Self::default() }
+    }
+
     /// The command runs.
     pub(crate) fn started(&mut self, command: i32) {
         self.command = Some(command);
@@ -47,21 +57,23 @@ impl Asking {
 
     /// Asks whom the command may talk to; the answer goes to `control`.
     pub(crate) fn ask(&mut self, question: Question, program: &str, control: BorrowedFd<'_>) {
-        let number = question.number;
-        let (Ok(answers), program) = (control.try_clone_to_owned(), program.to_owned()) else { return };
+        let Ok(whoever_waits) = control.try_clone_to_owned() else { return };
+        let (number, program, answers) = (question.number, program.to_owned(), self.answers.clone());
         let asked = self.queue(Box::new(move |command| {
-            let answer = prompt::ask(&words(&question, &program), command).map_or(NO, |line| judge(&line));
-            tell(answers.as_fd(), number, answer);
+            let keep = answers.as_ref().map(|answers| || keep(answers, &question));
+            let keep = keep.as_ref().map(|keep| keep as Keep<'_>);
+            let word = prompt::ask(&words(&question, &program), keep, command).unwrap_or(Word::Never);
+            tell(whoever_waits.as_fd(), number, word);
         }));
         if !asked {
-            tell(control, number, NO);
+            tell(control, number, Word::Never);
         }
     }
 }
 
-const NO: Answer = Answer { allow: false, session: true };
-
-fn tell(control: BorrowedFd<'_>, number: u64, answer: Answer) {
+/// For whoever serves the network, which knows of this session only.
+fn tell(control: BorrowedFd<'_>, number: u64, word: Word) {
+    let answer = Answer { allow: word.allows(), session: word.stays() };
     if let Ok(words) = Instruction::Answer(number, answer).to_bytes() {
         gateway::instruct(control, &words);
     }
@@ -70,42 +82,27 @@ fn tell(control: BorrowedFd<'_>, number: u64, answer: Answer) {
 fn words(question: &Question, program: &str) -> String {
     let place = match question.port {
         0 => harmless(&question.host),
-        port => format!("{}:{port}", harmless(&question.host)),
+        port => harmless(&network::object(&question.host, port)),
     };
-    format!(
-        "\r\npalisade: {} wants to reach {place}, of which no rule speaks. Allow it?\r\n\
-         [y] once  [s] for this session  [n] no  [d] no, for this session: ",
-        harmless(program)
-    )
+    format!("{} wants to reach {place}, of which no rule speaks. Allow it?", harmless(program))
 }
 
-fn judge(line: &[u8]) -> Answer {
-    match line.trim_ascii().to_ascii_lowercase().as_slice() {
-        b"y" | b"yes" => Answer { allow: true, session: false },
-        b"s" | b"session" => Answer { allow: true, session: true },
-        b"d" => NO,
-        _ => Answer { allow: false, session: false },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn everything_but_yes_is_no() {
-        for (line, allow, session) in [
-            ("y\n", true, false),
-            (" YES \n", true, false),
-            ("s\n", true, true),
-            ("session", true, true),
-            ("\n", false, false),
-            ("n\n", false, false),
-            ("yesterday\n", false, false),
-            ("d\n", false, true),
-            ("\u{1b}y\n", false, false),
-        ] {
-            assert_eq!(judge(line.as_bytes()), Answer { allow, session }, "{line:?}");
+/// Keeps an answer for the launches to come, and says where. What can't be kept holds for this session.
+fn keep(answers: &Answers<'_>, question: &Question) -> String {
+    let Ok(target) = network::object(&question.host, question.port).parse() else { return String::new() };
+    match answers.allow(&target) {
+        Ok(()) => format!(
+            "palisade: {target} is always allowed for {}\r\nhint: to take that back, remove its line from {}\r\n",
+            harmless(&answers.scope),
+            harmless(&answers.file.to_string()),
+        ),
+        Err(error) => {
+            let hint = error.hint().map(|hint| format!("hint: {}\r\n", harmless(&hint)));
+            format!(
+                "palisade: allowed for this session only: {}\r\n{}",
+                harmless(&error.to_string()),
+                hint.unwrap_or_default()
+            )
         }
     }
 }

@@ -2,10 +2,12 @@
 //! System calls of a launch that weren't learned: kept when they are learned, asked for when they are asked for.
 
 use crate::asking::Asking;
-use crate::{output, prompt, situation};
+use crate::prompt::{self, Word};
+use crate::{output, situation};
 use palisade_events::harmless;
 use palisade_policy::word::SyscallMode;
 use palisade_sandbox::calls::Unanswered;
+use palisade_sandbox::error::quoted;
 use palisade_sandbox::inside::{self, Seen};
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::start::Program;
@@ -63,7 +65,7 @@ impl<'p> Calls<'p> {
         match keep(&profile, &learned) {
             Ok(new) if !quiet => output::note(&format_args!(
                 "{new} new system calls were learned for {profile:?}, of {programs} programs: palisade syscalls show {}",
-                palisade_sandbox::error::quoted(&profile)
+                quoted(&profile)
             )),
             Ok(_new) => {}
             Err(error) => output::error(
@@ -82,27 +84,11 @@ impl<'p> Calls<'p> {
         let host = self.on_the_host(&program);
         let Ok(unheard) = answers.try_clone() else { return };
         let asked = asking.queue(Box::new(move |command| {
-            let answer = prompt::ask(&words(&program, call), command).map(|line| judge(&line));
-            let (allow, keep_it) = match answer {
-                Some(Said::Always) => {
-                    if let Some(profile) = profile {
-                        let binary = identify(&program, host.as_deref());
-                        if let Err(error) =
-                            keep(&profile, &BTreeMap::from([(binary, BTreeSet::from([call]))]))
-                        {
-                            output::say(&format!("palisade: it holds for this session only: {error}\r\n"));
-                        }
-                    }
-                    (true, true)
-                }
-                Some(Said::Session) => (true, true),
-                Some(Said::Once) => (true, false),
-                Some(Said::Never) => (false, true),
-                Some(Said::No) => (false, false),
-                // Nobody is there: nobody will be.
-                None => (false, true),
-            };
-            Answer { number, allow, keep: keep_it }.send(answers.as_fd());
+            let keep = || always(profile.as_deref().unwrap_or_default(), &program, host.as_deref(), call);
+            let word = prompt::ask(&words(&program, call), Some(&keep), command);
+            // Nobody is there: nobody will be.
+            let word = word.unwrap_or(Word::Never);
+            Answer { number, allow: word.allows(), keep: word.stays() }.send(answers.as_fd());
         }));
         if !asked {
             no.send(unheard.as_fd());
@@ -154,54 +140,31 @@ fn keep(profile: &str, learned: &BTreeMap<Binary, BTreeSet<Syscall>>) -> Result<
     Ok(Store::open(&facts.places.syscalls())?.learn(profile, learned)?)
 }
 
-/// What the user said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
-    Once,
-    Session,
-    Always,
-    No,
-    Never,
+/// Learns one call, and says so.
+fn always(profile: &str, program: &Program, host: Option<&Path>, call: Syscall) -> String {
+    let binary = identify(program, host);
+    match keep(profile, &BTreeMap::from([(binary, BTreeSet::from([call]))])) {
+        Ok(_new) => format!(
+            "palisade: {} is learned for {}\r\nhint: to take that back: palisade syscalls clean {}\r\n",
+            call.name(),
+            harmless(profile),
+            harmless(&quoted(profile)),
+        ),
+        Err(error) => {
+            format!("palisade: allowed for this session only: {}\r\n", harmless(&error.to_string()))
+        }
+    }
 }
 
 fn words(program: &Program, call: Syscall) -> String {
     let path = String::from_utf8_lossy(&program.path);
-    format!(
-        "\r\npalisade: {} wants to call {}, which wasn't learned of it. Allow it?\r\n\
-         [y] once  [s] for this session  [a] always  [n] no  [d] no, for this session: ",
-        if path.is_empty() { "a program".to_owned() } else { harmless(&path) },
-        call.name()
-    )
-}
-
-fn judge(line: &[u8]) -> Said {
-    match line.trim_ascii().to_ascii_lowercase().as_slice() {
-        b"y" | b"yes" => Said::Once,
-        b"s" | b"session" => Said::Session,
-        b"a" | b"always" => Said::Always,
-        b"d" => Said::Never,
-        _ => Said::No,
-    }
+    let who = if path.is_empty() { "a program".to_owned() } else { harmless(&path) };
+    format!("{who} wants to call {}, which wasn't learned of it. Allow it?", call.name())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn everything_but_yes_is_no() {
-        for (line, said) in [
-            ("y\n", Said::Once),
-            ("S\n", Said::Session),
-            ("always\n", Said::Always),
-            ("\n", Said::No),
-            ("all\n", Said::No),
-            ("d\n", Said::Never),
-            ("\u{1b}y\n", Said::No),
-        ] {
-            assert_eq!(judge(line.as_bytes()), said, "{line:?}");
-        }
-    }
 
     #[test]
     fn a_question_cannot_steer_the_terminal() {

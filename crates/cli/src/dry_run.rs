@@ -111,7 +111,15 @@ fn describe_network(network: &Network<'_>, line: &mut dyn FnMut(&str)) {
         line(&format!("  {address} of the host is port {}", publish.port));
     }
     if let Some(proxy) = &network.proxy {
-        line(&format!("  through {}", palisade_policy::network::masked(&proxy.to_string())));
+        let proxy = proxy.to_string();
+        match proxy.as_str() {
+            "direct" => line("  through no proxy"),
+            "environment" => line("  through the proxies that HTTPS_PROXY and the like name"),
+            _ => line(&format!("  through {}", palisade_policy::network::masked(&proxy))),
+        }
+    }
+    if let Some(answers) = &network.answers {
+        line(&format!("  who is always allowed when asked about stands in {}", answers.file));
     }
     for server in &network.dns {
         line(&format!("  names are asked of {server}"));

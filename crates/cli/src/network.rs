@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The filtered network of a launch: what serves it, and what is said of what it reports.
 
-use palisade_network::{Inside, Instruction, Remedy, Report, Resolving, Told, Upstream, What};
+use palisade_network::{
+    Inside, Instruction, ProxyVariables, Remedy, Report, Resolving, Route, Told, Upstream, What,
+};
 use palisade_policy::NetworkRule;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::layer::Strength;
@@ -23,15 +25,29 @@ pub(crate) fn serve(served: Served) {
             Use::Reach(port) => inside.reach.push((made.socket, port)),
         }
     }
-    let proxy = served.proxy.as_deref().map(str::parse).transpose();
-    // What the policy took for a proxy is one.
-    let Ok(proxy) = proxy else { return };
-    let upstream = Upstream { proxy, dns: served.dns };
+    let stated = served.proxy.as_deref().map(str::parse::<palisade_policy::network::Upstream>).transpose();
+    let route = match stated {
+        Ok(None | Some(palisade_policy::network::Upstream::Direct)) => Route::Direct,
+        Ok(Some(palisade_policy::network::Upstream::Proxy(proxy))) => Route::Proxy(proxy),
+        Ok(Some(palisade_policy::network::Upstream::Environment)) => {
+            Route::Variables(ProxyVariables::read(&served.variables))
+        }
+        // What the policy took for a proxy is one.
+        Err(_error) => return,
+    };
+    let upstream = Upstream { route, dns: served.dns };
     let resolving = Resolving { resolv_conf: served.resolv_conf, hosts: served.hosts };
     let mut sockets = Sockets(served.maker);
     // Its end is seen by the launcher, whatever the reason.
-    let _ended =
-        palisade_network::serve(inside, &served.rules, &upstream, &resolving, &mut sockets, served.control);
+    let _ended = palisade_network::serve(
+        inside,
+        &served.rules,
+        &served.answered,
+        &upstream,
+        &resolving,
+        &mut sockets,
+        served.control,
+    );
 }
 
 struct Sockets(Maker);
@@ -78,9 +94,16 @@ impl Renewal {
 
 const FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 
+/// Whether the caller's variables name a proxy.
+pub(crate) fn environment_names_proxy() -> bool {
+    gateway::variables().iter().any(|(name, _value)| !name.eq_ignore_ascii_case("no_proxy"))
+}
+
 /// A report as an event, and the command that would permit what was refused. None for what only counts together with
 /// what follows.
-pub(crate) fn event(report: &Report, program: &str) -> Option<(Event, Option<String>)> {
+///
+/// `overlooked`: the caller has variables about proxies, and nobody has said whether they count.
+pub(crate) fn event(report: &Report, program: &str, overlooked: bool) -> Option<(Event, Option<String>)> {
     let object = object(&report.host, report.port);
     let (verdict, text) = match report.what {
         What::Opened => return None,
@@ -104,7 +127,14 @@ pub(crate) fn event(report: &Report, program: &str) -> Option<(Event, Option<Str
         why: Why { origin: report.rule.as_ref().map(|rule| rule.origin.clone()), text },
         enforced_by: Mechanism::Gateway,
     };
-    let hint = (report.what == What::Refused).then(|| permit(report)).flatten();
+    let hint = match report.what {
+        What::Refused => permit(report),
+        What::Failed if overlooked => Some(
+            "palisade run --proxy environment …   # by HTTPS_PROXY and the like, which are set here"
+                .to_owned(),
+        ),
+        _ => None,
+    };
     Some((event, hint))
 }
 

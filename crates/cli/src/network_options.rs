@@ -30,8 +30,9 @@ pub(crate) struct NetworkOptions {
     /// Let it reach a port of the host's loopback, at the same port of its own
     #[arg(long, value_name = "PORT")]
     pub(crate) reach: Vec<String>,
-    /// Go out through a proxy: http://, socks5:// or socks5h://HOST:PORT; or direct. A password is
-    /// better kept in a policy file: other users can see a command line
+    /// Go out through a proxy: http://, socks5:// or socks5h://HOST:PORT; environment: as your
+    /// HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY say; or direct. A password is better kept in
+    /// a policy file or a variable: other users can see a command line
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     pub(crate) proxy: Option<String>,
     /// Ask this name server instead of the host's

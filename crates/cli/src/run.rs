@@ -187,6 +187,7 @@ pub(crate) fn make(
         isolation = Isolation::InPlace;
     }
     let mut plan = planner::make(facts, &loaded.policy, loaded.project.as_deref(), isolation)?;
+    palisade_sandbox::answers::plan(facts, loaded, &mut plan).map_err(PlanError::from)?;
     plan.notes.extend(loaded.notes.iter().cloned().map(Cow::Owned));
     if isolation != Isolation::from(options.namespaces) {
         plan.notes.push(Cow::Borrowed(

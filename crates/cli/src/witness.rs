@@ -10,7 +10,7 @@ use palisade_events::{Launch, Notices, Recorder};
 use palisade_network::Told;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::names::NameRule;
-use palisade_sandbox::plan::Plan;
+use palisade_sandbox::plan::{Answers, Plan};
 use palisade_sandbox::repository;
 use palisade_sandbox::start::Happening;
 use std::ffi::OsString;
@@ -32,18 +32,22 @@ pub(crate) struct Witness<'c> {
     asking: Asking,
     calls: Calls<'c>,
     renewal: Renewal,
+    /// The policy says how the world is reached.
+    says_way_out: bool,
 }
 
 impl<'c> Witness<'c> {
     pub(crate) fn new(command: &'c [OsString], plan: &'c Plan<'c>, quiet: bool) -> Self {
+        let answers = plan.network.as_ref().and_then(|network| network.answers.as_ref());
         Self {
             command,
             quiet,
             recorder: None,
             lost: 0,
             repositories: Vec::new(),
-            asking: Asking::default(),
             calls: Calls::new(plan),
+            asking: Asking::new(answers.map(Answers::to_owned)),
+            says_way_out: plan.network.as_ref().is_some_and(|network| network.proxy.is_some()),
             renewal: Renewal::default(),
         }
     }
@@ -78,6 +82,12 @@ impl<'c> Witness<'c> {
                         "connections can't be led to where names are checked (nftables: {why}): only programs that \
                          use a proxy reach the network"
                     ));
+                }
+            }
+            Happening::Unanswered(error) => {
+                output::error(error, error.hint().as_deref());
+                if !self.quiet {
+                    output::note(&"you are asked again about whom you always allow");
                 }
             }
             Happening::NetworkEnded(why) => {
@@ -127,7 +137,8 @@ impl<'c> Witness<'c> {
         match network::told(report) {
             Some(Told::Report(report)) => {
                 self.renewal.look(&report, control);
-                if let Some((event, hint)) = network::event(&report, &program) {
+                let overlooked = !self.says_way_out && network::environment_names_proxy();
+                if let Some((event, hint)) = network::event(&report, &program, overlooked) {
                     self.refused(&event, hint);
                 }
             }

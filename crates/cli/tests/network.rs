@@ -311,6 +311,81 @@ fn the_user_is_asked_at_the_terminal() {
     }
 }
 
+#[test]
+fn who_is_always_allowed_is_not_asked_about_again() {
+    if !has("tmux") {
+        return;
+    }
+    for place in people() {
+        let bed = Bed::new(place);
+        let terminal = Terminal::open(&bed.place);
+        let fetch = |host: &str| format!("curl -fsS -m 30 --noproxy '*' http://{host}/");
+        let asked = |options: &[&str], line: &str| {
+            let all = [&["--net-default", "ask"], options].concat();
+            words(&bed.palisade(&all, line))
+        };
+        terminal.line(&asked(&[], &format!("{}; echo came $?", fetch("www.allowed.example"))));
+        terminal.wait_for("[a] always");
+        terminal.line("a");
+        terminal.wait_for("came 0");
+        let screen = terminal.screen();
+        assert!(screen.contains("http www.allowed.example GET / 0"), "{screen}");
+        // In a user namespace of one user the directories above are nobody's, and what is below isn't believed.
+        if !bed.place.is_root() {
+            assert!(screen.contains("allowed for this session only"), "{screen}");
+            continue;
+        }
+        let directory = bed.place.home.join(".local/state/palisade/answers");
+        let kept: Vec<_> = std::fs::read_dir(&directory).unwrap().flatten().collect();
+        assert_eq!(kept.len(), 1, "{kept:?}");
+        let file = kept[0].path();
+        let answered = std::fs::read_to_string(&file).unwrap();
+        assert!(answered.contains("\n    \"www.allowed.example:80\",\n"), "{answered}");
+        let flat: String = screen.split('\n').map(str::trim_end).collect();
+        assert!(flat.contains(&format!("from {}", file.display())), "{screen}");
+        // Without a terminal, and so without anybody who could be asked: the same again, and no more than that.
+        let again = |options: &[&str], host: &str| {
+            let all = [&["--net-default", "ask"], options].concat();
+            bed.sh(&all, &fetch(host)).out
+        };
+        let reached = "http www.allowed.example GET / 0\n";
+        assert_eq!(again(&[], "www.allowed.example"), reached);
+        assert_eq!(again(&[], "api.allowed.example"), "");
+        assert_eq!(again(&[], "www.allowed.example:7"), "", "another port");
+        // It overrides nothing: a rule, another default, another profile, what a name leads to.
+        for options in [
+            &["--deny-host", "*.allowed.example"][..],
+            &["--deny-host", "93.184.216.34", "--deny-host", "2606:2800:220:1::34"],
+            &["--net-default", "deny"],
+        ] {
+            let mut all = options.to_vec();
+            if options[0] != "--net-default" {
+                all.extend(["--net-default", "ask"]);
+            }
+            assert_eq!(bed.sh(&all, &fetch("www.allowed.example")).out, "", "{options:?}");
+        }
+        bed.place.write("other.toml", "schema = 1\nname = \"other\"\n");
+        let other = bed.place.home.join("other.toml");
+        assert_eq!(again(&["--profile", other.to_str().unwrap()], "www.allowed.example"), "");
+        // Nothing inside can say that somebody is always allowed.
+        let write = format!("echo '# x' >>{}; echo $?", file.display());
+        let home = bed.place.home.to_str().unwrap();
+        let run = bed.sh(&["--net-default", "ask", "--rw", home], &write);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), answered, "{run:?}");
+        // Taken back.
+        let without = answered.replace("    \"www.allowed.example:80\",\n", "");
+        std::fs::write(&file, without).unwrap();
+        assert_eq!(again(&[], "www.allowed.example"), "");
+        // What others could have written isn't believed, and that is said.
+        std::fs::write(&file, &answered).unwrap();
+        assert_eq!(again(&[], "www.allowed.example"), reached);
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        let run = bed.sh(&["--net-default", "ask"], &fetch("www.allowed.example"));
+        assert_eq!(run.out, "", "{run:?}");
+        assert!(run.err.contains("can't believe the answers") && run.err.contains("chmod go-w"), "{run:?}");
+    }
+}
+
 /// A command as a shell reads it.
 fn words(command: &Command) -> String {
     let quote = |word: &std::ffi::OsStr| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''"));

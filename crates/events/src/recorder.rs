@@ -20,6 +20,11 @@ const LONGEST_QUEUE: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// After a failure the store is left alone for so long.
 const RETRY: Duration = Duration::from_secs(5);
+/// How long others may keep the store busy until something else is done meanwhile.
+const BUSY: Duration = Duration::from_millis(150);
+/// Whom others keep from the store tries again so often, and at the end for as long: less than the launch waits.
+const AGAIN: Duration = Duration::from_millis(100);
+const LAST: Duration = Duration::from_millis(250);
 
 /// Takes the refusals of one launch: into the store, and some lines on standard error. Never fails, never
 /// waits for a disk or a terminal; safe to use from several threads.
@@ -128,16 +133,17 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for something to do: new events, the counts of older ones, whether it is the end.
-    fn next(&self) -> (Vec<Record>, Vec<Record>, bool) {
+    /// Waits for something to do: new events, the counts of older ones, whether it is the end; not beyond `until`.
+    fn next(&self, until: Option<Instant>) -> (Vec<Record>, Vec<Record>, bool) {
         let mut state = self.lock();
         loop {
             let now = Instant::now();
             let counted = if state.closing { state.damper.rest() } else { state.damper.due(now) };
-            if state.closing || !state.queue.is_empty() || !counted.is_empty() {
+            let late = until.is_some_and(|until| until <= now);
+            if late || state.closing || !state.queue.is_empty() || !counted.is_empty() {
                 return (state.queue.drain(..).collect(), counted, state.closing);
             }
-            state = match state.damper.next() {
+            state = match [state.damper.next(), until].into_iter().flatten().min() {
                 Some(next) => {
                     let left = next.saturating_duration_since(now);
                     let waited = self.changed.wait_timeout(state, left);
@@ -152,15 +158,20 @@ impl Shared {
 /// The thread.
 fn work(shared: &Shared, idle: Idle) {
     let Idle { place, mut notices } = idle;
-    let mut writer = Writer { path: place(), store: None, retry: None, complained: false };
+    let mut writer =
+        Writer { path: place(), store: None, retry: None, waiting: Vec::new(), complained: false };
     loop {
-        let (mut records, counted, closing) = shared.next();
-        for record in records.iter().filter(|record| record.event.verdict != Verdict::Allowed) {
+        let until = (!writer.waiting.is_empty()).then(|| Instant::now() + AGAIN);
+        let (mut records, counted, closing) = shared.next(until);
+        // What was allowed is told where there is something to be done about it.
+        let told = |record: &&Record| record.event.verdict != Verdict::Allowed || record.hint.is_some();
+        for record in records.iter().filter(told) {
             notices.refused(record);
         }
         records.extend(counted);
-        writer.append(&records, &mut notices);
+        writer.append(records, &mut notices);
         if closing {
+            writer.conclude(&mut notices);
             break;
         }
     }
@@ -175,23 +186,46 @@ struct Writer {
     path: Option<PathBuf>,
     store: Option<Store>,
     retry: Option<Instant>,
+    /// What others have kept from being written.
+    waiting: Vec<Record>,
     complained: bool,
 }
 
 impl Writer {
-    fn append(&mut self, records: &[Record], notices: &mut Notices) {
+    fn append(&mut self, records: Vec<Record>, notices: &mut Notices) {
         let Some(path) = self.path.clone() else {
             return self.complain("there is no directory for it: set HOME or XDG_STATE_HOME", notices);
         };
-        if records.is_empty() || self.retry.is_some_and(|retry| Instant::now() < retry) {
-            return;
+        self.waiting.extend(records);
+        if self.waiting.is_empty() || self.retry.is_some_and(|retry| Instant::now() < retry) {
+            // What comes while the store is left alone is lost.
+            return self.waiting.clear();
         }
-        if let Err(error) = self.try_append(&path, records, notices) {
-            self.store = None;
-            self.retry = Some(Instant::now() + RETRY);
-            let hint = error.hint().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
-            self.complain(&format!("{error}{hint}"), notices);
+        let records = std::mem::take(&mut self.waiting);
+        match self.try_append(&path, &records, notices) {
+            Ok(()) => {}
+            Err(crate::StoreError::Busy { .. }) if records.len() < LONGEST_QUEUE => self.waiting = records,
+            Err(error) => self.give_up(&error, notices),
         }
+    }
+
+    /// It is the end: tries once more for a while.
+    fn conclude(&mut self, notices: &mut Notices) {
+        let until = Instant::now() + LAST;
+        while !self.waiting.is_empty() && Instant::now() < until {
+            std::thread::sleep(AGAIN);
+            self.append(Vec::new(), notices);
+        }
+        if let (false, Some(path)) = (self.waiting.is_empty(), self.path.clone()) {
+            self.give_up(&crate::StoreError::Busy { path }, notices);
+        }
+    }
+
+    fn give_up(&mut self, error: &crate::StoreError, notices: &mut Notices) {
+        self.store = None;
+        self.retry = Some(Instant::now() + RETRY);
+        let hint = error.hint().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+        self.complain(&format!("{error}{hint}"), notices);
     }
 
     fn try_append(
@@ -202,7 +236,7 @@ impl Writer {
     ) -> Result<(), crate::StoreError> {
         let store = match &mut self.store {
             Some(store) => store,
-            none => none.insert(Store::open(path)?),
+            none => none.insert(Store::open_within(path, BUSY)?),
         };
         let appended = store.append(records);
         if let Some(aside) = store.take_aside() {
@@ -334,6 +368,37 @@ mod tests {
         assert_eq!(text.matches("may be written by others").count(), 1, "{text}");
         assert!(text.contains("chmod go-w"), "{text}");
         assert!(!dir.path().join("events.sqlite").exists());
+    }
+
+    #[test]
+    fn a_store_that_others_keep_busy_holds_up_neither_words_nor_what_follows() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events.sqlite");
+        drop(Store::open(&path).unwrap());
+        let holder = rusqlite::Connection::open(&path).unwrap();
+        for (held_until_the_end, rows) in [(false, 2), (true, 2)] {
+            holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
+            let (recorder, reader) = recorder(Some(&path));
+            recorder.record(refusal("/a"), None);
+            std::thread::sleep(Duration::from_millis(50));
+            recorder.record(refusal("/b"), None);
+            std::thread::sleep(PATIENCE / 2);
+            if !held_until_the_end {
+                holder.execute_batch("COMMIT").unwrap();
+            }
+            recorder.finish();
+            let text = said(reader);
+            assert!(text.contains("/a") && text.contains("/b"), "{text}");
+            assert_eq!(
+                text.contains("aren't recorded") && text.contains("busy"),
+                held_until_the_end,
+                "{text}"
+            );
+            if held_until_the_end {
+                holder.execute_batch("COMMIT").unwrap();
+            }
+            assert_eq!(entries(&path).len(), rows);
+        }
     }
 
     #[test]

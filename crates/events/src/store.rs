@@ -41,6 +41,8 @@ const MOST_RECENT: usize = 8192;
 /// An open store.
 #[derive(Debug)]
 pub struct Store {
+    /// How long it waits for other writers.
+    patience: Duration,
     place: Place,
     identity: Identity,
     connection: Connection,
@@ -100,11 +102,19 @@ impl Store {
     /// # Errors
     /// When it can't be made, opened or believed, or is a newer program's.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_within(path, layout::PATIENCE)
+    }
+
+    /// The same for who waits no longer than `patience` for other writers, each time.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_within(path: &Path, patience: Duration) -> Result<Self, StoreError> {
         let place = Place::make(path)?;
         let (mut aside, mut seen) = (None, None);
         // Others may make one or move one away meanwhile, but not for ever.
         for _attempt in 0..4 {
-            match (Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_WRITE, &mut seen), seen) {
+            match (Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_WRITE, patience, &mut seen), seen) {
                 (Ok(Some(store)), _) => return Ok(Self { aside, ..store }),
                 (Ok(None), _) => place.create(layout::make)?,
                 (Err(StoreError::Damaged { .. }), Some(damaged)) => {
@@ -123,7 +133,7 @@ impl Store {
     pub fn find(path: &Path) -> Result<Option<Self>, StoreError> {
         let Some(place) = Place::find(path)? else { return Ok(None) };
         let mut seen = None;
-        let found = Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_ONLY, &mut seen);
+        let found = Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_ONLY, layout::PATIENCE, &mut seen);
         match found {
             // What went away or was replaced in the middle of it isn't there: the next look finds the other.
             Err(StoreError::Sqlite { .. }) if place.identity()? != seen => Ok(None),
@@ -135,14 +145,16 @@ impl Store {
     fn connect(
         place: &Place,
         access: OpenFlags,
+        patience: Duration,
         seen: &mut Option<Identity>,
     ) -> Result<Option<Self>, StoreError> {
         let _lock = place.lock_shared()?;
         *seen = place.identity()?;
         let Some(identity) = *seen else { return Ok(None) };
-        let connection = layout::connect(&place.file, access)?;
+        let connection = layout::connect(&place.file, access, patience)?;
         Ok(Some(Self {
             place: place.clone(),
+            patience,
             identity,
             connection,
             retention: Retention::default(),
@@ -200,7 +212,7 @@ impl Store {
 
     /// Opens what is at the path now.
     fn reopen(&mut self) -> Result<(), StoreError> {
-        let fresh = Self::open(&self.place.file)?;
+        let fresh = Self::open_within(&self.place.file, self.patience)?;
         let launches = std::mem::take(&mut self.launches);
         let aside = fresh.aside.clone().or(self.aside.take());
         *self = Self { retention: self.retention, launches, aside, ..fresh };

@@ -19,10 +19,14 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::names::{Lease, is_synthetic};
 use crate::stream::{Stream, abort};
+use crate::wait::{Either, first};
 use crate::{dns, front};
 
 /// How long a listener rests when there are no descriptors or no memory.
 const REST: Duration = Duration::from_millis(100);
+/// How long who comes waits at a limit while nobody else gets in either. As long as some do, it is a queue; then whoever
+/// waits would wait for ever.
+const STUCK: Duration = Duration::from_secs(1);
 
 /// Where a connection was to go before the sandbox's own network redirected it; its own end if it wasn't.
 pub(crate) fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
@@ -41,19 +45,25 @@ where
     H: Fn(Rc<Engine>, TcpStream) -> F,
     F: Future<Output = ()> + 'static,
 {
+    let mut stuck: Option<Instant> = None;
     loop {
         let place = match engine.admission.try_enter() {
             Some(place) => place,
             None => {
                 engine.strained("there are too many connections at once");
-                match engine.admission.enter().await {
-                    Some(place) => place,
-                    None => return,
+                match tokio::time::timeout(STUCK, engine.admission.enter()).await {
+                    Ok(Some(place)) => place,
+                    Ok(None) => return,
+                    Err(_elapsed) => {
+                        turn_away(&listener).await;
+                        continue;
+                    }
                 }
             }
         };
         match listener.accept().await {
             Ok((stream, _peer)) => {
+                stuck = None;
                 let handled = handle(Rc::clone(&engine), stream);
                 tokio::task::spawn_local(async move {
                     handled.await;
@@ -68,6 +78,12 @@ where
                     | rustix::io::Errno::NOMEM,
                 ) => {
                     engine.strained(&format!("connections wait: {error}"));
+                    if stuck.get_or_insert_with(Instant::now).elapsed() >= STUCK {
+                        // With what was kept for this.
+                        engine.admission.lend_spare();
+                        turn_away(&listener).await;
+                        engine.admission.keep_spare();
+                    }
                     tokio::time::sleep(REST).await;
                 }
                 Some(rustix::io::Errno::INVAL | rustix::io::Errno::BADF | rustix::io::Errno::NOTSOCK) => {
@@ -77,6 +93,13 @@ where
                 _ => tokio::task::yield_now().await,
             },
         }
+    }
+}
+
+/// Resets those who wait at a listener now.
+async fn turn_away(listener: &TcpListener) {
+    while let Either::First(Ok((stream, _peer))) = first(listener.accept(), std::future::ready(())).await {
+        abort(&stream);
     }
 }
 

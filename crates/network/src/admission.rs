@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How many connections there may be.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ pub(crate) struct Admission {
     places: Arc<Semaphore>,
     questions: Arc<Semaphore>,
     said: Cell<Option<Instant>>,
+    /// A descriptor to give away where there is none left: it takes one to refuse a connection.
+    spare: RefCell<Option<OwnedFd>>,
 }
 
 /// How many connections this process has descriptors for; its limit is raised as far as it goes.
@@ -43,7 +46,20 @@ pub(crate) fn affordable() -> usize {
 impl Admission {
     pub(crate) fn new(places: usize) -> Self {
         let places = Arc::new(Semaphore::new(places));
-        Self { places, questions: Arc::new(Semaphore::new(QUESTIONS)), said: Cell::new(None) }
+        let questions = Arc::new(Semaphore::new(QUESTIONS));
+        let admission = Self { places, questions, said: Cell::new(None), spare: RefCell::default() };
+        admission.keep_spare();
+        admission
+    }
+
+    /// Makes room for one descriptor.
+    pub(crate) fn lend_spare(&self) {
+        self.spare.take();
+    }
+
+    /// Takes it back, if there is one to be had.
+    pub(crate) fn keep_spare(&self) {
+        self.spare.replace(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 0).ok());
     }
 
     /// A place, if there is one now.

@@ -70,17 +70,34 @@ impl Link {
 }
 
 /// Carries a connection until it is over. `early` was read from the client already.
-pub(crate) async fn carry(engine: Rc<Engine>, client: TcpStream, early: Vec<u8>, way: Way, link: Box<Link>) {
+pub(crate) async fn carry(
+    engine: Rc<Engine>,
+    client: TcpStream,
+    early: Vec<u8>,
+    way: Way,
+    mut link: Box<Link>,
+) {
     link.opened(&engine);
-    let server = way.server;
+    let mut server = way.server;
     let mut down = Pump::new(way.early);
     let mut up = match &link.host {
         Host::Name(name) if link.named => {
             let inspected = inspect(&engine, name, link.port, &client, &server, early, &mut down);
             match Box::pin(inspected).await {
                 Ok(Inspected::Pass(pump)) => pump,
-                Ok(Inspected::Http(bytes)) => {
-                    return Box::pin(http::carry(engine, client, bytes, server, link)).await;
+                Ok(Inspected::Http { heard, said }) => {
+                    if said > 0 {
+                        match Box::pin(anew(&engine, &mut link)).await {
+                            // The one before has heard a part of a word, and hears no more.
+                            Ok(other) => abort(&std::mem::replace(&mut server, other)),
+                            Err(fault) => {
+                                engine.fault_at(&link.host, link.port, link.address, &fault);
+                                abort(&client);
+                                return link.closed(&engine, 0, 0);
+                            }
+                        }
+                    }
+                    return Box::pin(http::carry(engine, client, heard, server, link)).await;
                 }
                 Err(stop) => {
                     if let Stop::Refused(why) = stop {
@@ -99,12 +116,24 @@ pub(crate) async fn carry(engine: Rc<Engine>, client: TcpStream, early: Vec<u8>,
     link.closed(&engine, up.bytes, down.bytes);
 }
 
+/// Another connection to the same server: to whom something was said that is to be said otherwise.
+async fn anew(engine: &Engine, link: &mut Link) -> Result<TcpStream, Fault> {
+    let way = engine.connect(&link.host, link.port).await?;
+    if !way.early.is_empty() {
+        return Err(Fault::refused(BEGUN));
+    }
+    link.address = way.address;
+    Ok(way.server)
+}
+
 enum Inspected {
     /// What the client says goes on as it is.
     Pass(Pump),
-    /// It is HTTP/1, of which this was read.
-    Http(Vec<u8>),
+    /// It is HTTP/1, of which this was read. So many bytes of it the server has heard.
+    Http { heard: Vec<u8>, said: usize },
 }
+
+const BEGUN: &str = "a client of HTTP where the server has begun";
 
 enum Stop {
     Refused(String),
@@ -120,6 +149,12 @@ impl From<io::Error> for Stop {
 
 /// Reads what the client says first, without handing it on, until it is known what it is. Meanwhile the server may
 /// speak, as it does first in many protocols.
+///
+/// A client that says a part of what could become a request, and waits, isn't kept waiting: after [`Limits::undecided`]
+/// the part is handed on. What follows is looked at together with it as before, and no byte is handed on before that:
+/// so no request comes whole to a server that wouldn't have come to it in one piece.
+///
+/// [`Limits::undecided`]: crate::engine::Limits::undecided
 async fn inspect(
     engine: &Engine,
     name: &Name,
@@ -129,39 +164,60 @@ async fn inspect(
     mut heard: Vec<u8>,
     down: &mut Pump,
 ) -> Result<Inspected, Stop> {
-    // Of these two it is known that the client begins.
+    // Of these two it is known that the client begins, and with what.
     let client_first = matches!(port, 80 | 443);
-    let mut deadline = (!heard.is_empty()).then(|| Time::now() + engine.limits.head);
+    let mut begun = Time::now();
+    let mut deadline = (!heard.is_empty()).then(|| begun + engine.limits.head);
     if client_first && deadline.is_none() {
         deadline = Some(Time::now() + engine.limits.silence);
     }
     let mut wanted = 1;
+    // What of it the server has heard, and whether it may hear all of it though it isn't decided.
+    let (mut said, mut loose) = (0, false);
     loop {
         if heard.len() >= wanted {
             match opening::judge(&heard, name, port) {
                 Opening::More(more) => wanted = more,
-                Opening::Pass => return Ok(Inspected::Pass(Pump::new(heard))),
-                Opening::Http if down.bytes > 0 => {
-                    return Err(Stop::Refused("a client of HTTP where the server has begun".to_owned()));
-                }
-                Opening::Http => return Ok(Inspected::Http(heard)),
+                Opening::Pass => return Ok(Inspected::Pass(Pump::resumed(heard, said))),
+                Opening::Http if down.bytes > 0 => return Err(Stop::Refused(BEGUN.to_owned())),
+                Opening::Http => return Ok(Inspected::Http { heard, said }),
                 Opening::Refused(why) => return Err(Stop::Refused(why)),
             }
         }
-        let mut timer = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
+        // A handshake that has begun goes on by itself.
+        let may_loosen = !client_first && heard.first().is_some_and(|first| *first != opening::HANDSHAKE);
+        let until = match (may_loosen, loose) {
+            (true, true) => None,
+            (true, false) => Some(begun + engine.limits.undecided),
+            (false, _) => deadline,
+        };
+        let mut timer = None;
         let come = std::future::poll_fn(|context| {
             if !client_first && let Poll::Ready(Err(error)) = down.poll(context, server, client, &engine.pool)
             {
                 return Poll::Ready(Err(error));
             }
-            if let Some(timer) = &mut timer
-                && timer.as_mut().poll(context).is_ready()
-            {
-                return Poll::Ready(Ok(false));
+            while loose && said < heard.len() {
+                std::task::ready!(server.poll_write_ready(context))?;
+                match server.try_write(heard.get(said..).unwrap_or_default()) {
+                    Ok(written) => said += written,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
             }
-            client.poll_read_ready(context).map_ok(|()| true)
+            if let Poll::Ready(result) = client.poll_read_ready(context) {
+                return Poll::Ready(result.map(|()| true));
+            }
+            // Only who has nothing to read needs one.
+            let Some(until) = until else { return Poll::Pending };
+            let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
+            timer.as_mut().poll(context).map(|()| Ok(false))
         });
         if !come.await? {
+            if may_loosen {
+                loose = true;
+                continue;
+            }
             let why = if heard.is_empty() {
                 return Err(Stop::Over);
             } else {
@@ -177,16 +233,19 @@ async fn inspect(
         match client.try_read_buf(&mut heard) {
             Ok(0) if before == 0 || !client_first => {
                 // It says nothing more, and what it said is no beginning of anything that has a name in it.
-                let unfinished_tls = heard.first() == Some(&0x16);
+                let unfinished_tls = heard.first() == Some(&opening::HANDSHAKE);
                 if unfinished_tls {
                     return Err(Stop::Refused("a TLS handshake that breaks off".to_owned()));
                 }
-                let mut pump = Pump::new(heard);
+                let mut pump = Pump::resumed(heard, said);
                 pump.end();
                 return Ok(Inspected::Pass(pump));
             }
             Ok(0) => return Err(Stop::Refused("what a client says first breaks off".to_owned())),
-            Ok(_) if before == 0 => deadline = Some(Time::now() + engine.limits.head),
+            Ok(_) if before == 0 => {
+                begun = Time::now();
+                deadline = Some(begun + engine.limits.head);
+            }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error.into()),

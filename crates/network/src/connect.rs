@@ -15,7 +15,7 @@ use crate::decide::Fault;
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::resolver::Trouble;
-use crate::wait::{Attempt, staggered};
+use crate::wait::{Attempt, soon, staggered};
 
 /// How long an address has before the next is tried beside it (RFC 8305, 5).
 const APART: Duration = Duration::from_millis(250);
@@ -38,15 +38,20 @@ impl Engine {
     /// Connects to whom the policy has allowed.
     pub(crate) async fn connect(&self, host: &Host, port: u16) -> Result<Way, Fault> {
         let way = async {
-            match &self.upstream.proxy {
-                Some(proxy) if proxy.resolves() => self.through(proxy, host, port).await,
-                Some(proxy) => self.through_resolved(proxy, host, port).await,
-                None => self.directly(host, port).await,
+            match self.upstream.proxy(host, port) {
+                Ok(Some(proxy)) if proxy.resolves() => self.through(proxy, host, port).await,
+                Ok(Some(proxy)) => self.through_resolved(proxy, host, port).await,
+                Ok(None) => self.directly(host, port).await,
+                Err(why) => Err(Fault::refused(why)),
             }
         };
         let failed =
             || Fault::failed(format!("no connection within {} s", self.limits.connect.as_secs_f32()));
-        let way = tokio::time::timeout(self.limits.connect, way).await.unwrap_or_else(|_| Err(failed()))?;
+        let mut way = Box::pin(way);
+        let way = match soon(way.as_mut()).await {
+            Some(way) => way?,
+            None => tokio::time::timeout(self.limits.connect, way).await.unwrap_or_else(|_| Err(failed()))?,
+        };
         // Small messages of interactive programs aren't to wait for each other.
         let _slower = way.server.set_nodelay(true);
         let _unnoticed = rustix::net::sockopt::set_socket_keepalive(&way.server, true);

@@ -18,11 +18,16 @@ use tokio::net::UnixStream;
 use tokio::sync::Notify;
 
 use crate::resolving::Resolving;
+use crate::wait::{Either, first};
 
 /// The longest message that is taken: some people block advertisements with their `/etc/hosts`.
 const LONGEST: usize = 64 << 20;
 /// How many messages wait for a slow reader before what happens is only counted.
 const WAITING: usize = 4096;
+
+/// How long accounts of connections wait for others, so that whoever reads is woken for many at once: it shares the
+/// processors with those who are connected, and writes to its store each time.
+const TOGETHER: Duration = Duration::from_millis(50);
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -252,18 +257,24 @@ pub(crate) struct Outbox {
     /// What is left to write of the message before those.
     begun: RefCell<Vec<u8>>,
     lost: Cell<u64>,
+    /// There is something to tell now.
     news: Notify,
+    /// There is something to tell some time.
+    accounts: Notify,
 }
 
 impl Outbox {
     pub(crate) fn tell(&self, message: Told) {
         let mut waiting = self.waiting.borrow_mut();
+        let account =
+            matches!(&message, Told::Report(report) if matches!(report.what, What::Opened | What::Closed));
+        let later = account && waiting.len() < WAITING / 2;
         if waiting.len() < WAITING {
             waiting.push_back(message);
         } else {
             self.lost.set(self.lost.get() + 1);
         }
-        self.news.notify_one();
+        if later { self.accounts.notify_one() } else { self.news.notify_one() }
     }
 
     fn next(&self) -> Option<Told> {
@@ -278,7 +289,7 @@ impl Outbox {
             if let Some(told) = self.next() {
                 return told;
             }
-            self.news.notified().await;
+            first(self.news.notified(), self.accounts.notified()).await;
         }
     }
 
@@ -294,7 +305,9 @@ impl Outbox {
                     Err(error) => return Err(error),
                 }
             }
-            self.news.notified().await;
+            if let Either::Second(()) = first(self.news.notified(), self.accounts.notified()).await {
+                let _others_follow = tokio::time::timeout(TOGETHER, self.news.notified()).await;
+            }
         }
     }
 

@@ -120,12 +120,23 @@ impl Engine {
         match ruling.verdict {
             NetworkVerdict::Allow => Ok(ruling.rule.map(|rule| Box::new(rule.clone()))),
             NetworkVerdict::Deny => Err(refusal(&ruling, host)),
+            NetworkVerdict::Ask if let Some(rule) = self.answered_before(host, port) => Ok(Some(rule)),
             NetworkVerdict::Ask => match self.ask(host, port).await {
                 Some(true) => Ok(None),
                 Some(false) => Err(Fault::unanswered("you said no")),
                 None => Err(Fault::unanswered("nobody answered whether it may")),
             },
         }
+    }
+
+    /// The line by which the user has allowed somebody before.
+    fn answered_before(&self, host: &Host, port: u16) -> Option<Box<NetworkRule>> {
+        let ruling = match host {
+            Host::Name(name) => self.answered.name(name, port),
+            Host::Address(address) => self.answered.address(*address, port),
+        };
+        let rule = ruling.rule.filter(|_rule| ruling.verdict == NetworkVerdict::Allow)?;
+        Some(Box::new(rule.clone()))
     }
 
     /// Asks the user; all who want the same wait for one answer.

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use palisade_policy::network::{Name, NetworkVerdict, Proxy};
+use palisade_policy::network::{Name, NetworkVerdict};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::control::{Report, What};
@@ -118,8 +118,13 @@ impl Engine {
     /// it may not.
     fn may_look_up(&self, name: &Name) -> Option<NetworkVerdict> {
         let ruling = self.judge.lookup(name);
-        if ruling.verdict != NetworkVerdict::Deny {
-            return Some(ruling.verdict);
+        match ruling.verdict {
+            NetworkVerdict::Deny => {}
+            NetworkVerdict::Ask => {
+                let answered = self.answered.lookup(name).verdict == NetworkVerdict::Allow;
+                return Some(if answered { NetworkVerdict::Allow } else { NetworkVerdict::Ask });
+            }
+            NetworkVerdict::Allow => return Some(NetworkVerdict::Allow),
         }
         let host = Host::Name(name.clone());
         self.fault(&host, 0, &refusal(&ruling, &host));
@@ -138,7 +143,7 @@ impl Engine {
             None => return Reply::NoSuchName,
             // A proxy that resolves does so by itself. And as long as the user hasn't said yes, nothing goes out, not even a
             // question that carries the name.
-            Some(_) if self.upstream.proxy.as_ref().is_some_and(Proxy::resolves) => {}
+            Some(_) if self.upstream.resolves(name) => {}
             Some(NetworkVerdict::Ask) => {}
             Some(_) => match self.resolver.addresses(name).await {
                 Ok(addresses) if addresses.iter().any(|address| address.is_ipv6() == v6) => {}

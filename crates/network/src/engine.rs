@@ -28,6 +28,8 @@ pub(crate) struct Limits {
     pub(crate) head: Duration,
     /// Until a client begins where the server waits for it.
     pub(crate) silence: Duration,
+    /// What a client has begun to say and could still become a request, before the server hears it.
+    pub(crate) undecided: Duration,
     /// A connection to the world outside.
     pub(crate) connect: Duration,
     /// The user's answer.
@@ -41,6 +43,7 @@ impl Default for Limits {
         Self {
             head: Duration::from_secs(10),
             silence: Duration::from_secs(30),
+            undecided: Duration::from_millis(150),
             connect: Duration::from_secs(10),
             answer: Duration::from_secs(60),
             resolve: Duration::from_secs(2),
@@ -54,6 +57,8 @@ pub(crate) type Destination = Box<dyn Fn(&TcpStream) -> io::Result<SocketAddr>>;
 /// What all connections share.
 pub(crate) struct Engine {
     pub(crate) judge: Judge<'static>,
+    /// Of those whom the rules have the user asked about, the ones that they have allowed before.
+    pub(crate) answered: Judge<'static>,
     pub(crate) decisions: Decisions,
     pub(crate) names: Rc<RefCell<Names>>,
     pub(crate) resolver: Resolver,
@@ -74,14 +79,17 @@ impl Engine {
     /// process.
     pub(crate) fn new(
         rules: &NetworkRules,
+        answered: &NetworkRules,
         upstream: &Upstream,
         resolving: &Resolving,
         connections: usize,
     ) -> Self {
-        let rules: &'static NetworkRules = Box::leak(Box::new(rules.clone()));
+        let [rules, answered] =
+            [rules, answered].map(|rules| -> &'static NetworkRules { Box::leak(Box::new(rules.clone())) });
         let limits = Limits::default();
         Self {
             judge: Judge::new(rules),
+            answered: Judge::new(answered),
             decisions: Decisions::default(),
             names: Rc::new(RefCell::new(Names::new(SIZE, None))),
             resolver: Resolver::new(resolving, &upstream.dns, limits.resolve),

@@ -15,7 +15,7 @@
 //! - `decide`: the policy, the user's answers
 //! - `names`: the addresses that stand for names; `message`, `dns`, `datagram`: the server that gives them out
 //! - [`Resolving`], `resolver`: how names are really resolved
-//! - `connect`, [`Upstream`]: the way out
+//! - `connect`, [`Upstream`], [`ProxyVariables`]: the way out
 //! - `accept`: what comes to a listener; `front`, `socks`: proxies' protocols; `opening`, `hello`: what a client says
 //!   first; `carry`: putting both together; `http`, `host`: requests looked at one by one
 //! - `relay`, `pipe`: bytes; `stream`, `wait`: small things
@@ -47,9 +47,11 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod upstream;
+mod variables;
 mod wait;
 
 pub use control::{Answer, Control, Instruction, Question, Remedy, Report, Told, What};
 pub use resolving::Resolving;
 pub use serve::{Inside, Maker, serve};
-pub use upstream::Upstream;
+pub use upstream::{Route, Upstream};
+pub use variables::ProxyVariables;

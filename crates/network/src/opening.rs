@@ -12,6 +12,8 @@ const HTTP2: &[u8] = b"PRI * HTTP/2";
 /// How a proxy says on whose behalf it comes (the PROXY protocol, versions 1 and 2). What follows is for somebody who
 /// takes that for granted, so it can't be looked at as what it seems.
 const PROXIED: [&[u8]; 2] = [b"PROXY ", b"\r\n\r\n\0\r\nQUIT\n"];
+/// The first byte of a TLS handshake.
+pub(crate) const HANDSHAKE: u8 = 0x16;
 const METHODS: [&[u8]; 9] =
     [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"];
 
@@ -32,7 +34,7 @@ pub(crate) enum Opening {
 pub(crate) fn judge(bytes: &[u8], name: &Name, port: u16) -> Opening {
     let refused = |why: &str| Opening::Refused(why.to_owned());
     let Some(first) = bytes.first() else { return Opening::More(1) };
-    if *first == 0x16 && port != 80 {
+    if *first == HANDSHAKE && port != 80 {
         match bytes.get(1) {
             None => return Opening::More(2),
             Some(3) => return tls(bytes, name),

@@ -15,6 +15,11 @@ use crate::pipe::{CAPACITY, Pipe, Pool};
 
 /// How much is carried at once where there is no pipe to be had.
 const BUFFER: usize = 16 * 1024;
+/// So much of a direction is copied before bytes are spliced. A pipe isn't worth it for a few of them: copied by way of a
+/// buffer that all share they cost a call less each way, and two more for who is the first to need a pipe.
+const COPIED: u64 = 64 * 1024;
+/// From then on it is a transfer.
+const TRANSFER: u64 = 1024 * 1024;
 
 /// What holds bytes that were read and not written.
 #[derive(Debug)]
@@ -35,6 +40,8 @@ pub(crate) struct Pump {
     ended: bool,
     /// All of it was handed on.
     done: bool,
+    /// It is a transfer, and known to be one.
+    transfer: bool,
     /// The bytes that were handed on.
     pub(crate) bytes: u64,
 }
@@ -43,7 +50,13 @@ impl Pump {
     /// Hands on `first`, then what comes.
     pub(crate) fn new(first: Vec<u8>) -> Self {
         let load = if first.is_empty() { Load::None } else { Load::Memory(first, 0) };
-        Self { load, ended: false, done: false, bytes: 0 }
+        Self { load, ended: false, done: false, transfer: false, bytes: 0 }
+    }
+
+    /// The same where the other side has `said` so many of the first bytes already.
+    pub(crate) fn resumed(mut first: Vec<u8>, said: usize) -> Self {
+        first.drain(..said.min(first.len()));
+        Self { bytes: said as u64, ..Self::new(first) }
     }
 
     /// Reading is over; what there is remains to be handed on.
@@ -66,6 +79,10 @@ impl Pump {
             if self.loaded() {
                 ready!(to.poll_write_ready(context))?;
                 self.unload(to)?;
+                if !self.transfer && self.bytes >= TRANSFER {
+                    self.transfer = true;
+                    pool.make_room(to);
+                }
                 continue;
             }
             if self.ended {
@@ -79,6 +96,9 @@ impl Pump {
                 Poll::Pending => {
                     self.rest(pool);
                     return Poll::Pending;
+                }
+                Poll::Ready(()) if self.bytes < COPIED && matches!(self.load, Load::None) => {
+                    self.pass(from, to, pool)?;
                 }
                 Poll::Ready(()) => self.fill(from, pool)?,
             }
@@ -126,6 +146,37 @@ impl Pump {
                     self.load = Load::None;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Copies what there is; what the other side doesn't take at once is kept.
+    fn pass(&mut self, from: &TcpStream, to: &TcpStream, pool: &Pool) -> io::Result<()> {
+        let mut buffer = pool.scratch();
+        let read = match from.try_io(Interest::READABLE, || Ok(rustix::io::read(from, &mut buffer[..])?)) {
+            Ok(0) => {
+                self.ended = true;
+                return Ok(());
+            }
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if read < buffer.len() {
+            // There was no more: the next is announced anew, and needn't be looked for.
+            let drained = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+            let _drained = from.try_io(Interest::READABLE, drained);
+        }
+        let bytes = buffer.get(..read).unwrap_or_default();
+        let send = || Ok(rustix::net::send(to, bytes, rustix::net::SendFlags::NOSIGNAL)?);
+        let written = match to.try_io(Interest::WRITABLE, send) {
+            Ok(written) => written,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) => return Err(error),
+        };
+        self.bytes += written as u64;
+        if written < read {
+            self.load = Load::Memory(bytes.get(written..).unwrap_or_default().to_vec(), 0);
         }
         Ok(())
     }

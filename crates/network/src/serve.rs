@@ -52,7 +52,7 @@ pub trait Maker {
 ///
 /// The process has to ignore SIGPIPE, as programs in Rust do from their start: splice(2) has no way to say so itself.
 /// Connections that are open at the end are reset or closed. This process's limit of open files is raised as far as it goes; `rules` are kept
-/// until it ends.
+/// until it ends, and `answered`: the ones that the user has allowed before where the rules have them asked.
 ///
 /// # Errors
 ///
@@ -60,13 +60,14 @@ pub trait Maker {
 pub fn serve(
     inside: Inside,
     rules: &NetworkRules,
+    answered: &NetworkRules,
     upstream: &Upstream,
     resolving: &Resolving,
     maker: &mut dyn Maker,
     control: OwnedFd,
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let engine = Rc::new(Engine::new(rules, upstream, resolving, affordable()));
+    let engine = Rc::new(Engine::new(rules, answered, upstream, resolving, affordable()));
     let tasks = LocalSet::new();
     let last = std::os::unix::net::UnixStream::from(control.try_clone()?);
     let result = runtime.block_on(tasks.run_until(run(Rc::clone(&engine), inside, maker, control)));

@@ -105,7 +105,7 @@ impl World {
         let front = listener.local_addr().unwrap();
         let destinations: Rc<RefCell<HashMap<u16, SocketAddr>>> = Rc::default();
         let resolving = Resolving { resolv_conf: String::new(), hosts: HOSTS.to_owned() };
-        let mut engine = Engine::new(rules, &Upstream::default(), &resolving, 5000);
+        let mut engine = Engine::new(rules, &NetworkRules::default(), &Upstream::default(), &resolving, 5000);
         let known = Rc::clone(&destinations);
         engine.destination = Box::new(move |stream| {
             let peer = stream.peer_addr()?;

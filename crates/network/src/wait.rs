@@ -52,6 +52,20 @@ pub(crate) async fn first<A: Future, B: Future>(a: A, b: B) -> Either<A::Output,
     .await
 }
 
+/// The result of what is done at once, or when the kernel has been asked what has happened meanwhile. Who waits longer sets
+/// a timer: one that ends before all others wakes the runtime, by a call and a turn of epoll.
+pub(crate) async fn soon<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Option<F::Output> {
+    let mut poll = async || std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
+    if let Poll::Ready(result) = poll().await {
+        return Some(result);
+    }
+    tokio::task::yield_now().await;
+    match poll().await {
+        Poll::Ready(result) => Some(result),
+        Poll::Pending => None,
+    }
+}
+
 /// An attempt at something.
 pub(crate) type Attempt<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + 'a>>;
 
@@ -66,7 +80,15 @@ pub(crate) async fn staggered<'a, T, E>(
     let end = Instant::now() + within;
     let mut begun: Vec<Attempt<'a, T, E>> = Vec::new();
     let mut failure = None;
-    let mut next = Box::pin(sleep_until(Instant::now()));
+    if let Some(mut attempt) = waiting.next() {
+        match soon(attempt.as_mut()).await {
+            Some(Ok(result)) => return Ok(result),
+            Some(Err(error)) => failure = Some(error),
+            None => begun.push(attempt),
+        }
+    }
+    let until = if begun.is_empty() { Instant::now() } else { Instant::now() + apart };
+    let mut next = Box::pin(sleep_until(until));
     let mut exhausted = false;
     let all = std::future::poll_fn(|context| {
         loop {

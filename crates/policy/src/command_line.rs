@@ -133,7 +133,7 @@ impl LayerPolicy {
     /// States through whom connections go out.
     ///
     /// # Errors
-    /// When the text is neither a proxy's URL nor `direct`.
+    /// When the text is no proxy's URL, nor `direct` or `environment`.
     pub fn set_proxy(&mut self, text: &str, argument: u32) -> Result<&mut Self, NetworkError> {
         let stated = self.state(text.parse::<Upstream>()?, argument);
         self.settings.upstream_proxy.push(stated);

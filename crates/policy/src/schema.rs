@@ -182,7 +182,7 @@ fn network(key: NetworkKey) -> Value {
         NetworkKey::List(NetworkList::Dns) => list(text(), "9.9.9.9"),
         NetworkKey::Proxy => json!({
             "type": "string",
-            "pattern": "^(direct|(http|socks5h?)://.+)$",
+            "pattern": "^(direct|environment|(http|socks5h?)://.+)$",
             "examples": ["http://proxy.example.com:3128"],
         }),
     }

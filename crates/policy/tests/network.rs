@@ -98,7 +98,11 @@ fn the_default_and_a_proxy_follow_the_order_of_layers_and_locks() {
     let other = "[network]\nproxy = \"socks5://a:b@other:1\"\n";
     assert_eq!(proxy(&[(Administrator, locked), (User, other)]).unwrap(), "http://corp:3128");
     assert_eq!(proxy(&[(User, other)]).unwrap(), "socks5://***@other:1");
-    assert_eq!(proxy(&[(User, other), (Project, "[network]\nproxy = \"direct\"\n")]), None);
+    assert_eq!(proxy(&[(User, other), (Project, "[network]\nproxy = \"direct\"\n")]).unwrap(), "direct");
+    assert_eq!(proxy(&[]), None);
+    let environment = "[network]\nproxy = \"environment\"\n";
+    assert_eq!(proxy(&[(User, other), (Project, environment)]).unwrap(), "environment");
+    assert_eq!(proxy(&[(Administrator, locked), (User, environment)]).unwrap(), "http://corp:3128");
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! What serves is given by the caller ([`ServeNetwork`]): this crate knows nothing of names and protocols.
 
 use crate::error::StartError;
-use crate::plan::{IdentityKind, Network as Told, Plan};
+use crate::plan::{Answers, IdentityKind, Network as Told, Plan};
 use crate::start::Happening;
 use palisade_policy::network::NetworkRules;
 use palisade_sys::fork::{self, Apart};
@@ -38,8 +38,12 @@ pub struct Served {
     pub publish: Vec<(OwnedFd, u16)>,
     /// Whom the command may talk to.
     pub rules: NetworkRules,
-    /// The proxy by which the world is reached, as a URL.
+    /// Whom the user has allowed before where the rules have them asked.
+    pub answered: NetworkRules,
+    /// How the world is reached: as [`Network::proxy`](crate::plan::Network::proxy).
     pub proxy: Option<String>,
+    /// The caller's variables about proxies; none if they aren't to be looked at.
+    pub variables: Vec<(&'static str, String)>,
     /// The name servers to ask; none: those of `resolv_conf`.
     pub dns: Vec<SocketAddr>,
     /// What the host's `/etc/resolv.conf` says; it can't be read any more.
@@ -269,7 +273,14 @@ impl<'p> Gateway<'p> {
     fn begin(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
         let State::Alone(sockets) = std::mem::take(&mut self.state) else { return };
         let Some(told) = self.told else { return };
-        match start(told, self.identity, sockets, self.serve) {
+        let answered = match told.answers.as_ref().map(Answers::read).transpose() {
+            Ok(answered) => answered.unwrap_or_default(),
+            Err(error) => {
+                tell(Happening::Unanswered(&error));
+                NetworkRules::default()
+            }
+        };
+        match start(told, self.identity, sockets, answered, self.serve) {
             Ok((process, socket)) => {
                 self.state = State::Open { process, control: Control { socket, part: Vec::new() } };
             }
@@ -378,6 +389,7 @@ fn start(
     told: &Told<'_>,
     identity: Option<[u32; 2]>,
     sockets: Sockets,
+    answered: NetworkRules,
     serve: ServeNetwork,
 ) -> Result<(i32, OwnedFd), Box<dyn std::error::Error>> {
     let flags = SocketFlags::CLOEXEC;
@@ -392,6 +404,8 @@ fn start(
         inside: sockets.inside,
         publish: sockets.publish,
         rules: told.rules.get()?,
+        answered,
+        variables: if told.asks_environment() { variables() } else { Vec::new() },
         proxy: told.proxy.as_ref().map(ToString::to_string),
         dns: told.dns.clone(),
         resolv_conf: text(Path::new("/etc/resolv.conf")),
@@ -403,6 +417,15 @@ fn start(
     let process = fork::apart(&apart, move || serve(served))?;
     wait::signal_when_readable(ours.as_fd())?;
     Ok((process, ours))
+}
+
+/// The caller's variables about proxies that say something.
+#[must_use]
+pub fn variables() -> Vec<(&'static str, String)> {
+    let value = |name: &'static str| {
+        std::env::var(name).ok().filter(|value| !value.is_empty()).map(|value| (name, value))
+    };
+    crate::network::VARIABLES.iter().filter_map(|(name, _inside)| value(name)).collect()
 }
 
 /// What a file about names says; nothing if it can't be read.

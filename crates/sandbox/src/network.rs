@@ -51,6 +51,8 @@ pub(crate) fn plan(
         dns: policy.upstream_dns().into_iter().map(|server| server.value.0).collect(),
         reach: policy.reach().into_iter().map(|port| port.value).collect(),
         publish: policy.publish().into_iter().map(|publish| publish.value).collect(),
+        // Known where it is known what is launched.
+        answers: None,
         filter: Filter::from(&gateway::filter()?),
     }))
 }

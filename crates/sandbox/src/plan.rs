@@ -11,7 +11,7 @@ mod step;
 
 pub use bus::{Bus, BusName, Nested};
 pub use calls::Calls;
-pub use network::Network;
+pub use network::{Answers, Network};
 pub use step::{Bind, Origin, Step};
 
 use crate::text::Text;

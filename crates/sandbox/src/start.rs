@@ -138,6 +138,8 @@ pub enum Happening<'h> {
     },
     /// Connections can't be led to where names are checked: only programs that ask a proxy get anywhere.
     Unled(Errno),
+    /// What the user has answered before can't be had: they are asked again.
+    Unanswered(&'h crate::answers::AnswersError),
     /// Nobody serves the network any more; whoever asks is refused.
     NetworkEnded(&'h str),
     /// What stands before a message bus has ended, or never began to.

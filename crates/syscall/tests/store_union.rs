@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a profile may do is the union of what its binaries were seen to do, and only grows.
-#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use std::collections::{BTreeMap, BTreeSet};
 

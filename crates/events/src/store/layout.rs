@@ -9,13 +9,15 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::StoreError;
 
+/// How long a writer waits for others, if nothing else is said. Each holds the database for a fraction of a millisecond.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
 const FORMAT: Format = Format {
     name: "a store of events",
     // "Pals".
     mark: 0x5061_6c73,
     schema: 1,
-    // Each writer holds the database for a fraction of a millisecond.
-    patience: Duration::from_secs(5),
+    patience: PATIENCE,
 };
 
 /// An event's `id` is the position at which it came in, and is never used again; `position` moves on whenever
@@ -48,8 +50,8 @@ pub(super) fn make(path: &Path, remote: bool) -> Result<(), StoreError> {
 }
 
 /// Opens the database and sees whether it is one.
-pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
-    let connection = FORMAT.open(path, access)?;
+pub(super) fn connect(path: &Path, access: OpenFlags, patience: Duration) -> Result<Connection, StoreError> {
+    let connection = Format { patience, ..FORMAT }.open(path, access)?;
     // A look at every table's first page, so that damage is found here rather than in the middle of things.
     let tables =
         "SELECT (SELECT position FROM counter), (SELECT max(id) FROM launch), (SELECT max(id) FROM event)";

@@ -213,6 +213,34 @@ async fn tried(attack: &Attack, in_pieces: bool) {
     assert!(!contains(&heard, "h2c"), "{}: {text}", attack.name);
 }
 
+/// The same byte by byte from a client of such patience that what isn't decided is handed on: a server may hear how a
+/// line begins, and never a whole one.
+async fn tried_slowly(attack: &Attack) {
+    let change = |engine: &mut crate::engine::Engine| engine.limits.undecided = std::time::Duration::ZERO;
+    let rules =
+        super::rules(palisade_policy::network::Fallback::Deny, &["allow good.example", "allow 127.0.0.0/8"]);
+    let world = World::with(Serve::Http, &rules, change).await;
+    let mut client = world.named("good.example", attack.port).await;
+    let _refused = say(&mut client, &attack.bytes, true).await;
+    let _half = tokio::io::AsyncWriteExt::shutdown(&mut client).await;
+    let _answer = rest(&mut client).await;
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    let heard = world.heard.borrow();
+    let text = String::from_utf8_lossy(&heard);
+    let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    assert!(!lines.any(|line| line.contains("evil")), "{}: {text}", attack.name);
+    assert!(!contains(&heard, "PRI * HTTP/2") && !contains(&heard, "h2c"), "{}: {text}", attack.name);
+}
+
+#[test]
+fn patience_gets_nothing_out_either() {
+    run(async {
+        for attack in tls().into_iter().chain(http()).filter(|attack| attack.bytes.len() < 10_000) {
+            tried_slowly(&attack).await;
+        }
+    });
+}
+
 #[test]
 fn there_are_enough() {
     let all: Vec<_> = tls().into_iter().chain(http()).map(|attack| attack.name).collect();
@@ -341,7 +369,7 @@ fn slow_clients_are_cut_off() {
             (443, &good[..20], true),
             (80, b"GET / HT", true),
             (80, b"GET / HTTP/1.1\r\nHost: good.example\r\nX: ", true),
-            (8080, b"FOO bar", true),
+            (8080, &good[..20], true),
             (443, b"", true),
         ];
         let mut clients = Vec::new();

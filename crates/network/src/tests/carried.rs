@@ -11,7 +11,7 @@ use tokio::task::spawn_local;
 use super::{Here, Serve, World, contains, exactly, rest, rules, run, say};
 use crate::hello::tests::{hello, hello_with, names};
 use crate::serve::run as serve;
-use crate::upstream::Upstream;
+use crate::upstream::{Route, Upstream};
 use crate::{Answer, Control, Inside, Told, What};
 
 #[test]
@@ -57,6 +57,51 @@ fn other_protocols_go_through_and_servers_may_begin() {
         assert_eq!(exactly(&mut client, 7).await, b"hello\r\n");
         say(&mut client, b"GET / HTTP/1.1\r\nHost: good.example\r\n\r\n", false).await.unwrap();
         assert_eq!(rest(&mut client).await, b"");
+    });
+}
+
+#[test]
+fn who_says_a_few_letters_and_waits_is_heard() {
+    run(async {
+        let world = World::new(Serve::Echo).await;
+        let mut client = world.named("good.example", 2222).await;
+        // Each could become a request yet, and none has to wait as long as one that has begun.
+        for word in ["G", "E", "x", "AUTH", " no line"] {
+            let begun = std::time::Instant::now();
+            say(&mut client, word.as_bytes(), false).await.unwrap();
+            assert_eq!(exactly(&mut client, word.len()).await, word.as_bytes());
+            assert!(begun.elapsed() < world.engine.limits.head / 2, "{word}");
+        }
+        client.shutdown().await.unwrap();
+        assert_eq!(rest(&mut client).await, b"");
+        assert_eq!(*world.heard.borrow(), b"GExAUTH no line");
+        let closed = world.told(&[What::Opened]).await;
+        assert_eq!((closed.what, closed.sent, closed.received), (What::Closed, 15, 15));
+    });
+}
+
+#[test]
+fn a_request_that_takes_its_time_is_looked_at_and_answered() {
+    run(async {
+        let world = World::new(Serve::Http).await;
+        for (host, answered) in [("good.example:8080", true), ("evil.example", false)] {
+            world.heard.borrow_mut().clear();
+            let mut client = world.named("good.example", 8080).await;
+            say(&mut client, b"GE", false).await.unwrap();
+            let begun = std::time::Instant::now();
+            while world.heard.borrow().is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                assert!(begun.elapsed() < world.engine.limits.head, "it isn't handed on");
+            }
+            let request = format!("T / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+            say(&mut client, request.as_bytes(), false).await.unwrap();
+            let answer = rest(&mut client).await;
+            assert_eq!(answer.ends_with(b"ok"), answered, "{}", String::from_utf8_lossy(&answer));
+            let heard = world.heard.borrow();
+            // To somebody else than who heard the beginning.
+            assert_eq!(contains(&heard, "GEGET / HTTP/1.1\r\n"), answered);
+            assert!(answered || *heard == b"GE", "{}", String::from_utf8_lossy(&heard));
+        }
     });
 }
 
@@ -279,7 +324,7 @@ fn proxies_outside_are_given_names() {
         for (scheme, (says, hears)) in [("http", http), ("socks5h", socks)] {
             let (port, heard) = proxy(says, hears).await;
             let upstream = Upstream {
-                proxy: Some(format!("{scheme}://me:p%40w@127.0.0.1:{port}").parse().unwrap()),
+                route: Route::Proxy(format!("{scheme}://me:p%40w@127.0.0.1:{port}").parse().unwrap()),
                 dns: Vec::new(),
             };
             let world = World::with(Serve::Echo, &allowed, |engine| {
@@ -312,7 +357,7 @@ fn a_proxy_that_does_not_resolve_is_given_addresses_that_may_be_talked_to() {
         let allowed = rules(Fallback::Deny, &["allow *.example"]);
         let (port, heard) = proxy(&[&[5, 0], &[5, 0, 0, 1, 1, 1, 1, 1, 0, 1]], &[3, 10]).await;
         let world = World::with(Serve::Echo, &allowed, |engine| {
-            engine.upstream.proxy = format!("socks5://127.0.0.1:{port}").parse().ok();
+            engine.upstream.route = Route::Proxy(format!("socks5://127.0.0.1:{port}").parse().unwrap());
             let resolving = crate::Resolving { hosts, ..crate::Resolving::default() };
             engine.resolver = crate::resolver::Resolver::new(&resolving, &[], Duration::from_secs(2));
             engine.place = Box::new(|address| address);
@@ -393,7 +438,7 @@ fn served_in_a_thread_and_heard_over_the_control_socket() {
         let inside = Inside { tcp: vec![listener.into()], dns: vec![names.into()], ..Inside::default() };
         let rules = rules(Fallback::Ask, &["deny evil.example"]);
         let resolving = crate::Resolving::default();
-        crate::serve(inside, &rules, &Upstream::default(), &resolving, &mut Here, socket)
+        crate::serve(inside, &rules, &rules, &Upstream::default(), &resolving, &mut Here, socket)
     });
     let patience = Some(Duration::from_secs(20));
     let question = crate::message::question(7, &"evil.example".parse().unwrap(), false).unwrap();

@@ -20,7 +20,7 @@ use crate::message::{Answered, Query, answered, read};
 use crate::names::Names;
 use crate::resolver::{Resolver, Trouble};
 use crate::resolving::Resolving;
-use crate::upstream::Upstream;
+use crate::upstream::{Route, Upstream};
 use crate::{What, dns};
 
 fn ask(name: &str, kind: Rtype) -> Vec<u8> {
@@ -253,7 +253,8 @@ fn where_the_user_is_asked_nothing_goes_out_before() {
         assert_eq!(heard(&answer).1.len(), 1);
         let world = World::with(Serve::Echo, &rules(Fallback::Deny, &["allow *.example"]), |engine| {
             engine.resolver = Resolver::new(&Resolving::default(), &[at], Duration::from_secs(2));
-            engine.upstream = Upstream { proxy: "http://127.0.0.1:1".parse().ok(), dns: Vec::new() };
+            engine.upstream =
+                Upstream { route: Route::Proxy("http://127.0.0.1:1".parse().unwrap()), dns: Vec::new() };
         })
         .await;
         let answer = world.engine.answer(&ask("missing.example", Rtype::AAAA)).await.unwrap();

@@ -8,7 +8,7 @@ use super::{Policy, or_built_in};
 use crate::layer::{Layer, Origin, Sourced, Strength, prevailing};
 use crate::network::{
     Cidr, Fallback, HostPattern, Judge, NameServer, NetworkList, NetworkRule, NetworkRules, NetworkVerdict,
-    Ports, Proxy, Publish, Target, Upstream,
+    Ports, Publish, Target, Upstream,
 };
 use crate::value::NetworkMode;
 
@@ -200,12 +200,10 @@ impl Policy {
         out
     }
 
-    /// The proxy that connections go out through, if there is one.
+    /// Through whom connections go out, if anybody says.
     #[must_use]
-    pub fn upstream_proxy(&self) -> Option<Sourced<Proxy>> {
-        let stated = prevailing(&self.settings.upstream_proxy)?;
-        let Upstream::Proxy(proxy) = &stated.value else { return None };
-        Some(Sourced { value: proxy.clone(), origin: stated.origin.clone(), strength: stated.strength })
+    pub fn upstream_proxy(&self) -> Option<Sourced<Upstream>> {
+        prevailing(&self.settings.upstream_proxy).cloned()
     }
 
     /// The name servers that are asked instead of the host's. Those that are stated last in one place hold, all of

@@ -142,7 +142,7 @@ impl ProxyError {
     pub const fn hint(self) -> &'static str {
         match self {
             Self::Credentials => "http://USER:PASSWORD@proxy.example.com:3128",
-            _ => "http://proxy.example.com:3128, socks5h://127.0.0.1:1080, or direct",
+            _ => "http://proxy.example.com:3128, socks5h://127.0.0.1:1080, environment, or direct",
         }
     }
 }
@@ -227,6 +227,8 @@ fn encoded(text: &str) -> String {
 pub enum Upstream {
     /// `direct`: no proxy, whatever earlier layers say.
     Direct,
+    /// `environment`: what the caller's variables say (`HTTPS_PROXY` and the like).
+    Environment,
     /// This one.
     Proxy(Proxy),
 }
@@ -237,6 +239,7 @@ impl Upstream {
     pub fn with_credentials(&self) -> String {
         match self {
             Self::Direct => "direct".to_owned(),
+            Self::Environment => "environment".to_owned(),
             Self::Proxy(proxy) => proxy.with_credentials(),
         }
     }
@@ -246,6 +249,7 @@ impl fmt::Display for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Direct => f.write_str("direct"),
+            Self::Environment => f.write_str("environment"),
             Self::Proxy(proxy) => proxy.fmt(f),
         }
     }
@@ -255,7 +259,11 @@ impl FromStr for Upstream {
     type Err = ProxyError;
 
     fn from_str(text: &str) -> Result<Self, ProxyError> {
-        if text == "direct" { Ok(Self::Direct) } else { text.parse().map(Self::Proxy) }
+        match text {
+            "direct" => Ok(Self::Direct),
+            "environment" => Ok(Self::Environment),
+            _ => text.parse().map(Self::Proxy),
+        }
     }
 }
 
@@ -328,7 +336,13 @@ mod tests {
         let proxy: Proxy = "HTTP://ann:p%40ss@Proxy:80/".parse().unwrap();
         assert_eq!(proxy.credentials.as_ref().unwrap().password, "p@ss");
         assert_eq!(proxy.with_credentials(), "http://ann:p%40ss@proxy:80");
-        assert_eq!("direct".parse(), Ok(Upstream::Direct));
+        for (text, upstream) in [("direct", Upstream::Direct), ("environment", Upstream::Environment)] {
+            assert_eq!(text.parse(), Ok(upstream.clone()));
+            assert_eq!(
+                (upstream.to_string(), upstream.with_credentials()),
+                (text.to_owned(), text.to_owned())
+            );
+        }
     }
 
     #[test]

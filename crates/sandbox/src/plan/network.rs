@@ -5,6 +5,7 @@ use super::{Filter, Stored};
 use crate::text::Text;
 use palisade_policy::network::{NetworkRules, Publish};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::net::SocketAddr;
 
 /// What whoever serves a filtered network is told.
@@ -13,7 +14,8 @@ pub struct Network<'a> {
     /// Whom the command may talk to.
     #[serde(borrow)]
     pub rules: Stored<'a, NetworkRules>,
-    /// The proxy by which the world is reached, as a URL, credentials and all. A printed plan is without these.
+    /// How the world is reached, as in a policy: `direct`, `environment`, or a proxy as a URL, credentials and all. A
+    /// printed plan is without these. None: directly, as nobody says.
     #[serde(borrow, serialize_with = "masked")]
     pub proxy: Option<Text<'a>>,
     /// The name servers to ask; none: the host's.
@@ -22,12 +24,33 @@ pub struct Network<'a> {
     pub reach: Vec<u16>,
     /// Ports of the host that lead inside.
     pub publish: Vec<Publish>,
+    /// What the user has answered before; none if nobody is asked, or answers aren't kept.
+    #[serde(borrow)]
+    pub answers: Option<Answers<'a>>,
     /// The filter for whoever serves it.
     #[serde(borrow)]
     pub filter: Filter<'a>,
 }
 
+/// Where it is kept whom the user always allows when asked.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Answers<'a> {
+    /// The file.
+    #[serde(borrow)]
+    pub file: Text<'a>,
+    /// For what they hold, in words.
+    pub scope: Cow<'a, str>,
+    /// A group that has nobody but the user in it and may write to the file, too.
+    pub private_group: Option<u32>,
+}
+
 impl Network<'_> {
+    /// Whether the caller's variables say how the world is reached.
+    #[must_use]
+    pub fn asks_environment(&self) -> bool {
+        self.proxy.as_ref().is_some_and(|proxy| proxy.as_bytes() == b"environment")
+    }
+
     /// Whether it holds what nobody else may read: such a plan isn't kept.
     #[must_use]
     pub fn has_secret(&self) -> bool {
@@ -58,6 +81,7 @@ mod tests {
             dns: Vec::new(),
             reach: Vec::new(),
             publish: Vec::new(),
+            answers: None,
             filter: Filter(Vec::new().into()),
         };
         assert!(network.has_secret());
