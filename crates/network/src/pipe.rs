@@ -21,7 +21,7 @@ const SPARE: usize = 16;
 const SCRATCH: usize = 32 * 1024;
 
 /// How much the kernel is asked to hold for the near end of a transfer: with what it grants by itself, a GiB takes half as
-/// much processor time again (0.30 s instead of 0.19).
+/// much processor time again: 0.30 s instead of 0.19 in a relay of forty lines of C.
 const ROOM: usize = 4 * 1024 * 1024;
 
 /// An empty pipe.

@@ -10,7 +10,7 @@ use crate::text::Text;
 use crate::tree::{Show, Tree, relative};
 use crate::view::USERS;
 use crate::wards::{self, Keeper};
-use crate::{bus, calls, closure, in_place, mounts, network, package, view};
+use crate::{bus, calls, closure, in_place, mounts, network, view};
 use palisade_host::needs::More;
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
@@ -22,6 +22,12 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+mod grants;
+mod identity;
+
+use self::grants::grants;
+use self::identity::identity;
 
 /// How the walls are built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -192,103 +198,6 @@ pub fn context(facts: &Facts, project: Option<&Path>) -> Context {
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect(),
     }
-}
-
-/// The paths that rules speak of, globs looked up, shallow to deep, without those that can't be.
-fn grants(
-    facts: &Facts,
-    resolved: &Resolved,
-    shows_cwd: bool,
-    notes: &mut Vec<Cow<'static, str>>,
-) -> Result<Vec<EffectivePath>, PlanError> {
-    let mut paths = Vec::new();
-    for path in resolved.effective() {
-        let path = match facts.package() {
-            Some(package) => match package::view::placed(package, path) {
-                Some(path) => path,
-                None => continue,
-            },
-            None => path,
-        };
-        let own_directory = path.source == facts.cwd && path.rule.origin.layer == Layer::BuiltIn;
-        if own_directory && path.rule.origin.file.is_none() && !shows_cwd {
-            continue;
-        }
-        if own_directory && let Some(reason) = unsuitable(facts) {
-            notes.push(Cow::Owned(reason));
-            continue;
-        }
-        let allowed = matches!(path.grant, Grant::Allowed { .. });
-        if allowed && facts.kind(&path.source) == Kind::Missing {
-            missing(&path, notes)?;
-            continue;
-        }
-        paths.push(path);
-    }
-    for glob in resolved.globs() {
-        let packed = facts.package().filter(|_package| package::is_packed(&glob.base));
-        let found = match packed {
-            Some(package) => package::view::look_up(facts, package, &glob),
-            None => facts.look_up(&glob.base, glob.depth(), |path| glob.matches(path)),
-        };
-        let found = found.map_err(|source| PlanError::Walk { rule: Box::new(glob.rule.clone()), source })?;
-        for source in found {
-            let destination = glob.inside(&source);
-            let decision = resolved.decide(&destination);
-            // A link is judged by where it leads when it is used, and can't be mounted over.
-            if !paths.iter().any(|path| path.destination == destination) {
-                let source = decision.source.unwrap_or(source);
-                let path =
-                    EffectivePath { source, destination, grant: decision.grant, rule: glob.rule.clone() };
-                match facts.package() {
-                    Some(package) => paths.extend(package::view::placed(package, path)),
-                    None => paths.push(path),
-                }
-            }
-        }
-    }
-    paths.sort_by_key(|path| path.destination.components().count());
-    Ok(paths)
-}
-
-/// A rule names what isn't there: on the command line an error, elsewhere a note.
-fn missing(path: &EffectivePath, notes: &mut Vec<Cow<'static, str>>) -> Result<(), PlanError> {
-    let rule = &path.rule;
-    match rule.origin.layer {
-        Layer::CommandLine => {
-            Err(PlanError::Missing { path: path.source.clone(), rule: Box::new(rule.clone()) })
-        }
-        Layer::BuiltIn | Layer::Distribution => Ok(()),
-        _ => {
-            notes.push(Cow::Owned(format!("{} doesn't exist: {rule} has no effect", path.source.display())));
-            Ok(())
-        }
-    }
-}
-
-/// Why the working directory can't simply be writable, if it can't.
-fn unsuitable(facts: &Facts) -> Option<String> {
-    let cwd = &facts.cwd;
-    let home = &facts.account.home;
-    if facts.layout.shows(cwd) {
-        return Some(format!("the working directory {} is a system directory: read-only", cwd.display()));
-    }
-    if home.starts_with(cwd) {
-        let reason = if cwd == home { "is your home" } else { "holds your home" };
-        return Some(format!(
-            "the working directory {} {reason}: private and empty inside; change to a project's directory, or add --rw DIRECTORY",
-            cwd.display()
-        ));
-    }
-    for taken in ["/proc", "/sys", "/dev", "/run"] {
-        if cwd.starts_with(taken) {
-            return Some(format!(
-                "the working directory {} isn't a place to work in: not shown",
-                cwd.display()
-            ));
-        }
-    }
-    None
 }
 
 /// Builds the file tree.
@@ -483,68 +392,6 @@ fn real(path: &Path) -> PathBuf {
         },
         None => path.to_owned(),
     }
-}
-
-/// Who the command is.
-fn identity(
-    facts: &Facts,
-    policy: &Policy,
-    isolation: Isolation,
-    paths: &[EffectivePath],
-    notes: &mut Vec<Cow<'static, str>>,
-) -> Identity {
-    let account = &facts.account;
-    let own = Identity {
-        kind: IdentityKind::Own,
-        uid: policy.uid().map_or(account.uid, |uid| uid.value),
-        gid: policy.gid().map_or(account.gid, |gid| gid.value),
-        host_uid: account.uid,
-        host_gid: account.gid,
-    };
-    if isolation == Isolation::InPlace {
-        return Identity { kind: IdentityKind::Unchanged, uid: account.uid, gid: account.gid, ..own };
-    }
-    if account.uid != 0 {
-        return own;
-    }
-    let Some(unused) = facts.unused_id else {
-        notes.push(Cow::Borrowed(
-            "root inside is root outside, without capabilities: the caller may not map another user; kernel settings and root's secrets are masked",
-        ));
-        return own;
-    };
-    let unmappable = paths
-        .iter()
-        .find(|path| matches!(path.grant, Grant::Allowed { .. }) && !owners_can_be_mapped(&path.source));
-    if let Some(path) = unmappable {
-        notes.push(Cow::Owned(format!(
-            "root inside is root outside, without capabilities: the file system of {} can't map owners; kernel settings and root's secrets are masked",
-            path.source.display()
-        )));
-        return own;
-    }
-    Identity { kind: IdentityKind::Mapped, host_uid: unused, host_gid: unused, ..own }
-}
-
-/// Whether the file system can show files under other owners (`FS_ALLOW_IDMAP` in the kernel).
-fn owners_can_be_mapped(path: &Path) -> bool {
-    /// overlayfs, NFS, SMB (three numbers), FUSE, 9p, ecryptfs, proc, sysfs.
-    const CANT: [u64; 10] = [
-        0x794c_7630,
-        0x6969,
-        0x517b,
-        0xff53_4d42,
-        0xfe53_4d42,
-        0x6573_5546,
-        0x0102_1997,
-        0xf15f,
-        0x9fa0,
-        0x6265_6572,
-    ];
-    rustix::fs::statfs(path).is_ok_and(|found| {
-        let kind = u64::try_from(found.f_type).unwrap_or_default();
-        !CANT.contains(&(kind & 0xffff_ffff))
-    })
 }
 
 fn namespaces(isolation: Isolation, network: NetworkMode) -> Vec<Namespace> {

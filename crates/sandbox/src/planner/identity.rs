@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who a command is inside.
+
+use super::Isolation;
+use crate::facts::Facts;
+use crate::plan::{Identity, IdentityKind};
+use palisade_policy::decide::EffectivePath;
+use palisade_policy::{Grant, Policy};
+use std::borrow::Cow;
+use std::path::Path;
+
+/// Who the command is.
+pub(super) fn identity(
+    facts: &Facts,
+    policy: &Policy,
+    isolation: Isolation,
+    paths: &[EffectivePath],
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Identity {
+    let account = &facts.account;
+    let own = Identity {
+        kind: IdentityKind::Own,
+        uid: policy.uid().map_or(account.uid, |uid| uid.value),
+        gid: policy.gid().map_or(account.gid, |gid| gid.value),
+        host_uid: account.uid,
+        host_gid: account.gid,
+    };
+    if isolation == Isolation::InPlace {
+        return Identity { kind: IdentityKind::Unchanged, uid: account.uid, gid: account.gid, ..own };
+    }
+    if account.uid != 0 {
+        return own;
+    }
+    let Some(unused) = facts.unused_id else {
+        notes.push(Cow::Borrowed(
+            "root inside is root outside, without capabilities: the caller may not map another user; kernel settings and root's secrets are masked",
+        ));
+        return own;
+    };
+    let unmappable = paths
+        .iter()
+        .find(|path| matches!(path.grant, Grant::Allowed { .. }) && !owners_can_be_mapped(&path.source));
+    if let Some(path) = unmappable {
+        notes.push(Cow::Owned(format!(
+            "root inside is root outside, without capabilities: the file system of {} can't map owners; kernel settings and root's secrets are masked",
+            path.source.display()
+        )));
+        return own;
+    }
+    Identity { kind: IdentityKind::Mapped, host_uid: unused, host_gid: unused, ..own }
+}
+
+/// Whether the file system can show files under other owners (`FS_ALLOW_IDMAP` in the kernel).
+fn owners_can_be_mapped(path: &Path) -> bool {
+    /// overlayfs, NFS, SMB (three numbers), FUSE, 9p, ecryptfs, proc, sysfs.
+    const CANT: [u64; 10] = [
+        0x794c_7630,
+        0x6969,
+        0x517b,
+        0xff53_4d42,
+        0xfe53_4d42,
+        0x6573_5546,
+        0x0102_1997,
+        0xf15f,
+        0x9fa0,
+        0x6265_6572,
+    ];
+    rustix::fs::statfs(path).is_ok_and(|found| {
+        let kind = u64::try_from(found.f_type).unwrap_or_default();
+        !CANT.contains(&(kind & 0xffff_ffff))
+    })
+}
