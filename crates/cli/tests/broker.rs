@@ -10,23 +10,12 @@
 
 mod support;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::process::Stdio;
+use support::job::below;
 use support::{Place, eventually, everybody, give, has, job};
-
-/// The process of this name below `pid`, if there is one.
-fn below(pid: u32, name: &str) -> Option<Pid> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-    children.split_whitespace().find_map(|child| {
-        let comm = std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
-        if comm.trim() == name {
-            return Pid::from_raw(child.parse().ok()?);
-        }
-        below(child.parse().ok()?, name)
-    })
-}
 
 #[test]
 fn a_refusal_says_what_and_why_and_how_and_is_kept() {

@@ -11,18 +11,13 @@
 mod bed;
 mod support;
 
-use bed::Bed;
+use bed::{Bed, people};
 use rustix::process::{Pid, Signal};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
-use support::terminal::Terminal;
-use support::{Place, eventually, everybody, has, job};
-
-/// Everybody, where there is what an internet takes.
-fn people() -> Vec<Place> {
-    if has("internet") { everybody() } else { Vec::new() }
-}
+use support::terminal::{Terminal, words};
+use support::{eventually, has, job};
 
 /// Lines that each fetch `$URL` by another client, and print what came.
 const FETCH: [(&str, &str); 6] = [
@@ -384,13 +379,6 @@ fn who_is_always_allowed_is_not_asked_about_again() {
         assert_eq!(run.out, "", "{run:?}");
         assert!(run.err.contains("can't believe the answers") && run.err.contains("chmod go-w"), "{run:?}");
     }
-}
-
-/// A command as a shell reads it.
-fn words(command: &Command) -> String {
-    let quote = |word: &std::ffi::OsStr| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''"));
-    let arguments = command.get_args().map(quote);
-    std::iter::once(quote(command.get_program())).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
 #[test]

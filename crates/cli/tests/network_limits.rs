@@ -12,16 +12,11 @@
 mod bed;
 mod support;
 
-use bed::Bed;
+use bed::{Bed, people};
 use rustix::process::Pid;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::{Place, Run, eventually, everybody, has, job};
-
-/// Everybody, where there is what an internet takes.
-fn people() -> Vec<Place> {
-    if has("internet") { everybody() } else { Vec::new() }
-}
 
 const ALLOW: [&str; 2] = ["--allow", "*.allowed.example"];
 const FETCH: &str = "curl -fsS -m 20";

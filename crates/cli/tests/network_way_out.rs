@@ -12,13 +12,8 @@
 mod bed;
 mod support;
 
-use bed::Bed;
-use support::{Place, Run, everybody, has, job};
-
-/// Everybody, where there is what an internet takes.
-fn people() -> Vec<Place> {
-    if has("internet") { everybody() } else { Vec::new() }
-}
+use bed::{Bed, people};
+use support::{Place, Run, job};
 
 fn bed(place: Place) -> Bed {
     Bed::serving(place, &[("proxies", include_str!("network/proxies.py"))])

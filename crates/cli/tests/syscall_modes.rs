@@ -9,10 +9,11 @@
 
 mod support;
 
-use rustix::process::{Pid, Signal, kill_process};
-use std::process::{Command, Stdio};
+use rustix::process::{Signal, kill_process};
+use std::process::Stdio;
 use std::time::Duration;
-use support::terminal::Terminal;
+use support::job::below;
+use support::terminal::{Terminal, words};
 use support::{Place, Run, eventually, everybody, has, job};
 
 /// A line of Python that makes a call that Python by itself doesn't make.
@@ -207,7 +208,7 @@ fn without_a_judge_nothing_is_allowed() {
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut broker = None;
         eventually(|| {
-            broker = below(child.id());
+            broker = below(child.id(), "palisade-broker");
             broker.is_some()
         });
         let broker = broker.expect("no broker");
@@ -223,18 +224,6 @@ fn without_a_judge_nothing_is_allowed() {
             String::from_utf8_lossy(&output.stderr)
         );
     }
-}
-
-/// The process of the name of a broker below `pid`.
-fn below(pid: u32) -> Option<Pid> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-    children.split_whitespace().find_map(|child| {
-        let comm = std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
-        if comm.trim() == "palisade-broker" {
-            return Pid::from_raw(child.parse().ok()?);
-        }
-        below(child.parse().ok()?)
-    })
 }
 
 #[test]
@@ -307,13 +296,6 @@ fn the_user_is_asked_what_may_be_called() {
         // It was kept, and so needs no question any more.
         assert_eq!(python(&place, ENFORCE, INTERVAL).ok(), "True");
     }
-}
-
-/// A command as a shell reads it.
-fn words(command: &Command) -> String {
-    let quote = |word: &std::ffi::OsStr| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''"));
-    let arguments = command.get_args().map(quote);
-    std::iter::once(quote(command.get_program())).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
 /// A store that can't be used: what is confined runs, and it is said; what would be enforced isn't guessed.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One bounded run of a command, and what came of it.
 
+use rustix::process::Pid;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -110,4 +111,16 @@ fn collect(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
         let _received = sender.send(bytes);
     });
     receiver
+}
+
+/// The process of this name below `pid`, if there is one.
+pub fn below(pid: u32, name: &str) -> Option<Pid> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_whitespace().find_map(|child| {
+        let comm = std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
+        if comm.trim() == name {
+            return Pid::from_raw(child.parse().ok()?);
+        }
+        below(child.parse().ok()?, name)
+    })
 }

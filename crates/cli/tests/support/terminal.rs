@@ -2,6 +2,7 @@
 //! A terminal to type into and look at: a tmux server of its own.
 
 use super::{Place, eventually, job};
+use std::process::Command;
 
 /// A screen of 80 by 24. The server ends with it.
 pub struct Terminal<'p> {
@@ -96,4 +97,11 @@ impl Drop for Terminal<'_> {
         command.env("TMUX_TMPDIR", &self.place.home).args(["-L", &self.socket, "kill-server"]);
         let _gone = command.output();
     }
+}
+
+/// A command as a shell reads it.
+pub fn words(command: &Command) -> String {
+    let quote = |word: &std::ffi::OsStr| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''"));
+    let arguments = command.get_args().map(quote);
+    std::iter::once(quote(command.get_program())).chain(arguments).collect::<Vec<_>>().join(" ")
 }
