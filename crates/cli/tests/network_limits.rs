@@ -16,7 +16,7 @@ use bed::{Bed, people};
 use rustix::process::Pid;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Place, Run, eventually, everybody, has, job};
+use support::{Place, Run, eventually, job};
 
 const ALLOW: [&str; 2] = ["--allow", "*.allowed.example"];
 const FETCH: &str = "curl -fsS -m 20";
