@@ -240,7 +240,7 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer {
         name: "fence",
         program: "fence",
-        arguments: &["--", "{}"],
+        arguments: &["--settings", "{SETTINGS}", "--", "{}"],
         claims: &[Namespace("pid"), Namespace("mnt"), NoWritingOutside],
         install: "apt install bubblewrap socat; go install github.com/Use-Tusk/fence/cmd/fence@latest",
         version: &["--version"],
@@ -248,7 +248,7 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer {
         name: "sandbox-runtime",
         program: "srt",
-        arguments: &["{}"],
+        arguments: &["--settings", "{SETTINGS}", "{}"],
         claims: &[Namespace("pid"), Namespace("mnt"), NoWritingOutside],
         install: "apt install bubblewrap socat ripgrep; npm install --global @anthropic-ai/sandbox-runtime",
         version: &["--version"],
@@ -256,7 +256,7 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer {
         name: "greywall",
         program: "greywall",
-        arguments: &["--", "{}"],
+        arguments: &["--settings", "{SETTINGS}", "--", "{}"],
         claims: &[Namespace("pid"), Namespace("mnt"), NoWritingOutside],
         install: "apt install bubblewrap socat; go install github.com/GreyhavenHQ/greywall/cmd/greywall@latest",
         version: &["--version"],

@@ -76,6 +76,7 @@ impl Session {
             work: self.work(),
             root: self.root(),
             bundle: self.scratch().join(format!("bundle-{number}")),
+            settings: self.settings(),
         };
         if template.wants_bundle() {
             oci::write(&places.bundle, command, &places.work, &places.root)?;
@@ -91,6 +92,12 @@ impl Session {
     /// A root file system with mount points and nothing else, for launchers that build on one.
     fn root(&self) -> PathBuf {
         self.directory.path().join("root")
+    }
+
+    /// By which sandboxes for agents let the working directory be written to, and a host be talked to as
+    /// `palisade --allow example.com` does. They all read the same form.
+    fn settings(&self) -> PathBuf {
+        self.directory.path().join("settings.json")
     }
 
     /// For files of the bench itself.
@@ -112,6 +119,11 @@ impl Session {
         }
         let canary = self.outside().join("canary");
         prepare(canary.clone(), fs::write(&canary, "canary\n"))?;
+        let settings = serde_json::json!({
+            "network": { "allowedDomains": ["example.com"], "deniedDomains": [] },
+            "filesystem": { "denyRead": [], "allowWrite": [self.work()], "denyWrite": [] },
+        });
+        prepare(self.settings(), fs::write(self.settings(), settings.to_string()))?;
         for name in ["dev", "etc", "proc", "tmp", "usr", "var"] {
             let path = self.root().join(name);
             prepare(path.clone(), fs::create_dir(&path))?;

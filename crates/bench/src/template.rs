@@ -3,7 +3,8 @@
 //!
 //! A word that is exactly `{}` stands for all words of the command; `{}` inside a longer word stands for the command quoted for a
 //! POSIX shell; without any `{}` the command is appended. `{W}` is the working directory, `{ROOT}` an empty root prepared for
-//! launchers that want one, `{BUNDLE}` an OCI bundle that holds the command.
+//! launchers that want one, `{BUNDLE}` an OCI bundle that holds the command, `{SETTINGS}` a file by which a sandbox for
+//! agents lets the working directory be written to.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -29,12 +30,14 @@ pub(crate) struct Places {
     pub(crate) work: PathBuf,
     pub(crate) root: PathBuf,
     pub(crate) bundle: PathBuf,
+    pub(crate) settings: PathBuf,
 }
 
 impl Places {
     fn fill(&self, word: &str) -> String {
         let put = |word: String, place: &str, path: &Path| word.replace(place, &path.to_string_lossy());
-        put(put(put(word.to_owned(), "{W}", &self.work), "{ROOT}", &self.root), "{BUNDLE}", &self.bundle)
+        let word = put(put(word.to_owned(), "{W}", &self.work), "{ROOT}", &self.root);
+        put(put(word, "{BUNDLE}", &self.bundle), "{SETTINGS}", &self.settings)
     }
 }
 
@@ -102,9 +105,15 @@ mod tests {
 
     fn fill(template: &str, command: &[&str]) -> Vec<String> {
         let command: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();
+        let places = Places {
+            work: "/w".into(),
+            root: "/root dir".into(),
+            bundle: "/b".into(),
+            settings: "/s".into(),
+        };
         Template::parse(template)
             .unwrap()
-            .fill(&command, &Places { work: "/w".into(), root: "/root dir".into(), bundle: "/b".into() })
+            .fill(&command, &places)
             .into_iter()
             .map(|word| word.into_string().unwrap())
             .collect()
@@ -134,6 +143,11 @@ mod tests {
     #[test]
     fn a_bundle_takes_the_command_away() {
         assert_eq!(fill("crun run --bundle {BUNDLE} x", &["true"]), ["crun", "run", "--bundle", "/b", "x"]);
+    }
+
+    #[test]
+    fn settings_have_a_place() {
+        assert_eq!(fill("srt --settings {SETTINGS} {}", &["true"]), ["srt", "--settings", "/s", "true"]);
     }
 
     #[test]

@@ -40,7 +40,11 @@ pub(crate) fn all(binary: Option<&Path>) -> Vec<Result<Entry, Missing>> {
         let Some(peer) = PEERS.iter().find(|peer| peer.name == name) else { continue };
         rows.push(peer.look());
         if let (Some(monitor), Some(path)) = (monitor, peer.find()) {
-            rows.push(Ok(with(&path, &format!("{name} {monitor}"), &[monitor, "--", "{}"])));
+            rows.push(Ok(with(
+                &path,
+                &format!("{name} {monitor}"),
+                &[monitor, "--settings", "{SETTINGS}", "--", "{}"],
+            )));
         }
     }
     rows
@@ -63,8 +67,12 @@ pub(crate) fn reaching(binary: Option<&Path>, server: SocketAddr) -> (Vec<Entry>
         let found = PEERS.iter().find(|peer| peer.name == name).and_then(peers::Peer::find);
         match (name, found) {
             ("greywall", Some(path)) => {
-                entries.push(with(&path, name, &["-f", &port, "--", "{}"]));
-                entries.push(with(&path, "greywall -m", &["-m", "-f", &port, "--", "{}"]));
+                entries.push(with(&path, name, &["--settings", "{SETTINGS}", "-f", &port, "--", "{}"]));
+                entries.push(with(
+                    &path,
+                    "greywall -m",
+                    &["-m", "--settings", "{SETTINGS}", "-f", &port, "--", "{}"],
+                ));
             }
             (name, Some(_)) => incomparable(name, "on Linux it offers no port of the host's loopback"),
             (_, None) => {}
