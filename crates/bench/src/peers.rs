@@ -13,7 +13,7 @@ use crate::template::Template;
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
     program: &'static str,
-    arguments: &'static [&'static str],
+    pub(crate) arguments: &'static [&'static str],
     claims: &'static [Claim],
     install: &'static str,
     /// How it is asked for its version; it has no such way if empty.
@@ -240,7 +240,8 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer {
         name: "fence",
         program: "fence",
-        arguments: &["--settings", "{SETTINGS}", "--", "{}"],
+        // Given words it loses empty ones.
+        arguments: &["--settings", "{SETTINGS}", "-c", "exec {}"],
         claims: &[Namespace("pid"), Namespace("mnt"), NoWritingOutside],
         install: "apt install bubblewrap socat; go install github.com/Use-Tusk/fence/cmd/fence@latest",
         version: &["--version"],
@@ -248,7 +249,8 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer {
         name: "sandbox-runtime",
         program: "srt",
-        arguments: &["--settings", "{SETTINGS}", "{}"],
+        // Given words it joins them with spaces.
+        arguments: &["--settings", "{SETTINGS}", "-c", "exec {}"],
         claims: &[Namespace("pid"), Namespace("mnt"), NoWritingOutside],
         install: "apt install bubblewrap socat ripgrep; npm install --global @anthropic-ai/sandbox-runtime",
         version: &["--version"],

@@ -40,11 +40,8 @@ pub(crate) fn all(binary: Option<&Path>) -> Vec<Result<Entry, Missing>> {
         let Some(peer) = PEERS.iter().find(|peer| peer.name == name) else { continue };
         rows.push(peer.look());
         if let (Some(monitor), Some(path)) = (monitor, peer.find()) {
-            rows.push(Ok(with(
-                &path,
-                &format!("{name} {monitor}"),
-                &[monitor, "--settings", "{SETTINGS}", "--", "{}"],
-            )));
+            let words: Vec<&str> = std::iter::once(monitor).chain(peer.arguments.iter().copied()).collect();
+            rows.push(Ok(with(&path, &format!("{name} {monitor}"), &words)));
         }
     }
     rows
