@@ -17,6 +17,7 @@ use crate::trace::Disk;
 use clap::{ArgMatches, Args, ValueHint};
 use palisade_host::environment::Environment;
 use palisade_policy::{Access, LayerPolicy, View, built_in, merge};
+use palisade_sandbox::application;
 use palisade_sandbox::error::PlanError;
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::learned::{Account, Journal};
@@ -179,6 +180,7 @@ impl Situation {
         let environment: Environment = std::env::vars_os().collect();
         let mut facts = Facts::gather(environment, cwd).map_err(PlanError::from)?;
         facts.command = options.command();
+        facts.profile = options.profile.as_deref().map(|profile| application::named(profile).name);
         let command_line = options.layer(matches)?;
         let refined = options.profile.as_deref().map(|name| layers::profile(&facts, name)).transpose()?;
         let own = profile::own(refined, &command_line);

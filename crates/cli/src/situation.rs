@@ -4,6 +4,7 @@
 use crate::answer::Failure;
 use palisade_host::environment::Environment;
 use palisade_policy::{LayerPolicy, Origin, PathRule, Policy, Resolved, Sourced, Strength};
+use palisade_sandbox::application;
 use palisade_sandbox::error::PlanError;
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Loaded, Request};
@@ -34,7 +35,8 @@ impl Situation {
 
     /// As [`Situation::gather`], with words on the command line.
     pub(crate) fn gather_with(profile: Option<&OsStr>, words: LayerPolicy) -> Result<Self, Failure> {
-        let facts = facts()?;
+        let mut facts = facts()?;
+        facts.profile = profile.map(|profile| application::named(profile).name);
         let loaded = layers::load(&facts, Request { profile, ..Request::default() }, words)?;
         Ok(Self { facts, loaded })
     }

@@ -238,6 +238,9 @@ fn without_namespaces_calls_are_refused_without_a_word() {
         in_place(&["--syscalls", "ask"], PRIORITY).refused(125, &["nobody to listen"]);
         assert_eq!(in_place(ENFORCE, PRIORITY).ok(), "0");
         assert_eq!(in_place(ENFORCE, INTERVAL).code, 1);
+        // A plan that is kept for one program holds for no other.
+        let other = [&["--namespaces", "none", "--protect", "off"][..], ENFORCE].concat();
+        place.run(&other, &["cat", "/dev/null"]).refused(125, &["ever learned for \"cat\""]);
         // The filter's signal; it is the launcher's place that the command had taken.
         let code = in_place(KILL, INTERVAL).code;
         assert_eq!(-code & 0x7f, 31, "{code}");

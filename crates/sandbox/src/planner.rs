@@ -14,7 +14,7 @@ use crate::{bus, calls, closure, in_place, mounts, network, view};
 use palisade_host::needs::More;
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
-use palisade_policy::word::Switch;
+use palisade_policy::word::{Switch, SyscallMode};
 use palisade_policy::{Context, Grant, Layer, NetworkMode, Policy, View};
 use palisade_sys::landlock::{Handled, Rights};
 use palisade_syscall::{Arch, Passed, Rules};
@@ -121,7 +121,10 @@ fn plan(
     };
     let stated: Vec<&str> = stated.iter().map(String::as_str).collect();
     let (rules, calls) = calls::plan(facts, policy, rules, &stated, (isolation, passed), &mut notes)?;
-    let by_program = calls.is_some() && facts.profile.is_none() && facts.application.is_none();
+    // What holds without a profile was learned of a program, and for no other.
+    let by_program = policy.syscall_mode().value != SyscallMode::Off
+        && facts.profile.is_none()
+        && facts.application.is_none();
     if calls.is_some() {
         broker.get_or_insert(wards::listener()?).calls = calls;
     }
@@ -172,7 +175,6 @@ fn plan(
         program: match policy.view().value {
             // What a profile says is run is the same in each launch.
             View::Closure if isolation == Isolation::Full && facts.prefix.is_empty() => own_program()?,
-            // What was learned without a profile was learned of a program.
             _ if by_program => own_program()?,
             _ => None,
         },
