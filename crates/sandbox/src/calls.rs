@@ -80,6 +80,10 @@ pub(crate) fn plan(
     }
     let refusal = policy.syscall_refusal().value;
     let profile = profile_of(facts);
+    if profile.is_empty() {
+        let reason = "neither a program nor a profile is named".to_owned();
+        return Err(PlanError::Guarantee { guarantee: "calls are those that were learned", reason });
+    }
     let mut allowed: BTreeSet<Syscall> = group::base().clone();
     // Names were checked when the rules were made.
     allowed.extend(stated.iter().filter_map(|name| name.parse::<Syscall>().ok()));
