@@ -140,9 +140,11 @@ fn who_plans_cannot_be_traced() {
         &root,
         &user,
         r#"
+# A profile of every program there is: its plan is in the making for long enough to be seen.
+{ printf '[closure]\nprograms = ['; for name in $(ls /usr/bin); do [ -f "/usr/bin/$name" ] && printf '"%s", ' "$name"; done; echo ']'; } >>/etc/palisade/profiles/app.toml
 $P store enable 2>/dev/null
-(i=0; while [ $i -lt 400 ] && [ ! -e "$H/enough" ]; do i=$((i + 1)); $P profile refresh app --hard --user "$(id -un $U)" >/dev/null 2>&1; done; touch /var/lib/done) &
-as 'n=0; while [ ! -e /var/lib/done ]; do for p in $(pgrep -u $(id -u) -f "profile [r]efresh"); do [ -n "$(tr -d "\0" </proc/$p/environ 2>/dev/null)" ] && echo readable; [ -e /proc/$p ] && echo seen && n=$((n + 1)); done; [ $n -ge 10 ] && touch enough; done' | sort | uniq -c
+(i=0; while [ $i -lt 100 ] && [ ! -e "$H/enough" ]; do i=$((i + 1)); $P profile refresh app --hard --user "$(id -un $U)" >/dev/null 2>&1; done; touch /var/lib/done) &
+as 'n=0; while [ ! -e /var/lib/done ]; do for p in $(pgrep -u $(id -u) -f "profile [r]efresh"); do [ -n "$(2>/dev/null tr -d "\0" </proc/$p/environ)" ] && echo readable; [ -e /proc/$p ] && echo seen && n=$((n + 1)); done; [ $n -ge 10 ] && touch enough; done' | sort | uniq -c
 wait
 "#,
     );
