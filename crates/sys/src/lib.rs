@@ -14,6 +14,7 @@
 //! - [`wait`], [`process`], [`usage`]: children, signals, this process's own strings
 //! - [`probe`]: what this host lets the caller do
 //! - [`mount`]: trees made by a privileged launcher
+//! - [`fanotify`]: who is asked before a file is opened or executed
 //! - [`fork`]: work in somebody else's name
 //! - [`seal`]: whether the program's file carries a package
 //! - [`arena`]: memory for programs that start and end
@@ -30,6 +31,7 @@ mod rest;
 
 pub mod arena;
 pub mod datagram;
+pub mod fanotify;
 pub mod fork;
 pub mod landlock;
 pub mod launch;
