@@ -15,6 +15,7 @@ use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 
 use crate::file::{self, FileError, Links};
+use crate::mounts;
 
 /// `mountinfo` of a host with thousands of containers has some megabytes.
 const CAP: usize = 16 * 1024 * 1024;
@@ -195,8 +196,8 @@ impl Mount {
     /// `ID PARENT DEV ROOT POINT OPTIONS [TAG…] - TYPE SOURCE SUPER`, see proc(5).
     fn parse(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|&byte| byte == b' ');
-        let root = unescape(fields.nth(3)?);
-        let point = unescape(fields.next()?);
+        let root = mounts::unescape(fields.nth(3)?);
+        let point = mounts::unescape(fields.next()?);
         let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
         let version = match fields.next()? {
             b"cgroup" => Version::V1,
@@ -220,22 +221,6 @@ impl Mount {
             Err(_) => self.point.clone(),
         }
     }
-}
-
-/// `mountinfo` writes space, tab, line break and backslash as three octal digits.
-fn unescape(field: &[u8]) -> PathBuf {
-    let mut out = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&first, tail)) = rest.split_first() {
-        rest = tail;
-        if let (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..]) = (first, tail) {
-            out.push((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0'));
-            rest = tail;
-        } else {
-            out.push(first);
-        }
-    }
-    PathBuf::from(OsString::from_vec(out))
 }
 
 #[cfg(test)]

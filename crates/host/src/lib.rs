@@ -17,7 +17,7 @@
 //!   beside its working directory;
 //! - [`executable`], [`walk`](mod@walk), [`names`]: what a command is; paths that match a pattern; links, looked at once;
 //! - [`elf`], [`closure`], [`needs`]: which files a program is loaded with, and what else is its own;
-//! - [`kernel`], [`cgroup`], [`machine`]: what the kernel allows, which limits can be set, and
+//! - [`kernel`], [`mounts`], [`cgroup`], [`machine`]: what the kernel allows, which limits can be set, and
 //!   what a measurement was made on.
 
 pub mod account;
@@ -32,6 +32,7 @@ pub mod gitconfig;
 pub mod kernel;
 pub mod layout;
 pub mod machine;
+pub mod mounts;
 pub mod names;
 pub mod needs;
 pub mod places;

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Frames, with a limit on their length and on the time that one takes.
+
+use rustix::net::sockopt;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The version that both sides must speak. A member that one side doesn't know is ignored; what would be
+/// misunderstood gets another version.
+pub const VERSION: u32 = 1;
+
+/// No frame is longer, in bytes.
+pub const LONGEST: usize = 4 << 20;
+
+/// The longest that one frame may take, from its first byte to its last.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a conversation ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ProtocolError {
+    /// Nobody answers at the socket.
+    #[error("can't reach {}: {source}", path.display())]
+    Unreachable {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The connection broke.
+    #[error("the connection broke: {0}")]
+    Broken(#[source] io::Error),
+    /// The other side said goodbye between two frames.
+    #[error("the other side has gone")]
+    Gone,
+    /// A frame that announces more than [`LONGEST`] bytes.
+    #[error("a message of {0} bytes, and none may be longer than {LONGEST}")]
+    TooLong(usize),
+    /// A frame took longer than it may.
+    #[error("a message didn't end within {} s", PATIENCE.as_secs())]
+    TooSlow,
+    /// The frame isn't what was expected.
+    #[error("can't understand a message: {0}")]
+    Malformed(#[source] serde_json::Error),
+    /// The other side speaks another version.
+    #[error("the other side speaks version {theirs} of the protocol, this one {VERSION}")]
+    OtherVersion {
+        /// What it speaks.
+        theirs: u32,
+    },
+}
+
+/// The first frame of each side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// What it speaks.
+    pub version: u32,
+    /// What it is: `palisaded 0.1.0`, for people.
+    pub program: String,
+}
+
+/// Who is at the other end, as the kernel says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// Its process when it connected.
+    pub pid: u32,
+    /// Its user when it connected.
+    pub uid: u32,
+}
+
+/// One conversation.
+#[derive(Debug)]
+pub struct Connection {
+    stream: UnixStream,
+}
+
+impl Connection {
+    /// Connects and exchanges [`Hello`]s; `program` is what this side calls itself.
+    ///
+    /// # Errors
+    /// [`ProtocolError::Unreachable`] and those of the first frames.
+    pub fn open(path: &Path, program: &str) -> Result<Self, ProtocolError> {
+        let stream = UnixStream::connect(path)
+            .map_err(|source| ProtocolError::Unreachable { path: path.to_owned(), source })?;
+        Self::begin(stream, program)
+    }
+
+    /// Takes over a connected socket and exchanges [`Hello`]s.
+    ///
+    /// # Errors
+    /// Those of the first frames; [`ProtocolError::OtherVersion`].
+    pub fn begin(stream: UnixStream, program: &str) -> Result<Self, ProtocolError> {
+        let mut connection = Self { stream };
+        connection.send(&Hello { version: VERSION, program: program.into() })?;
+        let hello: Hello = connection.receive()?;
+        if hello.version == VERSION {
+            Ok(connection)
+        } else {
+            Err(ProtocolError::OtherVersion { theirs: hello.version })
+        }
+    }
+
+    /// Who is at the other end.
+    ///
+    /// # Errors
+    /// [`ProtocolError::Broken`] if the kernel doesn't say.
+    pub fn peer(&self) -> Result<Peer, ProtocolError> {
+        let credentials =
+            sockopt::socket_peercred(&self.stream).map_err(|errno| ProtocolError::Broken(errno.into()))?;
+        Ok(Peer { pid: credentials.pid.as_raw_nonzero().get().unsigned_abs(), uid: credentials.uid.as_raw() })
+    }
+
+    /// Sends one message.
+    ///
+    /// # Errors
+    /// [`ProtocolError::Broken`], [`ProtocolError::TooLong`], [`ProtocolError::TooSlow`] if the other side doesn't
+    /// read.
+    pub fn send(&mut self, message: &impl Serialize) -> Result<(), ProtocolError> {
+        let mut frame = vec![0; 4];
+        serde_json::to_writer(&mut frame, message).map_err(ProtocolError::Malformed)?;
+        let length = frame.len() - 4;
+        let prefix =
+            u32::try_from(length).ok().filter(|_| length <= LONGEST).ok_or(ProtocolError::TooLong(length))?;
+        frame[..4].copy_from_slice(&prefix.to_le_bytes());
+        self.stream.set_write_timeout(Some(PATIENCE)).map_err(ProtocolError::Broken)?;
+        self.stream.write_all(&frame).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => ProtocolError::TooSlow,
+            _ => ProtocolError::Broken(error),
+        })
+    }
+
+    /// Waits for a message to begin, without limit, and receives it.
+    ///
+    /// # Errors
+    /// Every one of [`ProtocolError`] but that of connecting.
+    pub fn receive<M: DeserializeOwned>(&mut self) -> Result<M, ProtocolError> {
+        self.receive_within(None)
+    }
+
+    /// [`Connection::receive`], waiting no longer than `patience` for it to begin.
+    ///
+    /// # Errors
+    /// [`ProtocolError::TooSlow`] if it doesn't begin in time, and the others.
+    pub fn receive_within<M: DeserializeOwned>(
+        &mut self,
+        patience: Option<Duration>,
+    ) -> Result<M, ProtocolError> {
+        let mut first = [0];
+        self.fill(&mut first, patience.map(|patience| Instant::now() + patience)).map_err(
+            |error| match error {
+                ProtocolError::Broken(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                    ProtocolError::Gone
+                }
+                other => other,
+            },
+        )?;
+        let until = Some(Instant::now() + PATIENCE);
+        let mut rest = [0; 3];
+        self.fill(&mut rest, until)?;
+        let length = u32::from_le_bytes([first[0], rest[0], rest[1], rest[2]]) as usize;
+        if length > LONGEST {
+            return Err(ProtocolError::TooLong(length));
+        }
+        let mut bytes = vec![0; length];
+        self.fill(&mut bytes, until)?;
+        serde_json::from_slice(&bytes).map_err(ProtocolError::Malformed)
+    }
+
+    fn fill(&mut self, mut buffer: &mut [u8], until: Option<Instant>) -> Result<(), ProtocolError> {
+        while !buffer.is_empty() {
+            let left = match until {
+                None => None,
+                Some(until) => match until.saturating_duration_since(Instant::now()) {
+                    Duration::ZERO => return Err(ProtocolError::TooSlow),
+                    left => Some(left),
+                },
+            };
+            self.stream.set_read_timeout(left).map_err(ProtocolError::Broken)?;
+            match self.stream.read(buffer) {
+                Ok(0) => return Err(ProtocolError::Broken(ErrorKind::UnexpectedEof.into())),
+                Ok(length) => buffer = &mut buffer[length..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    return Err(ProtocolError::TooSlow);
+                }
+                Err(error) => return Err(ProtocolError::Broken(error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    fn raw_pair() -> (Connection, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (Connection { stream: ours }, theirs)
+    }
+
+    #[test]
+    fn both_sides_say_hello_first() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let other = thread::spawn(|| Connection::begin(theirs, "other").unwrap());
+        let mut ours = Connection::begin(ours, "this").unwrap();
+        let mut other = other.join().unwrap();
+        ours.send(&vec![1, 2, 3]).unwrap();
+        assert_eq!(other.receive::<Vec<u8>>().unwrap(), [1, 2, 3]);
+        assert_eq!(other.peer().unwrap().uid, rustix::process::getuid().as_raw());
+        drop(ours);
+        assert!(matches!(other.receive::<u8>(), Err(ProtocolError::Gone)));
+    }
+
+    #[test]
+    fn another_version_is_refused() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut theirs = Connection { stream: theirs };
+        theirs.send(&Hello { version: 99, program: "x".into() }).unwrap();
+        assert!(matches!(Connection::begin(ours, "this"), Err(ProtocolError::OtherVersion { theirs: 99 })));
+    }
+
+    #[test]
+    fn a_frame_may_not_be_endless() {
+        let (mut ours, mut theirs) = raw_pair();
+        theirs.write_all(&u32::MAX.to_le_bytes()).unwrap();
+        assert!(matches!(ours.receive::<u8>(), Err(ProtocolError::TooLong(_))));
+    }
+
+    #[test]
+    fn a_frame_that_breaks_off_is_no_message() {
+        let (mut ours, mut theirs) = raw_pair();
+        theirs.write_all(&[9, 0, 0, 0, b'1']).unwrap();
+        drop(theirs);
+        assert!(matches!(ours.receive::<u8>(), Err(ProtocolError::Broken(_))));
+    }
+
+    #[test]
+    fn who_says_nothing_is_not_waited_for() {
+        let (mut ours, _theirs) = raw_pair();
+        let patience = Some(Duration::from_millis(10));
+        assert!(matches!(ours.receive_within::<u8>(patience), Err(ProtocolError::TooSlow)));
+    }
+
+    #[test]
+    fn any_bytes_are_an_error_or_a_message() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let (mut ours, mut theirs) = raw_pair();
+            if theirs.write_all(&bytes[..bytes.len().min(4096)]).is_ok() {
+                drop(theirs);
+                let _either = ours.receive::<crate::guard::Request>();
+            }
+        });
+    }
+}

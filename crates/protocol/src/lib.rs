@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What daemons and the command line say to each other over a unix socket.
+//!
+//! A frame is its length (4 bytes, least significant first) and that many bytes of JSON; none is longer than
+//! [`LONGEST`]. The first frame of each side is a [`Hello`] with the version it speaks. In reading order:
+//!
+//! - [`Connection`]: frames, with a limit on their length and on the time that one takes
+//! - [`guard`]: what is asked of the guard, and what it answers
+#![forbid(unsafe_code)]
+
+mod connection;
+pub mod guard;
+
+pub use connection::{Connection, Hello, LONGEST, Peer, ProtocolError, VERSION};
