@@ -5,6 +5,14 @@
 //! files says what the host's packages and its administrator brought. In reading order:
 //!
 //! - [`facts`]: what a rule can ask of one open or exec
+//! - [`known`]: facts that are known beforehand
+//! - [`rule`]: what rules are, and how they are written
+//! - [`linear`]: what rules mean, and why one didn't match
+//! - [`decide`]: the same answers, in a time that doesn't grow with the number of rules
 #![forbid(unsafe_code)]
 
+pub mod decide;
 pub mod facts;
+pub mod known;
+pub mod linear;
+pub mod rule;

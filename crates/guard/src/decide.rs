@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The same answers as [`crate::linear`], in a time that doesn't grow with the number of rules.
+//!
+//! Rules become rows of one condition per attribute (`rows`). For each attribute (`dimension`), the value is looked up
+//! once, which gives the rows whose condition on it holds, as bits (`index`); the first row that has its bit in all of
+//! them decides (`scan`). Attributes are asked for only when the first row that is still possible needs one more, the
+//! cheap ones first: as long as no rule that can still match says `ftype`, no file's content is looked at.
+
+mod dimension;
+mod index;
+mod rows;
+mod scan;
+
+use crate::facts::{Access, Facts, Start};
+use crate::linear::{self, Outcome};
+use crate::rule::{Decision, RuleId, RuleSet, Text};
+
+use dimension::{ALL, DIMENSIONS, Dimension, Mask, OBJECT};
+use index::{Collected, Index, Words, index};
+use scan::Scan;
+
+/// Rules, ready to decide. See the module.
+#[derive(Debug)]
+pub struct Decider {
+    rules: RuleSet,
+    rows: Vec<Row>,
+    indices: Vec<Index>,
+    words: Words,
+    /// Rows by the set of dimensions on which they have conditions, in the order of each one's first row.
+    shapes: Vec<Shape>,
+    no_linker_itself: bool,
+}
+
+/// One conjunction of a rule.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    rule: RuleId,
+    decision: Decision,
+    /// On what it has conditions.
+    mask: Mask,
+    /// The rule has conditions beyond these.
+    is_partial: bool,
+    /// It asks for `pattern=ld_so`.
+    is_for_linker: bool,
+}
+
+#[derive(Debug)]
+struct Shape {
+    mask: Mask,
+    rows: Vec<u32>,
+}
+
+impl Decider {
+    /// Compiles rules. Takes about as long as reading them.
+    #[must_use]
+    pub fn new(rules: &RuleSet) -> Self {
+        let mut collected: Vec<Collected> =
+            std::iter::repeat_with(Collected::default).take(DIMENSIONS).collect();
+        let mut rows = Vec::with_capacity(rules.len());
+        let mut shapes: Vec<Shape> = Vec::new();
+        let mut shape_of = std::collections::HashMap::<Mask, usize, foldhash::fast::RandomState>::default();
+        for (id, rule) in rules.iter() {
+            for conjunction in rows::of(rules, rule) {
+                let number = index(rows.len());
+                let mut row = Row {
+                    rule: id,
+                    decision: rule.decision,
+                    mask: 0,
+                    is_partial: conjunction.is_partial,
+                    is_for_linker: false,
+                };
+                for (dimension, condition) in &conjunction.conditions {
+                    row.mask |= dimension.bit();
+                    row.is_for_linker |= *dimension == Dimension::Start
+                        && matches!(condition, rows::Condition::Flags(rows::LINKER_ONLY));
+                    collected[*dimension as usize].add(number, condition);
+                }
+                let shape = *shape_of.entry(row.mask).or_insert_with(|| {
+                    shapes.push(Shape { mask: row.mask, rows: Vec::new() });
+                    shapes.len() - 1
+                });
+                shapes[shape].rows.push(number);
+                rows.push(row);
+            }
+        }
+        let mut words = Words::default();
+        let indices = Dimension::EACH
+            .into_iter()
+            .zip(collected)
+            .map(|(dimension, collected)| Index::build(dimension, collected, index(rows.len()), &mut words))
+            .collect();
+        Self { rules: rules.clone(), rows, indices, words, shapes, no_linker_itself: false }
+    }
+
+    /// Says under which paths the host's run-time linkers can be executed.
+    ///
+    /// If the rules deny executing each of them with `pattern=ld_so` to every subject, whatever else may be true of
+    /// subject and file, no process that was started that way comes to be; then conditions of that pattern
+    /// don't keep [`Decider::for_every_subject`] from an answer.
+    ///
+    /// That is sound only if [`Facts::start`] says [`Start::LinkerItself`] of nothing but an exec of one of these
+    /// paths and of the processes that came of it, and if no such process was there before the rules were enforced.
+    /// `ld_preload` can't be ruled out like this: the environment of an exec isn't the executed file's. Nor can
+    /// `static`: static programs have no path or kind of their own, and a host without any (no busybox, no Go
+    /// program) has other reasons to be fast.
+    #[must_use]
+    pub fn with_linkers(mut self, paths: &[Text]) -> Self {
+        self.no_linker_itself = !paths.is_empty() && paths.iter().all(|path| self.denies_linker(path));
+        self
+    }
+
+    /// The rules that it was made of.
+    #[must_use]
+    pub fn rules(&self) -> &RuleSet {
+        &self.rules
+    }
+
+    /// Decides one open or exec. Doesn't allocate.
+    #[must_use]
+    pub fn decide(&self, facts: &dyn Facts) -> Outcome {
+        let mut scan = Scan::new(self);
+        let mut from = 0;
+        while let Some(at) = self.next_possible(&mut scan, from, ALL, facts) {
+            let row = &self.rows[at as usize];
+            let holds = !self.needs_lookup(&scan, row)
+                || linear::mismatch(&self.rules, self.rules.rule(row.rule), facts).is_none();
+            if holds {
+                return Outcome { rule: Some(row.rule), decision: row.decision };
+            }
+            from = at + 1;
+        }
+        Outcome::NO_RULE
+    }
+
+    /// What is decided for this file and access whoever asks, or nothing if that may depend on the subject.
+    ///
+    /// Asks only for the access and what is known of the file. If several subjects are decided by different rules,
+    /// but all in the same way and without anybody being told, that is one answer, with the last of these rules.
+    ///
+    /// Never says more than is so: subjects are taken to be capable of every combination of attributes, but for the
+    /// one that [`Decider::with_linkers`] rules out.
+    #[must_use]
+    pub fn for_every_subject(&self, facts: &dyn Facts) -> Option<Outcome> {
+        let mut scan = Scan::new(self);
+        let mut from = 0;
+        // What some subjects are answered by the rules so far.
+        let mut some: Option<Decision> = None;
+        loop {
+            let Some(at) = self.next_possible(&mut scan, from, OBJECT, facts) else {
+                return together(some, Outcome::NO_RULE);
+            };
+            from = at + 1;
+            let row = &self.rows[at as usize];
+            let is_impossible = (row.is_for_linker && self.no_linker_itself)
+                || (self.needs_lookup(&scan, row)
+                    && linear::object_mismatch(&self.rules, self.rules.rule(row.rule), facts).is_some());
+            if is_impossible {
+                continue;
+            }
+            let outcome = Outcome { rule: Some(row.rule), decision: row.decision };
+            if row.mask & !OBJECT == 0 {
+                return together(some, outcome);
+            }
+            if row.decision.is_logged() || some.is_some_and(|some| some != row.decision) {
+                return None;
+            }
+            some = Some(row.decision);
+        }
+    }
+
+    /// Is executing the run-time linker at this path denied, whatever isn't known of subject and file?
+    fn denies_linker(&self, path: &[u8]) -> bool {
+        const KNOWN: Mask = Dimension::Access.bit()
+            | Dimension::Path.bit()
+            | Dimension::Directory.bit()
+            | Dimension::Start.bit();
+        let facts = Linker { path };
+        let mut scan = Scan::new(self);
+        let mut from = 0;
+        while let Some(at) = self.next_possible(&mut scan, from, KNOWN, &facts) {
+            let row = &self.rows[at as usize];
+            if row.decision.allow {
+                return false;
+            }
+            if row.mask & !KNOWN == 0 && !self.needs_lookup(&scan, row) {
+                return true;
+            }
+            from = at + 1;
+        }
+        false
+    }
+
+    /// The first row from `from` on whose conditions on `known` hold. Asks for what it needs of those.
+    fn next_possible(
+        &self,
+        scan: &mut Scan<'_>,
+        mut from: u32,
+        known: Mask,
+        facts: &dyn Facts,
+    ) -> Option<u32> {
+        loop {
+            let at = scan.next(from)?;
+            let needed = self.rows[at as usize].mask & known & !scan.resolved;
+            if needed == 0 {
+                return Some(at);
+            }
+            scan.resolve(Dimension::first_of(needed), facts);
+            from = at;
+        }
+    }
+
+    /// The first row from `from` on that has no condition on any of these dimensions.
+    fn next_free(&self, from: u32, dimensions: Mask) -> Option<u32> {
+        let mut first: Option<u32> = None;
+        for shape in &self.shapes {
+            if first.is_some_and(|first| first < shape.rows[0]) {
+                break;
+            }
+            if shape.mask & dimensions == 0
+                && let Some(&row) = shape.rows.get(shape.rows.partition_point(|&row| row < from))
+                && first.is_none_or(|first| row < first)
+            {
+                first = Some(row);
+            }
+        }
+        first
+    }
+
+    /// Do the row's bits not say everything?
+    fn needs_lookup(&self, scan: &Scan<'_>, row: &Row) -> bool {
+        row.is_partial || row.mask & scan.unlisted != 0
+    }
+}
+
+/// The outcome for all subjects, if some are answered by rules before it.
+fn together(some: Option<Decision>, rest: Outcome) -> Option<Outcome> {
+    match some {
+        Some(some) if some != rest.decision => None,
+        _ => Some(rest),
+    }
+}
+
+/// An exec of the run-time linker, of which nothing but this is known.
+struct Linker<'p> {
+    path: &'p [u8],
+}
+
+impl Facts for Linker<'_> {
+    fn access(&self) -> Access {
+        Access::Execute
+    }
+    fn start(&self) -> Start {
+        Start::LinkerItself
+    }
+    fn path(&self) -> &[u8] {
+        self.path
+    }
+
+    // Never asked for.
+    fn auid(&self) -> u32 {
+        u32::MAX
+    }
+    fn uids(&self) -> &[u32] {
+        &[]
+    }
+    fn gids(&self) -> &[u32] {
+        &[]
+    }
+    fn session(&self) -> u32 {
+        u32::MAX
+    }
+    fn pid(&self) -> u32 {
+        u32::MAX
+    }
+    fn ppid(&self) -> u32 {
+        u32::MAX
+    }
+    fn subject_trusted(&self) -> bool {
+        false
+    }
+    fn comm(&self) -> &[u8] {
+        b"?"
+    }
+    fn exe(&self) -> &[u8] {
+        b"?"
+    }
+    fn subject_kind(&self) -> &str {
+        "?"
+    }
+    fn preloads(&self) -> bool {
+        false
+    }
+    fn device(&self) -> &[u8] {
+        b"?"
+    }
+    fn kind(&self) -> &str {
+        "?"
+    }
+    fn trusted(&self) -> bool {
+        false
+    }
+    fn hash(&self) -> Option<&str> {
+        None
+    }
+}
