@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Building a database file, beside the one that is in use.
 //!
-//! Records go to the new file as they come, so that memory holds 16 bytes for each of them and nothing else. The new
+//! Records go to the new file as they come, so that memory holds 32 bytes for each of them and nothing else. The new
 //! file takes the old one's name when all of it is on the disk: whoever is killed before leaves the old one as it was.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::rand::{GetRandomFlags, getrandom};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::base::{self, HEADER, Header, UNIT, bucket, encode_source, hash, low};
+use super::base::{self, HEADER, Header, Slot, UNIT, bucket, encode_source, hash};
 use super::entry::{Record, Source};
 use super::record::{self, Malformed, Raw};
 
@@ -59,11 +59,10 @@ pub struct Builder {
     beside: PathBuf,
     out: BufWriter<File>,
     at: u64,
-    id: u64,
+    key: [u8; 32],
     sources: HashMap<Source, u32>,
     in_order: Vec<Source>,
-    /// Hash of the path, and where its record is in units.
-    index: Vec<(u64, u32)>,
+    index: Vec<Slot>,
     bytes: Vec<u8>,
     done: bool,
 }
@@ -91,15 +90,15 @@ impl Builder {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).mode(0o640).open(&beside);
         let mut out = BufWriter::with_capacity(256 << 10, file.map_err(failed("make"))?);
-        let mut random = [0; 8];
-        getrandom(&mut random, GetRandomFlags::empty()).map_err(|errno| Error::Random(errno.into()))?;
+        let mut key = [0; 32];
+        getrandom(&mut key, GetRandomFlags::empty()).map_err(|errno| Error::Random(errno.into()))?;
         out.write_all(&[0; HEADER]).map_err(failed("write"))?;
         Ok(Self {
             target: target.into(),
             beside: beside.clone(),
             out,
             at: HEADER as u64,
-            id: u64::from_le_bytes(random),
+            key,
             sources: HashMap::new(),
             in_order: Vec::new(),
             index: Vec::new(),
@@ -144,6 +143,9 @@ impl Builder {
             Some(number) => *number,
             None => {
                 let number = u32::try_from(self.in_order.len()).map_err(|_| large())?;
+                if number >= Slot::SOURCES {
+                    return Err(large());
+                }
                 self.sources.insert(source.clone(), number);
                 self.in_order.push(source.clone());
                 number
@@ -155,7 +157,7 @@ impl Builder {
         self.bytes.resize(self.bytes.len().next_multiple_of(UNIT), 0);
         self.out.write_all(&self.bytes).map_err(|source| self.failed("write", source))?;
         self.at += self.bytes.len() as u64;
-        self.index.push((hash(raw.path, self.id), unit));
+        self.index.push(Slot { hash: hash(raw.path, &self.key), unit, source, size: raw.size });
         Ok(())
     }
 
@@ -170,7 +172,7 @@ impl Builder {
     /// If the disk is full or fails. The old database then is still there.
     pub fn finish(mut self) -> Result<u64, Error> {
         self.out.flush().map_err(|source| self.failed("write", source))?;
-        self.index.sort_unstable();
+        self.index.sort_unstable_by_key(|slot| (slot.hash, slot.unit));
         self.drop_repetitions()?;
         let entries = self.index.len();
         let bits = (entries / BUCKET).max(1).next_power_of_two().trailing_zeros();
@@ -178,21 +180,18 @@ impl Builder {
         let mut tail = Vec::new();
         self.in_order.iter().for_each(|source| encode_source(source, &mut tail));
         let sources = tail.len() as u64;
-        tail.reserve_exact(((1 << bits) + 1) * 4 + entries * 8);
+        tail.reserve_exact(((1 << bits) + 1) * 4 + entries * Slot::LENGTH);
         let mut next = 0_u32;
-        for number in 0..1_u64 << bits {
+        for number in 0..1_u128 << bits {
             tail.extend(next.to_le_bytes());
-            while self.index.get(next as usize).is_some_and(|(hash, _)| bucket(*hash, bits) == number) {
+            while self.index.get(next as usize).is_some_and(|slot| bucket(slot.hash, bits) == number) {
                 next += 1;
             }
         }
         tail.extend(count.to_le_bytes());
-        for (hash, unit) in std::mem::take(&mut self.index) {
-            tail.extend(low(hash).to_le_bytes());
-            tail.extend(unit.to_le_bytes());
-        }
+        std::mem::take(&mut self.index).iter().for_each(|slot| tail.extend(slot.encode()));
         let header = Header {
-            id: self.id,
+            key: self.key,
             entries: entries as u64,
             records_end: self.at,
             index: self.at + sources,
@@ -213,22 +212,20 @@ impl Builder {
 
     /// Drops records that say the same as others do, source and all.
     fn drop_repetitions(&mut self) -> Result<(), Error> {
-        let mut dropped = Vec::new();
-        for same in self.index.chunk_by(|one, other| one.0 == other.0) {
+        let mut dropped: Vec<u32> = Vec::new();
+        for same in self.index.chunk_by(|one, other| one.hash == other.hash) {
             let mut kept: Vec<Vec<u8>> = Vec::new();
-            for (hash, unit) in same.iter().filter(|_| same.len() > 1) {
-                let bytes = self.read_back(*unit)?;
+            for slot in same.iter().filter(|_| same.len() > 1) {
+                let bytes = self.read_back(slot.unit)?;
                 if kept.contains(&bytes) {
-                    dropped.push((*hash, *unit));
+                    dropped.push(slot.unit);
                 } else {
                     kept.push(bytes);
                 }
             }
         }
-        if !dropped.is_empty() {
-            // Their bytes stay where they are, unreachable by look-ups; iterating has to skip them, so mark them.
-            self.index.retain(|slot| dropped.binary_search(slot).is_err());
-        }
+        dropped.sort_unstable();
+        self.index.retain(|slot| dropped.is_empty() || dropped.binary_search(&slot.unit).is_err());
         self.erase(&dropped)
     }
 
@@ -245,8 +242,8 @@ impl Builder {
     }
 
     /// Turns records into gaps, which iterating passes over.
-    fn erase(&self, dropped: &[(u64, u32)]) -> Result<(), Error> {
-        for (_, unit) in dropped {
+    fn erase(&self, dropped: &[u32]) -> Result<(), Error> {
+        for unit in dropped {
             let length = self.read_back(*unit)?.len();
             let gap = base::gap(length);
             let write = self.out.get_ref().write_all_at(&gap, u64::from(*unit) * UNIT as u64);

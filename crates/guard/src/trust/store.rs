@@ -164,6 +164,22 @@ impl Store {
         Ok(true)
     }
 
+    /// Calls `each` with everyone who trusts `path`, and the size that the file should have (nothing if it takes a
+    /// [`Store::find`] to know: 1 TiB and more). Memory alone is asked.
+    ///
+    /// # Errors
+    ///
+    /// If the database is damaged.
+    pub fn who(&self, path: &[u8], mut each: impl FnMut(&Source, Option<u64>)) -> Result<(), Error> {
+        if !self.overlay.is_empty()
+            && let Some(records) = self.overlay.paths.get(path)
+        {
+            records.iter().for_each(|record| each(&record.entry.source, Some(record.entry.size)));
+            return Ok(());
+        }
+        Ok(self.base.who(path, each)?)
+    }
+
     /// Calls `each` for every record of `path`, without allocating.
     ///
     /// # Errors
