@@ -9,10 +9,16 @@
 //! - [`rule`]: what rules are, and how they are written
 //! - [`linear`]: what rules mean, and why one didn't match
 //! - [`decide`]: the same answers, in a time that doesn't grow with the number of rules
+//! - [`trust`]: which files are trusted, and who says so
+//! - [`kind`]: what kind of file it is, by its content
+//! - [`subject`]: what `/proc` tells of the process that asks, and how its program was started
 #![forbid(unsafe_code)]
 
 pub mod decide;
 pub mod facts;
+pub mod kind;
 pub mod known;
 pub mod linear;
 pub mod rule;
+pub mod subject;
+pub mod trust;

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The trust database: a database file, a journal of changes over it, and the lock that writers hold.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::base::{self, Base, Records};
+use super::build::{self, Builder};
+use super::entry::{Digest, Entry, Record, Seen, Source};
+use super::journal::{self, Change, Overlay};
+
+/// As many changed paths make rebuilding worth while.
+pub const MANY_CHANGES: usize = 20_000;
+
+/// The trust database can't be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The database file.
+    #[error(transparent)]
+    Base(#[from] base::Error),
+    /// The journal.
+    #[error(transparent)]
+    Journal(#[from] journal::Error),
+    /// A new database file.
+    #[error(transparent)]
+    Build(#[from] build::Error),
+    /// The lock can't be had for another reason than that somebody holds it.
+    #[error("can't lock the trust database with {path}: {source}")]
+    Lock {
+        /// The file that is locked.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Somebody else changes the database.
+    #[error("the trust database is being changed by somebody else, who holds {path}")]
+    Locked {
+        /// The file that is locked.
+        path: PathBuf,
+    },
+}
+
+/// Where a trust database is.
+#[derive(Debug, Clone)]
+pub struct Location {
+    directory: PathBuf,
+}
+
+/// A trust database that is open for look-ups.
+#[derive(Debug)]
+pub struct Store {
+    location: Location,
+    base: Base,
+    overlay: Overlay,
+}
+
+/// The right to change a trust database; nobody else has it meanwhile.
+#[derive(Debug)]
+pub struct Writer {
+    location: Location,
+    lock: File,
+}
+
+/// A record that was found.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'a> {
+    /// The file's path.
+    pub path: &'a [u8],
+    /// How many bytes it has.
+    pub size: u64,
+    /// Its digest.
+    pub digest: Digest,
+    /// Who says so.
+    pub source: &'a Source,
+    /// How it looked when it was hashed.
+    pub seen: Option<Seen>,
+}
+
+impl Found<'_> {
+    /// The record, with a path and source of its own.
+    #[must_use]
+    pub fn to_record(&self) -> Record {
+        let (path, source) = (self.path.to_vec(), self.source.clone());
+        Record { entry: Entry { path, size: self.size, digest: self.digest, source }, seen: self.seen }
+    }
+}
+
+impl<'a> From<&'a Record> for Found<'a> {
+    fn from(Record { entry, seen }: &'a Record) -> Self {
+        Self { path: &entry.path, size: entry.size, digest: entry.digest, source: &entry.source, seen: *seen }
+    }
+}
+
+impl Location {
+    /// The database in this directory, which only root should be able to write: `trust.db`, its journal `trust.log`
+    /// and `trust.lock`.
+    #[must_use]
+    pub fn new(directory: &Path) -> Self {
+        Self { directory: directory.into() }
+    }
+
+    /// The database file.
+    #[must_use]
+    pub fn base(&self) -> PathBuf {
+        self.directory.join("trust.db")
+    }
+
+    /// Its journal.
+    #[must_use]
+    pub fn journal(&self) -> PathBuf {
+        self.directory.join("trust.log")
+    }
+
+    /// The file that writers lock.
+    #[must_use]
+    pub fn lock(&self) -> PathBuf {
+        self.directory.join("trust.lock")
+    }
+}
+
+impl Store {
+    /// Opens the database.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or it or its journal is damaged, cut off, of another version or could be written by others.
+    pub fn open(location: &Location) -> Result<Self, Error> {
+        let base_path = location.base();
+        let mut base = Base::open(&base_path)?;
+        loop {
+            let overlay = Overlay::read(&location.journal(), base.id())?;
+            // A rebuild may have replaced both in between: what the new journal says isn't for the old database.
+            let newest = Base::open(&base_path)?;
+            if newest.id() == base.id() {
+                return Ok(Self { location: location.clone(), base, overlay });
+            }
+            base = newest;
+        }
+    }
+
+    /// Looks whether the database was changed by others since, and reads what is new. Gives whether there was
+    /// anything. Costs two system calls if there wasn't.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Store::open`]; what was open before still is.
+    pub fn refresh(&mut self) -> Result<bool, Error> {
+        let same =
+            |one: &fs::Metadata, other: &fs::Metadata| one.ino() == other.ino() && one.dev() == other.dev();
+        let unchanged = match (fs::metadata(self.location.base()), self.base.file().metadata()) {
+            (Ok(named), Ok(open)) => same(&named, &open),
+            _ => false,
+        };
+        let journal = fs::metadata(self.location.journal()).map(|about| journal::looks(&about));
+        if unchanged && journal.unwrap_or_default() == self.overlay.looks {
+            return Ok(false);
+        }
+        *self = Self::open(&self.location)?;
+        Ok(true)
+    }
+
+    /// Calls `each` with everyone who trusts `path`, and the size that the file should have (nothing if it takes a
+    /// [`Store::find`] to know: 1 TiB and more). Memory alone is asked.
+    ///
+    /// # Errors
+    ///
+    /// If the database is damaged.
+    pub fn who(&self, path: &[u8], mut each: impl FnMut(&Source, Option<u64>)) -> Result<(), Error> {
+        if !self.overlay.is_empty()
+            && let Some(records) = self.overlay.paths.get(path)
+        {
+            records.iter().for_each(|record| each(&record.entry.source, Some(record.entry.size)));
+            return Ok(());
+        }
+        Ok(self.base.who(path, each)?)
+    }
+
+    /// Calls `each` for every record of `path`, without allocating.
+    ///
+    /// # Errors
+    ///
+    /// If the disk fails or a record is damaged.
+    pub fn find(&self, path: &[u8], mut each: impl FnMut(Found<'_>)) -> Result<(), Error> {
+        if !self.overlay.is_empty()
+            && let Some(records) = self.overlay.paths.get(path)
+        {
+            records.iter().for_each(|record| each(record.into()));
+            return Ok(());
+        }
+        Ok(self.base.find(path, |raw, source| {
+            each(Found { path: raw.path, size: raw.size, digest: raw.digest, source, seen: raw.seen });
+        })?)
+    }
+
+    /// Every record of `path`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Store::find`].
+    pub fn lookup(&self, path: &[u8]) -> Result<Vec<Record>, Error> {
+        let mut records = Vec::new();
+        self.find(path, |found| records.push(found.to_record()))?;
+        Ok(records)
+    }
+
+    /// Calls `each` for every record there is, in no particular order, until it fails.
+    ///
+    /// # Errors
+    ///
+    /// If the disk fails or a record is damaged; and what `each` returns.
+    pub fn each<E: From<Error>>(&self, mut each: impl FnMut(Found<'_>) -> Result<(), E>) -> Result<(), E> {
+        let mut records: Records<'_> = self.base.records();
+        while let Some((raw, source)) = records.advance().map_err(Error::from)? {
+            if self.overlay.is_empty() || !self.overlay.paths.contains_key(raw.path) {
+                each(Found { path: raw.path, size: raw.size, digest: raw.digest, source, seen: raw.seen })?;
+            }
+        }
+        self.overlay.paths.values().flatten().try_for_each(|record| each(record.into()))
+    }
+
+    /// Who the records of the database are from; of some there may be none any more.
+    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+        let changed = self.overlay.paths.values().flatten().map(|record| &record.entry.source);
+        self.base.sources().iter().chain(changed)
+    }
+
+    /// How many paths were changed since the database was built. From [`MANY_CHANGES`] on, rebuild.
+    #[must_use]
+    pub fn changed_paths(&self) -> usize {
+        self.overlay.len()
+    }
+
+    /// How many records the database file has, without its journal.
+    #[must_use]
+    pub const fn built_records(&self) -> u64 {
+        self.base.len()
+    }
+}
+
+impl Writer {
+    /// Takes the right to change the database. The directory has to be there.
+    ///
+    /// # Errors
+    ///
+    /// If somebody else has it.
+    pub fn lock(location: &Location) -> Result<Self, Error> {
+        let path = location.lock();
+        let failed = |source: io::Error| Error::Lock { path: path.clone(), source };
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let lock = options.open(&path).map_err(failed)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { location: location.clone(), lock }),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Locked { path }),
+            Err(errno) => Err(failed(errno.into())),
+        }
+    }
+
+    /// Begins a new database. Nothing changes until [`Writer::finish`].
+    ///
+    /// # Errors
+    ///
+    /// If the new file can't be made.
+    pub fn rebuild(&mut self) -> Result<Builder, Error> {
+        Ok(Builder::new(&self.location.base())?)
+    }
+
+    /// Puts a new database in place of the old one and its journal. Gives the number of records.
+    ///
+    /// # Errors
+    ///
+    /// If the disk is full or fails; the old database is in place then.
+    pub fn finish(&mut self, builder: Builder) -> Result<u64, Error> {
+        let entries = builder.finish()?;
+        // Were this not to happen, the journal would still be known as another database's.
+        match fs::remove_file(self.location.journal()) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(Error::Journal(journal::Error::File {
+                    operation: "remove",
+                    path: self.location.journal(),
+                    source,
+                }))
+            }
+            _ => Ok(entries),
+        }
+    }
+
+    /// Makes one database of a database and its journal. Gives the number of records.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Writer::finish`], or if the old database is damaged.
+    pub fn merge(&mut self) -> Result<u64, Error> {
+        let store = Store::open(&self.location)?;
+        let mut builder = self.rebuild()?;
+        store.each(|found| builder.push(&found.to_record()).map_err(Error::from))?;
+        self.finish(builder)
+    }
+
+    /// Changes some paths' records, all at once: killed at any moment, all or none of it has happened.
+    ///
+    /// # Errors
+    ///
+    /// If a path isn't absolute and normalised, or the disk is full; nothing has changed then.
+    pub fn change(&mut self, store: &mut Store, changes: Vec<Change>) -> Result<(), Error> {
+        store.refresh()?;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        Ok(store.overlay.append(&self.location.journal(), store.base.id(), changes)?)
+    }
+
+    /// Makes `records` all that one of `sources` says; what others say stays. Gives how many paths changed.
+    ///
+    /// This is how a trust file that was edited, or packages that were upgraded, get into the database: it goes once
+    /// through all of it (0.1 s for a million files) and appends the difference to the journal.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Writer::change`].
+    pub fn replace(
+        &mut self,
+        store: &mut Store,
+        is_of: impl Fn(&Source) -> bool,
+        records: Vec<Record>,
+    ) -> Result<usize, Error> {
+        store.refresh()?;
+        let mut wanted: HashMap<Vec<u8>, Vec<Record>> = HashMap::new();
+        for record in records {
+            wanted.entry(record.entry.path.clone()).or_default().push(record);
+        }
+        let mut touched: Vec<Vec<u8>> = Vec::new();
+        store.each(|found| {
+            if is_of(found.source) && !wanted.contains_key(found.path) {
+                touched.push(found.path.to_vec());
+            }
+            Ok::<(), Error>(())
+        })?;
+        touched.extend(wanted.keys().cloned());
+        touched.sort_unstable();
+        touched.dedup();
+        let mut changes = Vec::new();
+        for path in touched {
+            let mut before = store.lookup(&path)?;
+            let mut after: Vec<Record> =
+                before.iter().filter(|record| !is_of(&record.entry.source)).cloned().collect();
+            after.extend(wanted.remove(&path).unwrap_or_default());
+            before.sort_unstable();
+            after.sort_unstable();
+            after.dedup();
+            if before != after {
+                changes.push(Change { path, records: after });
+            }
+        }
+        let count = changes.len();
+        self.change(store, changes)?;
+        Ok(count)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Closing isn't enough: a process that was forked meanwhile has the lock's file, too, until it executes.
+        let _nothing_more_to_do = flock(&self.lock, FlockOperation::Unlock);
+    }
+}
+
+#[cfg(test)]
+mod tests;
