@@ -5,6 +5,8 @@
 //! files says what the host's packages and its administrator brought. In reading order:
 //!
 //! - [`facts`]: what a rule can ask of one open or exec
+//! - [`kind`]: what kind of file it is, by its content
 #![forbid(unsafe_code)]
 
 pub mod facts;
+pub mod kind;
