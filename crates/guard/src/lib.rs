@@ -6,7 +6,9 @@
 //!
 //! - [`facts`]: what a rule can ask of one open or exec
 //! - [`kind`]: what kind of file it is, by its content
+//! - [`subject`]: what `/proc` tells of the process that asks, and how its program was started
 #![forbid(unsafe_code)]
 
 pub mod facts;
 pub mod kind;
+pub mod subject;

@@ -39,7 +39,7 @@ pub enum Object {
     Other,
 }
 
-/// What an ELF file is, for kinds and for [start patterns](crate::facts::Start).
+/// What an ELF file is, for kinds and for [start patterns](crate::subject::start).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElfFacts {
     /// What the header says.
