@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What kind of file it is: the MIME type by which rules name it (`ftype=`).
+//!
+//! The names are fapolicyd's, because its users bring their rules as they are. A file is asked through the
+//! descriptor at hand, which may be that of a fanotify event, and with positioned reads only: nothing is opened by
+//! its path, no offset is moved, and what could block (a pipe, a device) is named by its mode and never read. In
+//! the order in which they are asked:
+//!
+//! - the mode: devices, pipes, sockets, directories, and the empty file
+//! - [`elf`]: programs, libraries, objects, core dumps, and what only pretends to be one of them
+//! - [`shebang`]: scripts that name their interpreter
+//! - [`bytes`]: what its first bytes tell for certain
+//! - libmagic, with the feature of that name; without it [`text`], which knows the languages that rules ask for
+//!
+//! Where the answer is not fapolicyd's (`tests/kinds.rs` counts them against the real one):
+//!
+//! - A script is one of its interpreter's language wherever that interpreter lies (`#!/opt/x/python3`,
+//!   `#!/bin/dash`) and however it is looked up (`#!/usr/bin/env -S python3 -I`); libmagic says `text/plain` of
+//!   most of these, so that a rule about languages doesn't see them.
+//! - `text/x-python` of a script by its shebang is never spelled `text/x-script.python`, which fapolicyd's list of
+//!   languages doesn't have.
+//! - The bytecode of Python versions that came after the installed libmagic is known too.
+
+pub mod bytes;
+pub mod elf;
+#[cfg(feature = "libmagic")]
+mod libmagic;
+pub mod shebang;
+pub mod text;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::os::fd::BorrowedFd;
+
+use elf::ElfFacts;
+
+/// How much of a file is looked at, in bytes.
+///
+/// libmagic itself looks at 1 MiB by default. What decides is at the beginning, but of JSON and of tables
+/// separated by commas, whose every line it wants to see.
+const HEAD: usize = 64 << 10;
+
+/// How much is read at first: enough for everything but text without a shebang.
+const PEEK: usize = 4 << 10;
+
+/// The MIME type of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Kind(Cow<'static, str>);
+
+impl Kind {
+    /// What can't be told: the file can't be read, or is an ELF file of no use.
+    pub const UNKNOWN: Self = Self(Cow::Borrowed("?"));
+
+    const fn of(name: &'static str) -> Self {
+        Self(Cow::Borrowed(name))
+    }
+
+    /// As rules write it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What `fstat` says of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// `st_mode`: the type of file is what counts.
+    pub mode: u32,
+    /// `st_size`, in bytes.
+    pub size: u64,
+}
+
+impl Stat {
+    /// Asks the descriptor.
+    ///
+    /// # Errors
+    ///
+    /// What `fstat` says.
+    pub fn of(file: BorrowedFd<'_>) -> Result<Self, KindError> {
+        let stat = rustix::fs::fstat(file).map_err(KindError::Stat)?;
+        Ok(Self { mode: stat.st_mode, size: u64::try_from(stat.st_size).unwrap_or(0) })
+    }
+}
+
+/// Something that can be read at a position, without moving one.
+pub trait Source {
+    /// Fills `buffer` from `offset` as far as there is something; how much was filled.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize;
+}
+
+impl Source for BorrowedFd<'_> {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let Some(at) = offset.checked_add(filled as u64) else { break };
+            match rustix::io::pread(self, &mut buffer[filled..], at) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+        filled
+    }
+}
+
+impl Source for &[u8] {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.len());
+        let count = buffer.len().min(self.len() - from);
+        buffer[..count].copy_from_slice(&self[from..from + count]);
+        count
+    }
+}
+
+/// Tells kinds. One for each thread: libmagic's state is no one else's.
+pub struct Recognizer {
+    #[cfg(feature = "libmagic")]
+    magic: Option<libmagic::Magic>,
+}
+
+impl Recognizer {
+    /// With libmagic and its database, where the crate was built with it.
+    ///
+    /// # Errors
+    ///
+    /// libmagic or its database can't be loaded. [`Recognizer::own`] works without.
+    pub fn new() -> Result<Self, KindError> {
+        Ok(Self {
+            #[cfg(feature = "libmagic")]
+            magic: Some(libmagic::Magic::load()?),
+        })
+    }
+
+    /// With nothing but what this crate knows.
+    pub fn own() -> Self {
+        Self {
+            #[cfg(feature = "libmagic")]
+            magic: None,
+        }
+    }
+
+    /// The kind of an open file.
+    ///
+    /// `path` is where it is said to be: some ELF libraries can also be executed, and only the C library's name
+    /// tells that it is one of them.
+    pub fn kind_of(&self, file: BorrowedFd<'_>, path: &[u8], stat: Stat) -> Kind {
+        if let Some(kind) = by_mode(stat.mode) {
+            return kind;
+        }
+        let mut head = vec![0; PEEK];
+        let read = file.read_at(0, &mut head);
+        head.truncate(read);
+        if head.is_empty() {
+            return Kind::of("application/x-empty");
+        }
+        if let Some(facts) = elf::examine(&file, stat.size) {
+            return elf::kind(&facts, path);
+        }
+        if let Some(kind) = certain(&head) {
+            return kind;
+        }
+        if head.len() == PEEK {
+            head.resize(HEAD, 0);
+            let more = file.read_at(PEEK as u64, &mut head[PEEK..]);
+            head.truncate(PEEK + more);
+        }
+        self.left(&head)
+    }
+
+    /// What is left: libmagic knows better, if it is there.
+    #[cfg(feature = "libmagic")]
+    fn left(&self, head: &[u8]) -> Kind {
+        match &self.magic {
+            Some(magic) => magic.kind(head).unwrap_or(Kind::UNKNOWN),
+            None => own(head),
+        }
+    }
+
+    #[cfg(not(feature = "libmagic"))]
+    #[expect(clippy::unused_self, reason = "with libmagic it is used")]
+    fn left(&self, head: &[u8]) -> Kind {
+        own(head)
+    }
+
+    /// What is needed to tell how a program is started, or nothing if the file is no ELF file.
+    pub fn elf_of(&self, file: BorrowedFd<'_>, stat: Stat) -> Option<ElfFacts> {
+        if by_mode(stat.mode).is_some() {
+            return None;
+        }
+        elf::examine(&file, stat.size)
+    }
+}
+
+/// The kinds that are told by the mode; a regular file has none of them.
+fn by_mode(mode: u32) -> Option<Kind> {
+    use rustix::fs::FileType;
+    let name = match FileType::from_raw_mode(mode) {
+        FileType::CharacterDevice => "inode/chardevice",
+        FileType::BlockDevice => "inode/blockdevice",
+        FileType::Fifo => "inode/fifo",
+        FileType::Socket => "inode/socket",
+        FileType::Directory => "inode/directory",
+        FileType::Symlink => "inode/symlink",
+        _ => return None,
+    };
+    Some(Kind::of(name))
+}
+
+/// What the first bytes tell for certain.
+fn certain(head: &[u8]) -> Option<Kind> {
+    shebang::kind(head).or_else(|| bytes::kind(head)).map(Kind::of)
+}
+
+/// Without libmagic.
+fn own(head: &[u8]) -> Kind {
+    Kind::of(bytes::likely(head).unwrap_or_else(|| text::kind(head)))
+}
+
+/// Why no kind can be told.
+#[derive(Debug, thiserror::Error)]
+pub enum KindError {
+    /// The descriptor can't be asked.
+    #[error("can't tell what the file is: {0}")]
+    Stat(rustix::io::Errno),
+    /// libmagic can't be used.
+    #[cfg(feature = "libmagic")]
+    #[error("libmagic can't be used")]
+    Open(#[source] magic::cookie::OpenError),
+    /// libmagic's database isn't where it should be, or is another version's.
+    #[cfg(feature = "libmagic")]
+    #[error(
+        "libmagic's database can't be read: {reason} (looked for {looked})\nhint: install libmagic's data, `apt install libmagic-mgc` or `dnf install file-libs`"
+    )]
+    Database {
+        /// Where it was looked for.
+        looked: String,
+        /// What libmagic says.
+        reason: String,
+    },
+}

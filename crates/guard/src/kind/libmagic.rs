@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! libmagic, for what nothing else tells.
+//!
+//! It sees a bounded copy of the first bytes, not the descriptor: it can neither block on it nor move its offset.
+//! ELF files and compound documents are left out, as fapolicyd does.
+
+use magic::cookie::{Cookie, DatabasePaths, Flags, Load};
+
+use super::{Kind, KindError};
+
+/// Where distributions keep the compiled database. The variable `MAGIC`, which libmagic would follow, isn't asked.
+const DATABASES: &[&str] =
+    &["/usr/share/misc/magic.mgc", "/usr/lib/file/magic.mgc", "/usr/share/file/magic.mgc"];
+
+/// libmagic with its database.
+pub(super) struct Magic(Cookie<Load>);
+
+impl Magic {
+    pub(super) fn load() -> Result<Self, KindError> {
+        let flags = Flags::MIME_TYPE | Flags::ERROR | Flags::NO_CHECK_CDF | Flags::NO_CHECK_ELF;
+        let cookie = Cookie::open(flags).map_err(KindError::Open)?;
+        let missing = |reason: String| KindError::Database { looked: DATABASES.join(", "), reason };
+        let path = DATABASES.iter().find(|path| std::path::Path::new(path).exists());
+        let path = path.ok_or_else(|| missing("there is no such file".to_owned()))?;
+        let paths = DatabasePaths::new([path]).map_err(|error| missing(error.to_string()))?;
+        cookie.load(&paths).map(Self).map_err(|error| missing(error.to_string()))
+    }
+
+    /// The kind of what begins with these bytes; nothing if libmagic gives up.
+    pub(super) fn kind(&self, head: &[u8]) -> Option<Kind> {
+        self.0.buffer(head).ok().map(|name| Kind(name.into()))
+    }
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a process's program was started, told by what the process was seen to open and execute.
+//!
+//! The kernel asks twice about every program that is executed: for executing it, and for opening it. Then it asks
+//! the same two about the run-time linker that the program names; only then the new program runs, and everything
+//! that it opens comes from it. For a script the first two are about the script, the next about its interpreter.
+//!
+//! ```text
+//! execute X, open X, execute ld.so, open ld.so, open libc.so.6 …    Normal, from the first open of its own
+//! execute X, open X, open what it likes …                           Static, from the beginning
+//! execute ld.so, open ld.so, open X …                               LinkerItself, from the beginning
+//! open something, of a process that was not seen to execute         Normal: older than the daemon, or forked
+//! ```
+//!
+//! What differs from fapolicyd 1.1.7, where the pattern is worked out while rules are walked:
+//!
+//! - There, only a rule with `pattern=` moves some of the states: a static program that no such rule looked at
+//!   before its second open is *normal* ever after. Here it doesn't depend on the rules.
+//! - There, the run-time linker is one path, fixed when fapolicyd was built: Debian's
+//!   `/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2` is never seen where `/lib` is a symbolic link, and a copy of the
+//!   linker is *normal*. Here it is known by what it calls itself.
+//! - There, any program that is executed while the linker is waited for is taken for the linker. Here one that is no
+//!   linker begins anew.
+//! - There, the first pattern that is asked of a malformed program matches, whichever it is, and the rest of the
+//!   rule's subject isn't looked at. Here nothing is known of such a program: what refuses it is its kind.
+//! - There, once `pattern=ld_preload` has matched, the process isn't *normal* any more. Here the two have nothing to
+//!   do with each other, and a static program has no linker that could be told to preload.
+
+use crate::facts::Start;
+use crate::kind::elf::ElfFacts;
+
+/// Where a process is on the way to its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stage {
+    /// Nothing was seen of it.
+    #[default]
+    New,
+    /// It executes a program; the open of the same file is still to come.
+    Executed(Waiting),
+    /// It has opened that file: what comes next?
+    Opened(Waiting),
+    /// It executes the run-time linker; the open of that is still to come.
+    LinkerExecuted,
+    /// It has opened the run-time linker: the next open is the new program's own.
+    LinkerOpened,
+    /// It is known.
+    Known(Start),
+}
+
+/// What a program that is executed waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    /// Its run-time linker.
+    Linker,
+    /// Nothing: it runs now. (A program at any address without an interpreter.)
+    Nothing,
+    /// A script's interpreter, or something that can't be told.
+    Another,
+}
+
+/// What one process was seen to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    stage: Stage,
+}
+
+impl Progress {
+    /// A process of which nothing was seen yet.
+    pub const fn new() -> Self {
+        Self { stage: Stage::New }
+    }
+
+    /// It executes a file (`perm=execute`), which is an ELF file or not.
+    pub fn execute(&mut self, object: Option<&ElfFacts>) {
+        if self.stage == Stage::Opened(Waiting::Linker) && object.is_some_and(|elf| elf.linker) {
+            self.stage = Stage::LinkerExecuted;
+            return;
+        }
+        self.stage = match object {
+            None => Stage::Executed(Waiting::Another),
+            Some(elf) if elf.error.is_some() => Stage::Executed(Waiting::Another),
+            Some(elf) if elf.linker => Stage::Known(Start::LinkerItself),
+            Some(elf) if elf.is_static() => Stage::Known(Start::Static),
+            Some(elf) if elf.interpreter => Stage::Executed(Waiting::Linker),
+            Some(_) => Stage::Executed(Waiting::Nothing),
+        };
+    }
+
+    /// It opens a file (`perm=open`). The open of a file that it executes, too.
+    pub fn open(&mut self) {
+        self.stage = match self.stage {
+            Stage::New | Stage::LinkerOpened | Stage::Opened(Waiting::Nothing | Waiting::Linker) => {
+                Stage::Known(Start::Normal)
+            }
+            Stage::Executed(waiting) => Stage::Opened(waiting),
+            Stage::LinkerExecuted => Stage::LinkerOpened,
+            other @ (Stage::Opened(Waiting::Another) | Stage::Known(_)) => other,
+        };
+    }
+
+    /// How it was started, as far as it was seen.
+    pub const fn start(&self) -> Start {
+        match self.stage {
+            Stage::Known(start) => start,
+            _ => Start::Unknown,
+        }
+    }
+
+    /// Is what `/proc` tells of it still about the program before? While the kernel asks about a program and its
+    /// linker, the process is the one that executes them.
+    pub const fn is_between(&self) -> bool {
+        !matches!(self.stage, Stage::New | Stage::Known(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::elf::{ElfError, Object};
+
+    const PROGRAM: ElfFacts = ElfFacts {
+        object: Object::Shared,
+        wide: true,
+        foreign: false,
+        dynamic: true,
+        interpreter: true,
+        debug: true,
+        linker: false,
+        error: None,
+    };
+    const LINKER: ElfFacts = ElfFacts { interpreter: false, debug: false, linker: true, ..PROGRAM };
+    const STATIC: ElfFacts = ElfFacts { dynamic: false, interpreter: false, ..PROGRAM };
+    const STATIC_PIE: ElfFacts = ElfFacts { interpreter: false, ..PROGRAM };
+    const BAD: ElfFacts = ElfFacts { error: Some(ElfError::Headers), ..PROGRAM };
+
+    enum Seen<'a> {
+        Execute(Option<&'a ElfFacts>),
+        Open,
+    }
+    use Seen::{Execute, Open};
+
+    /// What is known after each of the events.
+    fn starts(events: &[Seen<'_>]) -> Vec<Start> {
+        let mut progress = Progress::new();
+        let after = events.iter().map(|event| {
+            match event {
+                Execute(object) => progress.execute(*object),
+                Open => progress.open(),
+            }
+            progress.start()
+        });
+        after.collect()
+    }
+
+    const U: Start = Start::Unknown;
+    const N: Start = Start::Normal;
+    const S: Start = Start::Static;
+    const L: Start = Start::LinkerItself;
+
+    #[test]
+    fn a_program_with_its_linker() {
+        let events = [Execute(Some(&PROGRAM)), Open, Execute(Some(&LINKER)), Open, Open, Open];
+        assert_eq!(starts(&events), [U, U, U, U, N, N]);
+    }
+
+    #[test]
+    fn a_program_whose_linker_is_not_watched() {
+        assert_eq!(starts(&[Execute(Some(&PROGRAM)), Open, Open]), [U, U, N]);
+    }
+
+    #[test]
+    fn the_linker_itself() {
+        let events = [
+            Execute(Some(&LINKER)),
+            Open,
+            Open,
+            Execute(Some(&PROGRAM)),
+            Open,
+            Execute(Some(&LINKER)),
+            Open,
+            Open,
+        ];
+        assert_eq!(starts(&events), [L, L, L, U, U, U, U, N]);
+    }
+
+    #[test]
+    fn static_programs() {
+        let events =
+            [Execute(Some(&STATIC)), Open, Open, Execute(Some(&STATIC)), Open, Execute(Some(&PROGRAM)), Open];
+        assert_eq!(starts(&events), [S, S, S, S, S, U, U]);
+        assert_eq!(starts(&[Execute(Some(&STATIC_PIE)), Open, Open]), [U, U, N]);
+    }
+
+    #[test]
+    fn scripts_are_started_by_their_interpreters() {
+        let events = [Execute(None), Open, Execute(Some(&PROGRAM)), Open, Execute(Some(&LINKER)), Open, Open];
+        assert_eq!(starts(&events), [U, U, U, U, U, U, N]);
+        assert_eq!(starts(&[Execute(None), Open, Execute(Some(&STATIC)), Open]), [U, U, S, S]);
+        assert_eq!(starts(&[Execute(None), Open, Execute(Some(&LINKER)), Open]), [U, U, L, L]);
+    }
+
+    #[test]
+    fn older_than_the_daemon() {
+        assert_eq!(starts(&[Open, Open, Execute(Some(&STATIC))]), [N, N, S]);
+    }
+
+    #[test]
+    fn another_program_instead_of_the_linker() {
+        let events = [
+            Execute(Some(&PROGRAM)),
+            Open,
+            Execute(Some(&PROGRAM)),
+            Open,
+            Execute(Some(&LINKER)),
+            Open,
+            Open,
+        ];
+        assert_eq!(starts(&events), [U, U, U, U, U, U, N]);
+    }
+
+    #[test]
+    fn malformed_programs_stay_unknown() {
+        assert_eq!(starts(&[Execute(Some(&BAD)), Open, Open, Open]), [U; 4]);
+    }
+}

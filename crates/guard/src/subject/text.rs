@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The texts below `/proc/PID`, parsed. Nothing here reads a file.
+
+use super::NONE;
+
+/// What `status` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The parent.
+    pub ppid: u32,
+    /// Real, effective, saved, for file systems.
+    pub uids: Vec<u32>,
+    /// The same of groups, and the supplementary ones: sorted, each once.
+    pub gids: Vec<u32>,
+}
+
+impl Default for Status {
+    /// Of a process that is gone.
+    fn default() -> Self {
+        Self { ppid: NONE, uids: Vec::new(), gids: Vec::new() }
+    }
+}
+
+impl Status {
+    /// Every line has a name, a colon and a tab; a line end in the process's name is written as `\n` in there.
+    pub fn parse(text: &[u8]) -> Self {
+        let mut status = Self::default();
+        for line in text.split(|byte| *byte == b'\n') {
+            if let Some(rest) = line.strip_prefix(b"PPid:") {
+                status.ppid = number(rest).unwrap_or(NONE);
+            } else if let Some(rest) = line.strip_prefix(b"Uid:") {
+                status.uids.extend(numbers(rest));
+            } else if let Some(rest) = line.strip_prefix(b"Gid:") {
+                status.gids.extend(numbers(rest));
+            } else if let Some(rest) = line.strip_prefix(b"Groups:") {
+                status.gids.reserve(rest.len() / 8);
+                status.gids.extend(numbers(rest));
+                // Groups come after the other three.
+                break;
+            }
+        }
+        status.gids.sort_unstable();
+        status.gids.dedup();
+        status
+    }
+}
+
+/// A number, with blanks around it; `-1` and what doesn't fit are none.
+pub fn number(text: &[u8]) -> Option<u32> {
+    std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()
+}
+
+fn numbers(text: &[u8]) -> impl Iterator<Item = u32> {
+    text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).filter_map(number)
+}
+
+/// The 22nd field of `stat`. The second is the name in parentheses, which may have any of `)`, blanks and line ends
+/// in it, but no field after it has a parenthesis.
+pub fn started(stat: &[u8]) -> Option<u64> {
+    let after = stat.iter().rposition(|byte| *byte == b')')?;
+    let field = stat[after + 1..].split(|byte| *byte == b' ').filter(|word| !word.is_empty()).nth(19)?;
+    std::str::from_utf8(field).ok()?.trim_end().parse().ok()
+}
+
+/// Where a deleted program was.
+pub fn without_deleted(mut target: Vec<u8>) -> Vec<u8> {
+    const DELETED: &[u8] = b" (deleted)";
+    if target.len() > DELETED.len() && target.ends_with(DELETED) {
+        target.truncate(target.len() - DELETED.len());
+    }
+    target
+}
+
+/// Looks for variables that the run-time linker loads libraries by, in an environment that comes in pieces.
+#[derive(Debug, Default)]
+pub struct Environment {
+    /// The beginning of the variable that the last piece ended in; as long as it can be told from the two names.
+    begun: Vec<u8>,
+    /// The rest of the variable says nothing any more.
+    passed: bool,
+}
+
+impl Environment {
+    const NAMES: [&[u8]; 2] = [b"LD_PRELOAD=", b"LD_AUDIT="];
+
+    /// Takes the next piece: is one of the variables in there?
+    pub fn names_preload(&mut self, piece: &[u8]) -> bool {
+        let mut variables = piece.split(|byte| *byte == 0).peekable();
+        while let Some(variable) = variables.next() {
+            if !self.passed {
+                let longest = Self::NAMES[0].len();
+                let wanted = longest.saturating_sub(self.begun.len()).min(variable.len());
+                self.begun.extend_from_slice(&variable[..wanted]);
+                if Self::NAMES.iter().any(|name| self.begun.starts_with(name)) {
+                    return true;
+                }
+                self.passed = self.begun.len() >= longest;
+            }
+            // But of the last one, that it is over is not said yet.
+            if variables.peek().is_some() {
+                self.begun.clear();
+                self.passed = false;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATUS: &[u8] = b"Name:\tx\\nPPid:\t7\nUmask:\t0022\nState:\tS\nTgid:\t9\nPid:\t9\nPPid:\t4\nTracerPid:\t0\nUid:\t0\t1000\t0\t5\nGid:\t3\t3\t3\t4\nFDSize:\t64\nGroups:\t27 100 3 \nNStgid:\t9\n";
+
+    #[test]
+    fn what_status_says() {
+        let status = Status::parse(STATUS);
+        assert_eq!(status, Status { ppid: 4, uids: vec![0, 1000, 0, 5], gids: vec![3, 4, 27, 100] });
+        assert_eq!(Status::parse(b""), Status::default());
+    }
+
+    #[test]
+    fn as_many_groups_as_there_can_be() {
+        let groups: Vec<String> = (0..65_536_u32).map(|group| (group + 4_000_000_000).to_string()).collect();
+        let text = format!("Gid:\t0\t0\t0\t0\nGroups:\t{} \n", groups.join(" "));
+        assert!(text.len() < super::super::LONGEST);
+        assert_eq!(Status::parse(text.as_bytes()).gids.len(), 65_537);
+    }
+
+    #[test]
+    fn start_times() {
+        let fields = " S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21\n";
+        for name in ["sh", "a b", "a) R 9 9", "((\n))", "\u{fffd}"] {
+            assert_eq!(started(format!("9 ({name}){fields}").as_bytes()), Some(4711), "{name}");
+        }
+        assert_eq!(started(b"9 (sh"), None);
+    }
+
+    #[test]
+    fn numbers_as_proc_writes_them() {
+        assert_eq!(number(b"1000\n"), Some(1000));
+        assert_eq!(number(b"4294967295"), Some(NONE));
+        assert_eq!(number(b"-1"), None);
+        assert_eq!(number(b""), None);
+    }
+
+    #[test]
+    fn variables_in_any_pieces() {
+        for (environment, expected) in [
+            (&b"A=1\0LD_PRELOAD=x\0"[..], true),
+            (b"LD_AUDIT=\0", true),
+            (b"A=LD_PRELOAD=x\0", false),
+            (b"A=1\nLD_PRELOAD=x\0", false),
+            (b"LD_PRELOADED=x\0LD_AUDI=T\0XLD_AUDIT=1\0", false),
+            (b"", false),
+        ] {
+            for size in 1..=environment.len().max(1) {
+                let mut state = Environment::default();
+                let found = environment.chunks(size).any(|piece| state.names_preload(piece));
+                assert_eq!(found, expected, "{environment:?} in pieces of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_taken() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let _ = (Status::parse(bytes), started(bytes), number(bytes), without_deleted(bytes.to_vec()));
+            let mut one = Environment::default();
+            let whole = one.names_preload(bytes);
+            let mut many = Environment::default();
+            assert_eq!(bytes.chunks(3).any(|piece| many.names_preload(piece)), whole);
+        });
+    }
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the tests against the real fapolicyd share.
+
+/// Is fapolicyd there? A machine that declares it (`PALISADE_TEST_HAS=fapolicyd,…`) and hasn't got it is a failure.
+pub(crate) fn has_fapolicyd() -> bool {
+    let there = ["/usr/sbin/fapolicyd", "/usr/sbin/fapolicyd-cli"]
+        .iter()
+        .all(|path| std::path::Path::new(path).exists());
+    let declared = std::env::var("PALISADE_TEST_HAS").unwrap_or_default();
+    assert!(
+        there || !declared.split(',').any(|name| name == "fapolicyd"),
+        "fapolicyd is declared, but not installed"
+    );
+    there
+}
