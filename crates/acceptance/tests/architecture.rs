@@ -38,7 +38,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "palisade-sys",
         ],
     ),
+    (
+        "palisade-daemon",
+        &["palisade-guard", "palisade-bpf", "palisade-protocol", "palisade-host", "palisade-sys"],
+    ),
     // planes
+    ("palisade-guard", &["palisade-policy", "palisade-protocol", "palisade-host", "palisade-sys"]),
     (
         "palisade-sandbox",
         &["palisade-syscall", "palisade-policy", "palisade-host", "palisade-events", "palisade-sys"],
@@ -48,6 +53,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("palisade-network", &["palisade-policy", "palisade-sys"]),
     // ground: `sys` and `database` are below the others, and `policy` gives `events` the type of an event
     ("palisade-policy", &[]),
+    ("palisade-protocol", &[]),
     ("palisade-host", &["palisade-sys"]),
     ("palisade-events", &["palisade-policy", "palisade-database"]),
     ("palisade-database", &[]),

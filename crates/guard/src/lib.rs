@@ -9,16 +9,31 @@
 //! - [`rule`]: what rules are, and how they are written
 //! - [`linear`]: what rules mean, and why one didn't match
 //! - [`decide`]: the same answers, in a time that doesn't grow with the number of rules
+//! - [`linkers`]: the host's run-time linkers
 //! - [`trust`]: which files are trusted, and who says so
 //! - [`kind`]: what kind of file it is, by its content
 //! - [`subject`]: what `/proc` tells of the process that asks, and how its program was started
+//! - [`trusted`], [`supposed`], [`safety`]: both together: is it trusted, what would become of it, would it stop the host
+//! - [`settings`]: how the guard is set up
+//! - [`watch`]: who is asked, and how it is answered
 #![forbid(unsafe_code)]
+
+/// The rules that are used where none are given: programs and libraries must be trusted.
+pub const KNOWN_LIBS: &str = include_str!("../data/known-libs.rules");
+/// Stricter: scripts of every language must be trusted, too.
+pub const RESTRICTIVE: &str = include_str!("../data/restrictive.rules");
 
 pub mod decide;
 pub mod facts;
 pub mod kind;
 pub mod known;
 pub mod linear;
+pub mod linkers;
 pub mod rule;
+pub mod safety;
+pub mod settings;
 pub mod subject;
+pub mod supposed;
 pub mod trust;
+pub mod trusted;
+pub mod watch;

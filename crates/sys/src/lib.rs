@@ -15,6 +15,7 @@
 //! - [`probe`]: what this host lets the caller do
 //! - [`mount`]: trees made by a privileged launcher
 //! - [`fanotify`]: who is asked before a file is opened or executed
+//! - [`lease`]: whether anybody writes
 //! - [`fork`]: work in somebody else's name
 //! - [`seal`]: whether the program's file carries a package
 //! - [`arena`]: memory for programs that start and end
@@ -35,6 +36,7 @@ pub mod fanotify;
 pub mod fork;
 pub mod landlock;
 pub mod launch;
+pub mod lease;
 pub mod mount;
 pub mod network;
 pub mod notify;

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What fanotify can't see, and what closes it: said in `palisade guard status`, so that nobody relies on it.
+
+use std::fs;
+
+fn number(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// Each in a sentence, with a command. What is closed on this host is left out.
+pub(crate) fn spots() -> Vec<String> {
+    let mut spots = Vec::new();
+    // 0: everything, 1: not executable unless asked for, 2: never executable.
+    if number("/proc/sys/vm/memfd_noexec").is_none_or(|value| value < 2) {
+        spots.push("programs in memory (memfd_create) can be executed: sysctl vm.memfd_noexec=2".into());
+    }
+    let allowed = number("/proc/sys/user/max_user_namespaces").is_none_or(|most| most > 0)
+        && number("/proc/sys/kernel/unprivileged_userns_clone").is_none_or(|allowed| allowed > 0)
+        && number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+            .is_none_or(|restricted| restricted == 0);
+    if allowed {
+        spots.push(
+            "a tmpfs that a user mounts in a user namespace isn't watched: sysctl user.max_user_namespaces=0 \
+             (sandboxes of ordinary users need them)"
+                .into(),
+        );
+    }
+    if number("/proc/sys/fs/protected_hardlinks").is_none_or(|value| value == 0) {
+        spots.push("anybody may link a trusted file to another name: sysctl fs.protected_hardlinks=1".into());
+    }
+    spots.push("what was open or mapped before the guard began, and what a trusted interpreter is told on its command line".into());
+    spots
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is said of decisions, and to whom: standard error, the system's log, whoever follows, and the terminal of the
+//! process that was refused.
+//!
+//! Saying must not hold up deciding: decisions come over a bounded queue, and what doesn't fit is counted.
+
+use palisade_guard::watch::Judged;
+use palisade_protocol::guard::Decided;
+use std::collections::HashMap;
+use std::io::Write;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Decisions that wait to be said, at most.
+pub(crate) const QUEUE: usize = 4096;
+/// Decisions that wait for one follower, at most.
+const FOLLOWER: usize = 1024;
+/// Terminals that are remembered as having heard something lately.
+const TERMINALS: usize = 256;
+/// How often the same program's refusal of the same file is said on a terminal.
+const REPEAT: Duration = Duration::from_secs(10);
+
+/// Writes one line to standard error; that nobody reads it is no reason to end.
+pub(crate) fn say(line: &str) {
+    let _nobody_reads = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Those who follow: `palisade guard watch`.
+#[derive(Debug, Default)]
+pub(crate) struct Followers(Mutex<Vec<(bool, SyncSender<Decided>)>>);
+
+impl Followers {
+    /// One more; `all` are decisions that nobody wanted logged as well.
+    pub(crate) fn add(&self, all: bool) -> Receiver<Decided> {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(FOLLOWER);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((all, sender));
+        receiver
+    }
+
+    /// Whether somebody wants every decision.
+    pub(crate) fn want_all(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|(all, _)| *all)
+    }
+
+    /// Hands it to each who wants it; who is gone is forgotten, who is slow misses it.
+    fn tell(&self, decided: &Decided, logged: bool) {
+        use std::sync::mpsc::TrySendError::Disconnected;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(all, follower)| {
+            !(*all || logged) || !matches!(follower.try_send(decided.clone()), Err(Disconnected(_)))
+        });
+    }
+}
+
+/// Says what comes over the queue until its other end is gone.
+pub(crate) struct Journal {
+    /// Whom to tell.
+    pub(crate) followers: Arc<Followers>,
+    /// Lines in a second.
+    pub(crate) per_second: u64,
+    /// Terminals are told.
+    pub(crate) terminal: bool,
+    /// Counts what isn't said because there is too much of it.
+    pub(crate) unsaid: Box<dyn Fn(u64) + Send>,
+}
+
+impl Journal {
+    /// Until the end.
+    pub(crate) fn keep(self, queue: &Receiver<Judged>) {
+        let log = SystemLog::default();
+        let mut second = (Instant::now(), 0_u64, 0_u64);
+        let mut told: HashMap<(u32, String), Instant> = HashMap::new();
+        for Judged { decided, syslog } in queue {
+            let logged = syslog || !decided.decision.starts_with("allow");
+            self.followers.tell(&decided, logged);
+            if !logged {
+                continue;
+            }
+            if second.0.elapsed() >= Duration::from_secs(1) {
+                if second.2 > 0 {
+                    say(&format!("palisaded: {} more decisions within a second weren't said", second.2));
+                }
+                second = (Instant::now(), 0, 0);
+            }
+            second.1 += 1;
+            if second.1 > self.per_second {
+                second.2 += 1;
+                (self.unsaid)(1);
+                continue;
+            }
+            say(&decided.line);
+            if syslog {
+                log.write(&decided.line);
+            }
+            if self.terminal && decided.refused {
+                told.retain(|_, at| at.elapsed() < REPEAT);
+                let key = (decided.pid, decided.path.clone());
+                if told.len() < TERMINALS && !told.contains_key(&key) {
+                    told.insert(key, Instant::now());
+                    tell_terminal(&decided);
+                }
+            }
+        }
+    }
+}
+
+/// Says a refusal where the user looks: on the terminal of the process, if it has one.
+fn tell_terminal(decided: &Decided) {
+    let Ok(status) = std::fs::read(format!("/proc/{}/stat", decided.pid)) else { return };
+    let Some(terminal) = terminal_of(&status) else { return };
+    let Ok(mut file) = std::fs::OpenOptions::new().write(true).custom_flags_nonblocking().open(&terminal)
+    else {
+        return;
+    };
+    let what = if decided.access == "execute" { "execute" } else { "open" };
+    let rule = decided.origin.as_deref().unwrap_or("no rule");
+    let _nobody_reads = write!(
+        file,
+        "\r\npalisade: may not {what} {} ({rule})\r\nhint: palisade guard explain {}\r\n",
+        decided.path, decided.path
+    );
+}
+
+/// Opening a terminal must not wait for a carrier, nor make it the daemon's own.
+trait Nonblocking {
+    fn custom_flags_nonblocking(&mut self) -> &mut Self;
+}
+
+impl Nonblocking for std::fs::OpenOptions {
+    fn custom_flags_nonblocking(&mut self) -> &mut Self {
+        use rustix::fs::OFlags;
+        use std::os::unix::fs::OpenOptionsExt;
+        let flags = OFlags::NOCTTY | OFlags::NONBLOCK;
+        self.custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
+    }
+}
+
+/// The controlling terminal that a `/proc/PID/stat` names: a pseudo-terminal or a console.
+fn terminal_of(status: &[u8]) -> Option<String> {
+    let behind = status.iter().rposition(|&byte| byte == b')')? + 1;
+    let field =
+        status[behind..].split(|byte| byte.is_ascii_whitespace()).filter(|field| !field.is_empty()).nth(4)?;
+    let number: u64 = std::str::from_utf8(field).ok()?.parse().ok()?;
+    let (major, minor) = ((number >> 8) & 0xfff, (number & 0xff) | ((number >> 12) & 0xfff00));
+    match major {
+        136..=143 => Some(format!("/dev/pts/{}", (major - 136) * 256 + minor)),
+        4 if minor < 64 => Some(format!("/dev/tty{minor}")),
+        4 => Some(format!("/dev/ttyS{}", minor - 64)),
+        _ => None,
+    }
+}
+
+/// The system's log (`/dev/log`), as far as there is one.
+#[derive(Debug, Default)]
+struct SystemLog(Mutex<Option<UnixDatagram>>);
+
+/// `LOG_DAEMON | LOG_WARNING`.
+const PRIORITY: u8 = 3 << 3 | 4;
+
+impl SystemLog {
+    fn write(&self, line: &str) {
+        let mut socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if socket.is_none() {
+            *socket = UnixDatagram::unbound().ok().filter(|socket| {
+                socket.set_nonblocking(true).is_ok() && socket.connect(Path::new("/dev/log")).is_ok()
+            });
+        }
+        let message = format!("<{PRIORITY}>palisaded[{}]: {line}", std::process::id());
+        if socket.as_ref().is_some_and(|socket| {
+            socket.send(message.as_bytes()).is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock)
+        }) {
+            *socket = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminals() {
+        assert_eq!(terminal_of(b"7 (a) b) S 1 7 7 34818 7 0").as_deref(), Some("/dev/pts/2"));
+        assert_eq!(terminal_of(b"7 (sh) S 1 7 7 1025 7 0").as_deref(), Some("/dev/tty1"));
+        assert_eq!(terminal_of(b"7 (sh) S 1 7 7 0 -1 0"), None);
+        assert_eq!(terminal_of(b"garbage"), None);
+    }
+
+    #[test]
+    fn who_follows_hears_and_who_has_gone_is_forgotten() {
+        let followers = Followers::default();
+        let some = followers.add(false);
+        let all = followers.add(true);
+        assert!(followers.want_all());
+        followers.tell(&Decided::default(), false);
+        followers.tell(&Decided::default(), true);
+        assert_eq!((some.try_iter().count(), all.try_iter().count()), (1, 2));
+        drop(all);
+        followers.tell(&Decided::default(), false);
+        assert!(!followers.want_all());
+    }
+}

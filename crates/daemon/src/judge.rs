@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What would become of an open or exec that nobody has asked for, and why.
+
+use crate::guard::Guard;
+use palisade_guard::facts::{Access, Start};
+use palisade_guard::kind::Recognizer;
+use palisade_guard::linear;
+use palisade_guard::subject::Subject;
+use palisade_guard::supposed::{Supposed, Who};
+use palisade_guard::watch::Judged;
+use palisade_protocol::guard::{Decided, Refusal, Supposition};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Judges as the guard would now.
+pub(crate) fn judge(guard: &Guard, supposition: &Supposition) -> Result<Decided, Refusal> {
+    let who = match supposition.pid {
+        Some(pid) => process(pid)?,
+        None => Who::root(Path::new("/bin/sh")),
+    };
+    let access = if supposition.execute { Access::Execute } else { Access::Open };
+    let trust = guard.engine.trust();
+    let recognizer = Recognizer::new().unwrap_or_else(|_| Recognizer::own());
+    let path = Path::new(&supposition.path);
+    let supposed = Supposed::new(access, path, &who, &trust, &recognizer).map_err(|error| Refusal {
+        class: "read".into(),
+        message: format!("can't look at {}: {error}", supposition.path),
+        hint: Some(format!("ls -l {}", supposition.path)),
+    })?;
+    let policy = guard.engine.policy();
+    let outcome = linear::decide(&policy.rules, &supposed);
+    let refused = !outcome.decision.allow && guard.engine.is_enforcing();
+    let mut decided = Judged::new(&policy, outcome, refused, &supposed).decided;
+    decided.steps = linear::explain(&policy.rules, &supposed)
+        .iter()
+        .map(|step| {
+            let why = step.reason(&policy.rules, &supposed);
+            let rule = policy.rules.show(step.rule);
+            format!("{} {rule}: {}", policy.origin(step.rule), why.unwrap_or_else(|| "matches".into()))
+        })
+        .collect();
+    Ok(decided)
+}
+
+/// What `/proc` says of a process.
+fn process(pid: u32) -> Result<Who, Refusal> {
+    let subject = Subject::read(pid);
+    if !subject.is_there() {
+        return Err(Refusal {
+            class: "no-process".into(),
+            message: format!("there is no process {pid}"),
+            hint: Some("ps -e".into()),
+        });
+    }
+    Ok(Who {
+        auid: subject.auid(),
+        uids: subject.uids().to_vec(),
+        gids: subject.gids().to_vec(),
+        session: subject.session(),
+        pid,
+        ppid: subject.ppid(),
+        exe: PathBuf::from(OsStr::from_bytes(subject.exe())),
+        comm: subject.comm().to_vec(),
+        start: Start::Normal,
+    })
+}

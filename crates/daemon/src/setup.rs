@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Settings and rules, read and checked before anything changes.
+//!
+//! `guard.toml` has the settings and may have rules; `guard.d` has rule files in fapolicyd's grammar. Rules of the
+//! settings come first: they are the administrator's own exceptions. Without rule files a built-in set follows.
+
+use palisade_guard::linkers;
+use palisade_guard::rule::accounts::AccountFiles;
+use palisade_guard::rule::error::LoadError;
+use palisade_guard::rule::files::{Reader, Writers};
+use palisade_guard::rule::{RuleSet, Text};
+use palisade_guard::settings::{BuiltIn, LARGEST, Settings, SettingsError};
+use palisade_guard::watch::line::FormatError;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// Why the settings or rules don't count.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SetupError {
+    /// The settings.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The log's format.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// The rules.
+    #[error(transparent)]
+    Rules(#[from] LoadError),
+    /// A file that can't be read.
+    #[error("can't read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that is too large.
+    #[error("{} is larger than {LARGEST} bytes", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl SetupError {
+    /// A command that helps, or what to look at.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Settings(_) | Self::Format(_) => Some("palisade guard check".into()),
+            // They bring their own.
+            Self::Rules(_) => None,
+            Self::Read { path, .. } | Self::TooLarge { path } => Some(format!("ls -l {}", path.display())),
+        }
+    }
+
+    pub(crate) fn class(&self) -> &'static str {
+        match self {
+            Self::Settings(_) => "settings",
+            Self::Format(_) => "settings.log-format",
+            Self::Rules(_) => "rules",
+            Self::Read { .. } => "read",
+            Self::TooLarge { .. } => "too-large",
+        }
+    }
+}
+
+/// What a guard is made of.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) settings: Settings,
+    pub(crate) rules: RuleSet,
+    pub(crate) linkers: Vec<Text>,
+    pub(crate) from: String,
+}
+
+impl Setup {
+    /// Reads the files below `config`.
+    pub(crate) fn read(config: &Path) -> Result<Self, SetupError> {
+        Self::new(config, None)
+    }
+
+    /// The same with rules from another file or directory.
+    pub(crate) fn with_rules(config: &Path, rules: &Path) -> Result<Self, SetupError> {
+        Self::new(config, Some(rules))
+    }
+
+    fn new(config: &Path, other: Option<&Path>) -> Result<Self, SetupError> {
+        let path = config.join("guard.toml");
+        let text = read(&path)?;
+        let settings = match &text {
+            Some(text) => Settings::parse(text, &path)?,
+            None => Settings::default(),
+        };
+        let linkers = linkers::of_host();
+        let accounts = AccountFiles::host();
+        let reader = Reader { writers: Writers::RootOnly, accounts: &accounts, linkers: &linkers };
+        let (rules, from) = match other {
+            Some(path) if path.is_dir() => (reader.directory(path)?, path.display().to_string()),
+            Some(path) => (reader.file(path)?, path.display().to_string()),
+            None => own_rules(&reader, config, &settings)?,
+        };
+        Ok(Self { settings, rules, linkers, from })
+    }
+}
+
+fn own_rules(
+    reader: &Reader<'_>,
+    config: &Path,
+    settings: &Settings,
+) -> Result<(RuleSet, String), SetupError> {
+    let directory = config.join("guard.d");
+    if directory.is_dir() && !reader.list(&directory)?.is_empty() {
+        return Ok((reader.directory(&directory)?, directory.display().to_string()));
+    }
+    let (name, text) = match settings.rules {
+        BuiltIn::KnownLibs => ("known-libs", palisade_guard::KNOWN_LIBS),
+        BuiltIn::Restrictive => ("restrictive", palisade_guard::RESTRICTIVE),
+    };
+    let mut parser = palisade_guard::rule::parse::Parser::new(reader.accounts, reader.linkers);
+    parser.file(Path::new(name), text.as_bytes());
+    Ok((parser.finish()?, format!("the built-in \"{name}\"")))
+}
+
+fn read(path: &Path) -> Result<Option<String>, SetupError> {
+    let failed = |source| SetupError::Read { path: path.to_owned(), source };
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut text = String::new();
+    file.take(LARGEST as u64 + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() > LARGEST {
+        return Err(SetupError::TooLarge { path: path.to_owned() });
+    }
+    Ok(Some(text))
+}

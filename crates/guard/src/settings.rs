@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How the guard is set up: the `[guard]` table of `guard.toml`.
+//!
+//! Rules are elsewhere: files in fapolicyd's grammar in `guard.d`, and `[[guard.rule]]` entries, which come first.
+
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// The version of the file's language.
+pub const SCHEMA: i64 = 1;
+
+/// No settings file is larger, in bytes.
+pub const LARGEST: usize = 1 << 20;
+
+/// File systems that are watched unless the settings say otherwise: those that programs live on.
+pub const FILE_SYSTEMS: &[&str] = &[
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "bcachefs", "zfs", "overlay", "tmpfs", "ramfs", "vfat",
+    "exfat", "ntfs3", "iso9660", "udf", "squashfs", "erofs", "nfs", "nfs4", "cifs", "virtiofs", "9p", "fuse",
+    "fuseblk",
+];
+
+/// Why settings can't be understood.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// It isn't what the language allows.
+    #[error("can't understand {}: {message}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Where and what, as the parser says it.
+        message: String,
+    },
+    /// Another version of the language.
+    #[error("{} has schema {found}, and this version understands {SCHEMA}", path.display())]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// What it says.
+        found: i64,
+    },
+    /// A path that isn't absolute.
+    #[error("{}: {key}: {value} isn't an absolute path", path.display())]
+    Relative {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// A number that makes no sense.
+    #[error("{}: {key}: {value} isn't between {least} and {most}", path.display())]
+    Range {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: u64,
+        /// The bounds.
+        least: u64,
+        /// The bounds.
+        most: u64,
+    },
+}
+
+/// Refuse, or only say so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// What the rules deny fails.
+    Enforce,
+    /// What the rules deny is said and goes on: what a new host begins with.
+    #[default]
+    Permissive,
+}
+
+/// Which of the built-in rule sets is used where no rules are given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BuiltIn {
+    /// Programs and libraries must be trusted; shell scripts need not.
+    #[default]
+    KnownLibs,
+    /// Scripts of every language must be trusted, too.
+    Restrictive,
+}
+
+/// What is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Asked {
+    /// Opens and execs.
+    #[default]
+    OpenAndExecute,
+    /// Execs alone: libraries and scripts that are given to an interpreter aren't seen.
+    Execute,
+}
+
+/// How a trusted file is recognised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Recognised {
+    /// By its path.
+    None,
+    /// By its path and size.
+    #[default]
+    Size,
+    /// By its path and the digest that IMA keeps.
+    Ima,
+    /// By its path, size and SHA-256.
+    Sha256,
+}
+
+/// Which mechanisms may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// Whatever there is: fanotify, and BPF LSM beside it.
+    #[default]
+    Auto,
+    /// fanotify alone.
+    Fanotify,
+    /// BPF LSM must be there as well; without it nothing starts.
+    BpfLsm,
+}
+
+/// `[guard.watch]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Watch {
+    /// Types of file systems.
+    pub filesystems: Vec<String>,
+    /// Only these mount points, if there are any.
+    pub only: Vec<PathBuf>,
+    /// Not these mount points. A file system is watched if any of its mount points is.
+    pub exclude: Vec<PathBuf>,
+    /// What is asked about.
+    pub asked: Asked,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self {
+            filesystems: FILE_SYSTEMS.iter().map(|&name| name.to_owned()).collect(),
+            only: Vec::new(),
+            exclude: Vec::new(),
+            asked: Asked::default(),
+        }
+    }
+}
+
+/// Where trust comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrustFrom {
+    /// Debian's package database.
+    Dpkg,
+    /// The rpm database.
+    Rpm,
+    /// `guard.trust` and `trust.d`.
+    Files,
+}
+
+/// `[guard.trust]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TrustSettings {
+    /// Sources.
+    pub sources: Vec<TrustFrom>,
+    /// Everything that can be executed below these directories.
+    pub directories: Vec<PathBuf>,
+    /// How a trusted file is recognised.
+    pub integrity: Recognised,
+}
+
+impl Default for TrustSettings {
+    fn default() -> Self {
+        Self {
+            sources: vec![TrustFrom::Dpkg, TrustFrom::Rpm, TrustFrom::Files],
+            directories: Vec::new(),
+            integrity: Recognised::default(),
+        }
+    }
+}
+
+impl TrustSettings {
+    /// Whether nothing is to be trusted: then rules go by other things.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.sources.is_empty() && self.directories.is_empty()
+    }
+}
+
+/// `[guard.log]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Log {
+    /// What a line says, in fapolicyd's words.
+    pub format: String,
+    /// No more lines than this in a second; the others are counted.
+    pub per_second: u64,
+    /// Is a refusal said on the terminal of the process that was refused?
+    pub terminal: bool,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            format: "rule,dec,perm,auid,pid,exe,:,path,ftype,trust".into(),
+            per_second: 50,
+            terminal: true,
+        }
+    }
+}
+
+/// The `[guard]` table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Refuse, or only say so.
+    pub mode: Mode,
+    /// Which rules are used where none are given.
+    pub rules: BuiltIn,
+    /// Which mechanisms may be used.
+    pub backend: Backend,
+    /// What is watched.
+    pub watch: Watch,
+    /// What is trusted.
+    pub trust: TrustSettings,
+    /// What is said.
+    pub log: Log,
+}
+
+/// The table as it is written. `rule` and `sets` are read by [`crate::rule`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct Table {
+    mode: Mode,
+    rules: BuiltIn,
+    backend: Backend,
+    watch: Watch,
+    trust: TrustSettings,
+    log: Log,
+    #[serde(rename = "rule")]
+    _rule: Option<toml::Value>,
+    #[serde(rename = "sets")]
+    _sets: Option<toml::Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    schema: i64,
+    #[serde(default)]
+    guard: Table,
+}
+
+impl Settings {
+    /// Understands the text of the file `path`.
+    ///
+    /// # Errors
+    /// [`SettingsError`], with the line and column where there are any.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
+        let file: File = toml::from_str(text).map_err(|error| SettingsError::Malformed {
+            path: path.to_owned(),
+            message: error.to_string(),
+        })?;
+        if file.schema != SCHEMA {
+            return Err(SettingsError::Schema { path: path.to_owned(), found: file.schema });
+        }
+        let Table { mode, rules, backend, watch, trust, log, .. } = file.guard;
+        for (key, paths) in [
+            ("watch.only", &watch.only),
+            ("watch.exclude", &watch.exclude),
+            ("trust.directories", &trust.directories),
+        ] {
+            if let Some(relative) = paths.iter().find(|path| !path.is_absolute()) {
+                return Err(SettingsError::Relative {
+                    path: path.to_owned(),
+                    key,
+                    value: relative.display().to_string(),
+                });
+            }
+        }
+        if !(1..=100_000).contains(&log.per_second) {
+            return Err(SettingsError::Range {
+                path: path.to_owned(),
+                key: "log.per-second",
+                value: log.per_second,
+                least: 1,
+                most: 100_000,
+            });
+        }
+        Ok(Self { mode, rules, backend, watch, trust, log })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Settings, SettingsError> {
+        Settings::parse(text, Path::new("/etc/palisade/guard.toml"))
+    }
+
+    #[test]
+    fn an_empty_file_is_the_default() {
+        assert_eq!(parse("schema = 1").ok(), Some(Settings::default()));
+    }
+
+    #[test]
+    fn each_key_is_understood() {
+        let settings = parse(
+            r#"schema = 1
+            [guard]
+            mode = "enforce"
+            rules = "restrictive"
+            backend = "fanotify"
+            [guard.watch]
+            filesystems = ["ext4"]
+            only = ["/srv"]
+            exclude = ["/srv/data"]
+            asked = "execute"
+            [guard.trust]
+            sources = ["files"]
+            directories = ["/opt/app"]
+            integrity = "sha256"
+            [guard.log]
+            format = "rule,dec"
+            per-second = 3
+            terminal = false
+            [[guard.rule]]
+            allow = "any"
+            "#,
+        );
+        let settings = settings.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(settings.mode, Mode::Enforce);
+        assert_eq!(settings.watch.asked, Asked::Execute);
+        assert_eq!(settings.trust.integrity, Recognised::Sha256);
+        assert!(!settings.log.terminal);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (text, wanted) in [
+            ("", "schema"),
+            ("schema = 2", "schema 2"),
+            ("schema = 1\n[guard]\nmod = \"enforce\"", "line 3"),
+            ("schema = 1\n[guard]\nmode = \"perhaps\"", "permissive"),
+            ("schema = 1\n[guard.watch]\nonly = [\"srv\"]", "srv isn't an absolute path"),
+            ("schema = 1\n[guard.log]\nper-second = 0", "log.per-second"),
+        ] {
+            let error = parse(text).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains(wanted), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An open or exec that nobody has asked for: what would become of it?
+
+use crate::facts::{Access, Facts, Start};
+use crate::kind::{Kind, Recognizer, Stat};
+use crate::trusted::Trusted;
+use crate::watch::known::{Identity, sha256};
+use rustix::fs::{Mode, OFlags};
+use std::cell::OnceCell;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Who is supposed to ask.
+#[derive(Debug, Clone)]
+pub struct Who {
+    /// The login user.
+    pub auid: u32,
+    /// User ids.
+    pub uids: Vec<u32>,
+    /// Group ids.
+    pub gids: Vec<u32>,
+    /// The session.
+    pub session: u32,
+    /// The process and its parent.
+    pub pid: u32,
+    /// See there.
+    pub ppid: u32,
+    /// Its program.
+    pub exe: PathBuf,
+    /// Its short name.
+    pub comm: Vec<u8>,
+    /// How it was started.
+    pub start: Start,
+}
+
+impl Who {
+    /// Root's own process of the program `exe`, a child of init's, as at boot.
+    #[must_use]
+    pub fn root(exe: &Path) -> Self {
+        let name = exe.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
+        Self {
+            auid: u32::MAX,
+            uids: vec![0],
+            gids: vec![0],
+            session: u32::MAX,
+            pid: 2,
+            ppid: 1,
+            exe: exe.to_owned(),
+            // As the kernel cuts it.
+            comm: name[..name.len().min(15)].to_vec(),
+            start: Start::Normal,
+        }
+    }
+}
+
+/// One open or exec that is only supposed.
+pub struct Supposed<'a> {
+    access: Access,
+    who: &'a Who,
+    path: PathBuf,
+    file: OwnedFd,
+    identity: Identity,
+    trust: &'a Trusted,
+    recognizer: &'a Recognizer,
+    kind: OnceCell<Kind>,
+    subject_kind: OnceCell<Kind>,
+    hash: OnceCell<Option<Box<str>>>,
+    device: OnceCell<Box<[u8]>>,
+}
+
+impl<'a> Supposed<'a> {
+    /// `who` opens or executes the file at `path`. Links are followed, as the kernel does.
+    ///
+    /// # Errors
+    /// If the file can't be opened: then nobody can, or nobody may look at it.
+    pub fn new(
+        access: Access,
+        path: &Path,
+        who: &'a Who,
+        trust: &'a Trusted,
+        recognizer: &'a Recognizer,
+    ) -> io::Result<Self> {
+        let path = path.canonicalize()?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = rustix::fs::open(&path, flags, Mode::empty())?;
+        let identity = Identity::of(&rustix::fs::fstat(&file)?);
+        Ok(Self {
+            access,
+            who,
+            path,
+            file,
+            identity,
+            trust,
+            recognizer,
+            kind: OnceCell::new(),
+            subject_kind: OnceCell::new(),
+            hash: OnceCell::new(),
+            device: OnceCell::new(),
+        })
+    }
+
+    /// The file, with links followed.
+    #[must_use]
+    pub fn real_path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Facts for Supposed<'_> {
+    fn access(&self) -> Access {
+        self.access
+    }
+
+    fn auid(&self) -> u32 {
+        self.who.auid
+    }
+
+    fn uids(&self) -> &[u32] {
+        &self.who.uids
+    }
+
+    fn gids(&self) -> &[u32] {
+        &self.who.gids
+    }
+
+    fn session(&self) -> u32 {
+        self.who.session
+    }
+
+    fn pid(&self) -> u32 {
+        self.who.pid
+    }
+
+    fn ppid(&self) -> u32 {
+        self.who.ppid
+    }
+
+    fn subject_trusted(&self) -> bool {
+        self.trust.knows(self.exe())
+    }
+
+    fn comm(&self) -> &[u8] {
+        &self.who.comm
+    }
+
+    fn exe(&self) -> &[u8] {
+        self.who.exe.as_os_str().as_bytes()
+    }
+
+    fn subject_kind(&self) -> &str {
+        self.subject_kind
+            .get_or_init(|| {
+                let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+                let Ok(file) = rustix::fs::open(&self.who.exe, flags, Mode::empty()) else {
+                    return Kind::UNKNOWN;
+                };
+                match Stat::of(file.as_fd()) {
+                    Ok(status) => self.recognizer.kind_of(file.as_fd(), self.exe(), status),
+                    Err(_) => Kind::UNKNOWN,
+                }
+            })
+            .as_str()
+    }
+
+    fn start(&self) -> Start {
+        self.who.start
+    }
+
+    fn preloads(&self) -> bool {
+        false
+    }
+
+    fn path(&self) -> &[u8] {
+        self.path.as_os_str().as_bytes()
+    }
+
+    fn device(&self) -> &[u8] {
+        self.device.get_or_init(|| crate::watch::device_name(self.identity.device))
+    }
+
+    fn kind(&self) -> &str {
+        let status = Stat { mode: self.identity.mode, size: self.identity.size };
+        self.kind.get_or_init(|| self.recognizer.kind_of(self.file.as_fd(), self.path(), status)).as_str()
+    }
+
+    fn trusted(&self) -> bool {
+        let mut hash = || self.hash().map(str::to_owned);
+        self.trust.trusts(self.path(), self.identity.size, self.file.as_fd(), &mut hash)
+    }
+
+    fn hash(&self) -> Option<&str> {
+        self.hash.get_or_init(|| sha256(self.file.as_fd(), self.identity)).as_deref()
+    }
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Answers the kernel's questions.
+//!
+//! Most are asked once: what nobody but root may change, and what is allowed to everybody, is passed by the kernel from
+//! then on, until it changes ([`Gate::pass`], [`Witness`]). What depends on who asks, and what others may change, is
+//! asked every time.
+
+use super::Judged;
+use super::counts::{Clock, Counts};
+use super::crew::Crew;
+use super::known::{Identity, Known};
+use super::occurrence::Occurrence;
+use super::policy::Policy;
+use super::process::Processes;
+use super::remembered::Remembered;
+use crate::facts::{Access, Facts};
+use crate::kind::Recognizer;
+use crate::linear::Outcome;
+use crate::settings::Asked;
+use crate::trusted::Trusted;
+use palisade_sys::fanotify::{AuditRule, BUFFER, Event, Gate, Question, Questions, Reply, Witness};
+use rustix::io::Errno;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// Files of which something is remembered, at least.
+const FILES: usize = 8192;
+
+/// What is in force: replaced whole.
+#[derive(Debug)]
+pub struct InForce {
+    /// The rules.
+    pub policy: Arc<Policy>,
+    /// What is trusted.
+    pub trust: Arc<Trusted>,
+}
+
+/// Answers the kernel's questions.
+#[derive(Debug)]
+pub struct Engine {
+    pub(super) gate: Gate,
+    pub(super) witness: Option<Witness>,
+    in_force: RwLock<InForce>,
+    enforcing: AtomicBool,
+    passing: AtomicBool,
+    own: u32,
+    pub(super) processes: Processes,
+    pub(super) files: Mutex<Remembered<(u64, u64), Arc<Known>>>,
+    /// What happened.
+    pub counts: Counts,
+    /// How long decisions take.
+    pub clock: Clock,
+    /// Who reads.
+    pub crew: Crew,
+    journal: SyncSender<Judged>,
+    follow_all: AtomicBool,
+}
+
+/// One thread that answers.
+pub(super) struct Worker<'a> {
+    /// Its number in the crew.
+    pub(super) number: usize,
+    /// Tells kinds.
+    pub(super) recognizer: &'a Recognizer,
+}
+
+impl Engine {
+    /// Ready to answer; `journal` takes what is to be said.
+    #[must_use]
+    pub fn new(
+        gate: Gate,
+        witness: Option<Witness>,
+        in_force: InForce,
+        enforcing: bool,
+        journal: SyncSender<Judged>,
+    ) -> Self {
+        Self {
+            gate,
+            passing: AtomicBool::new(witness.is_some()),
+            witness,
+            in_force: RwLock::new(in_force),
+            enforcing: AtomicBool::new(enforcing),
+            own: std::process::id(),
+            processes: Processes::default(),
+            files: Mutex::new(Remembered::new(FILES)),
+            counts: Counts::default(),
+            clock: Clock::default(),
+            crew: Crew::default(),
+            journal,
+            follow_all: AtomicBool::new(false),
+        }
+    }
+
+    /// The gate, for marks.
+    #[must_use]
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// What is refused: as the rules say, or nothing.
+    #[must_use]
+    pub fn is_enforcing(&self) -> bool {
+        self.enforcing.load(Ordering::Relaxed)
+    }
+
+    /// Refuses from now on, or only says so.
+    pub fn enforce(&self, enforce: bool) {
+        self.enforcing.store(enforce, Ordering::Relaxed);
+    }
+
+    /// Whether every decision is to be handed to the journal, also those that no rule wants logged.
+    pub fn follow_all(&self, all: bool) {
+        self.follow_all.store(all, Ordering::Relaxed);
+    }
+
+    /// Whether the kernel may answer by itself.
+    pub fn pass(&self, pass: bool) {
+        self.passing.store(pass && self.witness.is_some(), Ordering::Relaxed);
+    }
+
+    /// The rules in force.
+    #[must_use]
+    pub fn policy(&self) -> Arc<Policy> {
+        Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner).policy)
+    }
+
+    /// What is trusted.
+    #[must_use]
+    pub fn trust(&self) -> Arc<Trusted> {
+        Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner).trust)
+    }
+
+    /// Puts other rules or another trust database in force. What the kernel answered by itself is asked about again.
+    ///
+    /// # Errors
+    /// If the kernel doesn't forget; then nothing has changed.
+    pub fn replace(&self, change: impl FnOnce(&mut InForce)) -> Result<(), Errno> {
+        let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
+        // Nobody decides meanwhile, so that nothing is passed by what was in force before.
+        self.gate.ask_about_all()?;
+        change(&mut in_force);
+        Ok(())
+    }
+
+    /// Leads when it is its turn, and answers until `stop`.
+    ///
+    /// # Errors
+    /// When the gate can't be read any more.
+    pub fn work(&self, number: usize, recognizer: &Recognizer, stop: &AtomicBool) -> Result<(), Errno> {
+        let worker = Worker { number, recognizer };
+        // One event at a time: what is read must be answered by who read it, and that may take long.
+        let mut buffer = [0; BUFFER];
+        self.crew.lead();
+        while !stop.load(Ordering::Relaxed) {
+            let mut aside = false;
+            let read = self.gate.read(&mut buffer[..ONE_EVENT], |event| match event {
+                Event::Question(question) => aside |= self.answer(&worker, &question),
+                Event::Overflow | Event::Unreadable => self.counts.lost.one(),
+            });
+            match read {
+                Ok(()) | Err(Errno::INTR | Errno::AGAIN) => {}
+                // The kernel has refused what it couldn't give to us.
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::SRCH) => self.counts.lost.one(),
+                Err(errno) => {
+                    self.crew.step_aside();
+                    return Err(errno);
+                }
+            }
+            if aside {
+                self.crew.lead();
+            }
+        }
+        self.crew.step_aside();
+        Ok(())
+    }
+
+    /// Answers one question; whether somebody else leads now.
+    fn answer(&self, worker: &Worker<'_>, question: &Question) -> bool {
+        self.counts.questions.one();
+        if question.execute {
+            self.counts.executes.one();
+        }
+        // Whoever decides must not wait for a decision.
+        if question.pid == self.own {
+            self.reply(question, Reply { allow: true, audit: None });
+            return false;
+        }
+        self.crew.begin(worker.number);
+        let began = self.clock.now();
+        let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
+        let (reply, judged, aside) = self.judge(worker, &in_force, question);
+        self.reply(question, reply);
+        drop(in_force);
+        if let Some(began) = began {
+            self.clock.took(began.elapsed());
+        }
+        self.crew.end(worker.number);
+        if let Some(judged) = judged
+            && let Err(TrySendError::Full(_)) = self.journal.try_send(judged)
+        {
+            self.counts.unlogged.one();
+        }
+        aside
+    }
+
+    fn reply(&self, question: &Question, reply: Reply) {
+        if self.gate.answer(question, reply).is_err() {
+            self.counts.unanswered.one();
+        }
+    }
+
+    fn judge(
+        &self,
+        worker: &Worker<'_>,
+        in_force: &InForce,
+        question: &Question,
+    ) -> (Reply, Option<Judged>, bool) {
+        let policy = &in_force.policy;
+        let Ok(status) = rustix::fs::fstat(&question.file) else {
+            self.counts.denied.one();
+            return (self.refusal(), None, false);
+        };
+        let identity = Identity::of(&status);
+        let access = if question.execute { Access::Execute } else { Access::Open };
+        let occurrence = Occurrence::new(self, worker, in_force, question, identity, access);
+        let everybody = self.may_pass(&occurrence, policy);
+        let outcome = match everybody {
+            Some(outcome) => {
+                self.pass_on(&occurrence, policy);
+                policy.decided_for_all(outcome);
+                outcome
+            }
+            None => {
+                // How a program starts is told by what it asks for, one after the other.
+                if policy.starts_matter() {
+                    occurrence.proceed(policy.is_linker(occurrence.path()));
+                }
+                policy.decide(&occurrence)
+            }
+        };
+        if !occurrence.subject_is_known() {
+            // A process that can't be looked at: whatever the rules say of it would be a guess.
+            self.counts.unknown_subject.one();
+            self.counts.denied.one();
+            return (self.refusal(), None, occurrence.stepped_aside());
+        }
+        let allow = outcome.decision.allow;
+        if allow {
+            self.counts.allowed.one()
+        } else {
+            self.counts.denied.one()
+        }
+        let refused = !allow && self.is_enforcing();
+        let audit = outcome.decision.audit.then(|| AuditRule {
+            rule: outcome.rule.map_or(0, crate::rule::RuleId::number),
+            subject_trust: u32::from(occurrence.subject_trusted()),
+            object_trust: u32::from(occurrence.trusted()),
+        });
+        let said = !allow || outcome.decision.is_logged() || self.follow_all.load(Ordering::Relaxed);
+        let judged = said.then(|| Judged::new(policy, outcome, refused, &occurrence));
+        (Reply { allow: !refused, audit }, judged, occurrence.stepped_aside())
+    }
+
+    /// What is said where nothing can be found out.
+    fn refusal(&self) -> Reply {
+        Reply { allow: !self.is_enforcing(), audit: None }
+    }
+
+    /// What becomes of it whoever asks, if the kernel may be told so.
+    fn may_pass(&self, occurrence: &Occurrence<'_>, policy: &Policy) -> Option<Outcome> {
+        if !self.passing.load(Ordering::Relaxed) || self.follow_all.load(Ordering::Relaxed) {
+            return None;
+        }
+        if !occurrence.identity().is_roots() {
+            return None;
+        }
+        // Where the start of a program matters, its exec and open must be seen, and those of its linker.
+        if policy.starts_matter()
+            && (occurrence.access() == Access::Execute
+                || occurrence.elf().is_some_and(|elf| elf.interpreter || elf.linker || elf.is_static()))
+        {
+            return None;
+        }
+        policy
+            .for_every_subject(occurrence, self.is_enforcing())
+            .filter(|outcome| outcome.decision.allow && !outcome.decision.is_logged())
+    }
+
+    /// Has the kernel answer from now on.
+    fn pass_on(&self, occurrence: &Occurrence<'_>, policy: &Policy) {
+        let Some(witness) = &self.witness else { return };
+        let other = occurrence.for_the_other_access();
+        let also = policy.settings.watch.asked == Asked::OpenAndExecute
+            && !policy.starts_matter()
+            && policy
+                .for_every_subject(&other, self.is_enforcing())
+                .is_some_and(|outcome| outcome.decision.allow && !outcome.decision.is_logged());
+        let execute = occurrence.access() == Access::Execute;
+        let questions = Questions { open: !execute || also, execute: execute || also };
+        let file = occurrence.file();
+        // First who hears of changes, then who doesn't ask any more, then another look: a change in between shows.
+        if witness.listen(file).is_err() || self.gate.pass(file, questions).is_err() {
+            return;
+        }
+        let now = rustix::fs::fstat(file).map(|status| Identity::of(&status));
+        if now == Ok(occurrence.identity()) {
+            self.counts.passed.one();
+        } else {
+            self.ask_again(file.as_fd());
+        }
+    }
+}
+
+/// `struct fanotify_event_metadata`, and no second one.
+const ONE_EVENT: usize = 24;

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is known of a file's content, for as long as the file is the same.
+
+use crate::kind::Kind;
+use crate::kind::elf::ElfFacts;
+use rustix::fs::{FileType, Stat};
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+use std::os::fd::BorrowedFd;
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A change of status is not always visible in `st_ctime` before the clock has ticked (kernels before 6.13): what was
+/// found out earlier after a change than this isn't kept, in ns.
+const SETTLED: u128 = 20_000_000;
+
+/// What tells a file from others and from what it was before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// The file system's device.
+    pub device: u64,
+    /// The inode.
+    pub inode: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its type and permissions.
+    pub mode: u32,
+    /// Its owner.
+    pub owner: u32,
+    modified: (i64, u64),
+    changed: (i64, u64),
+}
+
+impl Identity {
+    /// That of a status.
+    #[must_use]
+    #[expect(
+        clippy::unnecessary_cast,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the C libraries disagree about the widths of these; none is negative or larger than what takes it"
+    )]
+    pub fn of(status: &Stat) -> Self {
+        Self {
+            device: status.st_dev as u64,
+            inode: status.st_ino as u64,
+            size: status.st_size as u64,
+            mode: status.st_mode as u32,
+            owner: status.st_uid as u32,
+            modified: (status.st_mtime as i64, status.st_mtime_nsec as u64),
+            changed: (status.st_ctime as i64, status.st_ctime_nsec as u64),
+        }
+    }
+
+    /// What it is called in a table.
+    #[must_use]
+    pub fn key(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+
+    /// Whether it is a file with content.
+    #[must_use]
+    pub fn is_regular(&self) -> bool {
+        FileType::from_raw_mode(self.mode) == FileType::RegularFile
+    }
+
+    /// Whether nobody but root may change its content: then what is true of it stays true until root changes it, of
+    /// which the kernel tells. An access control list that lets others write shows in the group's bits.
+    #[must_use]
+    pub fn is_roots(&self) -> bool {
+        self.is_regular() && self.owner == 0 && self.mode & 0o022 == 0
+    }
+
+    /// Whether the last change is long enough ago to be told from the next by its time.
+    fn is_settled(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let changed =
+            u128::try_from(self.changed.0).unwrap_or(0) * 1_000_000_000 + u128::from(self.changed.1);
+        // A time in the future can't be told from a clock that was set back.
+        changed + SETTLED < now
+    }
+
+    /// Whether what is found out now holds for as long as this identity does: nobody writes, and the next who does
+    /// shows.
+    #[must_use]
+    pub fn holds(&self, file: BorrowedFd<'_>) -> bool {
+        self.is_settled() && palisade_sys::lease::no_writers(file).unwrap_or(false)
+    }
+}
+
+/// What was found out of one file at one path.
+#[derive(Debug)]
+pub struct Known {
+    /// The file, as it was.
+    pub identity: Identity,
+    /// Where it was: some kinds are told by the name as well.
+    pub path: Box<[u8]>,
+    /// Its type.
+    pub kind: OnceLock<Kind>,
+    /// Its SHA-256 in hexadecimal; nothing if it can't be read.
+    pub hash: OnceLock<Option<Box<str>>>,
+    /// What tells how it is started, if it is an ELF file.
+    pub elf: OnceLock<Option<ElfFacts>>,
+}
+
+impl Known {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(identity: Identity, path: &[u8]) -> Self {
+        Self {
+            identity,
+            path: path.into(),
+            kind: OnceLock::new(),
+            hash: OnceLock::new(),
+            elf: OnceLock::new(),
+        }
+    }
+}
+
+/// The SHA-256 of a file in hexadecimal, if it stayed the same while it was read.
+#[must_use]
+pub fn sha256(file: BorrowedFd<'_>, identity: Identity) -> Option<Box<str>> {
+    if !identity.is_regular() {
+        return None;
+    }
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 128 << 10];
+    let mut offset = 0;
+    loop {
+        match rustix::io::pread(file, &mut buffer, offset) {
+            Ok(0) => break,
+            Ok(length) => {
+                hash.update(&buffer[..length]);
+                offset += length as u64;
+                // It grows as fast as it is read.
+                if offset > identity.size {
+                    return None;
+                }
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+    let now = Identity::of(&rustix::fs::fstat(file).ok()?);
+    (now == identity)
+        .then(|| {
+            hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
+                let _cannot_fail = write!(text, "{byte:02x}");
+                text
+            })
+        })
+        .map(String::into_boxed_str)
+}

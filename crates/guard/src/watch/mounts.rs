@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which file systems are watched.
+//!
+//! A mark of fanotify covers a whole file system, wherever it is mounted, in every mount namespace: so a mount point
+//! that is left out stays watched if another one of its file system is.
+
+use crate::settings::Watch;
+use palisade_host::mounts::Mount;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What a look at the mounts gave.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// One mount point for each file system that is watched, by its device.
+    pub watched: BTreeMap<(u32, u32), PathBuf>,
+    /// Mount points on which something could be executed and that aren't watched, each with the reason.
+    pub unwatched: Vec<(PathBuf, &'static str)>,
+}
+
+/// Types that hold no files of anybody's: nothing can be put there to be executed.
+const NOT_FILES: &[&str] = &[
+    "autofs",
+    "binfmt_misc",
+    "bpf",
+    "cgroup",
+    "cgroup2",
+    "configfs",
+    "debugfs",
+    "devpts",
+    "efivarfs",
+    "fusectl",
+    "hugetlbfs",
+    "mqueue",
+    "nsfs",
+    "pipefs",
+    "proc",
+    "pstore",
+    "rpc_pipefs",
+    "securityfs",
+    "selinuxfs",
+    "sysfs",
+    "tracefs",
+];
+
+/// Chooses among `mounts` by the settings.
+#[must_use]
+pub fn select(mounts: &[Mount], watch: &Watch) -> Selection {
+    let mut selection = Selection::default();
+    for mount in mounts {
+        if NOT_FILES.contains(&mount.kind.as_str()) {
+            continue;
+        }
+        match reason_against(mount, watch) {
+            None => {
+                selection.watched.entry(mount.device).or_insert_with(|| mount.point.clone());
+            }
+            Some(reason) => selection.unwatched.push((mount.point.clone(), reason)),
+        }
+    }
+    // What is mounted elsewhere too is watched after all.
+    let also = |point: &Path| {
+        mounts.iter().any(|mount| mount.point == point && selection.watched.contains_key(&mount.device))
+    };
+    let unwatched = selection.unwatched.iter().filter(|(point, _)| !also(point)).cloned().collect();
+    selection.unwatched = unwatched;
+    selection
+}
+
+fn reason_against(mount: &Mount, watch: &Watch) -> Option<&'static str> {
+    let chosen = watch.only.iter().any(|point| *point == mount.point);
+    if !watch.only.is_empty() && !chosen {
+        return Some("not among watch.only");
+    }
+    if watch.exclude.iter().any(|point| *point == mount.point) {
+        return Some("among watch.exclude");
+    }
+    // `fuse.sshfs` is a file system of type `fuse`.
+    let kind = mount.kind.split('.').next().unwrap_or(&mount.kind);
+    if !chosen && !watch.filesystems.iter().any(|wanted| *wanted == mount.kind || wanted == kind) {
+        return Some("its type isn't among watch.filesystems");
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mounts() -> Vec<Mount> {
+        palisade_host::mounts::parse(
+            b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /srv rw - xfs /dev/sdb rw\n\
+              3 1 8:2 /a /home/a rw - xfs /dev/sdb rw\n4 1 0:5 / /proc rw - proc proc rw\n\
+              5 1 0:6 / /mnt rw - fuse.sshfs h rw\n6 1 0:7 / /odd rw - oddfs x rw\n",
+        )
+    }
+
+    #[test]
+    fn every_file_system_once() {
+        let selection = select(&mounts(), &Watch::default());
+        let points: Vec<&str> = selection.watched.values().filter_map(|point| point.to_str()).collect();
+        assert_eq!(points, ["/mnt", "/", "/srv"]);
+        assert_eq!(selection.unwatched.len(), 1, "{selection:?}");
+    }
+
+    #[test]
+    fn what_is_left_out_at_one_place_is_watched_at_another() {
+        let watch = Watch { exclude: vec!["/srv".into()], ..Watch::default() };
+        let selection = select(&mounts(), &watch);
+        assert_eq!(selection.watched[&(8, 2)], PathBuf::from("/home/a"));
+        assert!(!selection.unwatched.iter().any(|(point, _)| point == Path::new("/srv")));
+    }
+
+    #[test]
+    fn only_some() {
+        let watch = Watch { only: vec!["/odd".into()], ..Watch::default() };
+        let selection = select(&mounts(), &watch);
+        assert_eq!(selection.watched.into_values().collect::<Vec<_>>(), [PathBuf::from("/odd")]);
+        assert_eq!(selection.unwatched.len(), 4);
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One open or exec, of which things are found out when they are asked for.
+
+use super::engine::{Engine, InForce, Worker};
+use super::known::{Identity, Known, sha256};
+use super::process::Process;
+use crate::facts::{Access, Facts, Start};
+use crate::kind::elf::ElfFacts;
+use crate::kind::{Kind, Stat};
+use crate::subject::Subject;
+use palisade_sys::fanotify::Question;
+use std::cell::{Cell, OnceCell};
+use std::fmt::Write;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::{Arc, PoisonError};
+
+/// More than this is hashed while somebody else answers, in bytes: about half a millisecond's work.
+const MUCH: u64 = 512 << 10;
+
+/// One open or exec.
+pub(super) struct Occurrence<'a> {
+    engine: &'a Engine,
+    worker: &'a Worker<'a>,
+    in_force: &'a InForce,
+    question: &'a Question,
+    identity: Identity,
+    access: Access,
+    path: OnceCell<Box<[u8]>>,
+    known: OnceCell<Arc<Known>>,
+    trusted: OnceCell<bool>,
+    device: OnceCell<Box<[u8]>>,
+    process: OnceCell<Option<Process>>,
+    subject_kind: OnceCell<Kind>,
+    subject_trusted: OnceCell<bool>,
+    aside: Cell<bool>,
+}
+
+impl<'a> Occurrence<'a> {
+    pub(super) fn new(
+        engine: &'a Engine,
+        worker: &'a Worker<'a>,
+        in_force: &'a InForce,
+        question: &'a Question,
+        identity: Identity,
+        access: Access,
+    ) -> Self {
+        Self {
+            engine,
+            worker,
+            in_force,
+            question,
+            identity,
+            access,
+            path: OnceCell::new(),
+            known: OnceCell::new(),
+            trusted: OnceCell::new(),
+            device: OnceCell::new(),
+            process: OnceCell::new(),
+            subject_kind: OnceCell::new(),
+            subject_trusted: OnceCell::new(),
+            aside: Cell::new(false),
+        }
+    }
+
+    /// The same file, asked for otherwise; what is known of it is taken along.
+    pub(super) fn for_the_other_access(&self) -> Self {
+        let access = if self.access == Access::Open { Access::Execute } else { Access::Open };
+        Self {
+            access,
+            path: self.path.clone(),
+            known: self.known.clone(),
+            trusted: self.trusted.clone(),
+            device: self.device.clone(),
+            process: OnceCell::new(),
+            subject_kind: OnceCell::new(),
+            subject_trusted: OnceCell::new(),
+            aside: Cell::new(self.aside.get()),
+            ..*self
+        }
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.question.file.as_fd()
+    }
+
+    /// Whether somebody else leads since.
+    pub(super) fn stepped_aside(&self) -> bool {
+        self.aside.get()
+    }
+
+    /// Lets somebody else lead before long work.
+    fn step_aside(&self) {
+        if !self.aside.replace(true) {
+            self.engine.crew.step_aside();
+        }
+    }
+
+    fn status(&self) -> Stat {
+        Stat { mode: self.identity.mode, size: self.identity.size }
+    }
+
+    /// What is remembered of the file, or a place to remember it.
+    fn known(&self) -> &Arc<Known> {
+        self.known.get_or_init(|| {
+            let path = self.path();
+            let key = self.identity.key();
+            let mut files = self.engine.files.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = files.get(&key)
+                && known.identity == self.identity
+                && *known.path == *path
+            {
+                self.engine.counts.objects_hit.one();
+                return Arc::clone(known);
+            }
+            drop(files);
+            self.engine.counts.objects_missed.one();
+            let known = Arc::new(Known::new(self.identity, path));
+            // Root's files tell of changes; others hold still only if nobody is writing.
+            if self.identity.is_regular() && self.identity.holds(self.file()) {
+                let mut files = self.engine.files.lock().unwrap_or_else(PoisonError::into_inner);
+                files.insert(key, Arc::clone(&known));
+            }
+            known
+        })
+    }
+
+    /// What tells how the file is started, if it is an ELF file.
+    pub(super) fn elf(&self) -> Option<&ElfFacts> {
+        self.known().elf.get_or_init(|| self.worker.recognizer.elf_of(self.file(), self.status())).as_ref()
+    }
+
+    fn process(&self) -> Option<&Process> {
+        self.process
+            .get_or_init(|| self.engine.processes.get(self.question.pid, &self.engine.counts))
+            .as_ref()
+    }
+
+    fn subject(&self) -> Option<&Subject> {
+        self.process().map(|process| &process.subject)
+    }
+
+    /// Whether the process can be looked at, as far as anybody asked.
+    pub(super) fn subject_is_known(&self) -> bool {
+        !matches!(self.process.get(), Some(None))
+    }
+
+    /// Tells the process's start what it asks for now.
+    pub(super) fn proceed(&self, is_linker: bool) {
+        if let Some(process) = self.process() {
+            let elf = self.elf().map(|elf| ElfFacts { linker: elf.linker && is_linker, ..*elf });
+            process.proceed(self.access, elf.as_ref());
+        }
+    }
+}
+
+impl Facts for Occurrence<'_> {
+    fn access(&self) -> Access {
+        self.access
+    }
+
+    fn auid(&self) -> u32 {
+        self.subject().map_or(u32::MAX, Subject::auid)
+    }
+
+    fn uids(&self) -> &[u32] {
+        self.subject().map_or(&[], Subject::uids)
+    }
+
+    fn gids(&self) -> &[u32] {
+        self.subject().map_or(&[], Subject::gids)
+    }
+
+    fn session(&self) -> u32 {
+        self.subject().map_or(u32::MAX, Subject::session)
+    }
+
+    fn pid(&self) -> u32 {
+        self.question.pid
+    }
+
+    fn ppid(&self) -> u32 {
+        self.subject().map_or(u32::MAX, Subject::ppid)
+    }
+
+    fn subject_trusted(&self) -> bool {
+        // The program's file may have been replaced since it was started: what is trusted is its path.
+        *self.subject_trusted.get_or_init(|| self.in_force.trust.knows(self.exe()))
+    }
+
+    fn comm(&self) -> &[u8] {
+        self.subject().map_or(b"?", Subject::comm)
+    }
+
+    fn exe(&self) -> &[u8] {
+        self.subject().map_or(b"?", Subject::exe)
+    }
+
+    fn subject_kind(&self) -> &str {
+        let Some(process) = self.process() else { return "?" };
+        self.subject_kind
+            .get_or_init(|| {
+                process.remembered_kind().unwrap_or_else(|| {
+                    // The program's open is a question as well.
+                    self.step_aside();
+                    process.kind(self.worker.recognizer)
+                })
+            })
+            .as_str()
+    }
+
+    fn start(&self) -> Start {
+        self.process().map_or(Start::Unknown, Process::start)
+    }
+
+    fn preloads(&self) -> bool {
+        self.subject().is_some_and(Subject::preloads)
+    }
+
+    fn path(&self) -> &[u8] {
+        self.path.get_or_init(|| {
+            let mut name = String::with_capacity(32);
+            let _cannot_fail = write!(name, "/proc/self/fd/{}", self.question.file.as_raw_fd());
+            match rustix::fs::readlink(name.as_str(), Vec::with_capacity(256)) {
+                Ok(target) => without_deleted(target.into_bytes()).into(),
+                Err(_) => Box::from(&b"?"[..]),
+            }
+        })
+    }
+
+    fn device(&self) -> &[u8] {
+        self.device.get_or_init(|| super::device_name(self.identity.device))
+    }
+
+    fn kind(&self) -> &str {
+        let known = self.known();
+        known
+            .kind
+            .get_or_init(|| self.worker.recognizer.kind_of(self.file(), &known.path, self.status()))
+            .as_str()
+    }
+
+    fn trusted(&self) -> bool {
+        *self.trusted.get_or_init(|| {
+            self.in_force
+                .trust
+                .trusts(self.path(), self.identity.size, self.file(), &mut || self.hash().map(str::to_owned))
+        })
+    }
+
+    fn hash(&self) -> Option<&str> {
+        self.known()
+            .hash
+            .get_or_init(|| {
+                if self.identity.size > MUCH {
+                    self.step_aside();
+                }
+                sha256(self.file(), self.identity)
+            })
+            .as_deref()
+    }
+}
+
+/// `readlink` says so of a name that is gone.
+fn without_deleted(mut path: Vec<u8>) -> Vec<u8> {
+    const SUFFIX: &[u8] = b" (deleted)";
+    if path.ends_with(SUFFIX) {
+        path.truncate(path.len() - SUFFIX.len());
+    }
+    path
+}
