@@ -7,8 +7,10 @@
 //! - [`facts`]: what a rule can ask of one open or exec
 //! - [`kind`]: what kind of file it is, by its content
 //! - [`subject`]: what `/proc` tells of the process that asks, and how its program was started
+//! - [`import`]: a host's fapolicyd.conf, in Palisade's words
 #![forbid(unsafe_code)]
 
 pub mod facts;
+pub mod import;
 pub mod kind;
 pub mod subject;
