@@ -5,6 +5,7 @@
 
 pub(crate) mod observed;
 pub(crate) mod oracle;
+pub(crate) mod world;
 
 /// Is fapolicyd there? A machine that declares it (`PALISADE_TEST_HAS=fapolicyd,…`) and hasn't got it is a failure.
 pub(crate) fn has_fapolicyd() -> bool {
