@@ -16,6 +16,7 @@
 //! - [`trusted`], [`supposed`], [`safety`]: both together: is it trusted, what would become of it, would it stop the host
 //! - [`settings`]: how the guard is set up
 //! - [`watch`]: who is asked, and how it is answered
+//! - [`import`]: a host's fapolicyd.conf, in Palisade's words
 #![forbid(unsafe_code)]
 
 /// The rules that are used where none are given: programs and libraries must be trusted.
@@ -25,6 +26,7 @@ pub const RESTRICTIVE: &str = include_str!("../data/restrictive.rules");
 
 pub mod decide;
 pub mod facts;
+pub mod import;
 pub mod kind;
 pub mod known;
 pub mod linear;

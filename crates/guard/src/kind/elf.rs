@@ -75,9 +75,10 @@ impl ElfFacts {
     }
 
     /// A program that needs no run-time linker. One at any address without an interpreter (static-pie) has a
-    /// dynamic section, and so isn't static for fapolicyd, nor here.
+    /// dynamic section, and so isn't static for fapolicyd, nor here. A malformed one without that section is: the
+    /// kernel won't execute it.
     pub const fn is_static(&self) -> bool {
-        !self.dynamic && self.error.is_none()
+        !self.dynamic
     }
 }
 

@@ -21,8 +21,11 @@
 //!   linker is *normal*. Here it is known by what it calls itself.
 //! - There, any program that is executed while the linker is waited for is taken for the linker. Here one that is no
 //!   linker begins anew.
-//! - There, the first pattern that is asked of a malformed program matches, whichever it is, and the rest of the
-//!   rule's subject isn't looked at. Here nothing is known of such a program: what refuses it is its kind.
+//! - There, the first pattern that is asked of a malformed program with a dynamic section matches, whichever it is,
+//!   and the rest of the rule's subject isn't looked at. Here nothing is known of such a program: what refuses it
+//!   is its kind.
+//! - There, a program without a linker that is watched is *normal* from its second open on, here from its first.
+//! - Version 1.1.7 refuses rules with `pattern=normal`, although its manual has it; version 2 takes them.
 //! - There, once `pattern=ld_preload` has matched, the process isn't *normal* any more. Here the two have nothing to
 //!   do with each other, and a static program has no linker that could be told to preload.
 
@@ -78,9 +81,9 @@ impl Progress {
         }
         self.stage = match object {
             None => Stage::Executed(Waiting::Another),
+            Some(elf) if elf.is_static() => Stage::Known(Start::Static),
             Some(elf) if elf.error.is_some() => Stage::Executed(Waiting::Another),
             Some(elf) if elf.linker => Stage::Known(Start::LinkerItself),
-            Some(elf) if elf.is_static() => Stage::Known(Start::Static),
             Some(elf) if elf.interpreter => Stage::Executed(Waiting::Linker),
             Some(_) => Stage::Executed(Waiting::Nothing),
         };

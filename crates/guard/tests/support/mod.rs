@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the tests against the real fapolicyd share.
 
+#![allow(dead_code, reason = "each test uses some of it")]
+
+pub(crate) mod observed;
+pub(crate) mod oracle;
+pub(crate) mod world;
+
 /// Is fapolicyd there? A machine that declares it (`PALISADE_TEST_HAS=fapolicyd,…`) and hasn't got it is a failure.
 pub(crate) fn has_fapolicyd() -> bool {
     let there = ["/usr/sbin/fapolicyd", "/usr/sbin/fapolicyd-cli"]

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A fapolicyd.conf in Palisade's words.
+
+use std::fmt::Write as _;
+
+use super::{DatabaseSize, Fapolicyd, Integrity, ResetStrategy, TrustSource};
+
+/// The equivalent `[guard]` table. Options that Palisade has no need of are named in comments, if the file has them,
+/// with the reason.
+pub fn render(config: &Fapolicyd) -> String {
+    let mut text = String::from("# From fapolicyd.conf.\n[guard]\n");
+    let mut key = |name: &str, value: String| {
+        let _ = writeln!(text, "{name} = {value}");
+    };
+    key("mode", quoted(if config.permissive { "permissive" } else { "enforce" }));
+    key("watch.filesystems", list(config.watch_fs.iter()));
+    if !config.ignore_mounts.is_empty() {
+        key("watch.exclude", list(config.ignore_mounts.iter().map(|path| path.to_string_lossy())));
+    }
+    if config.allow_filesystem_mark {
+        key("watch.every-mount", "true".to_owned());
+    }
+    key("trust.sources", list(config.trust.iter().map(|source| source_name(*source))));
+    key("trust.integrity", quoted(integrity_name(config.integrity)));
+    if config.rpm_sha256_only {
+        key("trust.strong-hashes-only", "true".to_owned());
+    }
+    key("log.format", list(config.syslog_format.iter()));
+    if config.report_interval > 0 {
+        key("report.interval-seconds", config.report_interval.to_string());
+    }
+    let unneeded: Vec<_> =
+        unneeded(config).into_iter().filter(|(name, _, _)| config.is_given(name)).collect();
+    if !unneeded.is_empty() {
+        text.push_str("\n# Not needed here:\n");
+    }
+    for (name, value, why) in unneeded {
+        // A comment ends with its line.
+        let value: String = value.chars().filter(|letter| !letter.is_control()).collect();
+        let _ = writeln!(text, "# {name} = {value}: {why}");
+    }
+    text
+}
+
+/// Name, value and the reason.
+fn unneeded(config: &Fapolicyd) -> Vec<(&'static str, String, &'static str)> {
+    let number = |number: u32| number.to_string();
+    let flag = |flag: bool| u32::from(flag).to_string();
+    vec![
+        ("nice_val", number(config.nice_val), "the service's unit sets its priority"),
+        ("q_size", number(config.q_size), "events wait in the kernel, not in a queue of the daemon"),
+        (
+            "decision_threads",
+            number(config.decision_threads),
+            "the daemon chooses by itself how many threads decide",
+        ),
+        ("uid", config.uid.clone(), "the daemon gives up by itself what it has no need of"),
+        ("gid", config.gid.clone(), "the daemon gives up by itself what it has no need of"),
+        (
+            "do_stat_report",
+            number(config.do_stat_report),
+            "`palisade guard status` has the figures at any time",
+        ),
+        ("detailed_report", flag(config.detailed_report), "files and programs are in the event store"),
+        ("db_max_size", database(config.db_max_size), "the trust database is as large as what is in it"),
+        (
+            "subj_cache_size",
+            number(config.subj_cache_size),
+            "processes are remembered for as long as they live",
+        ),
+        ("obj_cache_size", number(config.obj_cache_size), "the kernel keeps the answer with the file"),
+        (
+            "reset_strategy",
+            reset_name(config.reset_strategy).to_owned(),
+            "counters only grow; who reads them subtracts",
+        ),
+        (
+            "timing_collection",
+            if config.timing_collection { "manual" } else { "off" }.to_owned(),
+            "times are always measured",
+        ),
+    ]
+}
+
+fn database(size: DatabaseSize) -> String {
+    match size {
+        DatabaseSize::Automatic => "auto".to_owned(),
+        DatabaseSize::Megabytes(megabytes) => megabytes.to_string(),
+    }
+}
+
+const fn source_name(source: TrustSource) -> &'static str {
+    match source {
+        TrustSource::Rpm => "rpm",
+        TrustSource::Deb => "dpkg",
+        TrustSource::File => "files",
+    }
+}
+
+const fn integrity_name(integrity: Integrity) -> &'static str {
+    match integrity {
+        Integrity::None => "none",
+        Integrity::Size => "size",
+        Integrity::Ima => "ima",
+        Integrity::Sha256 => "sha256",
+    }
+}
+
+const fn reset_name(strategy: ResetStrategy) -> &'static str {
+    match strategy {
+        ResetStrategy::Never => "never",
+        ResetStrategy::Auto => "auto",
+        ResetStrategy::Manual => "manual",
+    }
+}
+
+fn list<T: AsRef<str>>(items: impl Iterator<Item = T>) -> String {
+    let items: Vec<String> = items.map(|item| quoted(item.as_ref())).collect();
+    format!("[{}]", items.join(", "))
+}
+
+/// A TOML string.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            letter if letter.is_control() => {
+                let _ = write!(quoted, "\\u{:04X}", u32::from(letter));
+            }
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Fapolicyd;
+    use super::render;
+
+    #[test]
+    fn an_equivalent_table() {
+        let config = Fapolicyd::parse(
+            "permissive = 1\nq_size = 640\nwatch_fs = ext4,btrfs\nignore_mounts = /srv/\"data\"\ntrust = debdb,file\n\
+             integrity = sha256\nrpm_sha256_only = 1\nuid = fapolicyd",
+        )
+        .unwrap();
+        assert_eq!(
+            render(&config),
+            r#"# From fapolicyd.conf.
+[guard]
+mode = "permissive"
+watch.filesystems = ["ext4", "btrfs"]
+watch.exclude = ["/srv/\"data\""]
+trust.sources = ["dpkg", "files"]
+trust.integrity = "sha256"
+trust.strong-hashes-only = true
+log.format = ["rule", "dec", "perm", "auid", "pid", "exe", ":", "path", "ftype"]
+
+# Not needed here:
+# q_size = 640: events wait in the kernel, not in a queue of the daemon
+# uid = fapolicyd: the daemon gives up by itself what it has no need of
+"#
+        );
+    }
+
+    #[test]
+    fn what_is_rendered_can_be_read() {
+        bolero::check!().with_type::<(String, Vec<String>)>().for_each(|(one, many)| {
+            let config = Fapolicyd {
+                uid: one.clone(),
+                watch_fs: many.clone(),
+                given: vec!["uid"],
+                ..Fapolicyd::default()
+            };
+            let table: toml::Table = render(&config).parse().unwrap();
+            let read = table["guard"]["watch"]["filesystems"].as_array().unwrap();
+            assert!(read.iter().map(|item| item.as_str().unwrap()).eq(many.iter()));
+        });
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Side by side with the real fapolicyd, by real opens and execs. Needs root, and fapolicyd installed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsFd as _;
+
+use palisade_guard::facts::{Access, Facts as _, Start};
+use palisade_guard::kind::{Recognizer, Stat};
+use support::world::{EVERYONE, world};
+
+/// How a program was started, by the rule that fapolicyd took.
+#[test]
+fn starts_are_fapolicyds() {
+    if !support::has_fapolicyd() {
+        return;
+    }
+    let rules = "allow perm=any pattern=static : all\nallow perm=any pattern=ld_so : all\n\
+                 allow perm=any all : all\n";
+    let (observed, cut) = world().observe(rules, EVERYONE);
+    println!("{} events, {cut} cut", observed.len());
+    assert!(observed.len() >= 5_000 && cut == 0);
+    let mut differing: BTreeMap<(String, String), (usize, String)> = BTreeMap::new();
+    for event in &observed {
+        let theirs = match event.rule {
+            Some(1) => Start::Static,
+            Some(2) => Start::LinkerItself,
+            _ => Start::Normal,
+        };
+        // It has no name for programs that are started as usual (`pattern=normal`), only for the others.
+        let ours = if event.start() == Start::Unknown { Start::Normal } else { event.start() };
+        if theirs != ours {
+            let entry = differing.entry((format!("{:?}", event.start()), format!("{theirs:?}"))).or_default();
+            entry.0 += 1;
+            if entry.1.is_empty() {
+                entry.1 = format!("{event:?}");
+            }
+        }
+    }
+    for ((ours, theirs), (count, example)) in &differing {
+        println!("{count:6} ours {ours}, theirs {theirs}: {example}");
+    }
+    assert!(differing.is_empty(), "starts differ");
+}
+
+/// What fapolicyd says of the files is what we say.
+#[test]
+fn facts_are_fapolicyds() {
+    if !support::has_fapolicyd() {
+        return;
+    }
+    let world = world();
+    let (observed, cut) = world.observe("allow perm=any all : all\n", EVERYONE);
+    assert!(observed.len() >= 5_000 && cut == 0, "{} events, {cut} cut", observed.len());
+    let executed = observed.iter().filter(|event| event.access() == Access::Execute).count();
+    println!("{} events, {executed} of them to execute", observed.len());
+    assert!(executed > 500);
+
+    let recognizer = Recognizer::new().unwrap();
+    let mut differing = BTreeMap::new();
+    for event in &observed {
+        let file = File::open(world.here(event.path())).unwrap();
+        let ours = recognizer.kind_of(file.as_fd(), event.path(), Stat::of(file.as_fd()).unwrap());
+        if ours.as_str() != event.kind() {
+            differing.insert(
+                String::from_utf8_lossy(event.path()).into_owned(),
+                (ours.to_string(), event.kind().to_owned()),
+            );
+        }
+    }
+    println!("kinds differ: {differing:?}");
+    // Scripts by an interpreter at a place where libmagic doesn't look for it.
+    differing.retain(|path, _| !["/mnt/w/data/elsewhere", "/mnt/w/data/script.sh"].contains(&path.as_str()));
+    if !cfg!(feature = "libmagic") {
+        // Two lines of Python, too few for libmagic's rules.
+        differing.remove("/mnt/w/data/module.py");
+    }
+    assert!(differing.is_empty(), "{differing:?}");
+
+    let uids: std::collections::BTreeSet<_> =
+        observed.iter().flat_map(|event| event.uids().to_vec()).collect();
+    assert_eq!(uids.into_iter().collect::<Vec<_>>(), [0, 33, 1000, 65534, 4_000_000]);
+    let empty = observed.iter().find(|event| event.path() == b"/mnt/w/data/empty").unwrap();
+    assert_eq!(empty.hash(), Some("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"));
+    let odd = observed.iter().find(|event| event.path() == b"/mnt/w/data/\xff\xfe").unwrap();
+    assert!(!odd.trusted() && odd.kind() == "text/plain");
+    assert!(observed.iter().any(|event| event.path() == b"/mnt/w/data/ path= exe="));
+    assert!(
+        observed.iter().any(|event| event.trusted()) && observed.iter().any(|event| event.subject_trusted())
+    );
+    assert!(observed.iter().any(|event| event.gids() == [27, 100, 1000]));
+}
