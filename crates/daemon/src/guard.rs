@@ -4,7 +4,6 @@
 use crate::journal::{Followers, Journal, QUEUE, say};
 use crate::keeper::Keeper;
 use crate::options::Options;
-use crate::setup::{Setup, SetupError};
 use crate::supervisor::{Systemd, supervise};
 use crate::territory::Territory;
 use crate::trial::{Before, Trial};
@@ -12,8 +11,10 @@ use crate::{control, privileges};
 use palisade_guard::decide::Decider;
 use palisade_guard::facts::Access;
 use palisade_guard::kind::Recognizer;
+use palisade_guard::rule::files::Writers;
 use palisade_guard::safety::{self, Stopped};
 use palisade_guard::settings::{Backend, Mode};
+use palisade_guard::setup::{Setup, SetupError};
 use palisade_guard::trusted::Trusted;
 use palisade_guard::watch::crew::THREADS;
 use palisade_guard::watch::engine::{Engine, InForce};
@@ -144,7 +145,7 @@ pub(crate) struct Guard {
 
 /// Guards until a signal or a request ends it.
 pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
-    let setup = Setup::read(&options.config)?;
+    let setup = Setup::read(&options.config, None, Writers::RootOnly)?;
     if options.check {
         say(&format!("palisaded: {} rules from {} are understood", setup.rules.len(), setup.from));
         return Ok(());
@@ -368,7 +369,7 @@ impl Guard {
     /// Reads everything again; what can't be understood changes nothing.
     pub(crate) fn reload(&self, force: bool) -> Result<String, GuardError> {
         let _one = self.changing();
-        let setup = Setup::read(&self.options.config)?;
+        let setup = Setup::read(&self.options.config, None, Writers::RootOnly)?;
         let enforce = setup.settings.mode == Mode::Enforce && !self.options.permissive;
         let policy = self.policy(setup)?;
         let said = format!("{} rules from {} are in force", policy.rules.len(), policy.from);
@@ -445,7 +446,7 @@ impl Guard {
         let before = Before { policy: self.engine.policy(), enforcing: self.engine.is_enforcing() };
         match rules {
             Some(path) => {
-                let setup = Setup::with_rules(&self.options.config, Path::new(path))?;
+                let setup = Setup::read(&self.options.config, Some(Path::new(path)), Writers::RootOnly)?;
                 let policy = self.policy(setup)?;
                 if !force {
                     check_safety(&policy, &self.engine.trust(), &self.options)?;

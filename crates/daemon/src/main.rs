@@ -2,7 +2,6 @@
 //! palisaded: decides for the whole host what may execute.
 //!
 //! - [`options`]: how it is started
-//! - [`setup`]: settings, rules and trust, read and checked before anything changes
 //! - [`guard`]: the parts that run, and how they begin and end
 //! - [`control`]: what the command line asks of it
 //! - [`judge`]: what would become of an open or exec
@@ -24,7 +23,6 @@ mod keeper;
 mod loader;
 mod options;
 mod privileges;
-mod setup;
 mod supervisor;
 mod territory;
 mod trial;

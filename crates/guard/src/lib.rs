@@ -14,7 +14,7 @@
 //! - [`kind`]: what kind of file it is, by its content
 //! - [`subject`]: what `/proc` tells of the process that asks, and how its program was started
 //! - [`trusted`], [`supposed`], [`safety`]: both together: is it trusted, what would become of it, would it stop the host
-//! - [`settings`]: how the guard is set up
+//! - [`settings`], [`setup`]: how the guard is set up, and everything that it is made of
 //! - [`watch`]: who is asked, and how it is answered
 //! - [`import`]: a host's fapolicyd.conf, in Palisade's words
 #![forbid(unsafe_code)]
@@ -34,6 +34,7 @@ pub mod linkers;
 pub mod rule;
 pub mod safety;
 pub mod settings;
+pub mod setup;
 pub mod subject;
 pub mod supposed;
 pub mod trust;

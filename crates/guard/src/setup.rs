@@ -4,19 +4,19 @@
 //! `guard.toml` has the settings and may have rules; `guard.d` has rule files in fapolicyd's grammar. Rules of the
 //! settings come first: they are the administrator's own exceptions. Without rule files a built-in set follows.
 
-use palisade_guard::linkers;
-use palisade_guard::rule::accounts::AccountFiles;
-use palisade_guard::rule::error::LoadError;
-use palisade_guard::rule::files::{Reader, Writers};
-use palisade_guard::rule::{RuleSet, Text};
-use palisade_guard::settings::{BuiltIn, LARGEST, Settings, SettingsError};
-use palisade_guard::watch::line::FormatError;
+use crate::linkers;
+use crate::rule::accounts::AccountFiles;
+use crate::rule::error::LoadError;
+use crate::rule::files::{Reader, Writers};
+use crate::rule::{RuleSet, Text};
+use crate::settings::{BuiltIn, LARGEST, Settings, SettingsError};
+use crate::watch::line::FormatError;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// Why the settings or rules don't count.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SetupError {
+pub enum SetupError {
     /// The settings.
     #[error(transparent)]
     Settings(#[from] SettingsError),
@@ -44,7 +44,8 @@ pub(crate) enum SetupError {
 
 impl SetupError {
     /// A command that helps, or what to look at.
-    pub(crate) fn hint(&self) -> Option<String> {
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
         match self {
             Self::Settings(_) | Self::Format(_) => Some("palisade guard check".into()),
             // They bring their own.
@@ -53,7 +54,9 @@ impl SetupError {
         }
     }
 
-    pub(crate) fn class(&self) -> &'static str {
+    /// Its class, for programs.
+    #[must_use]
+    pub fn class(&self) -> &'static str {
         match self {
             Self::Settings(_) => "settings",
             Self::Format(_) => "settings.log-format",
@@ -66,25 +69,24 @@ impl SetupError {
 
 /// What a guard is made of.
 #[derive(Debug)]
-pub(crate) struct Setup {
-    pub(crate) settings: Settings,
-    pub(crate) rules: RuleSet,
-    pub(crate) linkers: Vec<Text>,
-    pub(crate) from: String,
+pub struct Setup {
+    /// The settings.
+    pub settings: Settings,
+    /// The rules.
+    pub rules: RuleSet,
+    /// The host's run-time linkers.
+    pub linkers: Vec<Text>,
+    /// Where the rules are from, for people.
+    pub from: String,
 }
 
 impl Setup {
-    /// Reads the files below `config`.
-    pub(crate) fn read(config: &Path) -> Result<Self, SetupError> {
-        Self::new(config, None)
-    }
-
-    /// The same with rules from another file or directory.
-    pub(crate) fn with_rules(config: &Path, rules: &Path) -> Result<Self, SetupError> {
-        Self::new(config, Some(rules))
-    }
-
-    fn new(config: &Path, other: Option<&Path>) -> Result<Self, SetupError> {
+    /// Reads the files below `config`; with `other`, the rules are those of that file or directory. `writers` may have
+    /// written them.
+    ///
+    /// # Errors
+    /// [`SetupError`]: then nothing of it counts.
+    pub fn read(config: &Path, other: Option<&Path>, writers: Writers) -> Result<Self, SetupError> {
         let path = config.join("guard.toml");
         let text = read(&path)?;
         let settings = match &text {
@@ -93,7 +95,7 @@ impl Setup {
         };
         let linkers = linkers::of_host();
         let accounts = AccountFiles::host();
-        let reader = Reader { writers: Writers::RootOnly, accounts: &accounts, linkers: &linkers };
+        let reader = Reader { writers, accounts: &accounts, linkers: &linkers };
         let (rules, from) = match other {
             Some(path) if path.is_dir() => (reader.directory(path)?, path.display().to_string()),
             Some(path) => (reader.file(path)?, path.display().to_string()),
@@ -113,10 +115,10 @@ fn own_rules(
         return Ok((reader.directory(&directory)?, directory.display().to_string()));
     }
     let (name, text) = match settings.rules {
-        BuiltIn::KnownLibs => ("known-libs", palisade_guard::KNOWN_LIBS),
-        BuiltIn::Restrictive => ("restrictive", palisade_guard::RESTRICTIVE),
+        BuiltIn::KnownLibs => ("known-libs", crate::KNOWN_LIBS),
+        BuiltIn::Restrictive => ("restrictive", crate::RESTRICTIVE),
     };
-    let mut parser = palisade_guard::rule::parse::Parser::new(reader.accounts, reader.linkers);
+    let mut parser = crate::rule::parse::Parser::new(reader.accounts, reader.linkers);
     parser.file(Path::new(name), text.as_bytes());
     Ok((parser.finish()?, format!("the built-in \"{name}\"")))
 }
