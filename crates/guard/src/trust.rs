@@ -9,10 +9,19 @@
 //! - [`base`], [`build`]: the database file, read and written
 //! - [`journal`]: changes over it
 //! - [`store`]: all of it together
+//! - [`filter`]: which files can matter at all
+//! - [`trust_file`]: the administrator's own list
+//! - [`dpkg`]: what packages bring
+//! - [`real_path`], [`measure`]: where a file really is, and its digest
 
 pub mod base;
 pub mod build;
+pub mod dpkg;
 pub mod entry;
+pub mod filter;
 pub mod journal;
+pub mod measure;
+pub mod real_path;
 pub mod record;
 pub mod store;
+pub mod trust_file;
