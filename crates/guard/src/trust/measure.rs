@@ -13,7 +13,7 @@
 //! - A file that changes while it is hashed is an error.
 //!
 //! What remains is root's doing (clock, raw disk) or a file system that lies about its times (network, FUSE);
-//! importing with everything hashed again, and verifying all of it, are for those who want to know.
+//! importing with everything hashed again, and [`verify`](super::verify), are for those who want to know.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
