@@ -9,10 +9,28 @@
 //! - [`base`], [`build`]: the database file, read and written
 //! - [`journal`]: changes over it
 //! - [`store`]: all of it together
+//! - [`filter`]: which files can matter at all
+//! - [`trust_file`]: the administrator's own list
+//! - [`edit`]: changing that
+//! - [`dpkg`]: what packages bring
+//! - [`real_path`], [`measure`]: where a file really is, and its digest
+//! - [`import`], [`loader`]: all of these at once, and in a process without rights
+//! - [`integrity`]: is an open file the one that is trusted?
+//! - [`verify`]: all of it against the disk, and as text
 
 pub mod base;
 pub mod build;
+pub mod dpkg;
+pub mod edit;
 pub mod entry;
+pub mod filter;
+pub mod import;
+pub mod integrity;
 pub mod journal;
+pub mod loader;
+pub mod measure;
+pub mod real_path;
 pub mod record;
 pub mod store;
+pub mod trust_file;
+pub mod verify;

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Editing trust files: adding, deleting and measuring files anew.
+//!
+//! The set of trust files is one file and all files of a directory beside it (`fapolicyd.trust` and `trust.d`). Who
+//! edits holds a lock on the directory that the one file is in, so editors wait for each other. A file is written
+//! beside, synchronised and renamed; comments, order, owner, mode and lines that can't be read stay as they were.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Gid, Mode, Uid, fchmod, fchown, flock};
+
+use super::entry::{Entry, Record, Source};
+use super::measure::{self, Meter};
+use super::trust_file::{self, Named, Version, header, parse_line, version};
+
+/// A trust file can't be edited or read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file system.
+    #[error("can't {operation} {path}: {source}")]
+    File {
+        /// What can't be done.
+        operation: &'static str,
+        /// With which file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It isn't the name of a file in the directory of trust files.
+    #[error(
+        "{name} can't be a trust file's name: it has to be a name without a slash, not beginning with a dot"
+    )]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The path is trusted already.
+    #[error("{path} is in {file} already: update it there, or delete it first")]
+    Duplicate {
+        /// The path, escaped.
+        path: String,
+        /// The trust file.
+        file: PathBuf,
+    },
+    /// The path can't be written in this file.
+    #[error(
+        "{path} has a newline, which {file} can't hold: name another file, a new one is of version 2 and can"
+    )]
+    Newline {
+        /// The path, escaped.
+        path: String,
+        /// The trust file.
+        file: PathBuf,
+    },
+    /// A file can't be measured.
+    #[error("can't trust {path}: {source}")]
+    Measure {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: measure::Error,
+    },
+}
+
+/// The trust files of a host.
+#[derive(Debug, Clone)]
+pub struct TrustFiles {
+    main: PathBuf,
+    directory: PathBuf,
+}
+
+/// A mistake in one of them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}: {error}")]
+pub struct Mistake {
+    /// The trust file.
+    pub file: PathBuf,
+    /// The line and what is wrong with it.
+    pub error: trust_file::Error,
+}
+
+/// All that trust files say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Said {
+    /// What they name; of a path that several name, all are here.
+    pub records: Vec<Record>,
+    /// The lines that can't be read. Whoever imports decides whether to go on without them.
+    pub mistakes: Vec<Mistake>,
+}
+
+/// The right to edit trust files; others wait meanwhile.
+#[derive(Debug)]
+pub struct Editor {
+    files: TrustFiles,
+    lock: File,
+}
+
+/// What became of the files that an update was about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Updated {
+    /// How many were measured anew.
+    pub updated: usize,
+    /// Those that couldn't be, for instance because they are gone; what was said of them stays.
+    pub kept: Vec<Vec<u8>>,
+}
+
+impl TrustFiles {
+    /// One file, and a directory of more; neither has to be there.
+    #[must_use]
+    pub fn new(main: &Path, directory: &Path) -> Self {
+        Self { main: main.into(), directory: directory.into() }
+    }
+
+    /// All of them that are there: the one file, then those of the directory by name. Names that begin with a dot,
+    /// as files that are being written have, don't count.
+    ///
+    /// # Errors
+    ///
+    /// If the directory can't be read.
+    pub fn list(&self) -> Result<Vec<PathBuf>, Error> {
+        let failed = |source| Error::File { operation: "read", path: self.directory.clone(), source };
+        let mut more = Vec::new();
+        match fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (),
+            entries => {
+                for entry in entries.map_err(failed)? {
+                    let entry = entry.map_err(failed)?;
+                    let hidden = entry.file_name().as_bytes().starts_with(b".");
+                    if !hidden && entry.file_type().map_err(failed)?.is_file() {
+                        more.push(entry.path());
+                    }
+                }
+            }
+        }
+        more.sort();
+        if self.main.exists() {
+            more.insert(0, self.main.clone());
+        }
+        Ok(more)
+    }
+
+    /// Reads all of them.
+    ///
+    /// # Errors
+    ///
+    /// If one can't be read; lines that can't be are in the result.
+    pub fn read(&self) -> Result<Said, Error> {
+        let mut said = Said::default();
+        for path in self.list()? {
+            let text = read(&path)?;
+            let source = Source::File(path.as_os_str().as_bytes().into());
+            let (named, errors) = trust_file::parse(&text);
+            said.records.extend(named.into_iter().map(|Named { path, size, digest }| {
+                let source = source.clone();
+                Record { entry: Entry { path, size, digest, source }, seen: None }
+            }));
+            said.mistakes.extend(errors.into_iter().map(|error| Mistake { file: path.clone(), error }));
+        }
+        Ok(said)
+    }
+
+    /// The file of this name in the directory, or the one file if there is no name.
+    ///
+    /// # Errors
+    ///
+    /// If it isn't the name of a file.
+    pub fn named(&self, name: Option<&str>) -> Result<PathBuf, Error> {
+        match name {
+            None => Ok(self.main.clone()),
+            Some(name) if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) => {
+                Err(Error::Name { name: name.into() })
+            }
+            Some(name) => Ok(self.directory.join(name)),
+        }
+    }
+
+    /// Takes the right to edit, after others are done.
+    ///
+    /// # Errors
+    ///
+    /// If the directory that the one file is in can't be locked.
+    pub fn edit(&self) -> Result<Editor, Error> {
+        let directory = parent(&self.main);
+        let failed = |source| Error::File { operation: "lock", path: directory.into(), source };
+        let lock = File::open(directory).map_err(failed)?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(|errno| failed(errno.into()))?;
+        Ok(Editor { files: self.clone(), lock })
+    }
+}
+
+impl Drop for Editor {
+    fn drop(&mut self) {
+        // Closing isn't enough: see the database's writer.
+        let _nothing_more_to_do = flock(&self.lock, FlockOperation::Unlock);
+    }
+}
+
+impl Editor {
+    /// Adds a file, or all regular files below a directory that `wanted` takes, to the trust file of this name (the
+    /// one file if there is none). Links aren't followed, but that in the path itself. Gives how many were added.
+    ///
+    /// # Errors
+    ///
+    /// If a single file is trusted already (below a directory such files are passed over), can't be measured, or the
+    /// trust file can't hold its name or be written; nothing has changed then.
+    pub fn add(
+        &mut self,
+        path: &Path,
+        name: Option<&str>,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<usize, Error> {
+        let target = self.files.named(name)?;
+        let real = fs::canonicalize(path).map_err(|source| Error::File {
+            operation: "find",
+            path: path.into(),
+            source,
+        })?;
+        let mut there: HashMap<Vec<u8>, PathBuf> = HashMap::new();
+        for record in self.files.read()?.records {
+            if let Source::File(file) = &record.entry.source {
+                let file = PathBuf::from(std::ffi::OsStr::from_bytes(file));
+                there.entry(record.entry.path).or_insert(file);
+            }
+        }
+        let mut meter = Meter::default();
+        let mut new = Vec::new();
+        for path in regular_files(&real)? {
+            let bytes = path.as_os_str().as_bytes();
+            if let Some(file) = there.get(bytes) {
+                if path == real {
+                    return Err(Error::Duplicate {
+                        path: bytes.escape_ascii().to_string(),
+                        file: file.clone(),
+                    });
+                }
+                continue;
+            }
+            if wanted(bytes) {
+                let measured = meter.measure(&path, None);
+                let measured = measured.map_err(|source| Error::Measure { path: path.clone(), source })?;
+                new.push(Named { path: bytes.into(), size: measured.size, digest: measured.sha256 });
+            }
+        }
+        if new.is_empty() {
+            return Ok(0);
+        }
+        let mut text = match read(&target) {
+            Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => header(),
+            other => other?,
+        };
+        if text.is_empty() {
+            text = header();
+        }
+        if !text.ends_with(b"\n") {
+            text.push(b'\n');
+        }
+        let version = version(&text);
+        for named in &new {
+            text.extend(line(named, version, &target)?);
+        }
+        replace(&target, &text)?;
+        Ok(new.len())
+    }
+
+    /// Deletes a path and all below it, from the trust file of this name, or from all if there is none. Gives how
+    /// many lines were deleted.
+    ///
+    /// # Errors
+    ///
+    /// If a trust file can't be read or written.
+    pub fn delete(&mut self, path: &Path, name: Option<&str>) -> Result<usize, Error> {
+        let mut deleted = 0;
+        self.rewrite(path, name, |_| {
+            deleted += 1;
+            Ok(Some(None))
+        })?;
+        Ok(deleted)
+    }
+
+    /// Measures a path and all below it anew, in the trust file of this name, or in all if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If a trust file can't be read or written.
+    pub fn update(&mut self, path: &Path, name: Option<&str>) -> Result<Updated, Error> {
+        let mut meter = Meter::default();
+        let mut updated = Updated::default();
+        self.rewrite(path, name, |mut named| {
+            match meter.measure(Path::new(std::ffi::OsStr::from_bytes(&named.path)), None) {
+                Ok(measured) => {
+                    updated.updated += 1;
+                    (named.size, named.digest) = (measured.size, measured.sha256);
+                    Ok(Some(Some(named)))
+                }
+                Err(_) => {
+                    updated.kept.push(named.path);
+                    Ok(None)
+                }
+            }
+        })?;
+        Ok(updated)
+    }
+
+    /// Asks `change` of each line that names `path` or what is below: keep it, replace it, or delete it.
+    fn rewrite(
+        &self,
+        path: &Path,
+        name: Option<&str>,
+        mut change: impl FnMut(Named) -> Result<Option<Option<Named>>, Error>,
+    ) -> Result<(), Error> {
+        let files = match name {
+            None => self.files.list()?,
+            Some(_) => vec![self.files.named(name)?],
+        };
+        // As it was written, or where it leads now; what is gone can be deleted, too.
+        let real = fs::canonicalize(path).unwrap_or_else(|_| path.into());
+        let is_meant = |named: &[u8]| {
+            [path, &real].iter().any(|path| {
+                let path = path.as_os_str().as_bytes();
+                let path = path.strip_suffix(b"/").unwrap_or(path);
+                named.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+            })
+        };
+        for file in files {
+            let text = read(&file)?;
+            let version = version(&text);
+            let mut out = Vec::with_capacity(text.len());
+            for whole in text.split_inclusive(|byte| *byte == b'\n') {
+                let bare = whole.strip_suffix(b"\n").unwrap_or(whole);
+                let changed = match parse_line(bare, version) {
+                    Ok(Some(named)) if is_meant(&named.path) => change(named)?,
+                    _ => None,
+                };
+                match changed {
+                    None => out.extend(whole),
+                    Some(None) => (),
+                    Some(Some(named)) => out.extend(line(&named, version, &file)?),
+                }
+            }
+            if out != text {
+                replace(&file, &out)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn line(named: &Named, version: Version, file: &Path) -> Result<Vec<u8>, Error> {
+    let path = || named.path.escape_ascii().to_string();
+    named.line(version).ok_or_else(|| Error::Newline { path: path(), file: file.into() })
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(path).map_err(|source| Error::File { operation: "read", path: path.into(), source })
+}
+
+/// Itself, or what is below it; sorted, links left out.
+fn regular_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let failed = |path: &Path| {
+        let path = path.to_path_buf();
+        move |source| Error::File { operation: "read", path, source }
+    };
+    if !fs::metadata(path).map_err(failed(path))?.is_dir() {
+        return Ok(vec![path.into()]);
+    }
+    let (mut files, mut left) = (Vec::new(), vec![path.to_path_buf()]);
+    while let Some(directory) = left.pop() {
+        for entry in fs::read_dir(&directory).map_err(failed(&directory))? {
+            let entry = entry.map_err(failed(&directory))?;
+            let kind = entry.file_type().map_err(failed(&directory))?;
+            if kind.is_dir() {
+                left.push(entry.path());
+            } else if kind.is_file() {
+                files.push(entry.path());
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Puts a new file in place of one, with its owner and mode; a new one is root's, and its group may read it.
+fn replace(path: &Path, text: &[u8]) -> Result<(), Error> {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let beside = parent(path).join(std::ffi::OsStr::from_bytes(&[b".", name, b".new"].concat()));
+    let failed = |operation| move |source| Error::File { operation, path: path.into(), source };
+    let written = (|| {
+        let _left_behind = fs::remove_file(&beside);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&beside)?;
+        if let Ok(about) = fs::metadata(path) {
+            fchown(&file, Some(Uid::from_raw(about.uid())), Some(Gid::from_raw(about.gid())))?;
+            fchmod(&file, Mode::from_raw_mode(about.mode() & 0o7777))?;
+        }
+        file.write_all(text)?;
+        file.sync_all()?;
+        fs::rename(&beside, path)?;
+        File::open(parent(path))?.sync_all()
+    })();
+    if written.is_err() {
+        let _left_behind = fs::remove_file(&beside);
+    }
+    written.map_err(failed("write"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Importing in a process of its own, which needs no rights: what it says comes as bounded records on a pipe.
+//!
+//! The loader reads what packages and directories hold, which is a lot of foreign input, as a user who owns nothing;
+//! its parent checks form, paths and limits of each record before it is recorded. A loader that was taken over can
+//! still lie about digests. It can't make the parent write anything but records.
+//!
+//! A frame is its length (4 bytes, little-endian), a kind, and what the kind needs; the last frame says how many came.
+
+use std::io::{self, Read, Write};
+
+use super::base::{Base, decode_source, encode_source};
+use super::entry::{Algorithm, Digest, Entry, Record, Source, is_real_path};
+use super::import::{self, Event, Progress, Request, import};
+use super::record::{self, Raw};
+
+/// How a loader's words begin.
+const MAGIC: [u8; 8] = *b"PALLOAD1";
+/// The longest name of a source, in bytes.
+const LONGEST_NAME: usize = 4096;
+/// The longest frame in bytes, without its length.
+const LONGEST: usize = 1 + 5 + LONGEST_NAME + record::LONGEST;
+/// The longest reason for failing.
+const LONGEST_REASON: usize = 4096;
+
+mod kind {
+    pub(super) const TRUSTED: u8 = 1;
+    pub(super) const DIFFERS: u8 = 2;
+    pub(super) const UNREADABLE: u8 = 3;
+    pub(super) const MISSING: u8 = 4;
+    pub(super) const UNDIGESTED: u8 = 5;
+    pub(super) const PROGRESS: u8 = 6;
+    pub(super) const END: u8 = 7;
+    pub(super) const FAILED: u8 = 8;
+}
+
+/// A loader can't do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The import.
+    #[error(transparent)]
+    Import(#[from] import::Error),
+    /// The parent can't be told.
+    #[error("can't tell the daemon what was found: {0}")]
+    Write(#[from] io::Error),
+}
+
+/// What a loader says can't be believed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The pipe.
+    #[error("can't read what the loader says: {0}")]
+    Read(#[source] io::Error),
+    /// It ended before it said that it was done.
+    #[error("the loader ended before it was done")]
+    Ended,
+    /// It isn't a loader, or of another version.
+    #[error("what the loader says doesn't begin as it should")]
+    Foreign,
+    /// A frame isn't one.
+    #[error("the loader's frame {number} is malformed ({what})")]
+    Malformed {
+        /// Which frame, from 1 on.
+        number: u64,
+        /// What of it.
+        what: &'static str,
+    },
+    /// It says more than is allowed.
+    #[error("the loader says more than {0} things")]
+    TooMany(u64),
+    /// It says that it couldn't do its work.
+    #[error("the loader failed: {0}")]
+    Failed(String),
+}
+
+/// How much a parent listens to.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The most frames.
+    pub frames: u64,
+    /// The largest file, in bytes.
+    pub size: u64,
+}
+
+impl Default for Limits {
+    /// 20 million frames, files of up to 1 TiB.
+    fn default() -> Self {
+        Self { frames: 20_000_000, size: 1 << 40 }
+    }
+}
+
+/// Imports, and writes what comes of it to `out`; a failure is told there, too.
+///
+/// # Errors
+///
+/// If the import fails or `out` can't be written.
+pub fn serve_loader(request: &Request, previous: Option<&Base>, out: impl Write) -> Result<(), ServeError> {
+    let mut out = io::BufWriter::with_capacity(64 << 10, out);
+    let mut frame = Vec::new();
+    let mut count: u64 = 0;
+    out.write_all(&MAGIC)?;
+    let done = import::<ServeError>(request, previous, |event| {
+        count += 1;
+        frame.clear();
+        encode(&event, &mut frame);
+        Ok(write_frame(&mut out, &frame)?)
+    });
+    frame.clear();
+    match &done {
+        Ok(_) => {
+            frame.push(kind::END);
+            frame.extend(count.to_le_bytes());
+        }
+        Err(error) => {
+            frame.push(kind::FAILED);
+            frame.extend(error.to_string().bytes().take(LONGEST_REASON));
+        }
+    }
+    write_frame(&mut out, &frame)?;
+    out.flush()?;
+    done.map(drop)
+}
+
+fn write_frame(out: &mut impl Write, frame: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(frame.len()).map_err(io::Error::other)?;
+    out.write_all(&length.to_le_bytes())?;
+    out.write_all(frame)
+}
+
+fn encode(event: &Event, out: &mut Vec<u8>) {
+    let named = |out: &mut Vec<u8>, kind, path: &[u8], source, sums: &[[u8; 16]]| {
+        out.push(kind);
+        encode_source(source, out);
+        sums.iter().for_each(|sum| out.extend(sum));
+        out.extend(path);
+    };
+    let md5 = |digest: &Digest| if let Digest::Md5(bytes) = digest { *bytes } else { [0; 16] };
+    match event {
+        Event::Trusted(Record { entry, seen }) => {
+            out.push(kind::TRUSTED);
+            encode_source(&entry.source, out);
+            let raw =
+                Raw { path: &entry.path, size: entry.size, digest: entry.digest, source: 0, seen: *seen };
+            // A path that can't be encoded leaves a frame that the parent refuses; imports have none.
+            let _refused_there = raw.encode(out);
+        }
+        Event::Differs { path, source, expected, found } => {
+            named(out, kind::DIFFERS, path, source, &[md5(expected), md5(found)]);
+        }
+        Event::Unreadable { path, source, md5 } => {
+            named(
+                out,
+                kind::UNREADABLE,
+                path,
+                source,
+                &[[u8::from(md5.is_some()); 16], md5.unwrap_or_default()],
+            );
+        }
+        Event::Missing { path, source } => named(out, kind::MISSING, path, source, &[]),
+        Event::Undigested { path, source } => named(out, kind::UNDIGESTED, path, source, &[]),
+        Event::Progress(Progress { done, total, bytes }) => {
+            out.push(kind::PROGRESS);
+            for number in [done, total, bytes] {
+                out.extend(number.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// What a loader says, one thing after the other; ends after an error.
+#[derive(Debug)]
+pub struct Received<R> {
+    input: io::BufReader<R>,
+    limits: Limits,
+    frame: Vec<u8>,
+    number: u64,
+    begun: bool,
+    ended: bool,
+}
+
+/// Listens to a loader, and believes nothing: form, paths, sizes and counts are checked.
+#[must_use]
+pub fn receive<R: Read>(input: R, limits: Limits) -> Received<R> {
+    let input = io::BufReader::with_capacity(64 << 10, input);
+    Received { input, limits, frame: Vec::new(), number: 0, begun: false, ended: false }
+}
+
+impl<R: Read> Iterator for Received<R> {
+    type Item = Result<Event, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let next = self.step().transpose();
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+impl<R: Read> Received<R> {
+    fn fill(&mut self, length: usize) -> Result<(), Error> {
+        self.frame.resize(length, 0);
+        self.input.read_exact(&mut self.frame).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => Error::Ended,
+            _ => Error::Read(error),
+        })
+    }
+
+    fn step(&mut self) -> Result<Option<Event>, Error> {
+        if !self.begun {
+            self.fill(MAGIC.len())?;
+            if self.frame != MAGIC {
+                return Err(Error::Foreign);
+            }
+            self.begun = true;
+        }
+        self.fill(4)?;
+        let length = self.frame.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+        let malformed = |number, what| Error::Malformed { number, what };
+        if length == 0 || length > LONGEST {
+            return Err(malformed(self.number + 1, "its length"));
+        }
+        self.fill(length)?;
+        let rest = &self.frame[1..];
+        match self.frame[0] {
+            kind::END => {
+                let said = rest.as_array().map(|eight| u64::from_le_bytes(*eight));
+                return if said == Some(self.number) {
+                    Ok(None)
+                } else {
+                    Err(malformed(self.number + 1, "its count"))
+                };
+            }
+            kind::FAILED => {
+                let reason = rest[..rest.len().min(LONGEST_REASON)].escape_ascii().to_string();
+                return Err(Error::Failed(reason));
+            }
+            _ => (),
+        }
+        self.number += 1;
+        if self.number > self.limits.frames {
+            return Err(Error::TooMany(self.limits.frames));
+        }
+        decode(&self.frame, &self.limits).map(Some).map_err(|what| malformed(self.number, what))
+    }
+}
+
+fn decode(frame: &[u8], limits: &Limits) -> Result<Event, &'static str> {
+    let (kind, mut rest) = frame.split_first().ok_or("empty")?;
+    if *kind == kind::PROGRESS {
+        let [done, total, bytes] = rest.as_chunks::<8>().0 else { return Err("its progress") };
+        let [done, total, bytes] = [done, total, bytes].map(|number| u64::from_le_bytes(*number));
+        return Ok(Event::Progress(Progress { done, total, bytes }));
+    }
+    let source = decode_source(&mut rest).ok_or("its source")?;
+    check_source(&source)?;
+    if *kind == kind::TRUSTED {
+        let (raw, length) = Raw::decode(rest).map_err(|_| "its record")?;
+        if length != rest.len() {
+            return Err("its length");
+        }
+        if raw.size > limits.size {
+            return Err("its size");
+        }
+        // An import says SHA-256, nothing weaker.
+        if raw.digest.algorithm() != Some(Algorithm::Sha256) {
+            return Err("its digest");
+        }
+        let entry = Entry { path: raw.path.to_vec(), size: raw.size, digest: raw.digest, source };
+        return Ok(Event::Trusted(Record { entry, seen: raw.seen }));
+    }
+    let sums = if matches!(*kind, kind::DIFFERS | kind::UNREADABLE) { 2 } else { 0 };
+    let (sums, path) = rest.split_at_checked(sums * 16).ok_or("its digests")?;
+    if !is_real_path(path) {
+        return Err("its path");
+    }
+    let path = path.to_vec();
+    match (*kind, sums.as_chunks::<16>().0) {
+        (kind::DIFFERS, [expected, found]) => {
+            Ok(Event::Differs { path, source, expected: Digest::Md5(*expected), found: Digest::Md5(*found) })
+        }
+        (kind::UNREADABLE, [flag, md5]) => {
+            // A package's file without its MD5 would be trusted as it is.
+            if flag[0] == 0 && matches!(source, Source::Dpkg(_)) {
+                return Err("its digest");
+            }
+            Ok(Event::Unreadable { path, source, md5: (flag[0] != 0).then_some(*md5) })
+        }
+        (kind::MISSING, _) => Ok(Event::Missing { path, source }),
+        (kind::UNDIGESTED, _) => Ok(Event::Undigested { path, source }),
+        _ => Err("its kind"),
+    }
+}
+
+/// A loader speaks for packages and directories; trust files are the administrator's own.
+fn check_source(source: &Source) -> Result<(), &'static str> {
+    let good = match source {
+        Source::Dpkg(name) => {
+            let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.:".contains(byte);
+            !name.is_empty() && name.len() <= LONGEST_NAME && name.iter().all(allowed)
+        }
+        Source::Directory(name) => name[..] == *b"/" || is_real_path(name),
+        Source::File(_) => false,
+    };
+    if good { Ok(()) } else { Err("its source") }
+}
+
+#[cfg(test)]
+mod tests;
