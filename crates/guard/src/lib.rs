@@ -21,6 +21,8 @@
 
 /// The rules that are used where none are given: programs and libraries must be trusted.
 pub const KNOWN_LIBS: &str = include_str!("../data/known-libs.rules");
+/// What is imported of packages, unless the administrator says otherwise.
+pub const FILTER: &str = include_str!("../data/filter.conf");
 /// Stricter: scripts of every language must be trusted, too.
 pub const RESTRICTIVE: &str = include_str!("../data/restrictive.rules");
 

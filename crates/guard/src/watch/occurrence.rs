@@ -43,6 +43,7 @@ impl<'a> Occurrence<'a> {
         question: &'a Question,
         identity: Identity,
         access: Access,
+        aside: bool,
     ) -> Self {
         Self {
             engine,
@@ -58,7 +59,7 @@ impl<'a> Occurrence<'a> {
             process: OnceCell::new(),
             subject_kind: OnceCell::new(),
             subject_trusted: OnceCell::new(),
-            aside: Cell::new(false),
+            aside: Cell::new(aside),
         }
     }
 
