@@ -11,10 +11,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::RuleSet;
 use super::accounts::Accounts;
 use super::error::LoadError;
-use super::parse::Parser;
-use super::{RuleSet, Text};
+use super::parse::{Parser, Placeholder};
 
 /// More rules than this, in bytes, aren't read: 100,000 rules with a hash each have a sixth of it.
 pub const LARGEST_POLICY: u64 = 64 << 20;
@@ -35,8 +35,8 @@ pub struct Reader<'a> {
     pub writers: Writers,
     /// Who knows users and groups.
     pub accounts: &'a dyn Accounts,
-    /// The paths of the host's run-time linkers, for `path=%ld_so_path%`.
-    pub linkers: &'a [Text],
+    /// What stands for `%name%` in unbuilt rules.
+    pub placeholders: &'a [Placeholder],
 }
 
 impl std::fmt::Debug for Reader<'_> {
@@ -53,7 +53,7 @@ impl Reader<'_> {
     pub fn file(&self, file: &Path) -> Result<RuleSet, LoadError> {
         let mut left = LARGEST_POLICY;
         let content = self.content(file, &mut left)?;
-        let mut parser = Parser::new(self.accounts, self.linkers);
+        let mut parser = Parser::new(self.accounts, self.placeholders);
         parser.file(file, &content);
         parser.finish()
     }
@@ -65,7 +65,7 @@ impl Reader<'_> {
     pub fn directory(&self, directory: &Path) -> Result<RuleSet, LoadError> {
         let files = self.list(directory)?;
         let mut left = LARGEST_POLICY;
-        let mut parser = Parser::new(self.accounts, self.linkers);
+        let mut parser = Parser::new(self.accounts, self.placeholders);
         for file in &files {
             parser.file(file, &self.content(file, &mut left)?);
         }
@@ -287,7 +287,7 @@ mod tests {
         std::fs::write(&file, "allow perm=any all : all").unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
         let accounts = crate::rule::accounts::AccountFiles::host();
-        let reader = |writers| Reader { writers, accounts: &accounts, linkers: &[] };
+        let reader = |writers| Reader { writers, accounts: &accounts, placeholders: &[] };
         assert_eq!(reader(Writers::Anybody).file(&file).unwrap().len(), 1);
         let refused = reader(Writers::RootOnly).file(&file).unwrap_err().to_string();
         assert!(refused.contains("others than root"), "{refused}");
@@ -303,7 +303,7 @@ mod tests {
         write(".hidden.rules", "nonsense");
         write("README", "nonsense");
         let accounts = crate::rule::accounts::AccountFiles::host();
-        let reader = Reader { writers: Writers::Anybody, accounts: &accounts, linkers: &[] };
+        let reader = Reader { writers: Writers::Anybody, accounts: &accounts, placeholders: &[] };
         let rules = reader.directory(home.path()).unwrap();
         assert_eq!(rules.len(), 2);
         let last = rules.origin(super::super::RuleId(1)).place;
