@@ -9,10 +9,12 @@
 //! - [`rule`]: what rules are, and how they are written
 //! - [`linear`]: what rules mean, and why one didn't match
 //! - [`decide`]: the same answers, in a time that doesn't grow with the number of rules
+//! - [`policies`]: the rules that come with Palisade
 #![forbid(unsafe_code)]
 
 pub mod decide;
 pub mod facts;
 pub mod known;
 pub mod linear;
+pub mod policies;
 pub mod rule;
