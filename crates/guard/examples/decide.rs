@@ -13,6 +13,7 @@ use palisade_guard::facts::{Access, Start};
 use palisade_guard::known::Known;
 use palisade_guard::linear;
 use palisade_guard::rule::accounts::AccountFiles;
+use palisade_guard::rule::lint::lint;
 use palisade_guard::rule::{RuleSet, parse};
 
 /// Rules of all kinds, each with values of its own, before a default of five.
@@ -99,17 +100,24 @@ fn nanoseconds(mut work: impl FnMut(), times: u32) -> f64 {
     rounds[rounds.len() / 2]
 }
 
+/// Kibibytes of memory in use.
+fn resident() -> i64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<i64>().ok()).unwrap_or_default() * 4
+}
+
 fn main() {
     let accounts = AccountFiles::host();
     println!(
-        "{:<12} {:>7} {:>10} {:>10} {:>12} {:>9} {:>11}",
-        "rules", "number", "decide", "linear", "any subject", "parse ms", "compile ms"
+        "{:<12} {:>7} {:>10} {:>10} {:>12} {:>9} {:>11} {:>9} {:>7}",
+        "rules", "number", "decide", "linear", "any subject", "parse ms", "compile ms", "lint ms", "KiB",
     );
     for (name, text_of) in
         [("mixed", mixed as fn(usize) -> String), ("interleaved", interleaved), ("trusting", trusting)]
     {
         for count in [10, 100, 1_000, 10_000, 100_000] {
             let text = text_of(count);
+            let before = resident();
             let start = Instant::now();
             let rules: RuleSet = match parse::parse(Path::new("example"), text.as_bytes(), &accounts) {
                 Ok(rules) => rules,
@@ -119,15 +127,20 @@ fn main() {
             let start = Instant::now();
             let decider = Decider::new(&rules);
             let compiled = start.elapsed();
+            let start = Instant::now();
+            let _ = lint(&rules);
+            let linted = start.elapsed();
             let facts = access();
             assert_eq!(decider.decide(&facts), linear::decide(&rules, &facts));
             let decide = nanoseconds(|| _ = black_box(decider.decide(black_box(&facts))), 2_000);
             let linear = nanoseconds(|| _ = black_box(linear::decide(&rules, black_box(&facts))), 5);
             let every = nanoseconds(|| _ = black_box(decider.for_every_subject(black_box(&facts))), 2_000);
             println!(
-                "{name:<12} {count:>7} {decide:>10.0} {linear:>10.0} {every:>12.0} {:>9.1} {:>11.1}",
+                "{name:<12} {count:>7} {decide:>10.0} {linear:>10.0} {every:>12.0} {:>9.1} {:>11.1} {:>9.1} {:>7}",
                 parsed.as_secs_f64() * 1e3,
                 compiled.as_secs_f64() * 1e3,
+                linted.as_secs_f64() * 1e3,
+                resident() - before,
             );
         }
     }

@@ -218,7 +218,7 @@ fn toml_is_the_same_rules() {
         allow = "any"
     "#;
     let mut parser = Parser::new(&Names, &[]);
-    parser.toml(Path::new("p.toml"), text);
+    parser.toml(Path::new("p.toml"), text.as_bytes());
     let rules = parser.finish().unwrap();
     assert_eq!(
         rules.to_string(),
@@ -226,6 +226,62 @@ fn toml_is_the_same_rules() {
     );
     assert_eq!(rules.origin(RuleId(0)).because.as_deref(), Some("why not"));
     assert_eq!(rules.origin(RuleId(1)).place.line, 12);
+}
+
+#[test]
+fn what_the_build_of_fapolicyd_fills_in_can_be_given() {
+    let placeholders =
+        [Placeholder { name: "ld_so_path".into(), values: vec![Box::from(&b"/lib64/ld.so"[..])] }];
+    let read = |text: &str| {
+        let mut parser = Parser::new(&Names, &placeholders);
+        parser.file(Path::new("x"), text.as_bytes());
+        parser.finish()
+    };
+    let known = read("allow perm=execute all : path=%ld_so_path% trust=1").unwrap();
+    assert_eq!(known.show(RuleId(0)), "allow perm=execute all : path=/lib64/ld.so trust=1");
+    assert!(read("allow perm=execute all : path=%other_path% trust=1").is_err());
+}
+
+#[test]
+fn any_toml_is_read_or_refused() {
+    const PIECES: &[&str] = &[
+        "[guard]\n",
+        "[guard.sets]\n",
+        "[[guard.rule]]\n",
+        "a = ",
+        "rule = ",
+        "allow = ",
+        "deny = ",
+        "subject = ",
+        "object = ",
+        "\"any\"\n",
+        "\"open\"\n",
+        "{ uid = [0, \"root\"] }\n",
+        "{ exe = \"%a\" }\n",
+        "{ path = [\"/x,y\"] }\n",
+        "{ trust = true }\n",
+        "[1, 2]\n",
+        "[\"b\"]\n",
+        "log = \"both\"\n",
+        "because = \"\"\n",
+        "[",
+        "]",
+        "\n",
+        "1\n",
+        "\u{e9}",
+    ];
+    bolero::check!().with_type::<Vec<u8>>().for_each(|picks| {
+        let text: String = picks.iter().map(|&pick| PIECES[usize::from(pick) % PIECES.len()]).collect();
+        let mut parser = Parser::new(&Names, &[]);
+        parser.toml(Path::new("fuzz.toml"), text.as_bytes());
+        match parser.finish() {
+            Ok(rules) => check(&rules.print_all()),
+            Err(error) => drop(error.to_string()),
+        }
+        let mut parser = Parser::new(&Names, &[]);
+        parser.toml(Path::new("fuzz.toml"), picks);
+        let _ = parser.finish();
+    });
 }
 
 #[test]
@@ -245,7 +301,7 @@ fn toml_is_refused_with_its_place() {
         ("[guard", "rules.toml", "1:7"),
     ] {
         let mut parser = Parser::new(&Names, &[]);
-        parser.toml(Path::new("p.toml"), text);
+        parser.toml(Path::new("p.toml"), text.as_bytes());
         let said = parser.finish().unwrap_err().to_string();
         assert!(said.contains(class) && said.starts_with(&format!("p.toml:{at}: ")), "{text}\n{said}");
     }

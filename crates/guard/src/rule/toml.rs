@@ -40,13 +40,20 @@ const RULE_KEYS: &[&str] = &["allow", "deny", "log", "subject", "object", "becau
 impl Parser<'_> {
     /// Reads the `[guard]` of a TOML file; other tables of the file are others' to read. What is wrong with it is
     /// said by [`Parser::finish`].
-    pub fn toml(&mut self, name: &Path, content: &str) {
+    pub fn toml(&mut self, name: &Path, content: &[u8]) {
+        let (content, invalid) = match std::str::from_utf8(content) {
+            Ok(content) => (content, None),
+            Err(error) => ("", Some(error)),
+        };
         let mut reader = Reader {
             file: self.builder.begin(name),
             content,
             lines: std::iter::once(0).chain(content.match_indices('\n').map(|(at, _)| at + 1)).collect(),
             builder: &mut self.builder,
         };
+        if let Some(invalid) = invalid {
+            return reader.complain(0..0, RuleError::Toml { message: invalid.to_string() });
+        }
         match DeTable::parse(content) {
             Ok(table) => reader.guard(table.get_ref()),
             Err(error) => {
