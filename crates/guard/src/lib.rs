@@ -5,12 +5,22 @@
 //! files says what the host's packages and its administrator brought. In reading order:
 //!
 //! - [`facts`]: what a rule can ask of one open or exec
+//! - [`known`]: facts that are known beforehand
 //! - [`kind`]: what kind of file it is, by its content
 //! - [`subject`]: what `/proc` tells of the process that asks, and how its program was started
+//! - [`rule`]: what rules are, and how they are written
+//! - [`linear`]: what rules mean, and why one didn't match
+//! - [`decide`]: the same answers, in a time that doesn't grow with the number of rules
+//! - [`policies`]: the rules that come with Palisade
 //! - [`import`]: a host's fapolicyd.conf, in Palisade's words
 #![forbid(unsafe_code)]
 
+pub mod decide;
 pub mod facts;
 pub mod import;
 pub mod kind;
+pub mod known;
+pub mod linear;
+pub mod policies;
+pub mod rule;
 pub mod subject;

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What `glob:` means: fnmatch(3) with `FNM_PATHNAME` and `FNM_PERIOD`, of bytes.
+//!
+//! `*`, `?` and `[…]` never match a slash, nor a period that begins a component. Bytes, as in the C locale: a
+//! policy must not mean something else when the daemon's locale changes, which fapolicyd's manual warns of.
+
+/// Does the whole path match the pattern (without its `glob:`)?
+#[must_use]
+pub fn matches(pattern: &[u8], path: &[u8]) -> bool {
+    let mut patterns = components(pattern);
+    let mut names = path.split(|&byte| byte == b'/');
+    loop {
+        match (patterns.next(), names.next()) {
+            (None, None) => return true,
+            (Some(pattern), Some(name)) if component_matches(pattern, name) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// The text before the first special character: every match begins with it.
+#[must_use]
+pub fn literal_head(pattern: &[u8]) -> &[u8] {
+    let end = pattern.iter().position(|byte| b"*?[\\".contains(byte));
+    &pattern[..end.unwrap_or(pattern.len())]
+}
+
+/// The last component with its slash, if it has no special character: every match ends with it.
+#[must_use]
+pub fn literal_tail(pattern: &[u8]) -> Option<&[u8]> {
+    let start = pattern.iter().rposition(|&byte| byte == b'/')?;
+    let tail = &pattern[start..];
+    // A backslash before the slash belongs to it.
+    (!tail.iter().any(|byte| b"*?[\\".contains(byte)) && !pattern[..start].ends_with(b"\\")).then_some(tail)
+}
+
+/// Does the pattern end in a backslash that quotes nothing (and so never match)?
+#[must_use]
+pub fn is_cut_off(pattern: &[u8]) -> bool {
+    pattern.iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
+}
+
+/// The pattern's components. A quoted slash separates as well; its backslash goes with it.
+fn components(pattern: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(pattern);
+    std::iter::from_fn(move || {
+        let whole = rest?;
+        let mut at = 0;
+        while at < whole.len() {
+            match whole[at] {
+                b'/' => {
+                    rest = Some(&whole[at + 1..]);
+                    return Some(&whole[..at]);
+                }
+                b'\\' if whole.get(at + 1) == Some(&b'/') => {
+                    rest = Some(&whole[at + 2..]);
+                    return Some(&whole[..at]);
+                }
+                b'\\' => at += 2,
+                _ => at += 1,
+            }
+        }
+        rest = None;
+        Some(whole)
+    })
+}
+
+fn component_matches(pattern: &[u8], name: &[u8]) -> bool {
+    if name.first() == Some(&b'.') && matches!(pattern.first(), Some(b'*' | b'?' | b'[')) {
+        // `[` that nothing closes is an ordinary character, and isn't a period either.
+        return false;
+    }
+    // Where to go on after a mismatch: behind the last `*`, one more byte swallowed by it.
+    let mut retry: Option<(usize, usize)> = None;
+    let (mut at, mut byte) = (0, 0);
+    loop {
+        let stepped = match pattern.get(at) {
+            None => (byte == name.len()).then_some(None),
+            Some(b'*') => {
+                retry = Some((at + 1, byte));
+                at += 1;
+                continue;
+            }
+            Some(_) => name.get(byte).and_then(|&found| one(&pattern[at..], found)).map(Some),
+        };
+        match stepped {
+            Some(None) => return true,
+            Some(Some(length)) => {
+                at += length;
+                byte += 1;
+            }
+            None => match retry {
+                Some((pattern_at, name_at)) if name_at < name.len() => {
+                    retry = Some((pattern_at, name_at + 1));
+                    (at, byte) = (pattern_at, name_at + 1);
+                }
+                _ => return false,
+            },
+        }
+    }
+}
+
+/// If the pattern's first element matches the byte: how long the element is.
+fn one(pattern: &[u8], found: u8) -> Option<usize> {
+    match pattern[0] {
+        b'?' => Some(1),
+        b'\\' => (*pattern.get(1)? == found).then_some(2),
+        b'[' => match bracket(pattern, found) {
+            Some((true, length)) => Some(length),
+            Some((false, _)) => None,
+            None => (found == b'[').then_some(1),
+        },
+        literal => (literal == found).then_some(1),
+    }
+}
+
+/// Is the byte one of the bracket expression's, and how long is that? Nothing if no `]` closes it.
+fn bracket(pattern: &[u8], found: u8) -> Option<(bool, usize)> {
+    let mut at = 1;
+    let negated = matches!(pattern.get(at), Some(b'!' | b'^'));
+    at += usize::from(negated);
+    let first = at;
+    let mut hit = false;
+    loop {
+        match *pattern.get(at)? {
+            b']' if at > first => return Some((hit != negated, at + 1)),
+            b'[' if pattern.get(at + 1) == Some(&b':') => {
+                let name = &pattern[at + 2..];
+                let length = name.windows(2).position(|pair| pair == b":]")?;
+                hit |= class_has(&name[..length], found);
+                at += length + 4;
+            }
+            _ => {
+                let (low, next) = endpoint(pattern, at)?;
+                at = next;
+                let high = match (pattern.get(at), pattern.get(at + 1)) {
+                    (Some(b'-'), Some(&after)) if after != b']' => {
+                        let (high, next) = endpoint(pattern, at + 1)?;
+                        at = next;
+                        high
+                    }
+                    _ => low,
+                };
+                hit |= (low..=high).contains(&found);
+            }
+        }
+    }
+}
+
+/// One end of a range, and where it ends.
+fn endpoint(pattern: &[u8], at: usize) -> Option<(u8, usize)> {
+    match *pattern.get(at)? {
+        b'\\' => Some((*pattern.get(at + 1)?, at + 2)),
+        byte => Some((byte, at + 1)),
+    }
+}
+
+fn class_has(class: &[u8], byte: u8) -> bool {
+    match class {
+        b"alpha" => byte.is_ascii_alphabetic(),
+        b"digit" => byte.is_ascii_digit(),
+        b"alnum" => byte.is_ascii_alphanumeric(),
+        b"upper" => byte.is_ascii_uppercase(),
+        b"lower" => byte.is_ascii_lowercase(),
+        b"space" => byte.is_ascii_whitespace() || byte == 0x0b,
+        b"blank" => byte == b' ' || byte == b'\t',
+        b"punct" => byte.is_ascii_punctuation(),
+        b"print" => byte == b' ' || byte.is_ascii_graphic(),
+        b"graph" => byte.is_ascii_graphic(),
+        b"cntrl" => byte.is_ascii_control(),
+        b"xdigit" => byte.is_ascii_hexdigit(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_stay_within_their_component() {
+        for (pattern, path, expected) in [
+            ("/home/*/bin/tool", "/home/alice/bin/tool", true),
+            ("/home/*/bin/tool", "/home/alice/project/bin/tool", false),
+            ("/home/*/bin/tool", "/home/.admin/bin/tool", false),
+            ("/home/.*/bin/tool", "/home/.admin/bin/tool", true),
+            ("/a/?", "/a/b", true),
+            ("/a/?", "/a/.", false),
+            ("/a/?", "/a/", false),
+            ("/a/*", "/a/", true),
+            ("/a/*", "/a", false),
+            ("/a*b*c", "/aXbXbc", true),
+            ("/a*b*c", "/aXbXb", false),
+            ("/n[0-9]", "/n7", true),
+            ("/n[!0-9]", "/n7", false),
+            ("/n[^0-9]", "/nx", true),
+            ("/n[]x]", "/n]", true),
+            ("/n[[:alpha:]_]", "/n_", true),
+            ("/n[[:alpha:]_]", "/n1", false),
+            ("/n[a-]", "/n-", true),
+            ("/n[a", "/n[a", true),
+            ("/n[a/b]", "/n[a/b]", true),
+            ("/n[a/b]", "/na", false),
+            (r"/n\*", "/n*", true),
+            (r"/n\*", "/nx", false),
+            (r"/n\", r"/n\", false),
+            (r"/a\/b", "/a/b", true),
+            ("/**", "/a/b", false),
+            ("/[.]a", "/.a", false),
+            ("/a[/]b", "/a/b", false),
+        ] {
+            assert_eq!(matches(pattern.as_bytes(), path.as_bytes()), expected, "{pattern} against {path}");
+        }
+    }
+
+    #[test]
+    fn what_is_literal_is_found() {
+        assert_eq!(literal_head(b"/home/*/x"), b"/home/");
+        assert_eq!(literal_tail(b"/home/*/x"), Some(&b"/x"[..]));
+        assert_eq!(literal_tail(b"/home/*"), None);
+        assert_eq!(literal_tail(br"/a[b\/x"), None);
+        assert!(is_cut_off(br"/a\"));
+        assert!(!is_cut_off(br"/a\\"));
+    }
+}
