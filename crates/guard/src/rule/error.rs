@@ -178,6 +178,9 @@ pub enum RuleError {
         /// What it takes.
         expected: &'static str,
     },
+    /// `untrusted` as a path, in TOML.
+    #[error("`untrusted` is no path here")]
+    UntrustedWord,
     /// A TOML rule that doesn't say exactly one of `allow` and `deny`.
     #[error("a rule says either `allow` or `deny`")]
     AllowOrDeny,
@@ -286,6 +289,7 @@ impl RuleError {
             Self::Toml { .. } => "rules.toml",
             Self::UnknownKey { .. } => "rules.unknown-key",
             Self::WrongType { .. } => "rules.wrong-type",
+            Self::UntrustedWord => "rules.untrusted-word",
             Self::AllowOrDeny => "rules.allow-or-deny",
         }
     }
@@ -342,6 +346,7 @@ impl RuleError {
             }
             Self::BadGlob => "write `glob:/…`",
             Self::BadHash => "`sha256sum FILE` prints it",
+            Self::UntrustedWord => "write `trust = false`",
             Self::AllowOrDeny => "write `allow = \"execute\"` or `deny = \"any\"`",
             _ => return None,
         };
