@@ -237,7 +237,7 @@ fn check(field: TextField, items: &[Text]) -> Result<(), Wrong> {
             if !field.takes_globs() {
                 return Err((index, RuleError::Glob { field: field.name() }));
             }
-            if !pattern.starts_with(b"/") || glob::is_cut_off(pattern) {
+            if !pattern.starts_with(b"/") || glob::is_malformed(pattern) {
                 return Err((index, RuleError::BadGlob));
             }
         }
