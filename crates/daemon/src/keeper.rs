@@ -347,13 +347,11 @@ impl Keeper {
         Ok(())
     }
 
-    fn filter(&self) -> Result<Vec<u8>, KeeperError> {
+    fn filter(&self) -> Result<Option<Vec<u8>>, KeeperError> {
         let path = self.config.join("guard-filter.conf");
         match fs::read(&path) {
-            Ok(text) => Ok(text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Ok(palisade_guard::FILTER.as_bytes().to_vec())
-            }
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(KeeperError::Read { path, source }),
         }
     }

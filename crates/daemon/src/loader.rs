@@ -34,8 +34,8 @@ pub(crate) struct Order {
     pub(crate) some: Vec<Vec<u8>>,
     /// What can be executed below these.
     pub(crate) directories: Vec<PathBuf>,
-    /// The filter's text.
-    pub(crate) filter: Vec<u8>,
+    /// The filter's text; without one, Palisade's own.
+    pub(crate) filter: Option<Vec<u8>>,
     /// Hash what seems unchanged, too.
     pub(crate) everything: bool,
     /// The database of the last import, as `/proc/PID/fd/N` of the parent.
@@ -44,7 +44,7 @@ pub(crate) struct Order {
 
 impl Order {
     /// Everything that the settings say.
-    pub(crate) fn all(settings: &TrustSettings, filter: Vec<u8>, everything: bool) -> Self {
+    pub(crate) fn all(settings: &TrustSettings, filter: Option<Vec<u8>>, everything: bool) -> Self {
         Self {
             // Without dpkg's database there are no packages, which is no mistake.
             packages: settings.sources.contains(&TrustFrom::Dpkg)
@@ -72,7 +72,7 @@ impl Order {
         from.extend(self.directories.iter().cloned().map(Origin::Executables));
         Ok(Request {
             root: "/".into(),
-            filter: Filter::parse(&self.filter)?,
+            filter: self.filter.as_ref().map_or_else(|| Ok(Filter::default()), |text| Filter::parse(text))?,
             from,
             hard: self.everything,
             most: MOST,

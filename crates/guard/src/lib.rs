@@ -22,7 +22,6 @@
 //! - [`import`]: a host's fapolicyd.conf, in Palisade's words
 #![forbid(unsafe_code)]
 
-
 pub mod decide;
 pub mod facts;
 pub mod import;
