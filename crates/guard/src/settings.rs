@@ -214,6 +214,9 @@ impl Default for Log {
     }
 }
 
+/// The keys of `[guard]` that are settings; the others are rules.
+pub(crate) const KEYS: [&str; 6] = ["mode", "rules", "backend", "watch", "trust", "log"];
+
 /// The `[guard]` table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
