@@ -176,7 +176,8 @@ mod tests {
                     [[guard.rule]]\nallow = \"any\"\nobject = { dir = \"/srv/\" }";
         let written = std::fs::write(config.path().join("guard.toml"), text);
         written.unwrap_or_else(|error| panic!("{error}"));
-        let setup = Setup::read(config.path(), None, Writers::Anybody).unwrap_or_else(|error| panic!("{error}"));
+        let setup =
+            Setup::read(config.path(), None, Writers::Anybody).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(setup.settings.mode, crate::settings::Mode::Enforce);
         let first = setup.rules.iter().next().map(|(id, _)| setup.rules.show(id));
         assert_eq!(first.as_deref(), Some("allow perm=any all : dir=/srv/"));
