@@ -28,6 +28,11 @@ pub(crate) fn spots() -> Vec<String> {
     if number("/proc/sys/fs/protected_hardlinks").is_none_or(|value| value == 0) {
         spots.push("anybody may link a trusted file to another name: sysctl fs.protected_hardlinks=1".into());
     }
+    spots.push(
+        "programs in text that nothing marks as one (no #!, nothing that libmagic knows), given to an interpreter; \
+         shell scripts, unless rules = \"restrictive\""
+            .into(),
+    );
     spots.push("what was open or mapped before the guard began, and what a trusted interpreter is told on its command line".into());
     spots
 }

@@ -6,6 +6,7 @@
 //! with the machine's real package database, and nothing outside is asked about.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+pub mod host;
 pub mod lines;
 
 use palisade_acceptance::case::data_directory;
@@ -145,7 +146,8 @@ impl Bed {
 mount -t overlay overlay -o lowerdir=/,upperdir=layers/upper,workdir=layers/work root && cd root &&
 mount -t proc proc proc && mount --bind /dev dev && mount --bind /dev/pts dev/pts && mount -t sysfs sysfs sys &&
 mount -t tmpfs -o mode=755 tmpfs run && mount -t tmpfs tmpfs tmp && mkdir run/palisade &&
-rm -rf etc/palisade && mkdir -p etc/palisade/guard.d etc/palisade/trust.d var/lib/palisade",
+rm -rf etc/palisade && mkdir -p etc/palisade/guard.d etc/palisade/trust.d var/lib/palisade &&
+pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && exec cat'",
             base.display()
         );
         let keeper = keep(&base, &script);
@@ -179,9 +181,7 @@ rm -rf etc/palisade && mkdir -p etc/palisade/guard.d etc/palisade/trust.d var/li
     /// A path in the bed, as it is reached from outside.
     pub fn outside(&self, inside: impl AsRef<Path>) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.keeper.id()));
-        let below = inside.as_ref().strip_prefix("/").unwrap();
-        if self.is_host { root.join(self.base.join("root").strip_prefix("/").unwrap()) } else { root }
-            .join(below)
+        root.join(inside.as_ref().strip_prefix("/").unwrap())
     }
 
     /// Writes a file, with its directories.
@@ -244,9 +244,6 @@ rm -rf etc/palisade && mkdir -p etc/palisade/guard.d etc/palisade/trust.d var/li
 
     fn enter(&self, command: &mut Command) {
         command.arg(format!("--mount=/proc/{}/ns/mnt", self.keeper.id())).arg("--");
-        if self.is_host {
-            command.arg("/usr/sbin/chroot").arg(self.base.join("root"));
-        }
     }
 
     /// A command in the bed, not yet started.
@@ -386,6 +383,13 @@ rm -rf etc/palisade && mkdir -p etc/palisade/guard.d etc/palisade/trust.d var/li
     #[track_caller]
     pub fn reload(&self) {
         let answer = self.ask(&Request::Reload { force: true });
+        assert!(matches!(answer, Response::Done { .. }), "{answer:?}");
+    }
+
+    /// A reload that may be refused as unsafe.
+    #[track_caller]
+    pub fn reload_gently(&self) {
+        let answer = self.ask(&Request::Reload { force: false });
         assert!(matches!(answer, Response::Done { .. }), "{answer:?}");
     }
 

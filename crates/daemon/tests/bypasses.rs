@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Ways around a guard with the default policy, in pairs: each works without a guard. Most are refused; those that
+//! fanotify can't refuse are known, and the table says so: `docs/guard-bypasses.md` is made of it.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+
+mod support;
+
+use palisade_protocol::guard::Status;
+use std::fmt::Write;
+use std::path::Path;
+use support::lines::tell;
+use support::{Bed, compile, has, host};
+
+/// What becomes of it.
+enum Fate {
+    Refused,
+    /// It works all the same; the reason, what closes it, and the words by which `palisade guard status` names it.
+    Known(&'static str, &'static str, &'static str),
+}
+
+use Fate::{Known, Refused};
+
+struct Way {
+    /// What is done.
+    name: &'static str,
+    /// Run by somebody ordinary in a directory of his own; says `ran` if it worked.
+    script: &'static str,
+    fate: Fate,
+}
+
+const fn refused(name: &'static str, script: &'static str) -> Way {
+    Way { name, script, fate: Refused }
+}
+
+const IN_MEMORY: &str = "programs in memory (memfd_create) can be executed";
+const NAMESPACE: &str = "a tmpfs that a user mounts in a user namespace isn't watched";
+const TOLD: &str = "what a trusted interpreter is told on its command line";
+const UNMARKED: &str = "programs in text that nothing marks as one";
+
+/// `ran` is an untrusted program that says so; `library.so` says so when it is loaded; `launch` is trusted, and has
+/// the kernel's calls that a shell hasn't.
+const WAYS: &[Way] = &[
+    refused("an untrusted program", "./ran"),
+    refused("an untrusted program in a user and mount namespace of its own", "unshare -Urm ./ran"),
+    refused("given to the run-time linker", "/lib64/ld-linux-x86-64.so.2 ./ran"),
+    refused(
+        "given to the run-time linker in a user namespace",
+        "unshare -Urm /lib64/ld-linux-x86-64.so.2 ./ran",
+    ),
+    refused("a library by LD_PRELOAD", "LD_PRELOAD=$PWD/library.so /bin/true"),
+    refused("a library by LD_AUDIT", "LD_AUDIT=$PWD/library.so /bin/true"),
+    refused(
+        "a library by LD_LIBRARY_PATH",
+        "mkdir l; cp library.so l/libselinux.so.1; LD_LIBRARY_PATH=$PWD/l /bin/ls / && echo",
+    ),
+    refused("a library by dlopen()", "/usr/bin/python3 -c 'import ctypes; ctypes.CDLL(\"./library.so\")'"),
+    refused(
+        "a library that is a module of an interpreter",
+        "perl -e 'require DynaLoader; DynaLoader::dl_load_file(\"./library.so\", 1) or die DynaLoader::dl_error()'",
+    ),
+    refused("a Python script with #!", "./script.py"),
+    refused("a Python script as an argument", "/usr/bin/python3 script.py"),
+    refused("a Python script without #! as an argument", "/usr/bin/python3 marked"),
+    refused("a Python script without #! on standard input", "/usr/bin/python3 < marked"),
+    refused("a Perl script with #!", "./script.pl"),
+    refused("a Perl script as an argument", "perl script.pl"),
+    refused("a Perl script on standard input", "perl < script.pl"),
+    refused("a script of an interpreter that is untrusted itself", "./script.odd"),
+    refused("a hard link to an untrusted program", "ln ran link && ./link"),
+    refused("a symbolic link to an untrusted program", "ln -s ran symbolic && ./symbolic"),
+    refused(
+        "a symbolic link at the path of a trusted one",
+        "ln -s $PWD/ran /tmp/true && PATH=/tmp true && /tmp/true",
+    ),
+    refused(
+        "a bind mount of an untrusted program",
+        "touch here && unshare -Urm sh -c 'mount --bind ran here && ./here'",
+    ),
+    refused(
+        "a bind mount of an untrusted program over a trusted one",
+        "unshare -Urm sh -c 'mount --bind ran /usr/bin/true && /usr/bin/true'",
+    ),
+    refused(
+        "the same, filled up to the trusted one's size",
+        "cp padded p && chmod 755 p && unshare -Urm sh -c 'mount --bind p /usr/bin/gdb && /usr/bin/gdb'",
+    ),
+    refused(
+        "a root directory of its own",
+        "mkdir -p r/usr/bin && cp padded r/usr/bin/gdb && chmod 755 r/usr/bin/gdb && unshare -Ur /usr/sbin/chroot r /usr/bin/gdb",
+    ),
+    refused(
+        "renamed while it starts",
+        "(for i in 1 2 3 4 5 6 7 8 9; do mv ran other; mv other ran; done 2> /dev/null) & for i in 1 2 3 4 5 6 7 8 9; do ./ran && break; ./other && break; done",
+    ),
+    refused("a file of the name of a deleted one", "cp ran '/tmp/true (deleted)' && '/tmp/true (deleted)'"),
+    refused("a copy of a trusted program elsewhere", "cp /usr/bin/true t && ./t && echo ran"),
+    refused("executed by its descriptor (execveat)", "./launch execveat ./ran"),
+    refused("executed as /proc/self/fd/N", "./launch proc ./ran"),
+    refused("opened before it is there, written, then executed", "./launch written ./ran"),
+    refused("mapped for execution (mmap)", "./launch map ./ran"),
+    refused("mapped for reading, then made executable (mprotect)", "./launch protect ./ran"),
+    Way {
+        name: "a program in memory (memfd_create, then execveat)",
+        script: "./launch memory ./carried",
+        fate: Known(
+            "a file in memory is on no file system that can be marked",
+            "`sysctl vm.memfd_noexec=2`",
+            IN_MEMORY,
+        ),
+    },
+    Way {
+        name: "a program on a tmpfs that is mounted in a user namespace",
+        script: "unshare -Urm sh -c 'mkdir m; mount -t tmpfs m m && ./launch decode ./carried m/ran && m/ran'",
+        fate: Known(
+            "the file system is made after the guard looked, where the guard doesn't see it",
+            "`sysctl user.max_user_namespaces=0`",
+            NAMESPACE,
+        ),
+    },
+    Way {
+        name: "a program as an interpreter's argument (`python3 -c`, `perl -e`)",
+        script: "/usr/bin/python3 -c 'print(\"ran\")' && perl -e 'print \"ran\\n\"'",
+        fate: Known("no file is opened", "rules that name who may start the interpreter", TOLD),
+    },
+    Way {
+        name: "a program that is piped to an interpreter",
+        script: "echo 'print(\"ran\")' | /usr/bin/python3",
+        fate: Known("no file is opened", "rules that name who may start the interpreter", TOLD),
+    },
+    Way {
+        name: "text without `#!` that looks like any other text, given to an interpreter",
+        script: "/usr/bin/python3 unmarked",
+        fate: Known(
+            "nothing tells it from data",
+            "rules that let the interpreter open trusted files only",
+            UNMARKED,
+        ),
+    },
+    Way {
+        name: "a shell script, run or sourced",
+        script: "./script.sh && sh script.sh && . ./script.sh",
+        fate: Known("the default policy allows it", "`rules = \"restrictive\"`", "shell scripts"),
+    },
+    Way {
+        name: "a program whose descriptor was open before the guard began",
+        script: "/usr/bin/cat /proc/$HOLDER/fd/9 > /dev/null 2>&1; echo go > fifo; sleep 0.5; cat said",
+        fate: Known(
+            "the check is at the open",
+            "begin the guard before anybody logs in",
+            "what was open or mapped before the guard began",
+        ),
+    },
+];
+
+/// What a shell can't do. Trusted; what it starts has to pass.
+const LAUNCH: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static char *none[] = {"ran", 0};
+static void copy(int from, int to, int key) {
+    unsigned char b[4096]; int n;
+    while ((n = read(from, b, sizeof b)) > 0) { for (int i = 0; i < n; i++) b[i] ^= key; if (write(to, b, n) != n) exit(9); }
+}
+int main(int c, char **v) {
+    char *how = v[1], name[64];
+    int f = -1;
+    if (!strcmp(how, "execveat")) {
+        f = open(v[2], O_PATH);
+        syscall(SYS_execveat, f, "", none, none + 1, AT_EMPTY_PATH);
+    } else if (!strcmp(how, "proc")) {
+        f = open(v[2], O_PATH);
+        sprintf(name, "/proc/self/fd/%d", f);
+        execv(name, none);
+    } else if (!strcmp(how, "written")) {
+        f = open("new", O_CREAT | O_RDWR, 0755);
+        int from = open("carried", O_RDONLY);
+        copy(from, f, 0x55);
+        close(f);
+        execv("./new", none);
+    } else if (!strcmp(how, "map") || !strcmp(how, "protect")) {
+        f = open(v[2], O_RDONLY);
+        int execute = !strcmp(how, "map");
+        char *at = mmap(0, 4096, execute ? PROT_READ | PROT_EXEC : PROT_READ, MAP_PRIVATE, f, 0);
+        if (at != MAP_FAILED && (execute || !mprotect(at, 4096, PROT_READ | PROT_EXEC))) { puts("ran"); return 0; }
+    } else if (!strcmp(how, "memory")) {
+        f = syscall(SYS_memfd_create, "m", 0);
+        copy(open(v[2], O_RDONLY), f, 0x55);
+        syscall(SYS_execveat, f, "", none, none + 1, AT_EMPTY_PATH);
+    } else if (!strcmp(how, "decode")) {
+        f = open(v[3], O_CREAT | O_WRONLY, 0755);
+        copy(open(v[2], O_RDONLY), f, 0x55);
+        return 0;
+    }
+    perror(how);
+    return 1;
+}
+"#;
+
+/// Fills the directory in which all is tried.
+fn fill(bed: &Bed) {
+    let at = |name: &str| Path::new("/home/stranger").join(name);
+    let ran = compile("#include <stdio.h>\nint main() { puts(\"ran\"); return 0; }", &["-static"]);
+    bed.program(at("ran"), &ran);
+    bed.write(at("carried"), ran.iter().map(|byte| byte ^ 0x55).collect::<Vec<u8>>());
+    let length = usize::try_from(std::fs::metadata("/usr/bin/gdb").unwrap().len()).unwrap();
+    let mut padded = ran.clone();
+    assert!(padded.len() <= length);
+    padded.resize(length, 0);
+    // Copying it would be refused: it is made of what is none.
+    bed.program(at("padded"), padded);
+    let library = "#include <stdio.h>\n#include <stdlib.h>\n__attribute__((constructor)) void loaded() { puts(\"ran\"); exit(0); }
+unsigned la_version(unsigned v) { return v; }";
+    bed.program(at("library.so"), compile(library, &["-shared", "-fPIC"]));
+    bed.program(at("launch"), compile(LAUNCH, &["-static"]));
+    bed.program(at("script.py"), "#!/usr/bin/python3\nprint('ran')\n");
+    bed.write(at("marked"), "from os import path\n\nprint('ran')\n");
+    bed.write(at("unmarked"), "print('ran')\n");
+    bed.program(at("script.pl"), "#!/usr/bin/perl\nprint \"ran\\n\";\n");
+    bed.program(at("script.odd"), "#!/home/stranger/ran\n");
+    bed.program(at("script.sh"), "#!/bin/sh\necho ran\n");
+    bed.trust("20-launch", &[&at("launch")]);
+    bed.run("chown -R 47110 /home/stranger; chown 0 /home/stranger/launch; rm -f '/tmp/true'*").ok();
+}
+
+/// Tries one in a copy of the directory: a link each, for what may not be read.
+fn attempt(bed: &Bed, way: &Way, holder: u32) -> bool {
+    let script = format!("export HOLDER={holder}; cd /home/stranger; {}", way.script);
+    let run = bed.run_as_user(&format!("timeout 20 sh -c '{}' < /dev/null", script.replace('\'', "'\\''")));
+    bed.run("cd /home/stranger; rm -rf link symbolic here p r t l m new said /tmp/true*; [ -e ran ] || mv other ran").ok();
+    run.out.contains("ran")
+}
+
+/// Somebody who opens a program, and executes it by the descriptor when he is told to.
+fn holder(bed: &Bed) -> std::process::Child {
+    bed.run_as_user("cd /home/stranger; rm -f fifo; mkfifo fifo").ok();
+    let script = "import os
+file = os.open('ran', os.O_RDONLY)
+while True:
+    open('fifo').read()
+    if os.fork() == 0:
+        os.dup2(os.open('said', os.O_CREAT | os.O_WRONLY), 1)
+        data = os.pread(file, 1 << 24, 0)
+        memory = os.memfd_create('m', 0)
+        os.write(memory, data)
+        os.execve(memory, ['ran'], {})";
+    let words = ["/bin/sh", "-c", &format!("cd /home/stranger; exec /usr/bin/python3 -c \"{script}\"")];
+    bed.command(support::ORDINARY, "200", &words).spawn().unwrap()
+}
+
+#[test]
+fn each_way_around_is_refused_or_known() {
+    if !["fanotify", "overlay", "gcc", "python3", "perl"].into_iter().all(has) {
+        return;
+    }
+    let mut bed = host::unguarded(host::PYTHON);
+    fill(&bed);
+    let mut holder = holder(&bed);
+    let before: Vec<bool> = WAYS.iter().map(|way| attempt(&bed, way, holder.id())).collect();
+    bed.start();
+    let after: Vec<bool> = WAYS.iter().map(|way| attempt(&bed, way, holder.id())).collect();
+    let status = bed.status();
+    let _gone = std::process::Command::new("kill").arg(holder.id().to_string()).status();
+    holder.wait().unwrap();
+    let mut wrong = Vec::new();
+    for ((way, before), after) in WAYS.iter().zip(before).zip(after) {
+        let (expected, named) = match &way.fate {
+            Refused => (false, true),
+            Known(_, _, words) => (true, is_named(&status, words)),
+        };
+        let word = if after { "works" } else { "refused" };
+        tell(&format!("{word:8} {}", way.name));
+        if !before || after != expected || !named {
+            wrong.push(format!(
+                "{}: without a guard {before}, with one {after}, named by status: {named}",
+                way.name
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}\n{:?}", status.blind);
+}
+
+fn is_named(status: &Status, words: &str) -> bool {
+    status.blind.iter().any(|spot| spot.contains(words))
+}
+
+/// The section of SECURITY.md.
+fn section() -> String {
+    let mut text = String::from(
+        "<!-- Made of crates/daemon/tests/bypasses.rs, which tries each of these: PALISADE_WRITE_DOCS=1 cargo test -p \
+         palisade-daemon --test bypasses -->\n\n# Ways around the guard\n\nWith the default policy, enforced, and nothing \
+         set on the host but that. Each was seen to work without a guard.\n\n## Refused\n\n",
+    );
+    for way in WAYS.iter().filter(|way| matches!(way.fate, Refused)) {
+        writeln!(text, "- {}", way.name).unwrap();
+    }
+    text.push_str(
+        "\n## Known\n\nThese work. `palisade guard status` names those that your host leaves open.\n\n\
+         | what | why it can't be refused | what closes it |\n|---|---|---|\n",
+    );
+    for way in WAYS {
+        if let Known(why, closes, _) = way.fate {
+            writeln!(text, "| {} | {why} | {closes} |", way.name).unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn the_documentation_says_so() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guard-bypasses.md");
+    if std::env::var_os("PALISADE_WRITE_DOCS").is_some() {
+        std::fs::write(&path, section()).unwrap();
+    }
+    assert_eq!(
+        std::fs::read_to_string(&path).unwrap_or_default(),
+        section(),
+        "PALISADE_WRITE_DOCS=1 writes it anew"
+    );
+}

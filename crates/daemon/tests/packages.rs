@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A host that enforces the default policy with its own package database, while packages come and go.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+
+mod support;
+
+use palisade_protocol::guard::{Request, Response};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use support::lines::tell;
+use support::{Bed, Settings, compile, has, host};
+
+fn machine() -> bool {
+    ["fanotify", "overlay", "gcc", "apt"].into_iter().all(has)
+}
+
+/// A program that is no other, and says which version it is.
+fn program(says: &str) -> Vec<u8> {
+    compile(&format!("#include <stdio.h>\nint main() {{ puts(\"{says}\"); return 0; }}"), &[])
+}
+
+/// Builds `/root/NAME_VERSION.deb`, whose scripts execute its own program and, before that is there, its own helper.
+fn package(bed: &Bed, name: &str, version: u32, more: &str) {
+    let at = format!("/root/build/{name}-{version}");
+    bed.program(format!("{at}/usr/bin/{name}"), program(&format!("{name} {version}")));
+    bed.program(
+        format!("{at}/usr/lib/x86_64-linux-gnu/{name}/helper.so"),
+        program(&format!("helper {version}")),
+    );
+    let control = format!(
+        "Package: {name}\nVersion: {version}\nArchitecture: amd64\nMaintainer: a <a@example.org>\n{more}Description: a\n"
+    );
+    bed.write(format!("{at}/DEBIAN/control"), control);
+    let script = format!("#!/bin/sh\nset -e\n[ \"$(/usr/bin/{name})\" = '{name} {version}' ]\n");
+    bed.program(format!("{at}/DEBIAN/postinst"), script);
+    bed.run(&format!(
+        "cd {at} && find usr -type f -printf '%P\\0' | sed -z 's,^,usr/,' | xargs -0 md5sum > DEBIAN/md5sums &&
+dpkg-deb --root-owner-group -b . /root/{name}_{version}.deb > /dev/null && rm -rf {at}"
+    ))
+    .ok();
+}
+
+/// What was refused and is a file of a package that was there all the time.
+fn false_refusals(bed: &Bed) -> Vec<String> {
+    let ours = |path: &str| {
+        let is_made = path.contains("__pycache__") || path.starts_with("/etc/");
+        !is_made && (path.starts_with("/usr/bin/") || path.starts_with("/usr/sbin/") || path.contains(".so"))
+    };
+    let path = |line: &str| {
+        line.split(" path=").nth(1).and_then(|rest| rest.split(" ftype=").next()).map(str::to_owned)
+    };
+    bed.log()
+        .lines()
+        .filter(|line| line.contains("dec=deny") && path(line).is_some_and(|path| ours(&path)))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Somebody who goes on executing other programs meanwhile; what failed is his output.
+fn others(bed: &Bed) -> Child {
+    let script = "while :; do for p in 'ls /' 'cat /etc/hostname' 'sed -n 1p /etc/passwd' 'sort /etc/group' 'id' 'date'; do
+$p > /dev/null 2>&1 || echo \"$p\"; done; done";
+    bed.command(support::ORDINARY, "200", &["/bin/sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+fn end(child: Child) -> String {
+    let _gone = std::process::Command::new("kill").arg(child.id().to_string()).status();
+    String::from_utf8_lossy(&child.wait_with_output().unwrap().stdout).into_owned()
+}
+
+#[test]
+fn packages_come_and_go() {
+    if !machine() {
+        return;
+    }
+    let mut bed = host::unguarded("");
+    for version in 1..=4 {
+        package(&bed, "palisade-one", version, "");
+    }
+    package(&bed, "palisade-two", 1, "Depends: palisade-one\n");
+    bed.run("cd /root && cp /bin/true stranger && cat palisade-one_1.deb > /dev/null").ok();
+    let began = Instant::now();
+    bed.start();
+    tell(&format!("the host's packages: {} ms, {} files", began.elapsed().as_millis(), bed.status().trusted));
+    bed.run("/root/stranger").refused();
+
+    let other = others(&bed);
+    let began = Instant::now();
+    // Its own script executes its own program at once, and so does everybody else.
+    bed.run("dpkg -i /root/palisade-one_1.deb").ok();
+    assert_eq!(bed.run_as_user("palisade-one").ok(), "palisade-one 1\n");
+    bed.run("dpkg -i /root/palisade-two_1.deb && palisade-two").ok();
+    for version in 2..=4 {
+        bed.run(&format!("dpkg -i /root/palisade-one_{version}.deb")).ok();
+        assert_eq!(bed.run_as_user("palisade-one").ok(), format!("palisade-one {version}\n"));
+    }
+    tell(&format!("two packages and three upgrades: {} ms", began.elapsed().as_millis()));
+
+    // What a package leaves behind is nobody's.
+    bed.run("cp /usr/bin/palisade-one /root/kept; dpkg -r palisade-two palisade-one").ok();
+    assert!(!bed.run("palisade-one").worked());
+    bed.program("/usr/bin/palisade-one", program("palisade-one 4"));
+    bed.wait("what was removed isn't trusted", |bed| !bed.run("/usr/bin/palisade-one").worked());
+    bed.run("/root/kept").refused();
+
+    let failed = end(other);
+    assert_eq!(failed, "", "others could not go on");
+    let wrong: Vec<String> =
+        false_refusals(&bed).into_iter().filter(|line| !line.contains("path=/usr/bin/palisade-")).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    bed.stop();
+}
+
+#[test]
+fn apt_installs_from_the_network() {
+    if !machine() || !has("internet") {
+        return;
+    }
+    let mut bed = host::unguarded("");
+    let hosts = bed.run("cat /etc/resolv.conf").out;
+    let fetch = "cd /root && apt-get -q update && apt-get -q -y --download-only install hello figlet cowsay";
+    let fetched = bed.run(fetch);
+    if !fetched.worked() {
+        tell(&format!("not tried: apt can't fetch packages here ({hosts:?}): {}", fetched.err));
+        return;
+    }
+    bed.start();
+    bed.run("DEBIAN_FRONTEND=noninteractive apt-get -q -y install hello figlet cowsay").ok();
+    assert!(bed.run_as_user("hello").ok().contains("Hello"));
+    bed.run_as_user("figlet a && /usr/games/cowsay a").ok();
+    bed.run("DEBIAN_FRONTEND=noninteractive apt-get -q -y remove hello").ok();
+    let wrong = false_refusals(&bed);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    bed.stop();
+}
+
+#[test]
+fn a_package_manager_that_stands_still_or_is_killed() {
+    if !machine() {
+        return;
+    }
+    let mut bed = host::unguarded("");
+    for version in 1..=2 {
+        package(&bed, "palisade-one", version, "");
+    }
+    bed.run("cp /bin/true /root/stranger").ok();
+    // In the midst of its work: its script waits.
+    bed.run("mkdir -p /root/slow/DEBIAN && cd /root/slow && mkdir -p usr/bin && cp /bin/true usr/bin/palisade-slow 2> /dev/null; true").ok();
+    bed.write("/root/slow/DEBIAN/control", "Package: palisade-slow\nVersion: 1\nArchitecture: amd64\nMaintainer: a <a@example.org>\nDescription: a\n");
+    bed.program(
+        "/root/slow/DEBIAN/postinst",
+        "#!/bin/sh\necho begun > /tmp/begun; while [ ! -e /tmp/go ]; do sleep 0.1; done\n",
+    );
+    bed.run(
+        "cd /root/slow && md5sum usr/bin/* > DEBIAN/md5sums; dpkg-deb --root-owner-group -b . /root/slow.deb",
+    )
+    .ok();
+    bed.start();
+    let slow =
+        bed.command(0, "100", &["dpkg", "-i", "/root/slow.deb"]).stdout(Stdio::null()).spawn().unwrap();
+    bed.wait("the script runs", |bed| bed.outside("/tmp/begun").exists());
+    let dpkg = bed.run("pidof -s dpkg").ok().trim().to_owned();
+    bed.run(&format!("kill -STOP {dpkg}")).ok();
+    let began = Instant::now();
+    bed.run("timeout 20 /root/stranger").refused();
+    bed.run_as_user("timeout 20 ls / && timeout 20 id && timeout 20 palisade-slow").ok();
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    // What the guard does meanwhile doesn't wait for it either.
+    bed.wait_for_import(|| bed.reload_gently());
+    bed.run(&format!("kill -CONT {dpkg}; touch /tmp/go")).ok();
+    assert!(slow.wait_with_output().unwrap().status.success());
+
+    // Killed at several moments, it leaves a database that opens, and what is there can be repaired.
+    bed.run("dpkg -i /root/palisade-one_1.deb").ok();
+    for pause in ["0.02", "0.1", "0.3"] {
+        bed.run(&format!("timeout -s KILL {pause} dpkg -i /root/palisade-one_2.deb; true")).ok();
+        bed.run("rm -f /tmp/go; touch /tmp/go; dpkg --configure -a; dpkg -i /root/palisade-one_2.deb && dpkg -i --force-downgrade /root/palisade-one_1.deb")
+            .ok();
+        assert_eq!(bed.run_as_user("palisade-one").ok(), "palisade-one 1\n");
+    }
+    bed.run("/root/stranger").refused();
+    let status = bed.status();
+    assert!(status.alarms.is_empty(), "{:?}", status.alarms);
+    bed.signal("-KILL");
+    let _code = bed.ended();
+    bed.start();
+    bed.run_as_user("palisade-one").ok();
+    assert!(!bed.log().contains("nothing is trusted until"), "{}", bed.log());
+}
+
+#[test]
+fn rules_that_would_stop_the_host() {
+    if !machine() {
+        return;
+    }
+    let mut bed = host::unguarded("");
+    bed.run("cp /bin/true /root/stranger; cp /bin/true /root/tried").ok();
+    let enforce = Settings { guard: "mode = \"enforce\"".into(), ..Settings::default() };
+    bed.start();
+    // At a reload: all stays as it was.
+    bed.rule_file(
+        "50-test.rules",
+        "deny_audit perm=execute all : path=/usr/bin/bash\nallow perm=any all : all\n",
+    );
+    let Response::Refused(refusal) = bed.ask(&Request::Reload { force: false }) else {
+        panic!("not refused")
+    };
+    assert_eq!(refusal.class, "unsafe", "{refusal:?}");
+    assert!(refusal.message.contains("bash") && refusal.message.contains("50-test.rules:1"), "{refusal:?}");
+    assert!(refusal.hint.unwrap().contains("--force"));
+    bed.run("/bin/bash -c true").ok();
+    bed.run("/root/stranger").refused();
+    // At a start.
+    bed.stop();
+    bed.launch();
+    assert_eq!(bed.ended(), Some(2), "{}", bed.log());
+    assert!(bed.log().contains("these rules would stop the host"), "{}", bed.log());
+    bed.options = vec!["--force"];
+    bed.start();
+    bed.run("/bin/bash -c true").refused();
+    bed.options.clear();
+    bed.stop();
+    std::fs::remove_file(bed.outside(bed.config("guard.d/50-test.rules"))).unwrap();
+    bed.settings(&enforce);
+    bed.start();
+
+    // What is tried ends by itself, or when it is told to, and stays if it is kept.
+    bed.write(
+        "/root/try.rules",
+        "deny_audit perm=execute all : path=/root/tried\nallow perm=any all : all\n",
+    );
+    let attempt =
+        |seconds: u64, path: &str| bed.ask(&Request::Try { seconds, rules: Some(path.into()), force: false });
+    assert!(matches!(attempt(2, "/root/try.rules"), Response::Done { .. }));
+    assert!(bed.status().trying.is_some());
+    bed.run("/root/stranger").ok();
+    bed.run("/root/tried").refused();
+    bed.wait("it is over", |bed| bed.status().trying.is_none());
+    bed.run("/root/stranger").refused();
+    assert!(matches!(attempt(60, "/root/try.rules"), Response::Done { .. }));
+    assert!(matches!(attempt(60, "/root/try.rules"), Response::Done { .. }));
+    assert!(matches!(bed.ask(&Request::Revert), Response::Done { .. }));
+    bed.run("/root/stranger").refused();
+    assert!(matches!(bed.ask(&Request::Revert), Response::Refused(_)));
+    bed.write(
+        "/root/bad.rules",
+        "deny_audit perm=execute all : path=/usr/bin/bash\nallow perm=any all : all\n",
+    );
+    assert!(matches!(attempt(60, "/root/bad.rules"), Response::Refused(_)));
+    bed.run("/root/stranger").refused();
+    bed.stop();
+}
