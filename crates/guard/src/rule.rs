@@ -18,6 +18,7 @@ pub mod error;
 pub mod files;
 pub mod glob;
 mod line;
+pub mod lint;
 pub mod parse;
 mod print;
 
