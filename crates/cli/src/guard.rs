@@ -10,10 +10,12 @@
 //! - [`explain`]: what becomes of one open or exec
 //! - [`survey`]: kinds of files, programs that aren't trusted, file systems that aren't watched
 //! - [`trust`]: which files are trusted
+//! - [`doctor`](mod@doctor): what of it works on this kernel
 //! - [`error`]: why not
 
 mod change;
 mod check;
+mod doctor;
 mod error;
 mod explain;
 mod files;
@@ -28,6 +30,7 @@ mod trust;
 
 use crate::answer::{self, Failure, YES};
 use clap::{Subcommand, ValueEnum, ValueHint};
+pub(crate) use doctor::doctor;
 pub(crate) use error::GuardError;
 use palisade_protocol::guard::{Request, SOCKET};
 use std::path::PathBuf;
