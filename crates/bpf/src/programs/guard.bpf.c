@@ -171,9 +171,13 @@ int BPF_PROG(palisade_map, struct file *file, unsigned long asked, unsigned long
 		return before;
 	if (!(prot & PROT_EXEC))
 		return 0;
-	if (!file)
-		return judge(NULL, NULL, ACCESS_MAP, false);
-	return judge(file, file->f_inode, ACCESS_MAP, true);
+	if (file) {
+		int refused = judge(file, file->f_inode, ACCESS_MAP, true);
+		if (refused || !(prot & PROT_WRITE))
+			return refused;
+	}
+	/* No file, or pages that will differ from it. */
+	return judge(NULL, NULL, ACCESS_MAP, false);
 }
 
 SEC("lsm/file_mprotect")
@@ -181,13 +185,15 @@ int BPF_PROG(palisade_protect, struct vm_area_struct *vma, unsigned long asked, 
 {
 	if (before)
 		return before;
-	if (!(prot & PROT_EXEC) || (vma->vm_flags & VM_EXEC))
+	unsigned long had = vma->vm_flags;
+	bool executable = !(had & VM_EXEC), writable = (prot & PROT_WRITE) && !(had & VM_WRITE);
+	if (!(prot & PROT_EXEC) || !(executable || writable))
 		return 0;
 	struct file *file = vma->vm_file;
 	if (file) {
-		int refused = judge(file, file->f_inode, ACCESS_MAP, false);
-		/* Pages of its own: they may hold anything, whatever the file holds. */
-		if (refused || !vma->anon_vma)
+		int refused = executable ? judge(file, file->f_inode, ACCESS_MAP, false) : 0;
+		/* Pages of its own may hold anything, whatever the file holds. */
+		if (refused || (!vma->anon_vma && !(prot & PROT_WRITE)))
 			return refused;
 	}
 	return judge(NULL, NULL, ACCESS_MAP, false);

@@ -40,8 +40,9 @@ enum bpf_map_type {
 #define ATTR_UID 2
 #define ATTR_GID 4
 #define ATTR_SIZE 8
+#define PROT_WRITE 2
 #define PROT_EXEC 4
-#define MAP_ANONYMOUS 0x20
+#define VM_WRITE 2UL
 #define VM_EXEC 4UL
 #define CLONE_THREAD 0x10000
 #define EPERM 1
