@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The objects; each is `src/programs/NAME.bpf.c`.
-const PROGRAMS: &[&str] = &["guard"];
+const PROGRAMS: &[&str] = &["guard", "cost"];
 
 fn main() {
     println!("cargo::rerun-if-changed=src/programs");
