@@ -36,6 +36,12 @@ pub enum Error {
         /// The kernel's error.
         source: libbpf_rs::Error,
     },
+    /// A program must be attached and isn't, or its pin is gone.
+    #[error("the eBPF program {program} is not attached")]
+    Unattached {
+        /// Its name.
+        program: &'static str,
+    },
     /// A map that must be there isn't.
     #[error("the eBPF map {0} is missing")]
     Missing(&'static str),

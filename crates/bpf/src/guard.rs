@@ -18,9 +18,19 @@ use crate::pins::Pins;
 /// Clang's output for `programs/guard.bpf.c`.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guard.bpf.o"));
 
-/// What takes classes away is attached before what believes them.
-const FIRST: &[&str] =
-    &["palisade_open", "palisade_attr_2", "palisade_attr_3", "palisade_xattr", "palisade_unxattr"];
+/// The programs, in the order in which they are attached: what takes classes away before what believes them. Of those
+/// in one line the kernel takes one.
+const PROGRAMS: &[&[&str]] = &[
+    &["palisade_open"],
+    &["palisade_attr_2", "palisade_attr_3"],
+    &["palisade_xattr"],
+    &["palisade_unxattr"],
+    &["palisade_fork"],
+    &["palisade_became"],
+    &["palisade_exec"],
+    &["palisade_map"],
+    &["palisade_protect"],
+];
 
 /// Whether what was classified stays so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,26 +103,31 @@ impl GuardPrograms {
     /// # Errors
     /// If one can't be: then none is. That all are doesn't mean that the kernel calls them: [`Self::prove`].
     pub fn attach(&mut self) -> Result<(), Error> {
-        let Some(object) = self.object.take() else { return Ok(()) };
+        let Some(object) = &self.object else { return Ok(()) };
         let mut links = Vec::new();
-        let programs: Vec<_> = object.progs_mut().filter(|program| program.autoload()).collect();
-        let (first, then): (Vec<_>, Vec<_>) =
-            programs.into_iter().partition(|program| FIRST.iter().any(|name| program.name() == *name));
-        for program in first.into_iter().chain(then) {
+        for either in PROGRAMS {
+            let mut loaded = object.progs_mut().filter(|program| program.autoload());
+            let Some(program) = loaded.find(|program| either.iter().any(|name| program.name() == *name))
+            else {
+                return Err(Error::Unattached { program: either[0] });
+            };
             let name = program.name().to_string_lossy().into_owned();
             let link =
                 program.attach_lsm().map_err(|source| Error::Attach { program: name.clone(), source })?;
             links.push((name, link));
         }
         self.links = links;
+        // The links hold the programs.
+        self.object = None;
         Ok(())
     }
 
     /// Pins maps and links, so that they stay in force when this process ends, however it ends.
     ///
     /// # Errors
-    /// If one can't be pinned: then none is.
+    /// If they aren't attached, or one can't be pinned: then none is.
     pub fn pin(&mut self, pins: &Pins) -> Result<(), Error> {
+        self.complete()?;
         pins.prepare()?;
         let result = self.pin_all(pins);
         if result.is_err() {
@@ -181,7 +196,14 @@ impl GuardPrograms {
             found,
             wanted: LAYOUT,
         })?;
+        programs.complete()?;
         Ok(Some(programs))
+    }
+
+    /// Whether every program is attached.
+    fn complete(&self) -> Result<(), Error> {
+        let missing = PROGRAMS.iter().find(|either| !self.attached().any(|name| either.contains(&name)));
+        missing.map_or(Ok(()), |either| Err(Error::Unattached { program: either[0] }))
     }
 
     /// Stops judging and removes everything: links, pins, maps.
