@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Writes it; returns where.
-pub(crate) fn image() -> io::Result<PathBuf> {
+/// Writes it, with the driver for overlays if there is one; returns where.
+pub(crate) fn image(overlay: Option<&Path>) -> io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let directory = crate::kernel::directory();
     fs::create_dir_all(&directory)?;
@@ -20,6 +20,11 @@ pub(crate) fn image() -> io::Result<PathBuf> {
     }
     archive.entry("dev/console", 0o020_600, &[], (5, 1));
     archive.entry("init", 0o100_755, &fs::read(program)?, (0, 0));
+    if let Some(driver) = overlay {
+        let packed = driver.extension().is_some_and(|end| end != "ko");
+        let name = if packed { "overlay.packed" } else { "overlay.ko" };
+        archive.entry(name, 0o100_644, &fs::read(driver)?, (0, 0));
+    }
     for library in libraries(&own)? {
         let inside = library.to_string_lossy().trim_start_matches('/').to_owned();
         let mut above = PathBuf::new();

@@ -175,6 +175,7 @@ fn all() {
     report("proof-in-enforcing", || prove(&programs, Mode::Enforce, Proof::Refused));
     files(&programs);
     crate::changes::all(&programs);
+    crate::overlay::all(&programs);
     crate::lives::modes(&programs);
     report("dropped-programs-are-gone", || {
         let program = copy("unclassified")?;

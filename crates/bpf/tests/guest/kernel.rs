@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A distribution's kernel: its package, fetched and unpacked into `target/guest`, installed nowhere.
+//! A distribution's kernel: its package, fetched and, in part, unpacked into `target/guest`, installed nowhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,17 @@ const OLDEST: &[&str] =
 /// Newer kernels have other hooks: one is booted too where the distribution has it.
 const NEWER: &[&str] = &["linux-image-6.12-cloud-amd64", "linux-image-virtual-hwe-24.04"];
 
-/// The kernel images to boot.
-pub(crate) fn find() -> Result<Vec<PathBuf>, String> {
+/// What is booted.
+pub(crate) struct Kernel {
+    pub(crate) image: PathBuf,
+    /// The driver for overlays; a kernel of the caller's own must have it built in.
+    pub(crate) overlay: Option<PathBuf>,
+}
+
+/// The kernels to boot.
+pub(crate) fn find() -> Result<Vec<Kernel>, String> {
     if let Some(own) = std::env::var_os("PALISADE_GUEST_KERNEL") {
-        return Ok(vec![own.into()]);
+        return Ok(vec![Kernel { image: own.into(), overlay: None }]);
     }
     let cache = directory();
     fs::create_dir_all(&cache).map_err(|error| format!("make {}: {error}", cache.display()))?;
@@ -45,10 +52,10 @@ fn versioned(name: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn fetch(cache: &Path, package: &str) -> Result<PathBuf, String> {
+fn fetch(cache: &Path, package: &str) -> Result<Kernel, String> {
     let unpacked = cache.join(package);
-    if let Some(image) = image(&unpacked) {
-        return Ok(image);
+    if let Some(kernel) = unpacked_kernel(&unpacked) {
+        return Ok(kernel);
     }
     let run = |command: &mut Command| {
         let output = command.current_dir(cache).output().map_err(|error| format!("{command:?}: {error}"))?;
@@ -67,20 +74,34 @@ fn fetch(cache: &Path, package: &str) -> Result<PathBuf, String> {
             name.starts_with(&format!("{package}_")) && name.ends_with(".deb")
         })
         .ok_or_else(|| format!("apt-get download left no {package}_*.deb in {}", cache.display()))?;
-    // Under another name until it is whole: a run may be stopped here.
+    // Under another name until it is whole: a run may be stopped here. Other drivers are 100 MB that nobody loads.
     let partly = cache.join(format!("{package}.{}", std::process::id()));
-    run(Command::new("dpkg").arg("-x").arg(&downloaded).arg(&partly))?;
-    // Drivers are 100 MB that nobody loads.
-    for surplus in ["lib", "usr"] {
-        let _ = fs::remove_dir_all(partly.join(surplus));
-    }
+    fs::create_dir_all(&partly).map_err(|error| format!("make {}: {error}", partly.display()))?;
+    run(Command::new("sh")
+        .args([
+            "-c",
+            r#"dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --wildcards './boot/vmlinuz-*' '*/overlay.ko*'"#,
+        ])
+        .arg("sh")
+        .arg(&downloaded)
+        .arg(&partly))?;
     let _ = fs::remove_file(&downloaded);
+    // What an older version of this left.
+    let _ = fs::remove_dir_all(&unpacked);
     fs::rename(&partly, &unpacked).map_err(|error| format!("move to {}: {error}", unpacked.display()))?;
-    image(&unpacked).ok_or_else(|| format!("{package} has no boot/vmlinuz-*"))
+    unpacked_kernel(&unpacked)
+        .ok_or_else(|| format!("{package} has no boot/vmlinuz-* or no driver for overlays"))
 }
 
-fn image(unpacked: &Path) -> Option<PathBuf> {
-    let boot = fs::read_dir(unpacked.join("boot")).ok()?;
-    boot.filter_map(|entry| Some(entry.ok()?.path()))
-        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-")))
+fn unpacked_kernel(unpacked: &Path) -> Option<Kernel> {
+    let starting = |directory: &Path, start: &str| {
+        let entries = fs::read_dir(directory).ok()?;
+        entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start)))
+    };
+    let image = starting(&unpacked.join("boot"), "vmlinuz-")?;
+    let modules = fs::read_dir(unpacked.join("lib/modules")).ok()?.next()?.ok()?.path();
+    let overlay = starting(&modules.join("kernel/fs/overlayfs"), "overlay.ko")?;
+    Some(Kernel { image, overlay: Some(overlay) })
 }
