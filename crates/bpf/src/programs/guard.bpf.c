@@ -103,8 +103,9 @@ static __always_inline void report(struct file *file, struct inode *inode, struc
 	if (!event) {
 		__u32 zero = 0;
 		__u64 *lost = bpf_map_lookup_elem(&losses, &zero);
+		/* Atomic: another task of this processor may have come in between. */
 		if (lost)
-			(*lost)++;
+			__sync_fetch_and_add(lost, 1);
 		return;
 	}
 	__u64 ids = bpf_get_current_pid_tgid();
