@@ -96,6 +96,9 @@ pub enum Error {
     /// The proof needs a mode in which something is judged.
     #[error("prove that the programs are called: their mode is off")]
     Off,
+    /// The programs were asked while they enforce, and what nobody may execute was not refused.
+    #[error("prove that the programs are called: they were, and refused nothing")]
+    NotRefused,
     /// No directory is fit for the proof's file: all are mounted without the right to execute.
     #[error("prove that the programs are called: no directory in which a file may be executed")]
     NoPlace,

@@ -187,12 +187,11 @@ impl GuardPrograms {
                 }
                 Err(_) => {}
             }
-            let proof = if called && mode == Mode::Permissive {
-                Proof::Seen
-            } else {
-                Proof::NotCalled { listed: listed() }
+            return match (called, mode) {
+                (false, _) => Ok(Some(Proof::NotCalled { listed: listed() })),
+                (true, Mode::Enforce) => Err(Error::NotRefused),
+                (true, _) => Ok(Some(Proof::Seen)),
             };
-            return Ok(Some(proof));
         }
         Err(failed("execute", io::ErrorKind::ExecutableFileBusy.into()))
     }

@@ -254,9 +254,23 @@ fn files(programs: &GuardPrograms) {
             && event.comm.starts_with(b"init");
         ensure(right, format!("{event:?}"))
     });
-    report("memfd-refused", || only_permissively(programs, "memfd", || act(&["memfd", "/init"])));
+    report("memfd-refused", || {
+        only_permissively(programs, "memfd", || act(&["memfd", "/init"]))?;
+        let events = watch(programs, || act(&["memfd", "/init"]).refused())?;
+        let right = |event: &Event| {
+            (event.object, event.reason) == (ObjectClass::MEMORY_FILE, Reason::Memory)
+                && event.access == Access::Execute
+        };
+        ensure(events.len() == 1 && events.iter().all(right), format!("{events:?}"))
+    });
     report("tmpfs-of-a-user-namespace-refused", || {
-        only_permissively(programs, "tmpfs", || act(&["tmpfs", "/init"]))
+        only_permissively(programs, "tmpfs", || act(&["tmpfs", "/init"]))?;
+        let events = watch(programs, || act(&["tmpfs", "/init"]).refused())?;
+        let right = |event: &Event| {
+            (event.object, event.reason) == (ObjectClass::UNCLASSIFIED, Reason::Foreign)
+                && event.access == Access::Execute
+        };
+        ensure(events.len() == 1 && events.iter().all(right), format!("{events:?}"))
     });
     for (name, what) in [("library-map-refused", "map"), ("library-protect-refused", "protect")] {
         report(name, || {

@@ -34,6 +34,13 @@ pub(crate) enum Outcome {
     Failed(String),
 }
 
+impl Outcome {
+    /// EPERM, or an error.
+    pub(crate) fn refused(&self) -> Result {
+        expect("it", self, &Self::Refused)
+    }
+}
+
 /// Exit status of [`crate::act`] for EPERM.
 pub(crate) const REFUSED: u8 = 77;
 
