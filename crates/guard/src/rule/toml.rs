@@ -76,8 +76,10 @@ impl<'t> Reader<'_, '_, 't> {
     fn guard(&mut self, document: &DeTable<'t>) {
         let Some(guard) = document.get("guard") else { return };
         let Some(guard) = self.table("guard", guard) else { return };
-        for key in guard.keys().filter(|key| !matches!(key.get_ref().as_ref(), "sets" | "rule")) {
-            let suggestion = near(key.get_ref().as_bytes(), ["sets", "rule"]);
+        // The settings are read by [`crate::settings`].
+        let known = ["sets", "rule"].into_iter().chain(crate::settings::KEYS.iter().copied());
+        for key in guard.keys().filter(|key| !known.clone().any(|known| known == key.get_ref().as_ref())) {
+            let suggestion = near(key.get_ref().as_bytes(), known.clone());
             self.complain(key.span(), RuleError::UnknownKey { suggestion });
         }
         if let Some(sets) = guard.get("sets").and_then(|sets| self.table("guard.sets", sets)) {
