@@ -14,6 +14,7 @@ use palisade_guard::trust::import::{Event, judge_unreadable};
 use palisade_guard::trust::store::{self, Location, MANY_CHANGES, Store, Writer};
 use palisade_guard::trust::{build, edit, loader};
 use palisade_guard::trusted::Trusted;
+use palisade_guard::watch::engine::Engine;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 use rustix::io::Errno;
@@ -199,7 +200,8 @@ impl Keeper {
                 continue;
             }
             let settings = guard.engine.policy().settings.trust.clone();
-            let result = self.bring_up_to_date(&todo, &settings).and_then(|()| self.open(&settings));
+            let result =
+                self.bring_up_to_date(&guard.engine, &todo, &settings).and_then(|()| self.open(&settings));
             match result {
                 Ok(trust) => {
                     if let Err(error) = guard.trust(trust) {
@@ -246,20 +248,25 @@ impl Keeper {
         }
     }
 
-    fn bring_up_to_date(&self, todo: &Todo, settings: &TrustSettings) -> Result<(), KeeperError> {
+    fn bring_up_to_date(
+        &self,
+        engine: &Engine,
+        todo: &Todo,
+        settings: &TrustSettings,
+    ) -> Result<(), KeeperError> {
         let made = DirBuilder::new().mode(0o750).recursive(true).create(&self.directory);
         made.map_err(|source| KeeperError::Directory { path: self.directory.clone(), source })?;
         let mut writer = Writer::lock(&self.location)?;
         let many = todo.packages.len() > SOME;
         if todo.all || many || !self.location.base().exists() {
-            return self.all(&mut writer, settings, todo.everything);
+            return self.all(engine, &mut writer, settings, todo.everything);
         }
         let mut store = Store::open(&self.location)?;
         if !todo.packages.is_empty() && settings.sources.contains(&TrustFrom::Dpkg) {
             let names: Vec<Vec<u8>> = todo.packages.iter().cloned().collect();
             let order = Order { some: names, filter: self.filter()?, ..Order::default() };
             let mut records = Vec::new();
-            self.load(&order, None, |record| {
+            self.load(engine, &order, None, |record| {
                 records.push(record);
                 Ok(())
             })?;
@@ -288,6 +295,7 @@ impl Keeper {
 
     fn all(
         &self,
+        engine: &Engine,
         writer: &mut Writer,
         settings: &TrustSettings,
         everything: bool,
@@ -301,7 +309,7 @@ impl Keeper {
         let order = Order::all(settings, self.filter()?, everything);
         let previous = File::open(self.location.base()).ok();
         if !order.is_empty() {
-            self.load(&order, previous.as_ref(), |record| Ok(builder.push(&record)?))?;
+            self.load(engine, &order, previous.as_ref(), |record| Ok(builder.push(&record)?))?;
         }
         let count = writer.finish(builder)?;
         say(&format!("palisaded: {count} files are trusted"));
@@ -311,6 +319,7 @@ impl Keeper {
     /// Has a loader do it, and hashes itself what that may not read.
     fn load(
         &self,
+        engine: &Engine,
         order: &Order,
         previous: Option<&File>,
         mut each: impl FnMut(Record) -> Result<(), KeeperError>,
@@ -319,7 +328,9 @@ impl Keeper {
         order.previous =
             previous.map(|file| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into());
         let mut differing = 0_u64;
-        for event in Loader::start(&order).map_err(KeeperError::Start)? {
+        let loader = Loader::start(&order).map_err(KeeperError::Start)?;
+        let _helping = Helping::begin(engine, loader.pid());
+        for event in loader {
             let event = match event? {
                 Event::Unreadable { path, source, md5 } => {
                     judge_unreadable(Path::new("/"), path, source, md5)
@@ -354,6 +365,22 @@ impl Keeper {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(KeeperError::Read { path, source }),
         }
+    }
+}
+
+/// A loader is known to the engine for as long as it is at work.
+struct Helping<'a>(&'a Engine);
+
+impl<'a> Helping<'a> {
+    fn begin(engine: &'a Engine, pid: u32) -> Self {
+        engine.help_from(pid);
+        Self(engine)
+    }
+}
+
+impl Drop for Helping<'_> {
+    fn drop(&mut self) {
+        self.0.help_from(0);
     }
 }
 

@@ -116,6 +116,13 @@ impl Loader {
     }
 }
 
+impl Loader {
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
 impl Iterator for Loader {
     type Item = Result<Event, loader::Error>;
 

@@ -21,7 +21,7 @@ use crate::trusted::Trusted;
 use palisade_sys::fanotify::{AuditRule, BUFFER, Event, Gate, Question, Questions, Reply, Witness};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
@@ -46,6 +46,8 @@ pub struct Engine {
     enforcing: AtomicBool,
     passing: AtomicBool,
     own: u32,
+    /// A process of the guard's own that is at work, or 0.
+    helper: AtomicU32,
     pub(super) processes: Processes,
     pub(super) files: Mutex<Remembered<(u64, u64), Arc<Known>>>,
     /// What happened.
@@ -109,6 +111,7 @@ impl Engine {
             in_force: RwLock::new(in_force),
             enforcing: AtomicBool::new(enforcing),
             own: std::process::id(),
+            helper: AtomicU32::new(0),
             processes: Processes::default(),
             files: Mutex::new(Remembered::new(FILES)),
             counts: Counts::default(),
@@ -140,6 +143,11 @@ impl Engine {
     /// Refuses from now on, or only says so.
     pub fn enforce(&self, enforce: bool) {
         self.enforcing.store(enforce, Ordering::Relaxed);
+    }
+
+    /// A process of the guard's own is at work (0: none is): what it opens isn't judged.
+    pub fn help_from(&self, pid: u32) {
+        self.helper.store(pid, Ordering::Relaxed);
     }
 
     /// Whether every decision is to be handed to the journal, also those that no rule wants logged.
@@ -214,8 +222,8 @@ impl Engine {
         if question.execute {
             self.counts.executes.one();
         }
-        // Whoever decides must not wait for a decision.
-        if question.pid == self.own {
+        // Whoever decides must not wait for a decision; and who reads every file for it would fill what is remembered.
+        if question.pid == self.own || question.pid == self.helper.load(Ordering::Relaxed) {
             self.reply(question, Reply { allow: true, audit: None });
             return false;
         }
