@@ -301,7 +301,7 @@ fn start(
         let guard = Arc::clone(guard);
         spawn(name, move || work(&guard))
     };
-    threads.push(each("changes", |guard| guard.engine.hear(&guard.territory.filesystems, &guard.stop))?);
+    threads.push(each("changes", |guard| guard.engine.hear(&guard.stop))?);
     threads
         .push(each("watchdog", |guard| supervise(&guard.engine, &Systemd::from_environment(), &guard.stop))?);
     ready.wait();

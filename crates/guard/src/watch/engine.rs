@@ -10,6 +10,7 @@ use super::counts::{Clock, Counts};
 use super::crew::Crew;
 use super::known::{Identity, Known};
 use super::occurrence::Occurrence;
+use super::place::FileSystems;
 use super::policy::Policy;
 use super::process::Processes;
 use super::remembered::Remembered;
@@ -48,6 +49,8 @@ pub struct Engine {
     own: u32,
     /// A process of the guard's own that is at work, or 0.
     helper: AtomicU32,
+    /// Where changed files are found again, and where files are that others see elsewhere.
+    pub filesystems: FileSystems,
     pub(super) processes: Processes,
     pub(super) files: Mutex<Remembered<(u64, u64), Arc<Known>>>,
     /// What happened.
@@ -112,6 +115,7 @@ impl Engine {
             enforcing: AtomicBool::new(enforcing),
             own: std::process::id(),
             helper: AtomicU32::new(0),
+            filesystems: FileSystems::default(),
             processes: Processes::default(),
             files: Mutex::new(Remembered::new(FILES)),
             counts: Counts::default(),
