@@ -32,6 +32,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Where dpkg has a list and the MD5s of each package.
 const DPKG_INFO: &str = "/var/lib/dpkg/info";
+/// Where rpm has its database, by age of the distribution.
+const RPM: &str = "/usr/lib/sysimage/rpm";
+const RPM_BEFORE: &str = "/var/lib/rpm";
 /// Changes come in bursts: no more within this time, and they are read.
 const QUIET: Duration = Duration::from_millis(30);
 /// Packages that are read one by one; more are read all together.
@@ -232,6 +235,8 @@ impl Keeper {
                 let name = event.file_name().map(std::ffi::CStr::to_bytes).unwrap_or_default();
                 if event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW) {
                     todo.all = true;
+                } else if name.starts_with(b"rpmdb.sqlite") {
+                    todo.all = true;
                 } else if let Some(package) = package(name) {
                     todo.packages.insert(package.to_vec());
                 } else {
@@ -394,7 +399,9 @@ fn listen(config: &Path) -> Result<OwnedFd, Errno> {
     let changes = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
     let what = Flags::MOVED_TO | Flags::MOVED_FROM | Flags::CLOSE_WRITE | Flags::DELETE | Flags::ONLYDIR;
     let mut heard = 0;
-    for directory in [Path::new(DPKG_INFO), config, &config.join("trust.d")] {
+    for directory in
+        [Path::new(DPKG_INFO), Path::new(RPM), Path::new(RPM_BEFORE), config, &config.join("trust.d")]
+    {
         heard += usize::from(inotify::add_watch(&changes, directory, what).is_ok());
     }
     if heard > 0 { Ok(changes) } else { Err(Errno::NOENT) }

@@ -42,7 +42,6 @@ impl Handle {
         let mut mount: i32 = 0;
         let (handle_at, mount_at) = ((&raw mut handle) as usize, (&raw mut mount) as usize);
         let empty = c"".as_ptr() as usize;
-        #[expect(clippy::cast_sign_loss, reason = "a small positive number")]
         let flags = libc::AT_EMPTY_PATH as usize;
         let arguments = [raw::arg(file.as_raw_fd()), empty, handle_at, mount_at, flags, 0];
         // SAFETY: needed because rustix has no handles. Sound: both structures outlive the call, and the first says how
