@@ -16,6 +16,7 @@
 //! - [`mount`]: trees made by a privileged launcher
 //! - [`fanotify`]: who is asked before a file is opened or executed
 //! - [`fork`]: work in somebody else's name
+//! - [`timed`]: executing with the clock in view
 //! - [`seal`]: whether the program's file carries a package
 //! - [`arena`]: memory for programs that start and end
 //! - `clone`, `raw`: the bottom
@@ -43,6 +44,7 @@ pub mod probe;
 pub mod process;
 pub mod seal;
 pub mod seccomp;
+pub mod timed;
 pub mod usage;
 pub mod wait;
 pub mod warden;
