@@ -36,6 +36,8 @@ pub(crate) struct Table {
     pub(crate) goals: Vec<Goal>,
     /// In what its times are shown.
     pub(crate) scale: Scale,
+    /// Its memory is that of processes which this one waited for: no figure of those is below this one's own peak.
+    pub(crate) waited: bool,
 }
 
 /// In what times are shown; they are kept in seconds.
@@ -138,6 +140,7 @@ impl Table {
             control,
             goals: Vec::new(),
             scale: Scale::default(),
+            waited: true,
         }
     }
 }

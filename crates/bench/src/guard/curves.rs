@@ -214,7 +214,10 @@ fn starts(
     }
     let mut tables: Vec<Table> = [(first, at_first), (known, afterwards)]
         .into_iter()
-        .map(|(title, series)| Table::summarise(title, STARTS, 1, series, &mut bench.random))
+        .map(|(title, series)| {
+            let table = Table::summarise(title, STARTS, 1, series, &mut bench.random);
+            Table { waited: false, ..table }
+        })
         .collect();
     start_goals(bench, &mut tables, points);
     Ok(tables)
@@ -224,6 +227,9 @@ fn start_goals(bench: &mut Bench, tables: &mut [Table], points: &[usize]) {
     let [first, known] = tables else { return };
     let Some(&most) = points.last() else { return };
     let name = |point: usize| format!("{PALISADE}, {point} files");
+    if row(first, &name(most)).is_none() {
+        return;
+    }
     let samples = |table: &Table, point: usize, figure: &dyn Fn(&Sample) -> f64| -> Vec<f64> {
         let row = row(table, &name(point)).filter(|row| row.figures.is_some());
         row.map(|row| row.series.samples.iter().map(figure).collect()).unwrap_or_default()

@@ -135,11 +135,14 @@ impl Guard {
         let strays = |said: String| Err(Unguarded::Strays { said });
         match self.program {
             Program::Palisaded { .. } => match self.ask(&Request::Status)? {
-                Response::Status(status) if status.watched.iter().map(Path::new).eq([self.bed.as_path()]) => {
-                    Some(Ok(()))
-                }
                 Response::Status(status) if status.watched.is_empty() => None,
-                Response::Status(status) => Some(strays(format!("it watches {:?}", status.watched))),
+                Response::Status(status)
+                    if !status.watched.iter().map(Path::new).eq([self.bed.as_path()]) =>
+                {
+                    Some(strays(format!("it watches {:?}", status.watched)))
+                }
+                // As long as it doesn't know what is trusted it refuses nothing.
+                Response::Status(status) => status.enforcing.then_some(Ok(())),
                 _ => None,
             },
             Program::Fapolicyd { .. } => {

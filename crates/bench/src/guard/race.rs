@@ -132,6 +132,7 @@ pub(crate) fn race(
         let mut table = Table::summarise(title, scenario.rounds, 1, of_title, &mut bench.random);
         table.category = Some(placement.name);
         table.scale = Scale::Microseconds;
+        table.waited = false;
         tables.push(table);
     }
     Ok(tables)

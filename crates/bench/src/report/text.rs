@@ -79,9 +79,10 @@ fn grid(table: &Table, environment: &Environment) -> Grid {
         (format!("median {unit} [95%]"), format!("+{unit} [95%]"), format!("p10–p90 {unit}"));
     let mut grid =
         Grid::new(&["name", &median, "× plain [95%]", &added, &range, "user+sys ms", "max MiB", "ok/failed"]);
+    let floor = if table.waited { environment.memory_floor_byte } else { 0 };
     for row in &table.rows {
         match &row.figures {
-            Some(figures) => grid.row(cells(row, figures, environment.memory_floor_byte, table.scale)),
+            Some(figures) => grid.row(cells(row, figures, floor, table.scale)),
             None => grid.remark(&row.series.name, failure(row)),
         }
     }
