@@ -41,8 +41,8 @@ fn upto(bench: &Bench, all: &'static [usize]) -> &'static [usize] {
     if bench.options.quick { &all[..FEW] } else { all }
 }
 
-/// Both daemons, and palisaded where the kernel answers nothing by itself.
-fn programs(daemons: &Daemons) -> Vec<(&'static str, Program)> {
+/// Both daemons, and palisaded where the kernel answers nothing by itself: those that are wanted in one of the tables.
+fn programs(bench: &Bench, daemons: &Daemons, titles: &[&str]) -> Vec<(&'static str, Program)> {
     [
         (PALISADE, daemons.palisaded.clone()),
         (ASK_ALWAYS, daemons.asked_always()),
@@ -50,6 +50,7 @@ fn programs(daemons: &Daemons) -> Vec<(&'static str, Program)> {
     ]
     .into_iter()
     .filter_map(|(name, program)| Some((name, program?)))
+    .filter(|(name, _)| titles.iter().any(|title| bench.filter.accepts(title, name)))
     .collect()
 }
 
@@ -73,9 +74,7 @@ pub(crate) fn trusted(
     let points = upto(bench, &TRUSTED);
     let policy = |trusted| Policy { trusted, ..Policy::plain(Rules::KnownLibs) };
     let mut tables = decisions(bench, daemons, points, "trusted files", policy, missing)?;
-    if bench.filter.accepts("start", PALISADE) {
-        tables.extend(starts(bench, daemons, points, missing)?);
-    }
+    tables.extend(starts(bench, daemons, points, missing)?);
     Ok(tables)
 }
 
@@ -92,7 +91,8 @@ fn decisions(
     missing: &mut Vec<Missing>,
 ) -> Result<Vec<Table>, GuardError> {
     let (execs, opens) = (title("one program, call", what), title("open+close, steady", what));
-    if ![&execs, &opens].iter().any(|title| bench.filter.accepts(title, PALISADE)) {
+    let programs = programs(bench, daemons, &[&execs, &opens]);
+    if programs.is_empty() {
         return Ok(Vec::new());
     }
     let name = |daemon: &str, point: usize| format!("{daemon}, {point} {what}");
@@ -100,7 +100,7 @@ fn decisions(
     for name in [OFF, OFF_AGAIN] {
         entries.extend(enter(bench, name, None, &policy(0), COUNTS, missing)?);
     }
-    for (daemon, program) in programs(daemons) {
+    for (daemon, program) in programs {
         for &point in points {
             entries.extend(enter(
                 bench,
@@ -151,10 +151,14 @@ fn starts(
     points: &[usize],
     missing: &mut Vec<Missing>,
 ) -> Result<Vec<Table>, GuardError> {
-    let beds = bench.session.scratch().join("beds");
-    let bed = Bed::create(&beds, "start", Kind::Tmpfs, COUNTS)?;
     let (first, known) =
         ("start, lists of trusted files read for the first time", "start, trusted files known");
+    let programs = programs(bench, daemons, &[first, known]);
+    if programs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let beds = bench.session.scratch().join("beds");
+    let bed = Bed::create(&beds, "start", Kind::Tmpfs, COUNTS)?;
     bench.say(&format!("{first}; {known}: {STARTS} rounds"));
     let nothing = nothing(bench)?;
     let (mut at_first, mut afterwards): (Vec<Series>, Vec<Series>) = (Vec::new(), Vec::new());
@@ -177,7 +181,7 @@ fn starts(
             .push(Series { samples: series.samples.clone(), ..Series::begun(name, series.command.clone()) });
         afterwards.push(series);
     }
-    for (daemon, program) in programs(daemons).into_iter().filter(|(daemon, _)| *daemon != ASK_ALWAYS) {
+    for (daemon, program) in programs.into_iter().filter(|(daemon, _)| *daemon != ASK_ALWAYS) {
         for &point in points {
             let name = format!("{daemon}, {point} files");
             let policy = Policy { trusted: point, ..Policy::plain(Rules::KnownLibs) };

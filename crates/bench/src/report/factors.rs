@@ -60,7 +60,7 @@ mod tests {
         let text = factors(&report(Some("Spawn-only"))).unwrap().aligned();
         let line = text.lines().find(|line| line.starts_with("Spawn-only")).unwrap();
         let cells: Vec<&str> = line.split_whitespace().collect();
-        assert_eq!(cells[1..], ["true", "1.003", "4.49×", "failed", "failed"], "{text}");
+        assert_eq!(cells[1..], ["true", "1.003", "ms", "4.49×", "failed", "failed"], "{text}");
     }
 
     #[test]
