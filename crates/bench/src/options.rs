@@ -74,7 +74,7 @@ pub(crate) struct Guard {
     /// The palisaded to measure [default: the one beside this program, else on PATH]
     #[arg(long, value_name = "PATH")]
     pub(crate) daemon: Option<PathBuf>,
-    /// Programs, and texts, on each file system [default: 10000; 1000 if quick]
+    /// Programs, and texts, on each file system [default: 10000; 500 if quick]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) files: Option<usize>,
     /// For how many seconds files are opened again and again [default: 1; 0.1 if quick]

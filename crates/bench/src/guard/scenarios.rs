@@ -57,10 +57,9 @@ const TITLES: [&str; 15] = [
     IDLE_OPEN,
 ];
 
-/// Execs of one program in a round.
-const AGAIN: usize = 200;
-/// Under a tracer.
-const AGAIN_TRACED: usize = 50;
+/// Execs of one program in a round, and under a tracer.
+const AGAIN: [usize; 2] = [200, 50];
+const AGAIN_QUICK: [usize; 2] = [50, 20];
 
 /// A contender: its daemon ends before its bed is unmounted.
 #[derive(Debug)]
@@ -143,7 +142,7 @@ impl Field {
         if !rows.iter().map(|row| row.0).chain([OFF, OFF_AGAIN]).any(wanted) {
             return Ok(None);
         }
-        let files = bench.options.guard.files.unwrap_or(if bench.options.quick { 1000 } else { 10_000 });
+        let files = bench.options.guard.files.unwrap_or(if bench.options.quick { 500 } else { 10_000 });
         // One more of each that is executed: it is the one that is executed again and again.
         let counts = Counts { clocks: files + 1, dynamic: files / 5 + 1, texts: files };
         bench.say(&format!("{files} programs and {files} texts on each file system"));
@@ -200,8 +199,9 @@ pub(crate) fn all(
     let (programs, copies) = (clocks - 1, dynamic - 1);
     let asked = bench.options.rounds();
     let (slices, each) = slices(programs.min(texts), placements.len(), rounds(asked, 5));
+    let [again, again_traced] = if bench.options.quick { AGAIN_QUICK } else { AGAIN };
     let sort = Sort::Clocks;
-    let one = Work::Same { sort, number: programs, count: AGAIN };
+    let one = Work::Same { sort, number: programs, count: again };
     for (number, placement) in placements.iter().enumerate() {
         let first = number * (slices + WARM_UP);
         let many = Work::Slice { sort, count: each, first };
@@ -225,12 +225,12 @@ pub(crate) fn all(
         let seconds = window(bench).as_secs_f64();
         let work = Work::Window { count: texts, seconds };
         measure(bench, &mut tables, work, Reading::Said(&[("each", WINDOW)]), rounds(asked, 20), placement)?;
-        let again = Work::Same { sort: Sort::Dynamic, number: copies, count: AGAIN_TRACED };
+        let traced_again = Work::Same { sort: Sort::Dynamic, number: copies, count: again_traced };
         // Each tracer has half of the copies.
         let (traced, few) = self::slices(copies, 2, rounds(asked, 10));
         let many = |first| Work::Slice { sort: Sort::Dynamic, count: few, first };
         if programs::on_path("strace").is_some() {
-            measure(bench, &mut tables, again, Reading::Strace(ONE_STRACE), traced, placement)?;
+            measure(bench, &mut tables, traced_again, Reading::Strace(ONE_STRACE), traced, placement)?;
             measure(bench, &mut tables, many(0), Reading::Strace(MANY_STRACE), traced, placement)?;
         } else {
             let how = "`strace` is not on PATH; apt install strace".to_owned();
@@ -243,7 +243,7 @@ pub(crate) fn all(
             Ok(tracer) => {
                 let (one, other) =
                     (Reading::Tracepoints(ONE_TRACE, &tracer), Reading::Tracepoints(MANY_TRACE, &tracer));
-                measure(bench, &mut tables, again, one, traced, placement)?;
+                measure(bench, &mut tables, traced_again, one, traced, placement)?;
                 measure(bench, &mut tables, many(traced + WARM_UP), other, traced, placement)?;
             }
             Err(error) => {
