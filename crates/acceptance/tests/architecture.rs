@@ -53,6 +53,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // engines
     ("palisade-syscall", &["palisade-policy", "palisade-host", "palisade-database", "palisade-sys"]),
     ("palisade-network", &["palisade-policy", "palisade-sys"]),
+    ("palisade-bpf", &["palisade-policy", "palisade-sys"]),
     // ground: `sys` and `database` are below the others, and `policy` gives `events` the type of an event
     ("palisade-policy", &[]),
     ("palisade-protocol", &[]),

@@ -32,6 +32,7 @@ use crate::answer::{self, Failure, YES};
 use clap::{Subcommand, ValueEnum, ValueHint};
 pub(crate) use doctor::doctor;
 pub(crate) use error::GuardError;
+use palisade_guard::policies;
 use palisade_protocol::guard::{Request, SOCKET};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -220,8 +221,8 @@ pub(crate) fn run(options: &Options) -> u8 {
 
 fn built_in(rules: BuiltIn) -> Answer {
     answer::print(match rules {
-        BuiltIn::KnownLibs => palisade_guard::KNOWN_LIBS,
-        BuiltIn::Restrictive => palisade_guard::RESTRICTIVE,
+        BuiltIn::KnownLibs => policies::KNOWN_LIBS,
+        BuiltIn::Restrictive => policies::RESTRICTIVE,
     })?;
     Ok(YES)
 }

@@ -17,7 +17,7 @@ use palisade_guard::settings::{Backend, Mode};
 use palisade_guard::setup::{Setup, SetupError};
 use palisade_guard::trusted::Trusted;
 use palisade_guard::watch::crew::THREADS;
-use palisade_guard::watch::engine::{Engine, InForce};
+use palisade_guard::watch::engine::{Engine, InForce, Settle};
 use palisade_guard::watch::policy::Policy;
 use palisade_protocol::guard::{Decided, Mechanism, Refusal, Request, Response, Status};
 use palisade_sys::fanotify::{Gate, Witness};
@@ -161,6 +161,9 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
     }
     let listener = control::listen(&options.socket)?;
     let guard = Arc::new(begin(options, setup)?);
+    let settling = Arc::downgrade(&guard);
+    let settle = move || settling.upgrade().is_some_and(|guard| guard.keeper.settle());
+    guard.engine.settle_by(Settle(Box::new(settle)));
     let threads = start(&guard, listener)?;
     let systemd = Systemd::from_environment();
     systemd.notify("READY=1");
@@ -276,6 +279,9 @@ fn start(
     guard: &Arc<Guard>,
     listener: std::os::unix::net::UnixListener,
 ) -> Result<Vec<thread::JoinHandle<()>>, GuardError> {
+    if let Err(errno) = privileges::drop_capabilities() {
+        guard.alarm(format!("rights that aren't needed can't be given away: {errno}"));
+    }
     // What each thread needs is there before the first question: a thread that is born later would be asked about.
     drop(Recognizer::new()?);
     let ready = Arc::new(Barrier::new(THREADS + 1));
@@ -295,7 +301,7 @@ fn start(
         let guard = Arc::clone(guard);
         spawn(name, move || work(&guard))
     };
-    threads.push(each("changes", |guard| guard.engine.hear(&guard.territory.filesystems, &guard.stop))?);
+    threads.push(each("changes", |guard| guard.engine.hear(&guard.stop))?);
     threads
         .push(each("watchdog", |guard| supervise(&guard.engine, &Systemd::from_environment(), &guard.stop))?);
     ready.wait();

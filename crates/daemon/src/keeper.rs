@@ -1,31 +1,408 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The trust database, kept up to date.
-use palisade_guard::settings::TrustSettings;
+//! The trust database, kept up to date: when package lists or trust files change, and when somebody asks.
+//!
+//! While a package manager works, what it has just unpacked is executed by the packages' own scripts. So a refusal of an
+//! untrusted file waits until the lists that have changed are read ([`Keeper::settle`]).
+
+use crate::guard::Guard;
+use crate::journal::say;
+use crate::loader::{Loader, Order};
+use palisade_guard::settings::{TrustFrom, TrustSettings};
+use palisade_guard::trust::edit::TrustFiles;
+use palisade_guard::trust::entry::{Record, Source};
+use palisade_guard::trust::import::{Event, judge_unreadable};
+use palisade_guard::trust::store::{self, Location, MANY_CHANGES, Store, Writer};
+use palisade_guard::trust::{build, edit, loader};
 use palisade_guard::trusted::Trusted;
+use palisade_guard::watch::engine::Engine;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify;
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-pub(crate) struct Keeper {
-    state: PathBuf,
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Where dpkg has a list and the MD5s of each package.
+const DPKG_INFO: &str = "/var/lib/dpkg/info";
+/// Where rpm has its database, by age of the distribution.
+const RPM: &str = "/usr/lib/sysimage/rpm";
+const RPM_BEFORE: &str = "/var/lib/rpm";
+/// Changes come in bursts: no more within this time, and they are read.
+const QUIET: Duration = Duration::from_millis(30);
+/// Packages that are read one by one; more are read all together.
+const SOME: usize = 500;
+/// The longest that a refusal waits for what is being read.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why the database isn't as it should be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KeeperError {
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// Writing it.
+    #[error(transparent)]
+    Build(#[from] build::Error),
+    /// The trust files.
+    #[error(transparent)]
+    Files(#[from] edit::Error),
+    /// What the loader says.
+    #[error(transparent)]
+    Loader(#[from] loader::Error),
+    /// The loader can't be started.
+    #[error("can't start the loader: {0}")]
+    Start(#[source] io::Error),
+    /// The filter can't be read.
+    #[error("can't read {}: {source}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The directory can't be made.
+    #[error("can't make {}: {source}", path.display())]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
 }
+
+/// What is to be done.
+#[derive(Debug, Default)]
+struct Todo {
+    /// Read everything.
+    all: bool,
+    /// And hash what seems unchanged.
+    everything: bool,
+    /// The trust files may have changed.
+    files: bool,
+    /// These packages have changed.
+    packages: BTreeSet<Vec<u8>>,
+    /// Something of it is under way.
+    busy: bool,
+}
+
+impl Todo {
+    fn is_idle(&self) -> bool {
+        !self.all && !self.files && self.packages.is_empty() && !self.busy
+    }
+}
+
+/// Keeps the database.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    config: PathBuf,
+    location: Location,
+    directory: PathBuf,
+    changes: Option<OwnedFd>,
+    todo: Mutex<Todo>,
+    done: Condvar,
+}
+
 impl Keeper {
-    pub(crate) fn new(_config: &Path, state: &Path) -> Self {
-        Self { state: state.to_owned() }
-    }
-    pub(crate) fn open(
-        &self,
-        settings: &TrustSettings,
-    ) -> Result<Trusted, palisade_guard::trust::store::Error> {
-        let _ = &self.state;
-        Ok(Trusted::new(None, settings.integrity))
-    }
-    pub(crate) fn age(&self) -> Option<u64> {
-        None
-    }
-    pub(crate) fn look_again(&self) {}
-    pub(crate) fn make_anew(&self, _everything: bool) {}
-    pub(crate) fn keep(&self, _guard: &crate::guard::Guard, stop: &AtomicBool) {
-        while !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(std::time::Duration::from_millis(200));
+    /// The database below `state`, of what `config` and the packages say.
+    pub(crate) fn new(config: &Path, state: &Path) -> Self {
+        Self {
+            config: config.to_owned(),
+            location: Location::new(state),
+            directory: state.to_owned(),
+            changes: listen(config).ok(),
+            todo: Mutex::default(),
+            done: Condvar::new(),
         }
     }
+
+    fn files(&self) -> TrustFiles {
+        TrustFiles::new(&self.config.join("guard.trust"), &self.config.join("trust.d"))
+    }
+
+    /// Opens the database; without one nothing is trusted.
+    pub(crate) fn open(&self, settings: &TrustSettings) -> Result<Trusted, KeeperError> {
+        if !self.location.base().exists() {
+            return Ok(Trusted::new(None, settings.integrity));
+        }
+        Ok(Trusted::new(Some(Store::open(&self.location)?), settings.integrity))
+    }
+
+    /// The database's age in seconds.
+    pub(crate) fn age(&self) -> Option<u64> {
+        let newest = [self.location.base(), self.location.journal()]
+            .iter()
+            .filter_map(|path| fs::metadata(path).ok()?.modified().ok())
+            .max()?;
+        Some(SystemTime::now().duration_since(newest).unwrap_or_default().as_secs())
+    }
+
+    fn todo(&self) -> std::sync::MutexGuard<'_, Todo> {
+        self.todo.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Trust files and settings may have changed.
+    pub(crate) fn look_again(&self) {
+        self.todo().all = true;
+    }
+
+    /// The database is made anew; with `everything`, also what seems unchanged is hashed.
+    pub(crate) fn make_anew(&self, everything: bool) {
+        let mut todo = self.todo();
+        todo.all = true;
+        todo.everything |= everything;
+    }
+
+    /// Waits while changes are being read, if there are any; whether there were.
+    pub(crate) fn settle(&self) -> bool {
+        let until = Instant::now() + PATIENCE;
+        let mut waited = false;
+        let mut todo = self.todo();
+        while !todo.is_idle() || self.has_heard() {
+            waited = true;
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let pause = left.min(Duration::from_millis(20));
+            todo = self.done.wait_timeout(todo, pause).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        waited
+    }
+
+    /// Whether the kernel has told of a change that nobody has looked at.
+    fn has_heard(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        self.changes.as_ref().is_some_and(|changes| {
+            matches!(poll(&mut [PollFd::new(changes, PollFlags::IN)], Some(&now)), Ok(1..))
+        })
+    }
+
+    /// Keeps it until `stop`.
+    pub(crate) fn keep(&self, guard: &Guard, stop: &AtomicBool) {
+        if self.changes.is_none() {
+            guard.alarm("changes of packages can't be heard of: palisade guard trust rebuild".into());
+        }
+        // What changed while nobody looked.
+        self.look_again();
+        while !stop.load(Ordering::Relaxed) {
+            self.hear();
+            let (todo, idle) = {
+                let mut todo = self.todo();
+                let idle = todo.is_idle();
+                (std::mem::replace(&mut *todo, Todo { busy: !idle, ..Todo::default() }), idle)
+            };
+            if idle {
+                continue;
+            }
+            let settings = guard.engine.policy().settings.trust.clone();
+            let result =
+                self.bring_up_to_date(&guard.engine, &todo, &settings).and_then(|()| self.open(&settings));
+            match result {
+                Ok(trust) => {
+                    if let Err(error) = guard.trust(trust) {
+                        guard.alarm(format!("the trust database isn't in force: {error}"));
+                    }
+                }
+                Err(error) => guard.alarm(format!("the trust database isn't up to date: {error}")),
+            }
+            self.todo().busy = false;
+            self.done.notify_all();
+        }
+    }
+
+    /// Waits for changes, and until no more come; a fifth of a second if there are none.
+    fn hear(&self) {
+        let Some(changes) = &self.changes else {
+            std::thread::sleep(Duration::from_millis(200));
+            return;
+        };
+        let mut patience = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+        let quiet = Timespec { tv_sec: 0, tv_nsec: i64::try_from(QUIET.as_nanos()).unwrap_or(0) };
+        let began = Instant::now();
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 8192];
+        while matches!(poll(&mut [PollFd::new(changes, PollFlags::IN)], Some(&patience)), Ok(1..)) {
+            let mut reader = inotify::Reader::new(changes, &mut buffer);
+            let mut todo = self.todo();
+            while let Ok(event) = reader.next() {
+                let name = event.file_name().map(std::ffi::CStr::to_bytes).unwrap_or_default();
+                if event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW) {
+                    todo.all = true;
+                } else if name.starts_with(b"rpmdb.sqlite") {
+                    todo.all = true;
+                } else if let Some(package) = package(name) {
+                    todo.packages.insert(package.to_vec());
+                } else {
+                    todo.files |= !name.ends_with(b".lock") && !name.starts_with(b".");
+                }
+                if reader.is_buffer_empty() {
+                    break;
+                }
+            }
+            patience = quiet;
+            if began.elapsed() > Duration::from_secs(1) {
+                break;
+            }
+        }
+    }
+
+    fn bring_up_to_date(
+        &self,
+        engine: &Engine,
+        todo: &Todo,
+        settings: &TrustSettings,
+    ) -> Result<(), KeeperError> {
+        let made = DirBuilder::new().mode(0o750).recursive(true).create(&self.directory);
+        made.map_err(|source| KeeperError::Directory { path: self.directory.clone(), source })?;
+        let mut writer = Writer::lock(&self.location)?;
+        let many = todo.packages.len() > SOME;
+        if todo.all || many || !self.location.base().exists() {
+            return self.all(engine, &mut writer, settings, todo.everything);
+        }
+        let mut store = Store::open(&self.location)?;
+        if !todo.packages.is_empty() && settings.sources.contains(&TrustFrom::Dpkg) {
+            let names: Vec<Vec<u8>> = todo.packages.iter().cloned().collect();
+            let order = Order { some: names, filter: self.filter()?, ..Order::default() };
+            let mut records = Vec::new();
+            self.load(engine, &order, None, |record| {
+                records.push(record);
+                Ok(())
+            })?;
+            let is_of =
+                |source: &Source| matches!(source, Source::Dpkg(name) if todo.packages.contains(&name[..]));
+            writer.replace(&mut store, is_of, records)?;
+        }
+        if todo.files && settings.sources.contains(&TrustFrom::Files) {
+            let records = self.said()?;
+            writer.replace(&mut store, |source| matches!(source, Source::File(_)), records)?;
+        }
+        if store.changed_paths() > MANY_CHANGES {
+            writer.merge()?;
+        }
+        Ok(())
+    }
+
+    /// What the trust files say; mistakes are told.
+    fn said(&self) -> Result<Vec<Record>, KeeperError> {
+        let said = self.files().read()?;
+        for mistake in said.mistakes.iter().take(20) {
+            say(&format!("palisaded: {mistake}"));
+        }
+        Ok(said.records)
+    }
+
+    fn all(
+        &self,
+        engine: &Engine,
+        writer: &mut Writer,
+        settings: &TrustSettings,
+        everything: bool,
+    ) -> Result<(), KeeperError> {
+        let mut builder = writer.rebuild()?;
+        if settings.sources.contains(&TrustFrom::Files) {
+            for record in self.said()? {
+                builder.push(&record)?;
+            }
+        }
+        let order = Order::all(settings, self.filter()?, everything);
+        let previous = File::open(self.location.base()).ok();
+        if !order.is_empty() {
+            self.load(engine, &order, previous.as_ref(), |record| Ok(builder.push(&record)?))?;
+        }
+        let count = writer.finish(builder)?;
+        say(&format!("palisaded: {count} files are trusted"));
+        Ok(())
+    }
+
+    /// Has a loader do it, and hashes itself what that may not read.
+    fn load(
+        &self,
+        engine: &Engine,
+        order: &Order,
+        previous: Option<&File>,
+        mut each: impl FnMut(Record) -> Result<(), KeeperError>,
+    ) -> Result<(), KeeperError> {
+        let mut order = order.clone();
+        order.previous =
+            previous.map(|file| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into());
+        let mut differing = 0_u64;
+        let loader = Loader::start(&order).map_err(KeeperError::Start)?;
+        let _helping = Helping::begin(engine, loader.pid());
+        for event in loader {
+            let event = match event? {
+                Event::Unreadable { path, source, md5 } => {
+                    judge_unreadable(Path::new("/"), path, source, md5)
+                }
+                other => other,
+            };
+            match event {
+                Event::Trusted(record) => each(record)?,
+                Event::Differs { path, .. } => {
+                    differing += 1;
+                    if differing <= 20 {
+                        let path = OsStr::from_bytes(&path).display().to_string();
+                        say(&format!("palisaded: {path:?} isn't as its package says, and isn't trusted"));
+                    }
+                }
+                Event::Unreadable { .. }
+                | Event::Missing { .. }
+                | Event::Undigested { .. }
+                | Event::Progress(_) => {}
+            }
+        }
+        if differing > 20 {
+            say(&format!("palisaded: {} more files aren't as their packages say", differing - 20));
+        }
+        Ok(())
+    }
+
+    fn filter(&self) -> Result<Option<Vec<u8>>, KeeperError> {
+        let path = self.config.join("guard-filter.conf");
+        match fs::read(&path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(KeeperError::Read { path, source }),
+        }
+    }
+}
+
+/// A loader is known to the engine for as long as it is at work.
+struct Helping<'a>(&'a Engine);
+
+impl<'a> Helping<'a> {
+    fn begin(engine: &'a Engine, pid: u32) -> Self {
+        engine.help_from(pid);
+        Self(engine)
+    }
+}
+
+impl Drop for Helping<'_> {
+    fn drop(&mut self) {
+        self.0.help_from(0);
+    }
+}
+
+/// The package whose list or MD5s a file has.
+fn package(name: &[u8]) -> Option<&[u8]> {
+    name.strip_suffix(b".list").or_else(|| name.strip_suffix(b".md5sums"))
+}
+
+fn listen(config: &Path) -> Result<OwnedFd, Errno> {
+    use inotify::WatchFlags as Flags;
+    let changes = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+    let what = Flags::MOVED_TO | Flags::MOVED_FROM | Flags::CLOSE_WRITE | Flags::DELETE | Flags::ONLYDIR;
+    let mut heard = 0;
+    for directory in
+        [Path::new(DPKG_INFO), Path::new(RPM), Path::new(RPM_BEFORE), config, &config.join("trust.d")]
+    {
+        heard += usize::from(inotify::add_watch(&changes, directory, what).is_ok());
+    }
+    if heard > 0 { Ok(changes) } else { Err(Errno::NOENT) }
 }

@@ -5,7 +5,6 @@ use crate::journal::say;
 use palisade_guard::settings::{Asked, Watch};
 use palisade_guard::watch::engine::Engine;
 use palisade_guard::watch::mounts::{self, Selection};
-use palisade_guard::watch::revoke::FileSystems;
 use palisade_sys::fanotify::Questions;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
@@ -20,8 +19,6 @@ use std::sync::{Mutex, PoisonError};
 /// What is watched.
 #[derive(Debug, Default)]
 pub(crate) struct Territory {
-    /// Where changed files are found again.
-    pub(crate) filesystems: FileSystems,
     state: Mutex<State>,
 }
 
@@ -80,7 +77,7 @@ impl Territory {
 
     fn begin(&self, engine: &Engine, point: &Path, questions: Questions) -> Result<(), String> {
         let name = c_string(point).ok_or("its name has a NUL in it")?;
-        self.filesystems.add(point).map_err(|errno| format!("{errno}"))?;
+        engine.filesystems.add(point).map_err(|errno| format!("{errno}"))?;
         engine.gate().watch(&name, questions).map_err(|errno| format!("{errno}"))
     }
 

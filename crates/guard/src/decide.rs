@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The same answers as [`crate::linear`], in a time that doesn't grow with the number of rules.
 //!
-//! Rules become rows of one condition per attribute (`rows`). For each attribute (`dimension`), the value is looked up
-//! once, which gives the rows whose condition on it holds, as bits (`index`); the first row that has its bit in all of
-//! them decides (`scan`). Attributes are asked for only when the first row that is still possible needs one more, the
+//! Rules become rows of one condition per attribute (`rows`), and rows of one shape stand together (`group`). For each
+//! attribute (`dimension`), the value is looked up once, which gives the rows whose condition on it holds, as bits
+//! (`index`); the first row that has its bit in all of them decides (`scan`). Attributes are asked for only when the first row that is still possible needs one more, the
 //! cheap ones first: as long as no rule that can still match says `ftype`, no file's content is looked at.
 
 mod dimension;
+mod group;
 mod index;
 mod rows;
 mod scan;
@@ -16,6 +17,7 @@ use crate::linear::{self, Outcome};
 use crate::rule::{Decision, RuleId, RuleSet, Text};
 
 use dimension::{ALL, DIMENSIONS, Dimension, Mask, OBJECT};
+use group::Group;
 use index::{Collected, Index, Words, index};
 use scan::Scan;
 
@@ -26,14 +28,21 @@ pub struct Decider {
     rows: Vec<Row>,
     indices: Vec<Index>,
     words: Words,
-    /// Rows by the set of dimensions on which they have conditions, in the order of each one's first row.
-    shapes: Vec<Shape>,
+    groups: Vec<Group>,
+    /// For each dimension the groups, a bit for each, whose rows all have a condition on it.
+    conditional: [u64; DIMENSIONS],
+    /// The bit of the mixed group, if there is one.
+    mixed: u64,
+    /// The bits of the groups whose rows ask for `pattern=ld_so`.
+    for_linker: u64,
     no_linker_itself: bool,
 }
 
 /// One conjunction of a rule.
 #[derive(Debug, Clone, Copy)]
 struct Row {
+    /// Its number in the order of the rules; of a position that is nobody's, after all others.
+    order: u32,
     rule: RuleId,
     decision: Decision,
     /// On what it has conditions.
@@ -44,52 +53,76 @@ struct Row {
     is_for_linker: bool,
 }
 
-#[derive(Debug)]
-struct Shape {
-    mask: Mask,
-    rows: Vec<u32>,
+impl Row {
+    const NOBODYS: Self = Self {
+        order: u32::MAX,
+        rule: RuleId(u32::MAX),
+        decision: Decision::ALLOW,
+        mask: 0,
+        is_partial: false,
+        is_for_linker: false,
+    };
 }
 
 impl Decider {
     /// Compiles rules. Takes about as long as reading them.
     #[must_use]
     pub fn new(rules: &RuleSet) -> Self {
-        let mut collected: Vec<Collected> =
-            std::iter::repeat_with(Collected::default).take(DIMENSIONS).collect();
-        let mut rows = Vec::with_capacity(rules.len());
-        let mut shapes: Vec<Shape> = Vec::new();
-        let mut shape_of = std::collections::HashMap::<Mask, usize, foldhash::fast::RandomState>::default();
+        let mut in_order = Vec::with_capacity(rules.len());
+        let mut conjunctions = Vec::with_capacity(rules.len());
         for (id, rule) in rules.iter() {
             for conjunction in rows::of(rules, rule) {
-                let number = index(rows.len());
-                let mut row = Row {
-                    rule: id,
-                    decision: rule.decision,
-                    mask: 0,
-                    is_partial: conjunction.is_partial,
-                    is_for_linker: false,
-                };
+                let order = index(in_order.len());
+                let mut row = Row { order, rule: id, decision: rule.decision, ..Row::NOBODYS };
+                row.is_partial = conjunction.is_partial;
                 for (dimension, condition) in &conjunction.conditions {
                     row.mask |= dimension.bit();
                     row.is_for_linker |= *dimension == Dimension::Start
                         && matches!(condition, rows::Condition::Flags(rows::LINKER_ONLY));
-                    collected[*dimension as usize].add(number, condition);
                 }
-                let shape = *shape_of.entry(row.mask).or_insert_with(|| {
-                    shapes.push(Shape { mask: row.mask, rows: Vec::new() });
-                    shapes.len() - 1
-                });
-                shapes[shape].rows.push(number);
-                rows.push(row);
+                in_order.push(row);
+                conjunctions.push(conjunction.conditions);
             }
+        }
+        let (groups, positions) = group::arrange(&in_order);
+        let mut collected: Vec<Collected> =
+            std::iter::repeat_with(Collected::default).take(DIMENSIONS).collect();
+        let mut rows = Vec::with_capacity(positions.len());
+        for member in positions {
+            let position = index(rows.len());
+            let Some(member) = member else {
+                rows.push(Row::NOBODYS);
+                continue;
+            };
+            for (dimension, condition) in &conjunctions[member] {
+                collected[*dimension as usize].add(position, condition);
+            }
+            rows.push(in_order[member]);
         }
         let mut words = Words::default();
         let indices = Dimension::EACH
             .into_iter()
             .zip(collected)
-            .map(|(dimension, collected)| Index::build(dimension, collected, index(rows.len()), &mut words))
+            .map(|(dimension, collected)| Index::build(dimension, collected, &groups, &mut words))
             .collect();
-        Self { rules: rules.clone(), rows, indices, words, shapes, no_linker_itself: false }
+        let bits = |is: &dyn Fn(&Group) -> bool| {
+            groups.iter().rev().fold(0u64, |bits, group| bits << 1 | u64::from(is(group)))
+        };
+        let conditional = Dimension::EACH
+            .map(|dimension| bits(&|group| !group.is_mixed && group.mask & dimension.bit() != 0));
+        let mixed = bits(&|group| group.is_mixed);
+        let for_linker = bits(&|group| group.is_for_linker);
+        Self {
+            rules: rules.clone(),
+            rows,
+            indices,
+            words,
+            groups,
+            conditional,
+            mixed,
+            for_linker,
+            no_linker_itself: false,
+        }
     }
 
     /// Says under which paths the host's run-time linkers can be executed.
@@ -119,15 +152,14 @@ impl Decider {
     #[must_use]
     pub fn decide(&self, facts: &dyn Facts) -> Outcome {
         let mut scan = Scan::new(self);
-        let mut from = 0;
-        while let Some(at) = self.next_possible(&mut scan, from, ALL, facts) {
+        while let Some(at) = self.next_possible(&mut scan, ALL, facts) {
             let row = &self.rows[at as usize];
             let holds = !self.needs_lookup(&scan, row)
                 || linear::mismatch(&self.rules, self.rules.rule(row.rule), facts).is_none();
             if holds {
                 return Outcome { rule: Some(row.rule), decision: row.decision };
             }
-            from = at + 1;
+            scan.pass(at);
         }
         Outcome::NO_RULE
     }
@@ -142,14 +174,16 @@ impl Decider {
     #[must_use]
     pub fn for_every_subject(&self, facts: &dyn Facts) -> Option<Outcome> {
         let mut scan = Scan::new(self);
-        let mut from = 0;
+        if self.no_linker_itself {
+            scan.drop_groups(self.for_linker);
+        }
         // What some subjects are answered by the rules so far.
         let mut some: Option<Decision> = None;
         loop {
-            let Some(at) = self.next_possible(&mut scan, from, OBJECT, facts) else {
+            let Some(at) = self.next_possible(&mut scan, OBJECT, facts) else {
                 return together(some, Outcome::NO_RULE);
             };
-            from = at + 1;
+            scan.pass(at);
             let row = &self.rows[at as usize];
             let is_impossible = (row.is_for_linker && self.no_linker_itself)
                 || (self.needs_lookup(&scan, row)
@@ -157,14 +191,19 @@ impl Decider {
             if is_impossible {
                 continue;
             }
-            let outcome = Outcome { rule: Some(row.rule), decision: row.decision };
             if row.mask & !OBJECT == 0 {
-                return together(some, outcome);
+                return together(some, Outcome { rule: Some(row.rule), decision: row.decision });
             }
             if row.decision.is_logged() || some.is_some_and(|some| some != row.decision) {
                 return None;
             }
-            some = Some(row.decision);
+            if some.is_none() {
+                // More rules that answer some subjects the same change nothing.
+                some = Some(row.decision);
+                scan.drop_groups(self.groups.iter().rev().fold(0, |bits, group| {
+                    bits << 1 | u64::from(group.asks_subject && group.decision == row.decision)
+                }));
+            }
         }
     }
 
@@ -176,8 +215,7 @@ impl Decider {
             | Dimension::Start.bit();
         let facts = Linker { path };
         let mut scan = Scan::new(self);
-        let mut from = 0;
-        while let Some(at) = self.next_possible(&mut scan, from, KNOWN, &facts) {
+        while let Some(at) = self.next_possible(&mut scan, KNOWN, &facts) {
             let row = &self.rows[at as usize];
             if row.decision.allow {
                 return false;
@@ -185,50 +223,26 @@ impl Decider {
             if row.mask & !KNOWN == 0 && !self.needs_lookup(&scan, row) {
                 return true;
             }
-            from = at + 1;
+            scan.pass(at);
         }
         false
     }
 
-    /// The first row from `from` on whose conditions on `known` hold. Asks for what it needs of those.
-    fn next_possible(
-        &self,
-        scan: &mut Scan<'_>,
-        mut from: u32,
-        known: Mask,
-        facts: &dyn Facts,
-    ) -> Option<u32> {
+    /// The first row whose conditions on `known` hold. Asks for what it needs of those.
+    fn next_possible(&self, scan: &mut Scan<'_>, known: Mask, facts: &dyn Facts) -> Option<u32> {
         loop {
-            let at = scan.next(from)?;
-            let needed = self.rows[at as usize].mask & known & !scan.resolved;
+            let at = scan.first()?;
+            let needed = scan.unresolved(self.rows[at as usize].mask & known);
             if needed == 0 {
                 return Some(at);
             }
             scan.resolve(Dimension::first_of(needed), facts);
-            from = at;
         }
-    }
-
-    /// The first row from `from` on that has no condition on any of these dimensions.
-    fn next_free(&self, from: u32, dimensions: Mask) -> Option<u32> {
-        let mut first: Option<u32> = None;
-        for shape in &self.shapes {
-            if first.is_some_and(|first| first < shape.rows[0]) {
-                break;
-            }
-            if shape.mask & dimensions == 0
-                && let Some(&row) = shape.rows.get(shape.rows.partition_point(|&row| row < from))
-                && first.is_none_or(|first| row < first)
-            {
-                first = Some(row);
-            }
-        }
-        first
     }
 
     /// Do the row's bits not say everything?
     fn needs_lookup(&self, scan: &Scan<'_>, row: &Row) -> bool {
-        row.is_partial || row.mask & scan.unlisted != 0
+        row.is_partial || scan.is_unsure_of(row.mask)
     }
 }
 

@@ -19,6 +19,7 @@
 //!   most of these, so that a rule about languages doesn't see them.
 //! - `text/x-python` of a script by its shebang is never spelled `text/x-script.python`, which fapolicyd's list of
 //!   languages doesn't have.
+//! - An archive that begins with `META-INF/` is a Java archive, which libmagic sees only in some.
 //! - The bytecode of Python versions that came after the installed libmagic is known too.
 
 pub mod bytes;

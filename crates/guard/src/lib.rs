@@ -6,9 +6,12 @@
 //!
 //! - [`facts`]: what a rule can ask of one open or exec
 //! - [`known`]: facts that are known beforehand
+//! - [`kind`]: what kind of file it is, by its content
+//! - [`subject`]: what `/proc` tells of the process that asks, and how its program was started
 //! - [`rule`]: what rules are, and how they are written
 //! - [`linear`]: what rules mean, and why one didn't match
 //! - [`decide`]: the same answers, in a time that doesn't grow with the number of rules
+//! - [`policies`]: the rules that come with Palisade
 //! - [`linkers`]: the host's run-time linkers
 //! - [`trust`]: which files are trusted, and who says so
 //! - [`kind`]: what kind of file it is, by its content
@@ -19,11 +22,6 @@
 //! - [`import`]: a host's fapolicyd.conf, in Palisade's words
 #![forbid(unsafe_code)]
 
-/// The rules that are used where none are given: programs and libraries must be trusted.
-pub const KNOWN_LIBS: &str = include_str!("../data/known-libs.rules");
-/// Stricter: scripts of every language must be trusted, too.
-pub const RESTRICTIVE: &str = include_str!("../data/restrictive.rules");
-
 pub mod decide;
 pub mod facts;
 pub mod import;
@@ -31,6 +29,7 @@ pub mod kind;
 pub mod known;
 pub mod linear;
 pub mod linkers;
+pub mod policies;
 pub mod rule;
 pub mod safety;
 pub mod settings;

@@ -6,11 +6,13 @@
 //!
 //! - [`parse`]: fapolicyd's grammar, both its forms, to a [`RuleSet`]; `line` takes one line apart, `build` knows
 //!   which values a field takes
+//! - [`toml`](mod@toml): the same rules as TOML
 //! - [`files`]: a directory of rule files, in the order in which they count
 //! - `print`: a rule set, back to text
 //! - [`glob`]: what `glob:` means
 //! - [`accounts`]: names of users and groups, to numbers
 //! - [`error`]: what can be wrong with a rule file, and what to write instead
+//! - [`lint`](mod@lint): what is allowed to be written and probably not meant
 
 pub mod accounts;
 mod build;
@@ -21,6 +23,7 @@ mod line;
 pub mod lint;
 pub mod parse;
 mod print;
+pub mod toml;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,6 +60,8 @@ pub struct Origin {
     pub place: Place,
     /// `because = "…"` of the TOML form.
     pub because: Option<Box<str>>,
+    /// A form that is kept for old rules, and what to write instead.
+    pub deprecated: Option<(&'static str, &'static str)>,
 }
 
 /// One rule.

@@ -233,6 +233,9 @@ pub struct Settings {
     pub log: Log,
 }
 
+/// The settings' own keys of `[guard]`; the others are rules.
+pub(crate) const KEYS: &[&str] = &["mode", "rules", "backend", "watch", "trust", "log"];
+
 /// The table as it is written. `rule` and `sets` are read by [`crate::rule`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]

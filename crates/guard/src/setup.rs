@@ -4,14 +4,16 @@
 //! `guard.toml` has the settings and may have rules; `guard.d` has rule files in fapolicyd's grammar. Rules of the
 //! settings come first: they are the administrator's own exceptions. Without rule files a built-in set follows.
 
-use crate::linkers;
 use crate::rule::accounts::AccountFiles;
 use crate::rule::error::LoadError;
 use crate::rule::files::{Reader, Writers};
+use crate::rule::parse::{Parser, Placeholder};
 use crate::rule::{RuleSet, Text};
 use crate::settings::{BuiltIn, LARGEST, Settings, SettingsError};
 use crate::watch::line::FormatError;
+use crate::{linkers, policies};
 use std::io::{self, ErrorKind, Read};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// Why the settings or rules don't count.
@@ -95,10 +97,11 @@ impl Setup {
         };
         let linkers = linkers::of_host();
         let accounts = AccountFiles::host();
-        let reader = Reader { writers, accounts: &accounts, linkers: &linkers };
+        let placeholders = placeholders(&linkers);
+        let reader = Reader { writers, accounts: &accounts, placeholders: &placeholders };
         let (rules, from) = match other {
             Some(path) if path.is_dir() => (reader.directory(path)?, path.display().to_string()),
-            Some(path) => (reader.file(path)?, path.display().to_string()),
+            Some(path) => (reader.files(&[path.to_owned()])?, path.display().to_string()),
             None => own_rules(&reader, config, &settings)?,
         };
         Ok(Self { settings, rules, linkers, from })
@@ -110,17 +113,41 @@ fn own_rules(
     config: &Path,
     settings: &Settings,
 ) -> Result<(RuleSet, String), SetupError> {
+    let toml = config.join("guard.toml");
+    let toml = toml.exists().then_some(toml);
     let directory = config.join("guard.d");
-    if directory.is_dir() && !reader.list(&directory)?.is_empty() {
-        return Ok((reader.directory(&directory)?, directory.display().to_string()));
+    let files = if directory.is_dir() { reader.list(&directory)? } else { Vec::new() };
+    if !files.is_empty() {
+        let all: Vec<PathBuf> = toml.into_iter().chain(files).collect();
+        return Ok((reader.files(&all)?, directory.display().to_string()));
     }
     let (name, text) = match settings.rules {
-        BuiltIn::KnownLibs => ("known-libs", crate::KNOWN_LIBS),
-        BuiltIn::Restrictive => ("restrictive", crate::RESTRICTIVE),
+        BuiltIn::KnownLibs => ("known-libs", policies::KNOWN_LIBS),
+        BuiltIn::Restrictive => ("restrictive", policies::RESTRICTIVE),
     };
-    let mut parser = crate::rule::parse::Parser::new(reader.accounts, reader.linkers);
+    let mut parser = Parser::new(reader.accounts, reader.placeholders);
+    if let Some(path) = &toml
+        && let Some(text) = read(path)?
+    {
+        parser.toml(path, text.as_bytes());
+    }
     parser.file(Path::new(name), text.as_bytes());
     Ok((parser.finish()?, format!("the built-in \"{name}\"")))
+}
+
+/// What fapolicyd's unbuilt rules name in a general way, on this host with these run-time linkers.
+#[must_use]
+pub fn placeholders(linkers: &[Text]) -> Vec<Placeholder> {
+    let mut found = vec![Placeholder { name: "ld_so_path".into(), values: linkers.to_vec() }];
+    for (name, path) in [("python2_path", "/usr/bin/python2"), ("python3_path", "/usr/bin/python3")] {
+        if let Ok(path) = Path::new(path).canonicalize() {
+            found.push(Placeholder {
+                name: name.into(),
+                values: vec![path.into_os_string().into_vec().into()],
+            });
+        }
+    }
+    found
 }
 
 fn read(path: &Path) -> Result<Option<String>, SetupError> {

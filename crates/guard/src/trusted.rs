@@ -2,8 +2,11 @@
 //! Is this file the one that is trusted?
 
 use crate::settings::Recognised;
-use crate::trust::entry::{Algorithm, Digest, from_hexadecimal};
+use crate::trust::entry::{Algorithm, Digest, Source, from_hexadecimal};
+use crate::trust::integrity::{Content, Integrity, OnDisk, Trust};
 use crate::trust::store::Store;
+use std::fs::File;
+use std::io;
 use std::os::fd::BorrowedFd;
 
 /// A trust database with the way in which files are recognised. Without a database nothing is trusted.
@@ -11,6 +14,39 @@ use std::os::fd::BorrowedFd;
 pub struct Trusted {
     store: Option<Store>,
     recognised: Recognised,
+}
+
+/// An open file whose SHA-256 may be known already.
+struct Opened<'a> {
+    file: BorrowedFd<'a>,
+    size: u64,
+    sha256: &'a mut dyn FnMut() -> Option<String>,
+}
+
+impl Opened<'_> {
+    fn on_disk<T>(&self, ask: impl FnOnce(&mut OnDisk<'_>) -> io::Result<T>) -> io::Result<T> {
+        let file = File::from(self.file.try_clone_to_owned()?);
+        ask(&mut OnDisk::new(&file)?)
+    }
+}
+
+impl Content for Opened<'_> {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn digest(&mut self, algorithm: Algorithm) -> io::Result<Digest> {
+        if algorithm != Algorithm::Sha256 {
+            return self.on_disk(|file| file.digest(algorithm));
+        }
+        let known =
+            (self.sha256)().and_then(|text| Digest::new(algorithm, &from_hexadecimal(text.as_bytes())?));
+        known.ok_or_else(|| io::Error::other("it can't be read, or changes meanwhile"))
+    }
+
+    fn ima(&mut self) -> io::Result<Option<Digest>> {
+        self.on_disk(|file| file.ima())
+    }
 }
 
 impl Trusted {
@@ -34,75 +70,36 @@ impl Trusted {
         known && matches!(looked, Some(Ok(())))
     }
 
-    /// Whether the open file at `path` is the one in the database; `hash` gives its SHA-256 if that is asked for.
+    /// Whether the open file at `path` is the one in the database; `sha256` gives its SHA-256 in hexadecimal if that is
+    /// asked for. A file or database that can't be read isn't trusted.
     pub fn trusts(
         &self,
         path: &[u8],
         size: u64,
         file: BorrowedFd<'_>,
-        hash: &mut dyn FnMut() -> Option<String>,
+        sha256: &mut dyn FnMut() -> Option<String>,
     ) -> bool {
-        let Some(store) = &self.store else { return false };
-        let mut candidates = Vec::new();
-        let mut known = false;
-        let looked = match self.recognised {
-            Recognised::None => store.who(path, |_, _| known = true),
-            Recognised::Size => {
-                store.who(path, |_, recorded| known |= recorded.is_none_or(|recorded| recorded == size))
-            }
-            Recognised::Sha256 | Recognised::Ima => store.find(path, |found| {
-                if found.size == size {
-                    candidates.push(found.digest);
-                }
-            }),
-        };
-        if looked.is_err() {
-            return false;
-        }
-        match self.recognised {
-            Recognised::None | Recognised::Size => known,
-            Recognised::Sha256 if candidates.is_empty() => false,
-            Recognised::Sha256 => hash()
-                .and_then(|hash| Digest::new(Algorithm::Sha256, &from_hexadecimal(hash.as_bytes())?))
-                .is_some_and(|digest| candidates.contains(&digest)),
-            Recognised::Ima => ima(file).is_some_and(|digest| candidates.contains(&digest)),
-        }
+        self.who_trusts(path, size, file, sha256).is_some()
     }
-}
 
-/// `IMA_XATTR_DIGEST_NG` of the kernel's `security/integrity/integrity.h`.
-const IMA_DIGEST: u8 = 4;
-
-/// The digest that IMA keeps of a file.
-fn ima(file: BorrowedFd<'_>) -> Option<Digest> {
-    let mut value = [0; 2 + 64];
-    let length = rustix::fs::fgetxattr(file, "security.ima", &mut value).ok()?;
-    ima_digest(value.get(..length)?)
-}
-
-/// The value of `security.ima`: what it is, the algorithm by the kernel's `enum hash_algo`, the digest.
-fn ima_digest(value: &[u8]) -> Option<Digest> {
-    let [IMA_DIGEST, algorithm, digest @ ..] = value else { return None };
-    let algorithm = match algorithm {
-        4 => Algorithm::Sha256,
-        6 => Algorithm::Sha512,
-        // MD5 and SHA-1 can be forged.
-        _ => return None,
-    };
-    Digest::new(algorithm, digest)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_ima_keeps() {
-        let mut value = vec![4, 4];
-        value.extend([7; 32]);
-        assert_eq!(ima_digest(&value), Some(Digest::Sha256([7; 32])));
-        for wrong in [&value[..33], &[3, 4], &[4, 2, 1], &[]] {
-            assert_eq!(ima_digest(wrong), None);
+    /// Who trusts it.
+    pub fn who_trusts(
+        &self,
+        path: &[u8],
+        size: u64,
+        file: BorrowedFd<'_>,
+        sha256: &mut dyn FnMut() -> Option<String>,
+    ) -> Option<Source> {
+        let integrity = match self.recognised {
+            Recognised::None => Integrity::None,
+            Recognised::Size => Integrity::Size,
+            Recognised::Ima => Integrity::Ima,
+            Recognised::Sha256 => Integrity::Sha256,
+        };
+        let mut content = Opened { file, size, sha256 };
+        match self.store.as_ref()?.check(path, integrity, &mut content) {
+            Ok(Trust::Trusted { source }) => Some(source),
+            Ok(Trust::Unknown | Trust::Changed { .. }) | Err(_) => None,
         }
     }
 }

@@ -24,9 +24,9 @@ proptest! {
 
     #[test]
     fn compiled_rules_answer_as_the_rules_do(
-        narrow in proptest::collection::vec(narrow_line(), 0..130),
+        narrow in proptest::collection::vec(narrow_line(), 0..80),
         lines in proptest::collection::vec(line(), 0..10),
-        accesses in proptest::collection::vec((subject(), object()), 20),
+        accesses in proptest::collection::vec((subject(), object()), 16),
     ) {
         let rules = rules(&[narrow.concat(), lines.concat()].concat());
         let decider = Decider::new(&rules);
@@ -113,6 +113,28 @@ proptest! {
             prop_assert_eq!(step.mismatch.is_some(), step.reason(&rules, &facts).is_some());
         }
     }
+}
+
+/// So many rules that groups have many words, and that most shapes share a group.
+#[test]
+fn thousands_of_rules_answer_as_the_rules_do() {
+    proptest!(ProptestConfig::with_cases(3), |(
+        narrow in proptest::collection::vec(narrow_line(), 1000..1500),
+        accesses in proptest::collection::vec((subject(), object()), 40),
+    )| {
+        let rules = rules(&narrow.concat());
+        let decider = Decider::new(&rules);
+        for (subject, object) in &accesses {
+            let facts = sample::join(subject, object);
+            prop_assert_eq!(decider.decide(&facts), linear::decide(&rules, &facts), "{:?}", facts);
+            if let Some(said) = decider.for_every_subject(&ObjectOnly(object)) {
+                for (subject, _) in &accesses {
+                    let facts = sample::join(subject, object);
+                    prop_assert_eq!(said.decision, linear::decide(&rules, &facts).decision, "{:?}", facts);
+                }
+            }
+        }
+    });
 }
 
 /// Panics when the subject is asked for.

@@ -10,6 +10,8 @@ use std::os::fd::AsFd as _;
 
 use palisade_guard::facts::{Access, Facts as _, Start};
 use palisade_guard::kind::{Recognizer, Stat};
+use palisade_guard::subject::text::Environment;
+use support::oracle::WATCHED;
 use support::world::{EVERYONE, world};
 
 /// How a program was started, by the rule that fapolicyd took.
@@ -92,4 +94,29 @@ fn facts_are_fapolicyds() {
         observed.iter().any(|event| event.trusted()) && observed.iter().any(|event| event.subject_trusted())
     );
     assert!(observed.iter().any(|event| event.gids() == [27, 100, 1000]));
+}
+
+/// fapolicyd looks for `LD_PRELOAD` in the first text of the environment only, and there anywhere.
+#[test]
+fn preloaded_libraries_as_fapolicyd_sees_them() {
+    if !support::has_fapolicyd() {
+        return;
+    }
+    let commands = "\
+        env -i LD_PRELOAD=/mnt/w/lib/libz.so.1 /mnt/w/bin/cat /mnt/w/data/text >/dev/null\n\
+        env -i A=1 LD_PRELOAD=/mnt/w/lib/libz.so.1 /mnt/w/bin/cat /mnt/w/data/a.gz >/dev/null\n\
+        env -i A=LD_PRELOAD /mnt/w/bin/cat /mnt/w/data/a.xml >/dev/null\n\
+        env -i A=1 /mnt/w/bin/cat /mnt/w/data/a.pl >/dev/null\n";
+    let (observed, _) =
+        world().observe("allow perm=any pattern=ld_preload : all\nallow perm=any all : all\n", commands);
+    let seen = |path: &str| {
+        let event =
+            observed.iter().find(|event| event.path() == path.as_bytes() && event.exe().ends_with(b"/cat"));
+        event.unwrap_or_else(|| panic!("{path} was opened: {observed:?}")).rule == Some(1)
+    };
+    let theirs = ["text", "a.gz", "a.xml", "a.pl"].map(|name| seen(&format!("{WATCHED}/data/{name}")));
+    assert_eq!(theirs, [true, false, true, false]);
+    let ours = [&b"LD_PRELOAD=x\0"[..], b"A=1\0LD_PRELOAD=x\0", b"A=LD_PRELOAD\0", b"A=1\0"]
+        .map(|environment| Environment::default().names_preload(environment));
+    assert_eq!(ours, [true, true, false, false]);
 }

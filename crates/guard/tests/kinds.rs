@@ -83,6 +83,9 @@ fn reason(path: &Path, ours: &str, theirs: &str) -> Option<&'static str> {
         ("application/x-bytecode.python", "application/octet-stream") => {
             Some("bytecode of a Python that libmagic doesn't know")
         }
+        ("application/java-archive", "application/zip") => {
+            Some("a Java archive that libmagic takes for any zip archive")
+        }
         ("application/x-bytecode.ocaml", "application/octet-stream") => {
             Some("OCaml's bytecode, which libmagic has no name for")
         }

@@ -17,6 +17,7 @@
 //! - [`fanotify`]: who is asked before a file is opened or executed
 //! - [`lease`]: whether anybody writes
 //! - [`fork`]: work in somebody else's name
+//! - [`timed`]: executing with the clock in view
 //! - [`seal`]: whether the program's file carries a package
 //! - [`arena`]: memory for programs that start and end
 //! - `clone`, `raw`: the bottom
@@ -45,6 +46,7 @@ pub mod probe;
 pub mod process;
 pub mod seal;
 pub mod seccomp;
+pub mod timed;
 pub mod usage;
 pub mod wait;
 pub mod warden;

@@ -10,7 +10,7 @@ use palisade_guard::rule::accounts::AccountFiles;
 use palisade_guard::rule::error::{Complaint, LoadError};
 use palisade_guard::rule::files::{Reader, Writers};
 use palisade_guard::settings::{Settings, SettingsError};
-use palisade_guard::setup::{Setup, SetupError};
+use palisade_guard::setup::{Setup, SetupError, placeholders};
 use palisade_guard::watch::line::Format;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,10 @@ pub(super) fn check(places: &Places, path: Option<&Path>, json: bool) -> Answer 
             checked.place(path, Writers::Anybody);
         }
         Some(path) if path.extension().is_some_and(|ending| ending == "toml") => {
-            checked.settings(path);
+            // It may have rules, too.
+            if checked.settings(path) {
+                checked.rules(path, Writers::Anybody);
+            }
         }
         Some(path) => checked.rules(path, Writers::Anybody),
     }
@@ -111,10 +114,7 @@ impl Checked {
             }
         };
         match format {
-            Ok(_) => {
-                self.from.get_or_insert_with(|| path.display().to_string());
-                true
-            }
+            Ok(_) => true,
             Err(error) => {
                 self.setup(&SetupError::Format(error), path);
                 false
@@ -124,9 +124,9 @@ impl Checked {
 
     fn rules(&mut self, path: &Path, writers: Writers) {
         let accounts = AccountFiles::host();
-        let linkers = linkers::of_host();
-        let reader = Reader { writers, accounts: &accounts, linkers: &linkers };
-        let read = if path.is_dir() { reader.directory(path) } else { reader.file(path) };
+        let placeholders = placeholders(&linkers::of_host());
+        let reader = Reader { writers, accounts: &accounts, placeholders: &placeholders };
+        let read = if path.is_dir() { reader.directory(path) } else { reader.files(&[path.to_owned()]) };
         match read {
             Ok(rules) => self.understood(&rules, path.display().to_string()),
             Err(error) => self.load(&error, path),
@@ -179,11 +179,8 @@ impl Checked {
         }
         if self.errors.is_empty() {
             let from = harmless(self.from.as_deref().unwrap_or_default());
-            let rules = self.rules.map(|rules| count(rules as u64, "rule", "rules"));
-            output::say(&match rules {
-                Some(rules) => format!("{rules} from {from}: nothing is wrong with them\n"),
-                None => format!("{from}: nothing is wrong with it\n"),
-            });
+            let rules = count(self.rules.unwrap_or_default() as u64, "rule", "rules");
+            output::say(&format!("{rules} from {from}: nothing is wrong\n"));
         }
     }
 }

@@ -85,7 +85,7 @@ pub(super) enum What {
 /// Which trusted files.
 #[derive(Debug, Args)]
 pub(super) struct Which {
-    /// Only those of this source: dpkg, file or directory, or one of these by its name or path
+    /// Only those of this source: dpkg, rpm, file or directory, or one of these by its name or path
     #[arg(long, value_name = "SOURCE")]
     source: Option<String>,
     /// Only this file or directory and what is below it

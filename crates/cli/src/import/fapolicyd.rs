@@ -8,12 +8,12 @@ use super::ImportError;
 use crate::answer::{self, Failure, YES, harmless};
 use crate::guard::{CONFIG, GuardError};
 use crate::output;
-use palisade_guard::import::{Fapolicyd, TrustSource, toml};
+use palisade_guard::import::{Fapolicyd, toml};
 use palisade_guard::linkers;
 use palisade_guard::rule::accounts::AccountFiles;
 use palisade_guard::rule::files::{Reader, Writers};
 use palisade_guard::settings::Settings;
-use palisade_guard::setup::SetupError;
+use palisade_guard::setup::{SetupError, placeholders};
 use palisade_guard::trust::edit::TrustFiles;
 use palisade_guard::trust::filter::Filter;
 use palisade_guard::watch::line::Format;
@@ -114,8 +114,8 @@ impl Plan {
     /// `rules.d`, otherwise `compiled.rules`, otherwise `fapolicyd.rules`: as fapolicyd does.
     fn rules(&mut self, place: &Path, into: &Path) -> Result<(), Failure> {
         let accounts = AccountFiles::host();
-        let linkers = linkers::of_host();
-        let reader = Reader { writers: Writers::Anybody, accounts: &accounts, linkers: &linkers };
+        let placeholders = placeholders(&linkers::of_host());
+        let reader = Reader { writers: Writers::Anybody, accounts: &accounts, placeholders: &placeholders };
         let failed = |error| Failure::from(GuardError::Setup(SetupError::Rules(error)));
         let directory = place.join("rules.d");
         let single = ["compiled.rules", "fapolicyd.rules"].map(|name| place.join(name));
@@ -187,11 +187,6 @@ impl Plan {
             line: error.line,
             message: error.wrong.to_string(),
         })?;
-        if config.trust.contains(&TrustSource::Rpm) {
-            self.notes.push(
-                "rpm's database isn't read by this version: only dpkg's, trust files and directories".into(),
-            );
-        }
         let rendered = toml::render(&config);
         let unsaid = |mistake: String| ImportError::Unsaid { path: path.clone(), mistake };
         let to = into.join("guard.toml");

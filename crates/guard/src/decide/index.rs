@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From an attribute's value to the rows whose condition on it holds.
 //!
-//! For each dimension: the rows without a condition on it, as bits with a summary (a bit per word); and, for each
-//! value that is named by some rule, a list of the words of bits that aren't zero. A value that no rule names has no
-//! list, and thousands of values with a row each cost a few bytes each.
+//! For each value that some rule names: the rows, as words of bits of which none is zero, a segment for each group of
+//! rows ([`super::group`]). A value that no rule names has no list, and thousands of values with a row each cost a few
+//! bytes each. Of the rows in the mixed group, those without a condition are kept as well, as bits with a summary (a
+//! bit per word); in all other groups, either every row has a condition on the attribute or none.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,13 +12,22 @@ use std::ops::Range;
 use crate::rule::{GLOB, glob};
 
 use super::dimension::{Dimension, Value};
+use super::group::Group;
 use super::rows::Condition;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
-/// Rows, as the range of [`Words`] where their bits are.
+/// Rows, as the range of [`Words::segments`] where they are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct List {
+    from: u32,
+    to: u32,
+}
+
+/// A list's rows in one group, as the range of [`Words`] where their bits are.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Segment {
+    pub(super) group: u32,
     pub(super) from: u32,
     pub(super) to: u32,
 }
@@ -27,19 +37,21 @@ pub(super) struct List {
 pub(super) struct Words {
     pub(super) at: Vec<u32>,
     pub(super) bits: Vec<u64>,
+    pub(super) segments: Vec<Segment>,
 }
 
-/// Bits of all rows, and a bit for each word that has one.
+/// Bits of the mixed group's rows, and a bit for each word that has one.
 #[derive(Debug, Default)]
 pub(super) struct Bits {
-    pub(super) words: Vec<u64>,
+    first_word: u32,
+    words: Vec<u64>,
     summary: Vec<u64>,
 }
 
 /// One dimension's values.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// The rows without a condition here.
+    /// The mixed group's rows without a condition here.
     pub(super) free: Bits,
     numbers: Map<u32, List>,
     texts: Map<Box<[u8]>, List>,
@@ -74,48 +86,65 @@ struct Globs {
 
 impl Words {
     /// Appends a list of rows, which are in order.
-    fn push(&mut self, rows: &[u32]) -> List {
-        let from = self.at.len();
+    fn push(&mut self, rows: &[u32], groups: &[Group]) -> List {
+        let from = self.segments.len();
+        let mut group = 0;
+        let mut end = 0;
         for &row in rows {
+            if row >= end {
+                group += groups[group..].partition_point(|group| group.end <= row);
+                end = groups[group].end;
+                let start = index(self.at.len());
+                self.segments.push(Segment { group: index(group), from: start, to: start });
+            }
+            let Some(segment) = self.segments.last_mut() else { continue };
             let word = row / 64;
-            if self.at.len() == from || self.at.last() != Some(&word) {
+            if segment.from == segment.to || self.at.last() != Some(&word) {
                 self.at.push(word);
                 self.bits.push(0);
+                segment.to += 1;
             }
             if let Some(bits) = self.bits.last_mut() {
                 *bits |= 1 << (row % 64);
             }
         }
-        List { from: index(from), to: index(self.at.len()) }
+        List { from: index(from), to: index(self.segments.len()) }
     }
 }
 
 impl Bits {
-    /// All rows but these.
-    fn without(rows: u32, excluded: &[u32]) -> Self {
-        let mut words = vec![!0u64; rows.div_ceil(64) as usize];
-        if let (Some(last), 1..) = (words.last_mut(), rows % 64) {
-            *last = (1 << (rows % 64)) - 1;
+    /// All rows of a group but these.
+    fn without(group: &Group, excluded: &[u32]) -> Self {
+        let first_word = group.start / 64;
+        let mut words = vec![!0u64; (group.end.div_ceil(64) - first_word) as usize];
+        if let (Some(last), 1..) = (words.last_mut(), group.end % 64) {
+            *last = (1 << (group.end % 64)) - 1;
         }
-        for &row in excluded {
-            words[(row / 64) as usize] &= !(1 << (row % 64));
+        for &row in excluded.iter().filter(|&&row| row >= group.start) {
+            words[(row / 64 - first_word) as usize] &= !(1 << (row % 64));
         }
         let summary = words
             .chunks(64)
             .map(|chunk| chunk.iter().rev().fold(0, |bits, &word| bits << 1 | u64::from(word != 0)))
             .collect();
-        Self { words, summary }
+        Self { first_word, words, summary }
+    }
+
+    /// A word, which is one of the group's.
+    pub(super) fn word(&self, word: u32) -> u64 {
+        self.words.get((word - self.first_word) as usize).copied().unwrap_or(0)
     }
 
     /// The first word from `word` that isn't zero.
     pub(super) fn next_word(&self, word: u32) -> Option<u32> {
+        let word = word - self.first_word;
         let mut at = (word / 64) as usize;
         let mut bits = self.summary.get(at)? & (!0 << (word % 64));
         while bits == 0 {
             at += 1;
             bits = *self.summary.get(at)?;
         }
-        Some(index(at) * 64 + bits.trailing_zeros())
+        Some(self.first_word + index(at) * 64 + bits.trailing_zeros())
     }
 }
 
@@ -149,12 +178,20 @@ impl Collected {
 }
 
 impl Index {
-    pub(super) fn build(dimension: Dimension, collected: Collected, rows: u32, words: &mut Words) -> Self {
-        let mut built = Self { free: Bits::without(rows, &collected.conditional), ..Self::default() };
-        built.flags = collected.flags.map(|rows| words.push(&rows));
+    pub(super) fn build(
+        dimension: Dimension,
+        collected: Collected,
+        groups: &[Group],
+        words: &mut Words,
+    ) -> Self {
+        let mut built = Self::default();
+        if let Some(mixed) = groups.last().filter(|group| group.is_mixed) {
+            built.free = Bits::without(mixed, &collected.conditional);
+        }
+        built.flags = collected.flags.map(|rows| words.push(&rows, groups));
         built.numbers =
-            collected.numbers.into_iter().map(|(number, rows)| (number, words.push(&rows))).collect();
-        let texts = collected.texts.into_iter().map(|(text, rows)| (text, words.push(&rows)));
+            collected.numbers.into_iter().map(|(number, rows)| (number, words.push(&rows, groups))).collect();
+        let texts = collected.texts.into_iter().map(|(text, rows)| (text, words.push(&rows, groups)));
         if dimension.is_by_prefix() {
             built.prefixes = Prefixes::new(texts.collect());
         } else if matches!(dimension, Dimension::Path | Dimension::Exe) {
@@ -287,6 +324,7 @@ pub(super) fn index(at: usize) -> u32 {
 }
 
 impl List {
+    /// Of [`Words::segments`].
     pub(super) fn range(self) -> Range<usize> {
         self.from as usize..self.to as usize
     }

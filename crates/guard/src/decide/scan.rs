@@ -1,160 +1,233 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One decision's search for the first row of which everything that was asked for so far holds.
 //!
-//! A row holds if, in every dimension, it is free or listed for the value found. So the rows to look at are those in
-//! some list, and those free in every dimension that was asked for; and a word of rows in which one dimension has
-//! none is skipped together with all words up to that dimension's next.
+//! Each group of rows has a candidate: its first row that is still possible. Asking for one more attribute rules out
+//! groups, and moves on the candidates of those that have conditions on it; the candidate that comes first in the
+//! rules is the search's.
 
 use crate::facts::Facts;
 
 use super::Decider;
-use super::dimension::{DIMENSIONS, Dimension, Mask};
-use super::index::List;
+use super::dimension::{Dimension, Mask};
+use super::group::GROUPS;
+use super::index::{Segment, index};
 
-/// How many lists a search keeps. One attribute has few (a directory within a directory, groups of which rules
-/// speak); if there are more, its rows count as possible, and each is looked up in its rule.
-const LISTS: usize = 32;
+/// How many segments a search keeps. An attribute has few in groups that are still possible (a directory within a
+/// directory, user ids of which rules speak); if there are more, its rows count as possible, and each is looked up in
+/// its rule.
+const SEGMENTS: usize = 64;
+
+/// No next segment.
+const END: u8 = u8::MAX;
 
 /// A search. Lives on the stack: decisions don't allocate.
 pub(super) struct Scan<'d> {
     decider: &'d Decider,
     /// What was asked for.
-    pub(super) resolved: Mask,
-    /// What was asked for and has too many lists.
-    pub(super) unlisted: Mask,
-    dimensions: [Dimension; DIMENSIONS],
-    /// Where the lists of each of these dimensions end; they begin where the ones before end.
-    ends: [u8; DIMENSIONS],
+    resolved: Mask,
+    /// What was asked for and has too many segments.
+    unlisted: Mask,
+    /// The groups that have a candidate, and those whose candidate has to be looked for again; a bit for each.
+    possible: u64,
+    stale: u64,
+    /// Each group's candidate, or where to look for it.
+    candidates: [u32; GROUPS],
+    /// Each group's last segment, and to each segment the one before of its group.
+    last: [u8; GROUPS],
+    before: [u8; SEGMENTS],
+    segments: [(u8, Segment); SEGMENTS],
     count: usize,
-    lists: [List; LISTS],
 }
 
 impl<'d> Scan<'d> {
     pub(super) fn new(decider: &'d Decider) -> Self {
+        let possible = match decider.groups.len() {
+            GROUPS.. => !0,
+            count => (1 << count) - 1,
+        };
+        let mut candidates = [0; GROUPS];
+        for (candidate, group) in candidates.iter_mut().zip(&decider.groups) {
+            *candidate = group.start;
+        }
         Self {
             decider,
             resolved: 0,
             unlisted: 0,
-            dimensions: [Dimension::Access; DIMENSIONS],
-            ends: [0; DIMENSIONS],
+            possible,
+            stale: 0,
+            candidates,
+            last: [END; GROUPS],
+            before: [END; SEGMENTS],
+            segments: [(0, Segment::default()); SEGMENTS],
             count: 0,
-            lists: [List::default(); LISTS],
         }
+    }
+
+    /// What of these was not asked for yet.
+    pub(super) fn unresolved(&self, mask: Mask) -> Mask {
+        mask & !self.resolved
+    }
+
+    /// Are there conditions among these whose rows all count as possible?
+    pub(super) fn is_unsure_of(&self, mask: Mask) -> bool {
+        mask & self.unlisted != 0
+    }
+
+    /// Rules out groups; a bit for each.
+    pub(super) fn drop_groups(&mut self, groups: u64) {
+        self.possible &= !groups;
     }
 
     /// Asks for one attribute.
     pub(super) fn resolve(&mut self, dimension: Dimension, facts: &dyn Facts) {
-        let start = self.end(self.count);
-        let mut end = start;
-        let lists = &mut self.lists;
-        let index = &self.decider.indices[dimension as usize];
-        index.look_up(dimension, &dimension.of(facts), &mut |list| {
-            if let Some(slot) = lists.get_mut(end) {
-                *slot = list;
-            }
-            end += 1;
-        });
         self.resolved |= dimension.bit();
-        match u8::try_from(end) {
-            Ok(end) if usize::from(end) <= LISTS => {
-                self.dimensions[self.count] = dimension;
-                self.ends[self.count] = end;
-                self.count += 1;
+        let decider = self.decider;
+        let (before, segments, last) = (&mut self.before, &mut self.segments, &mut self.last);
+        let (start, mut count, possible) = (self.count, self.count, self.possible);
+        let mut found = 0u64;
+        decider.indices[dimension as usize].look_up(dimension, &dimension.of(facts), &mut |list| {
+            for segment in &decider.words.segments[list.range()] {
+                found |= 1 << segment.group;
+                if possible >> segment.group & 1 == 0 {
+                    continue;
+                }
+                if let Some(slot) = segments.get_mut(count) {
+                    *slot = (dimension as u8, *segment);
+                    let last = &mut last[segment.group as usize];
+                    before[count] = *last;
+                    // There are fewer than 255 segments.
+                    *last = u8::try_from(count).unwrap_or(END);
+                }
+                count += 1;
             }
-            _ => self.unlisted |= dimension.bit(),
+        });
+        if count > SEGMENTS {
+            for slot in (start..SEGMENTS).rev() {
+                self.last[self.segments[slot].1.group as usize] = self.before[slot];
+            }
+            self.unlisted |= dimension.bit();
+            return;
         }
+        self.count = count;
+        let conditional = decider.conditional[dimension as usize];
+        self.possible &= !conditional | found;
+        self.stale |= conditional | decider.mixed;
     }
 
-    /// The first row from `from` on that is possible by what was asked for. Calls come with rising `from`.
-    pub(super) fn next(&mut self, from: u32) -> Option<u32> {
-        let free = self.decider.next_free(from, self.resolved & !self.unlisted);
-        self.next_listed(from, free).or(free)
-    }
-
-    /// Where the lists of the first `count` dimensions end.
-    fn end(&self, count: usize) -> usize {
-        count.checked_sub(1).map_or(0, |last| usize::from(self.ends[last]))
-    }
-
-    /// The first possible row from `from` on, in words up to that of `bound`, that is in some list.
-    fn next_listed(&mut self, from: u32, bound: Option<u32>) -> Option<u32> {
-        let last = bound.map_or(u32::MAX, |row| row / 64);
-        let mut word = from / 64;
-        let mut mask = !0u64 << (from % 64);
-        loop {
-            let at = self.next_word_in_lists(word)?;
-            if at > last {
-                return None;
-            }
-            if at > word {
-                mask = !0;
-                word = at;
-            }
-            match self.holding(word) {
-                Ok(bits) if bits & mask != 0 => return Some(word * 64 + (bits & mask).trailing_zeros()),
-                Ok(_) => word += 1,
-                Err(next) => word = next?,
-            }
-            mask = !0;
-        }
-    }
-
-    /// The first word from `word` on in which some list has rows. Moves all lists there.
-    fn next_word_in_lists(&mut self, word: u32) -> Option<u32> {
-        let words = &self.decider.words;
+    /// The first row that is possible by what was asked for: its position.
+    pub(super) fn first(&mut self) -> Option<u32> {
         let mut first = None;
-        for list in
-            &mut self.lists[..self.count.checked_sub(1).map_or(0, |last| usize::from(self.ends[last]))]
-        {
-            let rest = &words.at[list.range()];
-            if rest.first().is_some_and(|&at| at < word) {
-                // There is an entry a word at most: it can't be further off than this.
-                let far = rest.len().min((word - rest[0]) as usize + 1);
-                list.from += super::index::index(rest[..far].partition_point(|&at| at < word));
+        let mut first_order = u32::MAX;
+        let mut rest = self.possible;
+        while rest != 0 {
+            let group = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            // Groups come in the order of their first rows, but for the mixed one, which is the last.
+            if self.decider.rows[self.candidates[group] as usize].order >= first_order {
+                continue;
             }
-            if let Some(&at) = words.at[list.range()].first()
-                && first.is_none_or(|first| at < first)
-            {
-                first = Some(at);
+            if self.stale >> group & 1 == 1 {
+                self.stale &= !(1 << group);
+                match self.next_in(group) {
+                    Some(candidate) => self.candidates[group] = candidate,
+                    None => {
+                        self.possible &= !(1 << group);
+                        continue;
+                    }
+                }
+            }
+            let order = self.decider.rows[self.candidates[group] as usize].order;
+            if order < first_order {
+                first_order = order;
+                first = Some(self.candidates[group]);
             }
         }
         first
     }
 
-    /// The rows of a word that are free or listed in all dimensions; or, if one dimension has no such row in this
-    /// word, the next word in which it has. Lists are at `word` or behind it.
-    fn holding(&self, word: u32) -> Result<u64, Option<u32>> {
-        let words = &self.decider.words;
-        let mut all = !0u64;
-        let mut start = 0;
-        for (dimension, end) in self.dimensions[..self.count].iter().zip(&self.ends) {
-            let free = &self.decider.indices[*dimension as usize].free;
-            let lists = &self.lists[start..usize::from(*end)];
-            start = usize::from(*end);
-            let mut bits = free.words[word as usize];
-            let mut next = None;
-            for list in lists {
-                if list.from < list.to {
-                    let at = words.at[list.from as usize];
-                    if at == word {
-                        bits |= words.bits[list.from as usize];
-                    } else if next.is_none_or(|next| at < next) {
-                        next = Some(at);
-                    }
+    /// Goes on behind a row that [`Scan::first`] gave.
+    pub(super) fn pass(&mut self, at: u32) {
+        let group = self.decider.groups.partition_point(|group| group.end <= at);
+        if at + 1 < self.decider.groups[group].end {
+            self.candidates[group] = at + 1;
+            self.stale |= 1 << group;
+        } else {
+            self.possible &= !(1 << group);
+        }
+    }
+
+    /// A group's first possible row, from its candidate on.
+    fn next_in(&mut self, number: usize) -> Option<u32> {
+        let group = &self.decider.groups[number];
+        let listed = group.mask & self.resolved & !self.unlisted;
+        let from = self.candidates[number];
+        if listed == 0 {
+            return Some(from);
+        }
+        let mut word = from / 64;
+        let mut wanted = !0u64 << (from % 64);
+        'words: loop {
+            let mut dimensions = listed;
+            while dimensions != 0 {
+                let dimension = Dimension::first_of(dimensions);
+                dimensions &= dimensions - 1;
+                let (bits, next) = self.holding(number, dimension, word);
+                if bits == 0 {
+                    // No row before that dimension's next can be possible.
+                    word = next?;
+                    wanted = !0;
+                    continue 'words;
                 }
+                wanted &= bits;
             }
-            if bits == 0 {
-                let free = free.next_word(word + 1);
-                return Err(match (free, next) {
-                    (Some(a), Some(b)) => Some(a.min(b)),
-                    (one, other) => one.or(other),
-                });
+            if wanted != 0 {
+                return Some(word * 64 + wanted.trailing_zeros());
             }
-            all &= bits;
-            if all == 0 {
-                return Ok(0);
+            word += 1;
+            wanted = !0;
+        }
+    }
+
+    /// The rows of a word of a group whose condition on a dimension holds, and if there is none, the next word with
+    /// one. Moves the segments there: words are asked for in rising order.
+    fn holding(&mut self, group: usize, dimension: Dimension, word: u32) -> (u64, Option<u32>) {
+        let words = &self.decider.words;
+        let mut bits = 0;
+        let mut next: Option<u32> = None;
+        let mut slot = self.last[group];
+        while slot != END {
+            let (of, segment) = &mut self.segments[usize::from(slot)];
+            slot = self.before[usize::from(slot)];
+            if *of != dimension as u8 {
+                continue;
+            }
+            let rest = &words.at[segment.from as usize..segment.to as usize];
+            let Some(&first) = rest.first() else { continue };
+            if first < word {
+                // There is an entry a word at most: it can't be further off than this.
+                let far = rest.len().min((word - first) as usize + 1);
+                segment.from += index(rest[..far].partition_point(|&at| at < word));
+            }
+            if segment.from == segment.to {
+                continue;
+            }
+            let at = words.at[segment.from as usize];
+            if at == word {
+                bits |= words.bits[segment.from as usize];
+            } else if next.is_none_or(|next| at < next) {
+                next = Some(at);
             }
         }
-        Ok(all)
+        if self.decider.mixed >> group & 1 == 1 {
+            let free = &self.decider.indices[dimension as usize].free;
+            bits |= free.word(word);
+            if bits == 0 {
+                next = match (free.next_word(word + 1), next) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (one, other) => one.or(other),
+                };
+            }
+        }
+        (bits, next)
     }
 }

@@ -14,6 +14,8 @@ const fn magic(start: &'static [u8], kind: &'static str) -> Magic {
     Magic { start, kind }
 }
 
+const JAR: &str = "application/java-archive";
+
 const CERTAIN: &[Magic] = &[
     magic(b"\x1f\x8b", "application/gzip"),
     magic(b"\x89PNG\x0d\x0a\x1a\x0a", "image/png"),
@@ -64,6 +66,10 @@ pub fn kind(head: &[u8]) -> Option<&'static str> {
     if is_java_class(head) {
         return Some("application/x-java-applet");
     }
+    // libmagic tells these by the directory at the archive's end, if at all.
+    if head.starts_with(b"PK\x03\x04") && zip(head) == JAR {
+        return Some(JAR);
+    }
     CERTAIN.iter().find(|magic| head.starts_with(magic.start)).map(|magic| magic.kind)
 }
 
@@ -107,11 +113,10 @@ fn is_java_class(head: &[u8]) -> bool {
 
 /// The first file in an archive tells what the archive is for.
 fn zip(head: &[u8]) -> &'static str {
-    const JAR: &str = "application/java-archive";
     let length =
         |at: usize| head.get(at..at + 2).map_or(0, |two| usize::from(u16::from_le_bytes([two[0], two[1]])));
     let (name, extra) = (length(26), length(28));
-    // Java's `jar` marks its archives in the first file's extra field.
+    // Java's `jar` marks its archives in the first file's extra field; others begin with the manifest all the same.
     if extra >= 4 && head.get(30 + name..32 + name) == Some(b"\xfe\xca") {
         return JAR;
     }
@@ -147,6 +152,11 @@ mod tests {
         assert_eq!(kind(b";ELC\x17\0\0\0\n"), Some("application/x-elc"));
         assert_eq!(kind(b"\xca\xfe\xba\xbe\0\0\0\x3d"), Some("application/x-java-applet"));
         assert_eq!(kind(b"\xca\xfe\xba\xbe\0\0\0\x02"), None);
+        let zip = |name: &[u8]| {
+            [b"PK\x03\x04\x14\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x09\0\0\0", name].concat()
+        };
+        assert_eq!(kind(&zip(b"META-INF/")), Some("application/java-archive"));
+        assert_eq!(kind(&zip(b"anything/")), None);
     }
 
     #[test]

@@ -9,12 +9,11 @@ use palisade_policy::suggest::nearest;
 
 use super::accounts::Accounts;
 use super::error::{Complaint, LoadError, MOST_COMPLAINTS, RuleError, shown};
+use super::parse::Placeholder;
 use super::{
     GLOB, Members, NamedSet, ObjectText, Place, RuleSet, SubjectNumber, SubjectText, Text, Values, glob,
 };
 
-/// The word that stands for the run-time linkers in fapolicyd's rules before its build puts their path there.
-const LINKERS: &[u8] = b"%ld_so_path%";
 /// The only set that can be extended.
 const EXTENDABLE: &str = "languages";
 
@@ -25,7 +24,7 @@ pub(super) type Wrong = (usize, RuleError);
 pub(super) struct Builder<'a> {
     pub(super) rules: RuleSet,
     accounts: &'a dyn Accounts,
-    linkers: &'a [Text],
+    placeholders: &'a [Placeholder],
     names: HashMap<Box<str>, usize, foldhash::fast::RandomState>,
     /// Sets whose definition was refused: rules that name them aren't refused for that, too.
     broken: Vec<usize>,
@@ -54,11 +53,11 @@ impl TextField {
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(accounts: &'a dyn Accounts, linkers: &'a [Text]) -> Self {
+    pub(super) fn new(accounts: &'a dyn Accounts, placeholders: &'a [Placeholder]) -> Self {
         Self {
             rules: RuleSet::default(),
             accounts,
-            linkers,
+            placeholders,
             names: HashMap::default(),
             broken: Vec::new(),
             complaints: Vec::new(),
@@ -149,8 +148,11 @@ impl<'a> Builder<'a> {
 
     /// What a field of texts is to be compared with.
     pub(super) fn texts(&self, field: TextField, items: Vec<Text>) -> Result<Values<Text>, Wrong> {
-        if field.takes_globs() && items.len() == 1 && *items[0] == *LINKERS {
-            return Ok(Values::Listed(self.linkers.into()));
+        if field.takes_globs()
+            && let [item] = &*items
+            && let Some(values) = self.placeholder(item)
+        {
+            return Ok(Values::Listed(values.into()));
         }
         if let Some(index) = self.named(&items)? {
             let Members::Texts(texts) = &self.rules.sets[index].members else {
@@ -207,6 +209,13 @@ impl<'a> Builder<'a> {
         Ok(Values::Listed(without_repeats(numbers.collect::<Result<Vec<i64>, Wrong>>()?)))
     }
 
+    /// What the word stands for that fapolicyd's build puts there, if it is one.
+    fn placeholder(&self, item: &[u8]) -> Option<&[Text]> {
+        let name = item.strip_prefix(b"%")?.strip_suffix(b"%")?;
+        let known = self.placeholders.iter().find(|placeholder| placeholder.name.as_bytes() == name)?;
+        Some(&known.values)
+    }
+
     /// The set that the items are, if the first one begins with `%`.
     fn named(&self, items: &[Text]) -> Result<Option<usize>, Wrong> {
         let Some(name) = items.first().and_then(|item| item.strip_prefix(b"%")) else { return Ok(None) };
@@ -228,7 +237,7 @@ fn check(field: TextField, items: &[Text]) -> Result<(), Wrong> {
             if !field.takes_globs() {
                 return Err((index, RuleError::Glob { field: field.name() }));
             }
-            if !pattern.starts_with(b"/") || glob::is_cut_off(pattern) {
+            if !pattern.starts_with(b"/") || glob::is_malformed(pattern) {
                 return Err((index, RuleError::BadGlob));
             }
         }

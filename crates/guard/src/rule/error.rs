@@ -152,8 +152,8 @@ pub enum RuleError {
         /// The field.
         field: &'static str,
     },
-    /// A glob that doesn't begin with a slash, or ends in a backslash.
-    #[error("no glob of an absolute path")]
+    /// A glob that doesn't begin with a slash, ends in a backslash, or has a `[` that nothing closes.
+    #[error("not a glob of an absolute path")]
     BadGlob,
     /// Not 64 lowercase hexadecimal digits.
     #[error("not a SHA-256 of 64 lowercase hexadecimal digits")]
@@ -178,6 +178,9 @@ pub enum RuleError {
         /// What it takes.
         expected: &'static str,
     },
+    /// `untrusted` as a path, in TOML.
+    #[error("`untrusted` is no path here")]
+    UntrustedWord,
     /// A TOML rule that doesn't say exactly one of `allow` and `deny`.
     #[error("a rule says either `allow` or `deny`")]
     AllowOrDeny,
@@ -286,6 +289,7 @@ impl RuleError {
             Self::Toml { .. } => "rules.toml",
             Self::UnknownKey { .. } => "rules.unknown-key",
             Self::WrongType { .. } => "rules.wrong-type",
+            Self::UntrustedWord => "rules.untrusted-word",
             Self::AllowOrDeny => "rules.allow-or-deny",
         }
     }
@@ -340,8 +344,11 @@ impl RuleError {
             Self::Glob { .. } => {
                 "exe and path take globs; `dir=` matches everything that begins with its value"
             }
-            Self::BadGlob => "write `glob:/…`",
+            Self::BadGlob => {
+                "write `glob:/…`, close every `[`, and quote it as `\\[` where it is meant itself"
+            }
             Self::BadHash => "`sha256sum FILE` prints it",
+            Self::UntrustedWord => "write `trust = false`",
             Self::AllowOrDeny => "write `allow = \"execute\"` or `deny = \"any\"`",
             _ => return None,
         };

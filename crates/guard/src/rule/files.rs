@@ -11,10 +11,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::RuleSet;
 use super::accounts::Accounts;
 use super::error::LoadError;
-use super::parse::Parser;
-use super::{RuleSet, Text};
+use super::parse::{Parser, Placeholder};
 
 /// More rules than this, in bytes, aren't read: 100,000 rules with a hash each have a sixth of it.
 pub const LARGEST_POLICY: u64 = 64 << 20;
@@ -35,8 +35,8 @@ pub struct Reader<'a> {
     pub writers: Writers,
     /// Who knows users and groups.
     pub accounts: &'a dyn Accounts,
-    /// The paths of the host's run-time linkers, for `path=%ld_so_path%`.
-    pub linkers: &'a [Text],
+    /// What stands for `%name%` in unbuilt rules.
+    pub placeholders: &'a [Placeholder],
 }
 
 impl std::fmt::Debug for Reader<'_> {
@@ -46,15 +46,22 @@ impl std::fmt::Debug for Reader<'_> {
 }
 
 impl Reader<'_> {
-    /// The rules of one file (`fapolicyd.rules`, `compiled.rules`).
+    /// The rules of some files, in this order: of those named `*.toml` their `[guard]`, the others in fapolicyd's
+    /// grammar (`fapolicyd.rules`, `compiled.rules`).
     ///
     /// # Errors
-    /// It can't be read, isn't root's, or isn't right.
-    pub fn file(&self, file: &Path) -> Result<RuleSet, LoadError> {
+    /// One can't be read, isn't root's, or isn't right.
+    pub fn files(&self, files: &[PathBuf]) -> Result<RuleSet, LoadError> {
         let mut left = LARGEST_POLICY;
-        let content = self.content(file, &mut left)?;
-        let mut parser = Parser::new(self.accounts, self.linkers);
-        parser.file(file, &content);
+        let mut parser = Parser::new(self.accounts, self.placeholders);
+        for file in files {
+            let content = self.content(file, &mut left)?;
+            if file.extension().is_some_and(|extension| extension == "toml") {
+                parser.toml(file, &content);
+            } else {
+                parser.file(file, &content);
+            }
+        }
         parser.finish()
     }
 
@@ -63,13 +70,7 @@ impl Reader<'_> {
     /// # Errors
     /// It or one of the files can't be read, isn't root's, or isn't right.
     pub fn directory(&self, directory: &Path) -> Result<RuleSet, LoadError> {
-        let files = self.list(directory)?;
-        let mut left = LARGEST_POLICY;
-        let mut parser = Parser::new(self.accounts, self.linkers);
-        for file in &files {
-            parser.file(file, &self.content(file, &mut left)?);
-        }
-        parser.finish()
+        self.files(&self.list(directory)?)
     }
 
     /// The rules in the places of fapolicyd: `rules.d` below `place` if it has rules, else `compiled.rules`, else
@@ -87,7 +88,7 @@ impl Reader<'_> {
             return self.directory(&directory);
         }
         let compiled = place.join("compiled.rules");
-        self.file(if compiled.exists() { &compiled } else { &single })
+        self.files(&[if compiled.exists() { compiled } else { single }])
     }
 
     /// The rule files of a directory, in order.
@@ -287,9 +288,9 @@ mod tests {
         std::fs::write(&file, "allow perm=any all : all").unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
         let accounts = crate::rule::accounts::AccountFiles::host();
-        let reader = |writers| Reader { writers, accounts: &accounts, linkers: &[] };
-        assert_eq!(reader(Writers::Anybody).file(&file).unwrap().len(), 1);
-        let refused = reader(Writers::RootOnly).file(&file).unwrap_err().to_string();
+        let reader = |writers| Reader { writers, accounts: &accounts, placeholders: &[] };
+        assert_eq!(reader(Writers::Anybody).files(std::slice::from_ref(&file)).unwrap().len(), 1);
+        let refused = reader(Writers::RootOnly).files(&[file]).unwrap_err().to_string();
         assert!(refused.contains("others than root"), "{refused}");
         assert!(refused.contains("hint: ch"), "{refused}");
     }
@@ -303,7 +304,7 @@ mod tests {
         write(".hidden.rules", "nonsense");
         write("README", "nonsense");
         let accounts = crate::rule::accounts::AccountFiles::host();
-        let reader = Reader { writers: Writers::Anybody, accounts: &accounts, linkers: &[] };
+        let reader = Reader { writers: Writers::Anybody, accounts: &accounts, placeholders: &[] };
         let rules = reader.directory(home.path()).unwrap();
         assert_eq!(rules.len(), 2);
         let last = rules.origin(super::super::RuleId(1)).place;
@@ -311,5 +312,19 @@ mod tests {
         write("11.rules", "\nallow perm=any exe=%b : all");
         let refused = reader.directory(home.path()).unwrap_err().to_string();
         assert!(refused.contains("11.rules:2:20: the set wasn't defined before: `%b`"), "{refused}");
+    }
+
+    #[test]
+    fn both_places_with_rules_are_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let write = |name: &str| std::fs::write(home.path().join(name), "allow perm=any all : all").unwrap();
+        let accounts = crate::rule::accounts::AccountFiles::host();
+        let reader = Reader { writers: Writers::Anybody, accounts: &accounts, placeholders: &[] };
+        std::fs::create_dir(home.path().join("rules.d")).unwrap();
+        assert!(matches!(reader.place(home.path()), Err(LoadError::Read { .. })));
+        write("fapolicyd.rules");
+        assert_eq!(reader.place(home.path()).unwrap().len(), 1);
+        write("rules.d/1.rules");
+        assert!(matches!(reader.place(home.path()), Err(LoadError::Both { .. })));
     }
 }

@@ -28,19 +28,35 @@ pub fn literal_head(pattern: &[u8]) -> &[u8] {
 /// The last component with its slash, if it has no special character: every match ends with it.
 #[must_use]
 pub fn literal_tail(pattern: &[u8]) -> Option<&[u8]> {
-    let start = pattern.iter().rposition(|&byte| byte == b'/')?;
-    let tail = &pattern[start..];
-    // A backslash before the slash belongs to it.
-    (!tail.iter().any(|byte| b"*?[\\".contains(byte)) && !pattern[..start].ends_with(b"\\")).then_some(tail)
+    let last = components(pattern).last()?;
+    let start = (pattern.len() - last.len()).checked_sub(1)?;
+    (!last.iter().any(|byte| b"*?[\\".contains(byte))).then(|| &pattern[start..])
 }
 
-/// Does the pattern end in a backslash that quotes nothing (and so never match)?
+/// Is the pattern one of which C libraries say different things: with a backslash at its end, a `[` that nothing
+/// closes, or a collating element (`[[.` or `[[=`)?
 #[must_use]
-pub fn is_cut_off(pattern: &[u8]) -> bool {
-    pattern.iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
+pub fn is_malformed(pattern: &[u8]) -> bool {
+    let mut at = 0;
+    while at < pattern.len() {
+        at += match pattern[at] {
+            b'\\' => 2,
+            b'[' => match bracket(&pattern[at..], 0) {
+                Some((_, length)) if !has_collating_element(&pattern[at + 1..at + length]) => length,
+                _ => return true,
+            },
+            _ => 1,
+        };
+    }
+    at > pattern.len()
 }
 
-/// The pattern's components. A quoted slash separates as well; its backslash goes with it.
+fn has_collating_element(bracket: &[u8]) -> bool {
+    bracket.windows(2).any(|pair| matches!(pair, b"[." | b"[="))
+}
+
+/// The pattern's components. A quoted slash separates as well; its backslash goes with it. A slash in brackets
+/// doesn't separate, and matches nothing.
 fn components(pattern: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(pattern);
     std::iter::from_fn(move || {
@@ -57,6 +73,7 @@ fn components(pattern: &[u8]) -> impl Iterator<Item = &[u8]> {
                     return Some(&whole[..at]);
                 }
                 b'\\' => at += 2,
+                b'[' => at += bracket(&whole[at..], 0).map_or(1, |(_, length)| length),
                 _ => at += 1,
             }
         }
@@ -199,8 +216,8 @@ mod tests {
             ("/n[[:alpha:]_]", "/n1", false),
             ("/n[a-]", "/n-", true),
             ("/n[a", "/n[a", true),
-            ("/n[a/b]", "/n[a/b]", true),
-            ("/n[a/b]", "/na", false),
+            ("/n[a/b]", "/n[a/b]", false),
+            ("/n[a/b]", "/na", true),
             (r"/n\*", "/n*", true),
             (r"/n\*", "/nx", false),
             (r"/n\", r"/n\", false),
@@ -218,8 +235,17 @@ mod tests {
         assert_eq!(literal_head(b"/home/*/x"), b"/home/");
         assert_eq!(literal_tail(b"/home/*/x"), Some(&b"/x"[..]));
         assert_eq!(literal_tail(b"/home/*"), None);
-        assert_eq!(literal_tail(br"/a[b\/x"), None);
-        assert!(is_cut_off(br"/a\"));
-        assert!(!is_cut_off(br"/a\\"));
+        assert_eq!(literal_tail(b"/a[b/x]"), None);
+        assert_eq!(literal_tail(b"/a[b/x]/y"), Some(&b"/y"[..]));
+        for (pattern, expected) in [
+            (r"/a\", true),
+            (r"/a\\", false),
+            ("/[a", true),
+            (r"/\[a", false),
+            ("/[[.a.]]", true),
+            ("/[]a/]x", false),
+        ] {
+            assert_eq!(is_malformed(pattern.as_bytes()), expected, "{pattern}");
+        }
     }
 }

@@ -271,6 +271,9 @@ fn shape(rules: &RuleSet, id: RuleId, rule: &Rule, findings: &mut Vec<Finding>) 
         let (form, instead) = ("`untrusted`", "`trust=0`");
         findings.push(Finding::Deprecated { rule: id, form, instead });
     }
+    if let Some((form, instead)) = rules.origin(id).deprecated {
+        findings.push(Finding::Deprecated { rule: id, form, instead });
+    }
     if is_open_ended {
         findings.push(Finding::OpenEndedDirectory { rule: id });
     }

@@ -29,6 +29,16 @@ impl std::fmt::Debug for Parser<'_> {
     }
 }
 
+/// What fapolicyd's build puts in the place of `%name%`, which its unbuilt rules give to `exe=` and `path=`:
+/// `ld_so_path`, `python2_path`, `python3_path`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placeholder {
+    /// Its name, without the `%`s.
+    pub name: Box<str>,
+    /// This host's paths.
+    pub values: Vec<Text>,
+}
+
 /// Reads one text as rules; `name` is what complaints call it.
 ///
 /// # Errors
@@ -40,11 +50,10 @@ pub fn parse(name: &Path, content: &[u8], accounts: &dyn Accounts) -> Result<Rul
 }
 
 impl<'a> Parser<'a> {
-    /// A parser without rules. `linkers` are the paths of the host's run-time linkers, for rules that say
-    /// `path=%ld_so_path%` as fapolicyd's unbuilt sources do.
+    /// A parser without rules. `placeholders` are what rules of fapolicyd's unbuilt sources need; nobody else does.
     #[must_use]
-    pub fn new(accounts: &'a dyn Accounts, linkers: &'a [Text]) -> Self {
-        Self { builder: Builder::new(accounts, linkers) }
+    pub fn new(accounts: &'a dyn Accounts, placeholders: &'a [Placeholder]) -> Self {
+        Self { builder: Builder::new(accounts, placeholders) }
     }
 
     /// Reads the next file. What is wrong with it is said by [`Parser::finish`].
@@ -85,15 +94,22 @@ impl<'a> Parser<'a> {
         let decision = Decision::named(first.text).ok_or_else(|| {
             at(&first, RuleError::UnknownDecision { suggestion: near(first.text, Decision::NAMES) })
         })?;
+        let mut deprecated = None;
         let rule = if line.contains(&b':') {
             self.with_colon(decision, words, line.len())?
         } else {
+            deprecated = Some(("no colon", "`decision perm=open subject : object`"));
             self.original(decision, words, line.len())?
         };
+        let has_hash =
+            rule.object.iter().any(|field| matches!(field, ObjectField::Text(ObjectText::Hash, _)));
+        if has_hash && !line.windows(9).any(|name| name == b"filehash=") {
+            deprecated = Some(("an old name of `filehash`", "`filehash=`"));
+        }
         if self.builder.rules.len() >= i32::MAX as usize {
             return Err(Misplaced { column: 0, end: 0, error: RuleError::TooManyRules });
         }
-        self.builder.rules.push(rule, Origin { place, because: None });
+        self.builder.rules.push(rule, Origin { place, because: None, deprecated });
         Ok(())
     }
 
@@ -312,7 +328,7 @@ pub(super) fn near(word: &[u8], known: impl IntoIterator<Item = &'static str>) -
     nearest(std::str::from_utf8(word).ok()?, known)
 }
 
-fn unknown(side: &'static str, name: &[u8]) -> RuleError {
+pub(super) fn unknown(side: &'static str, name: &[u8]) -> RuleError {
     let suggestion = if side == "subject" {
         near(
             name,

@@ -58,6 +58,8 @@ struct Line {
     import: bool,
     pattern: Vec<u8>,
     wild: bool,
+    /// A star and nothing but plain bytes behind it, as most lines are: comparing the end will do.
+    suffix: bool,
     deeper: Vec<Line>,
 }
 
@@ -74,7 +76,7 @@ impl Filter {
     #[must_use]
     pub fn everything() -> Self {
         let pattern = b"/".to_vec();
-        Self { lines: vec![Line { import: true, pattern, wild: false, deeper: Vec::new() }] }
+        Self { lines: vec![Line { import: true, pattern, wild: false, suffix: false, deeper: Vec::new() }] }
     }
 
     /// Reads a filter.
@@ -114,7 +116,9 @@ impl Filter {
                 };
             }
             let wild = pattern.iter().any(|byte| b"*?[".contains(byte));
-            siblings.push(Line { import, pattern: pattern.into(), wild, deeper: Vec::new() });
+            let plain = |rest: &[u8]| !rest.iter().any(|byte| b"*?[\\/".contains(byte));
+            let suffix = pattern.strip_prefix(b"*").is_some_and(plain);
+            siblings.push(Line { import, pattern: pattern.into(), wild, suffix, deeper: Vec::new() });
             last = depth + 1;
         }
         if root.is_empty() { Err(Error::Empty) } else { Ok(Self { lines: root }) }
@@ -144,6 +148,9 @@ impl Line {
     fn matches<'a>(&self, rest: &'a [u8]) -> Option<&'a [u8]> {
         if !self.wild {
             return rest.strip_prefix(&self.pattern[..]);
+        }
+        if self.suffix {
+            return rest.ends_with(&self.pattern[1..]).then_some(rest);
         }
         let slashes = self.pattern.iter().filter(|byte| **byte == b'/').count();
         let ends = rest.iter().enumerate().filter(|(_, byte)| **byte == b'/');

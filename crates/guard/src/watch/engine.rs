@@ -10,6 +10,7 @@ use super::counts::{Clock, Counts};
 use super::crew::Crew;
 use super::known::{Identity, Known};
 use super::occurrence::Occurrence;
+use super::place::FileSystems;
 use super::policy::Policy;
 use super::process::Processes;
 use super::remembered::Remembered;
@@ -21,9 +22,9 @@ use crate::trusted::Trusted;
 use palisade_sys::fanotify::{AuditRule, BUFFER, Event, Gate, Question, Questions, Reply, Witness};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// Files of which something is remembered, at least.
 const FILES: usize = 8192;
@@ -46,6 +47,10 @@ pub struct Engine {
     enforcing: AtomicBool,
     passing: AtomicBool,
     own: u32,
+    /// A process of the guard's own that is at work, or 0.
+    helper: AtomicU32,
+    /// Where changed files are found again, and where files are that others see elsewhere.
+    pub filesystems: FileSystems,
     pub(super) processes: Processes,
     pub(super) files: Mutex<Remembered<(u64, u64), Arc<Known>>>,
     /// What happened.
@@ -56,6 +61,16 @@ pub struct Engine {
     pub crew: Crew,
     journal: SyncSender<Judged>,
     follow_all: AtomicBool,
+    settle: OnceLock<Settle>,
+}
+
+/// Waits while what is trusted is being brought up to date, if it is; whether it was.
+pub struct Settle(pub Box<dyn Fn() -> bool + Send + Sync>);
+
+impl std::fmt::Debug for Settle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Settle")
+    }
 }
 
 /// One thread that answers.
@@ -65,6 +80,22 @@ pub(super) struct Worker<'a> {
     /// Tells kinds.
     pub(super) recognizer: &'a Recognizer,
 }
+
+/// What came of a question.
+struct Verdict {
+    reply: Reply,
+    /// What the rules say, whether they are enforced or not.
+    allow: bool,
+    judged: Option<Judged>,
+    /// It is to be refused, and the file isn't trusted.
+    untrusted: bool,
+    /// Somebody else leads by now.
+    aside: bool,
+}
+
+/// It was decided before.
+#[derive(Clone, Copy)]
+struct Again;
 
 impl Engine {
     /// Ready to answer; `journal` takes what is to be said.
@@ -83,6 +114,8 @@ impl Engine {
             in_force: RwLock::new(in_force),
             enforcing: AtomicBool::new(enforcing),
             own: std::process::id(),
+            helper: AtomicU32::new(0),
+            filesystems: FileSystems::default(),
             processes: Processes::default(),
             files: Mutex::new(Remembered::new(FILES)),
             counts: Counts::default(),
@@ -90,7 +123,13 @@ impl Engine {
             crew: Crew::default(),
             journal,
             follow_all: AtomicBool::new(false),
+            settle: OnceLock::new(),
         }
+    }
+
+    /// Who is asked before an untrusted file is refused: a package manager may just have brought it.
+    pub fn settle_by(&self, settle: Settle) {
+        let _once = self.settle.set(settle);
     }
 
     /// The gate, for marks.
@@ -108,6 +147,11 @@ impl Engine {
     /// Refuses from now on, or only says so.
     pub fn enforce(&self, enforce: bool) {
         self.enforcing.store(enforce, Ordering::Relaxed);
+    }
+
+    /// A process of the guard's own is at work (0: none is): what it opens isn't judged.
+    pub fn help_from(&self, pid: u32) {
+        self.helper.store(pid, Ordering::Relaxed);
     }
 
     /// Whether every decision is to be handed to the journal, also those that no rule wants logged.
@@ -182,17 +226,28 @@ impl Engine {
         if question.execute {
             self.counts.executes.one();
         }
-        // Whoever decides must not wait for a decision.
-        if question.pid == self.own {
+        // Whoever decides must not wait for a decision; and who reads every file for it would fill what is remembered.
+        if question.pid == self.own || question.pid == self.helper.load(Ordering::Relaxed) {
             self.reply(question, Reply { allow: true, audit: None });
             return false;
         }
         self.crew.begin(worker.number);
         let began = self.clock.now();
-        let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
-        let (reply, judged, aside) = self.judge(worker, &in_force, question);
+        let mut verdict = self.judge(worker, question, None);
+        if verdict.untrusted
+            && let Some(Settle(settle)) = self.settle.get()
+        {
+            if !verdict.aside {
+                self.crew.step_aside();
+                verdict.aside = true;
+            }
+            if settle() {
+                verdict = self.judge(worker, question, Some(Again));
+            }
+        }
+        let Verdict { reply, allow, judged, aside, .. } = verdict;
         self.reply(question, reply);
-        drop(in_force);
+        if allow { &self.counts.allowed } else { &self.counts.denied }.one();
         if let Some(began) = began {
             self.clock.took(began.elapsed());
         }
@@ -211,20 +266,17 @@ impl Engine {
         }
     }
 
-    fn judge(
-        &self,
-        worker: &Worker<'_>,
-        in_force: &InForce,
-        question: &Question,
-    ) -> (Reply, Option<Judged>, bool) {
+    /// Decides; `again` if it was decided before, when somebody else leads already.
+    fn judge(&self, worker: &Worker<'_>, question: &Question, again: Option<Again>) -> Verdict {
+        let in_force = &*self.in_force.read().unwrap_or_else(PoisonError::into_inner);
         let policy = &in_force.policy;
+        let aside = again.is_some();
         let Ok(status) = rustix::fs::fstat(&question.file) else {
-            self.counts.denied.one();
-            return (self.refusal(), None, false);
+            return self.refusal(aside);
         };
         let identity = Identity::of(&status);
         let access = if question.execute { Access::Execute } else { Access::Open };
-        let occurrence = Occurrence::new(self, worker, in_force, question, identity, access);
+        let occurrence = Occurrence::new(self, worker, in_force, question, identity, access, aside);
         let everybody = self.may_pass(&occurrence, policy);
         let outcome = match everybody {
             Some(outcome) => {
@@ -234,7 +286,7 @@ impl Engine {
             }
             None => {
                 // How a program starts is told by what it asks for, one after the other.
-                if policy.starts_matter() {
+                if policy.starts_matter() && again.is_none() {
                     occurrence.proceed(policy.is_linker(occurrence.path()));
                 }
                 policy.decide(&occurrence)
@@ -243,15 +295,10 @@ impl Engine {
         if !occurrence.subject_is_known() {
             // A process that can't be looked at: whatever the rules say of it would be a guess.
             self.counts.unknown_subject.one();
-            self.counts.denied.one();
-            return (self.refusal(), None, occurrence.stepped_aside());
+            return self.refusal(occurrence.stepped_aside());
         }
-        let allow = outcome.decision.allow;
-        if allow {
-            self.counts.allowed.one()
-        } else {
-            self.counts.denied.one()
-        }
+        // What the guard itself has started brings the trust database up to date.
+        let allow = outcome.decision.allow || occurrence.ppid() == self.own;
         let refused = !allow && self.is_enforcing();
         let audit = outcome.decision.audit.then(|| AuditRule {
             rule: outcome.rule.map_or(0, crate::rule::RuleId::number),
@@ -260,12 +307,19 @@ impl Engine {
         });
         let said = !allow || outcome.decision.is_logged() || self.follow_all.load(Ordering::Relaxed);
         let judged = said.then(|| Judged::new(policy, outcome, refused, &occurrence));
-        (Reply { allow: !refused, audit }, judged, occurrence.stepped_aside())
+        Verdict {
+            reply: Reply { allow: !refused, audit },
+            allow,
+            judged,
+            untrusted: refused && !occurrence.trusted(),
+            aside: occurrence.stepped_aside(),
+        }
     }
 
     /// What is said where nothing can be found out.
-    fn refusal(&self) -> Reply {
-        Reply { allow: !self.is_enforcing(), audit: None }
+    fn refusal(&self, aside: bool) -> Verdict {
+        let reply = Reply { allow: !self.is_enforcing(), audit: None };
+        Verdict { reply, allow: false, judged: None, untrusted: false, aside }
     }
 
     /// What becomes of it whoever asks, if the kernel may be told so.

@@ -2,45 +2,15 @@
 //! Files that were changed are asked about again.
 
 use super::engine::Engine;
-use palisade_sys::fanotify::{Handle, open_handle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::collections::HashMap;
 use std::ffi::CString;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
-
-/// A directory of each watched file system, by what `statfs` calls it.
-#[derive(Debug, Default)]
-pub struct FileSystems(Mutex<HashMap<[u32; 2], OwnedFd>>);
-
-impl FileSystems {
-    /// One more, mounted at `point`.
-    ///
-    /// # Errors
-    /// Those of opening it.
-    pub fn add(&self, point: &Path) -> Result<(), Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::open(point, flags, Mode::empty())?;
-        let id = rustix::fs::fstatvfs(&directory)?.f_fsid;
-        #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
-        let id = [id as u32, (id >> 32) as u32];
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, directory);
-        Ok(())
-    }
-
-    fn open(&self, handle: &Handle) -> Result<OwnedFd, Errno> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        open_handle(known.get(&handle.filesystem).ok_or(Errno::NODEV)?.as_fd(), handle)
-    }
-}
 
 impl Engine {
     /// Hears of changes until `stop`.
-    pub fn hear(&self, filesystems: &FileSystems, stop: &AtomicBool) {
+    pub fn hear(&self, stop: &AtomicBool) {
         let Some(witness) = &self.witness else { return };
         let mut buffer = vec![0; 64 << 10];
         let second = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -49,14 +19,15 @@ impl Engine {
             if !matches!(poll(&mut waited, Some(&second)), Ok(1..)) {
                 continue;
             }
-            let _nothing_more =
-                witness.read(&mut buffer, |handle| match handle.map(|handle| filesystems.open(&handle)) {
+            let _nothing_more = witness.read(&mut buffer, |handle| {
+                match handle.map(|handle| self.filesystems.open(&handle)) {
                     Some(Ok(file)) => self.ask_again(file.as_fd()),
                     // The file is gone, and with it what the kernel remembered of it.
                     Some(Err(Errno::STALE)) => {}
                     // Which file it was can't be told, so it may be any.
                     _ => self.ask_about_all(),
-                });
+                }
+            });
         }
     }
 

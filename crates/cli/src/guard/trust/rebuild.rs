@@ -11,6 +11,7 @@ use palisade_guard::trust::base::Base;
 use palisade_guard::trust::entry::{Record, Source};
 use palisade_guard::trust::filter::Filter;
 use palisade_guard::trust::import::{Event, Origin, Request, import};
+use palisade_guard::trust::rpm;
 use palisade_guard::trust::store::{Location, Store, Writer};
 use palisade_protocol::guard::Request as Asked;
 use std::fs::DirBuilder;
@@ -81,8 +82,12 @@ fn make(places: &Places, settings: &Settings, everything: bool) -> Result<u64, G
         }
     }
     let mut from = Vec::new();
-    if sources.contains(&TrustFrom::Dpkg) && Path::new("/var/lib/dpkg/info").is_dir() {
+    if sources.contains(&TrustFrom::Dpkg) && Path::new("/var/lib/dpkg/status").exists() {
         from.push(Origin::Packages);
+    }
+    // A host may have both, or neither; a database that can't be read is an error that is told.
+    if sources.contains(&TrustFrom::Rpm) && matches!(rpm::find(Path::new("/")), Ok(Some(_)) | Err(_)) {
+        from.push(Origin::Rpm);
     }
     from.extend(settings.trust.directories.iter().cloned().map(Origin::Executables));
     if !from.is_empty() {

@@ -63,7 +63,7 @@ fn selections(store: &Store, which: &Which) -> Result<Vec<Selection>, Failure> {
         store.sources().filter(|source| is_called(source, name)).cloned().collect();
     sources.sort_unstable();
     sources.dedup();
-    if sources.is_empty() && !matches!(name.as_str(), "dpkg" | "file" | "directory") {
+    if sources.is_empty() && !matches!(name.as_str(), "dpkg" | "rpm" | "file" | "directory") {
         return Err(GuardError::NoSource { name: name.clone() }.into());
     }
     Ok(sources.into_iter().map(|source| Selection { source: Some(source), below: below.clone() }).collect())
@@ -72,6 +72,7 @@ fn selections(store: &Store, which: &Which) -> Result<Vec<Selection>, Failure> {
 fn is_called(source: &Source, name: &str) -> bool {
     let kind = match source {
         Source::Dpkg(_) => "dpkg",
+        Source::Rpm(_) => "rpm",
         Source::File(_) => "file",
         Source::Directory(_) => "directory",
     };

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the policies that come with Palisade say, and that they say it to everybody.
+
+mod sample;
+
+use std::path::Path;
+
+use palisade_guard::decide::Decider;
+use palisade_guard::facts::Access;
+use palisade_guard::known::Known;
+use palisade_guard::policies::{KNOWN_LIBS, RESTRICTIVE};
+use palisade_guard::rule::RuleSet;
+use palisade_guard::rule::lint::lint;
+use palisade_guard::rule::parse::parse;
+
+fn rules(text: &str) -> RuleSet {
+    parse(Path::new("policy.rules"), text.as_bytes(), &sample::Names)
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn object(access: Access, trusted: bool, kind: &str) -> Known {
+    Known { access, trusted, kind: kind.to_owned(), path: b"/srv/file".to_vec(), ..Known::default() }
+}
+
+#[test]
+fn what_the_policies_allow() {
+    use Access::{Execute, Open};
+    // Access, trusted, kind; allowed by default, by the restrictive policy.
+    for (access, trusted, kind, default, restrictive) in [
+        (Execute, true, "application/x-executable", true, true),
+        (Open, true, "application/x-sharedlib", true, true),
+        (Open, true, "text/x-python", true, true),
+        // ./program, and ld.so ./program
+        (Execute, false, "application/x-executable", false, false),
+        (Open, false, "application/x-executable", false, false),
+        (Open, false, "application/x-pie-executable", false, false),
+        // LD_PRELOAD, dlopen()
+        (Open, false, "application/x-sharedlib", false, false),
+        (Open, false, "application/x-bad-elf", false, false),
+        // python3 program.py, python3 < program
+        (Open, false, "text/x-python", false, false),
+        (Execute, false, "text/x-perl", false, false),
+        // bash script, ./script
+        (Open, false, "text/x-shellscript", true, false),
+        (Execute, false, "text/x-shellscript", true, false),
+        (Open, false, "text/plain", true, true),
+        (Open, false, "?", true, true),
+        (Execute, false, "text/plain", false, false),
+        (Execute, false, "?", false, false),
+    ] {
+        let facts = object(access, trusted, kind);
+        for (text, expected) in [(KNOWN_LIBS, default), (RESTRICTIVE, restrictive)] {
+            let decider = Decider::new(&rules(text));
+            let said = decider.decide(&facts);
+            assert_eq!(said.decision.allow, expected, "{access} trusted={trusted} {kind}");
+            assert_eq!(decider.for_every_subject(&facts), Some(said), "{access} trusted={trusted} {kind}");
+            assert_eq!(said.decision.audit, !expected, "denials are audited, and nothing else");
+        }
+    }
+}
+
+#[test]
+fn there_is_nothing_to_say_against_them() {
+    for text in [KNOWN_LIBS, RESTRICTIVE] {
+        let rules = rules(text);
+        let findings: Vec<_> = lint(&rules).into_iter().filter(|finding| !finding.is_note()).collect();
+        assert_eq!(findings, []);
+    }
+}
