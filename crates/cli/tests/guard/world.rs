@@ -176,7 +176,8 @@ impl Guarded {
 
     /// The same as an ordinary user, elsewhere.
     pub fn guard_as_user(&self, arguments: &[&str]) -> Run {
-        let mut command = support::ordinary().command(&self.binary);
+        let place = support::ordinary();
+        let mut command = place.command(&self.binary);
         command.arg("guard").args(arguments).arg("--socket").arg(self.top().join("sock"));
         command.arg("--config").arg(self.top().join("etc")).arg("--state").arg(self.top().join("state"));
         finish(&mut command)
