@@ -18,10 +18,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "palisade-cli",
         &[
+            "palisade-guard",
             "palisade-sandbox",
             "palisade-network",
             "palisade-syscall",
             "palisade-policy",
+            "palisade-protocol",
             "palisade-host",
             "palisade-events",
             "palisade-sys",
