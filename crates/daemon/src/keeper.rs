@@ -213,6 +213,7 @@ impl Keeper {
                 }
                 Err(error) => guard.alarm(format!("the trust database isn't up to date: {error}")),
             }
+            palisade_sys::memory::give_back();
             self.todo().busy = false;
             self.done.notify_all();
         }
@@ -233,9 +234,8 @@ impl Keeper {
             let mut todo = self.todo();
             while let Ok(event) = reader.next() {
                 let name = event.file_name().map(std::ffi::CStr::to_bytes).unwrap_or_default();
-                if event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW) {
-                    todo.all = true;
-                } else if name.starts_with(b"rpmdb.sqlite") {
+                let lost = event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW);
+                if lost || name.starts_with(b"rpmdb.sqlite") {
                     todo.all = true;
                 } else if let Some(package) = package(name) {
                     todo.packages.insert(package.to_vec());

@@ -15,6 +15,7 @@
 //! - [`probe`]: what this host lets the caller do
 //! - [`mount`]: trees made by a privileged launcher
 //! - [`fanotify`]: who is asked before a file is opened or executed
+//! - [`memory`]: what the C library keeps
 //! - [`lease`]: whether anybody writes
 //! - [`fork`]: work in somebody else's name
 //! - [`timed`]: executing with the clock in view
@@ -38,6 +39,7 @@ pub mod fork;
 pub mod landlock;
 pub mod launch;
 pub mod lease;
+pub mod memory;
 pub mod mount;
 pub mod network;
 pub mod notify;

@@ -75,11 +75,11 @@ pub fn select(mounts: &[Mount], watch: &Watch) -> Selection {
 }
 
 fn reason_against(mount: &Mount, watch: &Watch) -> Option<&'static str> {
-    let chosen = watch.only.iter().any(|point| *point == mount.point);
+    let chosen = watch.only.contains(&mount.point);
     if !watch.only.is_empty() && !chosen {
         return Some("not among watch.only");
     }
-    if watch.exclude.iter().any(|point| *point == mount.point) {
+    if watch.exclude.contains(&mount.point) {
         return Some("among watch.exclude");
     }
     // `fuse.sshfs` is a file system of type `fuse`.

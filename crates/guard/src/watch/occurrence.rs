@@ -236,7 +236,14 @@ impl Facts for Occurrence<'_> {
         let known = self.known();
         known
             .kind
-            .get_or_init(|| self.worker.recognizer.kind_of(self.file(), &known.path, self.status()))
+            .get_or_init(|| {
+                self.worker.recognizer.kind_among(
+                    self.file(),
+                    &known.path,
+                    self.status(),
+                    self.in_force.policy.kinds(),
+                )
+            })
             .as_str()
     }
 
