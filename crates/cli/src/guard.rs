@@ -211,7 +211,7 @@ pub(crate) fn run(options: &Options) -> u8 {
         What::Check { path, json } => answer::finish(*json, check::check(places, path.as_deref(), *json)),
         What::Lint { path, json } => answer::finish(*json, lint::lint(places, path.as_deref(), *json)),
         What::Explain(options) => answer::finish(options.json, explain::explain(places, options)),
-        What::Ftype { files, json } => answer::finish(*json, survey::kinds(files, *json)),
+        What::Ftype { files, json } => answer::finish(*json, survey::kinds(places, files, *json)),
         What::CheckPath { json } => answer::finish(*json, survey::path(places, *json)),
         What::CheckWatchFs { json } => answer::finish(*json, survey::mounts(places, *json)),
         What::Default { rules } => answer::finish(false, built_in(*rules)),

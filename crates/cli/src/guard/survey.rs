@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Kinds of files, programs that aren't trusted, and file systems that aren't watched.
 
+use super::talk::Talk;
 use super::{Answer, Places, files};
 use crate::answer::{self, Failure, NO, YES, harmless};
 use crate::output;
@@ -9,6 +10,7 @@ use palisade_guard::kind::{Recognizer, Stat};
 use palisade_guard::supposed::{Supposed, Who};
 use palisade_guard::watch::mounts::select;
 use palisade_host::mounts;
+use palisade_protocol::guard::{Request, Response, Supposition};
 use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -28,12 +30,17 @@ struct KindOf {
     kind: String,
 }
 
-/// Prints kinds as rules write them; of several files with their names.
-pub(super) fn kinds(paths: &[PathBuf], json: bool) -> Answer {
+/// Prints kinds as rules write them; of several files with their names. The daemon, which has libmagic, is asked if it
+/// answers: what it sees is what counts.
+pub(super) fn kinds(places: &Places, paths: &[PathBuf], json: bool) -> Answer {
     let recognizer = Recognizer::own();
+    let mut talk = Talk::begin(&places.socket).ok();
     let mut files = Vec::new();
     for path in paths {
-        let kind = kind(path, &recognizer).map_err(|source| Failure::Read { path: path.clone(), source })?;
+        let kind = match talk.as_mut().and_then(|talk| seen(talk, path)) {
+            Some(kind) => kind,
+            None => kind(path, &recognizer).map_err(|source| Failure::Read { path: path.clone(), source })?,
+        };
         files.push(KindOf { path: path.to_string_lossy().into_owned(), kind });
     }
     if json {
@@ -46,6 +53,15 @@ pub(super) fn kinds(paths: &[PathBuf], json: bool) -> Answer {
         answer::print(&text)?;
     }
     Ok(YES)
+}
+
+/// What the daemon takes a file for, if it says.
+fn seen(talk: &mut Talk, path: &Path) -> Option<String> {
+    let path = path.canonicalize().ok()?.into_os_string().into_string().ok()?;
+    match talk.ask(&Request::Judge(Supposition { path, execute: false, pid: None })) {
+        Ok(Response::Judged(decided)) => Some(decided.kind),
+        _ => None,
+    }
 }
 
 fn kind(path: &Path, recognizer: &Recognizer) -> std::io::Result<String> {

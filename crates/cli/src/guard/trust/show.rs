@@ -16,6 +16,7 @@ use palisade_guard::trust::trust_file::escape;
 use palisade_guard::trust::verify::{Difference, OnDisk, Selection};
 use palisade_guard::trusted::Trusted;
 use serde::Serialize;
+use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -49,7 +50,7 @@ fn shown(path: &[u8]) -> String {
 }
 
 /// What `Which` means in a database.
-fn selections(store: &Store, which: &Which) -> Result<Vec<Selection>, Failure> {
+fn selection(store: &Store, which: &Which) -> Result<Selection, Failure> {
     let below = match &which.below {
         Some(path) => {
             let path = path.canonicalize().or_else(|_gone| std::path::absolute(path));
@@ -58,15 +59,13 @@ fn selections(store: &Store, which: &Which) -> Result<Vec<Selection>, Failure> {
         }
         None => None,
     };
-    let Some(name) = &which.source else { return Ok(vec![Selection { source: None, below }]) };
-    let mut sources: Vec<Source> =
+    let Some(name) = &which.source else { return Ok(Selection { sources: None, below }) };
+    let sources: HashSet<Source> =
         store.sources().filter(|source| is_called(source, name)).cloned().collect();
-    sources.sort_unstable();
-    sources.dedup();
     if sources.is_empty() && !matches!(name.as_str(), "dpkg" | "rpm" | "file" | "directory") {
         return Err(GuardError::NoSource { name: name.clone() }.into());
     }
-    Ok(sources.into_iter().map(|source| Selection { source: Some(source), below: below.clone() }).collect())
+    Ok(Selection { sources: Some(sources), below })
 }
 
 fn is_called(source: &Source, name: &str) -> bool {
@@ -83,20 +82,8 @@ fn is_called(source: &Source, name: &str) -> bool {
         || own.strip_prefix(name.as_bytes()).is_some_and(|rest| kind == "dpkg" && rest.starts_with(b":"))
 }
 
-/// Many sources are one look at all of it.
 fn records(store: &Store, which: &Which) -> Result<Vec<Record>, Failure> {
-    let selections = selections(store, which)?;
-    let mut records = Vec::new();
-    store
-        .each(|found| {
-            if selections.iter().any(|selection| selection.takes(&found)) {
-                records.push(found.to_record());
-            }
-            Ok::<(), palisade_guard::trust::store::Error>(())
-        })
-        .map_err(GuardError::from)?;
-    records.sort_unstable();
-    Ok(records)
+    Ok(store.list(&selection(store, which)?).map_err(GuardError::from)?)
 }
 
 /// Lists what is trusted.
@@ -174,32 +161,29 @@ impl Differing {
 /// Compares the database with the disk.
 pub(super) fn verify(places: &Places, which: &Which, json: bool) -> Answer {
     let store = files::database(places)?;
+    let selection = selection(&store, which)?;
     let mut bar = Bar::new();
-    let (mut looked_at, mut bytes, mut found) = (0, 0, Vec::new());
-    for selection in selections(&store, which)? {
-        let done = store
-            .verify(
-                Path::new("/"),
-                &selection,
-                |difference| found.push(difference),
-                |progress| {
-                    let words = format!("{} files, {} MB", progress.done, progress.bytes / 1_000_000);
-                    bar.show(progress.done, progress.total.max(store.built_records()), &words);
-                },
-            )
-            .map_err(GuardError::from)?;
-        looked_at += done.done;
-        bytes += done.bytes;
-    }
+    let mut found = Vec::new();
+    let all = store
+        .verify(
+            Path::new("/"),
+            &selection,
+            |difference| found.push(difference),
+            |progress| {
+                let words = format!("{} files, {} MB", progress.done, progress.bytes / 1_000_000);
+                bar.show(progress.done, progress.total.max(store.built_records()), &words);
+            },
+        )
+        .map_err(GuardError::from)?;
     drop(bar);
     found.sort_by(|one, other| one.record.cmp(&other.record));
     let differences: Vec<Differing> = found.iter().map(Differing::from).collect();
     let same = differences.is_empty();
     if json {
-        answer::print_json(&Verified { looked_at, bytes, differences })?;
+        answer::print_json(&Verified { looked_at: all.done, bytes: all.bytes, differences })?;
     } else {
         answer::print(&harmless(&differences.iter().map(Differing::words).collect::<String>()))?;
-        let all = count(looked_at, "trusted file", "trusted files");
+        let all = count(all.done, "trusted file", "trusted files");
         let different = count(differences.len() as u64, "differs", "differ");
         output::say(&format!("{all} hashed, {different}\n"));
         if !same {
