@@ -185,3 +185,18 @@ fn built_in_rules_can_be_taken_and_edited() {
         }
     }
 }
+
+#[test]
+fn what_the_documentation_shows_can_be_understood() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guard.md")).unwrap();
+    for world in World::each() {
+        for (language, file) in [("toml", "shown.toml"), ("rules", "shown.rules")] {
+            let blocks: Vec<&str> = text.split(&format!("```{language}\n")).skip(1).collect();
+            assert!(!blocks.is_empty());
+            for block in blocks {
+                world.write(file, block.split("```").next().unwrap());
+                world.guard(&["check", file]).ok();
+            }
+        }
+    }
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which files are trusted, without the daemon.
 
-use crate::world::World;
+use crate::world::{Guarded, World};
 
 fn files_only(world: &World) {
     world.write(
@@ -105,4 +105,24 @@ fn programs_of_path_that_nobody_trusts() {
         world.guard(&["trust", "add", "bin/two"]).ok();
         assert_eq!(ask().code, 0);
     }
+}
+
+#[test]
+fn the_daemon_hears_of_what_is_added() {
+    let rules =
+        "allow perm=any all : trust=1\ndeny_audit perm=execute all : dir=%DIR%/\nallow perm=any all : all\n";
+    let Some(guarded) = Guarded::trusting(rules, "\"files\"") else { return };
+    guarded.guard(&["enforce"]).ok();
+    assert!(!guarded.runs("good"));
+    let (_, answer) = guarded.json(&["explain", &guarded.file("good")]);
+    let permit = answer["permit"].as_str().unwrap().strip_prefix("sudo palisade guard ").unwrap().to_owned();
+    // What is said to permit it does.
+    guarded.guard(&permit.split(' ').collect::<Vec<_>>()).ok();
+    guarded.wait_until("it is trusted", || guarded.runs("good"));
+    assert!(!guarded.runs("bad"));
+    let (code, answer) = guarded.json(&["explain", &guarded.file("good")]);
+    assert_eq!((code, &answer["trusted"]), (0, &true.into()), "{answer}");
+    assert!(answer["trusted_by"][0].as_str().unwrap().ends_with("/etc/guard.trust"), "{answer}");
+    guarded.guard(&["trust", "delete", &guarded.file("good")]).ok();
+    guarded.wait_until("it is trusted no more", || !guarded.runs("good"));
 }

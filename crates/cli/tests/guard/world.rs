@@ -95,6 +95,11 @@ pub struct Guarded {
 impl Guarded {
     /// Nothing where fanotify can't be had: root's, and not everywhere.
     pub fn new(rules: &str) -> Option<Self> {
+        Self::trusting(rules, "")
+    }
+
+    /// With sources of trust.
+    pub fn trusting(rules: &str, sources: &str) -> Option<Self> {
         if !support::is_root() || !support::has("fanotify") {
             return None;
         }
@@ -108,7 +113,7 @@ impl Guarded {
         let binary = top.join("palisade");
         std::fs::copy(env!("CARGO_BIN_EXE_palisade"), &binary).unwrap();
         let settings = format!(
-            "schema = 1\n[guard]\n[guard.watch]\nonly = [\"{}\"]\n[guard.trust]\nsources = []\n[guard.log]\nterminal = false\n",
+            "schema = 1\n[guard]\n[guard.watch]\nonly = [\"{}\"]\n[guard.trust]\nsources = [{sources}]\n[guard.log]\nterminal = false\n",
             top.join("files").display()
         );
         std::fs::write(top.join("etc/guard.toml"), settings).unwrap();
