@@ -43,10 +43,19 @@ pub(crate) fn reload() {
     bed.run("./refused").ok();
 }
 
+/// `CAP_SYS_RESOURCE`: root in a container may not have it.
+fn may_raise_limits() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+    u64::from_str_radix(line.trim(), 16).unwrap() & 1 << 24 != 0
+}
+
 pub(crate) fn memory() {
     let bed = plain(&[]);
     let score = fs::read_to_string(format!("/proc/{}/oom_score_adj", bed.pid())).unwrap();
-    assert_eq!(score.trim(), "-900");
+    if may_raise_limits() {
+        assert_eq!(score.trim(), "-900");
+    }
     // Without memory to be had it answers all the same: deciding takes none.
     let pid = bed.pid().to_string();
     let size = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
@@ -62,8 +71,16 @@ pub(crate) fn memory() {
 pub(crate) fn open_files() {
     let bed = plain(&["--ask-always"]);
     let pid = bed.pid().to_string();
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let hard: usize = line.split_whitespace().nth(4).unwrap().parse().unwrap();
+    assert!(
+        line.split_whitespace().nth(3)
+            == Some(if may_raise_limits() { "65536" } else { line.split_whitespace().nth(4).unwrap() }),
+        "{line}"
+    );
     let limit = |soft: usize| {
-        let limit = format!("--nofile={soft}:65536");
+        let limit = format!("--nofile={soft}:{hard}");
         assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
     };
     limit(fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() / 2);
@@ -72,7 +89,7 @@ pub(crate) fn open_files() {
     assert!(!bed.run("timeout 10 ./refused").worked());
     assert!(!bed.run("timeout 10 cat data").worked());
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
-    limit(65536);
+    limit(hard);
     bed.run("./a").ok();
     bed.run("./refused").refused();
     assert!(bed.metrics().lost > 0, "{:?}", bed.metrics());
@@ -120,7 +137,7 @@ pub(crate) fn log_channels() {
 log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 log.bind('/dev/log')
 print('listening', flush=True)
-print(log.recv(4096).decode(), flush=True)";
+for _ in range(2): print(log.recv(4096).decode(), flush=True)";
     bed.run(&format!(
         "cd '{}'; mkdir dev; for d in null zero urandom tty ptmx; do cp -a /dev/$d dev/; done; mkdir dev/pts; \
          mount --bind /dev/pts dev/pts; mount --rbind dev /dev",
@@ -202,25 +219,38 @@ pub(crate) fn missing_end_of_line() {
 
 pub(crate) fn late_mount() {
     let mut bed = Bed::new();
-    let late = bed.base.join("late");
-    fs::create_dir(&late).unwrap();
+    let late = bed.at("late");
+    bed.copy("/bin/true", bed.at("refused"));
+    fs::create_dir(bed.outside(&late)).unwrap();
     let settings = Settings { trust: "sources = []".into(), ..Settings::enforce() };
     bed.settings(&Settings {
         watch: format!("only = [\"{0}\", \"{1}\"]", bed.point.display(), late.display()),
         ..settings
     });
-    bed.rules(&format!("deny_audit perm=execute all : dir={}/\nallow perm=any all : all\n", late.display()));
+    bed.rules(&format!("deny_audit perm=execute all : dir={}/\ndeny_audit perm=any all : path=BED/refused\nallow perm=any all : all\n", late.display()));
     bed.start();
     assert_eq!(bed.status().watched.len(), 1);
     let late = late.display();
     bed.run(&format!("mount -t tmpfs late {late} && cp /bin/true {late}/a")).ok();
     bed.wait("it is watched", |bed| bed.status().watched.len() == 2);
     bed.run(&format!("{late}/a")).refused();
+    // Nobody holds it, and what is below its mount point stays watched.
     bed.run(&format!("umount {late}")).ok();
     bed.wait("it is forgotten", |bed| bed.status().watched.len() == 1);
+    bed.run("./refused").refused();
     bed.run(&format!("mount -t tmpfs late {late} && cp /bin/true {late}/a")).ok();
     bed.wait("it is watched again", |bed| bed.status().watched.len() == 2);
     bed.run(&format!("{late}/a")).refused();
+    // Another file system gets the number of one that has just gone.
+    let generations = |bed: &Bed| (bed.run(&format!("{late}/a")), bed.status().watched.len());
+    bed.run(&format!("umount {late} && mount -t tmpfs late {late} && cp /bin/true {late}/a")).ok();
+    bed.wait("it is watched at last", |bed| matches!(generations(bed), (run, 2) if !run.worked()));
+    // What is mounted over it hides it, and takes nothing away.
+    bed.run(&format!("mount -t tmpfs over {late} && cp /bin/true {late}/a")).ok();
+    bed.wait("what is seen is watched", |bed| !bed.run(&format!("{late}/a")).worked());
+    bed.run(&format!("umount {late}")).ok();
+    bed.wait("what was hidden is watched", |bed| !bed.run(&format!("{late}/a")).worked());
+    bed.run("./refused").refused();
 }
 
 pub(crate) fn overlay() {
@@ -255,6 +285,7 @@ signal.signal(signal.SIGALRM, count)
 signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
 for _ in range(3000):
     open('data').close()
+signal.setitimer(signal.ITIMER_REAL, 0)
 print(caught)";
     let pid = bed.pid().to_string();
     let mut signals = Command::new("timeout");
@@ -406,23 +437,13 @@ pub(crate) fn refused_starts() {
         "{code:?} {said}"
     );
     bed.run("./refused").refused();
-    // What changes anything is root's to ask.
-    let asked = bed.run_as_user("true");
-    asked.ok();
     bed.stop();
     let settings = Settings { trust: "sources = []".into(), ..Settings::enforce() };
     bed.settings(&Settings { guard: format!("{}\nbackend = \"bpf-lsm\"", settings.guard), ..settings });
     bed.launch();
-    let listed = fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
-    if !bed_has_bpf_in_force(&listed) {
-        assert_eq!(bed.ended(), Some(1));
-        assert!(bed.log().contains("backend = \"bpf-lsm\""), "{}", bed.log());
-    }
-}
-
-/// This daemon decides by fanotify alone, whatever the kernel has.
-fn bed_has_bpf_in_force(_listed: &str) -> bool {
-    false
+    // This daemon decides by fanotify alone, whatever the kernel has.
+    assert_eq!(bed.ended(), Some(1));
+    assert!(bed.log().contains("backend = \"bpf-lsm\""), "{}", bed.log());
 }
 
 pub(crate) fn killed() {
@@ -450,7 +471,7 @@ pub(crate) fn killed_while_it_imports() {
     bed.write(bed.config("guard-filter.conf"), "+ /usr/bin/d*\n");
     bed.start();
     let trusted = bed.status().trusted;
-    for pause in [1, 10, 40, 120, 250] {
+    for pause in [5, 50, 300] {
         bed.ask(&Request::Trust { everything: true });
         std::thread::sleep(Duration::from_millis(pause));
         bed.signal("-KILL");
