@@ -32,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "palisade-bench",
         &[
+            "palisade-protocol",
             "palisade-sandbox",
             "palisade-syscall",
             "palisade-policy",

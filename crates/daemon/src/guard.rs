@@ -161,9 +161,15 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
     }
     let listener = control::listen(&options.socket)?;
     let guard = Arc::new(begin(options, setup)?);
-    let settling = Arc::downgrade(&guard);
-    let settle = move || settling.upgrade().is_some_and(|guard| guard.keeper.settle());
-    guard.engine.settle_by(Settle(Box::new(settle)));
+    let (pending, waiting) = (Arc::downgrade(&guard), Arc::downgrade(&guard));
+    guard.engine.settle_by(Settle {
+        pending: Box::new(move || pending.upgrade().is_some_and(|guard| guard.keeper.is_behind())),
+        wait: Box::new(move || {
+            if let Some(guard) = waiting.upgrade() {
+                guard.keeper.settle();
+            }
+        }),
+    });
     let threads = start(&guard, listener)?;
     let systemd = Systemd::from_environment();
     systemd.notify("READY=1");
@@ -301,6 +307,10 @@ fn start(
         let guard = Arc::clone(guard);
         spawn(name, move || work(&guard))
     };
+    threads.push(each("settle", |guard| {
+        let recognizer = Recognizer::new().unwrap_or_else(|_| Recognizer::own());
+        guard.engine.settle(&recognizer, &guard.stop);
+    })?);
     threads.push(each("changes", |guard| guard.engine.hear(&guard.stop))?);
     threads
         .push(each("watchdog", |guard| supervise(&guard.engine, &Systemd::from_environment(), &guard.stop))?);

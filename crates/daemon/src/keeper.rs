@@ -160,13 +160,16 @@ impl Keeper {
         todo.everything |= everything;
     }
 
-    /// Waits while changes are being read, if there are any; whether there were.
-    pub(crate) fn settle(&self) -> bool {
+    /// Whether changes are being read, or will be.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.todo().is_idle() || self.has_heard()
+    }
+
+    /// Waits while changes are being read, if there are any.
+    pub(crate) fn settle(&self) {
         let until = Instant::now() + PATIENCE;
-        let mut waited = false;
         let mut todo = self.todo();
         while !todo.is_idle() || self.has_heard() {
-            waited = true;
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -174,7 +177,6 @@ impl Keeper {
             let pause = left.min(Duration::from_millis(20));
             todo = self.done.wait_timeout(todo, pause).unwrap_or_else(PoisonError::into_inner).0;
         }
-        waited
     }
 
     /// Whether the kernel has told of a change that nobody has looked at.

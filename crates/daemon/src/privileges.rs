@@ -43,8 +43,10 @@ pub(crate) fn prepare() {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(DESCRIPTORS).max(DESCRIPTORS);
     let wanted = Rlimit { current: Some(DESCRIPTORS), maximum: Some(most) };
-    // Each of these helps, and none is needed.
-    let _fewer = setrlimit(Resource::Nofile, wanted);
+    // Each of these helps, and none is needed. In a container root may not raise the limit, only use it up.
+    if setrlimit(Resource::Nofile, wanted).is_err() {
+        let _fewer = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    }
     let _later = rustix::process::setpriority_process(None, -14);
     let _sooner = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
 }

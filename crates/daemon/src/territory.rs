@@ -5,13 +5,16 @@ use crate::journal::say;
 use palisade_guard::settings::{Asked, Watch};
 use palisade_guard::watch::engine::Engine;
 use palisade_guard::watch::mounts::{self, Selection};
+use palisade_host::mounts::Mount;
 use palisade_sys::fanotify::Questions;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -41,20 +44,25 @@ impl Territory {
 
     /// Looks at the mounts and watches what is to be watched; what can't be is told once.
     pub(crate) fn look(&self, engine: &Engine, mountinfo: &[u8], watch: &Watch) {
-        let Selection { watched, unwatched } =
-            mounts::select(&palisade_host::mounts::parse(mountinfo), watch);
+        // What something else is mounted over can't be reached by its name: that leads to the other one.
+        let mounts: Vec<Mount> = palisade_host::mounts::parse(mountinfo)
+            .into_iter()
+            .filter(|mount| open(mount).is_ok_and(|file| is_of(&file, mount)))
+            .collect();
+        let Selection { watched, unwatched } = mounts::select(&mounts, watch);
         let questions = questions(watch.asked);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut now = State {
             unwatched: unwatched.into_iter().map(|(point, reason)| (point, reason.to_owned())).collect(),
             ..State::default()
         };
+        let at = |device: (u32, u32), point: &Path| {
+            mounts.iter().find(|mount| mount.device == device && mount.point == point)
+        };
         for (device, point) in watched {
-            if state.watched.contains_key(&device) {
-                now.watched.insert(device, point);
-                continue;
-            }
-            match self.begin(engine, &point, questions) {
+            let Some(mount) = at(device, &point) else { continue };
+            // Also what is watched already: another file system may have got the number of one that is gone.
+            match self.begin(engine, mount, questions) {
                 Ok(()) => {
                     now.watched.insert(device, point);
                 }
@@ -66,19 +74,18 @@ impl Territory {
                 }
             }
         }
-        for (device, point) in &state.watched {
-            if !now.watched.contains_key(device) {
-                // Gone with its file system, mostly; otherwise the settings have changed.
-                let _gone = c_string(point).map(|point| engine.gate().unwatch(&point, questions));
+        for device in state.watched.keys().filter(|device| !now.watched.contains_key(device)) {
+            // It is gone, mostly, and its mark with it: what is at its mount point now is another one.
+            if let Some(mount) = mounts.iter().find(|mount| mount.device == *device) {
+                let _gone = marked(mount, |name| engine.gate().unwatch(name, questions));
             }
         }
         *state = now;
     }
 
-    fn begin(&self, engine: &Engine, point: &Path, questions: Questions) -> Result<(), String> {
-        let name = c_string(point).ok_or("its name has a NUL in it")?;
-        engine.filesystems.add(point).map_err(|errno| format!("{errno}"))?;
-        engine.gate().watch(&name, questions).map_err(|errno| format!("{errno}"))
+    fn begin(&self, engine: &Engine, mount: &Mount, questions: Questions) -> Result<(), String> {
+        engine.filesystems.add(&mount.point).map_err(|errno| format!("{errno}"))?;
+        marked(mount, |name| engine.gate().watch(name, questions)).map_err(|errno| format!("{errno}"))
     }
 
     /// Watches what is mounted from now on, until `stop`. `settings` are asked for each time.
@@ -103,8 +110,25 @@ impl Territory {
     }
 }
 
-fn c_string(path: &Path) -> Option<CString> {
-    CString::new(path.as_os_str().as_bytes()).ok()
+/// What is at a mount point, without a question to anybody.
+fn open(mount: &Mount) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(&mount.point, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Whether a file is of this very mount; kernels before 5.8 don't say.
+fn is_of(file: &OwnedFd, mount: &Mount) -> bool {
+    statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)
+        .is_ok_and(|about| about.stx_mask & StatxFlags::MNT_ID.bits() == 0 || about.stx_mnt_id == mount.id)
+}
+
+/// Changes a mark of the file system that is mounted there, and of no other.
+fn marked(mount: &Mount, change: impl FnOnce(&CStr) -> Result<(), Errno>) -> Result<(), Errno> {
+    let file = open(mount)?;
+    if !is_of(&file, mount) {
+        return Err(Errno::NOENT);
+    }
+    let name = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).map_err(|_| Errno::INVAL)?;
+    change(&name)
 }
 
 fn questions(asked: Asked) -> Questions {

@@ -216,6 +216,9 @@ impl Default for Log {
     }
 }
 
+/// The keys of `[guard]` that are settings; the others are rules.
+pub(crate) const KEYS: [&str; 6] = ["mode", "rules", "backend", "watch", "trust", "log"];
+
 /// The `[guard]` table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -232,9 +235,6 @@ pub struct Settings {
     /// What is said.
     pub log: Log,
 }
-
-/// The settings' own keys of `[guard]`; the others are rules.
-pub(crate) const KEYS: &[&str] = &["mode", "rules", "backend", "watch", "trust", "log"];
 
 /// The table as it is written. `rule` and `sets` are read by [`crate::rule`].
 #[derive(Debug, Default, Deserialize)]

@@ -164,3 +164,23 @@ fn read(path: &Path) -> Result<Option<String>, SetupError> {
     }
     Ok(Some(text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_has_settings_and_rules() {
+        let config = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+        let text = "schema = 1\n[guard]\nmode = \"enforce\"\n[guard.watch]\nonly = [\"/srv\"]\n\
+                    [guard.trust]\nsources = []\n[guard.log]\nterminal = false\n\
+                    [[guard.rule]]\nallow = \"any\"\nobject = { dir = \"/srv/\" }";
+        let written = std::fs::write(config.path().join("guard.toml"), text);
+        written.unwrap_or_else(|error| panic!("{error}"));
+        let setup =
+            Setup::read(config.path(), None, Writers::Anybody).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(setup.settings.mode, crate::settings::Mode::Enforce);
+        let first = setup.rules.iter().next().map(|(id, _)| setup.rules.show(id));
+        assert_eq!(first.as_deref(), Some("allow perm=any all : dir=/srv/"));
+    }
+}

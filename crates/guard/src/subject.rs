@@ -133,8 +133,20 @@ impl Subject {
         self.exe.get_or_init(|| {
             let target =
                 self.directory.as_ref().and_then(|directory| readlinkat(directory, "exe", Vec::new()).ok());
-            target.map_or_else(|| b"?".to_vec(), |target| text::without_deleted(target.into_bytes()))
+            let Some(target) = target.map(std::ffi::CString::into_bytes) else { return b"?".to_vec() };
+            // A name may end like that by itself: then the program is still there.
+            if target.ends_with(b" (deleted)") && self.is_at(&target) {
+                return target;
+            }
+            text::without_deleted(target)
         })
+    }
+
+    fn is_at(&self, path: &[u8]) -> bool {
+        use rustix::fs::{AtFlags, stat, statat};
+        let own = self.directory.as_ref().and_then(|own| statat(own, "exe", AtFlags::empty()).ok());
+        let there = stat(path).ok();
+        own.zip(there).is_some_and(|(own, there)| (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino))
     }
 
     /// Its program, to be read: the file that it runs, wherever that is by now.

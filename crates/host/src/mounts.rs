@@ -8,6 +8,8 @@ use std::path::PathBuf;
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
+    /// Its number, as `statx` tells it of what is seen there.
+    pub id: u64,
     /// Where it is.
     pub point: PathBuf,
     /// Which part of its file system is seen there.
@@ -31,12 +33,14 @@ pub fn parse(mountinfo: &[u8]) -> Vec<Mount> {
 /// `ID PARENT DEV ROOT POINT OPTIONS [TAG…] - TYPE SOURCE SUPER`, see proc(5).
 fn line(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&byte| byte == b' ');
-    let (major, minor) = std::str::from_utf8(fields.nth(2)?).ok()?.split_once(':')?;
+    let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let (major, minor) = std::str::from_utf8(fields.nth(1)?).ok()?.split_once(':')?;
     let root = unescape(fields.next()?);
     let point = unescape(fields.next()?);
     let noexec = fields.next()?.split(|&byte| byte == b',').any(|option| option == b"noexec");
     let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
     Some(Mount {
+        id,
         point,
         root,
         device: (major.parse().ok()?, minor.parse().ok()?),

@@ -14,6 +14,8 @@ use super::bed::{Bed, refused};
 pub(crate) enum Rules {
     /// What fapolicyd calls known-libs, its default: only what is trusted is executed or loaded.
     KnownLibs,
+    /// Palisade's own default, of the same meaning.
+    Own,
     /// As its performance document has it.
     AllowAll,
 }
@@ -28,6 +30,8 @@ pub(crate) struct Policy {
     pub(crate) trusted: usize,
 }
 
+/// What `palisaded` goes by where nobody gives it rules.
+const OWN: &str = include_str!("../../../guard/data/known-libs.rules");
 const KNOWN_LIBS: &str = "\
 deny perm=any pattern=ld_so : all
 deny perm=any all : ftype=application/x-bad-elf
@@ -49,7 +53,10 @@ impl Policy {
 
     /// The rules, in fapolicyd's grammar.
     pub(crate) fn rules(&self, bed: &Path) -> String {
-        let mut text = LANGUAGES.to_owned();
+        let mut text = String::new();
+        if self.rules != Rules::Own {
+            text += LANGUAGES;
+        }
         for path in refused(bed) {
             let _ = writeln!(text, "deny perm=any all : path={}", path.display());
         }
@@ -63,6 +70,7 @@ impl Policy {
         }
         text += match self.rules {
             Rules::KnownLibs => KNOWN_LIBS,
+            Rules::Own => OWN,
             Rules::AllowAll => "allow perm=any all : all\n",
         };
         text

@@ -19,6 +19,7 @@ use crate::summary::Table;
 pub(crate) const OFF: &str = "off";
 pub(crate) const OFF_AGAIN: &str = "off again (A/A)";
 pub(crate) const PALISADE: &str = "palisade";
+const KNOWN_LIBS: &str = "palisade, fapolicyd's rules";
 pub(crate) const ALLOW_ALL: &str = "palisade, allow all first";
 pub(crate) const ASK_ALWAYS: &str = "palisade --ask-always";
 pub(crate) const FAPOLICYD: &str = "fapolicyd";
@@ -132,9 +133,10 @@ impl Field {
         let asked_always = daemons.asked_always();
         let (palisaded, fapolicyd) = (daemons.palisaded.as_ref(), daemons.fapolicyd.as_ref());
         let rows = [
-            (PALISADE, palisaded, Rules::KnownLibs),
+            (PALISADE, palisaded, Rules::Own),
+            (KNOWN_LIBS, palisaded, Rules::KnownLibs),
             (ALLOW_ALL, palisaded, Rules::AllowAll),
-            (ASK_ALWAYS, asked_always.as_ref(), Rules::KnownLibs),
+            (ASK_ALWAYS, asked_always.as_ref(), Rules::Own),
             (FAPOLICYD, fapolicyd, Rules::KnownLibs),
             (FAPOLICYD_ALLOW_ALL, fapolicyd, Rules::AllowAll),
         ];

@@ -35,11 +35,14 @@ type At = Range<usize>;
 type Failed = (At, RuleError);
 type Entry<'t> = Spanned<DeValue<'t>>;
 
+/// What of `[guard]` is rules.
+const KEYS: [&str; 2] = ["sets", "rule"];
+
 const RULE_KEYS: &[&str] = &["allow", "deny", "log", "subject", "object", "because"];
 
 impl Parser<'_> {
-    /// Reads the `[guard]` of a TOML file; other tables of the file are others' to read. What is wrong with it is
-    /// said by [`Parser::finish`].
+    /// Reads the `[guard]` of a TOML file; other tables of the file, and the settings in this one, are others' to
+    /// read ([`crate::settings`]). What is wrong with it is said by [`Parser::finish`].
     pub fn toml(&mut self, name: &Path, content: &[u8]) {
         let (content, invalid) = match std::str::from_utf8(content) {
             Ok(content) => (content, None),
@@ -76,10 +79,9 @@ impl<'t> Reader<'_, '_, 't> {
     fn guard(&mut self, document: &DeTable<'t>) {
         let Some(guard) = document.get("guard") else { return };
         let Some(guard) = self.table("guard", guard) else { return };
-        // The settings are read by [`crate::settings`].
-        let known = ["sets", "rule"].into_iter().chain(crate::settings::KEYS.iter().copied());
-        for key in guard.keys().filter(|key| !known.clone().any(|known| known == key.get_ref().as_ref())) {
-            let suggestion = near(key.get_ref().as_bytes(), known.clone());
+        let known = || KEYS.into_iter().chain(crate::settings::KEYS);
+        for key in guard.keys().filter(|key| !known().any(|name| name == key.get_ref().as_ref())) {
+            let suggestion = near(key.get_ref().as_bytes(), known());
             self.complain(key.span(), RuleError::UnknownKey { suggestion });
         }
         if let Some(sets) = guard.get("sets").and_then(|sets| self.table("guard.sets", sets)) {

@@ -106,6 +106,17 @@ impl Database {
         &self.packages
     }
 
+    /// The package of this name: one that `status` lists as installed, or one that has a list and that `status` doesn't
+    /// know of yet, because dpkg keeps what it has just done in `updates` for a while. What has its MD5 is there anyway.
+    #[must_use]
+    pub fn package(&self, name: &[u8]) -> Option<Package> {
+        if let Some(package) = self.packages.iter().find(|package| package.name == name) {
+            return Some(package.clone());
+        }
+        let is_there = !name.contains(&b'/') && info(&self.root, name, b".list").exists();
+        is_there.then(|| Package { name: name.to_vec(), configuration: Vec::new() })
+    }
+
     /// A package's files.
     ///
     /// # Errors

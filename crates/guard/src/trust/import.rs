@@ -5,7 +5,6 @@
 //! each file, in no particular order. Between them are short queues, so memory doesn't grow with the number of files.
 //! A file of a package is trusted if it has the MD5 that the package gives; recorded is its SHA-256.
 
-use std::collections::HashSet;
 use std::fs;
 use std::num::NonZero;
 use std::os::unix::ffi::OsStrExt;
@@ -322,11 +321,9 @@ impl Finder<'_> {
 
     fn packages(&mut self, only: Option<&Vec<Vec<u8>>>) -> Result<(), Stop> {
         let database = dpkg::Database::open(&self.request.root)?;
-        let only: Option<HashSet<&[u8]>> = only.map(|names| names.iter().map(|name| &name[..]).collect());
-        for package in database.packages() {
-            if only.as_ref().is_some_and(|only| !only.contains(&package.name[..])) {
-                continue;
-            }
+        let only: Option<Vec<dpkg::Package>> =
+            only.map(|names| names.iter().filter_map(|name| database.package(name)).collect());
+        for package in only.as_deref().unwrap_or(database.packages()) {
             let source = Source::Dpkg(package.name.as_slice().into());
             for listed in database.files(package)? {
                 let Some(path) = self.paths.of(&listed.path) else { continue };

@@ -24,13 +24,14 @@ use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 /// Files of which something is remembered, at least.
 const FILES: usize = 8192;
 
 /// What is in force: replaced whole.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct InForce {
     /// The rules.
     pub policy: Arc<Policy>,
@@ -43,7 +44,7 @@ pub struct InForce {
 pub struct Engine {
     pub(super) gate: Gate,
     pub(super) witness: Option<Witness>,
-    in_force: RwLock<InForce>,
+    in_force: RwLock<Arc<InForce>>,
     enforcing: AtomicBool,
     passing: AtomicBool,
     own: u32,
@@ -62,16 +63,33 @@ pub struct Engine {
     journal: SyncSender<Judged>,
     follow_all: AtomicBool,
     settle: OnceLock<Settle>,
+    deferred: Deferred,
 }
 
-/// Waits while what is trusted is being brought up to date, if it is; whether it was.
-pub struct Settle(pub Box<dyn Fn() -> bool + Send + Sync>);
+/// What is trusted may be out of date: a package manager may just have brought what is to be refused.
+pub struct Settle {
+    /// Whether it is being brought up to date.
+    pub pending: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Waits until it isn't any more, for a bounded time.
+    pub wait: Box<dyn Fn() + Send + Sync>,
+}
 
 impl std::fmt::Debug for Settle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Settle")
     }
 }
+
+/// Questions that are to be judged again when what is trusted is up to date. They wait without a thread of the crew:
+/// bringing it up to date opens files itself, and somebody must answer for those.
+#[derive(Debug, Default)]
+struct Deferred {
+    questions: Mutex<Vec<Question>>,
+    came: Condvar,
+}
+
+/// Questions that are put off, at most: each holds a descriptor. More are refused at once.
+const DEFERRED: usize = 4096;
 
 /// One thread that answers.
 pub(super) struct Worker<'a> {
@@ -83,6 +101,8 @@ pub(super) struct Worker<'a> {
 
 /// What came of a question.
 struct Verdict {
+    /// By which rules, for their counts.
+    outcome: Option<(Arc<InForce>, Outcome)>,
     reply: Reply,
     /// What the rules say, whether they are enforced or not.
     allow: bool,
@@ -93,7 +113,7 @@ struct Verdict {
     aside: bool,
 }
 
-/// It was decided before.
+/// It was judged before, by a thread of the crew.
 #[derive(Clone, Copy)]
 struct Again;
 
@@ -111,7 +131,7 @@ impl Engine {
             gate,
             passing: AtomicBool::new(witness.is_some()),
             witness,
-            in_force: RwLock::new(in_force),
+            in_force: RwLock::new(Arc::new(in_force)),
             enforcing: AtomicBool::new(enforcing),
             own: std::process::id(),
             helper: AtomicU32::new(0),
@@ -124,6 +144,7 @@ impl Engine {
             journal,
             follow_all: AtomicBool::new(false),
             settle: OnceLock::new(),
+            deferred: Deferred::default(),
         }
     }
 
@@ -167,13 +188,19 @@ impl Engine {
     /// The rules in force.
     #[must_use]
     pub fn policy(&self) -> Arc<Policy> {
-        Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner).policy)
+        Arc::clone(&self.in_force().policy)
     }
 
     /// What is trusted.
     #[must_use]
     pub fn trust(&self) -> Arc<Trusted> {
-        Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner).trust)
+        Arc::clone(&self.in_force().trust)
+    }
+
+    /// What is in force now. It isn't held on to: who decides may open files, which are questions, and who answers
+    /// those would wait behind somebody who wants to replace it.
+    fn in_force(&self) -> Arc<InForce> {
+        Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Puts other rules or another trust database in force. What the kernel answered by itself is asked about again.
@@ -182,9 +209,11 @@ impl Engine {
     /// If the kernel doesn't forget; then nothing has changed.
     pub fn replace(&self, change: impl FnOnce(&mut InForce)) -> Result<(), Errno> {
         let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
-        // Nobody decides meanwhile, so that nothing is passed by what was in force before.
+        // Nobody passes anything meanwhile, nor later by what was in force before.
         self.gate.ask_about_all()?;
-        change(&mut in_force);
+        let mut next = InForce::clone(&in_force);
+        change(&mut next);
+        *in_force = Arc::new(next);
         Ok(())
     }
 
@@ -200,7 +229,7 @@ impl Engine {
         while !stop.load(Ordering::Relaxed) {
             let mut aside = false;
             let read = self.gate.read(&mut buffer[..ONE_EVENT], |event| match event {
-                Event::Question(question) => aside |= self.answer(&worker, &question),
+                Event::Question(question) => aside |= self.take(&worker, question),
                 Event::Overflow | Event::Unreadable => self.counts.lost.one(),
             });
             match read {
@@ -220,44 +249,83 @@ impl Engine {
         Ok(())
     }
 
-    /// Answers one question; whether somebody else leads now.
-    fn answer(&self, worker: &Worker<'_>, question: &Question) -> bool {
+    /// Answers one question or puts it off; whether somebody else leads now.
+    fn take(&self, worker: &Worker<'_>, question: Question) -> bool {
         self.counts.questions.one();
         if question.execute {
             self.counts.executes.one();
         }
         // Whoever decides must not wait for a decision; and who reads every file for it would fill what is remembered.
         if question.pid == self.own || question.pid == self.helper.load(Ordering::Relaxed) {
-            self.reply(question, Reply { allow: true, audit: None });
+            self.reply(&question, Reply { allow: true, audit: None });
             return false;
         }
         self.crew.begin(worker.number);
         let began = self.clock.now();
-        let mut verdict = self.judge(worker, question, None);
-        if verdict.untrusted
-            && let Some(Settle(settle)) = self.settle.get()
-        {
-            if !verdict.aside {
-                self.crew.step_aside();
-                verdict.aside = true;
+        let verdict = self.judge(worker, &question, None);
+        let aside = verdict.aside;
+        if verdict.untrusted && self.is_unsettled() {
+            self.put_off(question);
+        } else {
+            self.give(&question, verdict, began);
+        }
+        self.crew.end(worker.number);
+        aside
+    }
+
+    /// Whether a refusal of something untrusted has to wait, and may.
+    fn is_unsettled(&self) -> bool {
+        self.settle.get().is_some_and(|settle| (settle.pending)())
+            && self.deferred.questions.lock().unwrap_or_else(PoisonError::into_inner).len() < DEFERRED
+    }
+
+    fn put_off(&self, question: Question) {
+        self.deferred.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question);
+        self.deferred.came.notify_one();
+    }
+
+    /// Judges again what was put off, until `stop`.
+    pub fn settle(&self, recognizer: &Recognizer, stop: &AtomicBool) {
+        let worker = Worker { number: 0, recognizer };
+        while !stop.load(Ordering::Relaxed) {
+            let waiting = self.deferred.questions.lock().unwrap_or_else(PoisonError::into_inner);
+            let (mut waiting, _) = self
+                .deferred
+                .came
+                .wait_timeout_while(waiting, Duration::from_millis(500), |questions| questions.is_empty())
+                .unwrap_or_else(PoisonError::into_inner);
+            if waiting.is_empty() {
+                continue;
             }
-            if settle() {
-                verdict = self.judge(worker, question, Some(Again));
+            let questions = std::mem::take(&mut *waiting);
+            drop(waiting);
+            if let Some(settle) = self.settle.get() {
+                (settle.wait)();
+            }
+            for question in questions {
+                let began = self.clock.now();
+                let verdict = self.judge(&worker, &question, Some(Again));
+                self.give(&question, verdict, began);
             }
         }
-        let Verdict { reply, allow, judged, aside, .. } = verdict;
+    }
+
+    /// The answer, and what is told of it.
+    fn give(&self, question: &Question, verdict: Verdict, began: Option<Instant>) {
+        let Verdict { outcome, reply, allow, judged, .. } = verdict;
         self.reply(question, reply);
+        if let Some((in_force, outcome)) = outcome {
+            in_force.policy.count(outcome);
+        }
         if allow { &self.counts.allowed } else { &self.counts.denied }.one();
         if let Some(began) = began {
             self.clock.took(began.elapsed());
         }
-        self.crew.end(worker.number);
         if let Some(judged) = judged
             && let Err(TrySendError::Full(_)) = self.journal.try_send(judged)
         {
             self.counts.unlogged.one();
         }
-        aside
     }
 
     fn reply(&self, question: &Question, reply: Reply) {
@@ -266,9 +334,9 @@ impl Engine {
         }
     }
 
-    /// Decides; `again` if it was decided before, when somebody else leads already.
+    /// Decides; `again` if it was judged before: whoever does that never leads.
     fn judge(&self, worker: &Worker<'_>, question: &Question, again: Option<Again>) -> Verdict {
-        let in_force = &*self.in_force.read().unwrap_or_else(PoisonError::into_inner);
+        let in_force = self.in_force();
         let policy = &in_force.policy;
         let aside = again.is_some();
         let Ok(status) = rustix::fs::fstat(&question.file) else {
@@ -276,12 +344,11 @@ impl Engine {
         };
         let identity = Identity::of(&status);
         let access = if question.execute { Access::Execute } else { Access::Open };
-        let occurrence = Occurrence::new(self, worker, in_force, question, identity, access, aside);
+        let occurrence = Occurrence::new(self, worker, &in_force, question, identity, access, aside);
         let everybody = self.may_pass(&occurrence, policy);
         let outcome = match everybody {
             Some(outcome) => {
-                self.pass_on(&occurrence, policy);
-                policy.decided_for_all(outcome);
+                self.pass_on(&occurrence, &in_force);
                 outcome
             }
             None => {
@@ -297,8 +364,13 @@ impl Engine {
             self.counts.unknown_subject.one();
             return self.refusal(occurrence.stepped_aside());
         }
-        // What the guard itself has started brings the trust database up to date.
-        let allow = outcome.decision.allow || occurrence.ppid() == self.own;
+        // What the guard itself has started brings the trust database up to date, and reads what isn't trusted yet.
+        if !outcome.decision.allow && occurrence.ppid() == self.own {
+            let reply = Reply { allow: true, audit: None };
+            let aside = occurrence.stepped_aside();
+            return Verdict { outcome: None, reply, allow: true, judged: None, untrusted: false, aside };
+        }
+        let allow = outcome.decision.allow;
         let refused = !allow && self.is_enforcing();
         let audit = outcome.decision.audit.then(|| AuditRule {
             rule: outcome.rule.map_or(0, crate::rule::RuleId::number),
@@ -307,19 +379,17 @@ impl Engine {
         });
         let said = !allow || outcome.decision.is_logged() || self.follow_all.load(Ordering::Relaxed);
         let judged = said.then(|| Judged::new(policy, outcome, refused, &occurrence));
-        Verdict {
-            reply: Reply { allow: !refused, audit },
-            allow,
-            judged,
-            untrusted: refused && !occurrence.trusted(),
-            aside: occurrence.stepped_aside(),
-        }
+        let untrusted = refused && !occurrence.trusted();
+        let aside = occurrence.stepped_aside();
+        drop(occurrence);
+        let reply = Reply { allow: !refused, audit };
+        Verdict { outcome: Some((in_force, outcome)), reply, allow, judged, untrusted, aside }
     }
 
     /// What is said where nothing can be found out.
     fn refusal(&self, aside: bool) -> Verdict {
         let reply = Reply { allow: !self.is_enforcing(), audit: None };
-        Verdict { reply, allow: false, judged: None, untrusted: false, aside }
+        Verdict { outcome: None, reply, allow: false, judged: None, untrusted: false, aside }
     }
 
     /// What becomes of it whoever asks, if the kernel may be told so.
@@ -343,8 +413,9 @@ impl Engine {
     }
 
     /// Has the kernel answer from now on.
-    fn pass_on(&self, occurrence: &Occurrence<'_>, policy: &Policy) {
+    fn pass_on(&self, occurrence: &Occurrence<'_>, decided_by: &Arc<InForce>) {
         let Some(witness) = &self.witness else { return };
+        let policy = &decided_by.policy;
         let other = occurrence.for_the_other_access();
         let also = policy.settings.watch.asked == Asked::OpenAndExecute
             && !policy.starts_matter()
@@ -354,6 +425,11 @@ impl Engine {
         let execute = occurrence.access() == Access::Execute;
         let questions = Questions { open: !execute || also, execute: execute || also };
         let file = occurrence.file();
+        // Nobody may put something else in force until the kernel has been told. Nothing here opens a file.
+        let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&in_force, decided_by) {
+            return;
+        }
         // First who hears of changes, then who doesn't ask any more, then another look: a change in between shows.
         if witness.listen(file).is_err() || self.gate.pass(file, questions).is_err() {
             return;

@@ -116,6 +116,19 @@ impl Known {
     }
 }
 
+/// Whether a store through a writable mapping changes the file's times. Not on a tmpfs, nor where a file may be on one in
+/// truth.
+#[must_use]
+pub fn keeps_times(file: BorrowedFd<'_>) -> bool {
+    const TMPFS: i64 = 0x0102_1994;
+    const RAMFS: i64 = 0x8584_58f6;
+    const HUGETLBFS: i64 = 0x9584_58f6;
+    const OVERLAY: i64 = 0x794c_7630;
+    #[expect(clippy::unnecessary_cast, reason = "the C libraries disagree about the width")]
+    rustix::fs::fstatfs(file)
+        .is_ok_and(|about| ![TMPFS, RAMFS, HUGETLBFS, OVERLAY].contains(&(about.f_type as i64)))
+}
+
 /// The SHA-256 of a file in hexadecimal, if it stayed the same while it was read.
 #[must_use]
 pub fn sha256(file: BorrowedFd<'_>, identity: Identity) -> Option<Box<str>> {

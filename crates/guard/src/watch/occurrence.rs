@@ -2,7 +2,7 @@
 //! One open or exec, of which things are found out when they are asked for.
 
 use super::engine::{Engine, InForce, Worker};
-use super::known::{Identity, Known, sha256};
+use super::known::{self, Identity, Known, sha256};
 use super::process::Process;
 use crate::facts::{Access, Facts, Start};
 use crate::kind::elf::ElfFacts;
@@ -95,6 +95,12 @@ impl<'a> Occurrence<'a> {
         self.aside.get()
     }
 
+    /// Whether the guard finds this file where `path` says. Not if it was deleted, or replaced meanwhile; nor if whoever
+    /// asks lives in a mount namespace where something else is at `path`, or in another root directory.
+    fn is_at(&self, path: &[u8]) -> bool {
+        rustix::fs::lstat(path).is_ok_and(|status| Identity::of(&status).key() == self.identity.key())
+    }
+
     /// Lets somebody else lead before long work.
     fn step_aside(&self) {
         if !self.aside.replace(true) {
@@ -123,12 +129,22 @@ impl<'a> Occurrence<'a> {
             self.engine.counts.objects_missed.one();
             let known = Arc::new(Known::new(self.identity, path));
             // Root's files tell of changes; others hold still only if nobody is writing.
-            if self.identity.is_regular() && self.identity.holds(self.file()) {
+            if self.identity.is_regular() && self.identity.holds(self.file()) && self.tells_of_changes() {
                 let mut files = self.engine.files.lock().unwrap_or_else(PoisonError::into_inner);
                 files.insert(key, Arc::clone(&known));
             }
             known
         })
+    }
+
+    /// Whether a store through a mapping will be seen: by the file's times, or else because the kernel tells of the end
+    /// of writing to what only root may write.
+    fn tells_of_changes(&self) -> bool {
+        if known::keeps_times(self.file()) {
+            return true;
+        }
+        let witness = self.engine.witness.as_ref().filter(|_| self.identity.is_roots());
+        witness.is_some_and(|witness| witness.listen(self.file()).is_ok())
     }
 
     /// What tells how the file is started, if it is an ELF file.
@@ -249,9 +265,14 @@ impl Facts for Occurrence<'_> {
 
     fn trusted(&self) -> bool {
         *self.trusted.get_or_init(|| {
-            self.in_force
-                .trust
-                .trusts(self.path(), self.identity.size, self.file(), &mut || self.hash().map(str::to_owned))
+            let (trust, path, size) = (&self.in_force.trust, self.path(), self.identity.size);
+            let mut hash = || self.hash().map(str::to_owned);
+            if !trust.trusts(path, size, self.file(), &mut hash) {
+                return false;
+            }
+            // A name alone says nothing of a file that isn't there: in a user namespace anybody may mount anything
+            // anywhere, and fill it up to the right size.
+            trust.goes_by_content() || self.is_at(path) || trust.contains(path, size, self.file(), &mut hash)
         })
     }
 

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// Before the path of a file that this host doesn't see: no rule about paths matches it, and nobody trusts it.
@@ -23,9 +23,18 @@ pub const FOREIGN: &[u8] = b"(foreign)";
 /// What the kernel says behind a path that is gone.
 const DELETED: &[u8] = b" (deleted)";
 
-/// A directory of each watched file system, by what `statfs` calls it.
+/// Where each watched file system is mounted, by what `statfs` calls it. None is held open: it couldn't be unmounted.
 #[derive(Debug, Default)]
-pub struct FileSystems(Mutex<HashMap<[u32; 2], OwnedFd>>);
+pub struct FileSystems(Mutex<HashMap<[u32; 2], PathBuf>>);
+
+/// A mount point, and what `statfs` calls its file system.
+fn open(point: &Path) -> Result<(OwnedFd, [u32; 2]), Errno> {
+    let file = rustix::fs::open(point, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+    let id = rustix::fs::fstatvfs(&file)?.f_fsid;
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+    let id = [id as u32, (id >> 32) as u32];
+    Ok((file, id))
+}
 
 impl FileSystems {
     /// One more, mounted at `point`.
@@ -33,18 +42,18 @@ impl FileSystems {
     /// # Errors
     /// Those of opening it.
     pub fn add(&self, point: &Path) -> Result<(), Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::open(point, flags, Mode::empty())?;
-        let id = rustix::fs::fstatvfs(&directory)?.f_fsid;
-        #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
-        let id = [id as u32, (id >> 32) as u32];
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, directory);
+        let (_file, id) = open(point)?;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, point.to_owned());
         Ok(())
     }
 
     pub(super) fn open(&self, handle: &Handle) -> Result<OwnedFd, Errno> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        open_handle(known.get(&handle.filesystem).ok_or(Errno::NODEV)?.as_fd(), handle)
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&handle.filesystem).cloned();
+        let (file, id) = open(&known.ok_or(Errno::NODEV)?)?;
+        if id != handle.filesystem {
+            return Err(Errno::NODEV);
+        }
+        open_handle(file.as_fd(), handle)
     }
 
     /// The path of an open file on this host. One that this host doesn't see is [`FOREIGN`], with the path that

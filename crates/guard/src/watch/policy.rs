@@ -94,24 +94,18 @@ impl Policy {
         self.starts_matter
     }
 
-    /// What becomes of it, and counts the rule.
+    /// What becomes of it.
     pub fn decide(&self, facts: &dyn Facts) -> Outcome {
-        let outcome = self.decider.decide(facts);
-        self.count(outcome);
-        outcome
+        self.decider.decide(facts)
     }
 
-    fn count(&self, outcome: Outcome) {
+    /// It was answered so.
+    pub fn count(&self, outcome: Outcome) {
         if let Some(RuleId(index)) = outcome.rule
             && let Some(hits) = self.hits.get(index as usize)
         {
             hits.one();
         }
-    }
-
-    /// It was decided, and the kernel decides it from now on.
-    pub fn decided_for_all(&self, outcome: Outcome) {
-        self.count(outcome);
     }
 
     /// What becomes of it whoever asks, if that is the same for all.

@@ -2,10 +2,12 @@
 //! Files that were changed are asked about again.
 
 use super::engine::Engine;
+use super::known::Identity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 impl Engine {
@@ -34,6 +36,11 @@ impl Engine {
     /// Asks about a file again.
     pub(super) fn ask_again(&self, file: BorrowedFd<'_>) {
         self.counts.revoked.one();
+        // What was found out of it doesn't hold any more, whatever its times say.
+        if let Ok(status) = rustix::fs::fstat(file) {
+            let key = Identity::of(&status).key();
+            self.files.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        }
         let name = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
         if self.gate.ask_again(&name).is_err() {
             self.ask_about_all();
@@ -42,6 +49,7 @@ impl Engine {
 
     /// Asks about every file again.
     pub fn ask_about_all(&self) {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).clear();
         if self.gate.ask_about_all().is_err() {
             // It can't be made to ask: then it may not answer by itself any more.
             self.pass(false);

@@ -94,6 +94,20 @@ fn packages_have_to_have_their_md5() {
 }
 
 #[test]
+fn a_package_that_status_does_not_know_yet_is_read_when_it_is_asked_for() {
+    let root = packages();
+    let status = root.path().join("var/lib/dpkg/status");
+    let known = std::fs::read_to_string(&status).unwrap();
+    let events = |root: &Path| {
+        run(&request(root, vec![Origin::SomePackages(vec![b"a".to_vec(), b"../a".to_vec()])]), None).0
+    };
+    let before = events(root.path());
+    assert!(!before.is_empty());
+    std::fs::write(&status, known.replace("Package: a\n", "Package: other\n")).unwrap();
+    assert_eq!(events(root.path()).len(), before.len());
+}
+
+#[test]
 fn what_looks_the_same_is_not_hashed_again() {
     if !rustix::process::geteuid().is_root() {
         return;

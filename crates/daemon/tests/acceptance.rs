@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What users of fapolicyd rely on, and what went wrong there: each line of `acceptance.list` with a guard that runs.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
+
+#[path = "acceptance/daemon.rs"]
+mod daemon;
+#[path = "acceptance/regression.rs"]
+mod regression;
+#[path = "acceptance/rules.rs"]
+mod rules;
+mod support;
+#[path = "acceptance/trust.rs"]
+mod trust;
+
+use daemon::*;
+use regression::*;
+use rules::*;
+use trust::*;
+
+#[test]
+fn every_line() {
+    let tests = tests![
+        allow_by_path,
+        allow_by_directory,
+        allow_by_hash,
+        sets,
+        groups,
+        parents,
+        order_of_files,
+        shell_scripts,
+        trust_files_with_mistakes,
+        trust_that_changes_while_it_runs,
+        a_file_that_changes,
+        integrity,
+        integrity_by_ima,
+        filter,
+        odd_names,
+        who_may_read_the_database,
+        reload,
+        memory,
+        open_files,
+        leaks,
+        log_channels,
+        audit,
+        missing_end_of_line,
+        late_mount,
+        overlay,
+        interrupted,
+        state_that_can_not_be_written,
+        shutdown,
+        process_numbers,
+        pressure,
+        refused_starts,
+        killed,
+        killed_while_it_imports,
+        linker,
+        static_programs,
+        ldd,
+        sockets_and_pipes,
+        perl,
+    ];
+    support::lines::run(include_str!("acceptance.list"), tests, 3);
+}
