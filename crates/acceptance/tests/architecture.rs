@@ -18,10 +18,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "palisade-cli",
         &[
+            "palisade-guard",
             "palisade-sandbox",
             "palisade-network",
             "palisade-syscall",
             "palisade-policy",
+            "palisade-protocol",
             "palisade-host",
             "palisade-events",
             "palisade-sys",
@@ -30,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "palisade-bench",
         &[
+            "palisade-protocol",
             "palisade-sandbox",
             "palisade-syscall",
             "palisade-policy",
@@ -51,6 +54,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // engines
     ("palisade-syscall", &["palisade-policy", "palisade-host", "palisade-database", "palisade-sys"]),
     ("palisade-network", &["palisade-policy", "palisade-sys"]),
+    ("palisade-bpf", &["palisade-policy", "palisade-sys"]),
     // ground: `sys` and `database` are below the others, and `policy` gives `events` the type of an event
     ("palisade-policy", &[]),
     ("palisade-protocol", &[]),

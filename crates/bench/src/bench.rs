@@ -7,6 +7,7 @@ use crate::agents::AgentsError;
 use crate::entry::Entry;
 use crate::environment::{self, Environment};
 use crate::filter::Filter;
+use crate::guard::GuardError;
 use crate::interleave::{Contender, Pace, Series, interleave};
 use crate::launch::{Invocation, LaunchError, Launched, Launcher};
 use crate::options::Measure;
@@ -36,6 +37,8 @@ pub(crate) enum BenchError {
     Profiles(#[from] ProfilesError),
     #[error(transparent)]
     Agents(#[from] AgentsError),
+    #[error(transparent)]
+    Guard(#[from] GuardError),
     #[error("no workload can be run: {reasons}")]
     NoWorkload { reasons: String },
 }
@@ -49,6 +52,7 @@ impl BenchError {
                 | Self::Proof(ProofError::Launch(LaunchError::Stopped))
                 | Self::Profiles(ProfilesError::Launch(LaunchError::Stopped))
                 | Self::Agents(AgentsError::Launch(LaunchError::Stopped))
+                | Self::Guard(GuardError::Launch(LaunchError::Stopped))
         )
     }
 }

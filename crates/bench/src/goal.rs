@@ -27,6 +27,9 @@ pub(crate) enum Unit {
     /// Seconds of processor time a GiB.
     WorkPerGibibyte,
     Bytes,
+    Mebibytes,
+    /// How many.
+    Count,
 }
 
 /// One of them.
@@ -74,7 +77,12 @@ impl Goal {
             seen,
             self.wanted.map(|wanted| format!("{sign} {}", self.value(wanted))).unwrap_or_default(),
             reached.to_owned(),
-            self.published.map(|published| format!("{:.1} ms", published * 1e3)).unwrap_or_default(),
+            self.published
+                .map(|published| match self.unit {
+                    Unit::Ratio | Unit::Count => self.value(published),
+                    _ => format!("{:.1} ms", published * 1e3),
+                })
+                .unwrap_or_default(),
         ]
     }
 
@@ -86,6 +94,8 @@ impl Goal {
             Unit::MebibytesPerSecond => format!("{} MiB/s", self.bare(value)),
             Unit::WorkPerGibibyte => format!("{} s/GiB", self.bare(value)),
             Unit::Bytes => format!("{} bytes", self.bare(value)),
+            Unit::Mebibytes => format!("{} MiB", self.bare(value)),
+            Unit::Count => self.bare(value),
         }
     }
 
@@ -94,8 +104,11 @@ impl Goal {
             Unit::Seconds => crate::report::text::ms(value),
             Unit::Times => format!("{value:.1}"),
             Unit::Ratio | Unit::WorkPerGibibyte => format!("{value:.2}"),
+            // Of what is that short, hundredths are the news.
+            Unit::Microseconds if value.abs() < 10e-6 => format!("{:.2}", value * 1e6),
             Unit::Microseconds => format!("{:.0}", value * 1e6),
-            Unit::MebibytesPerSecond | Unit::Bytes => format!("{value:.0}"),
+            Unit::Mebibytes => format!("{:.1}", value / f64::from(1 << 20)),
+            Unit::MebibytesPerSecond | Unit::Bytes | Unit::Count => format!("{value:.0}"),
         }
     }
 }

@@ -6,7 +6,8 @@
 //! [`entry`], [`peers`] and [`template`] say which launchers there are and how each is called, [`workload`] what they run and
 //! [`proof`] how they are seen to isolate. [`launch`] is one run, [`interleave`] all of them, [`statistics`] and [`summary`] what
 //! they mean, [`report`] how that is shown, [`compare`] two of them side by side, [`goal`] what is to be reached. [`profiles`] measures what opens applications,
-//! [`agents`] what agents run and whom they talk to.
+//! [`agents`] what agents run and whom they talk to,
+//! [`guard`] what it costs that a daemon is asked before files are opened and executed.
 #![forbid(unsafe_code)]
 
 mod agents;
@@ -17,6 +18,7 @@ mod environment;
 mod files;
 mod filter;
 mod goal;
+mod guard;
 mod interleave;
 mod launch;
 mod oci;
@@ -45,6 +47,7 @@ use std::process::ExitCode;
 use agents::client::InsideError;
 use bench::{Bench, BenchError};
 use compare::CompareError;
+use guard::load::LoadError;
 use options::{Measure, Request};
 use random::Random;
 use report::text::Style;
@@ -60,6 +63,8 @@ enum Fatal {
     Compare(#[from] CompareError),
     #[error(transparent)]
     Inside(#[from] InsideError),
+    #[error(transparent)]
+    Load(#[from] LoadError),
     #[error("can't write {}", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("can't write to standard output")]
@@ -84,6 +89,7 @@ fn main() -> ExitCode {
                 .map(|()| ExitCode::SUCCESS)
         }
         Request::Inside(inside) => inside.run().map(|()| ExitCode::SUCCESS).map_err(Fatal::from),
+        Request::Load(load) => load.run().map(|()| ExitCode::SUCCESS).map_err(Fatal::from),
         Request::List => print(&list()).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

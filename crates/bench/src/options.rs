@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Args, Command, FromArgMatches};
 
 use crate::agents::client::Inside;
+use crate::guard::load::Load;
 use crate::report::text::Style;
 use crate::suite::{More, SUITES, Suite};
 use crate::template::{Template, parse_named};
@@ -63,6 +64,31 @@ pub(crate) struct Measure {
     pub(crate) profiles: Profiles,
     #[arg(skip)]
     pub(crate) agents: Agents,
+    #[arg(skip)]
+    pub(crate) guard: Guard,
+}
+
+/// More options of `guard`.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Guard {
+    /// The palisaded to measure [default: the one beside this program, else on PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) daemon: Option<PathBuf>,
+    /// Programs, and texts, on each file system [default: 10000; 500 if quick]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) files: Option<usize>,
+    /// For how many seconds files are opened again and again [default: 1; 0.1 if quick]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) window: Option<f64>,
+    /// On ext4 in files, not on tmpfs (without fapolicyd, which would watch the host's own, too)
+    #[arg(long)]
+    pub(crate) ext4: bool,
+    /// Cost by the number of rules and of trusted files
+    #[arg(long)]
+    pub(crate) curves: bool,
+    /// Keep the results as JSON in bench/history
+    #[arg(long)]
+    pub(crate) save: bool,
 }
 
 /// More options of `agents`.
@@ -110,6 +136,7 @@ pub(crate) enum Request {
     Measure(&'static dyn Suite, Box<Measure>),
     Compare(Compare),
     Inside(Inside),
+    Load(Load),
     List,
 }
 
@@ -128,7 +155,7 @@ impl Measure {
 
     /// Whether results are kept in the history.
     pub(crate) fn save(&self) -> bool {
-        self.profiles.save || self.agents.save
+        self.profiles.save || self.agents.save || self.guard.save
     }
 
     pub(crate) fn limit(&self) -> Duration {
@@ -158,6 +185,14 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.001..=3600.0).contains(&seconds) => Ok(seconds),
+        Ok(_) => Err("it is between 0.001 and 3600".to_owned()),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
 /// The command line's grammar.
 pub(crate) fn command() -> Command {
     let mut command = Command::new("palisade-bench")
@@ -171,11 +206,13 @@ pub(crate) fn command() -> Command {
             More::Nothing => verb,
             More::Profiles => Profiles::augment_args(verb),
             More::Agents => Agents::augment_args(verb),
+            More::Guard => Guard::augment_args(verb),
         });
     }
     command
         .subcommand(Compare::augment_args(Command::new("compare").about("Ratios between two result files")))
         .subcommand(Inside::augment_args(Command::new("inside").hide(true)))
+        .subcommand(Load::augment_args(Command::new("load").hide(true)))
         .subcommand(Command::new("list").about("The suites, and which peers are here"))
 }
 
@@ -195,12 +232,14 @@ fn request(matches: &clap::ArgMatches) -> Result<Request, clap::Error> {
             More::Nothing => {}
             More::Profiles => measure.profiles = Profiles::from_arg_matches(matches)?,
             More::Agents => measure.agents = Agents::from_arg_matches(matches)?,
+            More::Guard => measure.guard = Guard::from_arg_matches(matches)?,
         }
         return Ok(Request::Measure(suite, Box::new(measure)));
     }
     match verb {
         "compare" => Ok(Request::Compare(Compare::from_arg_matches(matches)?)),
         "inside" => Ok(Request::Inside(Inside::from_arg_matches(matches)?)),
+        "load" => Ok(Request::Load(Load::from_arg_matches(matches)?)),
         _ => Ok(Request::List),
     }
 }
@@ -266,6 +305,20 @@ mod tests {
         assert!(options.agents.connections == 10_000 && options.save() && !measure(&["agents"]).save());
         assert!(parse(&["agents", "--connections", "0"]).is_err());
         assert!(parse(&["launch", "--connections", "9"]).is_err());
+    }
+
+    #[test]
+    fn only_guard_takes_a_window() {
+        let options = measure(&["guard", "--window", "0.5", "--files", "100", "--curves"]).guard;
+        assert_eq!(
+            (options.window, options.files, options.curves, options.ext4),
+            (Some(0.5), Some(100), true, false)
+        );
+        for words in
+            [&["guard", "--window", "0"][..], &["guard", "--window", "nan"], &["agents", "--window", "1"]]
+        {
+            assert!(parse(words).is_err(), "{words:?}");
+        }
     }
 
     #[test]

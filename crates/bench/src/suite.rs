@@ -13,6 +13,7 @@ pub(crate) enum More {
     Nothing,
     Profiles,
     Agents,
+    Guard,
 }
 
 /// A group of measurements with a name on the command line.
@@ -41,6 +42,7 @@ pub(crate) const SUITES: &[&dyn Suite] = &[
     &suites::files::Files,
     &suites::profiles::Profiles,
     &suites::agents::Agents,
+    &suites::guard::Guard,
     &suites::aa::Control,
 ];
 

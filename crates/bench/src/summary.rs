@@ -34,6 +34,35 @@ pub(crate) struct Table {
     pub(crate) control: Option<Control>,
     /// What was to be reached.
     pub(crate) goals: Vec<Goal>,
+    /// In what its times are shown.
+    pub(crate) scale: Scale,
+    /// Its memory is that of processes which this one waited for: no figure of those is below this one's own peak.
+    pub(crate) waited: bool,
+}
+
+/// In what times are shown; they are kept in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Scale {
+    #[default]
+    Milliseconds,
+    Microseconds,
+}
+
+impl Scale {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Milliseconds => "ms",
+            Self::Microseconds => "µs",
+        }
+    }
+
+    /// In milliseconds, what is shown as so many.
+    pub(crate) fn of(self, seconds: f64) -> f64 {
+        match self {
+            Self::Milliseconds => seconds,
+            Self::Microseconds => seconds * 1e3,
+        }
+    }
 }
 
 /// One contender.
@@ -110,6 +139,8 @@ impl Table {
             rows,
             control,
             goals: Vec::new(),
+            scale: Scale::default(),
+            waited: true,
         }
     }
 }

@@ -89,6 +89,9 @@ pub(crate) enum Failure {
     /// A foreign profile can't be imported.
     #[error(transparent)]
     Import(#[from] crate::import::ImportError),
+    /// Something about the host's guard.
+    #[error(transparent)]
+    Guard(#[from] crate::guard::GuardError),
     /// Something about learned system calls.
     #[error(transparent)]
     Syscalls(#[from] crate::syscalls::SyscallsError),
@@ -171,7 +174,7 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Its class, for programs.
-    const fn class(&self) -> &'static str {
+    fn class(&self) -> &str {
         match self {
             Self::Desktop(error) => error.class(),
             Self::Package(_) => "package",
@@ -197,6 +200,7 @@ impl Failure {
             Self::Write { .. } | Self::Output { .. } | Self::ReaderGone => "write",
             Self::Import(error) => error.class(),
             Self::Syscalls(error) => error.class(),
+            Self::Guard(error) => error.class(),
             Self::NoProject { .. } => "no-project",
             Self::RootOnly { .. } => "root-only",
             Self::NoStore => "store",
@@ -228,6 +232,7 @@ impl Failure {
             Self::Desktop(error) => error.hint(),
             Self::Import(error) => error.hint(),
             Self::Syscalls(error) => error.hint(),
+            Self::Guard(error) => error.hint(),
             Self::Package(error) => error.hint(),
             Self::NobodyToAsk => {
                 Some("palisade project allow --yes   # after reading what it grants".to_owned())
@@ -247,13 +252,13 @@ struct Document<'a, T> {
 
 /// Why there is no answer, for programs.
 #[derive(Serialize)]
-struct Problem {
-    error: ProblemBody,
+struct Problem<'a> {
+    error: ProblemBody<'a>,
 }
 
 #[derive(Serialize)]
-struct ProblemBody {
-    class: &'static str,
+struct ProblemBody<'a> {
+    class: &'a str,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,

@@ -36,15 +36,15 @@ struct Answer {
 
 /// Something else that has to be in order.
 #[derive(Serialize)]
-struct Check {
-    name: &'static str,
-    have: Have,
+pub(crate) struct Check {
+    pub(crate) name: &'static str,
+    pub(crate) have: Have,
     /// Whether launches fail without it.
-    fatal: bool,
+    pub(crate) fatal: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    what: Option<String>,
+    pub(crate) what: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    remedy: Option<String>,
+    pub(crate) remedy: Option<String>,
 }
 
 /// Answers: 0 everything that is asked for can be enforced, 1 not, 2 error.
@@ -60,6 +60,7 @@ fn examine(options: &Options) -> Result<u8, Failure> {
     let mut checks = vec![configuration];
     checks.push(planned(&facts, &policy, project.as_deref()));
     checks.extend(own_places(&facts));
+    checks.extend(crate::guard::doctor());
     let kernel = kernel(&evidence);
     let enforceable = !kernel_fails(&kernel)
         && !guarantees.iter().any(Row::fails)

@@ -6,6 +6,7 @@
 //! and to who imports.
 //!
 //! - [`antimony`], [`firejail`]: what their files say
+//! - [`fapolicyd`]: a whole host's rules and trust, for the guard
 //! - `draft`, `document`, `text`: the profile on its way to text
 //! - `report`: what became of each statement
 //! - `error`: why nothing is imported; `source`: reading what others wrote; `pattern`, `programs`: patterns of names, programs that they name
@@ -14,6 +15,7 @@ mod antimony;
 mod document;
 mod draft;
 mod error;
+mod fapolicyd;
 mod firejail;
 mod pattern;
 mod programs;
@@ -50,14 +52,21 @@ Exit code: 0; 1 with --strict if anything was left out; 2 error.
 Examples:
   palisade import --from firejail /etc/firejail/firefox.profile
   palisade import --from antimony okular.toml --name okular
-  palisade import --from antimony features/gtk3.toml --feature --name gtk3")]
+  palisade import --from antimony features/gtk3.toml --feature --name gtk3
+  palisade import --from fapolicyd --dry-run     # of /etc/fapolicyd, into /etc/palisade")]
 pub(crate) struct Options {
     /// Whose language the file is in
     #[arg(long, value_name = "LAUNCHER")]
     from: From,
-    /// The profile to import
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    file: PathBuf,
+    /// The profile to import; of fapolicyd the directory of its files, otherwise /etc/fapolicyd
+    #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath, required_if_eq_any([("from", "antimony"), ("from", "firejail")]))]
+    file: Option<PathBuf>,
+    /// Where fapolicyd's rules and trust go; otherwise /etc/palisade
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["name", "output", "feature", "strict"])]
+    into: Option<PathBuf>,
+    /// Only say what of fapolicyd would be written where
+    #[arg(long, conflicts_with_all = ["name", "output", "feature", "strict"])]
+    dry_run: bool,
     /// What it is to be called, and where it is to be written: among your profiles
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -84,6 +93,7 @@ pub(crate) struct Options {
 enum From {
     Antimony,
     Firejail,
+    Fapolicyd,
 }
 
 /// What a file is for.
@@ -117,7 +127,19 @@ struct Answer<'a> {
 
 /// Imports: 0, 1 if something is left out that mustn't, 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
+    if options.from == From::Fapolicyd {
+        let into = options.into.as_deref().unwrap_or(Path::new(crate::guard::CONFIG));
+        let imported = fapolicyd::import(options.file(), into, options.force, options.dry_run, options.json);
+        return answer::finish(options.json, imported);
+    }
     answer::finish(options.json, import(options))
+}
+
+impl Options {
+    /// What is imported.
+    fn file(&self) -> &Path {
+        self.file.as_deref().unwrap_or(Path::new(fapolicyd::PLACE))
+    }
 }
 
 fn import(options: &Options) -> Result<u8, Failure> {
@@ -136,7 +158,7 @@ fn import(options: &Options) -> Result<u8, Failure> {
         }
         _ => None,
     };
-    output::say(&report.words(&options.file.display().to_string()));
+    output::say(&report.words(&options.file().display().to_string()));
     if let Some(path) = &written {
         output::note(&format_args!("{} is written: palisade check {}", harmless(path), harmless(path)));
     } else if refused && target.is_some() {
@@ -145,7 +167,7 @@ fn import(options: &Options) -> Result<u8, Failure> {
     if options.json {
         answer::print_json(&Answer {
             from: options.from,
-            file: options.file.clone(),
+            file: options.file().to_owned(),
             kind,
             name: &name,
             text: written.is_none().then_some(text.as_str()),
@@ -168,12 +190,14 @@ fn translate(
     name: &str,
     facts: &Facts,
 ) -> Result<(Draft, String), ImportError> {
-    let file = &options.file;
+    let file = options.file();
     let content = source::read(file)?;
     let mut draft = Draft::default();
     let launcher = match options.from {
         From::Antimony => "Antimony",
         From::Firejail => "Firejail",
+        // Its rules are no profile: they are taken over elsewhere.
+        From::Fapolicyd => return Err(ImportError::NotFile { path: file.to_owned() }),
     };
     let base = file.file_name().unwrap_or_default().to_string_lossy();
     let header = &mut draft.document.header;
@@ -183,8 +207,8 @@ fn translate(
     draft.table("").text("name", name);
     match options.from {
         From::Antimony => antimony::import(file, &content, kind, &mut draft)?,
-        From::Firejail if kind == Kind::Feature => return Err(ImportError::Part { path: file.clone() }),
-        From::Firejail => {
+        From::Firejail if kind == Kind::Feature => return Err(ImportError::Part { path: file.to_owned() }),
+        From::Firejail | From::Fapolicyd => {
             program(file, name, &mut draft);
             let host = firejail::Host {
                 home: &facts.account.home,
@@ -196,7 +220,7 @@ fn translate(
     }
     if let [first, more @ ..] = draft.report.unknown.as_slice() {
         return Err(ImportError::Unknown {
-            path: file.clone(),
+            path: file.to_owned(),
             launcher,
             line: first.at.to_string(),
             statement: first.statement.clone(),
@@ -204,11 +228,11 @@ fn translate(
         });
     }
     if draft.report.taken == 0 && draft.report.findings.is_empty() {
-        return Err(ImportError::Empty { path: file.clone() });
+        return Err(ImportError::Empty { path: file.to_owned() });
     }
     let count = draft.document.count();
     if count > MOST {
-        return Err(ImportError::Entries { path: file.clone(), count });
+        return Err(ImportError::Entries { path: file.to_owned(), count });
     }
     let text = draft.document.render();
     let parse = match kind {
@@ -218,7 +242,7 @@ fn translate(
     // Nothing is written that a launch would refuse.
     if let Err(mistakes) = parse {
         let mistake = mistakes.first().map(ToString::to_string).unwrap_or_default();
-        return Err(ImportError::Unsaid { path: file.clone(), mistake });
+        return Err(ImportError::Unsaid { path: file.to_owned(), mistake });
     }
     Ok((draft, text))
 }
@@ -235,7 +259,7 @@ fn program(file: &Path, name: &str, draft: &mut Draft) {
 fn name_of(options: &Options) -> Result<String, ImportError> {
     let name = match &options.name {
         Some(name) => name.clone(),
-        None => options.file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+        None => options.file().file_stem().unwrap_or_default().to_string_lossy().into_owned(),
     };
     if is_profile_name(&name) && !name.contains('\u{fffd}') {
         Ok(name)

@@ -8,6 +8,7 @@
 //! - [`explain`] with `explain_path`, `explain_host`, `explain_command`, `explain_name`; [`check`], [`doctor`],
 //!   [`config`] with `config_show`, [`profile`], [`project`]: the verbs that read and trust
 //! - [`desktop`]: links, desktop entries and services that start profiles
+//! - [`guard`]: what may execute on this host at all
 //! - [`import`]: profiles of other launchers
 //! - [`package`], [`packaged`], [`package_info`]: applications as one program each, and what such a program does
 //! - [`syscalls`]: which system calls were learned
@@ -35,6 +36,7 @@ mod explain_command;
 mod explain_host;
 mod explain_name;
 mod explain_path;
+mod guard;
 mod import;
 mod learn;
 mod man;
@@ -97,7 +99,9 @@ enum Verb {
     Profile(profile::Options),
     /// List, show and change features
     Feature(profile::FeatureOptions),
-    /// Take over a profile of another launcher: Antimony or firejail
+    /// Say what may execute on this host: rules, trust, and what the daemon does with them
+    Guard(Box<guard::Options>),
+    /// Take over a profile of Antimony or firejail, or the rules and trust of fapolicyd
     Import(import::Options),
     /// Have only the system's policy and plans count for ordinary users
     Store(store::Options),
@@ -211,6 +215,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Config(options), _) => config::run(options),
         (Verb::Profile(options), _) => profile::run(options),
         (Verb::Feature(options), _) => profile::run_feature(options),
+        (Verb::Guard(options), _) => guard::run(options),
         (Verb::Import(options), _) => import::run(options),
         (Verb::Store(options), _) => store::run(options),
         (Verb::Project(options), _) => project::run(options),

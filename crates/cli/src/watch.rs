@@ -359,7 +359,7 @@ fn coloured(style: Style, code: &str, text: &str) -> String {
 }
 
 /// `90s`, `15m`, `1h30m`, `2d`, `1w`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "expected numbers with units, such as 90s, 15m, 1h30m, 2d or 1w".to_owned();
     let mut seconds: u64 = 0;
     let mut number: Option<u64> = None;

@@ -311,7 +311,7 @@ fn start(
         let recognizer = Recognizer::new().unwrap_or_else(|_| Recognizer::own());
         guard.engine.settle(&recognizer, &guard.stop);
     })?);
-    threads.push(each("changes", |guard| guard.engine.hear(&guard.territory.filesystems, &guard.stop))?);
+    threads.push(each("changes", |guard| guard.engine.hear(&guard.stop))?);
     threads
         .push(each("watchdog", |guard| supervise(&guard.engine, &Systemd::from_environment(), &guard.stop))?);
     ready.wait();

@@ -14,6 +14,7 @@ use palisade_guard::trust::import::{Event, judge_unreadable};
 use palisade_guard::trust::store::{self, Location, MANY_CHANGES, Store, Writer};
 use palisade_guard::trust::{build, edit, loader};
 use palisade_guard::trusted::Trusted;
+use palisade_guard::watch::engine::Engine;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 use rustix::io::Errno;
@@ -31,6 +32,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Where dpkg has a list and the MD5s of each package.
 const DPKG_INFO: &str = "/var/lib/dpkg/info";
+/// Where rpm has its database, by age of the distribution.
+const RPM: &str = "/usr/lib/sysimage/rpm";
+const RPM_BEFORE: &str = "/var/lib/rpm";
 /// Changes come in bursts: no more within this time, and they are read.
 const QUIET: Duration = Duration::from_millis(30);
 /// Packages that are read one by one; more are read all together.
@@ -201,7 +205,8 @@ impl Keeper {
                 continue;
             }
             let settings = guard.engine.policy().settings.trust.clone();
-            let result = self.bring_up_to_date(&todo, &settings).and_then(|()| self.open(&settings));
+            let result =
+                self.bring_up_to_date(&guard.engine, &todo, &settings).and_then(|()| self.open(&settings));
             match result {
                 Ok(trust) => {
                     if let Err(error) = guard.trust(trust) {
@@ -210,6 +215,7 @@ impl Keeper {
                 }
                 Err(error) => guard.alarm(format!("the trust database isn't up to date: {error}")),
             }
+            palisade_sys::memory::give_back();
             self.todo().busy = false;
             self.done.notify_all();
         }
@@ -230,7 +236,8 @@ impl Keeper {
             let mut todo = self.todo();
             while let Ok(event) = reader.next() {
                 let name = event.file_name().map(std::ffi::CStr::to_bytes).unwrap_or_default();
-                if event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW) {
+                let lost = event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW);
+                if lost || name.starts_with(b"rpmdb.sqlite") {
                     todo.all = true;
                 } else if let Some(package) = package(name) {
                     todo.packages.insert(package.to_vec());
@@ -248,20 +255,25 @@ impl Keeper {
         }
     }
 
-    fn bring_up_to_date(&self, todo: &Todo, settings: &TrustSettings) -> Result<(), KeeperError> {
+    fn bring_up_to_date(
+        &self,
+        engine: &Engine,
+        todo: &Todo,
+        settings: &TrustSettings,
+    ) -> Result<(), KeeperError> {
         let made = DirBuilder::new().mode(0o750).recursive(true).create(&self.directory);
         made.map_err(|source| KeeperError::Directory { path: self.directory.clone(), source })?;
         let mut writer = Writer::lock(&self.location)?;
         let many = todo.packages.len() > SOME;
         if todo.all || many || !self.location.base().exists() {
-            return self.all(&mut writer, settings, todo.everything);
+            return self.all(engine, &mut writer, settings, todo.everything);
         }
         let mut store = Store::open(&self.location)?;
         if !todo.packages.is_empty() && settings.sources.contains(&TrustFrom::Dpkg) {
             let names: Vec<Vec<u8>> = todo.packages.iter().cloned().collect();
             let order = Order { some: names, filter: self.filter()?, ..Order::default() };
             let mut records = Vec::new();
-            self.load(&order, None, |record| {
+            self.load(engine, &order, None, |record| {
                 records.push(record);
                 Ok(())
             })?;
@@ -290,6 +302,7 @@ impl Keeper {
 
     fn all(
         &self,
+        engine: &Engine,
         writer: &mut Writer,
         settings: &TrustSettings,
         everything: bool,
@@ -303,7 +316,7 @@ impl Keeper {
         let order = Order::all(settings, self.filter()?, everything);
         let previous = File::open(self.location.base()).ok();
         if !order.is_empty() {
-            self.load(&order, previous.as_ref(), |record| Ok(builder.push(&record)?))?;
+            self.load(engine, &order, previous.as_ref(), |record| Ok(builder.push(&record)?))?;
         }
         let count = writer.finish(builder)?;
         say(&format!("palisaded: {count} files are trusted"));
@@ -313,6 +326,7 @@ impl Keeper {
     /// Has a loader do it, and hashes itself what that may not read.
     fn load(
         &self,
+        engine: &Engine,
         order: &Order,
         previous: Option<&File>,
         mut each: impl FnMut(Record) -> Result<(), KeeperError>,
@@ -321,7 +335,9 @@ impl Keeper {
         order.previous =
             previous.map(|file| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into());
         let mut differing = 0_u64;
-        for event in Loader::start(&order).map_err(KeeperError::Start)? {
+        let loader = Loader::start(&order).map_err(KeeperError::Start)?;
+        let _helping = Helping::begin(engine, loader.pid());
+        for event in loader {
             let event = match event? {
                 Event::Unreadable { path, source, md5 } => {
                     judge_unreadable(Path::new("/"), path, source, md5)
@@ -359,6 +375,22 @@ impl Keeper {
     }
 }
 
+/// A loader is known to the engine for as long as it is at work.
+struct Helping<'a>(&'a Engine);
+
+impl<'a> Helping<'a> {
+    fn begin(engine: &'a Engine, pid: u32) -> Self {
+        engine.help_from(pid);
+        Self(engine)
+    }
+}
+
+impl Drop for Helping<'_> {
+    fn drop(&mut self) {
+        self.0.help_from(0);
+    }
+}
+
 /// The package whose list or MD5s a file has.
 fn package(name: &[u8]) -> Option<&[u8]> {
     name.strip_suffix(b".list").or_else(|| name.strip_suffix(b".md5sums"))
@@ -369,7 +401,9 @@ fn listen(config: &Path) -> Result<OwnedFd, Errno> {
     let changes = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
     let what = Flags::MOVED_TO | Flags::MOVED_FROM | Flags::CLOSE_WRITE | Flags::DELETE | Flags::ONLYDIR;
     let mut heard = 0;
-    for directory in [Path::new(DPKG_INFO), config, &config.join("trust.d")] {
+    for directory in
+        [Path::new(DPKG_INFO), Path::new(RPM), Path::new(RPM_BEFORE), config, &config.join("trust.d")]
+    {
         heard += usize::from(inotify::add_watch(&changes, directory, what).is_ok());
     }
     if heard > 0 { Ok(changes) } else { Err(Errno::NOENT) }

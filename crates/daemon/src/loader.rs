@@ -11,6 +11,7 @@ use palisade_guard::trust::base::Base;
 use palisade_guard::trust::filter::Filter;
 use palisade_guard::trust::import::{Event, Origin, Request};
 use palisade_guard::trust::loader::{self, Limits, Received};
+use palisade_guard::trust::rpm;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -30,6 +31,8 @@ const LONGEST: u64 = 64 << 20;
 pub(crate) struct Order {
     /// Every package.
     pub(crate) packages: bool,
+    /// Every package of rpm.
+    pub(crate) rpm: bool,
     /// Only these packages.
     pub(crate) some: Vec<Vec<u8>>,
     /// What can be executed below these.
@@ -49,6 +52,9 @@ impl Order {
             // Without dpkg's database there are no packages, which is no mistake.
             packages: settings.sources.contains(&TrustFrom::Dpkg)
                 && Path::new("/var/lib/dpkg/status").exists(),
+            // A host may have both, or neither.
+            rpm: settings.sources.contains(&TrustFrom::Rpm)
+                && matches!(rpm::find(Path::new("/")), Ok(Some(_)) | Err(_)),
             directories: settings.directories.clone(),
             filter,
             everything,
@@ -58,13 +64,16 @@ impl Order {
 
     /// Whether there is nothing to do.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.packages && self.some.is_empty() && self.directories.is_empty()
+        !self.packages && !self.rpm && self.some.is_empty() && self.directories.is_empty()
     }
 
     fn request(&self) -> Result<Request, palisade_guard::trust::filter::Error> {
         let mut from = Vec::new();
         if self.packages {
             from.push(Origin::Packages);
+        }
+        if self.rpm {
+            from.push(Origin::Rpm);
         }
         if !self.some.is_empty() {
             from.push(Origin::SomePackages(self.some.clone()));
@@ -113,6 +122,13 @@ impl Loader {
         // It may have ended already; what it said is then all there is.
         let _still_there = loader.child.try_wait();
         Ok(loader)
+    }
+}
+
+impl Loader {
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 }
 

@@ -5,7 +5,6 @@ use crate::journal::say;
 use palisade_guard::settings::{Asked, Watch};
 use palisade_guard::watch::engine::Engine;
 use palisade_guard::watch::mounts::{self, Selection};
-use palisade_guard::watch::revoke::FileSystems;
 use palisade_host::mounts::Mount;
 use palisade_sys::fanotify::Questions;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -23,8 +22,6 @@ use std::sync::{Mutex, PoisonError};
 /// What is watched.
 #[derive(Debug, Default)]
 pub(crate) struct Territory {
-    /// Where changed files are found again.
-    pub(crate) filesystems: FileSystems,
     state: Mutex<State>,
 }
 
@@ -87,7 +84,7 @@ impl Territory {
     }
 
     fn begin(&self, engine: &Engine, mount: &Mount, questions: Questions) -> Result<(), String> {
-        self.filesystems.add(&mount.point).map_err(|errno| format!("{errno}"))?;
+        engine.filesystems.add(&mount.point).map_err(|errno| format!("{errno}"))?;
         marked(mount, |name| engine.gate().watch(name, questions)).map_err(|errno| format!("{errno}"))
     }
 

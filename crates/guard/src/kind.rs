@@ -120,6 +120,57 @@ impl Source for &[u8] {
     }
 }
 
+/// Which kinds somebody asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// Any.
+    Every,
+    /// Programs' ([`is_programs`]); what is none of these may be called otherwise than libmagic would.
+    Programs,
+}
+
+/// Kinds of programs: machine code, and the languages of which [`Wanted::Programs`] misses none.
+const PROGRAMS: &[&str] = &[
+    "any",
+    "application/java-archive",
+    "application/javascript",
+    "application/vnd.microsoft.portable-executable",
+    "application/x-bad-elf",
+    "application/x-bytecode.ocaml",
+    "application/x-bytecode.python",
+    "application/x-coredump",
+    "application/x-elc",
+    "application/x-executable",
+    "application/x-java-applet",
+    "application/x-object",
+    "application/x-pie-executable",
+    "application/x-sharedlib",
+    "text/javascript",
+    "text/x-R",
+    "text/x-awk",
+    "text/x-gawk",
+    "text/x-java",
+    "text/x-lisp",
+    "text/x-lua",
+    "text/x-luatex",
+    "text/x-m4",
+    "text/x-nftables",
+    "text/x-perl",
+    "text/x-php",
+    "text/x-python",
+    "text/x-ruby",
+    "text/x-script.guile",
+    "text/x-script.python",
+    "text/x-shellscript",
+    "text/x-systemtap",
+    "text/x-tcl",
+];
+
+/// Is this a kind of programs?
+pub fn is_programs(kind: &[u8]) -> bool {
+    PROGRAMS.iter().any(|known| known.as_bytes() == kind)
+}
+
 /// Tells kinds. One for each thread: libmagic's state is no one else's.
 pub struct Recognizer {
     #[cfg(feature = "libmagic")]
@@ -152,6 +203,11 @@ impl Recognizer {
     /// `path` is where it is said to be: some ELF libraries can also be executed, and only the C library's name
     /// tells that it is one of them.
     pub fn kind_of(&self, file: BorrowedFd<'_>, path: &[u8], stat: Stat) -> Kind {
+        self.kind_among(file, path, stat, Wanted::Every)
+    }
+
+    /// The kind of an open file, as exactly as it is wanted.
+    pub fn kind_among(&self, file: BorrowedFd<'_>, path: &[u8], stat: Stat, wanted: Wanted) -> Kind {
         if let Some(kind) = by_mode(stat.mode) {
             return kind;
         }
@@ -172,21 +228,24 @@ impl Recognizer {
             let more = file.read_at(PEEK as u64, &mut head[PEEK..]);
             head.truncate(PEEK + more);
         }
-        self.left(&head)
+        self.left(&head, wanted)
     }
 
     /// What is left: libmagic knows better, if it is there.
     #[cfg(feature = "libmagic")]
-    fn left(&self, head: &[u8]) -> Kind {
+    fn left(&self, head: &[u8], wanted: Wanted) -> Kind {
         match &self.magic {
-            Some(magic) => magic.kind(head).unwrap_or(Kind::UNKNOWN),
-            None => own(head),
+            // It takes half a millisecond, whatever the file. What begins no line as programs do is none.
+            Some(magic) if wanted == Wanted::Every || text::may_be_program(head) => {
+                magic.kind(head).unwrap_or(Kind::UNKNOWN)
+            }
+            _ => own(head),
         }
     }
 
     #[cfg(not(feature = "libmagic"))]
     #[expect(clippy::unused_self, reason = "with libmagic it is used")]
-    fn left(&self, head: &[u8]) -> Kind {
+    fn left(&self, head: &[u8], _wanted: Wanted) -> Kind {
         own(head)
     }
 

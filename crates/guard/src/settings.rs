@@ -29,6 +29,8 @@ pub enum SettingsError {
         path: PathBuf,
         /// Where and what, as the parser says it.
         message: String,
+        /// Line and column, from one, if the parser says.
+        place: Option<(u32, u32)>,
     },
     /// Another version of the language.
     #[error("{} has schema {found}, and this version understands {SCHEMA}", path.display())]
@@ -267,6 +269,7 @@ impl Settings {
         let file: File = toml::from_str(text).map_err(|error| SettingsError::Malformed {
             path: path.to_owned(),
             message: error.to_string(),
+            place: error.span().map(|span| place(text, span.start)),
         })?;
         if file.schema != SCHEMA {
             return Err(SettingsError::Schema { path: path.to_owned(), found: file.schema });
@@ -298,9 +301,22 @@ impl Settings {
     }
 }
 
+/// Line and column of a byte of a text, from one.
+fn place(text: &str, at: usize) -> (u32, u32) {
+    let before = text.get(..at).unwrap_or(text);
+    let column = before.chars().rev().take_while(|&character| character != '\n').count() + 1;
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    (number(before.matches('\n').count() + 1), number(column))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_count_from_one() {
+        assert_eq!((place("", 0), place("a\nbc", 3), place("a", 9)), ((1, 1), (2, 2), (1, 2)));
+    }
 
     fn parse(text: &str) -> Result<Settings, SettingsError> {
         Settings::parse(text, Path::new("/etc/palisade/guard.toml"))

@@ -135,8 +135,9 @@ fn own_rules(
     Ok((parser.finish()?, format!("the built-in \"{name}\"")))
 }
 
-/// What fapolicyd's unbuilt rules name in a general way, on this host.
-fn placeholders(linkers: &[Text]) -> Vec<Placeholder> {
+/// What fapolicyd's unbuilt rules name in a general way, on this host with these run-time linkers.
+#[must_use]
+pub fn placeholders(linkers: &[Text]) -> Vec<Placeholder> {
     let mut found = vec![Placeholder { name: "ld_so_path".into(), values: linkers.to_vec() }];
     for (name, path) in [("python2_path", "/usr/bin/python2"), ("python3_path", "/usr/bin/python3")] {
         if let Ok(path) = Path::new(path).canonicalize() {

@@ -12,7 +12,7 @@
 //! - [`filter`]: which files can matter at all
 //! - [`trust_file`]: the administrator's own list
 //! - [`edit`]: changing that
-//! - [`dpkg`]: what packages bring
+//! - [`dpkg`], [`rpm`]: what packages bring
 //! - [`real_path`], [`measure`]: where a file really is, and its digest
 //! - [`import`], [`loader`]: all of these at once, and in a process without rights
 //! - [`integrity`]: is an open file the one that is trusted?
@@ -31,6 +31,7 @@ pub mod loader;
 pub mod measure;
 pub mod real_path;
 pub mod record;
+pub mod rpm;
 pub mod store;
 pub mod trust_file;
 pub mod verify;

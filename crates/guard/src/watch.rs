@@ -6,6 +6,7 @@
 //! - [`engine`]: answers the kernel's questions; [`crew`] says which thread does
 //! - `occurrence`: one open or exec, of which things are found out when they are asked for; [`known`] and [`process`]
 //!   are what is remembered of files and processes, as long as [`remembered`] does
+//! - [`place`]: where a file really is
 //! - [`revoke`]: files that were changed are asked about again
 //! - [`line`](mod@line), [`counts`]: what is said and counted
 
@@ -17,6 +18,7 @@ pub mod known;
 pub mod line;
 pub mod mounts;
 mod occurrence;
+pub mod place;
 pub mod policy;
 pub mod process;
 pub mod remembered;

@@ -15,8 +15,10 @@
 //! - [`probe`]: what this host lets the caller do
 //! - [`mount`]: trees made by a privileged launcher
 //! - [`fanotify`]: who is asked before a file is opened or executed
+//! - [`memory`]: what the C library keeps
 //! - [`lease`]: whether anybody writes
 //! - [`fork`]: work in somebody else's name
+//! - [`timed`]: executing with the clock in view
 //! - [`seal`]: whether the program's file carries a package
 //! - [`arena`]: memory for programs that start and end
 //! - `clone`, `raw`: the bottom
@@ -37,6 +39,7 @@ pub mod fork;
 pub mod landlock;
 pub mod launch;
 pub mod lease;
+pub mod memory;
 pub mod mount;
 pub mod network;
 pub mod notify;
@@ -45,6 +48,7 @@ pub mod probe;
 pub mod process;
 pub mod seal;
 pub mod seccomp;
+pub mod timed;
 pub mod usage;
 pub mod wait;
 pub mod warden;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Detached trees made by a privileged launcher, with owners mapped for the sandbox.
+//! Detached trees made by a privileged launcher, with owners mapped for the sandbox; and a view of one's own.
 
 use crate::operation::Attributes;
 use crate::raw::{self, MountAttr};
 use core::ffi::CStr;
 use rustix::io::Errno;
+use rustix::mount::MountPropagationFlags;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 const IDMAP: u64 = 0x0010_0000;
@@ -33,4 +34,13 @@ pub fn map_owners(tree: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Result<(),
     let userns = u64::from(namespace.as_raw_fd().unsigned_abs());
     let attr = MountAttr { set: IDMAP, clear: 0, propagation: 0, userns };
     raw::mount_setattr(tree.as_raw_fd(), true, &attr)
+}
+
+/// Gives this thread, and what it starts from now on, mounts that nobody else sees and that end with them.
+///
+/// # Errors
+/// As `unshare(2)` and `mount(2)`; needs `CAP_SYS_ADMIN`.
+pub fn of_ones_own() -> Result<(), Errno> {
+    raw::unshare(libc::CLONE_NEWNS)?;
+    rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
 }

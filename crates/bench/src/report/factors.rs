@@ -17,14 +17,19 @@ pub(crate) fn factors(report: &Report) -> Option<Grid> {
         return None;
     }
     let head: Vec<&str> =
-        ["category", "workload", "plain ms"].into_iter().chain(names.iter().copied()).collect();
+        ["category", "workload", "plain"].into_iter().chain(names.iter().copied()).collect();
     let mut grid = Grid::new(&head);
     for table in tables {
         let plain = table.rows.first().and_then(|row| row.figures.as_ref());
         let mut cells = vec![
             table.category.unwrap_or_default().to_owned(),
             table.workload.clone(),
-            plain.map(|figures| crate::report::text::ms(figures.wall.median)).unwrap_or_default(),
+            plain
+                .map(|figures| {
+                    let plain = crate::report::text::ms(table.scale.of(figures.wall.median));
+                    format!("{plain} {}", table.scale.name())
+                })
+                .unwrap_or_default(),
         ];
         cells.extend(names.iter().map(|name| {
             let row = table.rows.iter().find(|row| row.series.name == *name);
@@ -55,7 +60,7 @@ mod tests {
         let text = factors(&report(Some("Spawn-only"))).unwrap().aligned();
         let line = text.lines().find(|line| line.starts_with("Spawn-only")).unwrap();
         let cells: Vec<&str> = line.split_whitespace().collect();
-        assert_eq!(cells[1..], ["true", "1.003", "4.49×", "failed", "failed"], "{text}");
+        assert_eq!(cells[1..], ["true", "1.003", "ms", "4.49×", "failed", "failed"], "{text}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::environment::Environment;
 use crate::report::text::ms;
-use crate::summary::{Report, Row, Table};
+use crate::summary::{Report, Row, Scale as Shown, Table};
 
 const ROW: f64 = 26.0;
 const BAR: f64 = 15.0;
@@ -156,21 +156,22 @@ fn panel(svg: &mut String, table: &Table, left: f64, top: f64) {
             r##"<line x1="{x:.1}" x2="{x:.1}" y1="{first:.1}" y2="{bottom:.1}" stroke="#e5e7eb"/>
 <text x="{x:.1}" y="{:.1}" font-size="11" text-anchor="middle" fill="#6b7280">{}</text>"##,
             bottom + 15.0,
-            tick_label(tick),
+            tick_label(table.scale.of(tick)),
         );
     }
     let _ = writeln!(
         svg,
-        r##"<text x="{:.1}" y="{:.1}" font-size="11" fill="#6b7280">ms</text>"##,
+        r##"<text x="{:.1}" y="{:.1}" font-size="11" fill="#6b7280">{}</text>"##,
         left + BARS + 22.0,
-        bottom + 15.0
+        bottom + 15.0,
+        table.scale.name()
     );
     for (index, row) in table.rows.iter().enumerate() {
-        draw_row(svg, row, &scale, left, first + index as f64 * ROW);
+        draw_row(svg, row, &scale, table.scale, left, first + index as f64 * ROW);
     }
 }
 
-fn draw_row(svg: &mut String, row: &Row, scale: &Scale, left: f64, top: f64) {
+fn draw_row(svg: &mut String, row: &Row, scale: &Scale, shown: Shown, left: f64, top: f64) {
     let middle = top + ROW / 2.0;
     let baseline = middle + 4.5;
     let _ = writeln!(
@@ -198,7 +199,7 @@ fn draw_row(svg: &mut String, row: &Row, scale: &Scale, left: f64, top: f64) {
         end.max(1.0),
         colour(&row.series.name),
     );
-    let mut label = format!("{} ms", ms(figures.wall.median));
+    let mut label = format!("{} {}", ms(shown.of(figures.wall.median)), shown.name());
     if let Some(ratio) = &figures.ratio {
         let _ = write!(label, " · {:.2}×", ratio.median);
     }
@@ -210,7 +211,7 @@ fn draw_row(svg: &mut String, row: &Row, scale: &Scale, left: f64, top: f64) {
 fn colour(name: &str) -> &'static str {
     if name.starts_with("palisade") {
         "#2563eb"
-    } else if name.starts_with("plain") {
+    } else if name.starts_with("plain") || name.starts_with("off") {
         "#9ca3af"
     } else {
         "#f0a35e"

@@ -6,7 +6,7 @@ use crate::goal::Goal;
 use crate::report::factors::factors;
 use crate::report::grid::Grid;
 use crate::statistics::Estimate;
-use crate::summary::{Figures, Report, Row, Table};
+use crate::summary::{Figures, Report, Row, Scale, Table};
 
 /// Plain text or Markdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,32 +74,32 @@ fn list(items: &[String]) -> String {
 }
 
 fn grid(table: &Table, environment: &Environment) -> Grid {
-    let mut grid = Grid::new(&[
-        "name",
-        "median ms [95%]",
-        "× plain [95%]",
-        "+ms [95%]",
-        "p10–p90 ms",
-        "user+sys ms",
-        "max MiB",
-        "ok/failed",
-    ]);
+    let unit = table.scale.name();
+    let (median, added, range) =
+        (format!("median {unit} [95%]"), format!("+{unit} [95%]"), format!("p10–p90 {unit}"));
+    let mut grid =
+        Grid::new(&["name", &median, "× plain [95%]", &added, &range, "user+sys ms", "max MiB", "ok/failed"]);
+    let floor = if table.waited { environment.memory_floor_byte } else { 0 };
     for row in &table.rows {
         match &row.figures {
-            Some(figures) => grid.row(cells(row, figures, environment.memory_floor_byte)),
+            Some(figures) => grid.row(cells(row, figures, floor, table.scale)),
             None => grid.remark(&row.series.name, failure(row)),
         }
     }
     grid
 }
 
-fn cells(row: &Row, figures: &Figures, floor: u64) -> Vec<String> {
+fn cells(row: &Row, figures: &Figures, floor: u64, scale: Scale) -> Vec<String> {
+    let times = |estimate: &Estimate| {
+        let Estimate { median, low, high } = *estimate;
+        milliseconds(&Estimate { median: scale.of(median), low: scale.of(low), high: scale.of(high) })
+    };
     vec![
         row.series.name.clone(),
-        milliseconds(&figures.wall),
+        times(&figures.wall),
         figures.ratio.as_ref().map(ratio).unwrap_or_default(),
-        figures.added.as_ref().map(milliseconds).unwrap_or_default(),
-        format!("{}–{}", ms(figures.p10), ms(figures.p90)),
+        figures.added.as_ref().map(times).unwrap_or_default(),
+        format!("{}–{}", ms(scale.of(figures.p10)), ms(scale.of(figures.p90))),
         format!("{:.1}+{:.1}", figures.user * 1e3, figures.system * 1e3),
         memory(figures.max_rss, floor),
         format!("{}/0", row.series.samples.len()),
@@ -120,7 +120,11 @@ fn failure(row: &Row) -> String {
 }
 
 fn goals(goals: &[Goal], suite: &str, style: Style) -> String {
-    let published = if suite == "agents" { "Greywall published" } else { "Antimony published" };
+    let published = match suite {
+        "agents" => "Greywall published",
+        "guard" => "fapolicyd published",
+        _ => "Antimony published",
+    };
     let mut grid = Grid::new(&["goal", "seen [95%]", "wanted", "reached", published]);
     for goal in goals {
         grid.row(goal.cells());

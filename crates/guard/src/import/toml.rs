@@ -3,12 +3,14 @@
 
 use std::fmt::Write as _;
 
+use crate::settings::SCHEMA;
+
 use super::{DatabaseSize, Fapolicyd, Integrity, ResetStrategy, TrustSource};
 
 /// The equivalent `[guard]` table. Options that Palisade has no need of are named in comments, if the file has them,
 /// with the reason.
 pub fn render(config: &Fapolicyd) -> String {
-    let mut text = String::from("# From fapolicyd.conf.\n[guard]\n");
+    let mut text = format!("# From fapolicyd.conf.\nschema = {SCHEMA}\n\n[guard]\n");
     let mut key = |name: &str, value: String| {
         let _ = writeln!(text, "{name} = {value}");
     };
@@ -17,18 +19,9 @@ pub fn render(config: &Fapolicyd) -> String {
     if !config.ignore_mounts.is_empty() {
         key("watch.exclude", list(config.ignore_mounts.iter().map(|path| path.to_string_lossy())));
     }
-    if config.allow_filesystem_mark {
-        key("watch.every-mount", "true".to_owned());
-    }
     key("trust.sources", list(config.trust.iter().map(|source| source_name(*source))));
     key("trust.integrity", quoted(integrity_name(config.integrity)));
-    if config.rpm_sha256_only {
-        key("trust.strong-hashes-only", "true".to_owned());
-    }
-    key("log.format", list(config.syslog_format.iter()));
-    if config.report_interval > 0 {
-        key("report.interval-seconds", config.report_interval.to_string());
-    }
+    key("log.format", quoted(&format(&config.syslog_format)));
     let unneeded: Vec<_> =
         unneeded(config).into_iter().filter(|(name, _, _)| config.is_given(name)).collect();
     if !unneeded.is_empty() {
@@ -40,6 +33,13 @@ pub fn render(config: &Fapolicyd) -> String {
         let _ = writeln!(text, "# {name} = {value}: {why}");
     }
     text
+}
+
+/// The words of a decision come before the colon here; fapolicyd takes them behind it, too.
+fn format(words: &[String]) -> String {
+    let (decision, others): (Vec<&str>, Vec<&str>) =
+        words.iter().map(String::as_str).partition(|word| matches!(*word, "rule" | "dec" | "perm"));
+    decision.into_iter().chain(others).collect::<Vec<_>>().join(",")
 }
 
 /// Name, value and the reason.
@@ -70,14 +70,29 @@ fn unneeded(config: &Fapolicyd) -> Vec<(&'static str, String, &'static str)> {
         ),
         ("obj_cache_size", number(config.obj_cache_size), "the kernel keeps the answer with the file"),
         (
+            "allow_filesystem_mark",
+            flag(config.allow_filesystem_mark),
+            "whole file systems are watched, wherever they are mounted",
+        ),
+        (
+            "rpm_sha256_only",
+            flag(config.rpm_sha256_only),
+            "SHA-256 is recorded of every file, whatever its package gives",
+        ),
+        (
+            "report_interval",
+            number(config.report_interval),
+            "`palisade guard metrics` has the figures at any time",
+        ),
+        (
             "reset_strategy",
             reset_name(config.reset_strategy).to_owned(),
-            "counters only grow; who reads them subtracts",
+            "`palisade guard metrics --reset` begins anew",
         ),
         (
             "timing_collection",
             if config.timing_collection { "manual" } else { "off" }.to_owned(),
-            "times are always measured",
+            "`palisade guard timing start` begins at any time",
         ),
     ]
 }
@@ -139,6 +154,9 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::super::Fapolicyd;
     use super::render;
+    use crate::settings::{Mode, Settings};
+    use crate::watch::line::Format;
+    use std::path::Path;
 
     #[test]
     fn an_equivalent_table() {
@@ -150,20 +168,36 @@ mod tests {
         assert_eq!(
             render(&config),
             r#"# From fapolicyd.conf.
+schema = 1
+
 [guard]
 mode = "permissive"
 watch.filesystems = ["ext4", "btrfs"]
 watch.exclude = ["/srv/\"data\""]
 trust.sources = ["dpkg", "files"]
 trust.integrity = "sha256"
-trust.strong-hashes-only = true
-log.format = ["rule", "dec", "perm", "auid", "pid", "exe", ":", "path", "ftype"]
+log.format = "rule,dec,perm,auid,pid,exe,:,path,ftype"
 
 # Not needed here:
 # q_size = 640: events wait in the kernel, not in a queue of the daemon
 # uid = fapolicyd: the daemon gives up by itself what it has no need of
+# rpm_sha256_only = 1: SHA-256 is recorded of every file, whatever its package gives
 "#
         );
+    }
+
+    #[test]
+    fn settings_understand_it() {
+        let every = "permissive = 0\nwatch_fs = ext4,xfs\nignore_mounts = /data\ntrust = rpmdb,file\n\
+                     integrity = ima\nsyslog_format = dec,:,path,rule,perm\nreport_interval = 60\n\
+                     rpm_sha256_only = 1\ntiming_collection = manual\nreset_strategy = auto";
+        for text in ["", every, "allow_filesystem_mark = 1"] {
+            let rendered = render(&Fapolicyd::parse(text).unwrap());
+            let settings = Settings::parse(&rendered, Path::new("guard.toml"));
+            let settings = settings.unwrap_or_else(|error| panic!("{error}\n{rendered}"));
+            assert_eq!(settings.mode, Mode::Enforce);
+            assert!(Format::parse(&settings.log.format).is_ok(), "{rendered}");
+        }
     }
 
     #[test]

@@ -19,6 +19,93 @@ pub fn kind(head: &[u8]) -> &'static str {
     MARKS.iter().find(|(_, is_it)| is_it(&text)).map_or("text/plain", |(kind, _)| kind)
 }
 
+/// Words with which lines of programs begin, in the languages that rules ask for.
+#[cfg(feature = "libmagic")]
+const BEGINNINGS: &[&str] = &[
+    "\"\"\"",
+    "\"use",
+    "#!",
+    "%",
+    "'''",
+    "'use",
+    "(",
+    "/*",
+    "//",
+    ";",
+    "<",
+    "=",
+    "@",
+    "BEGIN",
+    "\\",
+    "add",
+    "chain",
+    "change",
+    "class",
+    "const",
+    "def",
+    "delete",
+    "divert",
+    "dnl",
+    "end",
+    "exec",
+    "export",
+    "flush",
+    "for",
+    "from",
+    "func",
+    "function",
+    "global",
+    "if",
+    "import",
+    "include",
+    "interface",
+    "let",
+    "library",
+    "local",
+    "m4",
+    "module",
+    "my",
+    "namespace",
+    "oo::",
+    "our",
+    "package",
+    "print",
+    "private",
+    "probe",
+    "proc",
+    "protected",
+    "public",
+    "puts",
+    "raise",
+    "read",
+    "require",
+    "return",
+    "set",
+    "static",
+    "sub",
+    "switch",
+    "table",
+    "try",
+    "undefine",
+    "use",
+    "var",
+    "while",
+    "with",
+];
+
+/// Whether text may be a program in a language that rules ask for, as far as libmagic would say so; bytes may be
+/// anything. False for most data, prose and settings.
+#[cfg(feature = "libmagic")]
+pub fn may_be_program(head: &[u8]) -> bool {
+    if !is_text(head) || std::str::from_utf8(head).is_err_and(|error| error.error_len().is_some()) {
+        return true;
+    }
+    let begins = |line: &[u8]| BEGINNINGS.iter().any(|word| line.starts_with(word.as_bytes()));
+    let has = |word: &&str| head.windows(word.len()).any(|window| window == word.as_bytes());
+    head.split(|byte| *byte == b'\n').any(|line| begins(line.trim_ascii_start()))
+        || ["function", "require", "<-", "<?", "=>"].iter().any(has)
+}
+
 /// No bytes that text doesn't have; UTF-16 with its mark is text too.
 fn is_text(head: &[u8]) -> bool {
     let utf16 = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");

@@ -491,6 +491,7 @@ pub(super) fn encode_source(source: &Source, out: &mut Vec<u8>) {
         Source::Dpkg(_) => 0,
         Source::File(_) => 1,
         Source::Directory(_) => 2,
+        Source::Rpm(_) => 3,
     });
     let name = source.name();
     let length = u32::try_from(name.len()).unwrap_or(u32::MAX);
@@ -509,6 +510,7 @@ pub(super) fn decode_source(rest: &mut &[u8]) -> Option<Source> {
         0 => Some(Source::Dpkg(name)),
         1 => Some(Source::File(name)),
         2 => Some(Source::Directory(name)),
+        3 => Some(Source::Rpm(name)),
         _ => None,
     }
 }

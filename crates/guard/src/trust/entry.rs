@@ -40,6 +40,8 @@ pub enum Digest {
 pub enum Source {
     /// An installed package of dpkg, by name (`bash`, `libc6:amd64`).
     Dpkg(Arc<[u8]>),
+    /// An installed package of rpm, by name.
+    Rpm(Arc<[u8]>),
     /// A trust file of the administrator's, by path.
     File(Arc<[u8]>),
     /// A directory that is trusted as it was when it was imported, by path.
@@ -138,15 +140,16 @@ impl Source {
     #[must_use]
     pub const fn name(&self) -> &Arc<[u8]> {
         match self {
-            Self::Dpkg(name) | Self::File(name) | Self::Directory(name) => name,
+            Self::Dpkg(name) | Self::Rpm(name) | Self::File(name) | Self::Directory(name) => name,
         }
     }
 
-    /// The kind of source by fapolicyd's names: `debdb` or `filedb`.
+    /// The kind of source by fapolicyd's names: `debdb`, `rpmdb` or `filedb`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Dpkg(_) => "debdb",
+            Self::Rpm(_) => "rpmdb",
             Self::File(_) | Self::Directory(_) => "filedb",
         }
     }
@@ -200,6 +203,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self {
             Self::Dpkg(_) => "dpkg",
+            Self::Rpm(_) => "rpm",
             Self::File(_) => "file",
             Self::Directory(_) => "directory",
         };

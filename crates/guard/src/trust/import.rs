@@ -19,6 +19,7 @@ use super::entry::{Digest, Entry, Record, Source, is_real_path};
 use super::filter::Filter;
 use super::measure::{self, Meter, looks};
 use super::real_path::{RealPaths, below};
+use super::rpm;
 
 /// How many files go from thread to thread at once.
 const BATCH: usize = 64;
@@ -33,6 +34,9 @@ pub enum Error {
     /// dpkg's database can't be read.
     #[error(transparent)]
     Dpkg(#[from] dpkg::Error),
+    /// rpm's database can't be read.
+    #[error(transparent)]
+    Rpm(#[from] rpm::Error),
     /// A directory can't be read.
     #[error("can't import the directory {path}: {source}")]
     Directory {
@@ -76,6 +80,8 @@ pub enum Origin {
     Packages,
     /// Only these.
     SomePackages(Vec<Vec<u8>>),
+    /// All packages of rpm: its digests are strong, so nothing is hashed.
+    Rpm,
     /// A directory and all below, links not followed: what may be executed, and libraries (`*.so*`).
     Executables(PathBuf),
     /// A directory and all below, links not followed: what the filter imports.
@@ -303,6 +309,7 @@ impl Finder<'_> {
         let found = self.request.from.iter().try_for_each(|from| match from {
             Origin::Packages => self.packages(None),
             Origin::SomePackages(names) => self.packages(Some(names)),
+            Origin::Rpm => self.rpm(),
             Origin::Executables(directory) => self.directory(directory, true),
             Origin::Directory(directory) => self.directory(directory, false),
         });
@@ -336,6 +343,36 @@ impl Finder<'_> {
             }
         }
         Ok(())
+    }
+
+    fn rpm(&mut self) -> Result<(), Stop> {
+        let Some(database) = rpm::find(&self.request.root)? else { return Ok(()) };
+        rpm::packages(&database, |package| {
+            let source = Source::Rpm(package.name.as_slice().into());
+            for listed in package.files {
+                let Some(path) = self.paths.of(&listed.path) else { continue };
+                if !self.request.filter.imports(&path) {
+                    continue;
+                }
+                match listed.digest {
+                    Digest::Md5(md5) => {
+                        self.push(Candidate { path, md5: Some(md5), source: source.clone() })?;
+                    }
+                    digest => {
+                        let source = source.clone();
+                        let about = fs::symlink_metadata(self.paths.on_disk(&path));
+                        let event = if about.is_ok_and(|about| about.is_file()) {
+                            let entry = Entry { path, size: listed.size, digest, source };
+                            Event::Trusted(Record { entry, seen: None })
+                        } else {
+                            Event::Missing { path, source }
+                        };
+                        self.tell(event)?;
+                    }
+                }
+            }
+            Ok(())
+        })
     }
 
     fn directory(&mut self, directory: &Path, executables: bool) -> Result<(), Stop> {

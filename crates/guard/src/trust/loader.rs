@@ -282,7 +282,7 @@ fn decode(frame: &[u8], limits: &Limits) -> Result<Event, &'static str> {
         }
         (kind::UNREADABLE, [flag, md5]) => {
             // A package's file without its MD5 would be trusted as it is.
-            if flag[0] == 0 && matches!(source, Source::Dpkg(_)) {
+            if flag[0] == 0 && matches!(source, Source::Dpkg(_) | Source::Rpm(_)) {
                 return Err("its digest");
             }
             Ok(Event::Unreadable { path, source, md5: (flag[0] != 0).then_some(*md5) })
@@ -298,6 +298,11 @@ fn check_source(source: &Source) -> Result<(), &'static str> {
     let good = match source {
         Source::Dpkg(name) => {
             let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.:".contains(byte);
+            !name.is_empty() && name.len() <= LONGEST_NAME && name.iter().all(allowed)
+        }
+        // Names of rpm's packages have a few characters more.
+        Source::Rpm(name) => {
+            let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-._~^%()".contains(byte);
             !name.is_empty() && name.len() <= LONGEST_NAME && name.iter().all(allowed)
         }
         Source::Directory(name) => name[..] == *b"/" || is_real_path(name),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Comparing all that is trusted with what is on the disk, and writing it out.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::num::NonZero;
 use std::path::Path;
@@ -22,8 +23,8 @@ const QUEUE: usize = 16;
 /// Which records are meant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Only of this source.
-    pub source: Option<Source>,
+    /// Only of these sources.
+    pub sources: Option<HashSet<Source>>,
     /// Only this path and what is below it.
     pub below: Option<Vec<u8>>,
 }
@@ -59,7 +60,7 @@ impl Selection {
     /// Is a record meant?
     #[must_use]
     pub fn takes(&self, found: &Found<'_>) -> bool {
-        self.source.as_ref().is_none_or(|source| source == found.source)
+        self.sources.as_ref().is_none_or(|sources| sources.contains(found.source))
             && self.below.as_ref().is_none_or(|below| {
                 let below = below.strip_suffix(b"/").unwrap_or(below);
                 found.path.strip_prefix(below).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
@@ -248,15 +249,15 @@ mod tests {
         assert!(matches!(differences[0].found, OnDisk::Other { size: 7, .. }));
         assert_eq!(differences[1].found, OnDisk::Missing);
         assert_eq!(differences.len(), 2);
-        let a = Selection { source: Some(Source::Dpkg(b"a"[..].into())), below: None };
+        let a = Selection { sources: Some([Source::Dpkg(b"a"[..].into())].into()), below: None };
         assert_eq!(verify(&a).1, 10);
-        let one = Selection { source: None, below: Some(b"/bin/77 x".to_vec()) };
+        let one = Selection { sources: None, below: Some(b"/bin/77 x".to_vec()) };
         let mut dump = Vec::new();
         store.dump(&one, &mut dump).unwrap();
         let dump = String::from_utf8(dump).unwrap();
         assert!(dump.starts_with("debdb /bin/77%20x 8 ") && dump.lines().count() == 1, "{dump}");
-        let below = Selection { source: None, below: Some(b"/bin/".to_vec()) };
+        let below = Selection { sources: None, below: Some(b"/bin/".to_vec()) };
         assert_eq!(store.list(&below).unwrap().len(), 300);
-        assert!(store.list(&Selection { source: None, below: Some(b"/bi".to_vec()) }).unwrap().is_empty());
+        assert!(store.list(&Selection { sources: None, below: Some(b"/bi".to_vec()) }).unwrap().is_empty());
     }
 }

@@ -10,6 +10,7 @@ use super::counts::{Clock, Counts};
 use super::crew::Crew;
 use super::known::{Identity, Known};
 use super::occurrence::Occurrence;
+use super::place::FileSystems;
 use super::policy::Policy;
 use super::process::Processes;
 use super::remembered::Remembered;
@@ -21,7 +22,7 @@ use crate::trusted::Trusted;
 use palisade_sys::fanotify::{AuditRule, BUFFER, Event, Gate, Question, Questions, Reply, Witness};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -47,6 +48,10 @@ pub struct Engine {
     enforcing: AtomicBool,
     passing: AtomicBool,
     own: u32,
+    /// A process of the guard's own that is at work, or 0.
+    helper: AtomicU32,
+    /// Where changed files are found again, and where files are that others see elsewhere.
+    pub filesystems: FileSystems,
     pub(super) processes: Processes,
     pub(super) files: Mutex<Remembered<(u64, u64), Arc<Known>>>,
     /// What happened.
@@ -129,6 +134,8 @@ impl Engine {
             in_force: RwLock::new(Arc::new(in_force)),
             enforcing: AtomicBool::new(enforcing),
             own: std::process::id(),
+            helper: AtomicU32::new(0),
+            filesystems: FileSystems::default(),
             processes: Processes::default(),
             files: Mutex::new(Remembered::new(FILES)),
             counts: Counts::default(),
@@ -161,6 +168,11 @@ impl Engine {
     /// Refuses from now on, or only says so.
     pub fn enforce(&self, enforce: bool) {
         self.enforcing.store(enforce, Ordering::Relaxed);
+    }
+
+    /// A process of the guard's own is at work (0: none is): what it opens isn't judged.
+    pub fn help_from(&self, pid: u32) {
+        self.helper.store(pid, Ordering::Relaxed);
     }
 
     /// Whether every decision is to be handed to the journal, also those that no rule wants logged.
@@ -243,8 +255,8 @@ impl Engine {
         if question.execute {
             self.counts.executes.one();
         }
-        // Whoever decides must not wait for a decision.
-        if question.pid == self.own {
+        // Whoever decides must not wait for a decision; and who reads every file for it would fill what is remembered.
+        if question.pid == self.own || question.pid == self.helper.load(Ordering::Relaxed) {
             self.reply(&question, Reply { allow: true, audit: None });
             return false;
         }

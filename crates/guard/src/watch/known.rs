@@ -34,9 +34,8 @@ pub struct Identity {
 impl Identity {
     /// That of a status.
     #[must_use]
-    #[expect(
+    #[allow(
         clippy::unnecessary_cast,
-        clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "the C libraries disagree about the widths of these; none is negative or larger than what takes it"
     )]

@@ -47,13 +47,20 @@ const NOT_FILES: &[&str] = &[
 #[must_use]
 pub fn select(mounts: &[Mount], watch: &Watch) -> Selection {
     let mut selection = Selection::default();
+    let mut wholes = Vec::new();
     for mount in mounts {
         if NOT_FILES.contains(&mount.kind.as_str()) {
             continue;
         }
         match reason_against(mount, watch) {
             None => {
-                selection.watched.entry(mount.device).or_insert_with(|| mount.point.clone());
+                // One that shows all of the file system, if there is one: files are found again by it.
+                let whole = mount.root == Path::new("/");
+                let known = selection.watched.entry(mount.device).or_insert_with(|| mount.point.clone());
+                if whole && !wholes.contains(&mount.device) {
+                    known.clone_from(&mount.point);
+                    wholes.push(mount.device);
+                }
             }
             Some(reason) => selection.unwatched.push((mount.point.clone(), reason)),
         }
@@ -68,11 +75,11 @@ pub fn select(mounts: &[Mount], watch: &Watch) -> Selection {
 }
 
 fn reason_against(mount: &Mount, watch: &Watch) -> Option<&'static str> {
-    let chosen = watch.only.iter().any(|point| *point == mount.point);
+    let chosen = watch.only.contains(&mount.point);
     if !watch.only.is_empty() && !chosen {
         return Some("not among watch.only");
     }
-    if watch.exclude.iter().any(|point| *point == mount.point) {
+    if watch.exclude.contains(&mount.point) {
         return Some("among watch.exclude");
     }
     // `fuse.sshfs` is a file system of type `fuse`.

@@ -10,8 +10,7 @@ use crate::kind::{Kind, Stat};
 use crate::subject::Subject;
 use palisade_sys::fanotify::Question;
 use std::cell::{Cell, OnceCell};
-use std::fmt::Write;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, PoisonError};
 
 /// More than this is hashed while somebody else answers, in bytes: about half a millisecond's work.
@@ -30,6 +29,7 @@ pub(super) struct Occurrence<'a> {
     trusted: OnceCell<bool>,
     device: OnceCell<Box<[u8]>>,
     process: OnceCell<Option<Process>>,
+    exe: OnceCell<Box<[u8]>>,
     subject_kind: OnceCell<Kind>,
     subject_trusted: OnceCell<bool>,
     aside: Cell<bool>,
@@ -57,6 +57,7 @@ impl<'a> Occurrence<'a> {
             trusted: OnceCell::new(),
             device: OnceCell::new(),
             process: OnceCell::new(),
+            exe: OnceCell::new(),
             subject_kind: OnceCell::new(),
             subject_trusted: OnceCell::new(),
             aside: Cell::new(aside),
@@ -73,6 +74,7 @@ impl<'a> Occurrence<'a> {
             trusted: self.trusted.clone(),
             device: self.device.clone(),
             process: OnceCell::new(),
+            exe: OnceCell::new(),
             subject_kind: OnceCell::new(),
             subject_trusted: OnceCell::new(),
             aside: Cell::new(self.aside.get()),
@@ -213,7 +215,8 @@ impl Facts for Occurrence<'_> {
     }
 
     fn exe(&self) -> &[u8] {
-        self.subject().map_or(b"?", Subject::exe)
+        let Some(subject) = self.subject() else { return b"?" };
+        self.exe.get_or_init(|| self.engine.filesystems.program_of(subject.pid(), subject.exe()))
     }
 
     fn subject_kind(&self) -> &str {
@@ -238,22 +241,7 @@ impl Facts for Occurrence<'_> {
     }
 
     fn path(&self) -> &[u8] {
-        self.path.get_or_init(|| {
-            let mut name = String::with_capacity(32);
-            let _cannot_fail = write!(name, "/proc/self/fd/{}", self.question.file.as_raw_fd());
-            match rustix::fs::readlink(name.as_str(), Vec::with_capacity(256)) {
-                Ok(target) => {
-                    let target = target.into_bytes();
-                    // A name may end like that by itself: then the file is still there.
-                    if target.ends_with(b" (deleted)") && !self.is_at(&target) {
-                        without_deleted(target).into()
-                    } else {
-                        target.into()
-                    }
-                }
-                Err(_) => Box::from(&b"?"[..]),
-            }
-        })
+        self.path.get_or_init(|| self.engine.filesystems.path_of(self.file(), self.identity))
     }
 
     fn device(&self) -> &[u8] {
@@ -264,7 +252,14 @@ impl Facts for Occurrence<'_> {
         let known = self.known();
         known
             .kind
-            .get_or_init(|| self.worker.recognizer.kind_of(self.file(), &known.path, self.status()))
+            .get_or_init(|| {
+                self.worker.recognizer.kind_among(
+                    self.file(),
+                    &known.path,
+                    self.status(),
+                    self.in_force.policy.kinds(),
+                )
+            })
             .as_str()
     }
 
@@ -292,13 +287,4 @@ impl Facts for Occurrence<'_> {
             })
             .as_deref()
     }
-}
-
-/// `readlink` says so of a name that is gone.
-fn without_deleted(mut path: Vec<u8>) -> Vec<u8> {
-    const SUFFIX: &[u8] = b" (deleted)";
-    if path.ends_with(SUFFIX) {
-        path.truncate(path.len() - SUFFIX.len());
-    }
-    path
 }

@@ -5,8 +5,9 @@ use super::counts::Count;
 use super::line::{Format, FormatError};
 use crate::decide::Decider;
 use crate::facts::Facts;
+use crate::kind::{self, Wanted};
 use crate::linear::Outcome;
-use crate::rule::{RuleId, RuleSet, SubjectField, Text};
+use crate::rule::{ObjectField, ObjectText, Rule, RuleId, RuleSet, SubjectField, SubjectText, Text};
 use crate::settings::Settings;
 use palisade_protocol::guard::RuleHits;
 
@@ -28,6 +29,20 @@ pub struct Policy {
     format: Format,
     hits: Vec<Count>,
     starts_matter: bool,
+    kinds: Wanted,
+}
+
+/// The kinds of files and programs that a rule names.
+fn kinds<'a>(rules: &'a RuleSet, rule: &'a Rule) -> impl Iterator<Item = &'a Text> {
+    let subjects = rule.subject.iter().filter_map(|field| match field {
+        SubjectField::Text(SubjectText::Kind, values) => Some(values),
+        _ => None,
+    });
+    let objects = rule.object.iter().filter_map(|field| match field {
+        ObjectField::Text(ObjectText::Kind, values) => Some(values),
+        _ => None,
+    });
+    subjects.chain(objects).flat_map(|values| rules.texts(values))
 }
 
 impl Policy {
@@ -49,7 +64,11 @@ impl Policy {
         let starts_matter = rules
             .iter()
             .any(|(_, rule)| rule.subject.iter().any(|field| matches!(field, SubjectField::Pattern(_))));
+        let asks_of_programs = |kind: &Text| kind::is_programs(kind);
+        let kinds = rules.iter().flat_map(|(_, rule)| kinds(&rules, rule)).all(asks_of_programs);
+        let kinds = if kinds { Wanted::Programs } else { Wanted::Every };
         Ok(Self {
+            kinds,
             settings,
             rules,
             from,
@@ -61,6 +80,12 @@ impl Policy {
             hits,
             starts_matter,
         })
+    }
+
+    /// Which kinds of files rules ask for.
+    #[must_use]
+    pub fn kinds(&self) -> Wanted {
+        self.kinds
     }
 
     /// Whether some rule asks how a program was started: then each of its execs must be seen.

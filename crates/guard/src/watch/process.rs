@@ -106,7 +106,7 @@ impl Process {
     }
 
     /// Its program's device and inode.
-    #[expect(clippy::unnecessary_cast, reason = "the C libraries disagree about the widths")]
+    #[allow(clippy::unnecessary_cast, reason = "the C libraries disagree about the widths")]
     fn program(&self) -> Option<(u64, u64)> {
         let status = rustix::fs::stat(format!("/proc/{}/exe", self.subject.pid())).ok()?;
         Some((status.st_dev as u64, status.st_ino as u64))

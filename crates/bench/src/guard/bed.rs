@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A file system for one contender, with the same files as all others.
+//!
+//! Each has its own, all of a kind: a daemon marks a file system for as long as it runs, so what isn't watched must be measured on
+//! another one, and two daemons on one would both be asked.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+use super::{GuardError, elf};
+use crate::programs;
+use crate::workload::first_line;
+
+/// What the file system is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Tmpfs,
+    /// In a file, on a loop device.
+    Ext4,
+}
+
+/// How many files of each sort there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Programs that tell the time.
+    pub(crate) clocks: usize,
+    /// Copies of `true`, with the host's libraries.
+    pub(crate) dynamic: usize,
+    pub(crate) texts: usize,
+}
+
+/// One of them, mounted as long as it is held.
+#[derive(Debug)]
+pub(crate) struct Bed {
+    pub(crate) path: PathBuf,
+    pub(crate) counts: Counts,
+}
+
+/// A sort of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Sort {
+    Clocks,
+    Dynamic,
+    Texts,
+}
+
+impl Sort {
+    /// Of the file with that number.
+    pub(crate) fn file(self, bed: &Path, number: usize) -> PathBuf {
+        let letter = match self {
+            Self::Clocks => 'c',
+            Self::Dynamic => 'd',
+            Self::Texts => 't',
+        };
+        bed.join(format!("{letter}{number}"))
+    }
+}
+
+/// A program and a text that every policy denies.
+pub(crate) fn refused(bed: &Path) -> [PathBuf; 2] {
+    ["refused", "refused.txt"].map(|name| bed.join(name))
+}
+
+impl Bed {
+    pub(crate) fn create(parent: &Path, name: &str, kind: Kind, counts: Counts) -> Result<Self, GuardError> {
+        let path = parent.join(name);
+        fs::create_dir_all(&path).map_err(GuardError::prepare("create", &path))?;
+        match kind {
+            Kind::Tmpfs => mount("palisade-bench", &path, "tmpfs", MountFlags::empty(), c"mode=755")
+                .map_err(|errno| GuardError::prepare("mount a tmpfs on", &path)(errno.into()))?,
+            Kind::Ext4 => ext4(&path, counts)?,
+        }
+        // From here on it is unmounted whatever happens.
+        let bed = Self { path, counts };
+        bed.fill().map_err(GuardError::prepare("fill", &bed.path))?;
+        Ok(bed)
+    }
+
+    fn fill(&self) -> io::Result<()> {
+        let clock = elf::program();
+        let executable = |path: &Path, content: &[u8]| {
+            fs::write(path, content)?;
+            fs::set_permissions(path, Permissions::from_mode(0o755))
+        };
+        for number in 0..self.counts.clocks {
+            executable(&Sort::Clocks.file(&self.path, number), &clock)?;
+        }
+        if self.counts.dynamic > 0 {
+            let yes = programs::of_the_system("true").ok_or(io::ErrorKind::NotFound)?;
+            let content = fs::read(yes)?;
+            for number in 0..self.counts.dynamic {
+                executable(&Sort::Dynamic.file(&self.path, number), &content)?;
+            }
+        }
+        for number in 0..self.counts.texts {
+            fs::write(Sort::Texts.file(&self.path, number), format!("text {number}\n"))?;
+        }
+        let [program, text] = refused(&self.path);
+        executable(&program, &clock)?;
+        fs::write(text, "nobody may read this\n")
+    }
+
+    /// Everything that may be executed here.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = PathBuf> {
+        let of = |sort: Sort, count: usize| (0..count).map(move |number| sort.file(&self.path, number));
+        of(Sort::Clocks, self.counts.clocks).chain(of(Sort::Dynamic, self.counts.dynamic))
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        // What still holds it lets it go when it ends, and with this process the mounts of its own end anyway.
+        let _ = unmount(&self.path, UnmountFlags::DETACH);
+    }
+}
+
+fn ext4(path: &Path, counts: Counts) -> Result<(), GuardError> {
+    let image = path.with_extension("ext4");
+    let files = (counts.clocks + counts.dynamic + counts.texts + 100) as u64;
+    let size = files * 8192 + counts.dynamic as u64 * (64 << 10) + (64 << 20);
+    fs::File::create(&image)
+        .and_then(|file| file.set_len(size))
+        .map_err(GuardError::prepare("create", &image))?;
+    let inodes = (files + 100).to_string();
+    tool(Command::new("mkfs.ext4").args(["-q", "-F", "-b", "4096", "-N", &inodes]).arg(&image))?;
+    tool(Command::new("mount").args(["-t", "ext4", "-o", "loop,noatime"]).arg(&image).arg(path))
+}
+
+fn tool(command: &mut Command) -> Result<(), GuardError> {
+    let words = || {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    };
+    let words = words();
+    match command.stdin(Stdio::null()).output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(GuardError::Tool { command: words, said: first_line(&output.stderr) }),
+        Err(error) => Err(GuardError::Tool { command: words, said: error.to_string() }),
+    }
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The scenarios of fapolicyd's performance document: one program again and again, many programs once each, opens in a window.
+
+use std::fs;
+
+use super::bed::{Bed, Counts, Kind, Sort};
+use super::daemon::{Guard, Program};
+use super::policy::{Policy, Rules};
+use super::race::{Contender, Placement, Reading, Scenario, WARM_UP, Work, race};
+use super::trace::Tracepoints;
+use super::{GuardError, goals};
+use crate::bench::Bench;
+use crate::entry::Missing;
+use crate::programs;
+use crate::suite::rounds;
+use crate::suites::guard::{Daemons, window};
+use crate::summary::Table;
+
+pub(crate) const OFF: &str = "off";
+pub(crate) const OFF_AGAIN: &str = "off again (A/A)";
+pub(crate) const PALISADE: &str = "palisade";
+const KNOWN_LIBS: &str = "palisade, fapolicyd's rules";
+pub(crate) const ALLOW_ALL: &str = "palisade, allow all first";
+pub(crate) const ASK_ALWAYS: &str = "palisade --ask-always";
+pub(crate) const FAPOLICYD: &str = "fapolicyd";
+const FAPOLICYD_ALLOW_ALL: &str = "fapolicyd, allow all first";
+
+pub(crate) const ONE_CALL: &str = "one program, call";
+pub(crate) const ONE_WALL: &str = "one program, wall";
+pub(crate) const FIRST_CALL: &str = "many programs, first pass, call";
+pub(crate) const FIRST_WALL: &str = "many programs, first pass, wall";
+pub(crate) const SECOND_CALL: &str = "many programs, second pass, call";
+pub(crate) const SECOND_WALL: &str = "many programs, second pass, wall";
+pub(crate) const TOUCH: &str = "open+close, first touch";
+pub(crate) const STEADY: &str = "open+close, steady";
+pub(crate) const WINDOW: &str = "open+close in a window";
+pub(crate) const ONE_STRACE: &str = "one program, strace -f -T";
+pub(crate) const MANY_STRACE: &str = "many programs, first pass, strace -f -T";
+const ONE_TRACE: &str = "one program, tracepoints";
+const MANY_TRACE: &str = "many programs, first pass, tracepoints";
+const IDLE_CALL: &str = "one program, call, no daemon runs";
+const IDLE_OPEN: &str = "open+close, steady, no daemon runs";
+const TITLES: [&str; 15] = [
+    ONE_CALL,
+    ONE_WALL,
+    FIRST_CALL,
+    FIRST_WALL,
+    SECOND_CALL,
+    SECOND_WALL,
+    TOUCH,
+    STEADY,
+    WINDOW,
+    ONE_STRACE,
+    MANY_STRACE,
+    ONE_TRACE,
+    MANY_TRACE,
+    IDLE_CALL,
+    IDLE_OPEN,
+];
+
+/// Execs of one program in a round, and under a tracer.
+const AGAIN: [usize; 2] = [200, 50];
+const AGAIN_QUICK: [usize; 2] = [50, 20];
+
+/// A contender: its daemon ends before its bed is unmounted.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) guard: Option<Guard>,
+    pub(crate) bed: Bed,
+}
+
+impl Entry {
+    pub(crate) fn contender(&self) -> Contender<'_> {
+        Contender { name: &self.name, bed: &self.bed, guard: self.guard.as_ref() }
+    }
+}
+
+/// All that is compared.
+#[derive(Debug)]
+pub(crate) struct Field {
+    entries: Vec<Entry>,
+    counts: Counts,
+}
+
+/// Where load and daemons are: on cores that this process may use.
+pub(crate) fn placements() -> Vec<Placement> {
+    let allowed = rustix::thread::sched_getaffinity(None);
+    let cores: Vec<usize> = allowed
+        .map(|cores| (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| cores.is_set(core)).collect())
+        .unwrap_or_else(|_| vec![0]);
+    // The first ones have the interrupts.
+    let load = cores.last().copied().unwrap_or(0);
+    let mut all = vec![Placement { name: "same core", load, daemon: load }];
+    if let Some(&other) = cores.iter().rev().nth(1) {
+        all.push(Placement { name: "different cores", load, daemon: other });
+    }
+    all
+}
+
+/// Makes a bed and starts a daemon; one that can't be measured is added to `missing`.
+pub(crate) fn enter(
+    bench: &Bench,
+    name: &str,
+    program: Option<&Program>,
+    policy: &Policy,
+    counts: Counts,
+    missing: &mut Vec<Missing>,
+) -> Result<Option<Entry>, GuardError> {
+    let scratch = bench.session.scratch();
+    let kind = if bench.options.guard.ext4 { Kind::Ext4 } else { Kind::Tmpfs };
+    let directory: String =
+        name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect();
+    let bed = Bed::create(&scratch.join("beds"), &directory, kind, counts)?;
+    let Some(program) = program else { return Ok(Some(Entry { name: name.to_owned(), guard: None, bed })) };
+    let own = scratch.join("daemons").join(&directory);
+    match Guard::start(program, &own, &bed, policy, bench.session.stop())? {
+        Ok(guard) => Ok(Some(Entry { name: name.to_owned(), guard: Some(guard), bed })),
+        Err(why) => {
+            missing.push(Missing { name: name.to_owned(), how: why.to_string() });
+            Ok(None)
+        }
+    }
+}
+
+impl Field {
+    /// `None` if nothing of this is wanted.
+    pub(crate) fn prepare(
+        bench: &mut Bench,
+        daemons: &Daemons,
+        missing: &mut Vec<Missing>,
+    ) -> Result<Option<Self>, GuardError> {
+        let asked_always = daemons.asked_always();
+        let (palisaded, fapolicyd) = (daemons.palisaded.as_ref(), daemons.fapolicyd.as_ref());
+        let rows = [
+            (PALISADE, palisaded, Rules::Own),
+            (KNOWN_LIBS, palisaded, Rules::KnownLibs),
+            (ALLOW_ALL, palisaded, Rules::AllowAll),
+            (ASK_ALWAYS, asked_always.as_ref(), Rules::Own),
+            (FAPOLICYD, fapolicyd, Rules::KnownLibs),
+            (FAPOLICYD_ALLOW_ALL, fapolicyd, Rules::AllowAll),
+        ];
+        let wanted = |name: &str| TITLES.iter().any(|title| bench.filter.accepts(title, name));
+        if !rows.iter().map(|row| row.0).chain([OFF, OFF_AGAIN]).any(wanted) {
+            return Ok(None);
+        }
+        let files = bench.options.guard.files.unwrap_or(if bench.options.quick { 500 } else { 10_000 });
+        // One more of each that is executed: it is the one that is executed again and again.
+        let counts = Counts { clocks: files + 1, dynamic: files / 5 + 1, texts: files };
+        bench.say(&format!("{files} programs and {files} texts on each file system"));
+        let mut entries = Vec::new();
+        for name in [OFF, OFF_AGAIN] {
+            entries.extend(enter(bench, name, None, &Policy::plain(Rules::AllowAll), counts, missing)?);
+        }
+        for (name, program, rules) in rows {
+            if let Some(program) = program.filter(|_| wanted(name)) {
+                entries.extend(enter(bench, name, Some(program), &Policy::plain(rules), counts, missing)?);
+            }
+        }
+        Ok(Some(Self { entries, counts }))
+    }
+
+    fn contenders(&self) -> Vec<Contender<'_>> {
+        self.entries.iter().map(Entry::contender).collect()
+    }
+}
+
+fn wanted(bench: &Bench, titles: &[&str], contenders: &[Contender<'_>]) -> bool {
+    contenders.iter().any(|contender| titles.iter().any(|title| bench.filter.accepts(title, contender.name)))
+}
+
+/// All tables.
+pub(crate) fn all(
+    bench: &mut Bench,
+    field: Field,
+    missing: &mut Vec<Missing>,
+) -> Result<Vec<Table>, GuardError> {
+    let mut tables = Vec::new();
+    let contenders = field.contenders();
+    let measure = |bench: &mut Bench,
+                   tables: &mut Vec<Table>,
+                   work,
+                   reading: Reading<'_>,
+                   rounds,
+                   placement: &Placement| {
+        let titles: Vec<&str> = match reading {
+            Reading::Said(figures) => figures.iter().map(|(_, title)| *title).collect(),
+            Reading::Strace(title) | Reading::Tracepoints(title, _) => vec![title],
+        };
+        if wanted(bench, &titles, &contenders) {
+            tables.extend(race(bench, &contenders, &Scenario { work, reading, rounds }, placement)?);
+        }
+        Ok::<(), GuardError>(())
+    };
+    let mut placements = placements();
+    if bench.options.quick {
+        // What takes longest says least.
+        placements.truncate(1);
+    }
+    if placements.len() < 2 {
+        let how = if bench.options.quick {
+            "left out because of --quick"
+        } else {
+            "this process may use one core only"
+        };
+        missing.push(Missing { name: "different cores".to_owned(), how: how.to_owned() });
+    }
+    let Counts { clocks, dynamic, texts } = field.counts;
+    let (programs, copies) = (clocks - 1, dynamic - 1);
+    let asked = bench.options.rounds();
+    let (slices, each) = slices(programs.min(texts), placements.len(), rounds(asked, 5));
+    let [again, again_traced] = if bench.options.quick { AGAIN_QUICK } else { AGAIN };
+    let sort = Sort::Clocks;
+    let one = Work::Same { sort, number: programs, count: again };
+    for (number, placement) in placements.iter().enumerate() {
+        let first = number * (slices + WARM_UP);
+        let many = Work::Slice { sort, count: each, first };
+        let touch = Work::OpenSlice { count: each, first };
+        for (work, figures) in [
+            (one, &[("call", ONE_CALL), ("each", ONE_WALL)][..]),
+            (many, &[("call", FIRST_CALL), ("each", FIRST_WALL)]),
+            (many, &[("call", SECOND_CALL), ("each", SECOND_WALL)]),
+            (touch, &[("each", TOUCH)]),
+        ] {
+            measure(bench, &mut tables, work, Reading::Said(figures), slices, placement)?;
+        }
+    }
+    for placement in &placements {
+        // On another core fapolicyd takes seconds for one round of it.
+        let (steady, few) = (Work::Open { count: texts }, rounds(asked, 20));
+        measure(bench, &mut tables, steady, Reading::Said(&[("each", STEADY)]), few, placement)?;
+    }
+    let here = &placements[..1];
+    for placement in here {
+        let seconds = window(bench).as_secs_f64();
+        let work = Work::Window { count: texts, seconds };
+        measure(bench, &mut tables, work, Reading::Said(&[("each", WINDOW)]), rounds(asked, 20), placement)?;
+        let traced_again = Work::Same { sort: Sort::Dynamic, number: copies, count: again_traced };
+        // Each tracer has half of the copies.
+        let (traced, few) = self::slices(copies, 2, rounds(asked, 10));
+        let many = |first| Work::Slice { sort: Sort::Dynamic, count: few, first };
+        if programs::on_path("strace").is_some() {
+            measure(bench, &mut tables, traced_again, Reading::Strace(ONE_STRACE), traced, placement)?;
+            measure(bench, &mut tables, many(0), Reading::Strace(MANY_STRACE), traced, placement)?;
+        } else {
+            let how = "`strace` is not on PATH; apt install strace".to_owned();
+            missing.push(Missing { name: "strace".to_owned(), how });
+        }
+        if !wanted(bench, &[ONE_TRACE, MANY_TRACE], &contenders) {
+            continue;
+        }
+        match Tracepoints::prepare() {
+            Ok(tracer) => {
+                let (one, other) =
+                    (Reading::Tracepoints(ONE_TRACE, &tracer), Reading::Tracepoints(MANY_TRACE, &tracer));
+                measure(bench, &mut tables, traced_again, one, traced, placement)?;
+                measure(bench, &mut tables, many(traced + WARM_UP), other, traced, placement)?;
+            }
+            Err(error) => {
+                let how = format!("the kernel's tracer can't be used: {error}");
+                missing.push(Missing { name: "tracepoints".to_owned(), how });
+            }
+        }
+    }
+    drop(contenders);
+    for table in &mut tables {
+        table.goals = goals::of(table, &mut bench.random);
+    }
+    let idle = idle(bench, field, one, texts, &placements[0])?;
+    goals::undisturbed(&mut tables, &idle, &mut bench.random);
+    tables.extend(idle);
+    Ok(tables)
+}
+
+/// The same without any daemon: that the beds which nobody watches aren't slower while others are watched.
+fn idle(
+    bench: &mut Bench,
+    mut field: Field,
+    one: Work,
+    texts: usize,
+    placement: &Placement,
+) -> Result<Vec<Table>, GuardError> {
+    field.entries.retain(|entry| entry.guard.is_none());
+    let contenders = field.contenders();
+    let rounds = rounds(bench.options.rounds(), 5);
+    let mut tables = Vec::new();
+    for (work, figures) in
+        [(one, [("call", IDLE_CALL)]), (Work::Open { count: texts }, [("each", IDLE_OPEN)])]
+    {
+        if wanted(bench, &[figures[0].1], &contenders) {
+            let scenario = Scenario { work, reading: Reading::Said(&figures), rounds };
+            tables.extend(race(bench, &contenders, &scenario, placement)?);
+        }
+    }
+    // Of no use as factors: nobody is compared.
+    for table in &mut tables {
+        table.category = None;
+    }
+    Ok(tables)
+}
+
+/// How many rounds there can be, and how many files each takes, if every round of each part takes others.
+fn slices(files: usize, parts: usize, rounds: usize) -> (usize, usize) {
+    let rounds = rounds.min((files / parts).saturating_sub(WARM_UP)).max(1);
+    (rounds, (files / (parts * (rounds + WARM_UP))).max(1))
+}
+
+/// Removes what a daemon left, where many follow each other.
+pub(crate) fn forget(bench: &Bench, directory: &str) -> Result<(), GuardError> {
+    let own = bench.session.scratch().join("daemons").join(directory);
+    match fs::remove_dir_all(&own) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(GuardError::prepare("remove", own)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_file_is_taken_twice() {
+        for (files, parts, rounds) in [(10_000, 2, 40), (1000, 2, 10), (30, 2, 10), (200, 2, 10)] {
+            let (rounds, each) = slices(files, parts, rounds);
+            assert!(
+                each > 0 && parts * (rounds + WARM_UP) * each <= files,
+                "{files} {parts} {rounds} {each}"
+            );
+        }
+        assert_eq!(slices(10_000, 2, 40), (40, 121));
+    }
+
+    #[test]
+    fn cores_are_those_that_may_be_used() {
+        let all = placements();
+        assert_eq!(all[0].load, all[0].daemon);
+        assert!(all.get(1).is_none_or(|apart| apart.load != apart.daemon));
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The suite `guard`, as root runs it. No time is asserted.
+//!
+//! `PALISADE_TEST_HAS` declares what the machine has: where `fanotify` is declared, being unable to measure is a failure.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use serde_json::Value;
+
+fn bench(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_palisade-bench"));
+    command.args(["guard", "--gap", "0", "--seed", "3", "--files", "60", "--window", "0.01", "--directory"]);
+    command.arg(directory).args(arguments);
+    command
+}
+
+/// Whether it can be run here.
+fn here() -> bool {
+    let declared = std::env::var("PALISADE_TEST_HAS")
+        .is_ok_and(|has| has.split(',').any(|feature| feature.trim() == "fanotify"));
+    assert!(geteuid().is_root() || !declared, "fanotify is declared, and only root has it");
+    geteuid().is_root() && cfg!(target_arch = "x86_64")
+}
+
+fn document(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn nothing_is_left(directory: &Path) {
+    assert!(fs::read_dir(directory).unwrap().next().is_none());
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(!mounts.contains(&*directory.to_string_lossy()), "{mounts}");
+}
+
+#[test]
+fn who_is_not_root_is_told_so() {
+    let base = tempfile::tempdir().unwrap();
+    let output = bench(base.path(), &["--quick"]).env_remove("PALISADE_TEST_HAS").output().unwrap();
+    if !geteuid().is_root() {
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("measured by root only"));
+    }
+    nothing_is_left(base.path());
+}
+
+#[test]
+fn scenarios_are_measured_and_what_is_missing_is_named() {
+    if !here() {
+        return;
+    }
+    let base = tempfile::tempdir().unwrap();
+    let output =
+        bench(base.path(), &["--runs", "2", "--json", "--daemon", "/no/such/palisaded"]).output().unwrap();
+    let document = document(&output);
+    let rows: Vec<&Value> =
+        document["results"].as_array().unwrap().iter().map(|result| &result["palisade"]).collect();
+    let of = |title: &str| -> Vec<&&Value> { rows.iter().filter(|row| row["workload"] == title).collect() };
+    for title in [
+        "one program, call",
+        "one program, wall",
+        "many programs, first pass, call",
+        "many programs, second pass, call",
+        "open+close, first touch",
+        "open+close, steady",
+        "open+close in a window",
+        "one program, call, no daemon runs",
+    ] {
+        let rows = of(title);
+        assert!(rows.len() >= 2, "{title}");
+        for row in rows {
+            assert_eq!(row["valid"], true, "{row}");
+        }
+    }
+    let missing: Vec<&str> = document["palisade"]["not_measured"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
+    assert!(missing.contains(&"palisade"), "{missing:?}");
+    let fapolicyd = Path::new("/usr/sbin/fapolicyd").exists();
+    assert_eq!(of("one program, call").iter().any(|row| row["name"] == "fapolicyd"), fapolicyd);
+    assert_eq!(missing.contains(&"fapolicyd"), !fapolicyd);
+    let goals = document["palisade"]["goals"].as_array().unwrap();
+    assert!(
+        goals.iter().any(|goal| goal["what"] == "off: opens in 60 s" && goal["published"] == 29_973_669.0)
+    );
+    nothing_is_left(base.path());
+}
+
+/// With the palisaded of `PALISADED_BIN`; without one there is nothing to ask.
+#[test]
+fn palisaded_is_measured_enforcing() {
+    let Some(daemon) = std::env::var("PALISADED_BIN").ok().filter(|_| here()) else { return };
+    let base = tempfile::tempdir().unwrap();
+    let filter = ["--filter", "^(one program, call|open.close, steady)/"];
+    let output =
+        bench(base.path(), &["--runs", "2", "--json", "--daemon", &daemon]).args(filter).output().unwrap();
+    let document = document(&output);
+    for name in ["palisade", "palisade, allow all first", "palisade --ask-always"] {
+        let rows: Vec<&Value> = document["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|result| &result["palisade"])
+            .filter(|row| row["name"] == name)
+            .collect();
+        assert!(rows.len() >= 2 && rows.iter().all(|row| row["valid"] == true), "{name}: {rows:?}");
+    }
+    nothing_is_left(base.path());
+}
+
+#[test]
+fn a_signal_ends_it_with_nothing_left_behind() {
+    if !here() {
+        return;
+    }
+    let base = tempfile::tempdir().unwrap();
+    let mut child = bench(base.path(), &["--runs", "100000"]).stderr(Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    while fs::read_dir(base.path())
+        .unwrap()
+        .flatten()
+        .all(|session| !session.path().join("beds/off").exists())
+    {
+        assert!(start.elapsed() < Duration::from_secs(30), "it never began");
+        sleep(Duration::from_millis(10));
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    nothing_is_left(base.path());
+}

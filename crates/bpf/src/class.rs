@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Classes and the matrix. Plain data: what the kernel side answers for a matrix can be computed here.
+
+/// How many classes there are of each kind: a row of the matrix is one 64-bit word.
+pub const CLASSES: usize = 64;
+
+/// What is executed: a file's class, or one of three that the kernel side gives out itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectClass(u8);
+
+impl ObjectClass {
+    /// No class: nobody gave one, it was taken away by a change, or it is of an older generation.
+    pub const UNCLASSIFIED: Self = Self(0);
+    /// Executable memory that no file backs, or a file's pages that were written to in memory.
+    pub const ANONYMOUS: Self = Self(1);
+    /// memfd, shared anonymous memory, SysV shared memory.
+    pub const MEMORY_FILE: Self = Self(2);
+    /// The file of the proof ([`crate::support::Proof`]): no matrix lets anybody execute it.
+    pub(crate) const PROOF: Self = Self(63);
+
+    /// A class of the caller's own.
+    ///
+    /// Returns `None` unless `number` is in 3..=62.
+    #[must_use]
+    pub const fn new(number: u8) -> Option<Self> {
+        if number >= 3 && number <= 62 { Some(Self(number)) } else { None }
+    }
+
+    /// Its number, below [`CLASSES`].
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+
+    pub(crate) const fn from_kernel(number: u32) -> Self {
+        Self((number % 64) as u8)
+    }
+}
+
+/// Who executes: a task's class, inherited at fork.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SubjectClass(u8);
+
+impl SubjectClass {
+    /// Every task that was given none.
+    pub const DEFAULT: Self = Self(0);
+    /// The daemon: nothing is refused. Its threads inherit it; its children and what it executes don't.
+    pub const EXEMPT: Self = Self(63);
+
+    /// A class of the caller's own.
+    ///
+    /// Returns `None` unless `number` is in 1..=62.
+    #[must_use]
+    pub const fn new(number: u8) -> Option<Self> {
+        if number >= 1 && number <= 62 { Some(Self(number)) } else { None }
+    }
+
+    /// Its number, below [`CLASSES`].
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+
+    pub(crate) const fn from_kernel(number: u32) -> Self {
+        Self((number % 64) as u8)
+    }
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Access {
+    /// `execve`: the program, a script and its interpreter.
+    Execute = 0,
+    /// Executable memory: `mmap` with `PROT_EXEC`, `mprotect` that adds it.
+    Map = 1,
+}
+
+impl Access {
+    /// Every access, in the order of the matrix.
+    pub const ALL: [Self; 2] = [Self::Execute, Self::Map];
+}
+
+/// What becomes of a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Mode {
+    /// Nothing is judged; classes are still taken away by changes.
+    Off = 0,
+    /// What would be refused is reported and happens.
+    Permissive = 1,
+    /// It is reported and fails with EPERM.
+    Enforce = 2,
+}
+
+/// Who may do what with what: everything is refused but what was allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Matrix {
+    allowed: [[u64; CLASSES]; Access::ALL.len()],
+    becomes: [Option<SubjectClass>; CLASSES],
+}
+
+impl Default for Matrix {
+    fn default() -> Self {
+        Self { allowed: [[0; CLASSES]; Access::ALL.len()], becomes: [None; CLASSES] }
+    }
+}
+
+impl Matrix {
+    /// Lets `subject` have `access` to `object`.
+    pub fn allow(&mut self, access: Access, subject: SubjectClass, object: ObjectClass) -> &mut Self {
+        if object != ObjectClass::PROOF {
+            self.allowed[access as usize][usize::from(subject.0)] |= 1 << object.0;
+        }
+        self
+    }
+
+    /// Takes back what [`Matrix::allow`] gave.
+    pub fn refuse(&mut self, access: Access, subject: SubjectClass, object: ObjectClass) -> &mut Self {
+        self.allowed[access as usize][usize::from(subject.0)] &= !(1 << object.0);
+        self
+    }
+
+    /// Makes a task that executes a file of class `object` a `subject`; otherwise it stays what it was.
+    ///
+    /// [`SubjectClass::EXEMPT`] can't be had by executing something: it is ignored.
+    pub fn becomes(&mut self, object: ObjectClass, subject: SubjectClass) -> &mut Self {
+        if subject != SubjectClass::EXEMPT {
+            self.becomes[usize::from(object.0)] = Some(subject);
+        }
+        self
+    }
+
+    /// The verdict.
+    #[must_use]
+    pub fn allows(&self, access: Access, subject: SubjectClass, object: ObjectClass) -> bool {
+        subject == SubjectClass::EXEMPT
+            || self.allowed[access as usize][usize::from(subject.0)] >> object.0 & 1 == 1
+    }
+
+    pub(crate) fn rows(&self) -> impl Iterator<Item = u64> {
+        self.allowed.iter().flatten().copied()
+    }
+
+    pub(crate) fn transitions(&self) -> impl Iterator<Item = Option<SubjectClass>> {
+        self.becomes.iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn access() -> impl Strategy<Value = Access> {
+        prop_oneof![Just(Access::Execute), Just(Access::Map)]
+    }
+
+    proptest! {
+        #[test]
+        fn refusing_takes_back_what_was_allowed_and_nothing_else(
+            given in proptest::collection::vec((access(), 0u8..63, 0u8..63), 0..40),
+            taken in (access(), 0u8..63, 0u8..63),
+        ) {
+            let mut matrix = Matrix::default();
+            for (access, subject, object) in &given {
+                matrix.allow(*access, SubjectClass(*subject), ObjectClass(*object));
+            }
+            matrix.refuse(taken.0, SubjectClass(taken.1), ObjectClass(taken.2));
+            for access in Access::ALL {
+                for subject in 0..63 {
+                    for object in 0..64 {
+                        let cell = (access, subject, object);
+                        let expected = cell != taken && given.contains(&cell);
+                        prop_assert_eq!(matrix.allows(access, SubjectClass(subject), ObjectClass(object)), expected);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_file_of_the_proof_is_allowed_to_nobody_and_exemption_is_not_had_by_executing() {
+        let mut matrix = Matrix::default();
+        matrix.allow(Access::Execute, SubjectClass::DEFAULT, ObjectClass::PROOF);
+        matrix.becomes(ObjectClass::UNCLASSIFIED, SubjectClass::EXEMPT);
+        assert!(!matrix.allows(Access::Execute, SubjectClass::DEFAULT, ObjectClass::PROOF));
+        assert!(matrix.transitions().all(|subject| subject.is_none()));
+        assert_eq!(ObjectClass::new(63), None);
+        assert_eq!(ObjectClass::new(2), None);
+        assert_eq!(SubjectClass::new(63), None);
+    }
+}

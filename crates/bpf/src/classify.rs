@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a file gets its class without anybody changing it on the way.
+//!
+//! 1. An unconfirmed record is put into the inode's storage. Every descriptor that is opened for writing from here on
+//!    takes it away again.
+//! 2. A read lease is taken: it is had only if no descriptor for writing is open. So nobody is left whom 1 missed.
+//! 3. The caller reads the file and decides.
+//! 4. The record is confirmed only if it is still there (`BPF_EXIST`).
+//!
+//! Two that classify one file would put back each other's records; so one waits for the other. Between processes nobody
+//! sees to that: there is one daemon.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::PoisonError;
+
+use libbpf_rs::{MapCore, MapFlags};
+use rustix::fs::{FileType, fstat, fstatfs};
+
+use crate::class::ObjectClass;
+use crate::error::{ClassifyError, Error, errno};
+use crate::guard::GuardPrograms;
+use crate::layout;
+use crate::lease::Lease;
+
+/// File systems (`linux/magic.h`) whose files change only through this kernel's own files and inodes. On others (NFS,
+/// FUSE, 9p) somebody else may write.
+const OWN_FILE_SYSTEMS: &[u64] = &[
+    0xef53,      // ext2, ext3, ext4
+    0x5846_5342, // xfs
+    0x9123_683e, // btrfs
+    0x0102_1994, // tmpfs
+    0x8584_58f6, // ramfs: an initramfs
+    0xf2f5_2010, // f2fs
+    0x2fc1_2fc1, // zfs
+    0xca45_1a4e, // bcachefs
+    0x7371_7368, // squashfs
+    0xe0f5_e1e2, // erofs
+    0x9660,      // iso9660
+    0x4d44,      // vfat
+    0x794c_7630, // overlayfs: what is written to its layers from elsewhere isn't seen
+];
+
+impl GuardPrograms {
+    /// Gives a file the class `class`, for what is in it now. `file` must have been opened for reading only.
+    ///
+    /// # Errors
+    /// If it can't have a class, or is open for writing.
+    pub fn classify(&self, file: BorrowedFd<'_>, class: ObjectClass) -> Result<(), ClassifyError> {
+        self.classify_by(file, |_| Ok::<_, ClassifyError>(Some(class))).map(|_| ())
+    }
+
+    /// Lets `read` read the file while nobody writes, and gives it the class that `read` returns, if any.
+    ///
+    /// Who wants to write meanwhile waits (for up to 45 s, `/proc/sys/fs/lease-break-time`) and, if it came to that,
+    /// the file is left without class.
+    ///
+    /// # Errors
+    /// If it can't have a class, is open for writing, was changed meanwhile, or `read` fails.
+    pub fn classify_by<E: From<ClassifyError>>(
+        &self,
+        file: BorrowedFd<'_>,
+        read: impl FnOnce(BorrowedFd<'_>) -> Result<Option<ObjectClass>, E>,
+    ) -> Result<Option<ObjectClass>, E> {
+        let _turn = Turn::take(self, check(file)?);
+        let generation = self.current().map_err(ClassifyError::Map)?.generation;
+        let key = file.as_raw_fd().to_ne_bytes();
+        let put = |class: u8, confirmed: bool, flags: MapFlags| {
+            self.objects().update(&key, &layout::encode_record(class, generation, confirmed), flags)
+        };
+        let map_error =
+            |source| ClassifyError::Map(Error::Map { operation: "write", map: "objects", source });
+        put(0, false, MapFlags::ANY).map_err(map_error)?;
+        let decided = match Lease::take(file) {
+            Ok(lease) => {
+                let decided = read(file);
+                // Confirmed before the lease ends: who waited opens after this, and takes the class away.
+                let confirmed = match &decided {
+                    Ok(Some(class)) => put(class.number(), true, MapFlags::EXIST),
+                    _ => Ok(()),
+                };
+                drop(lease);
+                match (&decided, confirmed) {
+                    (_, Ok(())) => decided,
+                    (Ok(Some(class)), Err(error)) if errno(&error) == Some(libc::ENOENT) => {
+                        return Err(ClassifyError::Changed(*class).into());
+                    }
+                    (_, Err(error)) => Err(map_error(error).into()),
+                }
+            }
+            Err(error) => Err(match error.raw_os_error() {
+                Some(libc::EAGAIN) => ClassifyError::Writer,
+                _ => ClassifyError::Lease(error),
+            }
+            .into()),
+        };
+        if !matches!(decided, Ok(Some(_))) {
+            self.declassify(file).map_err(ClassifyError::Map)?;
+        }
+        decided
+    }
+
+    /// Takes a file's class away; that it had none is no error.
+    ///
+    /// # Errors
+    /// If the map can't be written.
+    pub fn declassify(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
+        match self.objects().delete(&file.as_raw_fd().to_ne_bytes()) {
+            Err(error) if errno(&error) != Some(libc::ENOENT) => {
+                Err(Error::Map { operation: "delete", map: "objects", source: error })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The class that a file has, if it is confirmed and of this generation.
+    ///
+    /// # Errors
+    /// If the map can't be read.
+    pub fn class_of(&self, file: BorrowedFd<'_>) -> Result<Option<ObjectClass>, Error> {
+        let generation = self.current()?.generation;
+        let record = self
+            .objects()
+            .lookup(&file.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
+            .map_err(|source| Error::Map { operation: "read", map: "objects", source })?;
+        Ok(record.and_then(|record| layout::decode_record(&record)).and_then(|(class, of, confirmed)| {
+            (confirmed && of == generation).then(|| ObjectClass::from_kernel(class))
+        }))
+    }
+}
+
+/// Nobody else classifies this file meanwhile.
+struct Turn<'a> {
+    programs: &'a GuardPrograms,
+    file: (u64, u64),
+}
+
+impl<'a> Turn<'a> {
+    fn take(programs: &'a GuardPrograms, file: (u64, u64)) -> Self {
+        let (reading, changed) = &programs.reading;
+        let mut reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
+        while !reading.insert(file) {
+            reading = changed.wait(reading).unwrap_or_else(PoisonError::into_inner);
+        }
+        Self { programs, file }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let (reading, changed) = &self.programs.reading;
+        reading.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.file);
+        changed.notify_all();
+    }
+}
+
+/// Device and inode of what may have a class.
+fn check(file: BorrowedFd<'_>) -> Result<(u64, u64), ClassifyError> {
+    let stat = fstat(file).map_err(|error| ClassifyError::Stat(error.into()))?;
+    // A memfd has no name; nor has what was deleted, and nobody will find it again.
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink == 0 {
+        return Err(ClassifyError::NotAFile);
+    }
+    let found = fstatfs(file).map_err(|error| ClassifyError::Stat(io::Error::from(error)))?;
+    // The types are 32 bits wide and negative where `f_type` is signed and narrow.
+    #[expect(clippy::cast_sign_loss, reason = "only the low 32 bits are compared")]
+    let kind = found.f_type as u64 & 0xffff_ffff;
+    if OWN_FILE_SYSTEMS.contains(&kind) {
+        Ok((stat.st_dev, stat.st_ino))
+    } else {
+        Err(ClassifyError::FileSystem(kind))
+    }
+}

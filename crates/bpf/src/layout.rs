@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The bytes in the maps and events: what `programs/matrix.h` and `programs/guard.bpf.c` declare, in the machine's
+//! byte order.
+
+use std::time::Duration;
+
+use crate::class::{Access, Matrix, Mode, ObjectClass, SubjectClass};
+use crate::event::{Event, Reason, Verdict};
+
+/// Changes with every layout below: pinned maps outlive the program that made them.
+pub(crate) const LAYOUT: u32 = 1;
+
+/// `struct settings`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) mode: Mode,
+    pub(crate) active: u8,
+    pub(crate) report_allowed: bool,
+    pub(crate) generation: u32,
+}
+
+impl Settings {
+    pub(crate) const FIRST: Self = Self { mode: Mode::Off, active: 0, report_allowed: false, generation: 1 };
+
+    pub(crate) fn encode(self) -> Vec<u8> {
+        let mut bytes = vec![self.mode as u8, self.active];
+        bytes.extend(u16::from(self.report_allowed).to_ne_bytes());
+        bytes.extend(self.generation.to_ne_bytes());
+        bytes.extend(LAYOUT.to_ne_bytes());
+        bytes.extend([0; 4]);
+        bytes
+    }
+
+    /// `Err` holds the layout that was found.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, u32> {
+        let layout = word(bytes, 8).unwrap_or(0);
+        if layout != LAYOUT {
+            return Err(layout);
+        }
+        let mode = match bytes.first() {
+            Some(0) => Mode::Off,
+            Some(1) => Mode::Permissive,
+            _ => Mode::Enforce,
+        };
+        Ok(Self {
+            mode,
+            active: bytes.get(1).copied().unwrap_or(0) & 1,
+            report_allowed: bytes.get(2).is_some_and(|byte| byte & 1 == 1),
+            generation: word(bytes, 4).unwrap_or(0),
+        })
+    }
+}
+
+/// `struct table`.
+pub(crate) fn encode_matrix(matrix: &Matrix) -> Vec<u8> {
+    let mut bytes: Vec<u8> = matrix.rows().flat_map(u64::to_ne_bytes).collect();
+    for subject in matrix.transitions() {
+        bytes.extend(subject.map_or(u32::MAX, |subject| u32::from(subject.number())).to_ne_bytes());
+    }
+    bytes
+}
+
+/// `struct record`.
+pub(crate) fn encode_record(class: u8, generation: u32, confirmed: bool) -> Vec<u8> {
+    [u32::from(class), generation, u32::from(confirmed), 0].into_iter().flat_map(u32::to_ne_bytes).collect()
+}
+
+/// Class, generation, confirmed.
+pub(crate) fn decode_record(bytes: &[u8]) -> Option<(u32, u32, bool)> {
+    Some((word(bytes, 0)?, word(bytes, 4)?, word(bytes, 8)? != 0))
+}
+
+/// `struct counts`: allowed, refused.
+pub(crate) fn decode_counts(bytes: &[u8]) -> (u64, u64) {
+    (long(bytes, 0).unwrap_or(0), long(bytes, 8).unwrap_or(0))
+}
+
+/// A counter of its own.
+pub(crate) fn decode_count(bytes: &[u8]) -> u64 {
+    long(bytes, 0).unwrap_or(0)
+}
+
+/// `struct event`.
+pub(crate) fn decode_event(bytes: &[u8]) -> Option<Event> {
+    let access = match word(bytes, 32)? {
+        0 => Access::Execute,
+        1 => Access::Map,
+        _ => return None,
+    };
+    let verdict = match word(bytes, 36)? {
+        0 => Verdict::Allowed,
+        1 => Verdict::Refused,
+        2 => Verdict::WouldBeRefused,
+        _ => return None,
+    };
+    let reason = match word(bytes, 48)? {
+        0 => Reason::Classified,
+        1 => Reason::Never,
+        2 => Reason::Stale,
+        3 => Reason::Writer,
+        4 => Reason::Unconfirmed,
+        5 => Reason::Foreign,
+        6 => Reason::Memory,
+        _ => return None,
+    };
+    let length = i32::from_ne_bytes(bytes.get(52..56)?.try_into().ok()?);
+    // The kernel counts the zero at the end.
+    let path =
+        usize::try_from(length - 1).ok().and_then(|length| bytes.get(72..72 + length)).map(<[u8]>::to_vec);
+    let comm = bytes.get(56..72)?;
+    let device = word(bytes, 16)?;
+    Some(Event {
+        time: Duration::from_nanos(long(bytes, 0)?),
+        inode: long(bytes, 8)?,
+        device: (device >> 20, device & 0xf_ffff),
+        thread: word(bytes, 20)?,
+        process: word(bytes, 24)?,
+        uid: word(bytes, 28)?,
+        access,
+        verdict,
+        subject: SubjectClass::from_kernel(word(bytes, 40)?),
+        object: ObjectClass::from_kernel(word(bytes, 44)?),
+        reason,
+        comm: comm.split(|byte| *byte == 0).next().unwrap_or_default().to_vec(),
+        path: path.filter(|path| !path.is_empty()),
+    })
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn settings_survive(mode in 0u8..3, active in 0u8..2, report_allowed: bool, generation: u32) {
+            let mode = [Mode::Off, Mode::Permissive, Mode::Enforce][usize::from(mode)];
+            let settings = Settings { mode, active, report_allowed, generation };
+            prop_assert_eq!(Settings::decode(&settings.encode()), Ok(settings));
+        }
+
+        #[test]
+        fn no_bytes_stop_the_reader(bytes in proptest::collection::vec(any::<u8>(), 0..1200)) {
+            let _ = decode_event(&bytes);
+            let _ = Settings::decode(&bytes);
+            let _ = decode_record(&bytes);
+        }
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_programs() {
+        assert_eq!(Settings::FIRST.encode().len(), 16);
+        assert_eq!(encode_matrix(&Matrix::default()).len(), 1280);
+        assert_eq!(encode_record(1, 2, true).len(), 16);
+    }
+
+    #[test]
+    fn other_layouts_are_told() {
+        let mut bytes = Settings::FIRST.encode();
+        bytes[8] = 77;
+        assert_eq!(Settings::decode(&bytes), Err(77));
+    }
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+/*
+ * What may execute on this host: the class matrix at the hooks of the BPF LSM.
+ *
+ * An object's class is in inode storage and holds as long as nobody could have changed the file: whatever opens it for
+ * writing, truncates it, or changes its owner, mode or extended attributes takes the class away, and while it is open
+ * for writing no class is believed. A file without class is `unclassified`, and the table says what that means.
+ *
+ * All programs are of the kind that doesn't sleep: in that kind pointers that were followed may be handed to helpers,
+ * and paths may still be asked for at hooks that could sleep.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "matrix.h"
+
+/* The helpers for storage are for programs whose licence the kernel takes for compatible with its own. */
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* Why an object has the class it has. */
+#define REASON_CLASSIFIED 0
+#define REASON_NEVER 1 /* nobody classified it, or the class was taken away */
+#define REASON_STALE 2 /* under an older generation of the policy */
+#define REASON_WRITER 3 /* open for writing right now */
+#define REASON_UNCONFIRMED 4 /* being read by who classifies it */
+#define REASON_FOREIGN 5 /* on a file system that was mounted in another user namespace */
+#define REASON_MEMORY 6 /* no file of a file system that can be named */
+
+#define PATH_SPACE 1024
+
+struct event {
+	__u64 time; /* CLOCK_BOOTTIME, ns */
+	__u64 inode;
+	__u32 device; /* the kernel's encoding: 12 bits major, 20 bits minor */
+	__u32 pid;
+	__u32 tgid;
+	__u32 uid;
+	__u32 access;
+	__u32 refused; /* 0: allowed, 1: refused, 2: would have been */
+	__u32 subject;
+	__u32 object;
+	__u32 reason;
+	__s32 path_length; /* with the zero; negative: why there is none */
+	char comm[16];
+	char path[PATH_SPACE];
+};
+/* Where `layout.rs` looks. */
+_Static_assert(sizeof(struct event) == 1096 && __builtin_offsetof(struct event, device) == 16 &&
+		       __builtin_offsetof(struct event, path_length) == 52 &&
+		       __builtin_offsetof(struct event, comm) == 56 && __builtin_offsetof(struct event, path) == 72,
+	       "struct event");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_INODE_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct record);
+} objects SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} losses SEC(".maps");
+
+struct judged {
+	__u32 class;
+	__u32 reason;
+};
+
+static __always_inline struct judged object_class(struct inode *inode, const struct settings *now)
+{
+	struct super_block *fs = inode->i_sb;
+	/* Written through descriptors that no hook of ours saw being opened. */
+	if (fs->s_flags & SB_KERNMOUNT)
+		return (struct judged){ OBJECT_MEMORY_FILE, REASON_MEMORY };
+	/* Whoever mounted it decides what is in it. */
+	if (fs->s_user_ns->level > 0)
+		return (struct judged){ OBJECT_UNCLASSIFIED, REASON_FOREIGN };
+	if (inode->i_writecount.counter > 0)
+		return (struct judged){ OBJECT_UNCLASSIFIED, REASON_WRITER };
+	struct record *record = bpf_inode_storage_get(&objects, inode, 0, 0);
+	if (!record)
+		return (struct judged){ OBJECT_UNCLASSIFIED, REASON_NEVER };
+	if (record->generation != now->generation)
+		return (struct judged){ OBJECT_UNCLASSIFIED, REASON_STALE };
+	if (!record->confirmed)
+		return (struct judged){ OBJECT_UNCLASSIFIED, REASON_UNCONFIRMED };
+	return (struct judged){ record->class & (CLASSES - 1), REASON_CLASSIFIED };
+}
+
+/* `with_path` is a constant of the hook: bpf_d_path is refused where the hook could not sleep. */
+static __always_inline void report(struct file *file, struct inode *inode, struct judged object, __u32 access,
+				   __u32 subject, __u32 refused, bool with_path)
+{
+	struct event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	if (!event) {
+		__u32 zero = 0;
+		__u64 *lost = bpf_map_lookup_elem(&losses, &zero);
+		/* Atomic: another task of this processor may have come in between. */
+		if (lost)
+			__sync_fetch_and_add(lost, 1);
+		return;
+	}
+	__u64 ids = bpf_get_current_pid_tgid();
+	event->time = bpf_ktime_get_boot_ns();
+	event->inode = inode ? inode->i_ino : 0;
+	event->device = inode ? inode->i_sb->s_dev : 0;
+	event->pid = (__u32)ids;
+	event->tgid = ids >> 32;
+	event->uid = (__u32)bpf_get_current_uid_gid();
+	event->access = access;
+	event->refused = refused;
+	event->subject = subject;
+	event->object = object.class;
+	event->reason = object.reason;
+	event->path_length = 0;
+	bpf_get_current_comm(event->comm, sizeof(event->comm));
+	if (with_path && file)
+		event->path_length = bpf_d_path(&file->f_path, event->path, sizeof(event->path));
+	bpf_ringbuf_submit(event, 0);
+}
+
+static __always_inline int judge(struct file *file, struct inode *inode, __u32 access, bool with_path)
+{
+	struct settings *now = find_settings();
+	if (!now || now->mode == MODE_OFF)
+		return 0;
+	struct table *table = find_table(now);
+	if (!table)
+		return 0;
+	struct judged object = { OBJECT_ANONYMOUS, REASON_MEMORY };
+	if (inode)
+		object = object_class(inode, now);
+	__u32 subject = subject_class(now);
+	if (allows(table, access, subject, object.class)) {
+		if (now->reports & REPORT_ALLOWED)
+			report(file, inode, object, access, subject, 0, with_path);
+		return 0;
+	}
+	if (now->mode != MODE_ENFORCE) {
+		report(file, inode, object, access, subject, 2, with_path);
+		return 0;
+	}
+	report(file, inode, object, access, subject, 1, with_path);
+	return -EPERM;
+}
+
+/* ---- verdicts ---- */
+
+/* Called for a script, and again for the interpreter that it names. */
+SEC("lsm/bprm_check_security")
+int BPF_PROG(palisade_exec, struct linux_binprm *bprm, int before)
+{
+	if (before)
+		return before;
+	struct file *file = bprm->file;
+	return judge(file, file->f_inode, ACCESS_EXECUTE, true);
+}
+
+/* Libraries, the program itself and its loader: ld.so called by hand maps what it was told to run. */
+SEC("lsm/mmap_file")
+int BPF_PROG(palisade_map, struct file *file, unsigned long asked, unsigned long prot, unsigned long flags, int before)
+{
+	if (before)
+		return before;
+	if (!(prot & PROT_EXEC))
+		return 0;
+	if (file) {
+		int refused = judge(file, file->f_inode, ACCESS_MAP, true);
+		if (refused || !(prot & PROT_WRITE))
+			return refused;
+	}
+	/* No file, or pages that will differ from it. */
+	return judge(NULL, NULL, ACCESS_MAP, false);
+}
+
+SEC("lsm/file_mprotect")
+int BPF_PROG(palisade_protect, struct vm_area_struct *vma, unsigned long asked, unsigned long prot, int before)
+{
+	if (before)
+		return before;
+	unsigned long had = vma->vm_flags;
+	bool executable = !(had & VM_EXEC), writable = (prot & PROT_WRITE) && !(had & VM_WRITE);
+	if (!(prot & PROT_EXEC) || !(executable || writable))
+		return 0;
+	struct file *file = vma->vm_file;
+	if (file) {
+		int refused = executable ? judge(file, file->f_inode, ACCESS_MAP, false) : 0;
+		/* Pages of its own may hold anything, whatever the file holds. */
+		if (refused || (!vma->anon_vma && !(prot & PROT_WRITE)))
+			return refused;
+	}
+	return judge(NULL, NULL, ACCESS_MAP, false);
+}
+
+/* ---- subjects ---- */
+
+SEC("lsm/task_alloc")
+int BPF_PROG(palisade_fork, struct task_struct *child, unsigned long flags, int before)
+{
+	if (before)
+		return before;
+	struct record *mine = bpf_task_storage_get(&subjects, bpf_get_current_task_btf(), 0, 0);
+	if (!mine)
+		return 0;
+	/* The daemon's threads are the daemon; what it starts is not. */
+	if (mine->class == SUBJECT_EXEMPT && !(flags & CLONE_THREAD))
+		return 0;
+	struct record copy = { mine->class, mine->generation, 1, 0 };
+	bpf_task_storage_get(&subjects, child, &copy, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return 0;
+}
+
+SEC("lsm/bprm_committed_creds")
+int BPF_PROG(palisade_became, struct linux_binprm *bprm)
+{
+	struct settings *now = find_settings();
+	if (!now || now->mode == MODE_OFF)
+		return 0;
+	struct table *table = find_table(now);
+	if (!table)
+		return 0;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct record *mine = bpf_task_storage_get(&subjects, task, 0, 0);
+	/* What the daemon executes in its own place is not the daemon any more. */
+	if (mine && mine->class == SUBJECT_EXEMPT)
+		mine->class = SUBJECT_DEFAULT;
+	__u32 object = object_class(bprm->file->f_inode, now).class & (CLASSES - 1);
+	__u32 becomes = table->becomes[object];
+	if (becomes == KEEP || becomes >= SUBJECT_EXEMPT)
+		return 0;
+	if (!mine && becomes != SUBJECT_DEFAULT)
+		mine = bpf_task_storage_get(&subjects, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (mine) {
+		mine->class = becomes;
+		mine->generation = now->generation;
+		mine->confirmed = 1;
+	}
+	return 0;
+}
+
+/* ---- what takes a class away ---- */
+
+/* After the permission to write was found, before the first write. */
+SEC("lsm/file_open")
+int BPF_PROG(palisade_open, struct file *file, int before)
+{
+	if (before)
+		return before;
+	if (file->f_mode & FMODE_WRITE)
+		bpf_inode_storage_delete(&objects, file->f_inode);
+	return 0;
+}
+
+/*
+ * The hooks below are called before the kernel has found that the caller may do it; without asking the same, anybody
+ * could take the class of /bin/sh away by a chmod that fails.
+ */
+static __always_inline bool may_change(struct inode *inode)
+{
+	const struct cred *cred = bpf_get_current_task_btf()->cred;
+	__u32 who = cred->fsuid.val;
+	return who == inode->i_uid.val || (who == 0 && cred->user_ns->level == 0);
+}
+
+static __always_inline int changes(struct dentry *dentry, unsigned int valid)
+{
+	struct inode *inode = dentry->d_inode;
+	if (!inode)
+		return 0;
+	/* Who truncates was found to may write. */
+	if ((valid & ATTR_SIZE) || ((valid & (ATTR_MODE | ATTR_UID | ATTR_GID)) && may_change(inode)))
+		bpf_inode_storage_delete(&objects, inode);
+	return 0;
+}
+
+/* Up to Linux 6.8; the loader takes the one that fits. */
+SEC("lsm/inode_setattr")
+int BPF_PROG(palisade_attr_2, struct dentry *dentry, struct iattr *attr, int before)
+{
+	return before ? before : changes(dentry, attr->ia_valid);
+}
+
+SEC("lsm/inode_setattr")
+int BPF_PROG(palisade_attr_3, void *mapping, struct dentry *dentry, struct iattr *attr, int before)
+{
+	return before ? before : changes(dentry, attr->ia_valid);
+}
+
+SEC("lsm/inode_setxattr")
+int BPF_PROG(palisade_xattr, void *mapping, struct dentry *dentry, const char *name, const void *value,
+	     unsigned long size, int flags, int before)
+{
+	return before ? before : changes(dentry, ATTR_MODE);
+}
+
+SEC("lsm/inode_removexattr")
+int BPF_PROG(palisade_unxattr, void *mapping, struct dentry *dentry, const char *name, int before)
+{
+	return before ? before : changes(dentry, ATTR_MODE);
+}

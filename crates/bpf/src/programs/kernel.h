@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What the programs read of the kernel: only these fields, found by name at load time (CO-RE), so that one object fits
+ * every kernel with BTF from 6.1 on. A generated vmlinux.h has three megabytes and the layout of one kernel.
+ */
+#pragma once
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed short __s16;
+typedef signed int __s32;
+typedef signed long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef _Bool bool;
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+/* include/uapi/linux/bpf.h */
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_INODE_STORAGE = 28,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+#define BPF_F_NO_PREALLOC 1
+#define BPF_LOCAL_STORAGE_GET_F_CREATE 1
+
+/* include/uapi/linux/stat.h, include/linux/fs.h, include/linux/mm.h, include/uapi/asm-generic/mman-common.h */
+#define S_IFMT 0170000
+#define S_IFREG 0100000
+#define FMODE_WRITE 2
+#define SB_KERNMOUNT (1UL << 22)
+#define ATTR_MODE 1
+#define ATTR_UID 2
+#define ATTR_GID 4
+#define ATTR_SIZE 8
+#define PROT_WRITE 2
+#define PROT_EXEC 4
+#define VM_WRITE 2UL
+#define VM_EXEC 4UL
+#define CLONE_THREAD 0x10000
+#define EPERM 1
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+typedef struct {
+	__u32 val;
+} kuid_t;
+
+struct user_namespace {
+	int level;
+};
+
+struct cred {
+	kuid_t fsuid;
+	struct user_namespace *user_ns;
+};
+
+struct task_struct {
+	const struct cred *cred;
+};
+
+struct super_block {
+	__u32 s_dev;
+	unsigned long s_flags;
+	struct user_namespace *s_user_ns;
+};
+
+struct inode {
+	__u16 i_mode;
+	kuid_t i_uid;
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	atomic_t i_writecount;
+};
+
+struct dentry {
+	struct inode *d_inode;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct file {
+	__u32 f_mode;
+	struct inode *f_inode;
+	struct path f_path;
+};
+
+struct linux_binprm {
+	struct file *file;
+};
+
+struct vm_area_struct {
+	unsigned long vm_flags;
+	void *anon_vma;
+	struct file *vm_file;
+};
+
+struct iattr {
+	unsigned int ia_valid;
+};
+
+#pragma clang attribute pop

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The guest's first file system: an archive in cpio's `newc` form (kernel: driver-api/early-userspace/buffer-format)
+//! with this program, the libraries it needs, and a console.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Writes it, with the driver for overlays if there is one; returns where.
+pub(crate) fn image(overlay: Option<&Path>) -> io::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let directory = crate::kernel::directory();
+    fs::create_dir_all(&directory)?;
+    let program = stripped(&own, &directory);
+    let mut archive = Archive::default();
+    for name in ["dev", "proc", "sys", "work", "mnt"] {
+        archive.directory(name);
+    }
+    archive.entry("dev/console", 0o020_600, &[], (5, 1));
+    archive.entry("init", 0o100_755, &fs::read(program)?, (0, 0));
+    if let Some(driver) = overlay {
+        let packed = driver.extension().is_some_and(|end| end != "ko");
+        let name = if packed { "overlay.packed" } else { "overlay.ko" };
+        archive.entry(name, 0o100_644, &fs::read(driver)?, (0, 0));
+    }
+    for library in libraries(&own)? {
+        let inside = library.to_string_lossy().trim_start_matches('/').to_owned();
+        let mut above = PathBuf::new();
+        for part in Path::new(&inside).parent().into_iter().flatten() {
+            above.push(part);
+            archive.directory(&above.to_string_lossy());
+        }
+        archive.entry(&inside, 0o100_755, &fs::read(&library)?, (0, 0));
+    }
+    let path = directory.join(format!("image-{}.cpio", std::process::id()));
+    // Two runs may be here at once; the program's copy is in the archive now.
+    let _ = fs::remove_file(directory.join(format!("init-{}", std::process::id())));
+    fs::File::create(&path)?.write_all(&archive.finish())?;
+    Ok(path)
+}
+
+/// Without its debugging information, which is nine tenths of it, where `strip` can be had.
+fn stripped(own: &Path, directory: &Path) -> PathBuf {
+    let path = directory.join(format!("init-{}", std::process::id()));
+    let done = Command::new("strip").arg("-o").arg(&path).arg(own).status();
+    if done.is_ok_and(|status| status.success()) { path } else { own.to_owned() }
+}
+
+/// The libraries by the paths that the program asks for; the loader tells them.
+fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
+    let output = Command::new("ldd").arg(program).output()?;
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| {
+            let path = line.split_once("=> ").map_or(line, |(_, path)| path).trim();
+            let path = path.split(" (").next()?;
+            path.starts_with('/').then(|| PathBuf::from(path))
+        })
+        .collect())
+}
+
+#[derive(Default)]
+struct Archive {
+    bytes: Vec<u8>,
+    entries: u32,
+    directories: BTreeSet<String>,
+}
+
+impl Archive {
+    fn directory(&mut self, name: &str) {
+        if self.directories.insert(name.to_owned()) {
+            self.entry(name, 0o040_755, &[], (0, 0));
+        }
+    }
+
+    fn entry(&mut self, name: &str, mode: u32, content: &[u8], device: (u32, u32)) {
+        self.entries += 1;
+        let size = u32::try_from(content.len()).expect("programs are smaller than 4 GB");
+        let name_size = u32::try_from(name.len() + 1).expect("names are short");
+        let fields = [self.entries, mode, 0, 0, 1, 0, size, 0, 0, device.0, device.1, name_size, 0];
+        self.bytes.extend(b"070701");
+        for field in fields {
+            self.bytes.extend(format!("{field:08x}").bytes());
+        }
+        self.bytes.extend(name.bytes());
+        self.bytes.push(0);
+        self.pad();
+        self.bytes.extend(content);
+        self.pad();
+    }
+
+    fn pad(&mut self) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.entry("TRAILER!!!", 0, &[], (0, 0));
+        self.bytes
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! QEMU without acceleration: started, listened to, and ended by its own process if it takes too long.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+const QEMU: &str = "qemu-system-x86_64";
+
+/// For all boots, which take 50 s together on two cores; five times that where others use the cores too.
+pub(crate) const LIMIT: Duration = Duration::from_secs(240);
+
+/// What a guest needs and this machine lacks.
+pub(crate) fn missing() -> Option<&'static str> {
+    if !cfg!(target_arch = "x86_64") {
+        return Some("x86-64 processor, whose kernel packages are looked for");
+    }
+    let runs = |program: &str| {
+        let mut command = Command::new(program);
+        command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok()
+    };
+    if !runs(QEMU) {
+        return Some("qemu-system-x86_64 (apt-get install qemu-system-x86)");
+    }
+    let own = std::env::var_os("PALISADE_GUEST_KERNEL").is_some();
+    let packages = runs("apt-get") && runs("dpkg");
+    if !own && !packages {
+        return Some("apt-get and dpkg, by which a kernel is had (or PALISADE_GUEST_KERNEL)");
+    }
+    None
+}
+
+/// Boots and returns all that the guest said until `end`.
+pub(crate) fn boot(kernel: &Path, image: &Path, kind: &str, end: Instant) -> String {
+    let modules = if kind == "bpf" { "capability,landlock,bpf" } else { "capability,landlock" };
+    let line =
+        format!("console=ttyS0 quiet loglevel=3 panic=-1 random.trust_cpu=on lsm={modules} palisade={kind}");
+    let mut machine = Command::new(QEMU)
+        .args([
+            "-accel",
+            "tcg,thread=multi",
+            "-cpu",
+            "max",
+            "-smp",
+            "2",
+            "-m",
+            "768",
+            "-nographic",
+            "-no-reboot",
+        ])
+        .args(["-nodefaults", "-serial", "stdio", "-device", "isa-debug-exit"])
+        .arg("-kernel")
+        .arg(kernel)
+        .arg("-initrd")
+        .arg(image)
+        .args(["-append", &line])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .expect("it was started a moment ago");
+    let mut console = machine.stdout.take().expect("it was asked for");
+    let (sender, said) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut chunk = [0; 4096];
+        while let Ok(length @ 1..) = console.read(&mut chunk) {
+            if sender.send(chunk[..length].to_vec()).is_err() {
+                break;
+            }
+        }
+    });
+    let mut output = Vec::new();
+    loop {
+        match said.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(chunk) => output.extend(chunk),
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                output.extend(b"\n(ended: all boots together have taken too long)\n");
+                // It may have ended by itself in this moment.
+                let _ = machine.kill();
+                break;
+            }
+        }
+    }
+    machine.wait().expect("it is our child");
+    String::from_utf8_lossy(&output).replace('\r', "")
+}

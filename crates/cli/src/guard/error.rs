@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why the guard doesn't do what it is asked, or nothing can be said of it.
+
+use palisade_guard::setup::SetupError;
+use palisade_guard::trust::{build, edit, filter, import, store, verify};
+use palisade_protocol::ProtocolError;
+use palisade_protocol::guard::Refusal;
+use std::path::PathBuf;
+
+/// Why not.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GuardError {
+    /// Nobody answers.
+    #[error("palisaded doesn't answer at {}: {source}", path.display())]
+    NotRunning {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The conversation broke off.
+    #[error("can't talk to palisaded: {0}")]
+    Talk(#[from] ProtocolError),
+    /// The answer is to another question.
+    #[error("palisaded answers something else than what was asked")]
+    Strange,
+    /// It says no.
+    #[error("{}", .0.message)]
+    Refused(Refusal),
+    /// Settings or rules.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// A path can't be said to the daemon.
+    #[error("can't ask palisaded about {path:?}: its name isn't text")]
+    NotText {
+        /// The path.
+        path: PathBuf,
+    },
+    /// There is no such process.
+    #[error("there is no process {pid}")]
+    NoProcess {
+        /// Its number.
+        pid: u32,
+    },
+    /// There is no trust database.
+    #[error("there is no trust database in {}", state.display())]
+    NoDatabase {
+        /// Where it would be.
+        state: PathBuf,
+    },
+    /// The trust database.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// Writing it.
+    #[error(transparent)]
+    Build(#[from] build::Error),
+    /// Trust files.
+    #[error(transparent)]
+    Edit(#[from] edit::Error),
+    /// What is trusted can't be found out.
+    #[error(transparent)]
+    Import(#[from] import::Error),
+    /// The filter of what is.
+    #[error("{}: {source}", path.display())]
+    Filter {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: filter::Error,
+    },
+    /// Nothing of that name is trusted.
+    #[error("no trust file names {} or anything below it", path.display())]
+    NotListed {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A source that there is none of.
+    #[error("nothing is trusted because of {name:?}")]
+    NoSource {
+        /// What was asked for.
+        name: String,
+    },
+    /// Signals can't be waited for.
+    #[error("can't wait for signals: {0}")]
+    Signals(#[source] std::io::Error),
+}
+
+impl GuardError {
+    /// Its class, for programs.
+    pub(crate) fn class(&self) -> &str {
+        match self {
+            Self::NotRunning { .. } => "not-running",
+            Self::Talk(_) | Self::Strange => "protocol",
+            Self::Refused(refusal) => &refusal.class,
+            Self::Setup(error) => error.class(),
+            Self::NotText { .. } => "not-text",
+            Self::NoProcess { .. } => "no-process",
+            Self::NoDatabase { .. } => "no-database",
+            Self::Store(store::Error::Locked { .. }) => "busy",
+            Self::Store(_) | Self::Build(_) => "database",
+            Self::Edit(_) => "trust-file",
+            Self::Import(_) => "import",
+            Self::Filter { .. } => "filter",
+            Self::NotListed { .. } | Self::NoSource { .. } => "not-listed",
+            Self::Signals(_) => "surroundings",
+        }
+    }
+
+    /// A command that helps, or what to look at.
+    pub(crate) fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NotRunning { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                "sudo palisade guard …".to_owned()
+            }
+            Self::NotRunning { .. } => "systemctl start palisaded   # or, as root: palisaded".to_owned(),
+            Self::Talk(ProtocolError::OtherVersion { .. }) | Self::Strange => {
+                "systemctl restart palisaded   # if it was updated since".to_owned()
+            }
+            Self::Refused(refusal) => return refusal.hint.clone(),
+            Self::Setup(error) => return error.hint(),
+            Self::NoProcess { .. } => "ps -e".to_owned(),
+            Self::NoDatabase { .. } | Self::Store(store::Error::Base(_) | store::Error::Journal(_)) => {
+                "sudo palisade guard trust rebuild".to_owned()
+            }
+            Self::Store(store::Error::Locked { .. }) => "try again in a moment".to_owned(),
+            Self::Edit(edit::Error::Duplicate { .. }) => "palisade guard trust update PATH".to_owned(),
+            Self::NotListed { .. } | Self::NoSource { .. } => "palisade guard trust list".to_owned(),
+            _ => return None,
+        })
+    }
+}
+
+impl From<verify::DumpError> for GuardError {
+    fn from(error: verify::DumpError) -> Self {
+        match error {
+            verify::DumpError::Store(error) => Self::Store(error),
+            verify::DumpError::Write(error) => Self::Talk(ProtocolError::Broken(error)),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade guard explain`: what would become of an open or exec, and why.
+
+use super::talk::Talk;
+use super::{Answer, GuardError, Places, change, files};
+use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::output;
+use clap::ValueHint;
+use palisade_guard::facts::{Access, Start};
+use palisade_guard::kind::Recognizer;
+use palisade_guard::linear;
+use palisade_guard::settings::Mode;
+use palisade_guard::subject::Subject;
+use palisade_guard::supposed::{Supposed, Who};
+use palisade_guard::watch::Judged;
+use palisade_guard::watch::policy::Policy;
+use palisade_protocol::guard::{Decided, Request, Response, Supposition};
+use serde::Serialize;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// What to suppose.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    /// The file
+    #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
+    path: PathBuf,
+    /// It is executed: what is supposed of files that may be
+    #[arg(long, conflicts_with = "open")]
+    execute: bool,
+    /// It is opened: what is supposed of others
+    #[arg(long)]
+    open: bool,
+    /// By this process; otherwise by root's /bin/sh
+    #[arg(long, value_name = "N")]
+    pid: Option<u32>,
+    /// Answer as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// The answer.
+#[derive(Serialize)]
+struct Document<'a> {
+    allowed: bool,
+    /// Does palisaded say so, or do the files?
+    judged_by: JudgedBy,
+    #[serde(flatten)]
+    decided: &'a Decided,
+    /// Who trusts the file, as far as may be known.
+    trusted_by: &'a [String],
+    /// The command that would permit it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permit: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum JudgedBy {
+    Daemon,
+    Files,
+}
+
+/// Answers yes if it would be allowed.
+pub(super) fn explain(places: &Places, options: &Options) -> Answer {
+    let path = options.path.canonicalize().map_err(|source| read(&options.path, source))?;
+    let metadata = std::fs::metadata(&path).map_err(|source| read(&path, source))?;
+    let may_execute = metadata.is_file() && metadata.permissions().mode() & 0o111 != 0;
+    let execute = !options.open && (options.execute || may_execute);
+    let (decided, judged_by) = match asked(places, &path, execute, options.pid)? {
+        Some(decided) => (decided, JudgedBy::Daemon),
+        None => (judged(places, &path, execute, options.pid)?, JudgedBy::Files),
+    };
+    let trusted_by = trusted_by(places, &path);
+    let allowed = decided.decision.starts_with("allow");
+    let permit = (!allowed).then(|| permit(&decided, &path));
+    if options.json {
+        answer::print_json(&Document {
+            allowed,
+            judged_by,
+            decided: &decided,
+            trusted_by: &trusted_by,
+            permit,
+        })?;
+    } else {
+        answer::print(&harmless(&words(&decided, judged_by, &trusted_by)))?;
+        if let Some(permit) = permit {
+            output::say(&format!("hint: {}\n", harmless(&permit)));
+        }
+    }
+    Ok(if allowed { YES } else { NO })
+}
+
+fn read(path: &Path, source: std::io::Error) -> Failure {
+    Failure::Read { path: path.to_owned(), source }
+}
+
+/// What the daemon says; nothing if it doesn't run, or doesn't tell ordinary users.
+fn asked(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Result<Option<Decided>, Failure> {
+    let mut talk = match Talk::begin(&places.socket) {
+        Err(GuardError::NotRunning { .. }) => return Ok(None),
+        talk => talk?,
+    };
+    let supposition = Supposition { path: change::text(path)?, execute, pid };
+    match talk.ask(&Request::Judge(supposition)) {
+        Ok(Response::Judged(decided)) => Ok(Some(*decided)),
+        Ok(_) => Err(GuardError::Strange.into()),
+        Err(GuardError::Refused(refusal)) if refusal.class == "root-only" => {
+            output::note(&"palisaded tells only root; this is what the files say");
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the files say: the same steps as the daemon's.
+fn judged(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Result<Decided, Failure> {
+    let setup = files::setup(places, None)?;
+    let trust = files::trusted(places, setup.settings.trust.integrity)?;
+    let enforcing = setup.settings.mode == Mode::Enforce;
+    let who = match pid {
+        Some(pid) => process(pid)?,
+        None => Who::root(Path::new("/bin/sh")),
+    };
+    let access = if execute { Access::Execute } else { Access::Open };
+    let recognizer = Recognizer::own();
+    let supposed =
+        Supposed::new(access, path, &who, &trust, &recognizer).map_err(|source| read(path, source))?;
+    let outcome = linear::decide(&setup.rules, &supposed);
+    let steps = linear::explain(&setup.rules, &supposed)
+        .iter()
+        .map(|step| {
+            let why = step.reason(&setup.rules, &supposed).unwrap_or_else(|| "matches".to_owned());
+            format!("{} {}: {why}", files::origin(&setup.rules, step.rule), setup.rules.show(step.rule))
+        })
+        .collect();
+    let policy = Policy::new(setup.settings, setup.rules, setup.linkers, setup.from, 1)
+        .map_err(|error| GuardError::Setup(error.into()))?;
+    let mut decided = Judged::new(&policy, outcome, !outcome.decision.allow && enforcing, &supposed).decided;
+    decided.steps = steps;
+    Ok(decided)
+}
+
+/// What `/proc` says of a process.
+fn process(pid: u32) -> Result<Who, GuardError> {
+    let subject = Subject::read(pid);
+    if !subject.is_there() {
+        return Err(GuardError::NoProcess { pid });
+    }
+    Ok(Who {
+        auid: subject.auid(),
+        uids: subject.uids().to_vec(),
+        gids: subject.gids().to_vec(),
+        session: subject.session(),
+        pid,
+        ppid: subject.ppid(),
+        exe: PathBuf::from(OsStr::from_bytes(subject.exe())),
+        comm: subject.comm().to_vec(),
+        start: Start::Normal,
+    })
+}
+
+/// Who trusts it, if the database may be read.
+fn trusted_by(places: &Places, path: &Path) -> Vec<String> {
+    let mut sources = Vec::new();
+    if let Ok(Some(store)) = files::store(places) {
+        let _unreadable = store.who(path.as_os_str().as_bytes(), |source, _| {
+            let source = source.to_string();
+            if !sources.contains(&source) {
+                sources.push(source);
+            }
+        });
+    }
+    sources
+}
+
+/// A command that would have it allowed.
+fn permit(decided: &Decided, path: &Path) -> String {
+    let shown = palisade_sandbox::error::quoted(&path.to_string_lossy());
+    if !decided.trusted {
+        return format!("sudo palisade guard trust add {shown}");
+    }
+    let place = decided.origin.as_deref().unwrap_or("the rules");
+    format!("a rule before {place}: allow perm={} all : path={shown}", decided.access)
+}
+
+fn words(decided: &Decided, judged_by: JudgedBy, trusted_by: &[String]) -> String {
+    let Decided { access, path, exe, comm, pid, uid, kind, .. } = decided;
+    let verdict = match (decided.decision.starts_with("allow"), decided.refused) {
+        (true, _) => "allowed",
+        (false, true) => "refused",
+        (false, false) => "denied, which is only said as long as nothing is enforced",
+    };
+    let says = match judged_by {
+        JudgedBy::Daemon => "palisaded says",
+        JudgedBy::Files => "the files say; palisaded wasn't asked",
+    };
+    let mut lines = vec![format!("{access} {path}: {verdict} ({says})")];
+    lines.push(match (decided.rule, &decided.origin) {
+        (Some(number), Some(origin)) => format!("  by rule {number}, {origin}: {}", decided.decision),
+        _ => "  by no rule: what none matches is allowed".to_owned(),
+    });
+    let trust = match (decided.trusted, trusted_by) {
+        (true, []) => "trusted".to_owned(),
+        (true, by) => format!("trusted by {}", by.join(", ")),
+        (false, []) => "not trusted".to_owned(),
+        (false, by) => format!("not trusted: it isn't any more what {} trusts", by.join(", ")),
+    };
+    lines.push(format!("  the file: {kind}, {trust}"));
+    lines.push(format!("  who asks: {exe} ({comm}, process {pid}, user {uid})"));
+    if let Some((last, before)) = decided.steps.split_last() {
+        if !before.is_empty() {
+            lines.push("  rules before it, and what they are not about:".to_owned());
+            lines.extend(before.iter().map(|step| format!("    {step}")));
+        }
+        let last = last.strip_suffix(": matches").unwrap_or(last);
+        lines.push(format!("  {last}"));
+    }
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade guard metrics` and `rules`: what happened so far, counted.
+
+use super::talk;
+use super::{Answer, GuardError, Places};
+use crate::answer::{self, YES, harmless};
+use palisade_protocol::guard::{Metrics, Request, Response, RuleHits};
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// How to answer.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    /// Answer as JSON
+    #[arg(long, conflicts_with = "prometheus")]
+    pub(super) json: bool,
+    /// Answer in Prometheus' text format
+    #[arg(long)]
+    prometheus: bool,
+    /// Begin counting anew afterwards
+    #[arg(long)]
+    reset: bool,
+}
+
+/// A counter: its name, what it counts, its value.
+type Counter = (&'static str, &'static str, u64);
+
+fn counters(metrics: &Metrics) -> [Counter; 15] {
+    [
+        ("questions", "Questions of the kernel", metrics.questions),
+        ("executes", "Of these, about execs", metrics.executes),
+        ("allowed", "Answered with yes", metrics.allowed),
+        ("denied", "Answered with no; in permissive mode those that would have been", metrics.denied),
+        ("unknown_subject", "Denied because the process couldn't be looked at", metrics.unknown_subject),
+        ("passed", "Files that the kernel answers for by itself since", metrics.passed),
+        ("revoked", "Files that it asks about again because they changed", metrics.revoked),
+        ("objects_missed", "Files that were looked at", metrics.objects_missed),
+        ("objects_hit", "Files whose facts were remembered", metrics.objects_hit),
+        ("subjects_missed", "Processes that were looked at", metrics.subjects_missed),
+        ("subjects_hit", "Processes that were remembered", metrics.subjects_hit),
+        ("lost", "Questions that were lost because too many waited", metrics.lost),
+        ("unlogged", "Decisions that weren't logged because there were too many", metrics.unlogged),
+        ("stalls", "Times that an answer took too long", metrics.stalls),
+        ("unanswered", "Answers that nobody waited for any more", metrics.unanswered),
+    ]
+}
+
+/// Prints the counters.
+pub(super) fn metrics(places: &Places, options: &Options) -> Answer {
+    let Response::Metrics(metrics) = talk::ask(places, &Request::Metrics { reset: options.reset })? else {
+        return Err(GuardError::Strange.into());
+    };
+    if options.json {
+        answer::print_json(&metrics)?;
+    } else if options.prometheus {
+        answer::print(&prometheus(&metrics))?;
+    } else {
+        answer::print(&words(&metrics))?;
+    }
+    Ok(YES)
+}
+
+fn words(metrics: &Metrics) -> String {
+    counters(metrics).iter().fold(String::new(), |mut text, (_, what, value)| {
+        let _infallible = writeln!(text, "{value:>12}  {what}");
+        text
+    })
+}
+
+/// As <https://prometheus.io/docs/instrumenting/exposition_formats/> has it.
+fn prometheus(metrics: &Metrics) -> String {
+    counters(metrics).iter().fold(String::new(), |mut text, (name, what, value)| {
+        let name = format!("palisade_guard_{name}_total");
+        let _infallible = writeln!(text, "# HELP {name} {what}.\n# TYPE {name} counter\n{name} {value}");
+        text
+    })
+}
+
+#[derive(Serialize)]
+struct Rules<'a> {
+    rules: &'a [RuleHits],
+}
+
+/// Prints the rules in force.
+pub(super) fn rules(places: &Places, json: bool) -> Answer {
+    let Response::Rules { rules } = talk::ask(places, &Request::Rules)? else {
+        return Err(GuardError::Strange.into());
+    };
+    if json {
+        answer::print_json(&Rules { rules: &rules })?;
+        return Ok(YES);
+    }
+    let width = rules.iter().map(|rule| rule.origin.len()).max().unwrap_or_default();
+    let text = rules.iter().fold(String::new(), |mut text, rule| {
+        let RuleHits { number, origin, text: rule, hits } = rule;
+        let _infallible = writeln!(text, "{hits:>10}  {number:>4}  {origin:width$}  {rule}");
+        text
+    });
+    answer::print(&harmless(&text))?;
+    Ok(YES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_has_help_type_and_value() {
+        let text = prometheus(&Metrics { denied: 7, ..Metrics::default() });
+        assert_eq!(text.lines().count(), 45);
+        assert!(text.contains("# TYPE palisade_guard_denied_total counter\npalisade_guard_denied_total 7\n"));
+        assert!(words(&Metrics { denied: 7, ..Metrics::default() }).contains("7  Answered with no"));
+    }
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade guard trust`: which files are trusted.
+//!
+//! - [`show`]: what is in the database, and whether it is so on the disk
+//! - [`edit`]: the administrator's own trust files
+//! - [`rebuild`]: the database, of packages, directories and trust files
+
+mod edit;
+mod rebuild;
+mod show;
+
+use super::{Answer, Places};
+use crate::answer::Failure;
+use clap::{Args, Subcommand, ValueHint};
+use std::path::PathBuf;
+
+/// What of trust.
+#[derive(Debug, Subcommand)]
+pub(super) enum What {
+    /// List the trusted files
+    List {
+        #[command(flatten)]
+        which: Which,
+        /// Answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Trust files as they are now, or all files below directories
+    Add {
+        /// Files and directories
+        #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
+        paths: Vec<PathBuf>,
+        /// Write them to this file in trust.d, not to guard.trust
+        #[arg(long, value_name = "NAME")]
+        file: Option<String>,
+    },
+    /// Trust files that were added no more, or all below directories
+    Delete {
+        /// Files and directories
+        #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
+        paths: Vec<PathBuf>,
+        /// Only what this file in trust.d says
+        #[arg(long, value_name = "NAME")]
+        file: Option<String>,
+    },
+    /// Trust files that were added as they are now
+    Update {
+        /// Files and directories; otherwise all that were added
+        #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
+        paths: Vec<PathBuf>,
+        /// Only what this file in trust.d says
+        #[arg(long, value_name = "NAME")]
+        file: Option<String>,
+    },
+    /// Hash all trusted files and list those that differ from the database; answers 1 if there are any
+    Verify {
+        #[command(flatten)]
+        which: Which,
+        /// Answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say who trusts files, and whether they are as they should be; answers 1 if one isn't trusted
+    Check {
+        /// The files
+        #[arg(value_name = "PATH", required = true, value_hint = ValueHint::FilePath)]
+        paths: Vec<PathBuf>,
+        /// Answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make the database anew, of packages, directories and trust files
+    Rebuild {
+        /// Hash also what looks as it did
+        #[arg(long)]
+        everything: bool,
+    },
+    /// Print the database: source, path, size and digest, a line each
+    Dump {
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+/// Which trusted files.
+#[derive(Debug, Args)]
+pub(super) struct Which {
+    /// Only those of this source: dpkg, rpm, file or directory, or one of these by its name or path
+    #[arg(long, value_name = "SOURCE")]
+    source: Option<String>,
+    /// Only this file or directory and what is below it
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::AnyPath)]
+    below: Option<PathBuf>,
+}
+
+impl What {
+    /// Whether the answer is for programs.
+    pub(super) fn json(&self) -> bool {
+        matches!(
+            self,
+            Self::List { json: true, .. } | Self::Verify { json: true, .. } | Self::Check { json: true, .. }
+        )
+    }
+}
+
+/// Answers.
+pub(super) fn run(places: &Places, what: &What) -> Answer {
+    match what {
+        What::List { which, json } => show::list(places, which, *json),
+        What::Verify { which, json } => show::verify(places, which, *json),
+        What::Check { paths, json } => show::check(places, paths, *json),
+        What::Dump { which } => show::dump(places, which),
+        What::Add { paths, file } => edit::add(places, paths, file.as_deref()),
+        What::Delete { paths, file } => edit::delete(places, paths, file.as_deref()),
+        What::Update { paths, file } => edit::update(places, paths, file.as_deref()),
+        What::Rebuild { everything } => rebuild::rebuild(places, *everything),
+    }
+}
+
+/// What is everybody's is root's to change.
+fn only_root(places: &Places, what: &'static str) -> Result<(), Failure> {
+    let own = places.config.as_path() != std::path::Path::new(super::CONFIG);
+    if own || rustix::process::geteuid().is_root() { Ok(()) } else { Err(Failure::RootOnly { what }) }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The administrator's own trust files, changed.
+
+use super::{only_root, rebuild};
+use crate::answer::{Failure, NO, YES, harmless};
+use crate::guard::{Answer, GuardError, Places, count, files};
+use crate::output;
+use palisade_guard::trust::edit::Editor;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+const TRUST_FILES: &str = "which files are trusted";
+
+/// The right to change trust files; the directory that a new one is to be in is made.
+fn editor(places: &Places, file: Option<&str>) -> Result<Editor, Failure> {
+    only_root(places, TRUST_FILES)?;
+    let directory = places.config.join("trust.d");
+    if file.is_some() && !directory.exists() {
+        let made = DirBuilder::new().mode(0o755).recursive(true).create(&directory);
+        made.map_err(|source| Failure::Write { path: directory, source })?;
+    }
+    Ok(files::trust_files(places).edit().map_err(GuardError::from)?)
+}
+
+/// Trusts files as they are now. Below a directory everything is taken that is a file.
+pub(super) fn add(places: &Places, paths: &[PathBuf], file: Option<&str>) -> Answer {
+    let mut editor = editor(places, file)?;
+    let mut added = 0;
+    for path in paths {
+        let more = editor.add(path, file, |_| true).map_err(GuardError::from)?;
+        if more == 0 {
+            output::note(&format_args!("all files below {} were trusted already", path.display()));
+        }
+        added += more as u64;
+    }
+    drop(editor);
+    output::say(&format!("{} added\n", count(added, "file", "files")));
+    rebuild::trust_files_changed(places)?;
+    Ok(YES)
+}
+
+/// Trusts files no more.
+pub(super) fn delete(places: &Places, paths: &[PathBuf], file: Option<&str>) -> Answer {
+    let mut editor = editor(places, None)?;
+    let mut deleted = 0;
+    for path in paths {
+        let path = absolute(path)?;
+        let less = editor.delete(&path, file).map_err(GuardError::from)?;
+        if less == 0 {
+            return Err(GuardError::NotListed { path }.into());
+        }
+        deleted += less as u64;
+    }
+    drop(editor);
+    output::say(&format!("{} deleted\n", count(deleted, "file", "files")));
+    rebuild::trust_files_changed(places)?;
+    Ok(YES)
+}
+
+/// Trusts files as they are now. Answers no if some can't be read any more; what was said of them stays.
+pub(super) fn update(places: &Places, paths: &[PathBuf], file: Option<&str>) -> Answer {
+    let mut editor = editor(places, None)?;
+    let everything = [PathBuf::from("/")];
+    let meant = if paths.is_empty() { &everything } else { paths };
+    let (mut updated, mut kept) = (0, Vec::new());
+    for path in meant {
+        let path = absolute(path)?;
+        let done = editor.update(&path, file).map_err(GuardError::from)?;
+        if done.updated == 0 && done.kept.is_empty() && !paths.is_empty() {
+            return Err(GuardError::NotListed { path }.into());
+        }
+        updated += done.updated as u64;
+        kept.extend(done.kept);
+    }
+    drop(editor);
+    for path in &kept {
+        let path = String::from_utf8_lossy(path);
+        output::note(&format_args!("{} can't be read: what was said of it stays", harmless(&path)));
+    }
+    output::say(&format!("{} updated\n", count(updated, "file", "files")));
+    rebuild::trust_files_changed(places)?;
+    Ok(if kept.is_empty() { YES } else { NO })
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|source| Failure::Cwd { source })
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The trust database, made anew or brought up to date: by palisaded if it runs, otherwise here.
+
+use super::only_root;
+use crate::answer::{Failure, YES};
+use crate::guard::{Answer, GuardError, Places, change, count, files, talk};
+use crate::output;
+use crate::progress::Bar;
+use palisade_guard::settings::{Settings, TrustFrom};
+use palisade_guard::trust::base::Base;
+use palisade_guard::trust::entry::{Record, Source};
+use palisade_guard::trust::filter::Filter;
+use palisade_guard::trust::import::{Event, Origin, Request, import};
+use palisade_guard::trust::rpm;
+use palisade_guard::trust::store::{Location, Store, Writer};
+use palisade_protocol::guard::Request as Asked;
+use std::fs::DirBuilder;
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+/// More files than any host has.
+const MOST: u64 = 20_000_000;
+
+/// Makes the database anew.
+pub(super) fn rebuild(places: &Places, everything: bool) -> Answer {
+    only_root(places, "what is trusted")?;
+    match talk::ask(places, &Asked::Trust { everything }) {
+        Ok(response) => {
+            change::said(response)?;
+            output::say("hint: palisade guard status   # says when it is there\n");
+            return Ok(YES);
+        }
+        Err(GuardError::NotRunning { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let settings = files::setup(places, None)?.settings;
+    let made = DirBuilder::new().mode(0o750).recursive(true).create(&places.state);
+    made.map_err(|source| Failure::Write { path: places.state.clone(), source })?;
+    let files = make(places, &settings, everything)?;
+    output::say(&format!("{} trusted\n", count(files, "file is", "files are")));
+    Ok(YES)
+}
+
+/// Has the database know what the trust files say now.
+pub(super) fn trust_files_changed(places: &Places) -> Result<(), Failure> {
+    match talk::ask(places, &Asked::Trust { everything: false }) {
+        Ok(_) => return Ok(()),
+        Err(GuardError::NotRunning { .. }) => {}
+        Err(error) => {
+            output::note(&format_args!("palisaded wasn't told: {error}"));
+            return Ok(());
+        }
+    }
+    let location = Location::new(&places.state);
+    if !location.base().exists() {
+        output::note(&"there is no trust database yet: palisade guard trust rebuild makes it");
+        return Ok(());
+    }
+    let mut writer = Writer::lock(&location).map_err(GuardError::from)?;
+    let mut store = Store::open(&location).map_err(GuardError::from)?;
+    let is_of = |source: &Source| matches!(source, Source::File(_));
+    writer.replace(&mut store, is_of, said(places)?).map_err(GuardError::from)?;
+    Ok(())
+}
+
+/// What the trust files say; mistakes are told.
+fn said(places: &Places) -> Result<Vec<Record>, GuardError> {
+    let said = files::trust_files(places).read()?;
+    said.mistakes.iter().take(20).for_each(|mistake| output::note(mistake));
+    Ok(said.records)
+}
+
+fn make(places: &Places, settings: &Settings, everything: bool) -> Result<u64, GuardError> {
+    let location = Location::new(&places.state);
+    let mut writer = Writer::lock(&location)?;
+    let mut builder = writer.rebuild()?;
+    let sources = &settings.trust.sources;
+    if sources.contains(&TrustFrom::Files) {
+        for record in said(places)? {
+            builder.push(&record)?;
+        }
+    }
+    let mut from = Vec::new();
+    if sources.contains(&TrustFrom::Dpkg) && Path::new("/var/lib/dpkg/status").exists() {
+        from.push(Origin::Packages);
+    }
+    // A host may have both, or neither; a database that can't be read is an error that is told.
+    if sources.contains(&TrustFrom::Rpm) && matches!(rpm::find(Path::new("/")), Ok(Some(_)) | Err(_)) {
+        from.push(Origin::Rpm);
+    }
+    from.extend(settings.trust.directories.iter().cloned().map(Origin::Executables));
+    if !from.is_empty() {
+        let request = Request {
+            root: "/".into(),
+            filter: filter(places)?,
+            from,
+            hard: everything,
+            most: MOST,
+            threads: None,
+        };
+        let previous = Base::open(&location.base()).ok();
+        let mut bar = Bar::new();
+        let mut differing = 0_u64;
+        import::<GuardError>(&request, previous.as_ref(), |event| {
+            match event {
+                Event::Trusted(record) => builder.push(&record)?,
+                Event::Differs { .. } => differing += 1,
+                Event::Progress(progress) => {
+                    let words = format!("{} of {} files", progress.done, progress.total);
+                    bar.show(progress.done, progress.total, &words);
+                }
+                Event::Unreadable { .. } | Event::Missing { .. } | Event::Undigested { .. } => {}
+            }
+            Ok(())
+        })?;
+        drop(bar);
+        if differing > 0 {
+            let files = count(differing, "file isn't", "files aren't");
+            output::note(&format_args!("{files} as their packages say, and so not trusted: dpkg --verify"));
+        }
+    }
+    Ok(writer.finish(builder)?)
+}
+
+/// Which files of packages can matter: the administrator's word, or our own.
+fn filter(places: &Places) -> Result<Filter, GuardError> {
+    let path = places.config.join("guard-filter.conf");
+    match std::fs::read(&path) {
+        Ok(text) => Filter::parse(&text).map_err(|source| GuardError::Filter { path, source }),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Filter::default()),
+        Err(source) => Err(palisade_guard::setup::SetupError::Read { path, source }.into()),
+    }
+}

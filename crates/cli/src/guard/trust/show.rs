@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is in the trust database, and whether it is so on the disk.
+
+use super::Which;
+use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::guard::{Answer, GuardError, Places, count, files};
+use crate::output;
+use crate::progress::Bar;
+use palisade_guard::facts::{Access, Facts};
+use palisade_guard::kind::Recognizer;
+use palisade_guard::settings::Settings;
+use palisade_guard::supposed::{Supposed, Who};
+use palisade_guard::trust::entry::{Record, Source};
+use palisade_guard::trust::store::Store;
+use palisade_guard::trust::trust_file::escape;
+use palisade_guard::trust::verify::{Difference, OnDisk, Selection};
+use palisade_guard::trusted::Trusted;
+use serde::Serialize;
+use std::collections::HashSet;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+#[derive(Serialize)]
+struct Files {
+    files: Vec<File>,
+}
+
+#[derive(Serialize)]
+struct File {
+    path: String,
+    size: u64,
+    digest: String,
+    source: String,
+}
+
+impl From<&Record> for File {
+    fn from(Record { entry, .. }: &Record) -> Self {
+        Self {
+            path: shown(&entry.path),
+            size: entry.size,
+            digest: entry.digest.to_string(),
+            source: entry.source.to_string(),
+        }
+    }
+}
+
+/// A path as trust files of version 2 write it: text, whatever it is.
+fn shown(path: &[u8]) -> String {
+    String::from_utf8_lossy(&escape(path)).into_owned()
+}
+
+/// What `Which` means in a database.
+fn selection(store: &Store, which: &Which) -> Result<Selection, Failure> {
+    let below = match &which.below {
+        Some(path) => {
+            let path = path.canonicalize().or_else(|_gone| std::path::absolute(path));
+            let path = path.map_err(|source| Failure::Cwd { source })?;
+            Some(path.as_os_str().as_bytes().to_vec())
+        }
+        None => None,
+    };
+    let Some(name) = &which.source else { return Ok(Selection { sources: None, below }) };
+    let sources: HashSet<Source> =
+        store.sources().filter(|source| is_called(source, name)).cloned().collect();
+    if sources.is_empty() && !matches!(name.as_str(), "dpkg" | "rpm" | "file" | "directory") {
+        return Err(GuardError::NoSource { name: name.clone() }.into());
+    }
+    Ok(Selection { sources: Some(sources), below })
+}
+
+fn is_called(source: &Source, name: &str) -> bool {
+    let kind = match source {
+        Source::Dpkg(_) => "dpkg",
+        Source::Rpm(_) => "rpm",
+        Source::File(_) => "file",
+        Source::Directory(_) => "directory",
+    };
+    let own = &source.name()[..];
+    // `libc6` is `libc6:amd64`, too.
+    kind == name
+        || own == name.as_bytes()
+        || own.strip_prefix(name.as_bytes()).is_some_and(|rest| kind == "dpkg" && rest.starts_with(b":"))
+}
+
+fn records(store: &Store, which: &Which) -> Result<Vec<Record>, Failure> {
+    Ok(store.list(&selection(store, which)?).map_err(GuardError::from)?)
+}
+
+/// Lists what is trusted.
+pub(super) fn list(places: &Places, which: &Which, json: bool) -> Answer {
+    let store = files::database(places)?;
+    let records = records(&store, which)?;
+    if json {
+        answer::print_json(&Files { files: records.iter().map(File::from).collect() })?;
+    } else {
+        let line = |Record { entry, .. }: &Record| format!("{}  {}\n", shown(&entry.path), entry.source);
+        answer::print(&harmless(&records.iter().map(line).collect::<String>()))?;
+    }
+    Ok(YES)
+}
+
+/// Prints the database as text.
+pub(super) fn dump(places: &Places, which: &Which) -> Answer {
+    let store = files::database(places)?;
+    let records = records(&store, which)?;
+    let line = |Record { entry, .. }: &Record| {
+        format!("{} {} {} {}\n", entry.source.kind(), shown(&entry.path), entry.size, entry.digest)
+    };
+    answer::print(&records.iter().map(line).collect::<String>())?;
+    Ok(YES)
+}
+
+#[derive(Serialize)]
+struct Verified {
+    looked_at: u64,
+    bytes: u64,
+    differences: Vec<Differing>,
+}
+
+#[derive(Serialize)]
+struct Differing {
+    #[serde(flatten)]
+    file: File,
+    /// `missing`, `unreadable`, `unstable`, `size` or `content`.
+    what: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size_found: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest_found: Option<String>,
+}
+
+impl From<&Difference> for Differing {
+    fn from(Difference { record, found }: &Difference) -> Self {
+        let (what, size_found, digest_found) = match found {
+            OnDisk::Missing => ("missing", None, None),
+            OnDisk::Unreadable => ("unreadable", None, None),
+            OnDisk::Unstable => ("unstable", None, None),
+            OnDisk::Other { size, digest } => {
+                let what = if *size == record.entry.size { "content" } else { "size" };
+                (what, Some(*size), Some(digest.to_string()))
+            }
+        };
+        Self { file: record.into(), what, size_found, digest_found }
+    }
+}
+
+impl Differing {
+    fn words(&self) -> String {
+        let File { path, source, size, .. } = &self.file;
+        let what = match (self.what, self.size_found) {
+            ("missing", _) => "is gone".to_owned(),
+            ("unreadable", _) => "can't be read".to_owned(),
+            ("unstable", _) => "was changed while it was read".to_owned(),
+            ("size", Some(found)) => format!("has {found} bytes instead of {size}"),
+            _ => "has another content".to_owned(),
+        };
+        format!("{path} {what} ({source})\n")
+    }
+}
+
+/// Compares the database with the disk.
+pub(super) fn verify(places: &Places, which: &Which, json: bool) -> Answer {
+    let store = files::database(places)?;
+    let selection = selection(&store, which)?;
+    let mut bar = Bar::new();
+    let mut found = Vec::new();
+    let all = store
+        .verify(
+            Path::new("/"),
+            &selection,
+            |difference| found.push(difference),
+            |progress| {
+                let words = format!("{} files, {} MB", progress.done, progress.bytes / 1_000_000);
+                bar.show(progress.done, progress.total.max(store.built_records()), &words);
+            },
+        )
+        .map_err(GuardError::from)?;
+    drop(bar);
+    found.sort_by(|one, other| one.record.cmp(&other.record));
+    let differences: Vec<Differing> = found.iter().map(Differing::from).collect();
+    let same = differences.is_empty();
+    if json {
+        answer::print_json(&Verified { looked_at: all.done, bytes: all.bytes, differences })?;
+    } else {
+        answer::print(&harmless(&differences.iter().map(Differing::words).collect::<String>()))?;
+        let all = count(all.done, "trusted file", "trusted files");
+        let different = count(differences.len() as u64, "differs", "differ");
+        output::say(&format!("{all} hashed, {different}\n"));
+        if !same {
+            output::say("hint: palisade guard trust update PATH   # for those that you changed yourself\n");
+        }
+    }
+    Ok(if same { YES } else { NO })
+}
+
+#[derive(Serialize)]
+struct Checked {
+    files: Vec<CheckedFile>,
+}
+
+#[derive(Serialize)]
+struct CheckedFile {
+    path: String,
+    trusted: bool,
+    /// Who trusts a file of this path, whatever it is by now.
+    sources: Vec<String>,
+}
+
+/// Says of each file who trusts it.
+pub(super) fn check(places: &Places, paths: &[PathBuf], json: bool) -> Answer {
+    let settings: Settings = files::setup(places, None)?.settings;
+    let trust = Trusted::new(Some(files::database(places)?), settings.trust.integrity);
+    let recognizer = Recognizer::own();
+    let who = Who::root(Path::new("/bin/sh"));
+    let mut checked = Vec::new();
+    for path in paths {
+        let failed = |source| Failure::Read { path: path.clone(), source };
+        let supposed = Supposed::new(Access::Open, path, &who, &trust, &recognizer).map_err(failed)?;
+        let real = supposed.real_path().as_os_str().as_bytes();
+        let mut sources: Vec<String> = Vec::new();
+        if let Some(store) = trust.store() {
+            store.who(real, |source, _| sources.push(source.to_string())).map_err(GuardError::from)?;
+        }
+        sources.dedup();
+        checked.push(CheckedFile { path: shown(real), trusted: supposed.trusted(), sources });
+    }
+    let all = checked.iter().all(|file| file.trusted);
+    if json {
+        answer::print_json(&Checked { files: checked })?;
+    } else {
+        let line = |file: &CheckedFile| {
+            let by = file.sources.join(", ");
+            let verdict = match (file.trusted, file.sources.is_empty()) {
+                (true, _) => format!("trusted by {by}"),
+                (false, true) => "not trusted".to_owned(),
+                (false, false) => format!("not trusted: it isn't any more what {by} trusts"),
+            };
+            format!("{}: {verdict}\n", file.path)
+        };
+        answer::print(&harmless(&checked.iter().map(line).collect::<String>()))?;
+    }
+    Ok(if all { YES } else { NO })
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where a file really is, as this host sees it.
+//!
+//! What the kernel says of an open file is its path in the mount namespace of whoever opened it. In a namespace of
+//! their own users may bind what they like over `/usr/bin/true`, or make their directory the root: a path of theirs is
+//! no reason to trust. So a path counts only if it leads to the same file here. Otherwise the file is looked for by its
+//! handle, in the mounts of this host: what a container or sandbox has bound elsewhere is found where it is from.
+
+use super::known::Identity;
+use palisade_sys::fanotify::{Handle, open_handle};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, makedev, openat2, readlink, stat, statx,
+};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Before the path of a file that this host doesn't see: no rule about paths matches it, and nobody trusts it.
+pub const FOREIGN: &[u8] = b"(foreign)";
+/// What the kernel says behind a path that is gone.
+const DELETED: &[u8] = b" (deleted)";
+
+/// Where each watched file system is mounted, by what `statfs` calls it. None is held open: it couldn't be unmounted.
+#[derive(Debug, Default)]
+pub struct FileSystems(Mutex<HashMap<[u32; 2], PathBuf>>);
+
+/// A mount point, and what `statfs` calls its file system.
+fn open(point: &Path) -> Result<(OwnedFd, [u32; 2]), Errno> {
+    let file = rustix::fs::open(point, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+    let id = rustix::fs::fstatvfs(&file)?.f_fsid;
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+    let id = [id as u32, (id >> 32) as u32];
+    Ok((file, id))
+}
+
+impl FileSystems {
+    /// One more, mounted at `point`.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub fn add(&self, point: &Path) -> Result<(), Errno> {
+        let (_file, id) = open(point)?;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, point.to_owned());
+        Ok(())
+    }
+
+    pub(super) fn open(&self, handle: &Handle) -> Result<OwnedFd, Errno> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&handle.filesystem).cloned();
+        let (file, id) = open(&known.ok_or(Errno::NODEV)?)?;
+        if id != handle.filesystem {
+            return Err(Errno::NODEV);
+        }
+        open_handle(file.as_fd(), handle)
+    }
+
+    /// The path of an open file on this host. One that this host doesn't see is [`FOREIGN`], with the path that
+    /// whoever opened it sees; one that was deleted keeps the kernel's word for it.
+    #[must_use]
+    pub fn path_of(&self, file: BorrowedFd<'_>, identity: Identity) -> Box<[u8]> {
+        let Some(path) = path_of(file) else { return Box::from(&b"?"[..]) };
+        if path.ends_with(DELETED) || is_at(&path, identity) {
+            return path.into();
+        }
+        let here = Handle::of(file)
+            .and_then(|handle| self.open(&handle))
+            .ok()
+            .and_then(|file| path_of(file.as_fd()));
+        match here {
+            Some(here) => here.into(),
+            None => [FOREIGN, &path].concat().into(),
+        }
+    }
+
+    /// The path of a process's program on this host, likewise; but one that was deleted is where it was: programs go on
+    /// while their packages are upgraded.
+    #[must_use]
+    pub fn program_of(&self, pid: u32, exe: &[u8]) -> Box<[u8]> {
+        let link = format!("/proc/{pid}/exe");
+        let Ok(status) = stat(link.as_str()) else { return exe.into() };
+        let identity = Identity::of(&status);
+        // Deleted, or there.
+        if status.st_nlink == 0 || is_at(exe, identity) {
+            return exe.into();
+        }
+        match rustix::fs::open(link.as_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(file) => self.path_of(file.as_fd(), identity),
+            Err(_) => [FOREIGN, exe].concat().into(),
+        }
+    }
+}
+
+/// What the kernel calls an open file.
+fn path_of(file: BorrowedFd<'_>) -> Option<Vec<u8>> {
+    let mut name = String::with_capacity(32);
+    write!(name, "/proc/self/fd/{}", file.as_raw_fd()).ok()?;
+    Some(readlink(name.as_str(), Vec::with_capacity(256)).ok()?.into_bytes())
+}
+
+/// Whether the path leads to this very file. Nobody is waited for: the file is open, so its path is in the kernel's
+/// memory if it is right, and a path that would have to be looked up (in somebody's FUSE file system, which may never
+/// answer) is another one.
+fn is_at(path: &[u8], identity: Identity) -> bool {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let Ok(there) = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED) else { return false };
+    let asked = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let wanted = StatxFlags::INO | StatxFlags::TYPE;
+    statx(&there, c"", asked, wanted).is_ok_and(|status| {
+        makedev(status.stx_dev_major, status.stx_dev_minor) == identity.device
+            && status.stx_ino == identity.inode
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::unix::ffi::OsStrExt;
+
+    fn identity(file: &File) -> std::io::Result<Identity> {
+        Ok(Identity::of(&rustix::fs::fstat(file)?))
+    }
+
+    #[test]
+    fn a_path_is_believed_if_it_leads_to_the_file() -> std::io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().canonicalize()?.join("a b\n");
+        let other = directory.path().join("other");
+        std::fs::write(&path, "1")?;
+        std::fs::write(&other, "2")?;
+        let (file, other) = (File::open(&path)?, File::open(&other)?);
+        let places = FileSystems::default();
+        assert_eq!(&*places.path_of(file.as_fd(), identity(&file)?), path.as_os_str().as_bytes());
+        // Another file is at that path: nobody knows where this one is.
+        let foreign = places.path_of(file.as_fd(), identity(&other)?);
+        assert!(foreign.starts_with(FOREIGN), "{}", String::from_utf8_lossy(&foreign));
+        std::fs::remove_file(&path)?;
+        assert!(places.path_of(file.as_fd(), identity(&file)?).ends_with(DELETED));
+        Ok(())
+    }
+}
