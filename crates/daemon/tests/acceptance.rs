@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What users of fapolicyd rely on, and what went wrong there: each line of `acceptance.list` with a guard that runs.
 #![forbid(unsafe_code)]
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 #[path = "acceptance/daemon.rs"]
 mod daemon;
