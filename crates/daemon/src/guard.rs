@@ -422,14 +422,19 @@ impl Guard {
         let policy = self.engine.policy();
         let enforce = policy.settings.mode == Mode::Enforce && !self.options.permissive;
         let begins = enforce && !self.engine.is_enforcing() && self.trial.left().is_none();
-        if begins && !self.options.force {
-            check_safety(&policy, &trust, &self.options)?;
-        }
+        let safe =
+            if begins && !self.options.force { check_safety(&policy, &trust, &self.options) } else { Ok(()) };
         let trust = Arc::new(trust);
         self.engine.replace(|in_force| in_force.trust = trust).map_err(GuardError::Replace)?;
         if begins && self.was_incomplete() {
-            self.engine.enforce(true);
-            say("palisaded: the trust database is there: what the rules deny is refused from now on");
+            match safe {
+                Ok(()) => {
+                    self.engine.enforce(true);
+                    say("palisaded: the trust database is there: what the rules deny is refused from now on");
+                }
+                // Not even then is anything wrong with the database: who looks what is wrong needs it in force.
+                Err(error) => self.alarm(format!("what the rules deny is only said: {error}")),
+            }
         }
         Ok(())
     }

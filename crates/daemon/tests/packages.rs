@@ -197,6 +197,18 @@ fn rules_that_would_stop_the_host() {
     let mut bed = host::unguarded("");
     bed.run("cp /bin/true /root/stranger; cp /bin/true /root/tried").ok();
     let enforce = Settings { guard: "mode = \"enforce\"".into(), ..Settings::default() };
+    // At the first start, when it isn't known yet what is trusted: the database comes in force all the same.
+    bed.rule_file(
+        "50-test.rules",
+        "deny_audit perm=execute all : path=/usr/bin/bash\nallow perm=any all : all\n",
+    );
+    bed.launch();
+    bed.wait("it is told", |bed| bed.log().contains("what the rules deny is only said"));
+    bed.wait("it is in force", |bed| bed.status().trusted > 1000);
+    assert!(!bed.status().enforcing);
+    bed.run("/bin/bash -c true").ok();
+    bed.stop();
+    std::fs::remove_file(bed.outside(bed.config("guard.d/50-test.rules"))).unwrap();
     bed.start();
     // At a reload: all stays as it was.
     bed.rule_file(
