@@ -52,7 +52,7 @@ const WAYS: &[Way] = &[
     refused("a library by LD_AUDIT", "LD_AUDIT=$PWD/library.so /bin/true"),
     refused(
         "a library by LD_LIBRARY_PATH",
-        "mkdir l; cp library.so l/libselinux.so.1; LD_LIBRARY_PATH=$PWD/l /bin/ls / && echo",
+        "mkdir l; ln library.so l/libselinux.so.1; LD_LIBRARY_PATH=$PWD/l /bin/ls / && echo",
     ),
     refused("a library by dlopen()", "/usr/bin/python3 -c 'import ctypes; ctypes.CDLL(\"./library.so\")'"),
     refused(
@@ -83,17 +83,17 @@ const WAYS: &[Way] = &[
     ),
     refused(
         "the same, filled up to the trusted one's size",
-        "cp padded p && chmod 755 p && unshare -Urm sh -c 'mount --bind p /usr/bin/gdb && /usr/bin/gdb'",
+        "unshare -Urm sh -c 'mount --bind padded /usr/bin/gdb && /usr/bin/gdb'",
     ),
     refused(
         "a root directory of its own",
-        "mkdir -p r/usr/bin && cp padded r/usr/bin/gdb && chmod 755 r/usr/bin/gdb && unshare -Ur /usr/sbin/chroot r /usr/bin/gdb",
+        "mkdir -p r/usr/bin && ln padded r/usr/bin/gdb && unshare -Ur /usr/sbin/chroot r /usr/bin/gdb",
     ),
     refused(
         "renamed while it starts",
         "(for i in 1 2 3 4 5 6 7 8 9; do mv ran other; mv other ran; done 2> /dev/null) & for i in 1 2 3 4 5 6 7 8 9; do ./ran && break; ./other && break; done",
     ),
-    refused("a file of the name of a deleted one", "cp ran '/tmp/true (deleted)' && '/tmp/true (deleted)'"),
+    refused("a file of the name of a deleted one", "ln ran 'launch (deleted)' && './launch (deleted)'"),
     refused("a copy of a trusted program elsewhere", "cp /usr/bin/true t && ./t && echo ran"),
     refused("executed by its descriptor (execveat)", "./launch execveat ./ran"),
     refused("executed as /proc/self/fd/N", "./launch proc ./ran"),
@@ -214,7 +214,7 @@ fn fill(bed: &Bed) {
     let mut padded = ran.clone();
     assert!(padded.len() <= length);
     padded.resize(length, 0);
-    // Copying it would be refused: it is made of what is none.
+    // Nothing of these is copied later: a copy is refused by itself.
     bed.program(at("padded"), padded);
     let library = "#include <stdio.h>\n#include <stdlib.h>\n__attribute__((constructor)) void loaded() { puts(\"ran\"); exit(0); }
 unsigned la_version(unsigned v) { return v; }";
@@ -227,14 +227,14 @@ unsigned la_version(unsigned v) { return v; }";
     bed.program(at("script.odd"), "#!/home/stranger/ran\n");
     bed.program(at("script.sh"), "#!/bin/sh\necho ran\n");
     bed.trust("20-launch", &[&at("launch")]);
-    bed.run("chown -R 47110 /home/stranger; chown 0 /home/stranger/launch; rm -f '/tmp/true'*").ok();
+    bed.run("chown -R 47110 /home/stranger; chown 0 /home/stranger/launch; rm -f /tmp/true").ok();
 }
 
 /// Tries one in a copy of the directory: a link each, for what may not be read.
 fn attempt(bed: &Bed, way: &Way, holder: u32) -> bool {
     let script = format!("export HOLDER={holder}; cd /home/stranger; {}", way.script);
     let run = bed.run_as_user(&format!("timeout 20 sh -c '{}' < /dev/null", script.replace('\'', "'\\''")));
-    bed.run("cd /home/stranger; rm -rf link symbolic here p r t l m new said /tmp/true*; [ -e ran ] || mv other ran").ok();
+    bed.run("cd /home/stranger; rm -rf 'launch (deleted)' link symbolic here p r t l m new said /tmp/true; [ -e ran ] || mv other ran").ok();
     run.out.contains("ran")
 }
 
