@@ -82,25 +82,6 @@ impl Trusted {
         self.who_trusts(path, size, file, sha256).is_some()
     }
 
-    /// Whether a file is recognised by its content already.
-    #[must_use]
-    pub fn goes_by_content(&self) -> bool {
-        matches!(self.recognised, Recognised::Sha256 | Recognised::Ima)
-    }
-
-    /// [`Trusted::trusts`] by the file's content, however files are recognised otherwise.
-    pub fn contains(
-        &self,
-        path: &[u8],
-        size: u64,
-        file: BorrowedFd<'_>,
-        sha256: &mut dyn FnMut() -> Option<String>,
-    ) -> bool {
-        let mut content = Opened { file, size, sha256 };
-        let checked = self.store.as_ref().map(|store| store.check(path, Integrity::Sha256, &mut content));
-        matches!(checked, Some(Ok(Trust::Trusted { .. })))
-    }
-
     /// Who trusts it.
     pub fn who_trusts(
         &self,
