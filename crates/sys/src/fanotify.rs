@@ -287,7 +287,19 @@ impl Gate {
             response.object_trust = audit.object_trust;
             length = size_of::<Response>();
         }
-        let pointer = (&raw const response) as usize;
+        match self.write(&response, length) {
+            // Before Linux 6.3 an answer with more than itself is none, and who asks would wait for ever.
+            Err(Errno::INVAL) if length > PLAIN => {
+                response.response &= !libc::FAN_INFO;
+                self.write(&response, PLAIN)
+            }
+            result => result,
+        }
+    }
+
+    fn write(&self, response: &Response, length: usize) -> Result<()> {
+        debug_assert!(length <= size_of::<Response>(), "nothing behind it is written");
+        let pointer = (&raw const *response) as usize;
         let arguments = [raw::arg(self.group.as_raw_fd()), pointer, length, 0, 0, 0];
         // SAFETY: needed to write a structure. Sound: it outlives the call and is `length` bytes long at least.
         unsafe { raw::syscall(libc::SYS_write, arguments) }.map(drop)
