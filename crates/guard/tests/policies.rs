@@ -53,9 +53,42 @@ fn what_the_policies_allow() {
             let decider = Decider::new(&rules(text));
             let said = decider.decide(&facts);
             assert_eq!(said.decision.allow, expected, "{access} trusted={trusted} {kind}");
-            assert_eq!(decider.for_every_subject(&facts), Some(said), "{access} trusted={trusted} {kind}");
+            // The kernel may be told of everything that is allowed. What is denied, package managers may read.
+            let everybody = decider.for_every_subject(&facts);
+            let reads = access == Open && !expected;
+            assert_eq!(everybody, (!reads).then_some(said), "{access} trusted={trusted} {kind}");
             assert_eq!(said.decision.audit, !expected, "denials are audited, and nothing else");
         }
+    }
+}
+
+#[test]
+fn package_managers_read_what_they_unpack() {
+    for text in [KNOWN_LIBS, RESTRICTIVE] {
+        let decider = Decider::new(&rules(text));
+        let by = |exe: &[u8], subject_trusted, access| {
+            let facts = object(access, false, "application/x-executable");
+            decider.decide(&Known { exe: exe.to_vec(), subject_trusted, ..facts }).decision.allow
+        };
+        assert!(by(b"/usr/bin/dpkg", true, Access::Open));
+        assert!(!by(b"/usr/bin/dpkg", true, Access::Execute));
+        assert!(!by(b"/usr/bin/dpkg", false, Access::Open));
+        assert!(!by(b"/usr/bin/cat", true, Access::Open));
+    }
+}
+
+#[test]
+fn python_reads_the_bytecode_that_it_has_made_of_packages() {
+    for text in [KNOWN_LIBS, RESTRICTIVE] {
+        let decider = Decider::new(&rules(text));
+        let at = |path: &[u8], access| {
+            let facts = object(access, false, "application/x-bytecode.python");
+            decider.decide(&Known { path: path.to_vec(), ..facts }).decision.allow
+        };
+        assert!(at(b"/usr/lib/python3/dist-packages/__pycache__/six.cpython-311.pyc", Access::Open));
+        assert!(!at(b"/usr/lib/python3/x.pyc", Access::Execute));
+        assert!(!at(b"/home/user/__pycache__/x.pyc", Access::Open));
+        assert!(!at(b"(foreign)/usr/lib/x.pyc", Access::Open));
     }
 }
 
