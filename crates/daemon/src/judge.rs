@@ -2,21 +2,22 @@
 //! What would become of an open or exec that nobody has asked for, and why.
 
 use crate::guard::Guard;
-use palisade_guard::facts::{Access, Start};
+use palisade_guard::facts::Access;
 use palisade_guard::kind::Recognizer;
 use palisade_guard::linear;
-use palisade_guard::subject::Subject;
 use palisade_guard::supposed::{Supposed, Who};
 use palisade_guard::watch::Judged;
 use palisade_protocol::guard::{Decided, Refusal, Supposition};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Judges as the guard would now.
 pub(crate) fn judge(guard: &Guard, supposition: &Supposition) -> Result<Decided, Refusal> {
     let who = match supposition.pid {
-        Some(pid) => process(pid)?,
+        Some(pid) => Who::process(pid).ok_or_else(|| Refusal {
+            class: "no-process".into(),
+            message: format!("there is no process {pid}"),
+            hint: Some("ps -e".into()),
+        })?,
         None => Who::root(Path::new("/bin/sh")),
     };
     let access = if supposition.execute { Access::Execute } else { Access::Open };
@@ -41,27 +42,4 @@ pub(crate) fn judge(guard: &Guard, supposition: &Supposition) -> Result<Decided,
         })
         .collect();
     Ok(decided)
-}
-
-/// What `/proc` says of a process.
-fn process(pid: u32) -> Result<Who, Refusal> {
-    let subject = Subject::read(pid);
-    if !subject.is_there() {
-        return Err(Refusal {
-            class: "no-process".into(),
-            message: format!("there is no process {pid}"),
-            hint: Some("ps -e".into()),
-        });
-    }
-    Ok(Who {
-        auid: subject.auid(),
-        uids: subject.uids().to_vec(),
-        gids: subject.gids().to_vec(),
-        session: subject.session(),
-        pid,
-        ppid: subject.ppid(),
-        exe: PathBuf::from(OsStr::from_bytes(subject.exe())),
-        comm: subject.comm().to_vec(),
-        start: Start::Normal,
-    })
 }

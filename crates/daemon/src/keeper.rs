@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -316,7 +316,7 @@ impl Keeper {
         let order = Order::all(settings, self.filter()?, everything);
         let previous = File::open(self.location.base()).ok();
         if !order.is_empty() {
-            self.load(engine, &order, previous.as_ref(), |record| Ok(builder.push(&record)?))?;
+            self.load(engine, &order, previous, |record| Ok(builder.push(&record)?))?;
         }
         let count = writer.finish(builder)?;
         say(&format!("palisaded: {count} files are trusted"));
@@ -328,14 +328,11 @@ impl Keeper {
         &self,
         engine: &Engine,
         order: &Order,
-        previous: Option<&File>,
+        previous: Option<File>,
         mut each: impl FnMut(Record) -> Result<(), KeeperError>,
     ) -> Result<(), KeeperError> {
-        let mut order = order.clone();
-        order.previous =
-            previous.map(|file| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into());
         let mut differing = 0_u64;
-        let loader = Loader::start(&order).map_err(KeeperError::Start)?;
+        let loader = Loader::start(order, previous).map_err(KeeperError::Start)?;
         let _helping = Helping::begin(engine, loader.pid());
         for event in loader {
             let event = match event? {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The process that reads package databases and hashes files: as a user who owns nothing. What it says is believed only
+//! The process that reads package databases and hashes files: as a user who owns and runs nothing. What it says is believed only
 //! as far as `palisade_guard::trust::loader` says.
 //!
-//! It is this program again, with `--load-trust`: what it is to do is its standard input, what it finds its standard
-//! output. The database of the last import is descriptor 3 of its parent's choosing: opened there, because only root
-//! may read it.
+//! It is this program again, with `--load-trust`: what it is to do comes over the socket that is its standard output, and
+//! what it finds goes there. The database of the last import is its standard input, opened by its parent, because only
+//! root may read it.
 
 use palisade_guard::settings::{TrustFrom, TrustSettings};
 use palisade_guard::trust::base::Base;
@@ -12,15 +12,19 @@ use palisade_guard::trust::filter::Filter;
 use palisade_guard::trust::import::{Event, Origin, Request};
 use palisade_guard::trust::loader::{self, Limits, Received};
 use palisade_guard::trust::rpm;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 
-/// `nobody`: who owns nothing.
-const NOBODY: u32 = 65534;
+/// Who owns nothing and runs nothing else: as `nobody`, whose services could trace it, it could be made to lie.
+const NOBODY: u32 = 65533;
 /// The most files of one import.
 const MOST: u64 = 10_000_000;
 /// The longest order, in bytes.
@@ -41,8 +45,6 @@ pub(crate) struct Order {
     pub(crate) filter: Option<Vec<u8>>,
     /// Hash what seems unchanged, too.
     pub(crate) everything: bool,
-    /// The database of the last import, as `/proc/PID/fd/N` of the parent.
-    pub(crate) previous: Option<PathBuf>,
 }
 
 impl Order {
@@ -94,33 +96,26 @@ impl Order {
 #[derive(Debug)]
 pub(crate) struct Loader {
     child: Child,
-    received: Received<ChildStdout>,
+    received: Received<UnixStream>,
 }
 
 impl Loader {
-    /// Starts one.
-    pub(crate) fn start(order: &Order) -> io::Result<Self> {
-        let mut child = Command::new("/proc/self/exe")
+    /// Starts one; files that look as they do in `previous` aren't hashed again.
+    pub(crate) fn start(order: &Order, previous: Option<File>) -> io::Result<Self> {
+        let (mut ours, theirs) = UnixStream::pair()?;
+        let child = Command::new("/proc/self/exe")
             .arg("--load-trust")
             .env_clear()
             .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
+            .stdin(previous.map_or_else(Stdio::null, Stdio::from))
+            .stdout(OwnedFd::from(theirs))
             .uid(NOBODY)
             .gid(NOBODY)
             .spawn()?;
-        let pipes = child.stdin.take().zip(child.stdout.take());
-        let mut loader = match pipes {
-            Some((mut input, output)) => {
-                let loader = Self { child, received: loader::receive(output, Limits::default()) };
-                let text = serde_json::to_vec(order).map_err(io::Error::other)?;
-                input.write_all(&text)?;
-                loader
-            }
-            None => return Err(io::Error::other("no pipes")),
-        };
-        // It may have ended already; what it said is then all there is.
-        let _still_there = loader.child.try_wait();
+        let text = serde_json::to_vec(order).map_err(io::Error::other)?;
+        let loader = Self { child, received: loader::receive(ours.try_clone()?, Limits::default()) };
+        ours.write_all(&text)?;
+        ours.shutdown(Shutdown::Write)?;
         Ok(loader)
     }
 }
@@ -149,8 +144,15 @@ impl Drop for Loader {
 
 /// Is the loader: reads the order, imports, tells.
 pub(crate) fn run() -> ExitCode {
+    // Nor may anybody of the same number look into it.
+    if let Err(errno) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        return failed(&format!("can't keep others out: {errno}"));
+    }
+    let Ok(mut socket) = io::stdout().as_fd().try_clone_to_owned().map(UnixStream::from) else {
+        return failed("standard output is closed");
+    };
     let mut text = Vec::new();
-    let order: Order = match io::stdin()
+    let order: Order = match (&socket)
         .take(LONGEST)
         .read_to_end(&mut text)
         .and_then(|_| serde_json::from_slice(&text).map_err(io::Error::other))
@@ -158,9 +160,9 @@ pub(crate) fn run() -> ExitCode {
         Ok(order) => order,
         Err(error) => return failed(&format!("can't understand the order: {error}")),
     };
-    // The parent holds it open for as long as this process is at work.
-    let previous =
-        order.previous.as_ref().and_then(|path| Base::from_file(File::open(path).ok()?, path).ok());
+    // Without one it is nothing that begins like a database.
+    let previous = io::stdin().as_fd().try_clone_to_owned().map(File::from);
+    let previous = previous.ok().and_then(|file| Base::from_file(file, Path::new("trust.db")).ok());
     if let Err(errno) = rustix::thread::set_no_new_privs(true) {
         return failed(&format!("can't give away rights: {errno}"));
     }
@@ -168,7 +170,7 @@ pub(crate) fn run() -> ExitCode {
         Ok(request) => request,
         Err(error) => return failed(&format!("the filter: {error}")),
     };
-    match loader::serve_loader(&request, previous.as_ref(), io::stdout().lock()) {
+    match loader::serve_loader(&request, previous.as_ref(), &mut socket) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error.to_string()),
     }

@@ -3,10 +3,12 @@
 
 use crate::facts::{Access, Facts, Start};
 use crate::kind::{Kind, Recognizer, Stat};
+use crate::subject::Subject;
 use crate::trusted::Trusted;
 use crate::watch::known::{Identity, sha256};
 use rustix::fs::{Mode, OFlags};
 use std::cell::OnceCell;
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -36,6 +38,23 @@ pub struct Who {
 }
 
 impl Who {
+    /// What `/proc` says of a process; nothing if there is none with this number.
+    #[must_use]
+    pub fn process(pid: u32) -> Option<Self> {
+        let subject = Subject::read(pid);
+        subject.is_there().then(|| Self {
+            auid: subject.auid(),
+            uids: subject.uids().to_vec(),
+            gids: subject.gids().to_vec(),
+            session: subject.session(),
+            pid,
+            ppid: subject.ppid(),
+            exe: PathBuf::from(OsStr::from_bytes(subject.exe())),
+            comm: subject.comm().to_vec(),
+            start: Start::Normal,
+        })
+    }
+
     /// Root's own process of the program `exe`, a child of init's, as at boot.
     #[must_use]
     pub fn root(exe: &Path) -> Self {

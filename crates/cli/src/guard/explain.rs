@@ -6,17 +6,15 @@ use super::{Answer, GuardError, Places, change, files};
 use crate::answer::{self, Failure, NO, YES, harmless};
 use crate::output;
 use clap::ValueHint;
-use palisade_guard::facts::{Access, Start};
+use palisade_guard::facts::Access;
 use palisade_guard::kind::Recognizer;
 use palisade_guard::linear;
 use palisade_guard::settings::Mode;
-use palisade_guard::subject::Subject;
 use palisade_guard::supposed::{Supposed, Who};
 use palisade_guard::watch::Judged;
 use palisade_guard::watch::policy::Policy;
 use palisade_protocol::guard::{Decided, Request, Response, Supposition};
 use serde::Serialize;
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -121,7 +119,7 @@ fn judged(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Resu
     let trust = files::trusted(places, setup.settings.trust.integrity)?;
     let enforcing = setup.settings.mode == Mode::Enforce;
     let who = match pid {
-        Some(pid) => process(pid)?,
+        Some(pid) => Who::process(pid).ok_or(GuardError::NoProcess { pid })?,
         None => Who::root(Path::new("/bin/sh")),
     };
     let access = if execute { Access::Execute } else { Access::Open };
@@ -141,25 +139,6 @@ fn judged(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Resu
     let mut decided = Judged::new(&policy, outcome, !outcome.decision.allow && enforcing, &supposed).decided;
     decided.steps = steps;
     Ok(decided)
-}
-
-/// What `/proc` says of a process.
-fn process(pid: u32) -> Result<Who, GuardError> {
-    let subject = Subject::read(pid);
-    if !subject.is_there() {
-        return Err(GuardError::NoProcess { pid });
-    }
-    Ok(Who {
-        auid: subject.auid(),
-        uids: subject.uids().to_vec(),
-        gids: subject.gids().to_vec(),
-        session: subject.session(),
-        pid,
-        ppid: subject.ppid(),
-        exe: PathBuf::from(OsStr::from_bytes(subject.exe())),
-        comm: subject.comm().to_vec(),
-        start: Start::Normal,
-    })
 }
 
 /// Who trusts it, if the database may be read.
