@@ -23,6 +23,9 @@ use std::sync::Arc;
 /// What runs in the broker's process, with signals blocked; the process ends when it returns.
 pub type Serve = dyn Fn(Station) + Send + Sync;
 
+/// How many descriptors a broker has to give to callers.
+pub const MOST_GIVEN: usize = 8;
+
 /// What a launch needs to have its calls answered. For one launch.
 #[derive(Debug)]
 pub struct Broker(pub(crate) Arc<Setup>);
@@ -36,6 +39,7 @@ pub(crate) struct Setup {
     proc: OwnedFd,
     reports: OwnedFd,
     extra: Option<OwnedFd>,
+    given: Vec<OwnedFd>,
     /// By the command: the filter's listener, in the table that builder, keeper and launcher share.
     pub(crate) listener: Event,
     /// By the keeper: it has a table of its own.
@@ -56,8 +60,22 @@ impl Broker {
     /// the broker reports to the launcher; `extra` is one descriptor more that it has use for.
     #[must_use]
     pub fn new(serve: Box<Serve>, proc: OwnedFd, reports: OwnedFd, extra: Option<OwnedFd>) -> Self {
+        Self::giving(serve, proc, reports, extra, Vec::new())
+    }
+
+    /// As [`new`](Self::new), with descriptors that callers may be given: at most [`MOST_GIVEN`], further ones are
+    /// closed.
+    #[must_use]
+    pub fn giving(
+        serve: Box<Serve>,
+        proc: OwnedFd,
+        reports: OwnedFd,
+        extra: Option<OwnedFd>,
+        mut given: Vec<OwnedFd>,
+    ) -> Self {
+        given.truncate(MOST_GIVEN);
         let (listener, settled) = (Event::default(), Event::default());
-        Self(Arc::new(Setup { owner: raw::getpid(), serve, proc, reports, extra, listener, settled }))
+        Self(Arc::new(Setup { owner: raw::getpid(), serve, proc, reports, extra, given, listener, settled }))
     }
 
     pub(crate) fn proc(&self) -> Fd {
@@ -102,6 +120,8 @@ pub struct Station {
     pub reports: OwnedFd,
     /// One descriptor more: what it is for is between who made the broker and what it runs.
     pub extra: Option<OwnedFd>,
+    /// Descriptors that callers may be given.
+    pub given: Vec<OwnedFd>,
 }
 
 /// `CAP_SYS_PTRACE`, over the processes of the sandbox's user namespace: without it those that
@@ -135,8 +155,13 @@ fn prepare(setup: &Setup) -> raw::Result<Fd> {
     raw::keep_capabilities(PTRACE)?;
     let listener = setup.listener.wait(lost)?;
     let listener = i32::try_from(listener).unwrap_or(-1);
-    let extra = setup.extra.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-    close_all_but([listener, setup.proc.as_raw_fd(), setup.reports.as_raw_fd(), extra])?;
+    let mut kept = [-1; 4 + MOST_GIVEN];
+    let own = [listener, setup.proc.as_raw_fd(), setup.reports.as_raw_fd()];
+    let others = setup.extra.iter().chain(&setup.given).map(AsRawFd::as_raw_fd);
+    for (place, fd) in kept.iter_mut().zip(own.into_iter().chain(others)) {
+        *place = fd;
+    }
+    close_all_but(kept)?;
     Ok(listener)
 }
 
@@ -198,6 +223,7 @@ impl Keeper<'_> {
             proc: owned(setup.proc.as_raw_fd()),
             reports: owned(setup.reports.as_raw_fd()),
             extra: setup.extra.as_ref().map(|extra| owned(extra.as_raw_fd())),
+            given: setup.given.iter().map(|given| owned(given.as_raw_fd())).collect(),
         };
         (setup.serve)(station);
         raw::exit(0)
@@ -205,7 +231,7 @@ impl Keeper<'_> {
 }
 
 /// Gives the process a table of its own, with these descriptors only.
-fn close_all_but(mut kept: [Fd; 4]) -> raw::Result<()> {
+fn close_all_but(mut kept: [Fd; 4 + MOST_GIVEN]) -> raw::Result<()> {
     kept.sort_unstable();
     let mut first = 0;
     for fd in kept {

@@ -38,7 +38,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-pub use crate::broker::{Broker, Serve, Station};
+pub use crate::broker::{Broker, MOST_GIVEN, Serve, Station};
 pub use crate::command::{Command, Limit, Place, StringArray};
 pub use crate::warden::{By, Cover, Warden};
 

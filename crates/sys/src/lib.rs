@@ -15,12 +15,15 @@
 //! - [`probe`]: what this host lets the caller do
 //! - [`mount`]: trees made by a privileged launcher
 //! - [`fanotify`]: who is asked before a file is opened or executed
+//! - [`peer`]: who is at the other end of a socket
 //! - [`memory`]: what the C library keeps
-//! - [`lease`]: whether anybody writes
+//! - [`lease`]: whether anybody writes; [`verity`]: whether anybody can
 //! - [`fork`]: work in somebody else's name
 //! - [`timed`]: executing with the clock in view
 //! - [`seal`]: whether the program's file carries a package
+//! - [`terminal`]: a program behind a pseudo-terminal, and putting a terminal in order again
 //! - [`arena`]: memory for programs that start and end
+//! - [`counting`]: memory for programs that measure
 //! - `clone`, `raw`: the bottom
 
 mod broker;
@@ -33,6 +36,7 @@ mod raw;
 mod rest;
 
 pub mod arena;
+pub mod counting;
 pub mod datagram;
 pub mod fanotify;
 pub mod fork;
@@ -44,11 +48,14 @@ pub mod mount;
 pub mod network;
 pub mod notify;
 pub mod operation;
+pub mod peer;
 pub mod probe;
 pub mod process;
 pub mod seal;
 pub mod seccomp;
+pub mod terminal;
 pub mod timed;
 pub mod usage;
+pub mod verity;
 pub mod wait;
 pub mod warden;

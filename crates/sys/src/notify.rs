@@ -235,3 +235,20 @@ pub fn read_memory(thread: u32, address: u64, buffer: &mut [u8]) -> Result<usize
     // `buffer.len()` bytes to `buffer`, and checks the other process's addresses itself.
     unsafe { raw::syscall(libc::SYS_process_vm_readv, arguments) }
 }
+
+/// Writes to memory of the process that thread `thread` belongs to, where that process itself could write; returns
+/// how much could be written before a page that can't be.
+///
+/// # Errors
+/// `EFAULT` when nothing could, `EPERM`, `ESRCH`.
+pub fn write_memory(thread: u32, address: u64, bytes: &[u8]) -> Result<usize> {
+    let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    #[expect(clippy::cast_possible_truncation, reason = "both supported architectures have 64 bits")]
+    let address = address as usize;
+    let remote = libc::iovec { iov_base: address as *mut core::ffi::c_void, iov_len: bytes.len() };
+    let arguments = [thread as usize, &raw const local as usize, 1, &raw const remote as usize, 1, 0];
+    // SAFETY: needed because rustix has no process_vm_writev. Sound: the kernel only reads `bytes`, and checks the
+    // other process's addresses itself. This process's own memory can't be meant by a caller of a broker: the
+    // broker makes no call that it is told of.
+    unsafe { raw::syscall(libc::SYS_process_vm_writev, arguments) }
+}

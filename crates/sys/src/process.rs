@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! This process's own arguments and environment, where the kernel put them.
 
+use crate::raw;
 use core::ffi::{CStr, c_char};
+use std::os::fd::{FromRawFd, OwnedFd};
 
 unsafe extern "C" {
     static environ: *const *const c_char;
@@ -60,6 +62,29 @@ pub(crate) unsafe fn wipe_environment() {
 /// `ENOMEM`.
 pub fn own_directory_and_mask() -> Result<(), rustix::io::Errno> {
     crate::raw::unshare(libc::CLONE_FS)
+}
+
+/// A copy of a descriptor that whoever started this program left open for it, by its number.
+///
+/// What this program opens itself is closed at exec, and is never meant.
+///
+/// # Errors
+/// `EBADF` when nobody left one open.
+pub fn inherited(number: u32) -> Result<OwnedFd, rustix::io::Errno> {
+    let number = usize::try_from(number).map_err(|_too_large| rustix::io::Errno::BADF)?;
+    let call = |command: i32, argument: usize| {
+        let command = usize::try_from(command).unwrap_or(0);
+        // SAFETY: needed because rustix takes no bare numbers. Sound: flags are read, and a new descriptor is made;
+        // nothing that anybody owns changes.
+        unsafe { raw::syscall(libc::SYS_fcntl, [number, command, argument, 0, 0, 0]) }
+    };
+    if call(libc::F_GETFD, 0)? & 1 != 0 {
+        return Err(rustix::io::Errno::BADF);
+    }
+    let copy = call(libc::F_DUPFD_CLOEXEC, 3)?;
+    let copy = i32::try_from(copy).map_err(|_too_large| rustix::io::Errno::BADF)?;
+    // SAFETY: needed to own it. Sound: it was made in this moment.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 /// This process's group, or 0 where the group is of a PID namespace outside its own.

@@ -19,6 +19,14 @@ pub(crate) fn set_option(socket: Fd, level: i32, option: i32, value: i32) -> Res
     call!(libc::SYS_setsockopt, arg(socket), level, option, &raw const value, size_of_val(&value)).map(drop)
 }
 
+/// Gets an option whose value is an int.
+pub(crate) fn option(socket: Fd, level: i32, option: i32) -> Result<i32> {
+    let mut value = -1_i32;
+    let mut size = size_of_val(&value) as u32;
+    call!(libc::SYS_getsockopt, arg(socket), level, option, &raw mut value, &raw mut size)?;
+    Ok(value)
+}
+
 /// Gives a socket of the internet its address.
 pub(crate) fn bind_address(socket: Fd, address: &std::net::SocketAddr) -> Result<()> {
     with_address(address, |address, length| call!(libc::SYS_bind, arg(socket), address, length).map(drop))

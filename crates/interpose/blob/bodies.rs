@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which body stands for which pair of site and number. Lock-free: a handler may interrupt a handler.
+
+use crate::call::{self, number};
+use crate::layout::{
+    BODIES, BODY, CALLS, COUNT, Counter, FAKE_PID, HASHED, INDEX, LOG, RECORDS, SITES, SLOT, SLOTS, SPARE,
+    Slot, TRAPS,
+};
+use crate::{shared, state};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+unsafe extern "C" {
+    fn mask_in_r8();
+    fn mask_in_r9();
+    fn mask_in_r10();
+    fn sigreturn();
+    fn forked();
+    fn counted();
+    fn logged();
+    fn answer();
+    fn counted_answer();
+}
+
+/// A body's number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Body(pub(crate) usize);
+
+impl Body {
+    /// Its slot. Written by whoever made it, before anybody else knows of it.
+    pub(crate) fn slot(self) -> *mut Slot {
+        (SLOTS + SLOT * self.0) as *mut Slot
+    }
+
+    /// Where it begins.
+    pub(crate) fn address(self) -> u64 {
+        (BODIES + BODY * self.0) as u64
+    }
+
+    /// Where it goes with the number in `eax`.
+    pub(crate) fn kind(self) -> u64 {
+        // SAFETY: written before the body was known.
+        unsafe { (*self.slot()).kind }
+    }
+
+    /// Where it makes the call whatever the arguments.
+    pub(crate) fn plain(self) -> u64 {
+        // SAFETY: as above.
+        unsafe { (*self.slot()).plain }
+    }
+
+    /// Where a jump leads: the number needn't be in `eax` for an answer that is known.
+    pub(crate) fn entry(self) -> u64 {
+        let known = [answer, counted_answer].map(|code| code as *const () as u64);
+        // SAFETY: written before the body was known.
+        if known.contains(unsafe { &(*self.slot()).common }) { self.kind() } else { self.address() }
+    }
+
+    /// One trap more; answers how many there were before.
+    pub(crate) fn trapped(self) -> u32 {
+        // SAFETY: the field is only used atomically once the body is known.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.slot()).traps) }.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The site and the number.
+    pub(crate) fn pair(self) -> (u64, u64) {
+        // SAFETY: written before the body was known.
+        unsafe { ((*self.slot()).back - 2, u64::from((*self.slot()).number)) }
+    }
+}
+
+/// The counter of a number.
+pub(crate) fn counter(number: u64) -> &'static Counter {
+    if shared().mode.load(Ordering::Relaxed) & COUNT == 0 {
+        return &state().nobody;
+    }
+    let place = (number as usize).min(CALLS - 1);
+    &shared().counters[state().shard as usize][place]
+}
+
+/// Counts and logs a call that was answered in the handler.
+pub(crate) fn count(number: u64, a: [u64; 6], result: i64) {
+    let counter = counter(number);
+    counter.calls.fetch_add(1, Ordering::Relaxed);
+    if call::is_error(result) {
+        counter.errors.fetch_add(1, Ordering::Relaxed);
+    }
+    if shared().mode.load(Ordering::Relaxed) & LOG == 0 {
+        return;
+    }
+    let waiting = shared().head.load(Ordering::Relaxed).wrapping_sub(shared().tail.load(Ordering::Relaxed));
+    if waiting >= (RECORDS - SPARE) as u64 {
+        shared().dropped.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    let place = shared().head.fetch_add(1, Ordering::Relaxed);
+    let record = &shared().ring[place as usize % RECORDS];
+    for (to, from) in record.arguments.iter().zip(a) {
+        to.store(from, Ordering::Relaxed);
+    }
+    record.result.store(result as u64, Ordering::Relaxed);
+    // SAFETY: asks for a number.
+    let thread = unsafe { call::call(number::GETTID, 0, 0, 0) } as u32;
+    record.thread.store(thread, Ordering::Relaxed);
+    record.number.store(number as u32 + 1, Ordering::Release);
+}
+
+fn index(place: usize) -> &'static AtomicU32 {
+    // SAFETY: HASHED words of the process's own, only used atomically.
+    unsafe { AtomicU32::from_ptr((INDEX + 4 * (place % HASHED)) as *mut u32) }
+}
+
+/// The body of a site and a number; none if there are no more, or the number is none that has one.
+pub(crate) fn of(site: u64, call: u64) -> Option<Body> {
+    if call as usize >= CALLS - 1 {
+        return None;
+    }
+    let hash = ((site ^ (call << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
+    let mut made = None;
+    for step in 0..HASHED {
+        let place = index(hash + step);
+        let mut known = place.load(Ordering::Acquire);
+        if known == 0 {
+            let new = match made {
+                Some(new) => new,
+                None => make(site, call)?,
+            };
+            made = Some(new);
+            match place.compare_exchange(0, new.0 as u32 + 1, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(new),
+                Err(other) => known = other,
+            }
+        }
+        let body = Body(known as usize - 1);
+        if body.pair() == (site, call) {
+            return Some(body);
+        }
+    }
+    None
+}
+
+fn make(site: u64, call: u64) -> Option<Body> {
+    let free = &state().slots;
+    let number = free
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| (free < SITES as u32).then_some(free + 1))
+        .ok()?;
+    let body = Body(number as usize);
+    let mode = shared().mode.load(Ordering::Relaxed);
+    let [common, plain, pass, after] = [16, 32, 96, 112].map(|offset| body.address() + offset);
+    let simple = match mode {
+        _ if mode & LOG != 0 => after,
+        _ if mode & COUNT != 0 => plain,
+        _ => pass,
+    };
+    let done = (if mode & LOG != 0 { logged } else { counted }) as *const () as u64;
+    let trap = (TRAPS + 2 * body.0) as u64;
+    let mut slot = Slot {
+        number: call as u32,
+        traps: 0,
+        kind: simple,
+        common: 0,
+        back: site + 2,
+        counter: core::ptr::from_ref(counter(call)) as u64,
+        after: logged as *const () as u64,
+        value: 0,
+        plain: simple,
+    };
+    let mut masked = |check: unsafe extern "C" fn()| {
+        slot.kind = common;
+        slot.common = check as usize as u64;
+        slot.value = trap;
+    };
+    match call {
+        number::GETPID if shared().fakes.which & FAKE_PID != 0 => {
+            slot.kind = common;
+            slot.common = (if mode & COUNT != 0 { counted_answer } else { answer }) as *const () as u64;
+            slot.value = shared().fakes.pid;
+        }
+        number::EPOLL_PWAIT | number::EPOLL_PWAIT2 => masked(mask_in_r8),
+        number::PSELECT6 => masked(mask_in_r9),
+        number::PPOLL => masked(mask_in_r10),
+        number::RT_SIGRETURN => {
+            slot.kind = common;
+            slot.common = sigreturn as *const () as u64;
+        }
+        number::CLONE | number::FORK | number::VFORK | number::CLONE3 => {
+            slot.kind = after;
+            slot.after = forked as *const () as u64;
+            slot.value = done;
+        }
+        // Neither comes back.
+        number::EXIT | number::EXIT_GROUP => slot.kind = pass,
+        _ => {}
+    }
+    // SAFETY: the slot is this call's alone until its number is in the index.
+    unsafe { body.slot().write(slot) };
+    Some(body)
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The kernel: calls made from here don't trap.
+
+use core::arch::asm;
+use core::sync::atomic::AtomicU32;
+
+/// Numbers of calls, as in `asm/unistd_64.h`.
+pub(crate) mod number {
+    pub(crate) const READ: u64 = 0;
+    pub(crate) const CLOSE: u64 = 3;
+    pub(crate) const MMAP: u64 = 9;
+    pub(crate) const MPROTECT: u64 = 10;
+    pub(crate) const MUNMAP: u64 = 11;
+    pub(crate) const RT_SIGACTION: u64 = 13;
+    pub(crate) const RT_SIGPROCMASK: u64 = 14;
+    pub(crate) const RT_SIGRETURN: u64 = 15;
+    pub(crate) const IOCTL: u64 = 16;
+    pub(crate) const SHMAT: u64 = 30;
+    pub(crate) const GETPID: u64 = 39;
+    pub(crate) const CLONE: u64 = 56;
+    pub(crate) const FORK: u64 = 57;
+    pub(crate) const VFORK: u64 = 58;
+    pub(crate) const EXECVE: u64 = 59;
+    pub(crate) const EXIT: u64 = 60;
+    pub(crate) const KILL: u64 = 62;
+    pub(crate) const RT_SIGSUSPEND: u64 = 130;
+    pub(crate) const UNAME: u64 = 63;
+    pub(crate) const GETTIMEOFDAY: u64 = 96;
+    pub(crate) const TIME: u64 = 201;
+    pub(crate) const SCHED_GETAFFINITY: u64 = 204;
+    pub(crate) const CLOCK_GETTIME: u64 = 228;
+    pub(crate) const PRCTL: u64 = 157;
+    pub(crate) const GETTID: u64 = 186;
+    pub(crate) const FUTEX: u64 = 202;
+    pub(crate) const EXIT_GROUP: u64 = 231;
+    pub(crate) const OPENAT: u64 = 257;
+    pub(crate) const TGKILL: u64 = 234;
+    pub(crate) const PSELECT6: u64 = 270;
+    pub(crate) const PPOLL: u64 = 271;
+    pub(crate) const EPOLL_PWAIT: u64 = 281;
+    pub(crate) const SECCOMP: u64 = 317;
+    pub(crate) const EXECVEAT: u64 = 322;
+    pub(crate) const MEMBARRIER: u64 = 324;
+    pub(crate) const CLONE3: u64 = 435;
+    pub(crate) const EPOLL_PWAIT2: u64 = 441;
+}
+
+/// Makes a call; answers what the kernel leaves in `rax`.
+///
+/// # Safety
+///
+/// As the call asks for.
+pub(crate) unsafe fn raw(number: u64, a: [u64; 6]) -> i64 {
+    let result: i64;
+    // SAFETY: the kernel keeps all registers but these; whether the call is sound is the caller's to say.
+    unsafe {
+        asm!("syscall", inlateout("rax") number as i64 => result, in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+             in("r10") a[3], in("r8") a[4], in("r9") a[5], lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// With up to three arguments.
+///
+/// # Safety
+///
+/// As the call asks for.
+pub(crate) unsafe fn call(number: u64, a: u64, b: u64, c: u64) -> i64 {
+    // SAFETY: the caller's.
+    unsafe { raw(number, [a, b, c, 0, 0, 0]) }
+}
+
+/// Whether a result is an error.
+pub(crate) fn is_error(result: i64) -> bool {
+    (-4095..0).contains(&result)
+}
+
+/// Wakes whoever waits for a word, in whichever process.
+pub(crate) fn wake(word: &AtomicU32) {
+    // SAFETY: wakes, and reads nothing.
+    unsafe { call(number::FUTEX, word.as_ptr() as u64, 1, i32::MAX as u64) };
+}
+
+/// Waits until a word has another value, or for so many milliseconds, or for no reason.
+pub(crate) fn wait(word: &AtomicU32, value: u32, milliseconds: u64) {
+    let time = [milliseconds / 1000, milliseconds % 1000 * 1_000_000];
+    // SAFETY: the word and the time are alive.
+    unsafe { raw(number::FUTEX, [word.as_ptr() as u64, 0, u64::from(value), time.as_ptr() as u64, 0, 0]) };
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Before a program is executed the supervisor is asked to watch the thread, so that it meets the new program at its
+//! first instruction. It watches from the asking to that instruction, and at no other time.
+
+use crate::call::{self, number};
+use crate::layout::{FAILED, FILLING, GRANTED, REFUSED, Request, VACANT, WANTED};
+use crate::{shared, state};
+use core::sync::atomic::Ordering;
+
+/// How long to wait before looking whether there still is a supervisor, in milliseconds.
+const PATIENCE: u64 = 200;
+
+/// Makes the call; comes back only if it failed.
+pub(crate) fn execute(call: u64, a: [u64; 6]) -> i64 {
+    let request = ask();
+    let granted = request.is_some_and(|request| until(request, WANTED) == GRANTED);
+    if !granted {
+        shared().lost.fetch_add(1, Ordering::Relaxed);
+        if let Some(request) = request {
+            request.state.store(VACANT, Ordering::Release);
+        }
+    }
+    // SAFETY: the program's call, as it made it.
+    let answer = unsafe { call::raw(call, a) };
+    match request {
+        Some(request) if granted => {
+            // The supervisor makes the place vacant, when it has let go of this thread.
+            request.state.store(FAILED, Ordering::Release);
+            ring();
+            until(request, FAILED);
+        }
+        _ => {
+            shared().lost.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+    answer
+}
+
+fn ring() {
+    shared().doorbell.fetch_add(1, Ordering::AcqRel);
+    call::wake(&shared().doorbell);
+}
+
+/// Whether nobody will ever answer.
+fn alone() -> bool {
+    shared().closed.load(Ordering::Acquire) != 0
+}
+
+fn ask() -> Option<&'static Request> {
+    loop {
+        if alone() {
+            return None;
+        }
+        let free = shared().requests.iter().find(|request| {
+            request.state.compare_exchange(VACANT, FILLING, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        });
+        let Some(request) = free else {
+            let doorbell = shared().doorbell.load(Ordering::Acquire);
+            call::wait(&shared().doorbell, doorbell, 1);
+            continue;
+        };
+        // SAFETY: asks for a number.
+        let thread = unsafe { call::call(number::GETTID, 0, 0, 0) } as u32;
+        request.thread.store(thread, Ordering::Relaxed);
+        // SAFETY: reads the time stamp counter.
+        let proof = unsafe { core::arch::x86_64::_rdtsc() } ^ u64::from(thread) << 40 | 1;
+        state().nonce.store(proof, Ordering::Relaxed);
+        request.nonce.store(proof, Ordering::Relaxed);
+        request.state.store(WANTED, Ordering::Release);
+        ring();
+        return Some(request);
+    }
+}
+
+/// What the state is when it is no longer this one, or when there is nobody to change it.
+fn until(request: &Request, now: u32) -> u32 {
+    loop {
+        let found = request.state.load(Ordering::Acquire);
+        if found != now {
+            return found;
+        }
+        if alone() {
+            return REFUSED;
+        }
+        let supervisor = shared().supervisor.load(Ordering::Relaxed);
+        call::wait(&request.state, now, PATIENCE);
+        if request.state.load(Ordering::Acquire) == now {
+            // SAFETY: signal 0 asks whether the process is there.
+            let answer = unsafe { call::call(number::KILL, u64::from(supervisor), 0, 0) };
+            const ESRCH: i64 = -3;
+            if answer == ESRCH {
+                shared().closed.store(1, Ordering::Release);
+            }
+        }
+    }
+}

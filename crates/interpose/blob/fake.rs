@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Answers that the kernel wouldn't give: it gives its own, and what was asked for is changed in it. So errors and
+//! all that isn't changed are the kernel's.
+
+use crate::call::{self, number};
+use crate::layout::{FAKE_CPUS, FAKE_HOST, FAKE_RELEASE, FAKE_TIME, NAME};
+use crate::shared;
+
+/// Which of the answers a call needs; 0: none.
+const fn needed(call: u64) -> u32 {
+    match call {
+        number::UNAME => FAKE_HOST | FAKE_RELEASE,
+        number::CLOCK_GETTIME | number::GETTIMEOFDAY | number::TIME => FAKE_TIME,
+        number::SCHED_GETAFFINITY => FAKE_CPUS,
+        _ => 0,
+    }
+}
+
+/// Whether a call is answered here.
+pub(crate) fn is_faked(call: u64) -> bool {
+    needed(call) & shared().fakes.which != 0
+}
+
+/// The answer to such a call.
+pub(crate) fn answer(call: u64, a: [u64; 6]) -> i64 {
+    let fakes = &shared().fakes;
+    // SAFETY: the program's call, as it made it; it only writes where the program said.
+    let result = unsafe { call::raw(call, a) };
+    if call::is_error(result) {
+        return result;
+    }
+    match call {
+        number::UNAME => {
+            // struct utsname: sysname, nodename, release, ...
+            for (which, place, name) in [(FAKE_HOST, 1, &fakes.host), (FAKE_RELEASE, 2, &fakes.release)] {
+                if fakes.which & which != 0 {
+                    // SAFETY: the kernel has just written there.
+                    unsafe { ((a[0] as usize + place * NAME) as *mut [u8; NAME]).write_unaligned(*name) };
+                }
+            }
+            result
+        }
+        number::CLOCK_GETTIME => {
+            // CLOCK_REALTIME, CLOCK_REALTIME_COARSE, CLOCK_TAI
+            if matches!(a[0], 0 | 5 | 11) {
+                later(a[1]);
+            }
+            result
+        }
+        number::GETTIMEOFDAY => {
+            if a[0] != 0 {
+                later(a[0]);
+            }
+            result
+        }
+        number::TIME => {
+            if a[0] != 0 {
+                later(a[0]);
+            }
+            result + fakes.ahead
+        }
+        number::SCHED_GETAFFINITY => {
+            for byte in 0..result as usize {
+                let left = (fakes.cpus as usize).saturating_sub(8 * byte).min(8);
+                let bits = ((1_u16 << left) - 1) as u8;
+                // SAFETY: the kernel has just written there.
+                unsafe { ((a[2] as usize + byte) as *mut u8).write(bits) };
+            }
+            result
+        }
+        _ => result,
+    }
+}
+
+/// Moves the seconds at an address.
+fn later(seconds: u64) {
+    let seconds = seconds as *mut i64;
+    // SAFETY: the kernel has just written there.
+    unsafe { seconds.write_unaligned(seconds.read_unaligned().wrapping_add(shared().fakes.ahead)) };
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is mapped into an interposed program.
+//!
+//! - `entry.S`: what runs in the place of a system call
+//! - [`trap`]: the handler of calls that trapped, the one place where things are decided
+//! - [`bodies`]: which body stands for which site
+//! - [`patch`]: sites that lead to their bodies without a trap
+//! - [`signals`]: SIGSYS stays ours and the program's at once
+//! - [`fake`]: answers that the kernel wouldn't give
+//! - [`execute`]: programs that are executed stay interposed
+//! - [`start`]: the beginning
+//! - [`call`]: the kernel
+//!
+//! There is no allocation, no unwinding and no data: what is written is at the addresses of [`layout`].
+#![no_std]
+#![no_main]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+#[allow(dead_code)]
+#[path = "../src/layout.rs"]
+mod layout;
+
+mod bodies;
+mod call;
+mod execute;
+mod fake;
+mod patch;
+mod signals;
+mod start;
+mod trap;
+
+use layout::{Shared, State};
+
+core::arch::global_asm!(
+    include_str!("entry.S"),
+    SLOTS = const layout::SLOTS,
+    VARIANTS = const layout::VARIANTS,
+    CALLS = const layout::CALLS,
+    CODE = const layout::CODE,
+    FREE_LENGTH = const layout::FREE - layout::CODE,
+    ACTION = const layout::STATE + core::mem::offset_of!(State, action),
+    HEAD = const layout::SHARED + core::mem::offset_of!(layout::Shared, head),
+    TAIL = const layout::SHARED + core::mem::offset_of!(layout::Shared, tail),
+    DROPPED = const layout::SHARED + core::mem::offset_of!(layout::Shared, dropped),
+    RING = const layout::SHARED + core::mem::offset_of!(layout::Shared, ring),
+    ROOM = const layout::RECORDS - layout::SPARE,
+    LAST = const layout::RECORDS - 1,
+    options(att_syntax)
+);
+
+/// What the process knows of itself.
+fn state() -> &'static State {
+    // SAFETY: mapped before anything else is done, for as long as the process has this code; fields that change while
+    // others look are atomic, the rest is written once, before there is a second thread.
+    unsafe { &*(layout::STATE as *const State) }
+}
+
+/// What all processes share.
+fn shared() -> &'static Shared {
+    // SAFETY: as above.
+    unsafe { &*(layout::SHARED as *const Shared) }
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // SAFETY: ends the process, as a broken invariant must.
+    unsafe { core::arch::asm!("ud2", options(noreturn)) }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The handler. The kernel has saved every register in the frame, the vector state too, and gives them back; so
+//! this is ordinary code. It makes no call of the program's that depends on the stack or is long: it sends the
+//! program to the site's body instead, which makes the call in the program's own surroundings.
+
+use crate::bodies::{self, Body};
+use crate::call::{self, number};
+use crate::layout::{ENTRANCE_TRAPS, HOT, SITES, TRAPS, VARIANT, VARIANTS, VARYING, Varying};
+use crate::{execute, fake, patch, shared, signals, state};
+use core::sync::atomic::Ordering;
+
+/// `si_code` of a call that the dispatch stopped.
+const SYS_USER_DISPATCH: i32 = 2;
+const EINVAL: i64 = -22;
+/// Numbers in the frame's registers: `struct sigcontext`.
+const R8: usize = 0;
+const R9: usize = 1;
+const R10: usize = 2;
+const RDI: usize = 8;
+const RSI: usize = 9;
+const RDX: usize = 12;
+const RAX: usize = 13;
+const RIP: usize = 16;
+
+/// What the kernel saved: `struct ucontext`.
+pub(crate) struct Frame(*mut u64);
+
+impl Frame {
+    /// Words before the registers.
+    const REGISTERS: usize = 5;
+    /// Words before the mask.
+    const MASK: usize = 37;
+
+    fn register(&self, which: usize) -> u64 {
+        // SAFETY: within the frame.
+        unsafe { *self.0.add(Self::REGISTERS + which) }
+    }
+
+    fn set(&mut self, which: usize, value: u64) {
+        // SAFETY: within the frame.
+        unsafe { *self.0.add(Self::REGISTERS + which) = value };
+    }
+
+    /// What is blocked when the handler has ended.
+    pub(crate) fn mask(&self) -> u64 {
+        // SAFETY: within the frame.
+        unsafe { *self.0.add(Self::MASK) }
+    }
+
+    /// Changes that.
+    pub(crate) fn set_mask(&mut self, mask: u64) {
+        // SAFETY: within the frame.
+        unsafe { *self.0.add(Self::MASK) = mask };
+    }
+
+    fn arguments(&self) -> [u64; 6] {
+        [RDI, RSI, RDX, R10, R8, R9].map(|which| self.register(which))
+    }
+}
+
+/// Where a call was made, and whether at a site that is not patched.
+enum Origin {
+    Site(u64),
+    Body(Body),
+    Entrance(usize, u64),
+}
+
+fn origin(at: u64) -> Origin {
+    let at = at as usize;
+    if (TRAPS..TRAPS + 2 * SITES).contains(&at) {
+        return Origin::Body(Body((at - TRAPS) / 2));
+    }
+    if (ENTRANCE_TRAPS..ENTRANCE_TRAPS + 2 * VARYING).contains(&at) {
+        let entrance = (at - ENTRANCE_TRAPS) / 2;
+        return Origin::Entrance(entrance, varying(entrance).site);
+    }
+    Origin::Site(at as u64)
+}
+
+/// What an entrance works with.
+pub(crate) fn varying(entrance: usize) -> &'static Varying {
+    // SAFETY: within the process's own memory; written before the entrance was used.
+    unsafe { &*((VARIANTS + VARIANT * entrance) as *const Varying) }
+}
+
+/// The kernel comes here with a signal.
+pub(crate) extern "C" fn handle(signal: u64, info: u64, frame: u64) {
+    // SAFETY: the kernel's siginfo.
+    if unsafe { *(info as *const i32).add(2) } != SYS_USER_DISPATCH {
+        signals::foreign(signal, info, frame);
+        return;
+    }
+    shared().traps.fetch_add(1, Ordering::Relaxed);
+    let mut frame = Frame(frame as *mut u64);
+    let call = frame.register(RAX);
+    let origin = origin(frame.register(RIP) - 2);
+    let site = match origin {
+        Origin::Site(site) | Origin::Entrance(_, site) => site,
+        Origin::Body(body) => body.pair().0,
+    };
+    let a = frame.arguments();
+    let answer = match call {
+        number::RT_SIGACTION => Some(signals::action(a)),
+        number::RT_SIGPROCMASK => Some(signals::mask(&mut frame, a)),
+        number::EXECVE | number::EXECVEAT => Some(execute::execute(call, a)),
+        // PR_SET_SYSCALL_USER_DISPATCH: the program would take ours away.
+        number::PRCTL if a[0] == 59 => Some(EINVAL),
+        _ if fake::is_faked(call) => Some(fake::answer(call, a)),
+        _ => None,
+    };
+    if let Some(answer) = answer {
+        bodies::count(call, a, answer);
+        frame.set(RAX, answer as u64);
+        frame.set(RIP, site + 2);
+        return;
+    }
+    let mut as_is = false;
+    match call {
+        number::RT_SIGSUSPEND => frame.set(RDI, signals::pointer(a[0])),
+        number::PPOLL => {
+            frame.set(R10, signals::pointer(a[3]));
+            as_is = true;
+        }
+        number::EPOLL_PWAIT | number::EPOLL_PWAIT2 => {
+            frame.set(R8, signals::pointer(a[4]));
+            as_is = true;
+        }
+        number::PSELECT6 => {
+            frame.set(R9, signals::sized(a[5]));
+            as_is = true;
+        }
+        // PR_SET_SECCOMP
+        number::PRCTL if a[0] == 22 => seal(),
+        number::SECCOMP => seal(),
+        _ => {}
+    }
+    let body = match origin {
+        Origin::Body(body) => Some(body),
+        Origin::Site(_) | Origin::Entrance(..) => bodies::of(site, call),
+    };
+    let Some(body) = body else {
+        shared().bodiless.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the program's call, as it made it. What depends on the stack pointer (rt_sigreturn, clone) has its
+        // body from the first few on, as a program of that many sites had such calls before.
+        let answer = unsafe { call::raw(call, a) };
+        bodies::count(call, a, answer);
+        frame.set(RAX, answer as u64);
+        frame.set(RIP, site + 2);
+        return;
+    };
+    frame.set(RIP, if as_is { body.plain() } else { body.kind() });
+    match origin {
+        Origin::Site(_) => {
+            let traps = body.trapped() + 1;
+            // Again now and then, as somebody else may have been patching.
+            let hot = traps >= HOT && traps.is_power_of_two();
+            if hot && state().sealed.load(Ordering::Relaxed) == 0 {
+                patch::site(site, call, body, traps == HOT);
+            }
+        }
+        Origin::Entrance(entrance, _) if !is_handlers(call) => {
+            varying(entrance).bodies[call as usize].store(body.address() as u32, Ordering::Release);
+        }
+        _ => {}
+    }
+}
+
+/// Calls that come to the handler every time.
+pub(crate) fn is_handlers(call: u64) -> bool {
+    matches!(
+        call,
+        number::RT_SIGACTION
+            | number::RT_SIGPROCMASK
+            | number::EXECVE
+            | number::EXECVEAT
+            | number::RT_SIGSUSPEND
+            | number::PRCTL
+            | number::SECCOMP
+    ) || fake::is_faked(call)
+}
+
+/// From now on a filter of the program's looks at what is called, and nothing is called that it didn't ask for.
+fn seal() {
+    state().sealed.store(1, Ordering::Relaxed);
+}

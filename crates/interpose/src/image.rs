@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The code that all programs of a run share: the image that was built, and the bodies and entrances made from its
+//! templates.
+
+use crate::layout::{
+    BODIES, BODY, CODE, CODE_LENGTH, ENTRANCE, ENTRANCES, Header, SITES, SLOT, TRAPS, VARIANT, VARYING,
+};
+
+/// As it was built, for [`CODE`].
+static BUILT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blob.bin"));
+/// `syscall`
+const CALL: [u8; 2] = [0x0f, 0x05];
+
+/// A word of the header.
+fn header(offset: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&BUILT[offset..offset + 8]);
+    u64::from_le_bytes(word)
+}
+
+/// Where a program begins.
+pub(crate) fn init() -> u64 {
+    header(core::mem::offset_of!(Header, init))
+}
+
+/// The place in the image of an address.
+fn place(address: u64) -> usize {
+    usize::try_from(address).map_or(0, |address| address.wrapping_sub(CODE))
+}
+
+/// Writes all that is executed; `memory` stands for the memory at [`CODE`], and is zero.
+pub(crate) fn write(memory: &mut [u8]) {
+    assert!(memory.len() >= CODE_LENGTH, "the memory was made for this");
+    memory[..BUILT.len()].copy_from_slice(BUILT);
+    let body = place(header(core::mem::offset_of!(Header, template)));
+    let fields = place(header(core::mem::offset_of!(Header, fields)));
+    repeat(memory, &BUILT[body..body + BODY], &BUILT[fields..], BODIES - CODE, SITES, SLOT);
+    let entrance = place(header(core::mem::offset_of!(Header, entrance)));
+    let fields = place(header(core::mem::offset_of!(Header, entrance_fields)));
+    let template = &BUILT[entrance..entrance + ENTRANCE];
+    repeat(memory, template, &BUILT[fields..], ENTRANCES - CODE, VARYING, VARIANT);
+    for call in memory[TRAPS - CODE..TRAPS - CODE + 2 * (SITES + VARYING)].chunks_exact_mut(2) {
+        call.copy_from_slice(&CALL);
+    }
+}
+
+/// Writes so many of a template, one behind the other, the addresses in it growing.
+fn repeat(memory: &mut [u8], template: &[u8], fields: &[u8], at: usize, times: usize, growth: usize) {
+    let copies = memory[at..at + times * template.len()].chunks_exact_mut(template.len());
+    for (number, copy) in copies.enumerate() {
+        copy.copy_from_slice(template);
+        for field in fields.iter().take_while(|field| **field != 0).map(|field| usize::from(*field)) {
+            let mut address = [0; 4];
+            address.copy_from_slice(&copy[field..field + 4]);
+            let grown =
+                u32::from_le_bytes(address).wrapping_add(u32::try_from(number * growth).unwrap_or_default());
+            copy[field..field + 4].copy_from_slice(&grown.to_le_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{SLOTS, VARIANTS};
+
+    #[test]
+    fn each_body_works_with_its_own_slot() {
+        let mut memory = vec![0; CODE_LENGTH];
+        write(&mut memory);
+        for number in [0, 1, SITES - 1] {
+            let body = &memory[BODIES - CODE + BODY * number..][..BODY];
+            // movl SLOTS, %eax
+            assert_eq!(body[..3], [0x8b, 0x04, 0x25]);
+            let slot = u32::try_from(SLOTS + SLOT * number).unwrap();
+            assert_eq!(body[3..7], slot.to_le_bytes());
+            // plain, pass, after
+            for call in [32, 96, 112] {
+                assert_eq!(body[call..call + 2], CALL, "{number} {call}");
+            }
+        }
+        let last = &memory[ENTRANCES - CODE + ENTRANCE * (VARYING - 1)..][..ENTRANCE];
+        let variant = u32::try_from(VARIANTS + VARIANT * (VARYING - 1)).unwrap();
+        assert_eq!(last[..2], [0x41, 0xbb]);
+        assert_eq!(last[2..6], variant.to_le_bytes());
+        assert_eq!(memory[TRAPS - CODE + 2 * SITES..][..2], CALL);
+    }
+}

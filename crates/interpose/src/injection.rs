@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is done with a program that was just executed, and stands before its first instruction.
+//!
+//! A few instructions are written into the unused end of its vDSO (a private copy: the kernel lets a debugger write
+//! there), and it goes on with them. They attach the image and jump into it; from there on the program prepares
+//! itself, and the supervisor has already let go of it. The whole takes two stops less than calls made one by one.
+
+use crate::image;
+use crate::layout::CODE;
+use libc::{c_void, pid_t, user_regs_struct};
+use std::fs::OpenOptions;
+use std::io::{self, Error};
+use std::os::unix::fs::FileExt;
+
+/// `SHM_RDONLY | SHM_EXEC`
+const READ_EXECUTE: u32 = 0o10_000 | 0o100_000;
+/// The code segment of 64-bit programs.
+const USER_CODE: u64 = 0x33;
+/// In the auxiliary vector: where the vDSO is.
+const AT_SYSINFO_EHDR: u64 = 33;
+/// The same entry, for nobody.
+const AT_IGNORE: u64 = 1;
+/// A page.
+const PAGE: u64 = 4096;
+
+/// What a program is given.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Given {
+    /// The segment with the image.
+    pub(crate) code: i32,
+    /// The segment with what is shared.
+    pub(crate) data: i32,
+    /// Whether the program is to find no vDSO, so that its clock reads are system calls.
+    pub(crate) hide_vdso: bool,
+}
+
+/// Has a stopped program prepare itself before its first instruction. It is to be let go then, whatever the answer:
+/// if this fails, it runs as it is.
+pub(crate) fn prepare(process: pid_t, given: Given) -> Result<(), Error> {
+    let mut registers = registers(process)?;
+    if registers.cs != USER_CODE {
+        return Err(Error::new(io::ErrorKind::Unsupported, "it is no 64-bit program"));
+    }
+    let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{process}/mem"))?;
+    let (entry, vdso) = vdso(process, &memory, registers.rsp)?;
+    let code = instructions(given.code);
+    let place = end_of_vdso(&memory, vdso, code.len() as u64)?;
+    memory.write_all_at(&code, place)?;
+    if given.hide_vdso {
+        memory.write_all_at(&AT_IGNORE.to_le_bytes(), entry)?;
+    }
+    registers.r15 = registers.rip;
+    registers.r14 = u64::from(given.data.unsigned_abs());
+    registers.r13 = u64::from(EXECVE);
+    registers.rip = place;
+    set_registers(process, &registers)
+}
+
+/// The number of the call that brings programs.
+const EXECVE: u32 = 59;
+
+/// `shmat(code, CODE, SHM_RDONLY | SHM_EXEC)`, and on to the image; or to the program's entry.
+fn instructions(code: i32) -> Vec<u8> {
+    let base = u32::try_from(CODE).unwrap_or_default();
+    let init = u32::try_from(image::init()).unwrap_or_default();
+    let mut text = Vec::with_capacity(64);
+    text.extend([0xb8, 30, 0, 0, 0]); // mov $30, %eax
+    text.push(0xbf); // mov $code, %edi
+    text.extend(code.to_le_bytes());
+    text.push(0xbe); // mov $CODE, %esi
+    text.extend(base.to_le_bytes());
+    text.push(0xba); // mov $READ_EXECUTE, %edx
+    text.extend(READ_EXECUTE.to_le_bytes());
+    text.extend([0x0f, 0x05]); // syscall
+    text.extend([0x48, 0x3d]); // cmp $CODE, %rax
+    text.extend(base.to_le_bytes());
+    text.extend([0x75, 7]); // jne over the next two
+    text.push(0xb8); // mov $init, %eax
+    text.extend(init.to_le_bytes());
+    text.extend([0xff, 0xe0]); // jmp *%rax
+    // As the kernel leaves the registers, and a jump to the entry.
+    text.extend([0x41, 0x57]); // push %r15
+    text.extend([0x31, 0xc0, 0x31, 0xc9, 0x31, 0xd2, 0x31, 0xf6, 0x31, 0xff]); // eax ecx edx esi edi
+    text.extend([0x45, 0x31, 0xdb, 0x45, 0x31, 0xed, 0x45, 0x31, 0xf6, 0x45, 0x31, 0xff]); // r11 r13 r14 r15
+    text.push(0xc3); // ret
+    text
+}
+
+/// Where the auxiliary vector says where the vDSO is, and what it says.
+fn vdso(process: pid_t, memory: &std::fs::File, stack: u64) -> Result<(u64, u64), Error> {
+    let words = |text: &[u8]| -> Vec<u64> {
+        text.chunks_exact(8).map(|word| word.try_into().map(u64::from_le_bytes).unwrap_or_default()).collect()
+    };
+    let text = std::fs::read(format!("/proc/{process}/auxv"))?;
+    let vector = words(&text);
+    let missing = || Error::new(io::ErrorKind::Unsupported, "it has no vDSO");
+    let vdso = vector
+        .chunks_exact(2)
+        .find_map(|pair| (pair[0] == AT_SYSINFO_EHDR).then_some(pair[1]))
+        .ok_or_else(missing)?;
+    // On the stack: the number of arguments; the arguments and the environment, each ended by a null pointer; pairs.
+    let (mut at, mut nulls, mut key) = (stack + 8, 0, None);
+    let mut above = [0; 4096];
+    loop {
+        let read = memory.read_at(&mut above, at)?;
+        let found = words(&above[..read]);
+        if found.is_empty() {
+            return Err(missing());
+        }
+        for (number, word) in found.iter().enumerate() {
+            match key {
+                _ if nulls < 2 => nulls += u32::from(*word == 0),
+                None => key = Some(*word),
+                Some(AT_SYSINFO_EHDR) => return Ok((at + 8 * number as u64 - 8, vdso)),
+                Some(0) => return Err(missing()),
+                Some(_) => key = None,
+            }
+        }
+        at += 8 * found.len() as u64;
+    }
+}
+
+/// Unused bytes at the end of the vDSO's code.
+fn end_of_vdso(memory: &std::fs::File, vdso: u64, length: u64) -> Result<u64, Error> {
+    let short = || Error::new(io::ErrorKind::Unsupported, "its vDSO has no room");
+    // Its sections' table is the last thing in the file: e_shoff, and e_shentsize times e_shnum.
+    let mut header = [0; 64];
+    memory.read_exact_at(&mut header, vdso)?;
+    let word = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+    let mut sections = [0; 8];
+    sections.copy_from_slice(&header[40..48]);
+    let end = u64::from_le_bytes(sections) + u64::from(word(58)) * u64::from(word(60));
+    let room = end.next_multiple_of(PAGE) - end;
+    if end == 0 || end > 16 * PAGE || room < length + 16 {
+        return Err(short());
+    }
+    let place = vdso + end.next_multiple_of(16);
+    let mut there = vec![0; usize::try_from(length).unwrap_or_default()];
+    memory.read_exact_at(&mut there, place)?;
+    if there.iter().any(|byte| *byte != 0) { Err(short()) } else { Ok(place) }
+}
+
+fn registers(process: pid_t) -> Result<user_regs_struct, Error> {
+    // SAFETY: zeros are valid registers.
+    let mut registers: user_regs_struct = unsafe { std::mem::zeroed() };
+    let place = (&raw mut registers).cast::<c_void>();
+    // SAFETY: writes the registers of a stopped process.
+    let answer =
+        unsafe { libc::ptrace(libc::PTRACE_GETREGS, process, std::ptr::null_mut::<c_void>(), place) };
+    if answer < 0 { Err(Error::last_os_error()) } else { Ok(registers) }
+}
+
+fn set_registers(process: pid_t, registers: &user_regs_struct) -> Result<(), Error> {
+    let place = std::ptr::from_ref(registers).cast::<c_void>();
+    // SAFETY: reads the registers.
+    let answer =
+        unsafe { libc::ptrace(libc::PTRACE_SETREGS, process, std::ptr::null_mut::<c_void>(), place) };
+    if answer < 0 { Err(Error::last_os_error()) } else { Ok(()) }
+}

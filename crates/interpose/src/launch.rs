@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is started, and what came of it.
+
+use std::ffi::CString;
+use std::io::Error;
+use std::process::ExitStatus;
+
+/// What calls are answered with, other than by the kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fakes {
+    /// The process's number, of every process.
+    pub pid: Option<u32>,
+    /// The host's name, of up to 64 bytes without a zero.
+    pub host: Option<Vec<u8>>,
+    /// The kernel's release, likewise.
+    pub release: Option<Vec<u8>>,
+    /// By how many seconds the clock is ahead.
+    pub ahead: Option<i64>,
+    /// How many processors a process may use.
+    pub cpus: Option<u32>,
+}
+
+/// A call that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    /// Its number.
+    pub number: u32,
+    /// The thread, as it is numbered where it runs.
+    pub thread: u32,
+    /// Its arguments, whether the call has as many or not.
+    pub arguments: [u64; 6],
+    /// What it returned; -4095 to -1: an error's number, negated.
+    pub result: i64,
+}
+
+/// A command, and what is wanted of its calls.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// The program's file.
+    pub program: CString,
+    /// Its arguments, the name it is called by first.
+    pub arguments: Vec<CString>,
+    /// Its environment, `NAME=value`.
+    pub environment: Vec<CString>,
+    /// Whether calls are counted.
+    pub count: bool,
+    /// What is answered otherwise.
+    pub fakes: Fakes,
+    /// Whether to wait for all processes of the run when the command has ended.
+    pub wait: bool,
+}
+
+/// How often a call was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    /// The call's number.
+    pub number: u32,
+    /// How often it returned.
+    pub calls: u64,
+    /// How often of these with an error.
+    pub errors: u64,
+}
+
+/// What came of a command.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Of each call that was made, by number.
+    pub counts: Vec<Count>,
+    /// How many programs were interposed.
+    pub images: u64,
+    /// How many were executed and are not: 32-bit ones, those of other users, those that nobody may watch.
+    pub lost: u64,
+    /// How often a call trapped.
+    pub traps: u64,
+    /// How many call sites were patched.
+    pub patched: u64,
+    /// How many were tried and can't be.
+    pub unpatchable: u64,
+    /// How many calls were not logged, as they came faster than they were taken.
+    pub dropped: u64,
+    /// How many calls were answered in the handler for want of a body.
+    pub bodiless: u64,
+}
+
+/// Why a command isn't started.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// There is no memory to share.
+    #[error("can't make memory that programs share: {0}")]
+    Segment(Error),
+    /// There is no process.
+    #[error("can't start a process: {0}")]
+    Process(Error),
+    /// Nobody may watch it.
+    #[error("can't watch the process that becomes the command: {0}")]
+    Watch(Error),
+    /// It can't be executed.
+    #[error("can't execute {program}: {source}")]
+    Execute {
+        /// The program.
+        program: String,
+        /// Why.
+        source: Error,
+    },
+    /// There is no code for this architecture.
+    #[error("programs are interposed on x86-64 alone")]
+    Architecture,
+}
+
+/// Says that it can't be done here.
+///
+/// # Errors
+///
+/// Always.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn launch(_: &Launch, _: Option<&mut (dyn FnMut(Call) + Send)>) -> Result<Outcome, LaunchError> {
+    Err(LaunchError::Architecture)
+}
+
+#[cfg(target_arch = "x86_64")]
+pub use here::launch;
+
+#[cfg(target_arch = "x86_64")]
+mod here {
+    use super::{Call, Count, Fakes, Launch, LaunchError, Outcome};
+    use crate::image;
+    use crate::injection::Given;
+    use crate::layout::{
+        CALLS, CODE_LENGTH, COUNT, FAKE_CPUS, FAKE_HOST, FAKE_PID, FAKE_RELEASE, FAKE_TIME, LOG, NAME,
+        RECORDS, Shared,
+    };
+    use crate::segment::Segment;
+    use crate::supervisor::{Ears, Supervisor};
+    use std::ffi::{CString, c_char};
+    use std::io::{Error, PipeReader, PipeWriter, Read, Write, pipe};
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    /// How long the reader of the log sleeps when there is nothing to read.
+    const PAUSE: Duration = Duration::from_micros(500);
+    /// As often for a record that isn't whole.
+    const PATIENCE: u32 = 200;
+
+    /// Starts a command, and attends to it until it has ended. To be called while the process has one thread. Signals
+    /// that are sent to this process meanwhile are passed on to the command. Each call is given to `log`, if there is
+    /// one, in the order in which they returned.
+    ///
+    /// # Errors
+    ///
+    /// Why there was no command.
+    pub fn launch(
+        launch: &Launch,
+        log: Option<&mut (dyn FnMut(Call) + Send)>,
+    ) -> Result<Outcome, LaunchError> {
+        let mut code = Segment::new(CODE_LENGTH).map_err(LaunchError::Segment)?;
+        image::write(code.bytes());
+        let data = Segment::new(size_of::<Shared>()).map_err(LaunchError::Segment)?;
+        // SAFETY: the segment has the size, is aligned to a page, and nobody else has it yet.
+        write(unsafe { &mut (*data.memory().cast::<Shared>().as_ptr()).fakes }, &launch.fakes);
+        // SAFETY: the segment has the size, is aligned to a page, and zero; all fields that anybody changes from here
+        // on are atomic.
+        let shared = unsafe { data.memory().cast::<Shared>().as_ref() };
+        let counting = if launch.count { COUNT } else { 0 };
+        let logging = if log.is_some() { LOG } else { 0 };
+        shared.mode.store(counting | logging, Ordering::Relaxed);
+        shared.supervisor.store(std::process::id(), Ordering::Relaxed);
+        let given = Given { code: code.id(), data: data.id(), hide_vdso: launch.fakes.ahead.is_some() };
+
+        let ears = Ears::new(shared);
+        let (gate, open) = pipe().map_err(LaunchError::Process)?;
+        let (mut words, say) = pipe().map_err(LaunchError::Process)?;
+        // SAFETY: the process has one thread, so the child may do anything.
+        let child = unsafe { libc::fork() };
+        if child < 0 {
+            return Err(LaunchError::Process(Error::last_os_error()));
+        }
+        if child == 0 {
+            drop(ears);
+            drop((open, words));
+            become_command(launch, gate, say);
+        }
+        drop((gate, say));
+        let mut supervisor = Supervisor::new(shared, given, child).map_err(LaunchError::Watch)?;
+        let mut opened: PipeWriter = open;
+        opened.write_all(&[1]).map_err(LaunchError::Process)?;
+        let ended = AtomicBool::new(false);
+        let status = thread::scope(|scope| {
+            let reader = log.map(|log| scope.spawn(|| read(shared, log, &ended)));
+            let status = supervisor.attend(|| launch.wait && data.holders() > 1);
+            shared.closed.store(1, Ordering::Release);
+            ended.store(true, Ordering::Release);
+            // It ends by itself; a panic in it would have ended the process.
+            let _ended = reader.map(thread::ScopedJoinHandle::join);
+            status
+        });
+        drop(ears);
+
+        let mut said = [0; 4];
+        if words.read_exact(&mut said).is_ok() {
+            let program = launch.program.to_string_lossy().into_owned();
+            let source = Error::from_raw_os_error(i32::from_le_bytes(said));
+            return Err(LaunchError::Execute { program, source });
+        }
+        Ok(outcome(shared, status, supervisor.unprepared))
+    }
+
+    /// In the child: waits until it is watched, and executes the program.
+    fn become_command(launch: &Launch, mut gate: PipeReader, mut say: PipeWriter) -> ! {
+        let pointers = |texts: &[CString]| -> Vec<*const c_char> {
+            texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+        };
+        let (arguments, environment) = (pointers(&launch.arguments), pointers(&launch.environment));
+        if gate.read_exact(&mut [0]).is_ok() {
+            // Rust's run-time ignores it, and that would be inherited.
+            // SAFETY: the default for a signal.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+            // SAFETY: strings and lists that end with null, alive here.
+            unsafe { libc::execve(launch.program.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+            let number = Error::last_os_error().raw_os_error().unwrap_or_default();
+            let _nobody_listens = say.write_all(&number.to_le_bytes());
+        }
+        // SAFETY: ends the child without the parent's destructors.
+        unsafe { libc::_exit(127) }
+    }
+
+    fn write(fakes: &mut crate::layout::Fakes, wanted: &Fakes) {
+        let mut name = |bit, bytes: &Option<Vec<u8>>| {
+            let mut name = [0; NAME];
+            if let Some(bytes) = bytes {
+                fakes.which |= bit;
+                for (to, from) in name[..NAME - 1].iter_mut().zip(bytes) {
+                    *to = *from;
+                }
+            }
+            name
+        };
+        let (host, release) = (name(FAKE_HOST, &wanted.host), name(FAKE_RELEASE, &wanted.release));
+        (fakes.host, fakes.release) = (host, release);
+        if let Some(pid) = wanted.pid {
+            fakes.which |= FAKE_PID;
+            fakes.pid = u64::from(pid);
+        }
+        if let Some(ahead) = wanted.ahead {
+            fakes.which |= FAKE_TIME;
+            fakes.ahead = ahead;
+        }
+        if let Some(cpus) = wanted.cpus {
+            fakes.which |= FAKE_CPUS;
+            fakes.cpus = cpus;
+        }
+    }
+
+    /// Takes records out of the ring until the run has ended and there are no more.
+    fn read(shared: &Shared, log: &mut (dyn FnMut(Call) + Send), ended: &AtomicBool) {
+        let mut waited = 0;
+        loop {
+            let over = ended.load(Ordering::Acquire);
+            let place = shared.tail.load(Ordering::Relaxed);
+            if place == shared.head.load(Ordering::Acquire) {
+                if over {
+                    return;
+                }
+                thread::sleep(PAUSE);
+                continue;
+            }
+            let record = &shared.ring[usize::try_from(place).unwrap_or_default() % RECORDS];
+            let number = record.number.swap(0, Ordering::Acquire);
+            // A thread that was killed while it wrote leaves a record that never becomes whole.
+            if number == 0 && waited < PATIENCE && !over {
+                waited += 1;
+                thread::sleep(PAUSE);
+                continue;
+            }
+            waited = 0;
+            if let Some(number) = number.checked_sub(1) {
+                log(Call {
+                    number,
+                    thread: record.thread.load(Ordering::Relaxed),
+                    arguments: record.arguments.each_ref().map(|argument| argument.load(Ordering::Relaxed)),
+                    result: record.result.load(Ordering::Relaxed).cast_signed(),
+                });
+            }
+            shared.tail.store(place + 1, Ordering::Release);
+        }
+    }
+
+    fn outcome(shared: &Shared, status: i32, unprepared: u64) -> Outcome {
+        let mut counts = Vec::new();
+        for number in 0..CALLS {
+            let sum = |of: fn(&crate::layout::Counter) -> u64| -> u64 {
+                shared.counters.iter().map(|table| of(&table[number])).sum()
+            };
+            let count = Count {
+                number: u32::try_from(number).unwrap_or(u32::MAX),
+                calls: sum(|counter| counter.calls.load(Ordering::Relaxed)),
+                errors: sum(|counter| counter.errors.load(Ordering::Relaxed)),
+            };
+            if count.calls > 0 {
+                counts.push(count);
+            }
+        }
+        Outcome {
+            status: ExitStatus::from_raw(status),
+            counts,
+            images: shared.images.load(Ordering::Relaxed),
+            lost: shared.lost.load(Ordering::Relaxed) + unprepared,
+            traps: shared.traps.load(Ordering::Relaxed),
+            patched: shared.patched.load(Ordering::Relaxed),
+            unpatchable: shared.unpatchable.load(Ordering::Relaxed),
+            dropped: shared.dropped.load(Ordering::Relaxed),
+            bodiless: shared.bodiless.load(Ordering::Relaxed),
+        }
+    }
+}

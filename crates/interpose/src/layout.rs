@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where things are in an interposed program. Shared with the code that is mapped there, so it knows of `core` alone.
+//!
+//! Everything lies below 2 GiB, so that an absolute 32-bit address reaches it from anywhere. One exception was
+//! chosen for its bytes: see [`TABLE`].
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// The image, shared by all programs of a run, readable and executable.
+pub const CODE: usize = 0x7a00_0000;
+/// One body for each pair of call site and call number.
+pub const BODIES: usize = CODE + 0x1_0000;
+/// Bytes of a body.
+pub const BODY: usize = 128;
+/// How many bodies there are. A program that has more sites has the rest answered in the handler of the trap.
+pub const SITES: usize = 2048;
+/// One entrance for each patched site whose call number varies.
+pub const ENTRANCES: usize = BODIES + BODY * SITES;
+/// Bytes of an entrance.
+pub const ENTRANCE: usize = 16;
+/// How many entrances there are.
+pub const VARYING: usize = 32;
+/// System calls made in [`CODE`] up to here don't trap.
+pub const FREE: usize = CODE + 0x6_0000;
+/// `syscall` instructions that do trap, one for each body: for calls that are always the handler's.
+pub const TRAPS: usize = FREE;
+/// The same for entrances.
+pub const ENTRANCE_TRAPS: usize = TRAPS + 2 * SITES;
+/// Bytes from [`CODE`] on.
+pub const CODE_LENGTH: usize = 0x6_2000;
+
+/// What a process keeps for itself, copied at fork.
+pub const OWN: usize = 0x7b00_0000;
+/// What bodies work with, [`Slot`]s.
+pub const SLOTS: usize = OWN;
+/// Which slot belongs to which site: `HASHED` slot numbers plus 1.
+pub const INDEX: usize = SLOTS + SLOT * SITES;
+/// Places in the index.
+pub const HASHED: usize = 8192;
+/// [`State`].
+pub const STATE: usize = INDEX + 4 * HASHED;
+/// [`Varying`]s.
+pub const VARIANTS: usize = OWN + 0x4_0000;
+/// Bytes of a [`Varying`].
+pub const VARIANT: usize = 4096;
+/// Bytes from [`OWN`] on.
+pub const OWN_LENGTH: usize = 0x4_0000 + VARIANT * VARYING;
+
+/// Pointers for `jmp *[address]`, one for each body and entrance.
+///
+/// The instruction is `ff 24 25` and four bytes of address, lowest first. An address `0x050fXXXX` ends in the bytes
+/// `0f 05`, and these are the instruction `syscall`. So when `mov $number, %eax; syscall` (5 + 2 bytes) is
+/// overwritten with such a jump, only the `mov` changes: whoever jumps to the `syscall` itself, or was about to
+/// execute it, still finds it there, and traps as before. No analysis of branch targets can miss what can't go wrong.
+pub const TABLE: usize = 0x050f_0000;
+/// Bytes of the table.
+pub const TABLE_LENGTH: usize = 0x1_0000;
+
+/// What all programs of a run share, and the supervisor: [`Shared`].
+pub const SHARED: usize = 0x7c00_0000;
+
+/// Call numbers that are counted apart; the last one stands for all above.
+pub const CALLS: usize = 512;
+/// Tables of counters: processes take one each by their number, so that they seldom write to the same line.
+pub const SHARDS: usize = 16;
+/// As many calls of an unpatched site trap before it is patched: patching costs as much as several traps.
+pub const HOT: u32 = 8;
+
+/// Bytes of a slot.
+pub const SLOT: usize = 64;
+
+/// What a body works with. The order is known to the assembly.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Slot {
+    /// The call's number.
+    pub number: u32,
+    /// How often the site has trapped.
+    pub traps: u32,
+    /// Where a body goes when the number is in `eax`.
+    pub kind: u64,
+    /// Where `common` goes.
+    pub common: u64,
+    /// The address after the site's `syscall`.
+    pub back: u64,
+    /// The [`Counter`].
+    pub counter: u64,
+    /// Where a body goes after `syscall` if something must be done with the result.
+    pub after: u64,
+    /// An answer; where to go for a call that is the handler's; or where a fork goes on in the parent.
+    pub value: u64,
+    /// Where a body makes the call and counts it.
+    pub plain: u64,
+}
+
+/// A patched site whose number varies.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Varying {
+    /// What was displaced, and then the look-up.
+    pub displaced: u64,
+    /// A `syscall` that traps.
+    pub trap: u64,
+    /// The site.
+    pub site: u64,
+    /// Up to 64 bytes.
+    pub unused: [u64; 5],
+    /// Bodies by number; 0: none yet.
+    pub bodies: [AtomicU32; CALLS],
+}
+
+/// How often a call was made and failed.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Counter {
+    /// Returned.
+    pub calls: AtomicU64,
+    /// Returned an error.
+    pub errors: AtomicU64,
+}
+
+/// The kernel's `struct sigaction`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Action {
+    /// Handler, 0 default, 1 ignore.
+    pub handler: u64,
+    /// `SA_*`.
+    pub flags: u64,
+    /// What a handler returns to.
+    pub restorer: u64,
+    /// What is blocked meanwhile.
+    pub mask: u64,
+}
+
+/// As many different signal masks are replaced.
+pub const MASKS: usize = 128;
+
+/// What a process knows of itself.
+#[repr(C)]
+#[derive(Debug)]
+pub struct State {
+    /// The next free slot.
+    pub slots: AtomicU32,
+    /// The next free [`Varying`].
+    pub varying: AtomicU32,
+    /// Who patches: a process's number, or 0.
+    pub patching: AtomicU32,
+    /// Not 0 when the process has a filter of its own: then nothing is called on its behalf any more.
+    pub sealed: AtomicU32,
+    /// Not 0 if [`TABLE`] is there.
+    pub table: u32,
+    /// The process's table of counters.
+    pub shard: u32,
+    /// Proof that a request comes from here.
+    pub nonce: AtomicU64,
+    /// What the kernel does on a trap.
+    pub action: Action,
+    /// What the program wants done with a SIGSYS of its own.
+    pub wanted: Action,
+    /// Counts what nobody asks for.
+    pub nobody: Counter,
+    /// Signal masks that lack SIGSYS; each is written once.
+    pub masks: [AtomicU64; MASKS],
+    /// For pselect6: the address of the mask of the same number, and its size.
+    pub sized: [[u64; 2]; MASKS],
+}
+
+/// A [`Request`]'s state: nobody's.
+pub const VACANT: u32 = 0;
+/// Being filled.
+pub const FILLING: u32 = 1;
+/// A thread is about to execute a program, and waits.
+pub const WANTED: u32 = 2;
+/// It is watched until the program starts, and may go on.
+pub const GRANTED: u32 = 3;
+/// It can't be watched.
+pub const REFUSED: u32 = 4;
+/// The program couldn't be executed; the thread waits to be released.
+pub const FAILED: u32 = 5;
+
+/// A thread that is about to execute a program.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Request {
+    /// One of the above.
+    pub state: AtomicU32,
+    /// Which thread.
+    pub thread: AtomicU32,
+    /// What its [`State::nonce`] is.
+    pub nonce: AtomicU64,
+}
+
+/// As many threads can be about to execute something at once; others wait for a place.
+pub const REQUESTS: usize = 64;
+
+/// Count calls.
+pub const COUNT: u32 = 1;
+/// Log calls.
+pub const LOG: u32 = 2;
+
+/// Calls that are answered otherwise than the kernel would: `getpid`.
+pub const FAKE_PID: u32 = 1;
+/// The host's name.
+pub const FAKE_HOST: u32 = 2;
+/// The kernel's release.
+pub const FAKE_RELEASE: u32 = 4;
+/// The clock.
+pub const FAKE_TIME: u32 = 8;
+/// How many processors there are.
+pub const FAKE_CPUS: u32 = 16;
+
+/// Bytes of a name in `struct utsname`, the zero too.
+pub const NAME: usize = 65;
+
+/// What calls are answered with; written before the first program starts.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Fakes {
+    /// Which of the following.
+    pub which: u32,
+    /// How many processors.
+    pub cpus: u32,
+    /// Process number.
+    pub pid: u64,
+    /// Seconds that the clock is ahead.
+    pub ahead: i64,
+    /// The host's name, ended by zero.
+    pub host: [u8; NAME],
+    /// The kernel's release, ended by zero.
+    pub release: [u8; NAME],
+}
+
+/// A logged call. The order is known to the assembly.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Record {
+    /// The call's number plus 1; 0 while the record isn't whole.
+    pub number: AtomicU32,
+    /// The thread.
+    pub thread: AtomicU32,
+    /// Its arguments.
+    pub arguments: [AtomicU64; 6],
+    /// What it returned.
+    pub result: AtomicU64,
+}
+
+/// Records in the ring: a power of 2.
+pub const RECORDS: usize = 1 << 15;
+/// Of these, left free for threads that have seen room at the same moment.
+pub const SPARE: usize = 1 << 10;
+
+/// What all processes of a run share.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Shared {
+    /// Changes whenever the supervisor has something to do.
+    pub doorbell: AtomicU32,
+    /// Not 0 when there is no supervisor any more.
+    pub closed: AtomicU32,
+    /// The supervisor.
+    pub supervisor: AtomicU32,
+    /// [`COUNT`], [`LOG`].
+    pub mode: AtomicU32,
+    /// How often a program was made ready.
+    pub images: AtomicU64,
+    /// Traps.
+    pub traps: AtomicU64,
+    /// Sites patched.
+    pub patched: AtomicU64,
+    /// Sites that were tried and can't be patched.
+    pub unpatchable: AtomicU64,
+    /// Calls answered in the handler for want of a body.
+    pub bodiless: AtomicU64,
+    /// Executed without being watched.
+    pub lost: AtomicU64,
+    /// Records that were begun.
+    pub head: AtomicU64,
+    /// Records that were read.
+    pub tail: AtomicU64,
+    /// Calls that there was no room for.
+    pub dropped: AtomicU64,
+    /// See there.
+    pub fakes: Fakes,
+    /// See there.
+    pub requests: [Request; REQUESTS],
+    /// By shard and number.
+    pub counters: [[Counter; CALLS]; SHARDS],
+    /// The log.
+    pub ring: [Record; RECORDS],
+}
+
+/// What the image begins with.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Header {
+    /// Where a program's threads start: see `blob/entry.S`.
+    pub init: u64,
+    /// The first body, from which the others are made.
+    pub template: u64,
+    /// Bytes: where in the body there are 32-bit addresses that grow by [`SLOT`] from body to body; 0 ends.
+    pub fields: u64,
+    /// The first entrance.
+    pub entrance: u64,
+    /// As `fields`, of the entrance; these grow by [`VARIANT`].
+    pub entrance_fields: u64,
+}

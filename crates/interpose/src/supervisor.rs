@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Meets every program of a run at its first instruction. A thread is watched (by ptrace) only from when it is about
+//! to execute a program to when that program begins: traps and signals of running programs are nobody's stops.
+
+use crate::injection::{self, Given};
+use crate::layout::{FAILED, GRANTED, REFUSED, REQUESTS, Request, STATE, Shared, State, VACANT, WANTED};
+use libc::{c_int, c_void, pid_t};
+use std::collections::HashMap;
+use std::io::Error;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::time::Duration;
+
+/// How long to wait before looking whether somebody is still there.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What rings when a child or a watched thread has changed.
+static DOORBELL: AtomicPtr<AtomicU32> = AtomicPtr::new(null_mut());
+/// Whom signals are passed on to.
+static CHILD: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn changed(_: c_int) {
+    let doorbell = DOORBELL.load(Ordering::Acquire);
+    if let Some(doorbell) = NonNull::new(doorbell) {
+        // The signal may have come to another thread than the one that waits.
+        // SAFETY: the shared segment is attached while the handler is in place; both are allowed in a handler.
+        unsafe {
+            doorbell.as_ref().fetch_add(1, Ordering::AcqRel);
+            libc::syscall(libc::SYS_futex, doorbell.as_ptr(), libc::FUTEX_WAKE, i32::MAX);
+        }
+    }
+}
+
+extern "C" fn pass_on(signal: c_int, info: *const libc::siginfo_t, _: *const c_void) {
+    // What the terminal sends, it sends to the command, too.
+    // SAFETY: the kernel's siginfo.
+    let by_kernel = unsafe { (*info).si_code } > 0;
+    let child = CHILD.load(Ordering::Acquire);
+    if !by_kernel && child > 0 {
+        // SAFETY: sends a signal to the child.
+        unsafe { libc::kill(child, signal) };
+    }
+}
+
+/// Hears of children, and passes signals on, as long as it lives.
+pub(crate) struct Ears(Vec<(c_int, libc::sigaction)>);
+
+impl Ears {
+    /// From now on.
+    pub(crate) fn new(shared: &Shared) -> Self {
+        DOORBELL.store((&raw const shared.doorbell).cast_mut(), Ordering::Release);
+        let passed = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
+        let pass_on = pass_on as *const () as usize;
+        let mut before = vec![set(libc::SIGCHLD, changed as *const () as usize, 0)];
+        before.extend(passed.map(|signal| set(signal, pass_on, libc::SA_SIGINFO | libc::SA_RESTART)));
+        Self(before)
+    }
+}
+
+impl Drop for Ears {
+    fn drop(&mut self) {
+        for (signal, before) in &self.0 {
+            // SAFETY: what was in force before.
+            unsafe { libc::sigaction(*signal, before, null_mut()) };
+        }
+        DOORBELL.store(null_mut(), Ordering::Release);
+        CHILD.store(0, Ordering::Release);
+    }
+}
+
+fn set(signal: c_int, handler: usize, flags: c_int) -> (c_int, libc::sigaction) {
+    // SAFETY: zeros are a valid sigaction; the handlers above only use atomics and kill.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let mut before: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        action.sa_flags = flags;
+        libc::sigaction(signal, &raw const action, &raw mut before);
+        (signal, before)
+    }
+}
+
+/// The one who watches.
+#[derive(Debug)]
+pub(crate) struct Supervisor<'a> {
+    shared: &'a Shared,
+    given: Given,
+    child: pid_t,
+    status: Option<c_int>,
+    /// Threads that are watched, and the requests that they made.
+    watched: HashMap<pid_t, Option<usize>>,
+    /// How many programs couldn't be made ready.
+    pub(crate) unprepared: u64,
+}
+
+/// The C libraries disagree about the sign of a request.
+#[cfg(target_env = "musl")]
+type Asked = c_int;
+#[cfg(not(target_env = "musl"))]
+type Asked = libc::c_uint;
+
+fn ptrace(request: Asked, process: pid_t, data: usize) -> Result<(), Error> {
+    // SAFETY: none of the requests made here reads or writes memory of this process.
+    let answer = unsafe {
+        libc::ptrace(request, process, null_mut::<c_void>(), std::ptr::without_provenance_mut::<c_void>(data))
+    };
+    if answer < 0 { Err(Error::last_os_error()) } else { Ok(()) }
+}
+
+impl<'a> Supervisor<'a> {
+    /// Of a child that is about to execute the first program, and waits.
+    pub(crate) fn new(shared: &'a Shared, given: Given, child: pid_t) -> Result<Self, Error> {
+        CHILD.store(child, Ordering::Release);
+        let mut new = Self { shared, given, child, status: None, watched: HashMap::new(), unprepared: 0 };
+        new.watch(child, None)?;
+        Ok(new)
+    }
+
+    fn watch(&mut self, thread: pid_t, request: Option<usize>) -> Result<(), Error> {
+        ptrace(libc::PTRACE_SEIZE, thread, usize::try_from(libc::PTRACE_O_TRACEEXEC).unwrap_or_default())?;
+        self.watched.insert(thread, request);
+        Ok(())
+    }
+
+    /// Until the child has ended, and all others that `others` tells of; answers the child's status.
+    pub(crate) fn attend(&mut self, mut others: impl FnMut() -> bool) -> c_int {
+        loop {
+            let rung = self.shared.doorbell.load(Ordering::Acquire);
+            while self.hear() {}
+            self.answer();
+            if let Some(status) = self.status
+                && !others()
+            {
+                return status;
+            }
+            let wait = if self.status.is_some() { LOOK } else { Duration::from_secs(1) };
+            self.sleep(rung, wait);
+        }
+    }
+
+    fn sleep(&self, rung: u32, most: Duration) {
+        let most = libc::timespec {
+            tv_sec: i64::try_from(most.as_secs()).unwrap_or_default(),
+            tv_nsec: i64::from(most.subsec_nanos()),
+        };
+        let word = self.shared.doorbell.as_ptr();
+        // SAFETY: waits for a word that is alive; a signal's handler changes it, so none is missed.
+        unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, rung, &raw const most) };
+    }
+
+    fn request(&self, number: usize) -> &'a Request {
+        &self.shared.requests[number % REQUESTS]
+    }
+
+    /// Tells a thread how its request stands.
+    fn tell(&self, number: usize, state: u32) {
+        let word = &self.request(number).state;
+        word.store(state, Ordering::Release);
+        // SAFETY: wakes who waits for a word that is alive.
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+    }
+
+    /// Looks what threads have asked for.
+    fn answer(&mut self) {
+        for number in 0..REQUESTS {
+            let request = self.request(number);
+            let state = request.state.load(Ordering::Acquire);
+            if state != WANTED && state != FAILED {
+                continue;
+            }
+            let Ok(thread) = pid_t::try_from(request.thread.load(Ordering::Relaxed)) else { continue };
+            if state == FAILED {
+                // It stops, and is let go there.
+                if ptrace(libc::PTRACE_INTERRUPT, thread, 0).is_err() {
+                    self.watched.remove(&thread);
+                    self.tell(number, VACANT);
+                }
+                continue;
+            }
+            let proof = request.nonce.load(Ordering::Relaxed);
+            let known = nonce(thread) == Some(proof);
+            if known && self.watch(thread, Some(number)).is_ok() {
+                self.tell(number, GRANTED);
+            } else {
+                self.tell(number, REFUSED);
+            }
+        }
+    }
+
+    /// Hears of one thing that happened to the child or a watched thread; answers whether there was any.
+    fn hear(&mut self) -> bool {
+        let mut status = 0;
+        // SAFETY: writes a status.
+        let process = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::__WALL) };
+        if process <= 0 {
+            return false;
+        }
+        if !libc::WIFSTOPPED(status) {
+            if process == self.child {
+                self.status = Some(status);
+                CHILD.store(0, Ordering::Release);
+            }
+            self.forget(process);
+            return true;
+        }
+        let signal = libc::WSTOPSIG(status);
+        match status >> 16 {
+            libc::PTRACE_EVENT_EXEC => {
+                let former = former(process).unwrap_or(process);
+                if injection::prepare(process, self.given).is_err() {
+                    self.unprepared += 1;
+                }
+                let _gone = ptrace(libc::PTRACE_DETACH, process, 0);
+                self.forget(process);
+                self.forget(former);
+            }
+            libc::PTRACE_EVENT_STOP => {
+                let request = self.watched.get(&process).copied().flatten();
+                let failed = request
+                    .is_some_and(|number| self.request(number).state.load(Ordering::Acquire) == FAILED);
+                if failed {
+                    let _gone = ptrace(libc::PTRACE_DETACH, process, 0);
+                    self.forget(process);
+                } else {
+                    let stopped =
+                        matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
+                    let on = if stopped { libc::PTRACE_LISTEN } else { libc::PTRACE_CONT };
+                    let _gone = ptrace(on, process, 0);
+                }
+            }
+            _ => {
+                let _gone = ptrace(libc::PTRACE_CONT, process, usize::try_from(signal).unwrap_or_default());
+            }
+        }
+        true
+    }
+
+    /// A thread is no longer watched; its request's place is free.
+    fn forget(&mut self, thread: pid_t) {
+        if let Some(Some(number)) = self.watched.remove(&thread) {
+            self.tell(number, VACANT);
+        }
+    }
+}
+
+/// Which thread has executed the program that a process now is.
+fn former(process: pid_t) -> Option<pid_t> {
+    let mut message: libc::c_ulong = 0;
+    // SAFETY: writes a number.
+    let answer = unsafe {
+        libc::ptrace(
+            libc::PTRACE_GETEVENTMSG,
+            process,
+            null_mut::<c_void>(),
+            (&raw mut message).cast::<c_void>(),
+        )
+    };
+    if answer < 0 { None } else { pid_t::try_from(message).ok() }
+}
+
+/// The proof in a process's own memory that a request is its: in another PID namespace numbers mean others.
+fn nonce(thread: pid_t) -> Option<u64> {
+    let mut found = 0_u64;
+    let local = libc::iovec { iov_base: (&raw mut found).cast(), iov_len: 8 };
+    let address = STATE + std::mem::offset_of!(State, nonce);
+    let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: 8 };
+    // SAFETY: writes eight bytes here.
+    let read = unsafe { libc::process_vm_readv(thread, &raw const local, 1, &raw const remote, 1, 0) };
+    (read == 8).then_some(found)
+}
