@@ -21,6 +21,8 @@ pub const PROJECT_FILE: &str = ".palisade.toml";
 const EVENTS: &str = "events.sqlite";
 /// The store of learned system calls, in the state directory.
 const SYSCALLS: &str = "syscalls.sqlite";
+/// The store of what was typed, in the state directory.
+const HISTORY: &str = "history.sqlite";
 
 /// Directories by the XDG Base Directory Specification, each ending in `palisade`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +72,12 @@ impl Places {
     #[must_use]
     pub fn syscalls(&self) -> PathBuf {
         self.state.join(SYSCALLS)
+    }
+
+    /// The store of what was typed.
+    #[must_use]
+    pub fn history(&self) -> PathBuf {
+        self.state.join(HISTORY)
     }
 
     /// All directories, so that a sandbox can be kept from writing to them.

@@ -31,6 +31,9 @@ pub(crate) enum Kind {
     Syscalls {
         allow: bool,
     },
+    /// A list of tables: what calls, and opening paths, are answered with.
+    Answers,
+    Processors,
     /// A list of name patterns of variables.
     KeepVariables,
     RemoveVariables,
@@ -255,6 +258,11 @@ pub(crate) const SECTIONS: &[Section] = &[
             key("refusal", Kind::Choice(Choice::SyscallRefusal), "How they are refused."),
             key("allow", Kind::Syscalls { allow: true }, "Taken from the list."),
             key("deny", Kind::Syscalls { allow: false }, "Added to the list."),
+            key(
+                "answers",
+                Kind::Answers,
+                "What certain calls, and opening certain paths, are answered with.",
+            ),
         ],
     },
     Section {
@@ -262,6 +270,8 @@ pub(crate) const SECTIONS: &[Section] = &[
         about: "What the process is told about itself and its machine.",
         keys: &[
             key("hostname", Kind::Hostname, "The machine's name inside."),
+            key("release", Kind::Word(Word::Release), "The kernel's release inside."),
+            key("processors", Kind::Processors, "How many processors there are inside."),
             key("uid", Kind::Uid, "The user's number inside."),
             key("gid", Kind::Gid, "The group's number inside."),
             key("cwd", Kind::Cwd, "The working directory inside."),

@@ -19,10 +19,12 @@
 //! - [`decide`]: what holds of a path and why; the one truth about precedence
 //! - [`hint`]: what to type to permit what was refused
 //! - [`environment`]: which variables go in
+//! - [`answer`]: what a program is told instead of what is
 //! - [`event`]: what every plane reports of a decision
 //! - [`suggest`]: "did you mean"
 #![forbid(unsafe_code)]
 
+pub mod answer;
 mod below;
 pub mod builtin;
 pub mod command_line;
@@ -56,6 +58,7 @@ pub mod template;
 pub mod value;
 pub mod word;
 
+pub use answer::SyscallAnswer;
 pub use builtin::built_in;
 pub use condition::{Condition, Fact};
 pub use context::{Application, Context, Directories};

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::answer::{self, SyscallAnswer};
 use crate::context::Context;
 use crate::environment::{EnvironmentRule, Filter};
 use crate::launch::{Hook, MadeFile, When};
@@ -229,6 +230,18 @@ impl Policy {
             });
         }
         changes
+    }
+
+    /// What calls, and opening paths, are answered with, in the order in which answers are tried.
+    #[must_use]
+    pub fn answers(&self) -> Vec<Sourced<SyscallAnswer>> {
+        answer::in_order(&self.settings.answers)
+    }
+
+    /// How many processors there are inside.
+    #[must_use]
+    pub fn processors(&self) -> Option<Sourced<u32>> {
+        prevailing(&self.settings.processors).cloned()
     }
 
     /// The filter of environment variables.

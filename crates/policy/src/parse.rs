@@ -296,6 +296,8 @@ impl Reader<'_> {
                     }
                 }
             }
+            Kind::Answers => self.answers(&name, node),
+            Kind::Processors => self.processors(&name, node),
             Kind::KeepVariables => self.variables(&name, node, EnvironmentRule::keep),
             Kind::RemoveVariables => self.variables(&name, node, EnvironmentRule::remove),
             Kind::SetVariables => self.set_variables(&name, node),
@@ -443,6 +445,7 @@ fn find_with_key<'n, 't>(table: &'n DeTable<'t>, key: &str) -> Option<(Range<usi
     Some((key.span(), node))
 }
 
+mod answers;
 mod application;
 mod network;
 mod values;

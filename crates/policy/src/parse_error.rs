@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
+use crate::answer::AnswerError;
 use crate::condition::ConditionError;
 use crate::layer::{Layer, SCHEMA};
 use crate::limits::AmountError;
@@ -118,6 +119,9 @@ pub enum Problem {
     /// A hook that runs nothing, or two things.
     #[error("a hook runs either a `command` or a `profile`")]
     HookRuns,
+    /// No answer to a call.
+    #[error("{0}")]
+    Answer(#[source] AnswerError),
     /// No amount.
     #[error("{0}")]
     Amount(#[source] AmountError),
@@ -159,6 +163,7 @@ impl Problem {
             Self::HookNotAllowed => "put it into your own profile".to_owned(),
             Self::HookRuns => "command = [\"/usr/bin/PROGRAM\", \"ARGUMENT\"]".to_owned(),
             Self::Amount(error) => return error.hint().map(str::to_owned),
+            Self::Answer(error) => return error.hint(),
             Self::Value(error) => return error.hint(),
             _ => return None,
         })
@@ -173,6 +178,7 @@ impl Problem {
             Self::LockNotAllowed { .. } => "locked here",
             Self::HookNotAllowed | Self::HookRuns => "this hook",
             Self::Condition(_) => "this condition",
+            Self::Answer(_) => "this answer",
             Self::OutOfRange { .. } | Self::Amount(_) => "this amount",
             Self::Pattern(_) => "this path",
             Self::Network(NetworkError::Host(_)) => "this host",

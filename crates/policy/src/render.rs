@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use crate::answer::{Action, Question, SyscallAnswer};
 use crate::environment::EnvironmentRule;
 use crate::grammar::{Kind, SECTIONS};
 use crate::launch::When;
@@ -151,6 +152,8 @@ fn put_key(
                 .map(|rule| string(&rule.name))
                 .collect(),
         ),
+        Kind::Answers => Value::List(of(&from.answers, strength).map(answer).collect()),
+        Kind::Processors => one(last(&from.processors, strength).map(u32::to_string)),
         Kind::KeepVariables => names(from, strength, |rule| match rule {
             EnvironmentRule::Keep(glob) => Some(glob),
             _ => None,
@@ -241,6 +244,27 @@ fn variables(from: &Settings, strength: Strength) -> Option<String> {
     let pairs: Vec<String> =
         pairs.into_iter().map(|(name, value)| format!("{} = {}", string(name), string(value))).collect();
     (!pairs.is_empty()).then(|| format!("{{ {} }}", pairs.join(", ")))
+}
+
+/// An entry of `syscalls.answers`, as a TOML table.
+#[must_use]
+pub fn answer(answer: &SyscallAnswer) -> String {
+    let mut parts = match &answer.question {
+        Question::Call { call, when } if when.is_empty() => vec![format!("call = {}", string(call))],
+        Question::Call { call, when } => {
+            vec![format!("call = {}", string(call)), format!("when = {}", string(when))]
+        }
+        Question::Open { open } => vec![format!("open = {}", string(open))],
+    };
+    parts.push(format!("action = {}", string(answer.action.key())));
+    match &answer.action {
+        Action::Allow | Action::Ask => {}
+        Action::Return { value } => parts.push(format!("value = {value}")),
+        Action::Deny { errno } => parts.push(format!("errno = {}", string(errno))),
+        Action::Redirect { to } => parts.push(format!("to = {}", string(to))),
+        Action::Give { descriptor } => parts.push(format!("descriptor = {descriptor}")),
+    }
+    format!("{{ {} }}", parts.join(", "))
 }
 
 fn path(rule: &PathRule) -> Option<String> {

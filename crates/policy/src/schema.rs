@@ -3,13 +3,14 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::answer::{ACTIONS, KEYS as ANSWER};
 use crate::grammar::{Kind, SECTIONS, Section};
 use crate::launch::{Capture, When};
 use crate::layer::SCHEMA;
 use crate::limits::Unit;
 use crate::network::{Fallback, NetworkKey, NetworkList};
 use crate::parse::{ENTRY, HOOK, STANZA};
-use crate::value::{NetworkMode, Protect, View};
+use crate::value::{MOST_PROCESSORS, NetworkMode, Protect, View};
 use crate::word::List;
 
 /// The JSON schema (draft 2020-12) of a policy file.
@@ -104,6 +105,12 @@ fn value(kind: Kind, about: &str) -> Value {
             "type": "array",
             "items": { "type": "string", "pattern": "^[a-z0-9_]{1,64}$" },
         }),
+        Kind::Answers => json!({
+            "type": "array",
+            "items": answer(),
+            "examples": [[{ "call": "sethostname", "action": "deny", "errno": "EPERM" }]],
+        }),
+        Kind::Processors => json!({ "type": "integer", "minimum": 1, "maximum": MOST_PROCESSORS }),
         Kind::KeepVariables | Kind::RemoveVariables => json!({
             "type": "array",
             "items": { "type": "string", "pattern": "^[^=\u{0}]+$" },
@@ -186,6 +193,24 @@ fn network(key: NetworkKey) -> Value {
             "examples": ["http://proxy.example.com:3128"],
         }),
     }
+}
+
+/// What an entry of `syscalls.answers` says.
+fn answer() -> Value {
+    let mut properties = Map::new();
+    for key in ANSWER {
+        let value = match key {
+            "action" => json!({ "enum": ACTIONS }),
+            "value" => json!({ "type": "integer" }),
+            "descriptor" => json!({ "type": "integer", "minimum": 0 }),
+            _ => json!({ "type": "string", "minLength": 1 }),
+        };
+        properties.insert(key.into(), value);
+    }
+    let mut answer = object(properties, "An answer to a call, or to opening a path.");
+    answer["required"] = json!(["action"]);
+    answer["oneOf"] = json!([{ "required": ["call"] }, { "required": ["open"] }]);
+    answer
 }
 
 /// What a hook says.

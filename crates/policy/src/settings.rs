@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::answer::SyscallAnswer;
 use crate::condition::Condition;
 use crate::environment::EnvironmentRule;
 use crate::feature::Want;
@@ -47,6 +48,10 @@ pub struct Settings {
     pub closed: Vec<Sourced<NetworkList>>,
     /// The lists of `[syscalls]`.
     pub syscalls: Vec<Sourced<SyscallRule>>,
+    /// `syscalls.answers`.
+    pub answers: Vec<Sourced<SyscallAnswer>>,
+    /// `process.processors`: how many there are inside.
+    pub processors: Vec<Sourced<u32>>,
     /// `process.hostname`.
     pub hostname: Vec<Sourced<Hostname>>,
     /// `process.uid`: the user's number inside.
@@ -100,6 +105,8 @@ impl Settings {
         join(&mut self.upstream_dns, other.upstream_dns, Sourced::rank);
         join(&mut self.closed, other.closed, Sourced::rank);
         join(&mut self.syscalls, other.syscalls, Sourced::rank);
+        join(&mut self.answers, other.answers, Sourced::rank);
+        join(&mut self.processors, other.processors, Sourced::rank);
         join(&mut self.hostname, other.hostname, Sourced::rank);
         join(&mut self.uid, other.uid, Sourced::rank);
         join(&mut self.gid, other.gid, Sourced::rank);
@@ -140,6 +147,8 @@ impl Settings {
         each(&mut self.upstream_dns);
         each(&mut self.closed);
         each(&mut self.syscalls);
+        each(&mut self.answers);
+        each(&mut self.processors);
         each(&mut self.hostname);
         each(&mut self.uid);
         each(&mut self.gid);

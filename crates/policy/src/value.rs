@@ -177,6 +177,9 @@ impl ValueError {
     }
 }
 
+/// More processors than this can't be pretended: a mask of so many is what programs have room for.
+pub const MOST_PROCESSORS: u32 = 1024;
+
 /// The name a sandbox gives its machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]

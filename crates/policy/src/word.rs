@@ -258,6 +258,8 @@ pub enum Word {
     Id,
     /// `home.name`.
     HomeName,
+    /// `process.release`.
+    Release,
 }
 
 impl Word {
@@ -276,6 +278,10 @@ impl Word {
                     && !text.starts_with('.')
                     && !text.contains(|c: char| c == '/' || c.is_control())
             }
+            // What `uname` has room for, its null aside.
+            Self::Release => {
+                (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+            }
         };
         if fine { Ok(()) } else { Err(ValueError::Word { text: text.to_owned(), what: self.what() }) }
     }
@@ -285,6 +291,7 @@ impl Word {
             Self::Program => "a program: a name or an absolute path",
             Self::Id => "an application's id: parts of letters, digits, `_` and `-` with dots between them",
             Self::HomeName => "a name of a home: no slash, no dot in front",
+            Self::Release => "a kernel's release: 1 to 64 letters, digits and signs without spaces",
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::calls::{self, Unanswered};
 use crate::error::StartError;
-use crate::plan::{Broker as Told, Calls, Plan, Root};
+use crate::plan::{Answering, Broker as Told, Calls, Plan, Root};
 use crate::sockets;
 use crate::start::Happening;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
@@ -13,7 +13,7 @@ use palisade_syscall::broker::Server;
 use palisade_syscall::broker::guard::{self, Wards};
 use palisade_syscall::broker::report::{self, Report};
 use palisade_syscall::{Arch, Syscall};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::cell::{Cell, OnceCell};
@@ -44,6 +44,9 @@ pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Brok
         .map_err(failed("ask for signals of the broker's socket"))?;
     let told_to_it = told.clone().into_owned();
     let learn = told.learn;
+    let given = given(told)?;
+    let answers = told.answers.as_ref();
+    let answers = answers.map(|answers| answers.told(plan.hostname.as_ref().map(|name| name.as_bytes())));
     // 0 when it is of an outer PID namespace, which is what a `stat` file shows for it too.
     let session = palisade_sys::process::session().unsigned_abs();
     let serve = move |station: Station| {
@@ -52,12 +55,25 @@ pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Brok
         let program = told_to_it.filter.instructions();
         let filter = palisade_syscall::Filter { program };
         let unlearned = told_to_it.calls.as_ref().map(Calls::unlearned);
-        Server { wards, filter, umask, session, learn, unlearned }.serve(station);
+        Server { wards, filter, umask, session, learn, unlearned, answers: answers.clone() }.serve(station);
     };
     let terminal = terminal();
-    let broker = Broker::new(Box::new(serve), proc, theirs, terminal);
+    let broker = Broker::giving(Box::new(serve), proc, theirs, terminal, given);
     let ear = Ear { socket: ours, told, rules: OnceCell::new(), ended: Cell::new(false) };
     Ok(Some((broker, ear)))
+}
+
+/// The descriptors of the caller's that a command may be given.
+fn given(told: &Told<'_>) -> Result<Vec<OwnedFd>, StartError> {
+    let numbers = told.answers.as_ref().map(Answering::descriptors).unwrap_or_default();
+    let duplicate = |number: u32| {
+        let failed = |source| StartError::Given { number, source };
+        let given = palisade_sys::process::inherited(number).map_err(failed)?;
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(&given).map_err(failed)?.st_mode);
+        // By a directory of the host all others are reached.
+        if kind == FileType::Directory { Err(failed(Errno::ISDIR)) } else { Ok(given) }
+    };
+    numbers.into_iter().map(duplicate).collect()
 }
 
 fn wards(told: &Told<'_>) -> Option<Wards> {
@@ -108,8 +124,8 @@ impl Ear<'_> {
                     }
                 }
                 Report::Unlearned { thread, program, call, killed } => {
-                    let (Some(call), Some(calls)) = (call_of(call), &self.told.calls) else { continue };
-                    let event = calls::event(thread, &program, call, killed, calls);
+                    let Some(call) = call_of(call) else { continue };
+                    let event = calls::event(thread, &program, call, killed, self.told.calls.as_ref());
                     tell(Happening::Unlearned { event: &event, call });
                 }
                 Report::Asked { number, thread, program, call } => {

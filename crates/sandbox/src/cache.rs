@@ -14,7 +14,7 @@ use crate::plan::{Input, PROGRAM, Plan, SCHEMA, Was};
 use crate::text::Text;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -160,15 +160,8 @@ impl Cache {
 
     fn write(&self, name: &str, bytes: &[u8], mode: Mode) -> rustix::io::Result<()> {
         let directory = self.open_directory().ok_or(rustix::io::Errno::ACCESS)?;
-        let temporary = format!(".{name}.{}", std::process::id());
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = rustix::fs::openat(&directory, &temporary, flags, mode)?;
-        let written = rustix::fs::fchmod(&file, mode)
-            .and_then(|()| write_all(file.as_fd(), bytes))
-            .and_then(|()| rustix::fs::renameat(&directory, &temporary, &directory, name));
-        if written.is_err() {
-            let _gone = rustix::fs::unlinkat(&directory, &temporary, AtFlags::empty());
-        }
+        let written = write_unnamed(&directory, name, bytes, mode)
+            .or_else(|_| write_and_rename(&directory, name, bytes, mode));
         written?;
         self.trim();
         if let Some(cache) = self.directory.parent() {
@@ -321,6 +314,31 @@ pub fn unchanged(plan: &Plan<'_>) -> bool {
             .iter()
             .filter(|path| changed.iter().any(|above| path.as_path().starts_with(above.as_path())))
             .all(absent)
+}
+
+/// Writes a file that has no name before it is complete: whoever is killed meanwhile leaves nothing behind. Fails where
+/// the file system knows no such files, and where the name is taken.
+fn write_unnamed(directory: &OwnedFd, name: &str, bytes: &[u8], mode: Mode) -> rustix::io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(directory, c".", flags, mode)?;
+    rustix::fs::fchmod(&file, mode)?;
+    write_all(file.as_fd(), bytes)?;
+    let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::linkat(rustix::fs::CWD, link, directory, name, AtFlags::SYMLINK_FOLLOW)
+}
+
+/// Writes another file and puts it in the place of what has the name.
+fn write_and_rename(directory: &OwnedFd, name: &str, bytes: &[u8], mode: Mode) -> rustix::io::Result<()> {
+    let temporary = format!(".{name}.{}", std::process::id());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = rustix::fs::openat(directory, &temporary, flags, mode)?;
+    let written = rustix::fs::fchmod(&file, mode)
+        .and_then(|()| write_all(file.as_fd(), bytes))
+        .and_then(|()| rustix::fs::renameat(directory, &temporary, directory, name));
+    if written.is_err() {
+        let _gone = rustix::fs::unlinkat(directory, &temporary, AtFlags::empty());
+    }
+    written
 }
 
 fn write_all(file: rustix::fd::BorrowedFd<'_>, mut bytes: &[u8]) -> rustix::io::Result<()> {

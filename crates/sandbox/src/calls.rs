@@ -43,10 +43,19 @@ pub struct Unanswered<'q> {
 }
 
 /// A call that wasn't learned, and was refused.
-pub(crate) fn event(thread: u32, program: &Program, call: Syscall, killed: bool, calls: &Calls<'_>) -> Event {
-    let text = match calls.mode {
-        SyscallMode::Ask => format!("nobody allowed it to programs of {}", calls.profile),
-        _ => format!("it wasn't learned of the programs of {}", calls.profile),
+pub(crate) fn event(
+    thread: u32,
+    program: &Program,
+    call: Syscall,
+    killed: bool,
+    calls: Option<&Calls<'_>>,
+) -> Event {
+    let text = match calls {
+        None => "nobody allowed it, and the policy has it asked about".to_owned(),
+        Some(calls) if calls.mode == SyscallMode::Ask => {
+            format!("nobody allowed it to programs of {}", calls.profile)
+        }
+        Some(calls) => format!("it wasn't learned of the programs of {}", calls.profile),
     };
     Event {
         schema: EVENT_SCHEMA,

@@ -19,6 +19,14 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// A descriptor that the policy gives away isn't one.
+    #[error("can't give descriptor {number} to the command: {source}")]
+    Given {
+        /// Its number.
+        number: u32,
+        /// Why.
+        source: Errno,
+    },
     /// There is nothing to run.
     #[error("no command given")]
     NoCommand,
@@ -120,6 +128,9 @@ impl StartError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoCommand => "palisade run -- COMMAND…".to_owned(),
+            Self::Given { number, .. } => {
+                format!("palisade run … {number}< FILE   # a file, a pipe or a socket, no directory")
+            }
             Self::NotFound { command } if command.contains('/') => {
                 format!("palisade explain {}   # is it visible inside?", quoted(command))
             }
@@ -343,6 +354,9 @@ pub enum PlanError {
     /// A name of a system call is unknown.
     #[error("system calls: {0}")]
     Syscalls(#[from] palisade_syscall::Error),
+    /// A call can't be answered as the policy says.
+    #[error("{0}")]
+    Answer(#[source] crate::answering::Impossible),
     /// What was learned can't be read.
     #[error(transparent)]
     Learned(#[from] palisade_syscall::store::StoreError),
@@ -393,6 +407,10 @@ impl PlanError {
             }
             Self::NothingLearned { .. } => {
                 "palisade run --syscalls learn …   # remembers what it calls, for the next time".to_owned()
+            }
+            Self::Answer(crate::answering::Impossible { origin, .. }) => {
+                let file = origin.file.as_ref()?;
+                format!("palisade check {}", quoted(&file.to_string_lossy()))
             }
             Self::Limit { .. } => "palisade run --best-effort …   # without that limit".to_owned(),
             Self::Guarantee { .. } => {

@@ -13,11 +13,13 @@
 //! - [`application`]: what a profile's application runs; [`conduct`]: what else a launch does
 //! - `bus`: what there is of the message buses; [`proxy`], [`attendant`], `instance`: how a filter comes to stand before one
 //! - [`gateway`]: how a filtered network is served; [`answers`]: whom the user always allows when asked
+//! - [`answering`], [`calls`]: what becomes of certain system calls
 //! - [`package`]: a program with all that it needs in one file
 //! - [`guarantee`]: what this host can give at all
 //! - [`error`]: what can go wrong, in words
 #![forbid(unsafe_code)]
 
+pub mod answering;
 pub mod answers;
 pub mod application;
 pub mod attendant;

@@ -3,12 +3,14 @@
 //!
 //! What `--dry-run` prints, what the cache holds and what is applied are this one type.
 
+mod answering;
 mod bus;
 mod calls;
 mod network;
 mod rights;
 mod step;
 
+pub use answering::{Answering, Instead, Open};
 pub use bus::{Bus, BusName, Nested};
 pub use calls::Calls;
 pub use network::{Answers, Network};
@@ -26,7 +28,7 @@ use std::marker::PhantomData;
 use std::os::unix::ffi::OsStrExt;
 
 /// Version of the plan's form, in JSON and in the cache.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// What made a plan: the program's version and a hash of the sources that decide how plans look.
 pub const PROGRAM: &str = env!("PALISADE_PLAN_VERSION");
@@ -293,6 +295,9 @@ pub struct Broker<'a> {
     /// What becomes of calls that weren't learned.
     #[serde(borrow)]
     pub calls: Option<Calls<'a>>,
+    /// What certain calls are answered with.
+    #[serde(borrow)]
+    pub answers: Option<Answering<'a>>,
     /// Trees of the host, and private ones within them.
     #[serde(borrow)]
     pub roots: Vec<Root<'a>>,
@@ -315,6 +320,7 @@ impl Broker<'_> {
         Broker {
             learn: self.learn,
             calls: self.calls.map(Calls::into_owned),
+            answers: self.answers.map(Answering::into_owned),
             roots: self
                 .roots
                 .into_iter()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Policy and facts to a plan.
 
+use crate::answering::{self, Answered};
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::furnishing::Furnishing;
@@ -106,7 +107,9 @@ fn plan(
     };
 
     let mut broker = wards::broker(policy, &resolved, &steps, &facts.homes(), keeper, learn)?;
-    let (mut rules, stated) = syscalls(policy, isolation, network)?;
+    let (rules, stated) = syscalls(policy, isolation, network)?;
+    let answered = Answered::of(policy, isolation, best_effort, &mut notes)?;
+    let mut rules = answered.first(rules);
     let passed = match &broker {
         Some(_broker) if learn => Passed::Used,
         Some(_broker) if keeper == Keeper::Broker => Passed::Names,
@@ -120,6 +123,7 @@ fn plan(
         Passed::Nothing => rules,
     };
     let stated: Vec<&str> = stated.iter().map(String::as_str).collect();
+    let (rules, answers) = answered.last(rules, passed)?;
     let (rules, calls) = calls::plan(facts, policy, rules, &stated, (isolation, passed), &mut notes)?;
     // What holds without a profile was learned of a program, and for no other.
     let by_program = policy.syscall_mode().value != SyscallMode::Off
@@ -127,6 +131,9 @@ fn plan(
         && facts.application.is_none();
     if calls.is_some() {
         broker.get_or_insert(wards::listener()?).calls = calls;
+    }
+    if answers.is_some() {
+        broker.get_or_insert(wards::listener()?).answers = answers;
     }
     let arch = Arch::NATIVE;
     let program = palisade_syscall::compile(&rules, arch)?;
@@ -246,6 +253,8 @@ fn tree(
     furnishing.devices(&mut tree, facts)?;
     furnishing.buses.place(&mut tree, mapped)?;
     view::processes(&mut tree)?;
+    answering::processors(&mut tree, policy, furnishing.isolation)?;
+    answering::hostname(&mut tree, policy, furnishing.isolation)?;
     if facts.account.uid == 0 && identity.kind == IdentityKind::Own {
         view::restrain_root(&mut tree, facts)?;
     }

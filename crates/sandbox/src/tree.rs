@@ -201,6 +201,26 @@ impl<'f> Tree<'f> {
         Ok(())
     }
 
+    /// Covers a file that is there, though no step has made it, by one with other content.
+    pub(crate) fn cover(&mut self, path: &Path, content: Text<'static>) -> Result<(), PlanError> {
+        self.make_placeholders();
+        let aside = PathBuf::from(format!("/.palisade/file-{}", self.steps.len()));
+        self.steps.push(Step::File { path: relative(&aside)?, mode: 0o444, content });
+        self.steps.push(Step::Bind(Bind {
+            source: relative(&aside)?,
+            target: relative(path)?,
+            origin: Origin::Inside,
+            write: false,
+            execute: false,
+            devices: false,
+            guarded: true,
+            renewed: false,
+            map_owners: false,
+            rights: Rights::READ.intersection(Rights::OF_FILES),
+        }));
+        Ok(())
+    }
+
     /// Shows a directory of the host in which everything can be changed, and nothing is.
     pub(crate) fn overlay(&mut self, source: &Path, target: &Path, show: Show) -> Result<(), PlanError> {
         self.make_placeholders();

@@ -83,6 +83,7 @@ pub(crate) fn broker(
     Ok(Some(Broker {
         learn,
         calls: None,
+        answers: None,
         roots,
         names: Stored::new(&names)?,
         paths: Stored::new(&paths)?,
@@ -95,6 +96,7 @@ pub(crate) fn listener() -> Result<Broker<'static>, PlanError> {
     Ok(Broker {
         learn: false,
         calls: None,
+        answers: None,
         roots: Vec::new(),
         names: Stored::new(&NameRules::default())?,
         paths: Stored::new(&NameRules::default())?,

@@ -15,8 +15,9 @@
 //! `caller` (what is read of the caller), `resolve` (from a path to a directory and a name),
 //! [`guard`] (what is refused) with `history` (what was made inside), `open`, `tree`, `attributes`, `sockets` (the calls themselves),
 //! `config` (files that may change if the change is harmless), `repository` (what git takes for one, whatever its name), `observe` (what is noted while a command
-//! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make), [`report`] (what the launcher hears).
+//! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make), [`answers`] (what a policy makes up), [`report`] (what the launcher hears).
 
+pub mod answers;
 mod attributes;
 mod caller;
 mod calls;
@@ -61,6 +62,8 @@ pub struct Server {
     pub learn: bool,
     /// Calls that are passed on because they weren't learned.
     pub unlearned: Option<unlearned::Unlearned>,
+    /// What the policy answers itself.
+    pub answers: Option<answers::Answers>,
 }
 
 /// Threads that receive calls: with two a call into a slow file system doesn't hold up the others, and
@@ -85,6 +88,7 @@ struct Shared {
     terminal: Option<OwnedFd>,
     observer: Option<observe::Observer>,
     judge: Option<unlearned::Judge>,
+    answerer: Option<answers::Answerer>,
 }
 
 impl Server {
@@ -97,9 +101,20 @@ impl Server {
         }
     }
 
+    /// Nobody watches calls, but the user is asked about some.
+    fn asked(&self) -> Option<unlearned::Unlearned> {
+        let answers = self.answers.as_ref()?;
+        let asks = answers.calls.iter().any(|answer| answer.made == answers::Made::Question);
+        asks.then(|| unlearned::Unlearned {
+            numbers: crate::Numbers::default(),
+            fate: unlearned::Fate::Refuse,
+            passed: answers.passed,
+        })
+    }
+
     fn try_serve(&self, station: Station) -> Result<(), Errno> {
         // The launcher's terminal: what `/dev/tty` means inside.
-        let Station { listener, proc, reports, extra: terminal } = station;
+        let Station { listener, proc, reports, extra: terminal, given } = station;
         // Older kernels have no such flag.
         let _slower_without = listener.wake_synchronously();
         let shared = Arc::new(Shared {
@@ -116,7 +131,8 @@ impl Server {
             session: self.session,
             terminal,
             observer: self.learn.then(observe::Observer::default),
-            judge: self.unlearned.clone().map(unlearned::Judge::new),
+            judge: self.unlearned.clone().or_else(|| self.asked()).map(unlearned::Judge::new),
+            answerer: self.answers.clone().map(|answers| answers::Answerer::new(answers, given)),
         });
         let mut workers = Vec::with_capacity(WORKERS);
         for _ in 0..WORKERS {
@@ -229,9 +245,10 @@ impl<'s> Worker<'s> {
     }
 
     fn answer(&self, call: &palisade_sys::notify::Notification) {
-        let outcome = match &self.shared.judge {
-            None => self.make(call),
-            Some(judge) => judge.dispatch(self, call),
+        let outcome = match (&self.shared.answerer, &self.shared.judge) {
+            (Some(answerer), _) => answerer.dispatch(self, call),
+            (None, Some(judge)) => judge.dispatch(self, call),
+            (None, None) => self.make(call),
         };
         self.conclude(call, outcome);
     }

@@ -35,6 +35,59 @@ pub enum Error {
         /// The part that is wrong.
         text: String,
     },
+    /// An error of this name there isn't.
+    #[error("unknown error `{name}`{}", hint(.nearest.as_deref()))]
+    UnknownErrno {
+        /// The name as it was given.
+        name: String,
+        /// A known name that is spelt almost so.
+        nearest: Option<String>,
+    },
+    /// A condition on arguments can't be read.
+    #[error(
+        "no condition on the arguments of `{name}`: `{text}`; one is `arg0 in 1,2`, `arg1 not in 0` or `arg2 has 0x40`"
+    )]
+    Condition {
+        /// The call.
+        name: String,
+        /// The part that is wrong.
+        text: String,
+    },
+    /// A condition is on an argument that the call hasn't.
+    #[error("`{name}` {}, and no argument {argument}", having(*.count))]
+    NoArgument {
+        /// The call.
+        name: String,
+        /// From 0.
+        argument: u8,
+        /// How many it has.
+        count: u8,
+    },
+    /// A condition is on an address.
+    #[error(
+        "argument {argument} of `{name}` is an address: what is there can be changed after it was looked at, \
+         so no condition can be about it"
+    )]
+    Address {
+        /// The call.
+        name: String,
+        /// From 0.
+        argument: u8,
+    },
+    /// Without the call no program starts or ends.
+    #[error("system call `{name}` can't be {word}: starting or ending a program needs it")]
+    Needed {
+        /// The call.
+        name: String,
+        /// What becomes of it.
+        word: &'static str,
+    },
+    /// A call that the broker judges can't be allowed beside.
+    #[error("`{name}` is judged by its path or address: what it may reach say [filesystem] and [network]")]
+    Judged {
+        /// The call.
+        name: String,
+    },
     /// More instructions than the kernel takes (`BPF_MAXINSNS`).
     #[error("the compiled filter has {length} instructions; the kernel takes {limit}")]
     TooLong {
@@ -43,6 +96,13 @@ pub enum Error {
         /// The kernel's limit.
         limit: usize,
     },
+}
+
+fn having(count: u8) -> String {
+    match count.checked_sub(1) {
+        None => "has no arguments".to_owned(),
+        Some(last) => format!("has arguments 0 to {last}"),
+    }
 }
 
 fn hint(nearest: Option<&str>) -> String {

@@ -11,11 +11,13 @@
 //! ```
 //!
 //! In reading order: [`table`] (names and numbers), [`rules`] (what is denied, when and why; the built-in
-//! list is `data/deny.list`), [`compile()`] (rules to a [`Filter`]) and [`explain`] (what happens for a call, and the
+//! list is `data/deny.list`), [`answer`] (what a policy adds), [`compile()`] (rules to a [`Filter`]) and [`explain`] (what happens for a call, and the
 //! filter as text). Loading is `palisade_sys::seccomp::install`. What a filter doesn't decide, the [`broker`] answers.
 //! [`group`] gives names to sets of calls (`data/groups.list`), and [`store`] keeps what was learned of binaries.
 #![forbid(unsafe_code)]
 
+pub mod answer;
+pub mod arguments;
 pub mod broker;
 mod compile;
 pub mod error;

@@ -20,18 +20,19 @@ pub(crate) fn parse(text: &str) -> Result<Vec<(Syscall, Rule)>, Error> {
             ("when", condition) => condition.trim(),
             (other, _) => return Err(wrong("expected `when`", other)),
         };
-        let tests = if condition.is_empty() {
-            Vec::new()
-        } else {
-            condition
-                .split(" and ")
-                .map(|text| test(text).ok_or_else(|| wrong("not a test", text)))
-                .collect::<Result<_, _>>()?
+        let tests = match condition {
+            "" => Vec::new(),
+            tests => self::condition(tests).map_err(|text| wrong("not a test", text))?,
         };
         let (condition, reason) = (condition.to_owned(), reason.trim().to_owned());
         rules.push((name.parse()?, Rule { action, tests, condition, reason }));
     }
     Ok(rules)
+}
+
+/// Tests with `and` between them; the error is the one that isn't.
+pub(crate) fn condition(text: &str) -> Result<Vec<Test>, &str> {
+    text.split(" and ").map(|text| test(text).ok_or(text)).collect()
 }
 
 /// The first word and what follows it.

@@ -7,10 +7,11 @@ use crate::rules::{BROKER_LIST, LEARN_LIST};
 use crate::{Action, Arch, Call, Rule, Syscall};
 
 /// Which calls a filter passes on to a broker, by the rules that were added for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Passed {
     /// None.
+    #[default]
     Nothing,
     /// Those of [`Rules::connecting`].
     Connections,

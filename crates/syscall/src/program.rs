@@ -46,6 +46,7 @@ const RETURN_ALLOW: u32 = 0x7fff_0000;
 pub(crate) fn verdict(action: Action) -> u32 {
     match action {
         Action::Allow => RETURN_ALLOW,
+        Action::Pretend => RETURN_ERRNO,
         Action::Errno(errno) => RETURN_ERRNO | u32::from(errno.number()),
         Action::KillProcess => RETURN_KILL_PROCESS,
         Action::Notify => RETURN_USER_NOTIF,

@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::LazyLock;
 
+use serde::{Deserialize, Serialize};
+
+use crate::answer::LOADING;
 use crate::{Arch, Error, Numbers, Syscall};
 
 /// What the kernel does with a call.
@@ -15,6 +18,8 @@ pub enum Action {
     Allow,
     /// Doesn't make it; the caller gets this error.
     Errno(Errno),
+    /// Doesn't make it; the caller is told that it was: 0.
+    Pretend,
     /// Ends the whole process as by SIGSYS.
     KillProcess,
     /// Passes it on to the filter's listener, which answers.
@@ -37,14 +42,6 @@ impl Errno {
     /// "No such address family."
     pub const EAFNOSUPPORT: Self = Self(97);
 
-    const NAMES: [(&'static str, Self); 5] = [
-        ("EPERM", Self::EPERM),
-        ("EACCES", Self::EACCES),
-        ("ENOSYS", Self::ENOSYS),
-        ("EPROTONOSUPPORT", Self::EPROTONOSUPPORT),
-        ("EAFNOSUPPORT", Self::EAFNOSUPPORT),
-    ];
-
     /// The error with this number, if the kernel would pass it on unchanged.
     #[must_use]
     pub const fn new(number: u16) -> Option<Self> {
@@ -57,14 +54,25 @@ impl Errno {
         self.0
     }
 
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|&(_, errno)| errno)
+    /// The error of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        let (_, number) = Self::names().find(|(known, _)| *known == name)?;
+        Self::new(number)
+    }
+
+    /// Every error's name and number.
+    pub fn names() -> impl Iterator<Item = (&'static str, u16)> {
+        include_str!("data/errno.list").lines().filter_map(|line| {
+            let (number, name) = line.split_once(' ')?;
+            Some((name, number.parse().ok()?))
+        })
     }
 }
 
 impl fmt::Display for Errno {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match Self::NAMES.iter().find(|(_, errno)| errno == self) {
+        match Self::names().find(|(_, number)| *number == self.0) {
             Some((name, _)) => f.write_str(name),
             None => write!(f, "errno {}", self.0),
         }
@@ -76,6 +84,7 @@ impl fmt::Display for Action {
         match self {
             Self::Allow => f.write_str("allowed"),
             Self::Errno(errno) => write!(f, "refused with {errno}"),
+            Self::Pretend => f.write_str("not made, and returns 0"),
             Self::KillProcess => f.write_str("ends the process"),
             Self::Notify => f.write_str("asks the broker"),
         }
@@ -83,7 +92,7 @@ impl fmt::Display for Action {
 }
 
 /// How much of an argument a test looks at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Width {
     /// The low 32 bits: right for what the kernel declares as `int`.
     Low,
@@ -92,7 +101,7 @@ pub enum Width {
 }
 
 /// What a test asks of an argument.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Question {
     /// Is it one of these?
     In(Vec<u64>),
@@ -103,7 +112,7 @@ pub enum Question {
 }
 
 /// A question about one argument, answered from its value alone: what it points at can't be trusted.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Test {
     argument: u8,
     width: Width,
@@ -195,7 +204,7 @@ pub struct Rules {
 }
 
 /// Calls without which a launch can't begin or end under the filter.
-const NEEDED: [&str; 4] = ["execve", "exit", "exit_group", "rt_sigreturn"];
+pub(crate) const NEEDED: [&str; 4] = ["execve", "exit", "exit_group", "rt_sigreturn"];
 
 static DENY_LIST: LazyLock<Rules> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
@@ -272,6 +281,11 @@ impl Rules {
         Ok(rules)
     }
 
+    /// Puts a rule before those that `call` has.
+    pub(crate) fn put_first(&mut self, call: Syscall, rule: Rule) {
+        self.calls.entry(call).or_default().insert(0, rule);
+    }
+
     /// Appends a rule for `call`; the first that matches answers.
     pub fn add(&mut self, call: Syscall, rule: Rule) {
         self.calls.entry(call).or_default().push(rule);
@@ -291,7 +305,7 @@ impl Rules {
         }
         for name in deny {
             let call: Syscall = name.parse()?;
-            if NEEDED.contains(name) {
+            if NEEDED.contains(name) || LOADING.contains(name) {
                 return Err(Error::NeededCall { name: (*name).to_owned() });
             }
             self.calls.insert(call, vec![Rule::always(Action::Errno(Errno::EPERM), "denied by the policy")]);
@@ -307,7 +321,10 @@ impl Rules {
     pub fn brokered(mut self) -> Result<Self, Error> {
         for name in PAST_THE_BROKER {
             let call: Syscall = name.parse()?;
-            if self.of(call).is_empty() && self.default == Action::Allow {
+            let rules = self.of(call);
+            // A question may be answered with yes.
+            let may = |rule: &Rule| matches!(rule.action, Action::Allow | Action::Notify);
+            if (rules.is_empty() && self.default == Action::Allow) || rules.iter().any(may) {
                 return Err(Error::PastTheBroker { name });
             }
         }
@@ -366,7 +383,8 @@ impl Rules {
     /// Calls that aren't among `allowed` and could be made.
     fn outside(&self, allowed: &BTreeSet<Syscall>, arch: Arch) -> Vec<(Syscall, u32)> {
         let refused = |rule: &Rule| {
-            rule.tests.is_empty() && matches!(rule.action, Action::Errno(_) | Action::KillProcess)
+            rule.tests.is_empty()
+                && matches!(rule.action, Action::Errno(_) | Action::KillProcess | Action::Pretend)
         };
         Syscall::all()
             .filter(|call| !allowed.contains(call) && !NEEDED.contains(&call.name()))

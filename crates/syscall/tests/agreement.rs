@@ -65,8 +65,8 @@ proptest! {
     #[test]
     fn a_denial_never_widens(rules in rules(0..40), index in 0usize..400, arguments: [u64; 6]) {
         let denied = Syscall::all().nth(index % Syscall::all().count()).unwrap();
-        prop_assume!(!["execve", "exit", "exit_group", "rt_sigreturn"].contains(&denied.name()));
-        let narrower = rules.clone().with(&[], &[denied.name()]).unwrap();
+        // Those that every program needs can't be denied.
+        let Ok(narrower) = rules.clone().with(&[], &[denied.name()]) else { return Ok(()) };
         for number in 0..600 {
             let call = Call { audit_arch: Arch::X86_64.audit(), number, arguments };
             let (before, after) = (rules.decide(Arch::X86_64, &call), narrower.decide(Arch::X86_64, &call));

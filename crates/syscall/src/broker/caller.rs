@@ -78,6 +78,11 @@ impl<'w> Caller<'w> {
         Self { worker, call }
     }
 
+    /// Whether its call still waits.
+    pub(crate) fn waits(&self) -> bool {
+        self.worker.shared.listener.is_waiting(self.call.id)
+    }
+
     /// Argument `index` as it is.
     pub(crate) fn argument(&self, index: usize) -> u64 {
         self.call.arguments.get(index).copied().unwrap_or(0)

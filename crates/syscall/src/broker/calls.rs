@@ -155,6 +155,7 @@ pub(crate) const OWN: &[&str] = &[
     "prctl",
     "pread64",
     "process_vm_readv",
+    "process_vm_writev",
     "read",
     "readlinkat",
     "removexattr",

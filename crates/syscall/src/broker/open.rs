@@ -4,13 +4,13 @@
 use crate::broker::attributes::Order;
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
 use crate::broker::guard::Deed;
-use crate::broker::resolve::{Last, Object, Place, Spot, by_number, c_string, kind};
+use crate::broker::resolve::{Last, Object, PROC_MAGIC, Place, Spot, by_number, c_string, kind};
 use crate::broker::{Call, Outcome, Worker, deliver};
 use palisade_sys::notify::Answer;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// The kernel's `O_TMPFILE` is two bits, of which one is `O_DIRECTORY`.
@@ -32,6 +32,33 @@ impl How {
     pub(crate) fn new(flags: i32, mode: u32) -> Self {
         let flags = OFlags::from_bits_retain(flags.cast_unsigned());
         Self { flags, mode: Mode::from_raw_mode(mode & 0o7777) }
+    }
+
+    /// Whether a link in the last place is followed.
+    pub(crate) fn follows(self) -> bool {
+        !self.flags.intersects(OFlags::NOFOLLOW) && !self.flags.contains(OFlags::CREATE | OFlags::EXCL)
+    }
+
+    /// Whether the descriptor is closed when another program is executed.
+    pub(crate) fn closes_on_exec(self) -> bool {
+        self.flags.contains(OFlags::CLOEXEC)
+    }
+
+    /// Whether what is open already could be opened so.
+    pub(crate) fn fits(self, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        if self.flags.contains(OFlags::CREATE | OFlags::EXCL) {
+            return Err(Errno::EXIST);
+        }
+        if self.flags.contains(OFlags::DIRECTORY) && kind(file)? != FileType::Directory {
+            return Err(Errno::NOTDIR);
+        }
+        let has = rustix::fs::fcntl_getfl(file)? & OFlags::RWMODE;
+        let wanted = self.flags & OFlags::RWMODE;
+        if has == OFlags::RDWR || has == wanted { Ok(()) } else { Err(Errno::ACCESS) }
+    }
+
+    fn writes(self) -> bool {
+        self.makes() || self.flags.intersects(OFlags::RWMODE | OFlags::TRUNC)
     }
 
     fn makes(self) -> bool {
@@ -114,6 +141,23 @@ impl Worker<'_> {
             }
         }
         Err(Errno::LOOP)
+    }
+
+    /// Opens a path of the policy's instead of the caller's: what the caller could open itself.
+    ///
+    /// What lies at that path may be the caller's to exchange. So no link of the process file system is followed there,
+    /// by which the broker would reach what it itself may see.
+    pub(crate) fn open_instead(&self, caller: &Caller<'_>, path: &CStr, how: How) -> Result<Outcome, Errno> {
+        if how.writes() {
+            return self.open(caller, CWD_NUMBER, path, how);
+        }
+        let flags = how.on_name() | OFlags::NONBLOCK;
+        let resolve = ResolveFlags::NO_MAGICLINKS;
+        let file = rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve)?;
+        if rustix::fs::fstatfs(&file)?.f_type == PROC_MAGIC {
+            return Err(Errno::ACCESS);
+        }
+        self.hand_over(caller, file, how)
     }
 
     fn open_name(&self, caller: &Caller<'_>, place: &Place, how: How) -> Result<Outcome, Errno> {

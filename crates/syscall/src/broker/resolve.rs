@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 const LINKS: u32 = 40;
 /// The inode number of the root of every process file system (`PROC_ROOT_INO`).
 const PROC_ROOT: u64 = 1;
-const PROC_MAGIC: i64 = 0x9fa0;
+pub(crate) const PROC_MAGIC: i64 = 0x9fa0;
 
 /// Where a path leads.
 #[derive(Debug)]

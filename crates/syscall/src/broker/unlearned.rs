@@ -46,8 +46,8 @@ pub struct Unlearned {
     pub passed: Passed,
 }
 
-/// A program's file and a call: what was told, or answered.
-type Key = (u64, u64, u32);
+/// A program's file, a call, and the question about it (0: that it wasn't learned): what was told, or answered.
+type Key = (u64, u64, u32, u32);
 
 /// Decides on calls that weren't learned.
 pub(crate) struct Judge {
@@ -69,10 +69,27 @@ impl Judge {
         if !self.unlearned.numbers.contains(number) {
             return worker.make(call);
         }
+        self.decide(worker, call, self.unlearned.fate, 0)
+    }
+
+    /// Whether calls of this number were passed on because they weren't learned.
+    pub(super) fn is_asked_of(&self, number: u32) -> bool {
+        self.unlearned.numbers.contains(number)
+    }
+
+    /// What becomes of a call by a fate. `question` tells apart what may be asked about calls of one number.
+    pub(super) fn decide(
+        &self,
+        worker: &Worker<'_>,
+        call: &Notification,
+        fate: Fate,
+        question: u32,
+    ) -> Result<Outcome, Errno> {
+        let number = u32::try_from(call.number).unwrap_or(u32::MAX);
         let caller = &Caller::new(worker, call);
         let program = caller.executable();
-        let key = (program.device, program.inode, number);
-        match self.unlearned.fate {
+        let key = (program.device, program.inode, number, question);
+        match fate {
             Fate::Remember => {
                 if self.is_news(key) {
                     worker.shared.reporter.insist(&Report::Called { program, call: number });
@@ -87,7 +104,7 @@ impl Judge {
                 None => {
                     let (process, call) = (caller.process()?, *call);
                     let shared = Arc::clone(worker.shared);
-                    let ask = move || ask(&shared, &call, program, kill);
+                    let ask = move || ask(&shared, &call, program, kill, question);
                     worker.shared.waiters.start(Arc::clone(worker.shared), call.id, process, ask)?;
                     Ok(Outcome::Later)
                 }
@@ -151,10 +168,10 @@ fn victim(worker: &Worker<'_>, call: &Notification) -> Result<OwnedFd, Errno> {
 }
 
 /// Has the launcher ask its user about a call, and answers it. In a thread of its own.
-fn ask(shared: &Arc<Shared>, call: &Notification, program: Program, kill: bool) {
+fn ask(shared: &Arc<Shared>, call: &Notification, program: Program, kill: bool, question: u32) {
     let Some(judge) = &shared.judge else { return };
     let worker = Worker::new(shared);
-    let key = (program.device, program.inode, u32::try_from(call.number).unwrap_or(u32::MAX));
+    let key = (program.device, program.inode, u32::try_from(call.number).unwrap_or(u32::MAX), question);
     let allowed = {
         let mut number = judge.asking.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have asked the same meanwhile.

@@ -14,6 +14,7 @@ pub(crate) fn verdict(action: Action) -> u32 {
         Action::Errno(errno) => 0x0005_0000 + u32::from(errno.number()),
         Action::KillProcess => 0x8000_0000,
         Action::Notify => 0x7fc0_0000,
+        Action::Pretend => 0x0005_0000,
         other => panic!("{other:?}"),
     }
 }
@@ -64,6 +65,7 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
         Just(Action::Allow),
         Just(Action::KillProcess),
         Just(Action::Notify),
+        Just(Action::Pretend),
         (1u16..5).prop_map(|number| Action::Errno(Errno::new(number).unwrap())),
     ]
 }
