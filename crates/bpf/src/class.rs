@@ -4,7 +4,7 @@
 /// How many classes there are of each kind: a row of the matrix is one 64-bit word.
 pub const CLASSES: usize = 64;
 
-/// What is executed: a file's class, or one of three that the kernel side gives out itself.
+/// What is executed: a file's class, or one of four that the kernel side gives out itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectClass(u8);
 
@@ -15,15 +15,17 @@ impl ObjectClass {
     pub const ANONYMOUS: Self = Self(1);
     /// memfd, shared anonymous memory, SysV shared memory.
     pub const MEMORY_FILE: Self = Self(2);
+    /// No class, on a file system that is left alone ([`crate::GuardPrograms::spare`]).
+    pub const SPARED: Self = Self(62);
     /// The file of the proof ([`crate::support::Proof`]): no matrix lets anybody execute it.
     pub(crate) const PROOF: Self = Self(63);
 
     /// A class of the caller's own.
     ///
-    /// Returns `None` unless `number` is in 3..=62.
+    /// Returns `None` unless `number` is in 3..=61.
     #[must_use]
     pub const fn new(number: u8) -> Option<Self> {
-        if number >= 3 && number <= 62 { Some(Self(number)) } else { None }
+        if number >= 3 && number <= 61 { Some(Self(number)) } else { None }
     }
 
     /// Its number, below [`CLASSES`].
@@ -188,6 +190,7 @@ mod tests {
         assert!(!matrix.allows(Access::Execute, SubjectClass::DEFAULT, ObjectClass::PROOF));
         assert!(matrix.transitions().all(|subject| subject.is_none()));
         assert_eq!(ObjectClass::new(63), None);
+        assert_eq!(ObjectClass::new(62), None);
         assert_eq!(ObjectClass::new(2), None);
         assert_eq!(SubjectClass::new(63), None);
     }

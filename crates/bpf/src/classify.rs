@@ -7,6 +7,9 @@
 //! 3. The caller reads the file and decides.
 //! 4. The record is confirmed only if it is still there (`BPF_EXIST`).
 //!
+//! Where a confirmed record is there already, of whatever generation, nobody has written since it was: it stays in force
+//! while the file is read again (3, 4), so that who executes it meanwhile isn't refused.
+//!
 //! Two that classify one file would put back each other's records; so one waits for the other. Between processes nobody
 //! sees to that: there is one daemon.
 
@@ -20,7 +23,7 @@ use rustix::fs::{FileType, fstat, fstatfs};
 use crate::class::ObjectClass;
 use crate::error::{ClassifyError, Error, errno};
 use crate::guard::GuardPrograms;
-use crate::layout;
+use crate::layout::{self, Record};
 use crate::lease::Lease;
 
 /// File systems (`linux/magic.h`) whose files change only through this kernel's own files and inodes. On others (NFS,
@@ -70,8 +73,14 @@ impl GuardPrograms {
         };
         let map_error =
             |source| ClassifyError::Map(Error::Map { operation: "write", map: "objects", source });
-        put(0, false, MapFlags::ANY).map_err(map_error)?;
-        let decided = match Lease::take(file) {
+        let confirmed = self.record(file).map_err(ClassifyError::Map)?.is_some_and(|record| record.confirmed);
+        let lease = if confirmed {
+            Ok(None)
+        } else {
+            put(0, false, MapFlags::ANY).map_err(map_error)?;
+            Lease::take(file).map(Some)
+        };
+        let decided = match lease {
             Ok(lease) => {
                 let decided = read(file);
                 // Confirmed before the lease ends: who waited opens after this, and takes the class away.
@@ -113,19 +122,24 @@ impl GuardPrograms {
         }
     }
 
-    /// The class that a file has, if it is confirmed and of this generation.
+    /// The class that a file has, if it is confirmed, of this generation, and not about to end.
     ///
     /// # Errors
     /// If the map can't be read.
     pub fn class_of(&self, file: BorrowedFd<'_>) -> Result<Option<ObjectClass>, Error> {
         let generation = self.current()?.generation;
+        Ok(self.record(file)?.and_then(|record| {
+            (record.confirmed && !record.ending && record.generation == generation)
+                .then(|| ObjectClass::from_kernel(record.class))
+        }))
+    }
+
+    fn record(&self, file: BorrowedFd<'_>) -> Result<Option<Record>, Error> {
         let record = self
             .objects()
             .lookup(&file.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
             .map_err(|source| Error::Map { operation: "read", map: "objects", source })?;
-        Ok(record.and_then(|record| layout::decode_record(&record)).and_then(|(class, of, confirmed)| {
-            (confirmed && of == generation).then(|| ObjectClass::from_kernel(class))
-        }))
+        Ok(record.and_then(|record| layout::decode_record(&record)))
     }
 }
 

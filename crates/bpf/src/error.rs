@@ -93,6 +93,14 @@ pub enum Error {
         /// The kernel's error.
         source: io::Error,
     },
+    /// The kernel didn't run a program that was ordered to run.
+    #[error("run the eBPF program {program}")]
+    Run {
+        /// Its name.
+        program: &'static str,
+        /// The kernel's error.
+        source: io::Error,
+    },
     /// The proof needs a mode in which something is judged.
     #[error("prove that the programs are called: their mode is off")]
     Off,

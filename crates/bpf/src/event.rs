@@ -64,4 +64,6 @@ pub enum Reason {
     Foreign,
     /// It is memory.
     Memory,
+    /// It is on a file system that is left alone.
+    Spared,
 }

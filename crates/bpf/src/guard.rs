@@ -53,6 +53,7 @@ pub struct GuardPrograms {
     events: MapHandle,
     subjects: MapHandle,
     objects: MapHandle,
+    spared: MapHandle,
     /// Until attached: then the links hold the programs.
     object: Option<Object>,
     links: Vec<(String, Link)>,
@@ -89,6 +90,7 @@ impl GuardPrograms {
             events: find("events")?,
             subjects: find("subjects")?,
             objects: find("objects")?,
+            spared: find("spared")?,
             object: Some(object),
             links: Vec::new(),
             reading: Default::default(),
@@ -186,6 +188,7 @@ impl GuardPrograms {
             events: find("events")?,
             subjects: find("subjects")?,
             objects: find("objects")?,
+            spared: find("spared")?,
             object: None,
             links,
             reading: Default::default(),
@@ -257,6 +260,7 @@ impl GuardPrograms {
             settings.active = next;
             if classes == Classes::Invalidate {
                 settings.generation = settings.generation.wrapping_add(1);
+                settings.grace_until = 0;
             }
         })
     }
@@ -266,7 +270,49 @@ impl GuardPrograms {
     /// # Errors
     /// If the map can't be written.
     pub fn invalidate(&self) -> Result<(), Error> {
-        self.change(|settings| settings.generation = settings.generation.wrapping_add(1))
+        self.change(|settings| {
+            settings.generation = settings.generation.wrapping_add(1);
+            settings.grace_until = 0;
+        })
+    }
+
+    /// The same, `grace` later: until then the classes that files have now go on counting. For whoever is asked at each
+    /// open anyway: what was opened before and is mapped after isn't refused. Whole seconds.
+    ///
+    /// # Errors
+    /// If the map can't be written.
+    pub fn invalidate_after(&self, grace: Duration) -> Result<(), Error> {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec;
+        let now = u32::try_from(now).unwrap_or(u32::MAX);
+        let seconds = u32::try_from(grace.as_secs()).unwrap_or(u32::MAX);
+        self.change(|settings| {
+            if settings.grace_until <= now {
+                settings.grace_from = settings.generation;
+            }
+            settings.grace_until = now.saturating_add(seconds);
+            settings.generation = settings.generation.wrapping_add(1);
+        })
+    }
+
+    /// Files without class on these file systems, and no others, are [`ObjectClass::SPARED`]; by major and minor number.
+    ///
+    /// # Errors
+    /// If the map can't be written, or they are more than 1,024.
+    pub fn spare(&self, devices: &BTreeSet<(u32, u32)>) -> Result<(), Error> {
+        let wanted: BTreeSet<Vec<u8>> =
+            devices.iter().map(|(major, minor)| (major << 20 | minor).to_ne_bytes().to_vec()).collect();
+        let gone: Vec<Vec<u8>> = self.spared.keys().filter(|key| !wanted.contains(key)).collect();
+        for key in gone {
+            self.spared.delete(&key).map_err(|source| Error::Map {
+                operation: "delete",
+                map: "spared",
+                source,
+            })?;
+        }
+        for key in &wanted {
+            self.write("spared", &self.spared, key, &1u32.to_ne_bytes())?;
+        }
+        Ok(())
     }
 
     /// Gives a task a class, by a descriptor of its process. Its children inherit it, its other threads don't.
@@ -349,7 +395,7 @@ impl GuardPrograms {
         self.write("settings", &self.settings, &[0; 4], &settings.encode())
     }
 
-    fn maps_mut(&mut self) -> [(&'static str, &mut MapHandle); 7] {
+    fn maps_mut(&mut self) -> [(&'static str, &mut MapHandle); 8] {
         [
             ("tables", &mut self.tables),
             ("counters", &mut self.counters),
@@ -357,6 +403,7 @@ impl GuardPrograms {
             ("events", &mut self.events),
             ("subjects", &mut self.subjects),
             ("objects", &mut self.objects),
+            ("spared", &mut self.spared),
             // last: its pin says that all are there
             ("settings", &mut self.settings),
         ]
@@ -389,7 +436,12 @@ pub struct Events<'a> {
     buffer: libbpf_rs::RingBuffer<'a>,
 }
 
-impl Events<'_> {
+impl<'a> Events<'a> {
+    /// Of a buffer that has a reader.
+    pub(crate) fn of(buffer: libbpf_rs::RingBuffer<'a>) -> Self {
+        Self { buffer }
+    }
+
     /// Waits up to `timeout` for events and hands over what there is.
     ///
     /// # Errors
@@ -420,7 +472,7 @@ static LOG: Mutex<String> = Mutex::new(String::new());
 /// The verifier's last words are what matters; the rest can be a megabyte.
 const LOG_KEPT: usize = 4096;
 
-fn listening(load: impl FnOnce() -> Result<Object, libbpf_rs::Error>) -> Result<Object, Error> {
+pub(crate) fn listening(load: impl FnOnce() -> Result<Object, libbpf_rs::Error>) -> Result<Object, Error> {
     fn keep(_level: PrintLevel, text: String) {
         let mut log = LOG.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         log.push_str(&text);

@@ -8,7 +8,7 @@ use crate::class::{Access, Matrix, Mode, ObjectClass, SubjectClass};
 use crate::event::{Event, Reason, Verdict};
 
 /// Changes with every layout below: pinned maps outlive the program that made them.
-pub(crate) const LAYOUT: u32 = 1;
+pub(crate) const LAYOUT: u32 = 2;
 
 /// `struct settings`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,17 +17,28 @@ pub(crate) struct Settings {
     pub(crate) active: u8,
     pub(crate) report_allowed: bool,
     pub(crate) generation: u32,
+    /// Before this second of `CLOCK_BOOTTIME` older generations count, from `grace_from` on.
+    pub(crate) grace_until: u32,
+    pub(crate) grace_from: u32,
 }
 
 impl Settings {
-    pub(crate) const FIRST: Self = Self { mode: Mode::Off, active: 0, report_allowed: false, generation: 1 };
+    pub(crate) const FIRST: Self = Self {
+        mode: Mode::Off,
+        active: 0,
+        report_allowed: false,
+        generation: 1,
+        grace_until: 0,
+        grace_from: 0,
+    };
 
     pub(crate) fn encode(self) -> Vec<u8> {
         let mut bytes = vec![self.mode as u8, self.active];
         bytes.extend(u16::from(self.report_allowed).to_ne_bytes());
         bytes.extend(self.generation.to_ne_bytes());
-        bytes.extend(LAYOUT.to_ne_bytes());
-        bytes.extend([0; 4]);
+        for word in [LAYOUT, self.grace_until, self.grace_from, 0] {
+            bytes.extend(word.to_ne_bytes());
+        }
         bytes
     }
 
@@ -47,6 +58,8 @@ impl Settings {
             active: bytes.get(1).copied().unwrap_or(0) & 1,
             report_allowed: bytes.get(2).is_some_and(|byte| byte & 1 == 1),
             generation: word(bytes, 4).unwrap_or(0),
+            grace_until: word(bytes, 12).unwrap_or(0),
+            grace_from: word(bytes, 16).unwrap_or(0),
         })
     }
 }
@@ -65,9 +78,23 @@ pub(crate) fn encode_record(class: u8, generation: u32, confirmed: bool) -> Vec<
     [u32::from(class), generation, u32::from(confirmed), 0].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// Class, generation, confirmed.
-pub(crate) fn decode_record(bytes: &[u8]) -> Option<(u32, u32, bool)> {
-    Some((word(bytes, 0)?, word(bytes, 4)?, word(bytes, 8)? != 0))
+/// `struct record` of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) class: u32,
+    pub(crate) generation: u32,
+    pub(crate) confirmed: bool,
+    /// It is about to end: the file's owner or mode was changed.
+    pub(crate) ending: bool,
+}
+
+pub(crate) fn decode_record(bytes: &[u8]) -> Option<Record> {
+    Some(Record {
+        class: word(bytes, 0)?,
+        generation: word(bytes, 4)?,
+        confirmed: word(bytes, 8)? != 0,
+        ending: word(bytes, 12)? != 0,
+    })
 }
 
 /// `struct counts`: allowed, refused.
@@ -101,6 +128,7 @@ pub(crate) fn decode_event(bytes: &[u8]) -> Option<Event> {
         4 => Reason::Unconfirmed,
         5 => Reason::Foreign,
         6 => Reason::Memory,
+        7 => Reason::Spared,
         _ => return None,
     };
     let length = i32::from_ne_bytes(bytes.get(52..56)?.try_into().ok()?);
@@ -142,9 +170,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn settings_survive(mode in 0u8..3, active in 0u8..2, report_allowed: bool, generation: u32) {
+        fn settings_survive(
+            mode in 0u8..3,
+            active in 0u8..2,
+            report_allowed: bool,
+            generation: u32,
+            grace_until: u32,
+            grace_from: u32,
+        ) {
             let mode = [Mode::Off, Mode::Permissive, Mode::Enforce][usize::from(mode)];
-            let settings = Settings { mode, active, report_allowed, generation };
+            let settings = Settings { mode, active, report_allowed, generation, grace_until, grace_from };
             prop_assert_eq!(Settings::decode(&settings.encode()), Ok(settings));
         }
 
@@ -158,7 +193,7 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_the_programs() {
-        assert_eq!(Settings::FIRST.encode().len(), 16);
+        assert_eq!(Settings::FIRST.encode().len(), 24);
         assert_eq!(encode_matrix(&Matrix::default()).len(), 1280);
         assert_eq!(encode_record(1, 2, true).len(), 16);
     }

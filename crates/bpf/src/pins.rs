@@ -52,6 +52,10 @@ impl Pins {
         self.directory.join(format!("link-{program}"))
     }
 
+    pub(crate) fn program(&self, program: &str) -> PathBuf {
+        self.directory.join(format!("program-{program}"))
+    }
+
     /// Makes the directory, for root only; mounts the BPF file system where nobody has.
     pub(crate) fn prepare(&self) -> Result<(), Error> {
         let top = Path::new("/sys/fs/bpf");

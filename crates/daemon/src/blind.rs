@@ -8,17 +8,19 @@ fn number(path: &str) -> Option<u64> {
 }
 
 /// Each in a sentence, with a command. What is closed on this host is left out.
-pub(crate) fn spots() -> Vec<String> {
+///
+/// `lsm` if BPF LSM is in force and refuses what nobody was asked about.
+pub(crate) fn spots(lsm: bool) -> Vec<String> {
     let mut spots = Vec::new();
     // 0: everything, 1: not executable unless asked for, 2: never executable.
-    if number("/proc/sys/vm/memfd_noexec").is_none_or(|value| value < 2) {
+    if !lsm && number("/proc/sys/vm/memfd_noexec").is_none_or(|value| value < 2) {
         spots.push("programs in memory (memfd_create) can be executed: sysctl vm.memfd_noexec=2".into());
     }
     let allowed = number("/proc/sys/user/max_user_namespaces").is_none_or(|most| most > 0)
         && number("/proc/sys/kernel/unprivileged_userns_clone").is_none_or(|allowed| allowed > 0)
         && number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
             .is_none_or(|restricted| restricted == 0);
-    if allowed {
+    if allowed && !lsm {
         spots.push(
             "a tmpfs that a user mounts in a user namespace isn't watched: sysctl user.max_user_namespaces=0 \
              (sandboxes of ordinary users need them)"
@@ -33,6 +35,15 @@ pub(crate) fn spots() -> Vec<String> {
          shell scripts, unless rules = \"restrictive\""
             .into(),
     );
-    spots.push("what was open or mapped before the guard began, and what a trusted interpreter is told on its command line".into());
+    spots.push(
+        if lsm {
+            "what was mapped before the guard began, memory that programs write code to themselves, and what a trusted \
+             interpreter is told on its command line"
+        } else {
+            "what was open or mapped before the guard began, what is changed between its open and its use, and what a \
+             trusted interpreter is told on its command line"
+        }
+        .into(),
+    );
     spots
 }

@@ -104,7 +104,7 @@ fn answer_all(guard: &Guard, connection: &mut Connection) -> Result<(), Protocol
         let stops = request == Request::Stop;
         connection.send(&guard.answer(request))?;
         if stops {
-            guard.stop();
+            guard.end();
             return Ok(());
         }
     }

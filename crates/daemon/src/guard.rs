@@ -3,19 +3,21 @@
 
 use crate::journal::{Followers, Journal, QUEUE, say};
 use crate::keeper::Keeper;
+use crate::lsm::{Labels, Lsm};
 use crate::options::Options;
 use crate::supervisor::{Systemd, supervise};
 use crate::territory::Territory;
 use crate::trial::{Before, Trial};
-use crate::{control, privileges};
+use crate::{control, essential, privileges};
 use palisade_guard::decide::Decider;
 use palisade_guard::facts::Access;
 use palisade_guard::kind::Recognizer;
 use palisade_guard::rule::files::Writers;
 use palisade_guard::safety::{self, Stopped};
-use palisade_guard::settings::{Backend, Mode};
+use palisade_guard::settings::{Backend, Mode, OnDeath};
 use palisade_guard::setup::{Setup, SetupError};
 use palisade_guard::trusted::Trusted;
+use palisade_guard::watch::Judged;
 use palisade_guard::watch::crew::THREADS;
 use palisade_guard::watch::engine::{Engine, InForce, Settle};
 use palisade_guard::watch::policy::Policy;
@@ -26,7 +28,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -70,11 +72,17 @@ pub(crate) enum GuardError {
     #[error("these rules would stop the host: {}", .0.join("; "))]
     Unsafe(Vec<String>),
     /// BPF LSM was asked for.
-    #[error("backend = \"bpf-lsm\", and this kernel doesn't let it be loaded: {0}")]
+    #[error("backend = \"bpf-lsm\", and it can't be in force here: {0}")]
     NoLsm(String),
+    /// Closed on death, without what stays when the guard dies.
+    #[error("on-death = \"closed\" needs BPF LSM, which isn't in force: {0}")]
+    NotClosed(String),
     /// Nothing is being tried.
     #[error("nothing is being tried")]
     NoTrial,
+    /// Settings of scopes.
+    #[error(transparent)]
+    Scopes(#[from] palisade_scopes::SettingsError),
 }
 
 impl GuardError {
@@ -82,6 +90,7 @@ impl GuardError {
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Setup(error) => return error.hint(),
+            Self::Scopes(error) => return error.hint(),
             Self::RootOnly => "sudo palisaded".into(),
             Self::Gate(_) => {
                 "the kernel needs CONFIG_FANOTIFY_ACCESS_PERMISSIONS; palisade doctor says more".into()
@@ -89,6 +98,10 @@ impl GuardError {
             Self::Running { .. } => "palisade guard status".into(),
             Self::Unsafe(_) => "palisade guard try --for 60s shows what happens; --force insists".into(),
             Self::NoLsm(_) => "boot with lsm=…,bpf, or say backend = \"auto\" in guard.toml".into(),
+            Self::NotClosed(_) => {
+                "boot with lsm=…,bpf and leave backend = \"auto\", or say on-death = \"open\" in guard.toml"
+                    .into()
+            }
             Self::NoTrial => "palisade guard try --for 60s".into(),
             Self::Replace(_) | Self::Socket { .. } | Self::Begin(_) | Self::Kind(_) => return None,
         })
@@ -104,15 +117,16 @@ impl GuardError {
             Self::Begin(_) => "begin",
             Self::Kind(_) => "kind",
             Self::Unsafe(_) => "unsafe",
-            Self::NoLsm(_) => "bpf-lsm",
+            Self::NoLsm(_) | Self::NotClosed(_) => "bpf-lsm",
             Self::NoTrial => "no-trial",
+            Self::Scopes(_) => "scopes",
         }
     }
 
     /// 2 for what was written wrong, 1 for what the host doesn't give.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Setup(_) | Self::Unsafe(_) => 2,
+            Self::Setup(_) | Self::Scopes(_) | Self::Unsafe(_) => 2,
             _ => 1,
         }
     }
@@ -138,7 +152,12 @@ pub(crate) struct Guard {
     began: Instant,
     stop: Arc<AtomicBool>,
     alarms: Mutex<Vec<String>>,
-    mechanisms: Vec<Mechanism>,
+    lsm: Result<Arc<Lsm>, String>,
+    /// Whether somebody asked for the end.
+    asked_to_end: AtomicBool,
+    /// Whether nothing is judged because the trust database isn't there.
+    incomplete: AtomicBool,
+    journal: SyncSender<Judged>,
     /// One at a time changes what is in force.
     changing: Mutex<()>,
 }
@@ -186,6 +205,12 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
         thread::sleep(Duration::from_millis(50));
     }
     systemd.notify("STOPPING=1");
+    if terminate.load(Ordering::Relaxed) || guard.asked_to_end.load(Ordering::Relaxed) {
+        guard.end();
+        if let Ok(lsm) = &guard.lsm {
+            lsm.end();
+        }
+    }
     guard.stop();
     // Somebody may be waiting for an answer: the crew ends after its next question, and the gate's end answers the rest.
     let _gone = std::fs::remove_file(&options.socket);
@@ -205,11 +230,17 @@ fn begin(options: &Options, setup: Setup) -> Result<Guard, GuardError> {
     };
     let policy =
         Policy::new(setup.settings, setup.rules, setup.linkers, setup.from, 1).map_err(SetupError::from)?;
-    let (mechanisms, lsm_missing) = mechanisms();
-    if policy.settings.backend == Backend::BpfLsm
-        && let Some(reason) = lsm_missing
-    {
-        return Err(GuardError::NoLsm(reason));
+    // Before there are threads: those are exempt because this one is.
+    let settings = &policy.settings;
+    let places =
+        [&options.state, Path::new("/run"), Path::new("/var/lib"), Path::new("/root"), Path::new("/")];
+    let lsm = Lsm::begin(settings.backend, settings.on_death, settings.watch.asked, &places).map(Arc::new);
+    if let Err(reason) = &lsm {
+        match (settings.backend, settings.on_death) {
+            (Backend::BpfLsm, _) => return Err(GuardError::NoLsm(reason.clone())),
+            (_, OnDeath::Closed) => return Err(GuardError::NotClosed(reason.clone())),
+            _ => {}
+        }
     }
     let wanted = policy.settings.mode == Mode::Enforce && !options.permissive;
     let complete = trust.store().is_some() || policy.settings.trust.is_nothing();
@@ -231,7 +262,10 @@ fn begin(options: &Options, setup: Setup) -> Result<Guard, GuardError> {
     let (sender, queue) = std::sync::mpsc::sync_channel(QUEUE);
     let log = policy.settings.log.clone();
     let in_force = InForce { policy: Arc::new(policy), trust: Arc::new(trust) };
-    let engine = Arc::new(Engine::new(gate, witness, in_force, wanted && complete, sender));
+    let engine = Arc::new(Engine::new(gate, witness, in_force, wanted && complete, sender.clone()));
+    if let Ok(lsm) = &lsm {
+        engine.label_by(Box::new(Labels(Arc::clone(lsm))));
+    }
     let followers = Arc::new(Followers::default());
     let counted = Arc::clone(&engine);
     let journal = Journal {
@@ -255,26 +289,12 @@ fn begin(options: &Options, setup: Setup) -> Result<Guard, GuardError> {
         began: Instant::now(),
         stop: Arc::new(AtomicBool::new(false)),
         alarms: Mutex::new(alarms),
-        mechanisms,
+        lsm,
+        asked_to_end: AtomicBool::new(false),
+        incomplete: AtomicBool::new(!complete),
+        journal: sender,
         changing: Mutex::new(()),
     })
-}
-
-/// What decides here, and the reason if BPF LSM doesn't.
-fn mechanisms() -> (Vec<Mechanism>, Option<String>) {
-    let fanotify = Mechanism {
-        name: "fanotify".into(),
-        in_force: true,
-        because: "the kernel asks about each open and exec of the watched file systems".into(),
-    };
-    let listed = std::fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
-    let reason = if listed.split(',').any(|name| name.trim() == "bpf") {
-        "not used by this palisaded".to_owned()
-    } else {
-        "the kernel was booted without bpf among its security modules".to_owned()
-    };
-    let lsm = Mechanism { name: "bpf-lsm".into(), in_force: false, because: reason.clone() };
-    (vec![fanotify, lsm], Some(reason))
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<thread::JoinHandle<()>, GuardError> {
@@ -318,9 +338,25 @@ fn start(
     threads.push(each("trust", |guard| guard.keeper.keep(guard, &guard.stop))?);
     let text = std::fs::read("/proc/self/mountinfo").map_err(GuardError::Begin)?;
     guard.territory.look(&guard.engine, &text, &guard.engine.policy().settings.watch);
+    if let Ok(lsm) = &guard.lsm {
+        let (told, reporting) = (Arc::clone(lsm), Arc::clone(guard));
+        spawn("refusals", move || told.report(&reporting.engine, &reporting.journal, &reporting.stop))?;
+        if lsm.is_taken_over() {
+            // Other rules may be in force than those that gave the labels; from now on each open is asked about.
+            lsm.invalidate();
+            lsm.renew();
+        }
+    }
+    // fanotify labels from here on, so the kernel may refuse what has no label.
+    guard.follow_scope();
+    guard.follow_mode();
+    {
+        let _one = guard.changing();
+        guard.label_essential();
+    }
     threads.push(each("mounts", |guard| {
         let settings = || guard.engine.policy().settings.watch.clone();
-        guard.territory.follow(&guard.engine, settings, &guard.stop);
+        guard.territory.follow(&guard.engine, settings, || guard.follow_scope(), &guard.stop);
     })?);
     let served = Arc::clone(guard);
     spawn("control", move || control::serve(&served, &listener))?;
@@ -329,10 +365,8 @@ fn start(
 
 /// Whether these rules would stop the host.
 fn check_safety(policy: &Policy, trust: &Trusted, options: &Options) -> Result<(), GuardError> {
-    let own: Vec<PathBuf> =
-        std::env::current_exe().into_iter().flat_map(|own| [own.with_file_name("palisade"), own]).collect();
     let decider = Decider::new(&policy.rules);
-    let stopped = safety::stopped(&decider, trust, &own);
+    let stopped = safety::stopped(&decider, trust, &essential::own_programs());
     if stopped.is_empty() || options.force {
         return Ok(());
     }
@@ -356,6 +390,56 @@ impl Guard {
     /// Ends everything; the kernel says yes from then on.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Somebody asked for the end: what stays when the guard dies goes as well.
+    pub(crate) fn end(&self) {
+        self.asked_to_end.store(true, Ordering::Relaxed);
+        self.stop();
+    }
+
+    /// Has the kernel refuse by itself as the rules' refusals are: enforced, said, or neither.
+    fn follow_mode(&self) {
+        let Ok(lsm) = &self.lsm else { return };
+        let incomplete = self.incomplete.load(Ordering::Relaxed);
+        if let Err(error) = lsm.set_mode((!incomplete).then(|| self.engine.is_enforcing())) {
+            self.alarm(format!("bpf-lsm doesn't follow: {error}"));
+        }
+    }
+
+    /// Labels what must go on when the guard has died. Who calls it is the one who changes what is in force.
+    fn label_essential(&self) {
+        if let Ok(lsm) = &self.lsm {
+            essential::label(lsm, &self.engine.policy(), &self.engine.trust());
+        }
+    }
+
+    /// Has the kernel leave alone what the settings leave out.
+    fn follow_scope(&self) {
+        let Ok(lsm) = &self.lsm else { return };
+        let asked = self.engine.policy().settings.watch.asked;
+        if let Err(error) = lsm.set_scope(asked, &self.territory.left_out()) {
+            self.alarm(format!("bpf-lsm doesn't follow: {error}"));
+        }
+    }
+
+    /// Whether the kernel refuses what nobody was asked about.
+    fn lsm_refuses(&self) -> bool {
+        self.lsm.as_ref().is_ok_and(|lsm| lsm.mechanism().in_force)
+    }
+
+    /// What decides here, best first.
+    fn mechanisms(&self) -> Vec<Mechanism> {
+        let fanotify = Mechanism {
+            name: "fanotify".into(),
+            in_force: true,
+            because: "the kernel asks about each open and exec of the watched file systems".into(),
+        };
+        let lsm = match &self.lsm {
+            Ok(lsm) => lsm.mechanism(),
+            Err(reason) => Mechanism { name: "bpf-lsm".into(), in_force: false, because: reason.clone() },
+        };
+        vec![fanotify, lsm]
     }
 
     /// Something is wrong.
@@ -388,7 +472,12 @@ impl Guard {
         let setup = Setup::read(&self.options.config, None, Writers::RootOnly)?;
         let enforce = setup.settings.mode == Mode::Enforce && !self.options.permissive;
         let policy = self.policy(setup)?;
-        let said = format!("{} rules from {} are in force", policy.rules.len(), policy.from);
+        let mut said = format!("{} rules from {} are in force", policy.rules.len(), policy.from);
+        let before = self.engine.policy();
+        let mechanisms = |policy: &Policy| (policy.settings.backend, policy.settings.on_death);
+        if mechanisms(&before) != mechanisms(&policy) {
+            said.push_str("; backend and on-death are as they were until palisaded is started again");
+        }
         if enforce && !force {
             check_safety(&policy, &self.engine.trust(), &self.options)?;
         }
@@ -413,6 +502,9 @@ impl Guard {
         if let Ok(text) = std::fs::read("/proc/self/mountinfo") {
             self.territory.look(&self.engine, &text, &watch);
         }
+        self.follow_scope();
+        self.follow_mode();
+        self.label_essential();
         Ok(())
     }
 
@@ -426,6 +518,10 @@ impl Guard {
             if begins && !self.options.force { check_safety(&policy, &trust, &self.options) } else { Ok(()) };
         let trust = Arc::new(trust);
         self.engine.replace(|in_force| in_force.trust = trust).map_err(GuardError::Replace)?;
+        let complete = self.engine.trust().store().is_some();
+        if complete {
+            self.incomplete.store(false, Ordering::Relaxed);
+        }
         if begins && self.was_incomplete() {
             match safe {
                 Ok(()) => {
@@ -436,6 +532,8 @@ impl Guard {
                 Err(error) => self.alarm(format!("what the rules deny is only said: {error}")),
             }
         }
+        self.follow_mode();
+        self.label_essential();
         Ok(())
     }
 
@@ -454,12 +552,16 @@ impl Guard {
         if let Err(errno) = self.engine.replace(|in_force| in_force.policy = policy) {
             self.alarm(format!("what was tried can't be taken back ({errno}): nothing is refused any more"));
             self.engine.enforce(false);
+            self.follow_mode();
             return;
         }
         self.engine.enforce(enforcing);
         if let Ok(text) = std::fs::read("/proc/self/mountinfo") {
             self.territory.look(&self.engine, &text, &watch);
         }
+        self.follow_scope();
+        self.follow_mode();
+        self.label_essential();
     }
 
     fn attempt(&self, seconds: u64, rules: Option<&str>, force: bool) -> Result<String, GuardError> {
@@ -481,6 +583,7 @@ impl Guard {
                 }
                 self.trial.begin(Duration::from_secs(seconds), before);
                 self.engine.enforce(true);
+                self.follow_mode();
             }
         }
         Ok(format!("enforced for {seconds} s; palisade guard keep leaves it so"))
@@ -538,6 +641,7 @@ impl Guard {
         }
         self.trial.keep();
         self.engine.enforce(enforce);
+        self.follow_mode();
         Ok(if enforce { "what the rules deny is refused" } else { "what the rules deny is only said" }.into())
     }
 
@@ -556,7 +660,7 @@ impl Guard {
             enforcing: self.engine.is_enforcing(),
             trying: self.trial.left(),
             asked: asked.into(),
-            mechanisms: self.mechanisms.clone(),
+            mechanisms: self.mechanisms(),
             rules_from: policy.from.clone(),
             rules: policy.rules.len(),
             generation: policy.generation,
@@ -565,7 +669,7 @@ impl Guard {
             integrity: format!("{:?}", policy.settings.trust.integrity).to_lowercase(),
             watched,
             unwatched,
-            blind: crate::blind::spots(),
+            blind: crate::blind::spots(self.lsm_refuses()),
             alarms: self.alarms.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }

@@ -124,7 +124,7 @@ fn tell_terminal(decided: &Decided) {
 }
 
 /// Opening a terminal must not wait for a carrier, nor make it the daemon's own.
-trait Nonblocking {
+pub(crate) trait Nonblocking {
     fn custom_flags_nonblocking(&mut self) -> &mut Self;
 }
 
@@ -138,7 +138,7 @@ impl Nonblocking for std::fs::OpenOptions {
 }
 
 /// The controlling terminal that a `/proc/PID/stat` names: a pseudo-terminal or a console.
-fn terminal_of(status: &[u8]) -> Option<String> {
+pub(crate) fn terminal_of(status: &[u8]) -> Option<String> {
     let behind = status.iter().rposition(|&byte| byte == b')')? + 1;
     let field =
         status[behind..].split(|byte| byte.is_ascii_whitespace()).filter(|field| !field.is_empty()).nth(4)?;

@@ -13,7 +13,7 @@ use palisade_guard::trust::entry::{Record, Source};
 use palisade_guard::trust::import::{Event, judge_unreadable};
 use palisade_guard::trust::store::{self, Location, MANY_CHANGES, Store, Writer};
 use palisade_guard::trust::{build, edit, loader};
-use palisade_guard::trusted::Trusted;
+use palisade_guard::trusted::{Trusted, Vouched};
 use palisade_guard::watch::engine::Engine;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
@@ -27,7 +27,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Where dpkg has a list and the MD5s of each package.
@@ -39,8 +39,9 @@ const RPM_BEFORE: &str = "/var/lib/rpm";
 const QUIET: Duration = Duration::from_millis(30);
 /// Packages that are read one by one; more are read all together.
 const SOME: usize = 500;
-/// The longest that a refusal waits for what is being read.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest that a refusal waits for what is being read. Everything may be being read, on a busy machine: a package's
+/// own script would fail, and the package with it.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why the database isn't as it should be.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +107,7 @@ pub(crate) struct Keeper {
     location: Location,
     directory: PathBuf,
     changes: Option<OwnedFd>,
+    vouched: Arc<Vouched>,
     todo: Mutex<Todo>,
     done: Condvar,
 }
@@ -118,6 +120,7 @@ impl Keeper {
             location: Location::new(state),
             directory: state.to_owned(),
             changes: listen(config).ok(),
+            vouched: Arc::default(),
             todo: Mutex::default(),
             done: Condvar::new(),
         }
@@ -132,7 +135,8 @@ impl Keeper {
         if !self.location.base().exists() {
             return Ok(Trusted::new(None, settings.integrity));
         }
-        Ok(Trusted::new(Some(Store::open(&self.location)?), settings.integrity))
+        let trusted = Trusted::new(Some(Store::open(&self.location)?), settings.integrity);
+        Ok(trusted.remembering(Arc::clone(&self.vouched)))
     }
 
     /// The database's age in seconds.

@@ -5,6 +5,9 @@
 //! - [`guard`]: the parts that run, and how they begin and end
 //! - [`control`]: what the command line asks of it
 //! - [`judge`]: what would become of an open or exec
+//! - [`lsm`]: what the kernel refuses by itself because nobody was asked about it
+//! - [`essential`]: what must go on when the guard has died
+//! - [`scope`]: marked subtrees of processes
 //! - [`blind`]: what can't be seen
 //! - [`trial`]: what is in force for a while
 //! - [`keeper`], [`loader`]: the trust database, kept up to date by a process without rights
@@ -16,18 +19,22 @@
 
 mod blind;
 mod control;
+mod essential;
 mod guard;
 mod journal;
 mod judge;
 mod keeper;
 mod loader;
+mod lsm;
 mod options;
 mod privileges;
+mod scope;
 mod supervisor;
 mod territory;
 mod trial;
 
 use clap::Parser;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -38,10 +45,17 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
+    if options.man {
+        let printed = options::manual().and_then(|page| io::stdout().write_all(&page));
+        return if printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) };
+    }
     if options.load_trust {
         return loader::run();
     }
-    match guard::run(&options) {
+    if options.prove_refusal {
+        return scope::proof::act();
+    }
+    match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             journal::say(&format!("palisaded: error: {error}"));
@@ -51,4 +65,27 @@ fn main() -> ExitCode {
             ExitCode::from(error.exit_code())
         }
     }
+}
+
+/// Both parts, or one. Without scopes the guard goes on; without the guard nothing does.
+fn run(options: &options::Options) -> Result<(), guard::GuardError> {
+    if options.only == Some(options::Part::Scopes) {
+        return scope::run(options);
+    }
+    let scopes = match (options.only, options.check) {
+        (None, false) => match scope::begin(options) {
+            Ok(scopes) => Some(scopes),
+            Err(error @ guard::GuardError::Scopes(_)) => return Err(error),
+            Err(error) => {
+                journal::say(&format!("palisaded: alarm: no scopes: {error}"));
+                None
+            }
+        },
+        _ => None,
+    };
+    let result = guard::run(options);
+    if let Some(scopes) = scopes {
+        scopes.end();
+    }
+    result
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How the daemon is started.
 
+use clap::CommandFactory;
+use std::io;
 use std::path::PathBuf;
 
 /// Decides for the whole host what may execute.
 #[derive(Debug, Clone, clap::Parser)]
-#[command(name = "palisaded", version, about, max_term_width = 100)]
+#[command(name = "palisaded", version, max_term_width = 100)]
 pub(crate) struct Options {
     /// Where settings, rules and trust files are
     #[arg(long, value_name = "DIRECTORY", default_value = "/etc/palisade")]
@@ -28,7 +30,55 @@ pub(crate) struct Options {
     /// Ask about every open and exec, also where the kernel could answer by itself
     #[arg(long)]
     pub(crate) ask_always: bool,
+    /// Run only one part: the guard, or scopes
+    #[arg(long, value_enum, value_name = "PART")]
+    pub(crate) only: Option<Part>,
+    /// Where `palisade scope` reaches it; otherwise scope.sock beside the other
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) scope_socket: Option<PathBuf>,
+    /// How far below a mark a process may be, whatever the settings say
+    #[arg(long, value_name = "DEPTH")]
+    pub(crate) enforcement_depth: Option<palisade_protocol::scope::Depth>,
+    /// Where the scopes' programs are pinned
+    #[arg(long, value_name = "DIRECTORY", default_value = "/sys/fs/bpf/palisade/scope")]
+    pub(crate) scope_pins: PathBuf,
+    /// Be executed below a mark, for another palisaded; not for people
+    #[arg(long, hide = true)]
+    pub(crate) prove_refusal: bool,
     /// Read package databases for another palisaded; not for people
     #[arg(long, hide = true)]
     pub(crate) load_trust: bool,
+    /// Print its page of the manual; for packages
+    #[arg(long, hide = true)]
+    pub(crate) man: bool,
+}
+
+/// palisaded.8, from the same table as the parser.
+pub(crate) fn manual() -> io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(Options::command()).section("8").render(&mut page)?;
+    page.extend(SEE_ALSO.as_bytes());
+    Ok(page)
+}
+
+/// Who asks it, and what its exit status means.
+const SEE_ALSO: &str = r#".SH "EXIT STATUS"
+0 when it was asked to end; 1 when the host doesn't give what it needs; 2 when an option, a setting or a rule is wrong.
+.SH SIGNALS
+.TP
+SIGHUP
+Read settings and rules again; what can't be understood changes nothing.
+.TP
+SIGTERM, SIGINT
+End: from then on everything may be executed.
+.SH "SEE ALSO"
+.BR palisade\-guard (1)
+"#;
+/// A part of the daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Part {
+    /// What may execute on this host.
+    Guard,
+    /// Marked subtrees of processes.
+    Scopes,
 }

@@ -10,7 +10,7 @@ use palisade_sys::fanotify::Questions;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -29,6 +29,7 @@ pub(crate) struct Territory {
 struct State {
     watched: BTreeMap<(u32, u32), PathBuf>,
     unwatched: Vec<(PathBuf, String)>,
+    left_out: BTreeSet<(u32, u32)>,
 }
 
 impl Territory {
@@ -42,18 +43,24 @@ impl Territory {
         )
     }
 
+    /// File systems that the settings leave out, by device.
+    pub(crate) fn left_out(&self) -> BTreeSet<(u32, u32)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).left_out.clone()
+    }
+
     /// Looks at the mounts and watches what is to be watched; what can't be is told once.
     pub(crate) fn look(&self, engine: &Engine, mountinfo: &[u8], watch: &Watch) {
+        let all = palisade_host::mounts::parse(mountinfo);
+        let left_out = mounts::left_out(&all, watch);
         // What something else is mounted over can't be reached by its name: that leads to the other one.
-        let mounts: Vec<Mount> = palisade_host::mounts::parse(mountinfo)
-            .into_iter()
-            .filter(|mount| open(mount).is_ok_and(|file| is_of(&file, mount)))
-            .collect();
+        let mounts: Vec<Mount> =
+            all.into_iter().filter(|mount| open(mount).is_ok_and(|file| is_of(&file, mount))).collect();
         let Selection { watched, unwatched } = mounts::select(&mounts, watch);
         let questions = questions(watch.asked);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut now = State {
             unwatched: unwatched.into_iter().map(|(point, reason)| (point, reason.to_owned())).collect(),
+            left_out,
             ..State::default()
         };
         let at = |device: (u32, u32), point: &Path| {
@@ -89,7 +96,13 @@ impl Territory {
     }
 
     /// Watches what is mounted from now on, until `stop`. `settings` are asked for each time.
-    pub(crate) fn follow(&self, engine: &Engine, settings: impl Fn() -> Watch, stop: &AtomicBool) {
+    pub(crate) fn follow(
+        &self,
+        engine: &Engine,
+        settings: impl Fn() -> Watch,
+        changed: impl Fn(),
+        stop: &AtomicBool,
+    ) {
         let Ok(mut file) = File::open("/proc/self/mountinfo") else {
             say(
                 "palisaded: alarm: /proc/self/mountinfo can't be read: what is mounted from now on isn't watched",
@@ -105,6 +118,7 @@ impl Territory {
             let mut text = Vec::new();
             if file.rewind().is_ok() && file.read_to_end(&mut text).is_ok() {
                 self.look(engine, &text, &settings());
+                changed();
             }
         }
     }

@@ -3,6 +3,8 @@
 //!
 //! Rules under which init, a shell, the package manager or the guard itself could not be started any more can't be
 //! taken back by anybody who isn't logged in already. They are refused, unless somebody insists.
+//!
+//! The same files are what must be known to be allowed before the guard dies, where nothing else begins after that.
 
 use crate::decide::Decider;
 use crate::facts::{Access, Facts};
@@ -10,8 +12,10 @@ use crate::kind::Recognizer;
 use crate::rule::RuleId;
 use crate::supposed::{Supposed, Who};
 use crate::trusted::Trusted;
+use crate::watch::label::Use;
 use palisade_host::closure::Libraries;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -44,7 +48,7 @@ const ESSENTIAL: &[(&str, &str)] = &[
 /// Something that the host can't do without and could not be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stopped {
-    /// What would not work.
+    /// What would not work, and why if that is more than the rule.
     pub what: String,
     /// The file.
     pub path: PathBuf,
@@ -54,10 +58,85 @@ pub struct Stopped {
     pub rule: Option<RuleId>,
 }
 
+/// Said of a file that would be trusted if nobody could change it.
+const UNPROTECTED: &str = "; integrity = \"verity\", and fs-verity doesn't protect it";
+
 /// What would be refused of the essential programs of this host, of their interpreters and libraries, and of `own`,
 /// the guard's own programs.
 #[must_use]
 pub fn stopped(decider: &Decider, trust: &Trusted, own: &[PathBuf]) -> Vec<Stopped> {
+    let mut stopped = Vec::new();
+    walk(decider, trust, own, |what, asked, rule| {
+        if let Err(rule) = rule {
+            let path = asked.supposed.real_path().to_owned();
+            let unprotected = if asked.supposed.lacks_verity() { UNPROTECTED } else { "" };
+            let what = format!("{what}{unprotected}");
+            stopped.push(Stopped { what, path, access: asked.supposed.access(), rule });
+        }
+    });
+    stopped
+}
+
+/// A file that the host can't do without, which the rules allow.
+#[derive(Debug)]
+pub struct Needed {
+    /// Where it is, with links followed.
+    pub path: PathBuf,
+    /// What the rules allow of it: to be executed, which its program and its linker need, or only to be mapped.
+    pub wanted: Use,
+    /// Who opens it, and who executes it.
+    opener: Who,
+    executor: Option<Who>,
+}
+
+impl Needed {
+    /// Whether the rules allow it of the open file, now, and it is the file at the path.
+    #[must_use]
+    pub fn is_allowed(&self, file: BorrowedFd<'_>, decider: &Decider, trust: &Trusted) -> bool {
+        let recognizer = Recognizer::own();
+        let allows = |access: Access, who: &Who| {
+            Supposed::new(access, &self.path, who, trust, &recognizer).is_ok_and(|supposed| {
+                supposed.is_of(file) && decider.decide(&supposed).decision.allow && supposed.is_of(file)
+            })
+        };
+        allows(Access::Open, &self.opener)
+            && self.executor.as_ref().is_none_or(|who| allows(Access::Execute, who))
+    }
+}
+
+/// What the rules allow of what [`stopped`] asks about.
+#[must_use]
+pub fn needed(decider: &Decider, trust: &Trusted, own: &[PathBuf]) -> Vec<Needed> {
+    let (mut opened, mut executed) = (BTreeMap::new(), BTreeMap::new());
+    walk(decider, trust, own, |_, asked, rule| {
+        if rule.is_ok() {
+            let by = if asked.supposed.access() == Access::Execute { &mut executed } else { &mut opened };
+            by.insert(asked.supposed.real_path().to_owned(), asked.who.clone());
+        }
+    });
+    // What may not be opened can't be executed either: the kernel asks for both.
+    let needed = opened.into_iter().map(|(path, opener)| {
+        let executor = executed.remove(&path);
+        let wanted = if executor.is_some() { Use::Execute } else { Use::Map };
+        Needed { path, wanted, opener, executor }
+    });
+    needed.collect()
+}
+
+/// An open or exec that the host can't do without.
+struct Asked<'a> {
+    supposed: &'a Supposed<'a>,
+    who: &'a Who,
+}
+
+/// Decides about each essential program, its interpreter and its libraries, once each: `told` gets what would not
+/// work without it, and, if it is refused, the rule that does so.
+fn walk(
+    decider: &Decider,
+    trust: &Trusted,
+    own: &[PathBuf],
+    mut told: impl FnMut(&str, &Asked<'_>, Result<(), Option<RuleId>>),
+) {
     let recognizer = Recognizer::own();
     let root_shell = root_shell();
     let programs = ESSENTIAL
@@ -69,7 +148,6 @@ pub fn stopped(decider: &Decider, trust: &Trusted, own: &[PathBuf]) -> Vec<Stopp
     let starter = Who::root(&init);
     let libraries = Libraries::default();
     let mut seen = BTreeSet::new();
-    let mut stopped = Vec::new();
     for (path, what) in programs {
         let Ok(path) = path.canonicalize() else { continue };
         let who = Who::root(&path);
@@ -79,15 +157,8 @@ pub fn stopped(decider: &Decider, trust: &Trusted, own: &[PathBuf]) -> Vec<Stopp
             }
             let Ok(supposed) = Supposed::new(access, path, who, trust, &recognizer) else { return };
             let outcome = decider.decide(&supposed);
-            if !outcome.decision.allow {
-                let path = supposed.real_path().to_owned();
-                stopped.push(Stopped {
-                    what: what.into(),
-                    path,
-                    access: supposed.access(),
-                    rule: outcome.rule,
-                });
-            }
+            let allowed = if outcome.decision.allow { Ok(()) } else { Err(outcome.rule) };
+            told(what, &Asked { supposed: &supposed, who }, allowed);
         };
         ask(&path, Access::Execute, &starter);
         ask(&path, Access::Open, &starter);
@@ -101,7 +172,6 @@ pub fn stopped(decider: &Decider, trust: &Trusted, own: &[PathBuf]) -> Vec<Stopp
             ask(object, Access::Open, &who);
         }
     }
-    stopped
 }
 
 fn root_shell() -> Option<PathBuf> {
@@ -109,4 +179,67 @@ fn root_shell() -> Option<PathBuf> {
     let root = passwd.split(|&byte| byte == b'\n').find(|line| line.starts_with(b"root:"))?;
     let shell = root.split(|&byte| byte == b':').nth(6)?;
     Some(PathBuf::from(std::str::from_utf8(shell).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::accounts::AccountFiles;
+    use crate::rule::parse::parse;
+    use crate::settings::Recognised;
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    fn by(rules: &str) -> (BTreeMap<PathBuf, Use>, Vec<Stopped>) {
+        let rules =
+            parse(Path::new("rules"), rules.as_bytes(), &AccountFiles::host()).expect("they are right");
+        let (decider, trust) = (Decider::new(&rules), Trusted::new(None, Recognised::Size));
+        let needed = needed(&decider, &trust, &[]);
+        (
+            needed.iter().map(|needed| (needed.path.clone(), needed.wanted)).collect(),
+            stopped(&decider, &trust, &[]),
+        )
+    }
+
+    #[test]
+    fn what_is_not_stopped_is_needed() {
+        let shell = Path::new("/bin/sh").canonicalize().expect("a host has a shell");
+        let closure = Libraries::default().closure(&shell).expect("it is an ELF file");
+        let objects = || closure.objects.iter().skip(1);
+        let is_linker =
+            |path: &Path| path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-"));
+        let (needed, stopped) = by("allow perm=any all : all\n");
+        assert_eq!((needed.get(&shell), stopped), (Some(&Use::Execute), Vec::new()));
+        for object in objects() {
+            let wanted = if is_linker(object) { Use::Execute } else { Use::Map };
+            let object = object.canonicalize().expect("it is there");
+            assert_eq!(needed.get(&object), Some(&wanted), "{}", object.display());
+        }
+        // What may be opened may be mapped.
+        let (needed, stopped) = by("deny perm=execute all : all\nallow perm=any all : all\n");
+        assert!(needed.values().all(|wanted| *wanted == Use::Map) && needed.contains_key(&shell));
+        assert!(stopped.iter().all(|stopped| stopped.access == Access::Execute) && !stopped.is_empty());
+        // What may not be opened isn't labelled for execution either.
+        let (needed, _) =
+            by(&format!("deny perm=open all : path={}\nallow perm=any all : all\n", shell.display()));
+        assert!(!needed.contains_key(&shell) && !needed.is_empty());
+        assert_eq!(by("deny perm=any all : all\n").0, BTreeMap::new());
+    }
+
+    #[test]
+    fn it_is_the_file_that_is_allowed() {
+        let parsed = |text: &str| {
+            parse(Path::new("rules"), text.as_bytes(), &AccountFiles::host()).expect("they are right")
+        };
+        let (allow, deny) = (parsed("allow perm=any all : all\n"), parsed("deny perm=any all : all\n"));
+        let trust = Trusted::new(None, Recognised::Size);
+        let found = needed(&Decider::new(&allow), &trust, &[]);
+        let shell = Path::new("/bin/sh").canonicalize().expect("a host has a shell");
+        let needed = found.iter().find(|needed| needed.path == shell).expect("it is needed");
+        let (own, other) =
+            (File::open(&shell).expect("it is there"), File::open("/proc/self/exe").expect("it runs"));
+        assert!(needed.is_allowed(own.as_fd(), &Decider::new(&allow), &trust));
+        assert!(!needed.is_allowed(own.as_fd(), &Decider::new(&deny), &trust));
+        assert!(!needed.is_allowed(other.as_fd(), &Decider::new(&allow), &trust), "another file");
+    }
 }

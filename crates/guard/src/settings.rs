@@ -112,6 +112,8 @@ pub enum Recognised {
     Ima,
     /// By its path, size and SHA-256.
     Sha256,
+    /// The same, if fs-verity protects its content.
+    Verity,
 }
 
 /// Which mechanisms may be used.
@@ -125,6 +127,17 @@ pub enum Backend {
     Fanotify,
     /// BPF LSM must be there as well; without it nothing starts.
     BpfLsm,
+}
+
+/// What happens when the guard's process ends without having been asked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnDeath {
+    /// Everything may be executed until it is started again.
+    #[default]
+    Open,
+    /// What was allowed before goes on, and nothing else begins: BPF LSM must be in force.
+    Closed,
 }
 
 /// `[guard.watch]`.
@@ -217,7 +230,7 @@ impl Default for Log {
 }
 
 /// The keys of `[guard]` that are settings; the others are rules.
-pub(crate) const KEYS: [&str; 6] = ["mode", "rules", "backend", "watch", "trust", "log"];
+pub(crate) const KEYS: [&str; 7] = ["mode", "rules", "backend", "on-death", "watch", "trust", "log"];
 
 /// The `[guard]` table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -228,6 +241,8 @@ pub struct Settings {
     pub rules: BuiltIn,
     /// Which mechanisms may be used.
     pub backend: Backend,
+    /// What happens when the guard dies.
+    pub on_death: OnDeath,
     /// What is watched.
     pub watch: Watch,
     /// What is trusted.
@@ -243,6 +258,7 @@ struct Table {
     mode: Mode,
     rules: BuiltIn,
     backend: Backend,
+    on_death: OnDeath,
     watch: Watch,
     trust: TrustSettings,
     log: Log,
@@ -274,7 +290,7 @@ impl Settings {
         if file.schema != SCHEMA {
             return Err(SettingsError::Schema { path: path.to_owned(), found: file.schema });
         }
-        let Table { mode, rules, backend, watch, trust, log, .. } = file.guard;
+        let Table { mode, rules, backend, on_death, watch, trust, log, .. } = file.guard;
         for (key, paths) in [
             ("watch.only", &watch.only),
             ("watch.exclude", &watch.exclude),
@@ -297,7 +313,7 @@ impl Settings {
                 most: 100_000,
             });
         }
-        Ok(Self { mode, rules, backend, watch, trust, log })
+        Ok(Self { mode, rules, backend, on_death, watch, trust, log })
     }
 }
 
@@ -335,6 +351,7 @@ mod tests {
             mode = "enforce"
             rules = "restrictive"
             backend = "fanotify"
+            on-death = "closed"
             [guard.watch]
             filesystems = ["ext4"]
             only = ["/srv"]
@@ -354,6 +371,7 @@ mod tests {
         );
         let settings = settings.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(settings.mode, Mode::Enforce);
+        assert_eq!(settings.on_death, OnDeath::Closed);
         assert_eq!(settings.watch.asked, Asked::Execute);
         assert_eq!(settings.trust.integrity, Recognised::Sha256);
         assert!(!settings.log.terminal);
@@ -366,6 +384,7 @@ mod tests {
             ("schema = 2", "schema 2"),
             ("schema = 1\n[guard]\nmod = \"enforce\"", "line 3"),
             ("schema = 1\n[guard]\nmode = \"perhaps\"", "permissive"),
+            ("schema = 1\n[guard]\non-death = \"perhaps\"", "closed"),
             ("schema = 1\n[guard.watch]\nonly = [\"srv\"]", "srv isn't an absolute path"),
             ("schema = 1\n[guard.log]\nper-second = 0", "log.per-second"),
         ] {

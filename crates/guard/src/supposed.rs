@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -124,6 +124,18 @@ impl<'a> Supposed<'a> {
     #[must_use]
     pub fn real_path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether the file isn't trusted only because fs-verity doesn't protect it.
+    #[must_use]
+    pub fn lacks_verity(&self) -> bool {
+        self.trust.lacks_verity(self.path(), self.file.as_fd())
+    }
+
+    /// Whether it is of this open file, as that is now.
+    #[must_use]
+    pub fn is_of(&self, file: BorrowedFd<'_>) -> bool {
+        rustix::fs::fstat(file).is_ok_and(|status| Identity::of(&status) == self.identity)
     }
 }
 

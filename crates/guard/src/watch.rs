@@ -8,6 +8,7 @@
 //!   are what is remembered of files and processes, as long as [`remembered`] does
 //! - [`place`]: where a file really is
 //! - [`revoke`]: files that were changed are asked about again
+//! - [`label`]: what is told to who answers where fanotify isn't asked
 //! - [`line`](mod@line), [`counts`]: what is said and counted
 
 pub mod counts;
@@ -15,6 +16,7 @@ pub mod crew;
 mod device;
 pub mod engine;
 pub mod known;
+pub mod label;
 pub mod line;
 pub mod mounts;
 mod occurrence;

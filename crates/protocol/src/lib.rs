@@ -6,9 +6,11 @@
 //!
 //! - [`Connection`]: frames, with a limit on their length and on the time that one takes
 //! - [`guard`]: what is asked of the guard, and what it answers
+//! - [`scope`]: what is asked about scopes, and what is answered
 #![forbid(unsafe_code)]
 
 mod connection;
 pub mod guard;
+pub mod scope;
 
 pub use connection::{Connection, Hello, LONGEST, Peer, ProtocolError, VERSION};

@@ -3,8 +3,8 @@
  * What may execute on this host: the class matrix at the hooks of the BPF LSM.
  *
  * An object's class is in inode storage and holds as long as nobody could have changed the file: whatever opens it for
- * writing, truncates it, or changes its owner, mode or extended attributes takes the class away, and while it is open
- * for writing no class is believed. A file without class is `unclassified`, and the table says what that means.
+ * writing, truncates it, or changes its extended attributes takes the class away at once, a change of owner or mode
+ * within two seconds, and while it is open for writing no class is believed. A file without class is `unclassified`, and the table says what that means.
  *
  * All programs are of the kind that doesn't sleep: in that kind pointers that were followed may be handed to helpers,
  * and paths may still be asked for at hooks that could sleep.
@@ -25,6 +25,10 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define REASON_UNCONFIRMED 4 /* being read by who classifies it */
 #define REASON_FOREIGN 5 /* on a file system that was mounted in another user namespace */
 #define REASON_MEMORY 6 /* no file of a file system that can be named */
+#define REASON_SPARED 7 /* on a file system that user space leaves alone */
+
+/* Seconds, begun ones counted, for which a class counts after its file's owner or mode was changed. */
+#define CHANGED_GRACE 2
 
 #define PATH_SPACE 1024
 
@@ -74,6 +78,14 @@ struct judged {
 	__u32 reason;
 };
 
+static __always_inline struct judged without_class(struct super_block *fs, __u32 reason)
+{
+	__u32 device = fs->s_dev;
+	if (bpf_map_lookup_elem(&spared, &device))
+		return (struct judged){ OBJECT_SPARED, REASON_SPARED };
+	return (struct judged){ OBJECT_UNCLASSIFIED, reason };
+}
+
 static __always_inline struct judged object_class(struct inode *inode, const struct settings *now)
 {
 	struct super_block *fs = inode->i_sb;
@@ -84,14 +96,16 @@ static __always_inline struct judged object_class(struct inode *inode, const str
 	if (fs->s_user_ns->level > 0)
 		return (struct judged){ OBJECT_UNCLASSIFIED, REASON_FOREIGN };
 	if (inode->i_writecount.counter > 0)
-		return (struct judged){ OBJECT_UNCLASSIFIED, REASON_WRITER };
+		return without_class(fs, REASON_WRITER);
 	struct record *record = bpf_inode_storage_get(&objects, inode, 0, 0);
 	if (!record)
-		return (struct judged){ OBJECT_UNCLASSIFIED, REASON_NEVER };
-	if (record->generation != now->generation)
-		return (struct judged){ OBJECT_UNCLASSIFIED, REASON_STALE };
+		return without_class(fs, REASON_NEVER);
+	if (!counts_now(record->generation, now))
+		return without_class(fs, REASON_STALE);
 	if (!record->confirmed)
-		return (struct judged){ OBJECT_UNCLASSIFIED, REASON_UNCONFIRMED };
+		return without_class(fs, REASON_UNCONFIRMED);
+	if (record->until && second() >= record->until)
+		return without_class(fs, REASON_NEVER);
 	return (struct judged){ record->class & (CLASSES - 1), REASON_CLASSIFIED };
 }
 
@@ -276,7 +290,28 @@ static __always_inline int changes(struct dentry *dentry, unsigned int valid)
 	if (!inode)
 		return 0;
 	/* Who truncates was found to may write. */
-	if ((valid & ATTR_SIZE) || ((valid & (ATTR_MODE | ATTR_UID | ATTR_GID)) && may_change(inode)))
+	if (valid & ATTR_SIZE) {
+		bpf_inode_storage_delete(&objects, inode);
+		return 0;
+	}
+	if (!(valid & (ATTR_MODE | ATTR_UID | ATTR_GID)) || !may_change(inode))
+		return 0;
+	struct record *record = bpf_inode_storage_get(&objects, inode, 0, 0);
+	if (!record)
+		return 0;
+	if (!record->confirmed)
+		bpf_inode_storage_delete(&objects, inode);
+	else if (!record->until)
+		/* What is in the file is as it was; user space hears of it and may give the class anew meanwhile. */
+		record->until = second() + CHANGED_GRACE;
+	return 0;
+}
+
+/* What extended attributes say may be what the class was given for. */
+static __always_inline int says_else(struct dentry *dentry)
+{
+	struct inode *inode = dentry->d_inode;
+	if (inode && may_change(inode))
 		bpf_inode_storage_delete(&objects, inode);
 	return 0;
 }
@@ -298,11 +333,11 @@ SEC("lsm/inode_setxattr")
 int BPF_PROG(palisade_xattr, void *mapping, struct dentry *dentry, const char *name, const void *value,
 	     unsigned long size, int flags, int before)
 {
-	return before ? before : changes(dentry, ATTR_MODE);
+	return before ? before : says_else(dentry);
 }
 
 SEC("lsm/inode_removexattr")
 int BPF_PROG(palisade_unxattr, void *mapping, struct dentry *dentry, const char *name, int before)
 {
-	return before ? before : changes(dentry, ATTR_MODE);
+	return before ? before : says_else(dentry);
 }

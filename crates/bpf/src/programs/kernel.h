@@ -25,11 +25,14 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_INODE_STORAGE = 28,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 #define BPF_F_NO_PREALLOC 1
+#define BPF_ANY 0
+#define BPF_NOEXIST 1
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1
 
 /* include/uapi/linux/stat.h, include/linux/fs.h, include/linux/mm.h, include/uapi/asm-generic/mman-common.h */
@@ -67,8 +70,23 @@ struct cred {
 	struct user_namespace *user_ns;
 };
 
+struct signal_struct {
+	atomic_t live;
+};
+
+struct mm_struct {
+	unsigned long arg_start;
+	unsigned long arg_end;
+};
+
 struct task_struct {
 	const struct cred *cred;
+	__u32 tgid;
+	__u64 start_boottime;
+	struct task_struct *real_parent;
+	struct task_struct *group_leader;
+	struct signal_struct *signal;
+	struct mm_struct *mm;
 };
 
 struct super_block {
@@ -85,8 +103,13 @@ struct inode {
 	atomic_t i_writecount;
 };
 
+struct qstr {
+	const unsigned char *name;
+};
+
 struct dentry {
 	struct inode *d_inode;
+	struct qstr d_name;
 };
 
 struct path {
@@ -101,6 +124,7 @@ struct file {
 
 struct linux_binprm {
 	struct file *file;
+	const char *filename;
 };
 
 struct vm_area_struct {
@@ -111,6 +135,15 @@ struct vm_area_struct {
 
 struct iattr {
 	unsigned int ia_valid;
+};
+
+/* Of the machines whose system calls are watched: the registers that hold the first argument. */
+struct pt_regs___x86_64 {
+	unsigned long di;
+};
+
+struct pt_regs___arm64 {
+	__u64 regs[31];
 };
 
 #pragma clang attribute pop

@@ -15,6 +15,7 @@
 #define OBJECT_UNCLASSIFIED 0
 #define OBJECT_ANONYMOUS 1 /* executable memory that no file backs, or that differs from its file */
 #define OBJECT_MEMORY_FILE 2 /* memfd, shared anonymous memory, SysV shared memory */
+#define OBJECT_SPARED 62 /* without class, on a file system that user space leaves alone */
 
 /* Subject classes. */
 #define SUBJECT_DEFAULT 0
@@ -33,6 +34,8 @@ struct settings {
 	__u16 reports;
 	__u32 generation;
 	__u32 layout; /* whose layout this is; written once */
+	__u32 grace_until; /* second of CLOCK_BOOTTIME; before it older generations count, from `grace_from` on */
+	__u32 grace_from;
 	__u32 unused;
 };
 
@@ -47,7 +50,7 @@ struct record {
 	__u32 class;
 	__u32 generation;
 	__u32 confirmed; /* objects: 0 while user space still reads the file */
-	__u32 unused;
+	__u32 until; /* objects: before this second of CLOCK_BOOTTIME; 0: for ever */
 };
 
 struct counts {
@@ -55,7 +58,7 @@ struct counts {
 	__u64 refused;
 };
 
-_Static_assert(sizeof(struct settings) == 16 && sizeof(struct table) == 1280 && sizeof(struct record) == 16 &&
+_Static_assert(sizeof(struct settings) == 24 && sizeof(struct table) == 1280 && sizeof(struct record) == 16 &&
 		       sizeof(struct counts) == 16,
 	       "what layout.rs writes");
 
@@ -72,6 +75,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct table);
 } tables SEC(".maps");
+
+/* File systems that user space leaves alone, by device in the kernel's encoding. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, __u32);
+} spared SEC(".maps");
 
 /* By access and object class: how often each verdict was found, whatever the mode made of it. */
 struct {
@@ -98,6 +109,23 @@ static __always_inline struct table *find_table(const struct settings *now)
 {
 	__u32 slot = now->active & 1;
 	return bpf_map_lookup_elem(&tables, &slot);
+}
+
+static __always_inline __u32 second(void)
+{
+	return bpf_ktime_get_boot_ns() / 1000000000;
+}
+
+/*
+ * Whether classes of this generation count. For a while those of the policy before do as well: who has opened a file
+ * when the policy was replaced, and maps it now, is not asked by anybody who could give it its new class.
+ */
+static __always_inline bool counts_now(__u32 generation, const struct settings *now)
+{
+	if (generation == now->generation)
+		return true;
+	return generation - now->grace_from < now->generation - now->grace_from &&
+	       second() < now->grace_until;
 }
 
 /* A class of an older policy says nothing about this one, except that the daemon is the daemon. */

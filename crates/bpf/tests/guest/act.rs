@@ -21,6 +21,8 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["nothing"] => Ok(()),
+        // As the interpreter of a script, which says nothing.
+        [script] if script.ends_with(".script") => Ok(()),
         ["wait"] => io::stdin().read(&mut [0]).map(|_| ()),
         ["execute", path, more @ ..] => execute(path, more),
         ["memfd", path] => memfd(path),

@@ -2,50 +2,94 @@
 //! The guest's first file system: an archive in cpio's `newc` form (kernel: driver-api/early-userspace/buffer-format)
 //! with this program, the libraries it needs, and a console.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Writes it, with the driver for overlays if there is one; returns where.
-pub(crate) fn image(overlay: Option<&Path>) -> io::Result<PathBuf> {
+/// Where the daemon is in the guest.
+pub(crate) const DAEMON: &str = "/usr/sbin/palisaded";
+/// There after everything was moved to another file system.
+pub(crate) const SWITCHED: &str = "/switched-root";
+/// libmagic's database, where it looks for it.
+const MAGIC: &str = "/usr/share/misc/magic.mgc";
+
+/// palisaded, up to date: `PALISADED`, or what cargo builds.
+pub(crate) fn palisaded() -> Result<PathBuf, String> {
+    if let Some(own) = std::env::var_os("PALISADED") {
+        return Ok(own.into());
+    }
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    // target/PROFILE/deps/guest-…
+    let profile = own.parent().and_then(Path::parent).ok_or("this program is nowhere")?;
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--package", "palisade-daemon"]);
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let target = profile.parent().ok_or("this program is nowhere")?;
+    let done = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).env("CARGO_TARGET_DIR", target).status();
+    match done {
+        Ok(status) if status.success() => Ok(profile.join("palisaded")),
+        Ok(status) => Err(format!("cargo build ended with {status}")),
+        Err(error) => Err(format!("cargo build: {error}")),
+    }
+}
+
+/// Writes it, with these drivers; returns where.
+pub(crate) fn image(drivers: &[PathBuf], palisaded: &Path) -> io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let directory = crate::kernel::directory();
     fs::create_dir_all(&directory)?;
     let program = stripped(&own, &directory);
+    let daemon = stripped(palisaded, &directory);
     let mut archive = Archive::default();
     for name in ["dev", "proc", "sys", "work", "mnt"] {
         archive.directory(name);
     }
     archive.entry("dev/console", 0o020_600, &[], (5, 1));
     archive.entry("init", 0o100_755, &fs::read(program)?, (0, 0));
-    if let Some(driver) = overlay {
-        let packed = driver.extension().is_some_and(|end| end != "ko");
-        let name = if packed { "overlay.packed" } else { "overlay.ko" };
-        archive.entry(name, 0o100_644, &fs::read(driver)?, (0, 0));
+    for driver in drivers {
+        let name = driver.file_name().unwrap_or_default().to_string_lossy();
+        let stem = name.split('.').next().unwrap_or_default();
+        let end = if name.ends_with(".ko") { "ko" } else { "packed" };
+        archive.entry(&format!("{stem}.{end}"), 0o100_644, &fs::read(driver)?, (0, 0));
     }
-    for library in libraries(&own)? {
-        let inside = library.to_string_lossy().trim_start_matches('/').to_owned();
+    archive.entry(crate::verity::DISK.trim_start_matches('/'), 0o100_644, &crate::verity::disk()?, (0, 0));
+    let mut files = BTreeMap::from([(PathBuf::from(DAEMON), daemon.clone()), (MAGIC.into(), MAGIC.into())]);
+    for library in libraries(&own)?.into_iter().chain(libraries(palisaded)?) {
+        files.insert(library.clone(), library);
+    }
+    for (inside, file) in files {
+        let inside = inside.to_string_lossy().trim_start_matches('/').to_owned();
         let mut above = PathBuf::new();
         for part in Path::new(&inside).parent().into_iter().flatten() {
             above.push(part);
             archive.directory(&above.to_string_lossy());
         }
-        archive.entry(&inside, 0o100_755, &fs::read(&library)?, (0, 0));
+        archive.entry(&inside, 0o100_755, &fs::read(&file)?, (0, 0));
     }
     let path = directory.join(format!("image-{}.cpio", std::process::id()));
     // Two runs may be here at once; the program's copy is in the archive now.
-    let _ = fs::remove_file(directory.join(format!("init-{}", std::process::id())));
+    for name in ["guest", "palisaded"] {
+        let _ = fs::remove_file(copy_of(name, &directory));
+    }
     fs::File::create(&path)?.write_all(&archive.finish())?;
     Ok(path)
 }
 
 /// Without its debugging information, which is nine tenths of it, where `strip` can be had.
 fn stripped(own: &Path, directory: &Path) -> PathBuf {
-    let path = directory.join(format!("init-{}", std::process::id()));
+    let name = own.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    // Cargo's hash goes.
+    let path = copy_of(name.split('-').next().unwrap_or_default(), directory);
     let done = Command::new("strip").arg("-o").arg(&path).arg(own).status();
     if done.is_ok_and(|status| status.success()) { path } else { own.to_owned() }
+}
+
+fn copy_of(name: &str, directory: &Path) -> PathBuf {
+    directory.join(format!("{name}-{}", std::process::id()))
 }
 
 /// The libraries by the paths that the program asks for; the loader tells them.

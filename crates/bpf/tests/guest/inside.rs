@@ -22,15 +22,32 @@ pub(crate) const SHELL: ObjectClass = ObjectClass::new(4).expect("it is a class 
 pub(crate) const CONFINED: SubjectClass = SubjectClass::new(1).expect("it is a class of ours");
 
 pub(crate) fn main() -> ! {
+    if crate::daemon::is_switched() {
+        let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+        if line.contains("palisade=daemon") {
+            crate::daemon::all()
+        } else {
+            crate::daemon::plain()
+        }
+        end();
+    }
     let kind = prepare().unwrap_or_else(|error| {
         println!("cannot prepare the guest: {error}");
         String::new()
     });
     match kind.as_str() {
         "bpf" => all(),
-        "plain" => report("not-in-force-is-said", not_in_force),
+        "plain" => {
+            report("not-in-force-is-said", not_in_force);
+            println!("cannot go on elsewhere: {}", crate::daemon::switch());
+        }
+        "daemon" => println!("cannot go on elsewhere: {}", crate::daemon::switch()),
         _ => println!("no such kind of boot: {kind}"),
     }
+    end()
+}
+
+fn end() -> ! {
     // A missing report says it if this fails.
     let _ = io::stdout().flush();
     let _ = rustix::system::reboot(rustix::system::RebootCommand::PowerOff);

@@ -16,14 +16,17 @@ const NEWER: &[&str] = &["linux-image-6.12-cloud-amd64", "linux-image-virtual-hw
 /// What is booted.
 pub(crate) struct Kernel {
     pub(crate) image: PathBuf,
-    /// The driver for overlays; a kernel of the caller's own must have it built in.
-    pub(crate) overlay: Option<PathBuf>,
+    /// The drivers for overlays and for disks in memory; a kernel of the caller's own must have them built in.
+    pub(crate) drivers: Vec<PathBuf>,
 }
+
+/// Where they are below the kernel's directory of drivers.
+const DRIVERS: [(&str, &str); 2] = [("fs/overlayfs", "overlay.ko"), ("drivers/block", "brd.ko")];
 
 /// The kernels to boot.
 pub(crate) fn find() -> Result<Vec<Kernel>, String> {
     if let Some(own) = std::env::var_os("PALISADE_GUEST_KERNEL") {
-        return Ok(vec![Kernel { image: own.into(), overlay: None }]);
+        return Ok(vec![Kernel { image: own.into(), drivers: Vec::new() }]);
     }
     let cache = directory();
     fs::create_dir_all(&cache).map_err(|error| format!("make {}: {error}", cache.display()))?;
@@ -80,7 +83,7 @@ fn fetch(cache: &Path, package: &str) -> Result<Kernel, String> {
     run(Command::new("sh")
         .args([
             "-c",
-            r#"dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --wildcards './boot/vmlinuz-*' '*/overlay.ko*'"#,
+            r#"dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --wildcards './boot/vmlinuz-*' '*/overlay.ko*' '*/brd.ko*'"#,
         ])
         .arg("sh")
         .arg(&downloaded)
@@ -90,7 +93,7 @@ fn fetch(cache: &Path, package: &str) -> Result<Kernel, String> {
     let _ = fs::remove_dir_all(&unpacked);
     fs::rename(&partly, &unpacked).map_err(|error| format!("move to {}: {error}", unpacked.display()))?;
     unpacked_kernel(&unpacked)
-        .ok_or_else(|| format!("{package} has no boot/vmlinuz-* or no driver for overlays"))
+        .ok_or_else(|| format!("{package} has no boot/vmlinuz-* or lacks one of {DRIVERS:?}"))
 }
 
 fn unpacked_kernel(unpacked: &Path) -> Option<Kernel> {
@@ -102,6 +105,7 @@ fn unpacked_kernel(unpacked: &Path) -> Option<Kernel> {
     };
     let image = starting(&unpacked.join("boot"), "vmlinuz-")?;
     let modules = fs::read_dir(unpacked.join("lib/modules")).ok()?.next()?.ok()?.path();
-    let overlay = starting(&modules.join("kernel/fs/overlayfs"), "overlay.ko")?;
-    Some(Kernel { image, overlay: Some(overlay) })
+    let driver = |(place, name): (&str, &str)| starting(&modules.join("kernel").join(place), name);
+    let drivers = DRIVERS.into_iter().map(driver).collect::<Option<_>>()?;
+    Some(Kernel { image, drivers })
 }

@@ -3,18 +3,23 @@
 //! this program as process 1. Hosts whose kernel refuses programs for its security hooks can test them so.
 //!
 //! `PALISADE_TEST_HAS` without `guest`: not run. With it, or unset where there is QEMU: everything of
-//! `scenarios.list` must be reported `ok`. `PALISADE_GUEST_KERNEL` names a kernel image instead of the packages'.
+//! `scenarios.list` must be reported `ok`. `PALISADE_GUEST_KERNEL` names a kernel image instead of the packages',
+//! `PALISADE_GUEST_BOOT` the only kind of boot.
 #![expect(clippy::expect_used, reason = "a test dies of what it doesn't find")]
 
 mod act;
 mod archive;
+mod audit;
 mod changes;
+mod closed;
+mod daemon;
 mod inside;
 mod kernel;
 mod lives;
 mod machine;
 mod overlay;
 mod scenario;
+mod verity;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -69,12 +74,22 @@ fn boot_all() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let palisaded = match archive::palisaded() {
+        Ok(palisaded) => palisaded,
+        Err(error) => {
+            println!("guest: no palisaded: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
     let end = Instant::now() + machine::LIMIT;
     let mut failed = 0;
     for kernel in &kernels {
-        let image = archive::image(kernel.overlay.as_deref())
-            .expect("the program and its libraries are there: it runs");
-        for boot in ["bpf", "plain"] {
+        let image = archive::image(&kernel.drivers, &palisaded)
+            .expect("the programs and their libraries are there: they run");
+        for boot in ["bpf", "plain", "daemon"] {
+            if std::env::var("PALISADE_GUEST_BOOT").is_ok_and(|only| only != boot) {
+                continue;
+            }
             let began = Instant::now();
             let output = machine::boot(&kernel.image, &image, boot, end);
             let seconds = began.elapsed().as_secs_f32();

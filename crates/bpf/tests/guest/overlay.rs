@@ -2,6 +2,7 @@
 //! Containers' file systems; and inodes that the kernel forgets, which it does with an overlay's and not with a
 //! tmpfs's.
 
+use std::ffi::CStr;
 use std::fs::{self, File};
 use std::path::Path;
 
@@ -46,16 +47,23 @@ pub(crate) fn all(programs: &GuardPrograms) {
     });
 }
 
-/// An overlay on `/mnt` with a copy of this program in its lower layer.
-fn mount() -> Result {
-    for (path, flags) in [("/overlay.ko", 0), ("/overlay.packed", PACKED)] {
-        if let Ok(driver) = File::open(path) {
-            match rustix::system::finit_module(&driver, c"", flags) {
+/// Loads a driver of the archive, if it isn't there already.
+pub(crate) fn load_driver(name: &str, parameters: &CStr) -> Result {
+    for (end, flags) in [("ko", 0), ("packed", PACKED)] {
+        let path = format!("/{name}.{end}");
+        if let Ok(driver) = File::open(&path) {
+            match rustix::system::finit_module(&driver, parameters, flags) {
                 Ok(()) | Err(rustix::io::Errno::EXIST) => {}
                 Err(error) => return Err(format!("load {path}: {error}")),
             }
         }
     }
+    Ok(())
+}
+
+/// An overlay on `/mnt` with a copy of this program in its lower layer.
+fn mount() -> Result {
+    load_driver("overlay", c"")?;
     if Path::new(PROGRAM).exists() {
         rustix::mount::unmount("/mnt", UnmountFlags::DETACH).map_err(|error| format!("unmount: {error}"))?;
     }

@@ -8,6 +8,7 @@
 
 pub mod host;
 pub mod lines;
+pub mod packages;
 
 use palisade_acceptance::case::data_directory;
 use palisade_acceptance::feature::Features;
@@ -24,8 +25,8 @@ use std::time::{Duration, Instant};
 
 /// Somebody ordinary, who has no account: the guard needs none.
 pub const ORDINARY: u32 = 47_110;
-/// The longest that a guard may run, in seconds: then it is ended, whatever the test does.
-const LIFE: &str = "230";
+/// The longest that a guard may run unless a test says otherwise, in seconds: then it is ended, whatever the test does.
+const LIFE: u64 = 230;
 /// The longest that one command may take, in seconds.
 const PATIENCE: &str = "60";
 
@@ -116,6 +117,8 @@ pub struct Bed {
     keeper: Child,
     guard: Option<Child>,
     pub options: Vec<&'static str>,
+    /// The longest that a guard may run, in seconds.
+    pub life: u64,
 }
 
 impl Bed {
@@ -126,7 +129,8 @@ impl Bed {
         let point = base.join("bed");
         let script = format!("mount -t tmpfs {mount} guard-bed '{}'", point.display());
         let keeper = keep(&base, &script);
-        let bed = Self { base, point, is_host: false, keeper, guard: None, options: vec!["--force"] };
+        let bed =
+            Self { base, point, is_host: false, keeper, guard: None, options: vec!["--force"], life: LIFE };
         for directory in ["config", "config/guard.d", "config/trust.d", "state"] {
             fs::create_dir(bed.base.join(directory)).unwrap();
         }
@@ -151,8 +155,15 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
             base.display()
         );
         let keeper = keep(&base, &script);
-        let mut bed =
-            Self { base, point: "/".into(), is_host: true, keeper, guard: None, options: Vec::new() };
+        let mut bed = Self {
+            base,
+            point: "/".into(),
+            is_host: true,
+            keeper,
+            guard: None,
+            options: Vec::new(),
+            life: LIFE,
+        };
         let own = bed.copy(env!("CARGO_BIN_EXE_palisaded"), "/usr/local/sbin/palisaded");
         bed.trust("10-own", &[&own]);
         bed.options.clear();
@@ -289,7 +300,7 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
             vec![program, "--config", config.to_str().unwrap(), "--state", state.to_str().unwrap()];
         words.extend(["--socket", socket.to_str().unwrap()]);
         words.extend(&self.options);
-        let mut command = self.command(0, LIFE, &words);
+        let mut command = self.command(0, &self.life.to_string(), &words);
         command.stdout(Stdio::null()).stderr(log);
         self.guard = Some(command.spawn().unwrap());
     }

@@ -117,17 +117,17 @@ impl Database {
         is_there.then(|| Package { name: name.to_vec(), configuration: Vec::new() })
     }
 
-    /// A package's files.
+    /// A package's files; none if it has been removed meanwhile.
     ///
     /// # Errors
     ///
     /// If its list can't be read.
     pub fn files(&self, package: &Package) -> Result<Vec<Listed>, Error> {
-        let list = read(&info(&self.root, &package.name, b".list"))?;
-        let sums = match read(&info(&self.root, &package.name, b".md5sums")) {
-            Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Vec::new(),
-            other => other?,
+        let read_if_there = |what| match read(&info(&self.root, &package.name, what)) {
+            Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            other => other,
         };
+        let (list, sums) = (read_if_there(b".list")?, read_if_there(b".md5sums")?);
         let mut sums = parse_sums(&sums);
         sums.extend(package.configuration.iter().cloned());
         let base = package.name.split(|byte| *byte == b':').next().unwrap_or_default();

@@ -3,7 +3,9 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 
+use palisade_sys::verity;
 use rustix::fs::fgetxattr;
 use rustix::io::Errno;
 
@@ -23,6 +25,8 @@ pub enum Integrity {
     Ima,
     /// Its size and its digest, computed from its content.
     Sha256,
+    /// The same, of content that fs-verity protects: nobody can change it any more.
+    Verity,
 }
 
 /// What the database says of an open file.
@@ -69,6 +73,12 @@ pub trait Content {
     ///
     /// If that can't be read.
     fn ima(&mut self) -> io::Result<Option<Digest>>;
+    /// The SHA-256 of its content, if fs-verity protects that.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be read.
+    fn verity(&mut self) -> io::Result<Option<Digest>>;
 }
 
 /// A file can't be checked: whoever asks has to take it for untrusted.
@@ -155,10 +165,17 @@ impl<C: Content> Digests<'_, C> {
             return Ok(self.content.ima()?.unwrap_or(Digest::None));
         }
         let Some(algorithm) = expected.algorithm() else { return Ok(Digest::None) };
+        if integrity == Integrity::Verity && algorithm != Algorithm::Sha256 {
+            return Ok(Digest::None);
+        }
         if let Some((_, digest)) = self.known.iter().find(|(known, _)| *known == algorithm) {
             return Ok(*digest);
         }
-        let digest = self.content.digest(algorithm)?;
+        let digest = if integrity == Integrity::Verity {
+            self.content.verity()?.unwrap_or(Digest::None)
+        } else {
+            self.content.digest(algorithm)?
+        };
         self.known.push((algorithm, digest));
         Ok(digest)
     }
@@ -206,6 +223,14 @@ impl Content for OnDisk<'_> {
             Ok(length) => Ok(value.get(..length).and_then(parse_ima)),
             Err(Errno::NODATA | Errno::NOTSUP | Errno::RANGE) => Ok(None),
             Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn verity(&mut self) -> io::Result<Option<Digest>> {
+        // First whether it can still change, then what it is.
+        match verity::measure(self.file.as_fd())? {
+            Some(_) => self.digest(Algorithm::Sha256).map(Some),
+            None => Ok(None),
         }
     }
 }

@@ -9,6 +9,7 @@ use super::Judged;
 use super::counts::{Clock, Counts};
 use super::crew::Crew;
 use super::known::{Identity, Known};
+use super::label::{Label, Use};
 use super::occurrence::Occurrence;
 use super::place::FileSystems;
 use super::policy::Policy;
@@ -63,6 +64,7 @@ pub struct Engine {
     journal: SyncSender<Judged>,
     follow_all: AtomicBool,
     settle: OnceLock<Settle>,
+    label: OnceLock<Box<dyn Label>>,
     deferred: Deferred,
 }
 
@@ -144,6 +146,7 @@ impl Engine {
             journal,
             follow_all: AtomicBool::new(false),
             settle: OnceLock::new(),
+            label: OnceLock::new(),
             deferred: Deferred::default(),
         }
     }
@@ -151,6 +154,11 @@ impl Engine {
     /// Who is asked before an untrusted file is refused: a package manager may just have brought it.
     pub fn settle_by(&self, settle: Settle) {
         let _once = self.settle.set(settle);
+    }
+
+    /// Who is told what files may be used for.
+    pub fn label_by(&self, label: Box<dyn Label>) {
+        let _once = self.label.set(label);
     }
 
     /// The gate, for marks.
@@ -214,6 +222,12 @@ impl Engine {
         let mut next = InForce::clone(&in_force);
         change(&mut next);
         *in_force = Arc::new(next);
+        if let Some(label) = self.label.get() {
+            // After the rules: a label of this generation is never given by what was in force before.
+            label.forget();
+            drop(in_force);
+            label.renew();
+        }
         Ok(())
     }
 
@@ -348,7 +362,7 @@ impl Engine {
         let everybody = self.may_pass(&occurrence, policy);
         let outcome = match everybody {
             Some(outcome) => {
-                self.pass_on(&occurrence, &in_force);
+                self.pass_on(&occurrence, &in_force, worker);
                 outcome
             }
             None => {
@@ -372,6 +386,16 @@ impl Engine {
         }
         let allow = outcome.decision.allow;
         let refused = !allow && self.is_enforcing();
+        if let Some(label) = self.label.get()
+            && everybody.is_none()
+            && identity.is_regular()
+        {
+            if allow {
+                self.label(&**label, &occurrence, policy, worker);
+            } else {
+                self.unlabel(&**label, &occurrence, policy);
+            }
+        }
         let audit = outcome.decision.audit.then(|| AuditRule {
             rule: outcome.rule.map_or(0, crate::rule::RuleId::number),
             subject_trust: u32::from(occurrence.subject_trusted()),
@@ -413,7 +437,7 @@ impl Engine {
     }
 
     /// Has the kernel answer from now on.
-    fn pass_on(&self, occurrence: &Occurrence<'_>, decided_by: &Arc<InForce>) {
+    fn pass_on(&self, occurrence: &Occurrence<'_>, decided_by: &Arc<InForce>, worker: &Worker<'_>) {
         let Some(witness) = &self.witness else { return };
         let policy = &decided_by.policy;
         let other = occurrence.for_the_other_access();
@@ -425,22 +449,109 @@ impl Engine {
         let execute = occurrence.access() == Access::Execute;
         let questions = Questions { open: !execute || also, execute: execute || also };
         let file = occurrence.file();
+        // First who hears of changes, then who doesn't ask any more, then another look: a change in between shows.
+        let heard = witness.listen(file).is_ok();
+        let label = self.label.get().map(|label| (label, self.label(&**label, occurrence, policy, worker)));
+        // Where nobody asks any more nobody gives it its label either.
+        if !heard || label.is_some_and(|(_, labelled)| labelled == Labelled::Lacking) {
+            return;
+        }
         // Nobody may put something else in force until the kernel has been told. Nothing here opens a file.
         let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(&in_force, decided_by) {
             return;
         }
-        // First who hears of changes, then who doesn't ask any more, then another look: a change in between shows.
-        if witness.listen(file).is_err() || self.gate.pass(file, questions).is_err() {
+        if self.gate.pass(file, questions).is_err() {
             return;
         }
         let now = rustix::fs::fstat(file).map(|status| Identity::of(&status));
-        if now == Ok(occurrence.identity()) {
+        let kept = label.is_none_or(|(label, labelled)| match labelled {
+            Labelled::With(wanted) => label.permits(file, wanted),
+            Labelled::Needless | Labelled::Lacking => true,
+        });
+        if kept && now == Ok(occurrence.identity()) {
             self.counts.passed.one();
         } else {
             self.ask_again(file.as_fd());
         }
     }
+}
+
+impl Engine {
+    /// Gives the file of an allowed question its label.
+    fn label(
+        &self,
+        label: &dyn Label,
+        occurrence: &Occurrence<'_>,
+        policy: &Policy,
+        worker: &Worker<'_>,
+    ) -> Labelled {
+        let Some(wanted) = self.usage(occurrence, policy) else { return Labelled::Needless };
+        let file = occurrence.file();
+        if label.permits(file, wanted) {
+            return Labelled::With(wanted);
+        }
+        // What was found out before isn't enough: the file may have been changed since, and changed again.
+        let mut still = || {
+            let Ok(status) = rustix::fs::fstat(file) else { return false };
+            loop {
+                let in_force = self.in_force();
+                let again = occurrence.anew(self, worker, &in_force, Identity::of(&status));
+                let allow = in_force.policy.decide(&again).decision.allow;
+                let usage = self.usage(&again, &in_force.policy);
+                occurrence.goes_on_as(&again);
+                // The label's generation was looked up before: it is that of these rules, or of those before, and then
+                // the label counts for what is under way and is given anew at the next question.
+                if Arc::ptr_eq(&self.in_force(), &in_force) {
+                    return allow && usage >= Some(wanted);
+                }
+            }
+        };
+        if label.give(file, wanted, &mut still) { Labelled::With(wanted) } else { Labelled::Lacking }
+    }
+
+    /// What an allowed question's file may be used for, as far as that matters to anybody who maps or executes it.
+    fn usage(&self, occurrence: &Occurrence<'_>, policy: &Policy) -> Option<Use> {
+        if occurrence.access() == Access::Execute {
+            return Some(Use::Execute);
+        }
+        // Files of root's may be passed for execs too, and run-times map files of theirs that aren't ELF.
+        let identity = occurrence.identity();
+        let elf = occurrence.elf().is_some();
+        if !elf && !identity.is_roots() && identity.mode & 0o111 == 0 {
+            return None;
+        }
+        let execute = policy
+            .for_every_subject(&occurrence.for_the_other_access(), self.is_enforcing())
+            .is_some_and(|outcome| outcome.decision.allow);
+        if execute { Some(Use::Execute) } else { elf.then_some(Use::Map) }
+    }
+
+    /// Takes the label of a refused question's file, if nobody would be allowed what this one isn't.
+    fn unlabel(&self, label: &dyn Label, occurrence: &Occurrence<'_>, policy: &Policy) {
+        let file = occurrence.file();
+        // A file that others may use keeps it: whoever isn't among them is refused here each time, and must not
+        // be able to have it refused to them.
+        if label.permits(file, Use::Map)
+            && policy
+                .for_every_subject(occurrence, self.is_enforcing())
+                .is_some_and(|outcome| !outcome.decision.allow)
+        {
+            label.take(file);
+            self.ask_again(file);
+        }
+    }
+}
+
+/// What came of labelling a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Labelled {
+    /// It has a label for this.
+    With(Use),
+    /// It needs none.
+    Needless,
+    /// It should have one, and hasn't.
+    Lacking,
 }
 
 /// `struct fanotify_event_metadata`, and no second one.

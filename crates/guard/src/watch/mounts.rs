@@ -4,9 +4,9 @@
 //! A mark of fanotify covers a whole file system, wherever it is mounted, in every mount namespace: so a mount point
 //! that is left out stays watched if another one of its file system is.
 
-use crate::settings::Watch;
+use crate::settings::{FILE_SYSTEMS, Watch};
 use palisade_host::mounts::Mount;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// What a look at the mounts gave.
@@ -72,6 +72,23 @@ pub fn select(mounts: &[Mount], watch: &Watch) -> Selection {
     let unwatched = selection.unwatched.iter().filter(|(point, _)| !also(point)).cloned().collect();
     selection.unwatched = unwatched;
     selection
+}
+
+/// Devices of the file systems that the settings leave out: by `only`, by `exclude`, or because a type that is watched by
+/// default isn't among `filesystems`. What programs never live on isn't among them.
+#[must_use]
+pub fn left_out(mounts: &[Mount], watch: &Watch) -> BTreeSet<(u32, u32)> {
+    let watched = select(mounts, watch).watched;
+    mounts
+        .iter()
+        .filter(|mount| !watched.contains_key(&mount.device))
+        .filter(|mount| {
+            let kind = mount.kind.split('.').next().unwrap_or(&mount.kind);
+            watch.exclude.contains(&mount.point)
+                || FILE_SYSTEMS.iter().any(|usual| *usual == mount.kind || *usual == kind)
+        })
+        .map(|mount| mount.device)
+        .collect()
 }
 
 fn reason_against(mount: &Mount, watch: &Watch) -> Option<&'static str> {

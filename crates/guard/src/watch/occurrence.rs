@@ -82,6 +82,22 @@ impl<'a> Occurrence<'a> {
         }
     }
 
+    /// The same question, of whose file nothing is known but what it is now.
+    pub(super) fn anew<'b>(
+        &'b self,
+        engine: &'b Engine,
+        worker: &'b Worker<'b>,
+        in_force: &'b InForce,
+        identity: Identity,
+    ) -> Occurrence<'b> {
+        Occurrence::new(engine, worker, in_force, self.question, identity, self.access, self.aside.get())
+    }
+
+    /// Whoever leads since `other` was looked at.
+    pub(super) fn goes_on_as(&self, other: &Self) {
+        self.aside.set(other.aside.get());
+    }
+
     pub(super) fn identity(&self) -> Identity {
         self.identity
     }

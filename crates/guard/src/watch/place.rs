@@ -23,9 +23,10 @@ pub const FOREIGN: &[u8] = b"(foreign)";
 /// What the kernel says behind a path that is gone.
 const DELETED: &[u8] = b" (deleted)";
 
-/// Where each watched file system is mounted, by what `statfs` calls it. None is held open: it couldn't be unmounted.
+/// Where each watched file system is mounted, by what `statfs` calls it: an overlay may be called what its upper layer
+/// is. None is held open: it couldn't be unmounted.
 #[derive(Debug, Default)]
-pub struct FileSystems(Mutex<HashMap<[u32; 2], PathBuf>>);
+pub struct FileSystems(Mutex<HashMap<[u32; 2], Vec<PathBuf>>>);
 
 /// A mount point, and what `statfs` calls its file system.
 fn open(point: &Path) -> Result<(OwnedFd, [u32; 2]), Errno> {
@@ -43,17 +44,28 @@ impl FileSystems {
     /// Those of opening it.
     pub fn add(&self, point: &Path) -> Result<(), Errno> {
         let (_file, id) = open(point)?;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, point.to_owned());
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let points = known.entry(id).or_default();
+        points.retain(|known| known != point && open(known).is_ok_and(|(_, now)| now == id));
+        points.push(point.to_owned());
         Ok(())
     }
 
     pub(super) fn open(&self, handle: &Handle) -> Result<OwnedFd, Errno> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&handle.filesystem).cloned();
-        let (file, id) = open(&known.ok_or(Errno::NODEV)?)?;
-        if id != handle.filesystem {
-            return Err(Errno::NODEV);
+        let mut result = Err(Errno::NODEV);
+        for point in known.unwrap_or_default() {
+            let opened = open(&point).and_then(|(file, id)| {
+                if id == handle.filesystem { open_handle(file.as_fd(), handle) } else { Err(Errno::NODEV) }
+            });
+            result = match (opened, result) {
+                (Ok(file), _) => return Ok(file),
+                // One of them knew what it was.
+                (Err(_), Err(Errno::STALE)) => Err(Errno::STALE),
+                (error, _) => error,
+            };
         }
-        open_handle(file.as_fd(), handle)
+        result
     }
 
     /// The path of an open file on this host. One that this host doesn't see is [`FOREIGN`], with the path that

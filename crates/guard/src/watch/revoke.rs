@@ -34,7 +34,7 @@ impl Engine {
     }
 
     /// Asks about a file again.
-    pub(super) fn ask_again(&self, file: BorrowedFd<'_>) {
+    pub fn ask_again(&self, file: BorrowedFd<'_>) {
         self.counts.revoked.one();
         // What was found out of it doesn't hold any more, whatever its times say.
         if let Ok(status) = rustix::fs::fstat(file) {

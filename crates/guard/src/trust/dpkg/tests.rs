@@ -49,6 +49,11 @@ fn packages_with_all_their_oddities() {
     ];
     assert_eq!(files(0), expected.map(|(path, md5)| (path.to_owned(), md5)));
     assert_eq!(files(1), [("/usr/bin/x".to_owned(), true)]);
+    // Removed since the packages were read.
+    let info = root.path().join("var/lib/dpkg/info");
+    std::fs::rename(info.join("three:amd64.list"), info.join("away")).unwrap();
+    assert_eq!(files(1), []);
+    std::fs::rename(info.join("away"), info.join("three:amd64.list")).unwrap();
 
     let past = SystemTime::now() - Duration::from_secs(100);
     let changed = database.changed(past, [&b"one"[..], b"gone"]);

@@ -9,6 +9,7 @@ struct Pretended {
     size: u64,
     digest: Digest,
     ima: Option<Digest>,
+    protected: bool,
     hashed: u32,
 }
 
@@ -24,6 +25,13 @@ impl Content for Pretended {
 
     fn ima(&mut self) -> io::Result<Option<Digest>> {
         Ok(self.ima)
+    }
+
+    fn verity(&mut self) -> io::Result<Option<Digest>> {
+        if !self.protected {
+            return Ok(None);
+        }
+        self.digest(Algorithm::Sha256).map(Some)
     }
 }
 
@@ -53,7 +61,7 @@ fn as_one_of_several_says() {
         &[("/a", 5, ONE), ("/a", 5, TWO), ("/a", 6, THREE), ("/b", large, ONE), ("/c", 5, Digest::None)],
     );
     let check = |path: &str, integrity, size, digest, ima| {
-        let mut content = Pretended { size, digest, ima, hashed: 0 };
+        let mut content = Pretended { size, digest, ima, protected: false, hashed: 0 };
         let trust = store.check(path.as_bytes(), integrity, &mut content).unwrap();
         (trust, content.hashed)
     };
@@ -61,7 +69,7 @@ fn as_one_of_several_says() {
     let size =
         |expected, found| Trust::Changed { expected: State::Size(expected), found: State::Size(found) };
     use Integrity::{Ima, None as Nothing, Sha256, Size};
-    for integrity in [Nothing, Size, Ima, Sha256] {
+    for integrity in [Nothing, Size, Ima, Sha256, Integrity::Verity] {
         assert_eq!(check("/x", integrity, 5, ONE, None), (Trust::Unknown, 0));
     }
     assert!(trusted(check("/a", Nothing, 9, THREE, None)));
@@ -88,6 +96,26 @@ fn as_one_of_several_says() {
 }
 
 #[test]
+fn protected_by_verity() {
+    let directory = tempfile::tempdir().unwrap();
+    let md5 = Digest::Md5([1; 16]);
+    let store =
+        store(directory.path(), &[("/a", 5, ONE), ("/a", 5, TWO), ("/m", 5, md5), ("/c", 5, Digest::None)]);
+    let check = |path: &str, size, digest, protected| {
+        let mut content = Pretended { size, digest, ima: Some(digest), protected, hashed: 0 };
+        let trust = store.check(path.as_bytes(), Integrity::Verity, &mut content).unwrap();
+        (matches!(trust, Trust::Trusted { .. }), content.hashed)
+    };
+    assert_eq!(check("/a", 5, TWO, true), (true, 1), "once for both");
+    assert_eq!(check("/a", 5, TWO, false), (false, 0), "what isn't protected isn't even read");
+    assert_eq!(check("/a", 5, THREE, true), (false, 1));
+    assert_eq!(check("/a", 6, TWO, true), (false, 0), "the wrong size isn't read");
+    assert_eq!(check("/x", 5, ONE, true), (false, 0));
+    assert_eq!(check("/m", 5, md5, true), (false, 0), "only SHA-256 is compared");
+    assert_eq!(check("/c", 5, Digest::None, true), (false, 0));
+}
+
+#[test]
 fn files_of_the_kernel() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("abc");
@@ -102,6 +130,8 @@ fn files_of_the_kernel() {
         assert!(matches!(trust, Trust::Trusted { .. }));
     }
     let trust = store.check(b"/abc", Integrity::Ima, &mut OnDisk::new(&file).unwrap()).unwrap();
+    assert!(matches!(trust, Trust::Changed { found: State::Digest(Digest::None), .. }), "{trust:?}");
+    let trust = store.check(b"/abc", Integrity::Verity, &mut OnDisk::new(&file).unwrap()).unwrap();
     assert!(matches!(trust, Trust::Changed { found: State::Digest(Digest::None), .. }), "{trust:?}");
     std::fs::write(&path, "abd").unwrap();
     let trust = store.check(b"/abc", Integrity::Sha256, &mut OnDisk::new(&file).unwrap()).unwrap();

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The kernel's run-time statistics.
+
+use super::Result;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// On as long as it lives.
+pub(crate) struct Statistics(#[expect(dead_code, reason = "it is kept open")] OwnedFd);
+
+impl Statistics {
+    pub(crate) fn begin() -> Result<Self> {
+        // SAFETY: needed because libbpf-rs lacks the call; it takes a number and returns a descriptor or a negative number.
+        let descriptor = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+        if descriptor < 0 {
+            return Err(std::io::Error::from_raw_os_error(-descriptor).into());
+        }
+        // SAFETY: needed to give it back at the end; it is open, and nobody else knows of it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+    }
+}
+
+/// Nanoseconds and runs of a program so far.
+#[derive(Clone, Copy)]
+pub(crate) struct RunTime {
+    nanoseconds: u64,
+    runs: u64,
+}
+
+impl RunTime {
+    /// Nanoseconds a run since `before`.
+    pub(crate) fn since(self, before: Self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "some thousands of runs of some hundred nanoseconds")]
+        let mean = (self.nanoseconds - before.nanoseconds) as f64 / (self.runs - before.runs).max(1) as f64;
+        mean
+    }
+}
+
+/// Of a program.
+pub(crate) fn run_time(program: BorrowedFd<'_>) -> Result<RunTime> {
+    Ok(RunTime { nanoseconds: field(program, "run_time_ns:")?, runs: field(program, "run_cnt:")? })
+}
+
+/// What the kernel says of a program or map.
+pub(crate) fn field(descriptor: BorrowedFd<'_>, name: &str) -> Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd()))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).ok_or("no such field")?;
+    Ok(line.trim().parse()?)
+}
+
+/// Median, least and most.
+pub(crate) fn median(figures: &mut [f64]) -> (f64, f64, f64) {
+    figures.sort_by(f64::total_cmp);
+    (figures[figures.len() / 2], figures[0], figures[figures.len() - 1])
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+/*
+ * Scopes, by tracepoints: who is marked, what becomes of execs below a mark, and what is told of them.
+ *
+ * The tracepoint of a successful exec runs before the new program's first instruction: a signal that is sent there ends
+ * it before that. Nothing is refused here; the security hook that can is in an object of its own (scope_refuse.bpf.c),
+ * for kernels that take it.
+ */
+#include "scope_event.h"
+
+/* Task storage and signals are for programs whose licence the kernel takes for compatible with its own. */
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+#define SIGKILL 9
+
+/* ---- marks ---- */
+
+/* Before the child runs: an inherited mark can't be outrun. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(palisade_scope_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct settings *now = find_settings();
+	if (!now || !(now->flags & INHERIT) || unmarked(parent))
+		return 0;
+	struct mark *mark = find_mark(parent);
+	if (!mark)
+		return 0;
+	__u32 process = child->tgid;
+	struct scope *scope = find_scope(mark->scope);
+	if (!scope)
+		return 0;
+	/* What a launcher forks before its exec is armed: only its own exec is the launch. */
+	struct mark copy = { child->start_boottime, mark->scope, 1 };
+	__u32 *beyond = overflowed();
+	if (process == parent->tgid) {
+		/* Threads share what is in the table. What is in storage is each task's own. */
+		if (beyond && *beyond && bpf_task_storage_get(&overflow, parent, 0, 0))
+			bpf_task_storage_get(&overflow, child, &copy, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		return 0;
+	}
+	if (!put_mark(process, &copy)) {
+		__sync_fetch_and_add(&scope->ever, 1);
+		return 0;
+	}
+	struct totals *totals = find_totals();
+	if (beyond) {
+		*beyond = 1;
+		__sync_fetch_and_add(&scope->beyond, 1);
+		if (bpf_task_storage_get(&overflow, child, &copy, BPF_LOCAL_STORAGE_GET_F_CREATE)) {
+			__sync_fetch_and_add(&scope->ever, 1);
+			if (totals)
+				totals->overflowed++;
+			return 0;
+		}
+	}
+	if (totals)
+		totals->unmarked++;
+	struct event *event = begin_event(EVENT_UNMARKED, mark->scope, scope);
+	if (event) {
+		tell_parents(event, parent);
+		bpf_ringbuf_submit(event, 0);
+	}
+	return 0;
+}
+
+struct task_struct *bpf_task_from_pid(__s32 pid) __ksym;
+void bpf_task_release(struct task_struct *task) __ksym;
+
+#define ORDER_MARK 0
+#define ORDER_UNMARK 1
+#define ORDER_REAP 2 /* take the mark away of a process that began then */
+#define ORDER_JUDGE 3
+
+/* What user space orders: gates are counted, so only programs may touch them. One order at a time. */
+struct order {
+	__u64 born;
+	__u32 what;
+	__u32 process;
+	__u32 scope;
+	__u32 value; /* armed, or the verdict */
+};
+
+/* 0, or 1: already so; 2: no room; 3: no such scope; 4: belongs to another scope; 5: no such process. */
+SEC("syscall")
+int palisade_scope_order(struct order *order)
+{
+	/* Read once: the verifier takes the context's address only as it came. */
+	__u64 born = *(volatile __u64 *)&order->born;
+	__u32 what = *(volatile __u32 *)&order->what, process = *(volatile __u32 *)&order->process;
+	__u32 id = *(volatile __u32 *)&order->scope, value = *(volatile __u32 *)&order->value;
+	if (what == ORDER_JUDGE) {
+		struct scope *scope = find_scope(id);
+		if (!scope)
+			return 3;
+		scope->verdict = value;
+		return 0;
+	}
+	struct mark *before = bpf_map_lookup_elem(&marks, &process);
+	if (what == ORDER_UNMARK || what == ORDER_REAP) {
+		if (!before || (what == ORDER_REAP && before->born != born))
+			return 1;
+		/* Until the number is gone from the table, the mark must mean nothing to who has the number next. */
+		before->scope = 0;
+		if (bpf_map_delete_elem(&marks, &process))
+			return 1;
+		__u32 *gate = gate_of(process);
+		if (gate)
+			__sync_fetch_and_add(gate, -1);
+		return 0;
+	}
+	struct scope *scope = find_scope(id);
+	if (!scope)
+		return 3;
+	struct task_struct *task = bpf_task_from_pid(process);
+	if (!task)
+		return 5;
+	__u64 began = task->start_boottime;
+	bool leader = task->tgid == process;
+	bpf_task_release(task);
+	if (!leader)
+		return 5;
+	if (before && before->born == began && find_scope(before->scope))
+		return before->scope == id ? 1 : 4;
+	struct mark mark = { began, id, value };
+	if (put_mark(process, &mark))
+		return 2;
+	__sync_fetch_and_add(&scope->ever, 1);
+	return 0;
+}
+
+/* ---- execs ---- */
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(palisade_scope_exec, struct task_struct *task, int thread, struct linux_binprm *bprm)
+{
+	struct settings *now = find_settings();
+	if (!now || (now->flags & OFF))
+		return 0;
+	if ((now->flags & INHERIT) && unmarked(task))
+		return 0;
+	struct found found = find(task, now);
+	if (!found.scope)
+		return 0;
+	struct totals *totals = find_totals();
+	if (totals)
+		totals->execs++;
+	struct decided decided = { found.scope->verdict, WHY_WATCHED };
+	if (found.launcher)
+		found.launcher->armed = 1;
+	else
+		decided = decide(now, found.scope, bprm->file);
+	bool ends = !found.launcher && (decided.verdict == KILL || decided.verdict == REFUSE);
+	/* First the signal: it doesn't depend on room for an event. */
+	if (ends) {
+		bpf_send_signal(SIGKILL);
+		decided.verdict = KILL;
+		if (totals)
+			totals->killed++;
+	}
+	if (!ends && decided.verdict == WATCH && !(now->flags & REPORT))
+		return 0;
+	struct event *event = begin_event(found.launcher ? EVENT_BEGAN : EVENT_EXEC, found.id, found.scope);
+	if (!event)
+		return 0;
+	event->verdict = decided.verdict;
+	event->why = decided.why;
+	event->distance = found.distance;
+	tell_file(event, bprm);
+	struct mm_struct *mm = task->mm;
+	if (mm) {
+		unsigned long from = mm->arg_start, length = mm->arg_end - from;
+		event->arguments_all = length;
+		/* One register from here on: the verifier knows the bound only of that which was compared. */
+		asm volatile("" : "+r"(length));
+		if (length > ARGUMENT_SPACE)
+			length = ARGUMENT_SPACE;
+		if (bpf_probe_read_user(event->arguments, length, (void *)from))
+			event->arguments_length = -1;
+		else
+			event->arguments_length = length;
+	}
+	tell_parents(event, task);
+	bpf_ringbuf_submit(event, 0);
+	return 0;
+}
+
+/* ---- rare calls ---- */
+
+#define CALLS 512
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CALLS);
+	__type(key, __u32);
+	/* Bits of first arguments (address families, request numbers) that are rare; all ones: each is. 0: not rare. */
+	__type(value, __u64);
+} rare SEC(".maps");
+
+/* Attached only while a scope asks for it: on every system call of the host it costs a little. */
+SEC("tp_btf/sys_enter")
+int BPF_PROG(palisade_scope_call, void *registers, long number)
+{
+	__u32 call = number;
+	__u64 *arguments = bpf_map_lookup_elem(&rare, &call);
+	if (!arguments || !*arguments)
+		return 0;
+	struct settings *now = find_settings();
+	if (!now || (now->flags & OFF))
+		return 0;
+	__u64 first = 0;
+	struct pt_regs___x86_64 *x86 = registers;
+	struct pt_regs___arm64 *arm = registers;
+	if (bpf_core_field_exists(x86->di))
+		first = BPF_CORE_READ(x86, di);
+	else if (bpf_core_field_exists(arm->regs))
+		first = BPF_CORE_READ(arm, regs[0]);
+	if (*arguments != ~0ULL && (first > 63 || !((*arguments >> first) & 1)))
+		return 0;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct found found = find(task, now);
+	if (!found.scope || found.launcher || !found.scope->calls)
+		return 0;
+	struct event *event = begin_event(EVENT_CALL, found.id, found.scope);
+	if (!event)
+		return 0;
+	event->verdict = WATCH;
+	event->distance = found.distance;
+	event->call = (__u64)call << 32 | (__u32)first;
+	tell_parents(event, task);
+	bpf_ringbuf_submit(event, 0);
+	return 0;
+}

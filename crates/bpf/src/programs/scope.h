@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Scopes: marked processes, and how an exec finds the mark that it is below. `scope/layout.rs` has the same layouts.
+ *
+ * A mark belongs to a process, not to a task: its key is the process's number (tgid) in the first process namespace.
+ * Threads share it, an exec by another thread than the first keeps it, and io workers have it. A mark says when its
+ * process began: a number that is used again is not marked. So no program has to run when a process ends; what is left
+ * of dead processes is swept by user space, and where nobody does and the table is full, marks are in task storage.
+ */
+#pragma once
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#define SCOPES 4096 /* at once; a power of two */
+#define MARKS 65536 /* processes in tables; what is beyond is in the tasks' storage */
+#define GATES 16384 /* a power of two */
+#define MOST_HOPS 16
+#define NAME_SPACE 64
+
+#define WATCH 0
+#define WARN 1
+#define KILL 2
+#define REFUSE 3
+
+#define INHERIT 1 /* of settings.flags: children of marked processes are marked */
+#define CGROUP 2 /* the mark is the control group's */
+#define OFF 4 /* nothing is found */
+#define LSM 8 /* the security hook is called: what is refused gets EPERM */
+#define REPORT 16 /* each exec below a mark, and not only what is warned about, killed or refused */
+#define STRICT 32 /* files and names that are denied are refused below each mark */
+#define MEMORY 64 /* so are files that are only in memory */
+
+struct settings {
+	__u32 flags;
+	__u32 hops; /* how far up the mark is looked for */
+	__u32 cgroup_level; /* of the groups that are scopes */
+	__u32 layout;
+};
+
+struct scope {
+	__u32 id; /* 0: none. Its slot is id % SCOPES */
+	__u32 verdict;
+	__u32 owner;
+	__u32 calls; /* rare calls are reported */
+	__u64 beyond; /* of `ever`, those whose mark is in their tasks' storage */
+	__u64 ever; /* marked processes so far; counted after the mark is there */
+	__u64 began; /* CLOCK_BOOTTIME, ns */
+	__u32 root; /* the process that was marked first */
+	__u32 unused;
+	char label[48]; /* user space's */
+};
+
+struct mark {
+	__u64 born; /* start_boottime of the process */
+	__u32 scope;
+	__u32 armed; /* 0: the next exec is the launcher's */
+};
+
+struct place {
+	__u64 inode;
+	__u64 device;
+};
+
+struct name {
+	char text[NAME_SPACE];
+};
+
+struct totals {
+	__u64 execs; /* found below a mark */
+	__u64 killed;
+	__u64 refused;
+	__u64 lost; /* events without room */
+	__u64 unmarked; /* children that could not be marked */
+	__u64 overflowed; /* children marked in their task's storage, because the table is full */
+};
+
+_Static_assert(sizeof(struct settings) == 16 && sizeof(struct scope) == 96 && sizeof(struct mark) == 16 &&
+		       sizeof(struct place) == 16 && sizeof(struct totals) == 48,
+	       "what layout.rs reads and writes");
+
+/* The second cell is the programs': its first word says whether any mark is in task storage. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, struct settings);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SCOPES);
+	__type(key, __u32);
+	__type(value, struct scope);
+} scopes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MARKS);
+	__type(key, __u32);
+	__type(value, struct mark);
+} marks SEC(".maps");
+
+/*
+ * How many marks have a number that ends so, looked at before anything else: what isn't marked shall cost a load.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, GATES);
+	__type(key, __u32);
+	__type(value, __u32);
+} gates SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct mark);
+} overflow SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, SCOPES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, __u32);
+} groups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct place);
+	__type(value, __u32);
+} denied_files SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct name);
+	__type(value, __u32);
+} denied_names SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct totals);
+} totals SEC(".maps");
+
+static __always_inline struct settings *find_settings(void)
+{
+	__u32 zero = 0;
+	return bpf_map_lookup_elem(&settings, &zero);
+}
+
+static __always_inline struct totals *find_totals(void)
+{
+	__u32 zero = 0;
+	return bpf_map_lookup_elem(&totals, &zero);
+}
+
+static __always_inline __u32 *gate_of(__u32 process)
+{
+	__u32 cell = process & (GATES - 1);
+	return bpf_map_lookup_elem(&gates, &cell);
+}
+
+/* Not 0: marks may be in task storage. */
+static __always_inline __u32 *overflowed(void)
+{
+	__u32 one = 1;
+	struct settings *cell = bpf_map_lookup_elem(&settings, &one);
+	return cell ? &cell->flags : NULL;
+}
+
+/* NULL: cleared since it was marked. */
+static __always_inline struct scope *find_scope(__u32 id)
+{
+	__u32 slot = id & (SCOPES - 1);
+	struct scope *scope = bpf_map_lookup_elem(&scopes, &slot);
+	return scope && id && scope->id == id ? scope : NULL;
+}
+
+/* The mark of a task's process. */
+static __always_inline struct mark *find_mark(struct task_struct *task)
+{
+	__u32 process = task->tgid;
+	__u32 *gate = gate_of(process);
+	if (gate && *gate) {
+		struct mark *mark = bpf_map_lookup_elem(&marks, &process);
+		if (mark && mark->born == task->group_leader->start_boottime)
+			return mark;
+	}
+	gate = overflowed();
+	if (gate && *gate)
+		return bpf_task_storage_get(&overflow, task, 0, 0);
+	return NULL;
+}
+
+/* What most of the host pays: whether a task's process can't be marked is known without looking anything up. */
+static __always_inline bool unmarked(struct task_struct *task)
+{
+	__u32 *gate = gate_of(task->tgid), *beyond = overflowed();
+	return gate && beyond && !*gate && !*beyond;
+}
+
+/* In the table: 0; not: anything else. */
+static __always_inline long put_mark(__u32 process, const struct mark *mark)
+{
+	struct mark *left = bpf_map_lookup_elem(&marks, &process);
+	if (left) {
+		/* Of a dead process that had the same number: nobody else looks at it. */
+		left->scope = mark->scope;
+		left->armed = mark->armed;
+		left->born = mark->born;
+		return 0;
+	}
+	__u32 *gate = gate_of(process);
+	if (!gate)
+		return -1;
+	/* First the gate: it may be open for nothing, never closed before a mark. */
+	__sync_fetch_and_add(gate, 1);
+	long failed = bpf_map_update_elem(&marks, &process, mark, BPF_ANY);
+	if (failed)
+		__sync_fetch_and_add(gate, -1);
+	return failed;
+}
+
+/* What an exec is below. */
+struct found {
+	struct scope *scope;
+	__u32 id;
+	__u32 distance; /* 0: the process itself is marked */
+	struct mark *launcher; /* its own mark, if this is the exec that the mark was made for */
+};
+
+static __always_inline struct found find(struct task_struct *task, const struct settings *now)
+{
+	struct found found = {};
+	if (now->flags & CGROUP) {
+		__u64 group = bpf_get_current_ancestor_cgroup_id(now->cgroup_level);
+		__u32 *id = bpf_map_lookup_elem(&groups, &group);
+		if (!id)
+			return found;
+		found.id = *id;
+		/* Who was just moved into the group is still the launcher: that mark is its process's. */
+		struct mark *own = find_mark(task);
+		if (own && !own->armed)
+			found.launcher = own;
+		found.scope = find_scope(found.id);
+		return found;
+	}
+	struct mark *mark = find_mark(task);
+	__u32 distance = 0;
+	if (!mark) {
+		for (__u32 i = 0; i < MOST_HOPS; i++) {
+			if (i >= now->hops)
+				break;
+			task = task->real_parent;
+			if (!task)
+				break;
+			mark = find_mark(task);
+			if (mark) {
+				distance = i + 1;
+				break;
+			}
+		}
+	}
+	if (!mark)
+		return found;
+	found.id = mark->scope;
+	found.distance = distance;
+	if (!distance && !mark->armed)
+		found.launcher = mark;
+	found.scope = find_scope(found.id);
+	return found;
+}
+
+/* Why something is refused or killed. */
+#define WHY_WATCHED 0
+#define WHY_MARK 1 /* the scope's own verdict */
+#define WHY_FILE 2
+#define WHY_NAME 3
+#define WHY_MEMORY 4
+
+struct decided {
+	__u32 verdict;
+	__u32 why;
+};
+
+static __always_inline struct decided decide(const struct settings *now, const struct scope *scope, struct file *file)
+{
+	__u32 verdict = scope->verdict;
+	if (verdict == KILL || verdict == REFUSE)
+		return (struct decided){ verdict, WHY_MARK };
+	if (now->flags & STRICT) {
+		struct inode *inode = file->f_inode;
+		if ((now->flags & MEMORY) && (inode->i_sb->s_flags & SB_KERNMOUNT))
+			return (struct decided){ REFUSE, WHY_MEMORY };
+		struct place place = { inode->i_ino, inode->i_sb->s_dev };
+		if (bpf_map_lookup_elem(&denied_files, &place))
+			return (struct decided){ REFUSE, WHY_FILE };
+		struct name name = {};
+		const unsigned char *text = file->f_path.dentry->d_name.name;
+		/* A name that is cut off is no name that can be denied. */
+		if (bpf_probe_read_kernel_str(&name, sizeof(name), text) > 0 &&
+		    bpf_map_lookup_elem(&denied_names, &name))
+			return (struct decided){ REFUSE, WHY_NAME };
+	}
+	return (struct decided){ verdict, WHY_WATCHED };
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Programs by descriptor: run once, or attached, whether this process loaded them or found them pinned.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Runs a program of the kind `syscall`; its answer.
+pub(super) fn run(program: BorrowedFd<'_>, context: &[u8]) -> io::Result<u32> {
+    // SAFETY: needed because the structure is C's; all its members are numbers and pointers, for which zero is a value.
+    let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
+    options.sz = size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t;
+    options.ctx_size_in = u32::try_from(context.len()).map_err(io::Error::other)?;
+    // The kernel writes the context back after the run.
+    let mut copy = context.to_vec();
+    options.ctx_in = copy.as_mut_ptr().cast();
+    // SAFETY: needed because libbpf-rs runs only programs of an object that it loaded. The options are initialised and name
+    // their own size; the context is alive, as long as it says, and nobody else's; the descriptor is open.
+    let failed = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
+    if failed < 0 {
+        return Err(io::Error::from_raw_os_error(-failed));
+    }
+    Ok(options.retval)
+}
+
+/// Attaches a program of a tracepoint; it stays as long as the descriptor.
+pub(super) fn attach(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: needed because libbpf-rs attaches only programs of an object that it loaded. No name is given: the program
+    // knows its tracepoint; the descriptor is open.
+    let link = unsafe { libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) };
+    if link < 0 {
+        return Err(io::Error::from_raw_os_error(-link));
+    }
+    // SAFETY: needed to close it some day; it was just opened, and nobody else knows of it.
+    Ok(unsafe { OwnedFd::from_raw_fd(link) })
+}
+
+/// Pins a program.
+pub(super) fn pin(program: BorrowedFd<'_>, path: &std::path::Path) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: needed because libbpf-rs pins only programs of an object that it loaded. The path ends with a zero and
+    // outlives the call; the descriptor is open.
+    let failed = unsafe { libbpf_sys::bpf_obj_pin(program.as_raw_fd(), path.as_ptr()) };
+    if failed < 0 { Err(io::Error::from_raw_os_error(-failed)) } else { Ok(()) }
+}

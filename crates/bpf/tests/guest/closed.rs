@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `on-death = "closed"`: what must go on when nobody labels any more, and who takes over what stayed. And opens that
+//! nobody is asked about.
+
+use std::fs::{self, File};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use palisade_bpf::{GuardPrograms, Pins};
+use palisade_protocol::guard::Request;
+use rustix::process::Signal;
+
+use crate::daemon::{
+    Daemon, TRUSTED, UNTRUSTED, done, eventually_said, in_force, map, memfd, open, refuses_nothing,
+    refuses_what_has_no_label,
+};
+use crate::inside::class_of;
+use crate::scenario::{Outcome, Result, ensure, execute, expect, report, run, told};
+
+/// One of the guard's essential programs, which nothing here executes.
+pub(crate) const ESSENTIAL: &str = "/bin/bash";
+/// Trusted as well, and not essential.
+pub(crate) const NEVER: &str = "/never";
+/// Essential, and not trusted.
+const REFUSED: &str = "/usr/bin/su";
+
+const CLOSED: &str = "on-death = \"closed\"";
+
+/// Where `struct settings` has its layout's number.
+const LAYOUT: std::ops::Range<usize> = 8..12;
+
+pub(crate) fn all() {
+    report("daemon-essential-runs-after-death", || {
+        fs::create_dir_all("/usr/bin").map_err(|error| format!("make /usr/bin: {error}"))?;
+        fs::copy("/init", REFUSED).map_err(|error| format!("copy: {error}"))?;
+        // It insists on rules under which nobody becomes somebody else.
+        let result =
+            Daemon::start_with(&["--force"], CLOSED, in_force).and_then(|daemon| daemon.end(Signal::KILL));
+        let tried = result.and_then(|()| after_death());
+        fs::remove_file(REFUSED).map_err(|error| format!("remove: {error}"))?;
+        tried
+    });
+    report("daemon-essential-is-labelled-after-a-reload", || {
+        let daemon = Daemon::start(CLOSED, in_force)?;
+        done(&Request::Reload { force: false })?;
+        daemon.end(Signal::KILL)?;
+        // Labels of before count for a while yet, so these are looked at.
+        let programs = GuardPrograms::open(&Pins::default()).map_err(|error| told("open")(&error))?;
+        let programs = programs.ok_or("nothing is pinned")?;
+        let class = |path: &str| class_of(&programs, path);
+        ensure(class(ESSENTIAL)?.is_some(), "it has no label of these rules")?;
+        ensure(class(ESSENTIAL)? == class("/bin/sh")?, "its label isn't a program's")?;
+        ensure(class(NEVER)?.is_none() && class(UNTRUSTED)?.is_none(), "others are labelled")?;
+        expect("essential", &run(ESSENTIAL), &Outcome::Done)
+    });
+    report("daemon-other-layout-is-made-anew", || {
+        let pin = Pins::default().directory().join("map-settings");
+        let settings = MapHandle::from_pinned_path(&pin).map_err(|error| format!("open the pin: {error}"))?;
+        let key = [0; 4];
+        let found = settings.lookup(&key, MapFlags::ANY).map_err(|error| format!("read: {error}"))?;
+        let mut found = found.ok_or("no settings")?;
+        found[LAYOUT].copy_from_slice(&77u32.to_ne_bytes());
+        settings.update(&key, &found, MapFlags::ANY).map_err(|error| format!("write: {error}"))?;
+        drop(settings);
+        let daemon = Daemon::start(CLOSED, in_force)?;
+        eventually_said("palisaded: alarm: ", "it is made anew")?;
+        refuses_what_has_no_label()?;
+        let programs = GuardPrograms::open(&Pins::default()).map_err(|error| told("open")(&error))?;
+        ensure(programs.is_some(), "nothing is pinned")?;
+        drop(programs);
+        done(&Request::Stop)?;
+        daemon.wait()
+    });
+    report("daemon-stop-clears", || {
+        ensure(!Pins::default().exist(), "the pins are still there")?;
+        refuses_nothing()
+    });
+    report("daemon-asked-execute", asked_execute);
+}
+
+fn after_death() -> Result {
+    expect("not essential", &run(NEVER), &Outcome::Refused)?;
+    expect("essential, and the rules refuse it", &run(REFUSED), &Outcome::Refused)?;
+    expect("essential", &run(ESSENTIAL), &Outcome::Done)?;
+    // What it executes is judged by its own label.
+    expect("by it", &execute(ESSENTIAL, &["act", "execute", "/bin/sh"]), &Outcome::Done)?;
+    expect("by it", &execute(ESSENTIAL, &["act", "execute", NEVER]), &Outcome::Refused)
+}
+
+/// Who is asked about execs alone labels no libraries, so nobody is refused one; everything else holds.
+fn asked_execute() -> Result {
+    let before = open(UNTRUSTED)?;
+    let daemon = Daemon::start("watch.asked = \"execute\"", in_force)?;
+    let status = crate::daemon::status()?;
+    ensure(status.asked == "execute", &status.asked)?;
+    refuses_what_has_no_label()?;
+    expect("opened before, mapped after", &map(&before), &Outcome::Done)?;
+    expect("opened and mapped", &map(&open(UNTRUSTED)?), &Outcome::Done)?;
+    // What was allowed to be executed and is changed has no label, and is asked about again.
+    drop(File::options().append(true).open(TRUSTED).map_err(|error| format!("open: {error}"))?);
+    crate::lives::eventually("changed", || run(TRUSTED), &Outcome::Done)?;
+    expect("in memory", &memfd(), &Outcome::Refused)?;
+    daemon.end(Signal::TERM)
+}

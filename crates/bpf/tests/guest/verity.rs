@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `integrity = "verity"`: files on a disk in memory with an ext4 of the host's `mkfs.ext4`, some of them protected.
+
+use std::fs::{self, File};
+use std::io::{self, Seek, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::process::Signal;
+use sha2::{Digest, Sha256};
+
+use crate::daemon::{Daemon, PATIENCE, in_force};
+use crate::scenario::{Outcome, Result, ensure, execute, expect, report};
+
+/// The blocks of the file system that aren't empty, each behind its number.
+pub(crate) const DISK: &str = "/ext4.blocks";
+const BLOCK: usize = 4096;
+const MEGABYTES: usize = 4;
+
+const PLACE: &str = "/verity";
+const PROTECTED: &str = "/verity/protected.script";
+const PLAIN: &str = "/verity/plain.script";
+/// Protected, and something else than the database says, of the same size.
+const OTHER: &str = "/verity/other.script";
+
+const RULES: &str = "/etc/palisade/guard.d/10-verity.rules";
+
+/// The host's: an ordinary user's path may lack its directory.
+pub(crate) fn mkfs() -> Command {
+    let own = Path::new("/usr/sbin/mkfs.ext4");
+    Command::new(if own.exists() { own } else { Path::new("mkfs.ext4") })
+}
+
+/// Makes a file system that has fs-verity, on the host.
+pub(crate) fn disk() -> io::Result<Vec<u8>> {
+    let file = tempfile::NamedTempFile::new()?;
+    file.as_file().set_len((MEGABYTES << 20) as u64)?;
+    let mut make = mkfs();
+    make.args(["-q", "-F", "-b", "4096", "-O", "verity,^has_journal", "-E", "root_owner=0:0"])
+        .arg(file.path());
+    let made = make.stdin(Stdio::null()).output()?;
+    if !made.status.success() {
+        return Err(io::Error::other(format!("mkfs.ext4: {}", String::from_utf8_lossy(&made.stderr))));
+    }
+    let image = fs::read(file.path())?;
+    let blocks = image.chunks(BLOCK).enumerate().filter(|(_, block)| block.iter().any(|&byte| byte != 0));
+    Ok(blocks.flat_map(|(number, block)| [&(number as u64).to_ne_bytes(), block].concat()).collect())
+}
+
+/// Mounts it, in the guest.
+fn mount() -> Result {
+    crate::overlay::load_driver("brd", c"rd_nr=1")?;
+    let make = || -> io::Result<()> {
+        let mut device = File::options().write(true).open("/dev/ram0")?;
+        for block in fs::read(DISK)?.chunks(8 + BLOCK) {
+            let Some((number, block)) = block.split_first_chunk() else { continue };
+            device.seek(io::SeekFrom::Start(u64::from_ne_bytes(*number) * BLOCK as u64))?;
+            device.write_all(block)?;
+        }
+        drop(device);
+        fs::create_dir_all(PLACE)?;
+        rustix::mount::mount("/dev/ram0", PLACE, "ext4", MountFlags::empty(), None)?;
+        Ok(())
+    };
+    make().map_err(|error| format!("mount an ext4: {error}"))
+}
+
+/// `struct fsverity_enable_arg` of `linux/fsverity.h`; what is zero here isn't wanted.
+#[repr(C)]
+struct Enable {
+    version: u32,
+    hash_algorithm: u32,
+    block_size: u32,
+    rest: [u32; 29],
+}
+
+/// Has fs-verity protect a file from now on.
+fn protect(path: &str) -> Result {
+    let file = File::open(path).map_err(|error| format!("open {path}: {error}"))?;
+    let argument = Enable { version: 1, hash_algorithm: 1, block_size: 4096, rest: [0; 29] };
+    // `FS_IOC_ENABLE_VERITY`: `_IOW('f', 133, struct fsverity_enable_arg)`.
+    // SAFETY: needed because rustix doesn't have it; the kernel reads the structure, which has the size that it expects.
+    match unsafe { libc::ioctl(file.as_raw_fd(), 0x4080_6685, &raw const argument) } {
+        0 => Ok(()),
+        _ => Err(format!("protect {path}: {}", io::Error::last_os_error())),
+    }
+}
+
+/// Three scripts, and what the database is to say of them.
+fn prepare() -> Result {
+    mount()?;
+    let make = || -> io::Result<()> {
+        let mut trusted = String::new();
+        for path in [PROTECTED, PLAIN, OTHER] {
+            let text = format!("#!/bin/sh act\n# {path}\n");
+            let digest =
+                Sha256::digest(&text).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+            trusted.push_str(&format!("{path} {} {digest}\n", text.len()));
+            let text = if path == OTHER { text.replace('#', "!").replacen('!', "#", 1) } else { text };
+            fs::write(path, text)?;
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
+        }
+        File::options().append(true).open("/etc/palisade/guard.trust")?.write_all(trusted.as_bytes())?;
+        fs::create_dir_all("/etc/palisade/guard.d")?;
+        // Nothing else here is on a file system that could protect it.
+        let rules = "allow perm=any all : trust=1\ndeny_audit perm=execute all : dir=/verity/\nallow perm=any all : all\n";
+        fs::write(RULES, rules)
+    };
+    make().map_err(|error| format!("prepare: {error}"))?;
+    protect(PROTECTED)?;
+    protect(OTHER)
+}
+
+fn run(path: &str) -> Outcome {
+    execute(path, &[])
+}
+
+/// With this integrity, and the database as it is by now.
+fn guarded(integrity: &str, then: impl FnOnce() -> Result) -> Result {
+    let daemon = Daemon::start(&format!("trust.integrity = \"{integrity}\""), in_force)?;
+    let found = crate::daemon::status()?.integrity;
+    let end = Instant::now() + PATIENCE;
+    while run(PROTECTED) != Outcome::Done && Instant::now() < end {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let result = ensure(found == integrity, found).and_then(|()| then());
+    daemon.end(Signal::TERM)?;
+    result
+}
+
+pub(crate) fn all() {
+    report("daemon-verity-trusts-what-is-protected", || {
+        prepare()?;
+        guarded("verity", || {
+            expect("protected", &run(PROTECTED), &Outcome::Done)?;
+            expect("not protected", &run(PLAIN), &Outcome::Refused)?;
+            expect("protected and something else", &run(OTHER), &Outcome::Refused)?;
+            let written = File::options().append(true).open(PROTECTED);
+            ensure(written.is_err(), "what is protected can be written")?;
+            protect(PLAIN)?;
+            expect("protected by now", &run(PLAIN), &Outcome::Done)
+        })
+    });
+    report("daemon-sha256-asks-for-no-protection", || {
+        // Under its name again, and not protected any more.
+        let again = || -> io::Result<()> {
+            let text = fs::read(PLAIN)?;
+            fs::remove_file(PLAIN)?;
+            fs::write(PLAIN, text)?;
+            fs::set_permissions(PLAIN, fs::Permissions::from_mode(0o755))
+        };
+        again().map_err(|error| format!("replace: {error}"))?;
+        guarded("sha256", || {
+            expect("protected", &run(PROTECTED), &Outcome::Done)?;
+            expect("not protected", &run(PLAIN), &Outcome::Done)?;
+            expect("something else", &run(OTHER), &Outcome::Refused)
+        })
+    });
+    let _ = fs::remove_file(RULES);
+    let _ = rustix::mount::unmount(PLACE, UnmountFlags::DETACH);
+}

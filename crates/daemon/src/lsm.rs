@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! BPF LSM beside fanotify: fanotify is asked first and labels what it allows, and what has no label the kernel refuses.
+//! So what fanotify isn't asked about is refused: programs in memory, file systems that somebody mounted in a user
+//! namespace, files that were changed since they were asked about.
+
+use crate::journal::say;
+use palisade_bpf::{
+    Access, Classes, ClassifyError, Error, Event, GuardPrograms, Matrix, Mode, ObjectClass, Pins, Proof,
+    Reason, SubjectClass, Verdict, support,
+};
+use palisade_guard::settings::{Asked, Backend, OnDeath};
+use palisade_guard::watch::Judged;
+use palisade_guard::watch::engine::Engine;
+use palisade_guard::watch::label::{Label, Use};
+use palisade_protocol::guard::{Decided, Mechanism};
+use rustix::fs::OFlags;
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// May be executed and mapped.
+const PROGRAM: ObjectClass = ObjectClass::new(3).expect("a class of ours");
+/// May be mapped.
+const LIBRARY: ObjectClass = ObjectClass::new(4).expect("a class of ours");
+
+/// The class of the proof's file: what comes of it isn't for the journal.
+const PROOF: u8 = 63;
+
+/// What was opened before other rules were in force, and is mapped after, goes by the label it had. Every open since is
+/// asked about, so this lets nobody begin anything.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Events wait for this long at most before the thread looks whether it is to end.
+const POLL: Duration = Duration::from_millis(200);
+
+/// A refusal of the same file to the same process within this is one.
+const REPEAT: Duration = Duration::from_secs(1);
+
+/// Why BPF LSM isn't in force, in words for `status`.
+pub(crate) type Missing = String;
+
+/// The programs, loaded, attached and proved.
+#[derive(Debug)]
+pub(crate) struct Lsm {
+    programs: GuardPrograms,
+    /// Settings in the kernel are read, changed and written: by one at a time.
+    changing: Mutex<()>,
+    pinned: bool,
+    /// Found pinned: what was labelled before goes on.
+    taken_over: bool,
+    proof: String,
+    /// A file that couldn't have a label is told of once for each reason.
+    told: Mutex<BTreeSet<String>>,
+}
+
+/// Who labels for the engine.
+#[derive(Debug)]
+pub(crate) struct Labels(pub(crate) Arc<Lsm>);
+
+/// What is pinned and not wanted any more is removed, as far as there is anything.
+pub(crate) fn clear_left_over() -> Result<(), Error> {
+    let pins = Pins::default();
+    if !pins.exist() {
+        return Ok(());
+    }
+    match GuardPrograms::open(&pins) {
+        Ok(Some(programs)) => programs.clear(&pins),
+        _ => pins.clear().map(drop),
+    }
+}
+
+impl Lsm {
+    /// Loads and proves them, or takes over what is pinned; nothing is judged yet that wasn't before. To be called before
+    /// there are threads.
+    pub(crate) fn begin(
+        backend: Backend,
+        on_death: OnDeath,
+        asked: Asked,
+        directories: &[&Path],
+    ) -> Result<Self, Missing> {
+        let told = |error: Error| words(&error);
+        if backend == Backend::Fanotify {
+            clear_left_over().map_err(told)?;
+            return Err("guard.toml says backend = \"fanotify\"".into());
+        }
+        let pins = Pins::default();
+        let found = match on_death {
+            OnDeath::Open => {
+                clear_left_over().map_err(told)?;
+                None
+            }
+            OnDeath::Closed => GuardPrograms::open(&pins).or_else(|error| {
+                say(&format!(
+                    "palisaded: alarm: what another palisaded pinned can't be taken over, it is made anew: {error}"
+                ));
+                pins.clear().map(|_| None)
+            }).map_err(told)?,
+        };
+        let taken_over = found.is_some();
+        let mut programs = match found {
+            Some(programs) => programs,
+            None => {
+                let mut programs = GuardPrograms::load().map_err(|error| {
+                    support::absence(&error).map_or_else(|| words(&error), |absence| absence.to_string())
+                })?;
+                programs.attach().map_err(told)?;
+                programs
+            }
+        };
+        programs.exempt_this_process().map_err(told)?;
+        let proof = prove(&programs, asked, directories)?;
+        let pinned = on_death == OnDeath::Closed;
+        if pinned && !taken_over {
+            programs.pin(&pins).map_err(told)?;
+        }
+        let lsm =
+            Self { programs, changing: Mutex::default(), pinned, taken_over, proof, told: Mutex::default() };
+        lsm.label_own().map_err(|(path, error)| {
+            format!(
+                "{} can't have a class ({}): what this host lives on would be refused",
+                path.display(),
+                words(&error)
+            )
+        })?;
+        Ok(lsm)
+    }
+
+    /// What `status` says of it.
+    pub(crate) fn mechanism(&self) -> Mechanism {
+        let mode = self.programs.mode();
+        let because = match mode {
+            Ok(Mode::Off) => format!("nothing is judged until the trust database is there; {}", self.proof),
+            Ok(_) => self.proof.clone(),
+            Err(ref error) => words(error),
+        };
+        let because = if self.pinned { format!("{because}; it stays when the guard dies") } else { because };
+        let in_force = matches!(mode, Ok(Mode::Enforce | Mode::Permissive));
+        Mechanism { name: "bpf-lsm".into(), in_force, because }
+    }
+
+    /// Refuses, only says so, or (`None`) judges nothing.
+    pub(crate) fn set_mode(&self, enforce: Option<bool>) -> Result<(), Error> {
+        let _one = self.changing();
+        let mode = match enforce {
+            None => Mode::Off,
+            Some(true) => Mode::Enforce,
+            Some(false) => Mode::Permissive,
+        };
+        if self.programs.mode()? != mode {
+            self.programs.set_mode(mode)?;
+        }
+        Ok(())
+    }
+
+    /// What is asked about, and the file systems that the settings leave out.
+    pub(crate) fn set_scope(&self, asked: Asked, spared: &BTreeSet<(u32, u32)>) -> Result<(), Error> {
+        let _one = self.changing();
+        self.programs.set_matrix(&matrix(asked), Classes::Keep)?;
+        self.programs.spare(spared)
+    }
+
+    /// Whether labels of before must be looked at again.
+    pub(crate) fn is_taken_over(&self) -> bool {
+        self.taken_over
+    }
+
+    /// Whether labels stay in force when the guard dies.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pinned
+    }
+
+    /// Every label must be given anew, within the grace.
+    pub(crate) fn invalidate(&self) {
+        let _one = self.changing();
+        if let Err(error) = self.programs.invalidate_after(GRACE) {
+            say(&format!("palisaded: alarm: labels of before can't be taken back: {}", words(&error)));
+        }
+    }
+
+    /// It must be possible to start this again.
+    pub(crate) fn renew(&self) {
+        let _said_at_the_start = self.label_own();
+    }
+
+    /// Removes everything: what was asked to end leaves nothing behind.
+    pub(crate) fn end(&self) {
+        let _one = self.changing();
+        let ended = self.programs.set_mode(Mode::Off).and_then(|()| Pins::default().clear());
+        if let Err(error) = ended {
+            say(&format!("palisaded: alarm: what is in force can't be removed: {}", words(&error)));
+        }
+    }
+
+    /// Labels this program and its libraries.
+    fn label_own(&self) -> Result<(), (PathBuf, Error)> {
+        for path in own_files() {
+            let classify = || -> Result<(), ClassifyError> {
+                let file = File::open(&path).map_err(ClassifyError::Stat)?;
+                self.programs.classify(file.as_fd(), PROGRAM)
+            };
+            match classify() {
+                // A package manager is at it: it will be asked about when it is started.
+                Ok(()) | Err(ClassifyError::Writer | ClassifyError::Changed(_) | ClassifyError::Stat(_)) => {}
+                Err(ClassifyError::Map(error)) => return Err((path, error)),
+                Err(error) => {
+                    let source = std::io::Error::other(words(&error));
+                    let error = Error::File { operation: "classify", path: path.clone(), source };
+                    return Err((path, error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn changing(&self) -> std::sync::MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell_once(&self, what: String) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < 100 && told.insert(what.clone()) {
+            say(&format!("palisaded: alarm: {what}"));
+        }
+    }
+
+    /// Hands refusals to the journal until `stop`.
+    pub(crate) fn report(&self, engine: &Engine, journal: &SyncSender<Judged>, stop: &AtomicBool) {
+        let mut seen: HashMap<(u32, u32, u32, u64), Instant> = HashMap::new();
+        let events = self.programs.events(|event| {
+            if event.object.number() == PROOF {
+                return;
+            }
+            heal(engine, &event);
+            let key = (event.process, event.device.0, event.device.1, event.inode);
+            seen.retain(|_, at| at.elapsed() < REPEAT);
+            // A program that only would be refused is executed, and mapped piece by piece.
+            if seen.len() > 4096 || (event.access == Access::Map && seen.contains_key(&key)) {
+                return;
+            }
+            seen.insert(key, Instant::now());
+            engine.counts.denied.one();
+            if journal.try_send(said(&event)).is_err() {
+                engine.counts.unlogged.one();
+            }
+        });
+        let events = match events {
+            Ok(events) => events,
+            Err(error) => {
+                return self.tell_once(format!("refusals of bpf-lsm can't be told: {}", words(&error)));
+            }
+        };
+        let mut lost = self.programs.losses().unwrap_or(0);
+        while !stop.load(Ordering::Relaxed) {
+            if let Err(error) = events.poll(POLL) {
+                self.tell_once(format!("refusals of bpf-lsm can't be told: {}", words(&error)));
+                std::thread::sleep(POLL);
+            }
+            let now = self.programs.losses().unwrap_or(lost);
+            engine.counts.unlogged.add(now.saturating_sub(lost));
+            lost = now;
+        }
+    }
+}
+
+impl Label for Labels {
+    fn permits(&self, file: BorrowedFd<'_>, wanted: Use) -> bool {
+        match self.0.programs.class_of(file) {
+            Ok(Some(PROGRAM)) => true,
+            Ok(Some(LIBRARY)) => wanted == Use::Map,
+            // The file of the proof keeps its class.
+            Ok(Some(_)) => true,
+            Ok(None) | Err(_) => false,
+        }
+    }
+
+    fn give(&self, file: BorrowedFd<'_>, wanted: Use, still: &mut dyn FnMut() -> bool) -> bool {
+        let class = if wanted == Use::Execute { PROGRAM } else { LIBRARY };
+        let given = self.0.programs.classify_by(file, |_| Ok::<_, ClassifyError>(still().then_some(class)));
+        match given {
+            Ok(given) => given.is_some(),
+            // Whoever writes, or deletes, will see that it isn't executed, or will be asked about again.
+            Err(ClassifyError::Writer | ClassifyError::Changed(_) | ClassifyError::NotAFile) => false,
+            Err(ClassifyError::FileSystem(kind)) => {
+                self.0.tell_once(format!(
+                    "what is on file systems of type {kind:#x} may change unseen: bpf-lsm refuses to execute it \
+                     (watch.exclude in guard.toml leaves a mount alone)"
+                ));
+                false
+            }
+            Err(error) => {
+                self.0.tell_once(words(&error));
+                false
+            }
+        }
+    }
+
+    fn take(&self, file: BorrowedFd<'_>) {
+        if let Err(error) = self.0.programs.declassify(file) {
+            self.0.tell_once(words(&error));
+        }
+    }
+
+    fn forget(&self) {
+        self.0.invalidate();
+    }
+
+    fn renew(&self) {
+        self.0.renew();
+    }
+}
+
+/// Everybody may execute and map what has the label for it, and memory without a file: just-in-time compilers are
+/// everywhere. What has no label may neither, nor what is a file in memory.
+fn matrix(asked: Asked) -> Matrix {
+    let mut matrix = Matrix::default();
+    for access in Access::ALL {
+        matrix.allow(access, SubjectClass::DEFAULT, PROGRAM);
+        matrix.allow(access, SubjectClass::DEFAULT, ObjectClass::SPARED);
+    }
+    matrix.allow(Access::Map, SubjectClass::DEFAULT, LIBRARY);
+    matrix.allow(Access::Map, SubjectClass::DEFAULT, ObjectClass::ANONYMOUS);
+    if asked == Asked::Execute {
+        // Nobody is asked about libraries, so none has a label.
+        matrix.allow(Access::Map, SubjectClass::DEFAULT, ObjectClass::UNCLASSIFIED);
+    }
+    matrix
+}
+
+/// Has what nobody may execute refused, while everything else may be; sets the rules that are meant in the end.
+fn prove(programs: &GuardPrograms, asked: Asked, directories: &[&Path]) -> Result<String, Missing> {
+    let told = |error: Error| words(&error);
+    let before = programs.mode().map_err(told)?;
+    if before != Mode::Enforce {
+        let mut everything = Matrix::default();
+        for access in Access::ALL {
+            for class in [
+                PROGRAM,
+                LIBRARY,
+                ObjectClass::UNCLASSIFIED,
+                ObjectClass::ANONYMOUS,
+                ObjectClass::MEMORY_FILE,
+                ObjectClass::SPARED,
+            ] {
+                everything.allow(access, SubjectClass::DEFAULT, class);
+            }
+        }
+        programs.set_matrix(&everything, Classes::Keep).map_err(told)?;
+        programs.set_mode(Mode::Enforce).map_err(told)?;
+    }
+    let proof = programs.prove(directories);
+    programs.set_mode(before).map_err(told)?;
+    programs.set_matrix(&matrix(asked), Classes::Keep).map_err(told)?;
+    match proof.map_err(told)? {
+        Proof::Refused => Ok("a file of ours that nobody may execute was refused to us".into()),
+        Proof::Seen => Ok("a file of ours that nobody may execute was noticed".into()),
+        Proof::NotCalled { listed: Some(false) } => Err(palisade_bpf::Absence::NotListed.to_string()),
+        Proof::NotCalled { .. } => Err("the kernel took the programs and doesn't call them".into()),
+    }
+}
+
+/// A file without label that the kernel answers for by itself would be refused for ever: somebody opened it to write
+/// and didn't, say. So whoever is refused one has it asked about from then on.
+fn heal(engine: &Engine, event: &Event) {
+    if !matches!(event.reason, Reason::Never | Reason::Stale) {
+        return;
+    }
+    let Some(path) = &event.path else { return };
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // Its name is as the process sees it: if that is another file here, it is left alone.
+    let Ok(file) = rustix::fs::open(path.as_slice(), flags, rustix::fs::Mode::empty()) else { return };
+    if rustix::fs::fstat(&file).is_ok_and(|status| status.st_ino == event.inode) {
+        engine.ask_again(file.as_fd());
+    }
+}
+
+/// A refusal as a decision.
+fn said(event: &Event) -> Judged {
+    let refused = event.verdict == Verdict::Refused;
+    let text = |bytes: &[u8]| {
+        let mut text = String::new();
+        palisade_guard::watch::line::text(&mut text, bytes);
+        text
+    };
+    let why = match event.reason {
+        Reason::Memory if event.object == ObjectClass::MEMORY_FILE => "a file in memory",
+        Reason::Memory => "memory",
+        Reason::Foreign => "on a file system of a user namespace",
+        Reason::Writer => "open for writing",
+        Reason::Unconfirmed => "being looked at",
+        Reason::Stale => "opened under other rules",
+        Reason::Never => "nobody was asked about it, or it was changed since",
+        Reason::Classified | Reason::Spared => "its class",
+    };
+    let access = if event.access == Access::Execute { "execute" } else { "map" };
+    let exe = std::fs::read_link(format!("/proc/{}/exe", event.process)).unwrap_or_default();
+    let exe = match std::os::unix::ffi::OsStrExt::as_bytes(exe.as_os_str()) {
+        // It is gone already.
+        [] => text(&event.comm),
+        exe => text(exe),
+    };
+    let path = event
+        .path
+        .as_deref()
+        .map_or_else(|| format!("inode {} of {}:{}", event.inode, event.device.0, event.device.1), text);
+    let decision = "deny_audit";
+    let line = format!(
+        "mechanism=bpf-lsm dec={decision} perm={access} auid=? pid={} exe={exe} : path={path} reason=\"{why}\"",
+        event.process
+    );
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Judged {
+        decided: Decided {
+            time: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+            decision: decision.into(),
+            refused,
+            access: access.into(),
+            origin: Some(format!("bpf-lsm: {why}")),
+            pid: event.process,
+            uid: event.uid,
+            exe,
+            comm: text(&event.comm),
+            path,
+            kind: "?".into(),
+            line,
+            ..Decided::default()
+        },
+        syslog: false,
+    }
+}
+
+/// This program and the libraries that it is made of.
+fn own_files() -> BTreeSet<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let mapped = maps.lines().filter_map(|line| {
+        let mut fields = line.splitn(6, ' ');
+        let executable = fields.nth(1)?.contains('x');
+        let path = fields.nth(3)?.trim_start();
+        (executable && path.starts_with('/') && !path.ends_with(" (deleted)")).then(|| PathBuf::from(path))
+    });
+    mapped.chain(std::env::current_exe()).collect()
+}
+
+/// An error with its causes.
+fn words(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        words.push_str(": ");
+        words.push_str(&error.to_string());
+        cause = error.source();
+    }
+    words
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Scopes: marked subtrees of processes. The kernel holds the marks and acts on them; here is who may mark what, and what
+//! is made of what the kernel tells.
+//!
+//! - [`service`]: the programs in force, and the scopes that there are
+//! - [`control`]: what the command line asks
+//! - [`marking`]: how processes come into a scope
+//! - [`reader`]: what the kernel tells, judged, said and kept
+//! - [`verdict`]: whether what was executed is denied
+//! - [`happening`]: an event with what the kernel doesn't tell
+//! - [`followers`]: whom to tell
+//! - [`process`]: what `/proc` says of a process
+//! - [`group`]: control groups that are scopes
+//! - [`rare`]: system calls that few programs make
+//! - [`proof`]: whether the security hook is called
+
+mod control;
+mod followers;
+mod group;
+mod happening;
+mod marking;
+mod process;
+pub(crate) mod proof;
+mod rare;
+mod reader;
+mod service;
+mod verdict;
+
+use crate::guard::GuardError;
+use crate::journal::say;
+use crate::options::Options;
+use crate::supervisor::Systemd;
+use crate::{control as sockets, privileges};
+use palisade_scopes::Settings;
+use service::Service;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Scopes that are served.
+pub(crate) struct Scopes {
+    service: Arc<Service>,
+    socket: PathBuf,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+/// Only scopes, until a signal.
+pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
+    let scopes = begin(options)?;
+    if options.check {
+        return Ok(());
+    }
+    let terminate = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&terminate)).map_err(GuardError::Begin)?;
+    }
+    let systemd = Systemd::from_environment();
+    systemd.notify("READY=1");
+    while !terminate.load(Ordering::Relaxed) {
+        systemd.notify("WATCHDOG=1");
+        thread::sleep(Duration::from_millis(50));
+    }
+    systemd.notify("STOPPING=1");
+    scopes.end();
+    Ok(())
+}
+
+/// Serves scopes beside whatever else this process does.
+pub(crate) fn begin(options: &Options) -> Result<Scopes, GuardError> {
+    let path = options.config.join("scopes.toml");
+    let mut settings = Settings::read(&path)?;
+    settings.depth = options.enforcement_depth.unwrap_or(settings.depth);
+    if options.check {
+        say(&format!("palisaded: {} is understood", path.display()));
+    } else if !rustix::process::geteuid().is_root() {
+        return Err(GuardError::RootOnly);
+    }
+    let service = Arc::new(Service::new(options, settings));
+    let socket = options.scope_socket.clone().unwrap_or_else(|| options.socket.with_file_name("scope.sock"));
+    let mut scopes = Scopes { service: Arc::clone(&service), socket, threads: Vec::new() };
+    if options.check {
+        return Ok(scopes);
+    }
+    let listener = sockets::listen(&scopes.socket)?;
+    let reload = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGHUP, Arc::clone(&reload)).map_err(GuardError::Begin)?;
+    service.take_over();
+    let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+        let work = move || {
+            // Rights are a thread's own. What can't be given away is kept.
+            let _kept = privileges::drop_capabilities();
+            work();
+        };
+        thread::Builder::new().name(name.into()).spawn(work).map_err(GuardError::Begin)
+    };
+    let reading = Arc::clone(&service);
+    scopes.threads.push(spawn("scope-events", Box::new(move || reader::read(&reading, &path, &reload)))?);
+    let serving = Arc::clone(&service);
+    // It waits for the next who connects, and ends with the process.
+    drop(spawn("scope-control", Box::new(move || control::serve(&serving, &listener)))?);
+    Ok(scopes)
+}
+
+impl Scopes {
+    /// Ends serving. Scopes that there are stay in force, if they are pinned.
+    pub(crate) fn end(self) {
+        self.service.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            let _ended = thread.join();
+        }
+        self.service.leave();
+        let _gone = std::fs::remove_file(&self.socket);
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Control groups that are scopes: `palisade/scope-N` in the second version's hierarchy.
+//!
+//! Every child is born in its parent's group, and nothing below can leave without rights on the groups above.
+
+use std::fs;
+use std::io;
+use std::os::linux::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Levels of such a group below the hierarchy's root.
+pub(super) const LEVEL: u32 = 2;
+
+/// A scope's group.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    directory: PathBuf,
+    /// Its number, as the kernel's programs see it.
+    pub(super) number: u64,
+}
+
+/// Where the second version's hierarchy is mounted.
+fn hierarchy() -> io::Result<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts")?;
+    let mut lines = mounts.lines().map(|line| line.split(' '));
+    let found = lines.find_map(|mut fields| {
+        let place = fields.nth(1)?;
+        (fields.next() == Some("cgroup2")).then(|| PathBuf::from(place))
+    });
+    found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no hierarchy of control groups version 2"))
+}
+
+impl Group {
+    /// Makes one for a scope.
+    pub(super) fn make(scope: u32) -> io::Result<Self> {
+        let directory = hierarchy()?.join("palisade").join(format!("scope-{scope}"));
+        fs::create_dir_all(&directory)?;
+        let number = fs::metadata(&directory)?.st_ino();
+        Ok(Self { directory, number })
+    }
+
+    /// One that is there.
+    pub(super) fn find(scope: u32) -> Option<Self> {
+        let directory = hierarchy().ok()?.join("palisade").join(format!("scope-{scope}"));
+        let number = fs::metadata(&directory).ok()?.st_ino();
+        Some(Self { directory, number })
+    }
+
+    /// Moves a process in.
+    pub(super) fn add(&self, pid: u32) -> io::Result<()> {
+        fs::write(self.directory.join("cgroup.procs"), pid.to_string())
+    }
+
+    /// Processes in it and below.
+    pub(super) fn population(&self) -> u64 {
+        fn count(directory: &Path) -> u64 {
+            let own = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+            let below = fs::read_dir(directory).into_iter().flatten().flatten();
+            let below = below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            own.lines().count() as u64 + below.map(|entry| count(&entry.path())).sum::<u64>()
+        }
+        count(&self.directory)
+    }
+
+    /// Removes it and what is below, if nobody is in there; also the common parent, if this was the last.
+    pub(super) fn remove(&self) {
+        fn empty(directory: &Path) {
+            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    empty(&entry.path());
+                }
+            }
+            let _not_empty = fs::remove_dir(directory);
+        }
+        empty(&self.directory);
+        if let Some(parent) = self.directory.parent() {
+            let _others = fs::remove_dir(parent);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How processes come into a scope.
+
+use super::group::Group;
+use super::process;
+use super::service::{Known, ScopeError, Service, State, boot_time, of_kernel};
+use palisade_bpf::scope::{Outcome, Scope, ScopePrograms};
+use palisade_protocol::scope::{Depth, Marked, Verdict, Wanted};
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+/// How far up it is looked whether somebody is in a scope.
+const GENERATIONS: usize = 256;
+/// Processes of one subtree, at most.
+const MOST: usize = 32_768;
+
+impl Service {
+    /// The scope that a process or one of its parents is in.
+    pub(super) fn inside(state: &State, pid: u32) -> Option<u32> {
+        let programs = state.programs.as_ref()?;
+        let mut next = Some(pid);
+        for _ in 0..GENERATIONS {
+            let pid = next?;
+            if let Ok(Some(scope)) = programs.scope_of(pid) {
+                return Some(scope);
+            }
+            next = process::parent(pid);
+        }
+        None
+    }
+
+    /// Marks who asks: its next exec is the launch.
+    pub(super) fn mark_launcher(
+        &self,
+        uid: u32,
+        pidfd: BorrowedFd<'_>,
+        wanted: &Wanted,
+    ) -> Result<Marked, ScopeError> {
+        let pid = process::number(pidfd).ok_or(ScopeError::NoProcess(0))?;
+        let mut state = self.state();
+        let programs = self.ensure(&mut state)?;
+        if let Some(scope) = Self::inside(&state, pid) {
+            return Err(ScopeError::Inside(scope));
+        }
+        let id = self.open_scope(&mut state, &programs, uid, pid, wanted)?;
+        let result = mark(&programs, &state, id, pid, pidfd, false);
+        self.opened(&mut state, &programs, id, wanted, result.map(|()| 1))
+    }
+
+    /// Marks a process that runs, and its descendants unless `alone`.
+    pub(super) fn mark_running(
+        &self,
+        uid: u32,
+        asker: u32,
+        pid: u32,
+        alone: bool,
+        wanted: &Wanted,
+    ) -> Result<Marked, ScopeError> {
+        let pidfd = process::open(pid).ok_or(ScopeError::NoProcess(pid))?;
+        if uid != 0 && process::user(pid) != Some(uid) {
+            return Err(ScopeError::NotYours { pid });
+        }
+        let harmless = matches!(wanted.verdict, Verdict::Watch | Verdict::Warn);
+        if pid == std::process::id() || (pid == 1 && !harmless) {
+            return Err(ScopeError::Vital { pid });
+        }
+        let mut state = self.state();
+        let programs = self.ensure(&mut state)?;
+        if let Some(scope) = Self::inside(&state, asker) {
+            return Err(ScopeError::Inside(scope));
+        }
+        if let Some(scope) = Self::inside(&state, pid) {
+            return Err(ScopeError::Taken { pid, scope });
+        }
+        let id = self.open_scope(&mut state, &programs, uid, pid, wanted)?;
+        let mut result = mark(&programs, &state, id, pid, pidfd.as_fd(), true).map(|()| 1);
+        let deep = matches!(state.settings.depth, Depth::PropagateOnFork | Depth::Cgroup);
+        if let Ok(processes) = &mut result
+            && !alone
+            && deep
+        {
+            *processes += descend(&programs, &state, id, uid, pid);
+        }
+        self.opened(&mut state, &programs, id, wanted, result)
+    }
+
+    fn open_scope(
+        &self,
+        state: &mut State,
+        programs: &ScopePrograms,
+        uid: u32,
+        pid: u32,
+        wanted: &Wanted,
+    ) -> Result<u32, ScopeError> {
+        let id = self.number(state, uid)?;
+        let calls = wanted.calls || state.settings.calls;
+        programs.open_scope(&Scope {
+            id,
+            verdict: of_kernel(wanted.verdict),
+            owner: uid,
+            calls,
+            began: boot_time(),
+            root: pid,
+            label: wanted.label.clone(),
+            ..Scope::default()
+        })?;
+        let terminal = process::terminal(pid);
+        let label = wanted.label.chars().take(256).collect();
+        state.scopes.insert(id, Known { owner: uid, label, terminal, group: None });
+        if state.settings.depth == Depth::Cgroup {
+            let group = Group::make(id).map_err(ScopeError::Group).and_then(|group| {
+                programs.mark_group(group.number, id)?;
+                Ok(group)
+            });
+            match group {
+                Ok(group) => {
+                    if let Some(known) = state.scopes.get_mut(&id) {
+                        known.group = Some(group);
+                    }
+                }
+                Err(error) => {
+                    Self::close(state, id)?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(id)
+    }
+
+    fn opened(
+        &self,
+        state: &mut State,
+        programs: &Arc<ScopePrograms>,
+        id: u32,
+        wanted: &Wanted,
+        result: Result<u32, ScopeError>,
+    ) -> Result<Marked, ScopeError> {
+        let processes = match result {
+            Ok(processes) => processes,
+            Err(error) => {
+                Self::close(state, id)?;
+                return Err(error);
+            }
+        };
+        self.watch_calls(state)?;
+        let mut notes = Vec::new();
+        if wanted.verdict == Verdict::Refuse && !programs.settings()?.lsm {
+            notes.push(
+                "this kernel can't refuse an exec below a mark: it kills instead, before the first instruction"
+                    .to_owned(),
+            );
+        }
+        Ok(Marked { scope: id, processes, notes })
+    }
+}
+
+/// Marks a process that a descriptor names. The mark is by number: that the process lives afterwards shows that the number
+/// was its own.
+fn mark(
+    programs: &ScopePrograms,
+    state: &State,
+    id: u32,
+    pid: u32,
+    pidfd: BorrowedFd<'_>,
+    armed: bool,
+) -> Result<(), ScopeError> {
+    match programs.mark(pid, id, armed)? {
+        Outcome::Done | Outcome::Already => {}
+        Outcome::NoProcess => return Err(ScopeError::NoProcess(pid)),
+        Outcome::Full => return Err(ScopeError::Full),
+        Outcome::NoScope => return Err(ScopeError::NoScope(id)),
+        Outcome::Taken => {
+            let scope = programs.scope_of(pid)?.unwrap_or(0);
+            return Err(ScopeError::Taken { pid, scope });
+        }
+    }
+    if let Some(group) = state.scopes.get(&id).and_then(|known| known.group.as_ref()) {
+        group.add(pid).map_err(ScopeError::Group)?;
+    }
+    if !process::lives(pidfd) {
+        programs.unmark(pid)?;
+        return Err(ScopeError::NoProcess(pid));
+    }
+    Ok(())
+}
+
+/// Marks descendants until there are none that aren't. Who is born of a marked process is marked; so whoever is missed is a
+/// child of somebody who wasn't marked when it was born, and is found in the next look.
+fn descend(programs: &ScopePrograms, state: &State, id: u32, uid: u32, root: u32) -> u32 {
+    let mut marked = BTreeSet::from([root]);
+    let mut count = 0;
+    loop {
+        let mut found = Vec::new();
+        let mut seen = BTreeSet::from([root]);
+        let mut left = vec![root];
+        while let Some(pid) = left.pop() {
+            for child in process::children(pid) {
+                if seen.len() < MOST && seen.insert(child) {
+                    left.push(child);
+                    if !marked.contains(&child) {
+                        found.push(child);
+                    }
+                }
+            }
+        }
+        if found.is_empty() {
+            return count;
+        }
+        for child in found {
+            marked.insert(child);
+            let own = uid == 0 || process::user(child) == Some(uid);
+            if child == std::process::id() || !own || matches!(programs.scope_of(child), Ok(Some(_))) {
+                continue;
+            }
+            let Some(pidfd) = process::open(child) else { continue };
+            if mark(programs, state, id, child, pidfd.as_fd(), true).is_ok() {
+                count += 1;
+            }
+        }
+    }
+}

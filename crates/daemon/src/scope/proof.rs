@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether the kernel calls the program at its security hook. That it loads and attaches proves nothing: on a kernel whose
+//! `lsm=` lacks `bpf` it attaches and is never called.
+
+use palisade_bpf::scope::{Depth, Scope, ScopePrograms, Verdict};
+use rustix::io::Errno;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+
+/// What the child says when its exec was refused.
+const REFUSED: u8 = 3;
+/// The scope of the proof: there is no other yet.
+const SCOPE: u32 = palisade_bpf::scope::SCOPES - 1;
+
+/// Has a child of this process, marked, execute something.
+pub(super) fn refuses(programs: &ScopePrograms) -> io::Result<bool> {
+    let mut child = Command::new("/proc/self/exe")
+        .arg("--prove-refusal")
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let before = programs.settings().map_err(io::Error::other)?;
+    let result = programs
+        .open_scope(&Scope { id: SCOPE, verdict: Verdict::Refuse, ..Scope::default() })
+        .and_then(|()| programs.change(|settings| settings.depth = Depth::OneLevel))
+        .and_then(|()| programs.mark(child.id(), SCOPE, true));
+    drop(child.stdin.take());
+    let status = child.wait()?;
+    programs.close_scope(SCOPE).map_err(io::Error::other)?;
+    programs.change(|settings| settings.depth = before.depth).map_err(io::Error::other)?;
+    result.map_err(io::Error::other)?;
+    Ok(status.code() == Some(i32::from(REFUSED)))
+}
+
+/// Is the child: once it is marked, it executes itself.
+pub(crate) fn act() -> ExitCode {
+    let _marked = io::stdin().read_to_end(&mut Vec::new());
+    let error = Command::new("/proc/self/exe").arg("--version").exec();
+    ExitCode::from(if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) { REFUSED } else { 1 })
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the kernel tells, judged, said and kept.
+
+use super::happening;
+use super::service::Service;
+use super::verdict::{self, Contents};
+use palisade_bpf::scope::event::Event;
+use palisade_protocol::scope::Verdict;
+use palisade_scopes::Settings;
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long an event may wait to be looked for, if the kernel wakes nobody.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often it is looked whether scopes are over.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// Reads until the service stops.
+pub(super) fn read(service: &Service, settings: &Path, reload: &AtomicBool) {
+    let contents = RefCell::new(Contents::default());
+    while !service.stop.load(Ordering::Relaxed) {
+        let programs = service.state().programs.clone();
+        let Some(programs) = programs else {
+            again(service, settings, reload);
+            std::thread::sleep(PAUSE);
+            continue;
+        };
+        let mut swept = Instant::now();
+        let events = match programs.events(|event| hear(service, &mut contents.borrow_mut(), &event)) {
+            Ok(events) => events,
+            Err(error) => {
+                service.alarm(format!("events can't be read: {error}"));
+                std::thread::sleep(SWEEP);
+                continue;
+            }
+        };
+        while !service.stop.load(Ordering::Relaxed) {
+            if let Err(error) = events.poll(PAUSE) {
+                service.alarm(format!("events can't be read: {error}"));
+                break;
+            }
+            again(service, settings, reload);
+            if swept.elapsed() >= SWEEP {
+                swept = Instant::now();
+                service.sweep();
+            }
+            let current = service.state().programs.as_ref().is_some_and(|now| Arc::ptr_eq(now, &programs));
+            if !current {
+                break;
+            }
+        }
+    }
+}
+
+/// Reads the settings again, if somebody asked for it.
+fn again(service: &Service, path: &Path, reload: &AtomicBool) {
+    if !reload.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    let result = Settings::read(path).map_err(|error| error.to_string());
+    if let Err(error) =
+        result.and_then(|settings| service.reload(settings).map_err(|error| error.to_string()))
+    {
+        service.alarm(format!("what was read again is not in force: {error}"));
+    }
+}
+
+fn hear(service: &Service, contents: &mut Contents, event: &Event) {
+    let reason = verdict::enforce(service, contents, event);
+    let mut happened = happening::of(event);
+    if let Some(reason) = reason {
+        service.killed_later.fetch_add(1, Ordering::Relaxed);
+        happened.what = "killed".into();
+        happened.verdict = Verdict::Kill;
+        happened.why = reason.words().into();
+    }
+    let terminal = service.state().scopes.get(&event.scope).and_then(|known| known.terminal.clone());
+    service.followers.tell(happened, terminal.as_deref());
+}

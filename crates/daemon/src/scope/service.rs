@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The programs in force, and the scopes that there are.
+//!
+//! The programs are loaded when somebody first asks for a scope, or taken over if they are pinned: where nobody uses
+//! scopes nothing is attached.
+
+use super::followers::Followers;
+use super::group::{self, Group};
+use super::{happening, process, proof, rare};
+use crate::journal::say;
+use crate::options::Options;
+use palisade_bpf::scope::{self as kernel, ScopePrograms};
+use palisade_bpf::{Pins, support};
+use palisade_protocol::guard::Refusal;
+use palisade_protocol::scope::{Depth, Profile, Scope, Status, Verdict};
+use palisade_scopes::Settings;
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error as _;
+use std::os::linux::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Scopes of one ordinary user, at most.
+const EACH: usize = 256;
+
+/// Why not.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ScopeError {
+    /// The kernel doesn't hold marks here.
+    #[error("the kernel can't hold scopes here: {0}")]
+    NotHere(String),
+    /// Something about the programs.
+    #[error("{}", chain(.0))]
+    Programs(#[from] palisade_bpf::Error),
+    /// There is no such process.
+    #[error("there is no process {0}")]
+    NoProcess(u32),
+    /// It isn't the asker's.
+    #[error("process {pid} isn't yours")]
+    NotYours {
+        /// Its number.
+        pid: u32,
+    },
+    /// A process that everything depends on.
+    #[error("process {pid} may only be watched: everything depends on it")]
+    Vital {
+        /// Its number.
+        pid: u32,
+    },
+    /// It is in a scope.
+    #[error("process {pid} is in scope {scope} already")]
+    Taken {
+        /// Its number.
+        pid: u32,
+        /// The scope.
+        scope: u32,
+    },
+    /// Who asks is in a scope.
+    #[error("what is in scope {0} can't change scopes")]
+    Inside(u32),
+    /// There is no such scope.
+    #[error("there is no scope {0} of yours")]
+    NoScope(u32),
+    /// There are too many.
+    #[error("there are {0} scopes, and no more can be had")]
+    TooMany(usize),
+    /// The table of marks is full.
+    #[error("no more processes can be marked")]
+    Full,
+    /// It is root's to ask.
+    #[error("only root can change what holds for all scopes")]
+    RootOnly,
+    /// A control group.
+    #[error("can't make a control group: {0}")]
+    Group(#[source] std::io::Error),
+}
+
+fn chain(error: &palisade_bpf::Error) -> String {
+    let mut words = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        words.push_str(&format!(": {cause}"));
+        next = cause.source();
+    }
+    words
+}
+
+impl ScopeError {
+    pub(super) fn refusal(&self) -> Refusal {
+        let (class, hint) = match self {
+            Self::NotHere(_) => ("not-here", Some("palisade scope status")),
+            Self::Programs(_) => ("programs", Some("sudo palisade scope clear")),
+            Self::NoProcess(_) => ("no-process", Some("ps -e")),
+            Self::NotYours { .. } => ("not-yours", Some("say it with sudo")),
+            Self::Vital { .. } => ("vital", Some("palisade scope mark --verdict watch PID")),
+            Self::Taken { .. } => ("taken", Some("palisade scope list")),
+            Self::Inside(_) => ("inside", Some("ask from outside of the scope")),
+            Self::NoScope(_) => ("no-scope", Some("palisade scope list")),
+            Self::TooMany(_) | Self::Full => ("too-many", Some("palisade scope clear SCOPE")),
+            Self::RootOnly => ("root-only", Some("say it with sudo")),
+            Self::Group(_) => ("cgroup", Some("sudo palisade scope depth propagate_on_fork")),
+        };
+        Refusal { class: class.into(), message: self.to_string(), hint: hint.map(str::to_owned) }
+    }
+}
+
+/// What the daemon knows of a scope beyond what the kernel holds.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Known {
+    pub(super) owner: u32,
+    pub(super) label: String,
+    pub(super) terminal: Option<PathBuf>,
+    pub(super) group: Option<Group>,
+}
+
+/// What changes.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) programs: Option<Arc<ScopePrograms>>,
+    because: Option<String>,
+    refuses_not: Option<String>,
+    pinned: bool,
+    pub(super) settings: Settings,
+    pub(super) scopes: BTreeMap<u32, Known>,
+    next: u32,
+    /// Device and inode, as `stat` says, of what is denied by path.
+    pub(super) listed: BTreeSet<(u64, u64)>,
+}
+
+/// Everything about scopes.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub(super) state: Mutex<State>,
+    pub(super) followers: Followers,
+    pub(super) stop: AtomicBool,
+    pub(super) killed_later: AtomicU64,
+    pins: Pins,
+    depth: Option<Depth>,
+    alarms: Mutex<Vec<String>>,
+}
+
+impl Service {
+    pub(super) fn new(options: &Options, settings: Settings) -> Self {
+        Self {
+            state: Mutex::new(State { settings, ..State::default() }),
+            followers: Followers::new(&options.state),
+            stop: AtomicBool::new(false),
+            killed_later: AtomicU64::new(0),
+            pins: Pins::below(&options.scope_pins),
+            depth: options.enforcement_depth,
+            alarms: Mutex::default(),
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something is wrong.
+    pub(super) fn alarm(&self, what: String) {
+        let mut alarms = self.alarms.lock().unwrap_or_else(PoisonError::into_inner);
+        if alarms.len() < 100 && !alarms.contains(&what) {
+            say(&format!("palisaded: alarm: scopes: {what}"));
+            alarms.push(what);
+        }
+    }
+
+    /// Goes on with what another daemon pinned.
+    pub(super) fn take_over(&self) {
+        if self.pins.exist() {
+            let mut state = self.state();
+            if let Err(error) = self.ensure(&mut state) {
+                self.alarm(error.to_string());
+            }
+        }
+    }
+
+    /// The programs, loaded if they weren't yet.
+    pub(super) fn ensure(&self, state: &mut State) -> Result<Arc<ScopePrograms>, ScopeError> {
+        if let Some(programs) = &state.programs {
+            return Ok(Arc::clone(programs));
+        }
+        if !process::sees_first_namespace() {
+            let why = "palisaded doesn't run in the first process namespace".to_owned();
+            state.because = Some(why.clone());
+            return Err(ScopeError::NotHere(why));
+        }
+        let found = match ScopePrograms::open(&self.pins) {
+            Ok(found) => found,
+            Err(error) => {
+                self.alarm(format!("what was pinned can't be used, and is made anew: {}", chain(&error)));
+                self.pins.clear()?;
+                None
+            }
+        };
+        let programs = match found {
+            Some(programs) => {
+                state.pinned = true;
+                programs
+            }
+            None => match self.load(state) {
+                Ok(programs) => programs,
+                Err(error) => {
+                    let why = match support::absence(&error) {
+                        Some(absence) => absence.to_string(),
+                        None => chain(&error),
+                    };
+                    state.because = Some(why.clone());
+                    return Err(ScopeError::NotHere(why));
+                }
+            },
+        };
+        state.because = None;
+        let programs = Arc::new(programs);
+        state.programs = Some(Arc::clone(&programs));
+        for scope in programs.scopes()? {
+            let terminal = process::terminal(scope.root);
+            let known =
+                Known { owner: scope.owner, label: scope.label, terminal, group: Group::find(scope.id) };
+            state.scopes.insert(scope.id, known);
+            state.next = state.next.max(scope.id);
+        }
+        for (number, arguments) in rare::calls() {
+            programs.watch_call(number, arguments)?;
+        }
+        self.apply(state)?;
+        self.watch_calls(state)?;
+        Ok(programs)
+    }
+
+    fn load(&self, state: &mut State) -> Result<ScopePrograms, palisade_bpf::Error> {
+        let mut programs = ScopePrograms::load()?;
+        state.refuses_not = match programs.refuse_at_hook() {
+            Ok(()) => match proof::refuses(&programs) {
+                Ok(true) => None,
+                Ok(false) => Some("the kernel doesn't call programs at its security hooks".into()),
+                Err(error) => Some(format!("it can't be shown that the kernel calls programs: {error}")),
+            },
+            Err(error) => Some(match support::absence(&error) {
+                Some(absence) => absence.to_string(),
+                None => chain(&error),
+            }),
+        };
+        if state.refuses_not.is_some() {
+            programs.leave_hook()?;
+        }
+        state.pinned = match programs.pin(&self.pins) {
+            Ok(()) => true,
+            Err(error) => {
+                self.alarm(format!("scopes end with palisaded: {}", chain(&error)));
+                false
+            }
+        };
+        Ok(programs)
+    }
+
+    /// Puts the settings in force.
+    pub(super) fn apply(&self, state: &mut State) -> Result<(), ScopeError> {
+        let Settings { depth, profile, denied, .. } = state.settings.clone();
+        let mut listed = BTreeSet::new();
+        let Some(programs) = state.programs.clone() else { return Ok(()) };
+        // First what is denied more, then what is denied no more: in between nothing is allowed that is denied before
+        // and after. Both fit into the kernel's tables only one after the other.
+        programs.deny_nothing()?;
+        for name in &denied.names {
+            if !programs.deny_name(name.as_bytes())? {
+                self.alarm(format!("the name {name:?} can't be denied"));
+            }
+        }
+        for path in &denied.files {
+            let Ok(found) = std::fs::metadata(path) else {
+                // It may come; then the settings have to be read again.
+                continue;
+            };
+            let device = (rustix::fs::major(found.st_dev()), rustix::fs::minor(found.st_dev()));
+            programs.deny_file(device, found.st_ino())?;
+            listed.insert((found.st_dev(), found.st_ino()));
+        }
+        state.listed = listed;
+        programs.change(|settings| {
+            settings.depth = match depth {
+                Depth::OneLevel => kernel::Depth::OneLevel,
+                Depth::Ancestry(hops) => kernel::Depth::Ancestry(hops),
+                Depth::PropagateOnFork => kernel::Depth::Inherit,
+                Depth::Cgroup => kernel::Depth::Cgroup { level: group::LEVEL },
+            };
+            settings.report = profile != Profile::Prompt;
+            settings.strict = profile == Profile::Strict;
+            settings.memory = denied.memory;
+        })?;
+        Ok(())
+    }
+
+    /// Another depth or profile, or other settings.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Settings)) -> Result<(), ScopeError> {
+        let mut state = self.state();
+        change(&mut state.settings);
+        self.apply(&mut state)?;
+        self.watch_calls(&mut state)
+    }
+
+    /// Other settings, of the file.
+    pub(super) fn reload(&self, mut settings: Settings) -> Result<(), ScopeError> {
+        settings.depth = self.depth.unwrap_or(settings.depth);
+        let mut state = self.state();
+        state.settings = settings;
+        self.apply(&mut state)?;
+        self.watch_calls(&mut state)
+    }
+
+    /// Whether rare calls are watched depends on whether any scope asks for it.
+    pub(super) fn watch_calls(&self, state: &mut State) -> Result<(), ScopeError> {
+        let Some(programs) = &state.programs else { return Ok(()) };
+        let mut wanted = false;
+        for id in state.scopes.keys() {
+            wanted |= programs.scope(*id)?.is_some_and(|scope| scope.calls);
+        }
+        Ok(programs.watch_calls(wanted)?)
+    }
+
+    /// A number for another scope.
+    pub(super) fn number(&self, state: &mut State, owner: u32) -> Result<u32, ScopeError> {
+        let own = state.scopes.values().filter(|known| known.owner == owner).count();
+        if owner != 0 && own >= EACH {
+            return Err(ScopeError::TooMany(own));
+        }
+        if state.scopes.len() >= kernel::SCOPES as usize - 1 {
+            return Err(ScopeError::TooMany(state.scopes.len()));
+        }
+        loop {
+            state.next = state.next.wrapping_add(1).max(1);
+            let slot = state.next % kernel::SCOPES;
+            if state.scopes.keys().all(|id| id % kernel::SCOPES != slot) {
+                return Ok(state.next);
+            }
+        }
+    }
+
+    /// What is in force.
+    pub(super) fn status(&self) -> Status {
+        let mut state = self.state();
+        let programs = self.ensure(&mut state).ok();
+        let totals = programs.as_ref().and_then(|programs| programs.totals().ok()).unwrap_or_default();
+        let marked = |programs: &Arc<ScopePrograms>| {
+            let live = Self::live(&state, programs).unwrap_or_default();
+            live.values().sum::<u64>()
+        };
+        let denied = &state.settings.denied;
+        Status {
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            in_force: programs.is_some(),
+            because: state.because.clone(),
+            depth: state.settings.depth,
+            profile: state.settings.profile,
+            refuses: programs
+                .as_ref()
+                .is_some_and(|programs| programs.settings().is_ok_and(|settings| settings.lsm)),
+            refuses_not: state.refuses_not.clone(),
+            pinned: (programs.is_some() && state.pinned).then(|| self.pins.directory().display().to_string()),
+            scopes: state.scopes.len(),
+            marked: programs.as_ref().map_or(0, marked),
+            denied: [denied.names.len(), denied.files.len(), denied.contents.len()],
+            execs: totals.execs,
+            killed: totals.killed,
+            killed_later: self.killed_later.load(Ordering::Relaxed),
+            refused: totals.refused,
+            lost: totals.lost,
+            missed: self.followers.missed(),
+            unmarked: totals.unmarked,
+            overflowed: totals.overflowed,
+            alarms: self.alarms.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// The scopes of a user, or all.
+    pub(super) fn list(&self, owner: Option<u32>) -> Result<Vec<Scope>, ScopeError> {
+        let state = self.state();
+        let Some(programs) = &state.programs else { return Ok(Vec::new()) };
+        let now = boot_time();
+        let live = Self::live(&state, programs)?;
+        let mut scopes = Vec::new();
+        for (id, known) in &state.scopes {
+            if owner.is_some_and(|owner| owner != known.owner) {
+                continue;
+            }
+            let Some(held) = programs.scope(*id)?.filter(|held| held.id == *id) else { continue };
+            scopes.push(Scope {
+                scope: *id,
+                owner: known.owner,
+                verdict: verdict(held.verdict),
+                label: known.label.clone(),
+                root: held.root,
+                live: live.get(id).copied().unwrap_or(0),
+                ever: held.ever,
+                age: now.saturating_sub(held.began).as_secs(),
+                calls: held.calls,
+            });
+        }
+        Ok(scopes)
+    }
+
+    /// What becomes of execs in a scope from now on.
+    pub(super) fn judge(&self, uid: u32, id: u32, verdict: Verdict) -> Result<(), ScopeError> {
+        let state = self.state();
+        let known = state.scopes.get(&id).filter(|known| uid == 0 || known.owner == uid);
+        let (Some(_), Some(programs)) = (known, &state.programs) else {
+            return Err(ScopeError::NoScope(id));
+        };
+        match programs.judge(id, of_kernel(verdict))? {
+            kernel::Outcome::NoScope => Err(ScopeError::NoScope(id)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends scopes; how many.
+    pub(super) fn clear(&self, uid: u32, only: Option<u32>) -> Result<usize, ScopeError> {
+        let mut state = self.state();
+        let mine = |known: &Known| uid == 0 || known.owner == uid;
+        let ids: Vec<u32> = match only {
+            Some(id) if state.scopes.get(&id).is_some_and(mine) => vec![id],
+            Some(id) => return Err(ScopeError::NoScope(id)),
+            None => state.scopes.iter().filter(|(_, known)| mine(known)).map(|(id, _)| *id).collect(),
+        };
+        for id in &ids {
+            Self::close(&mut state, *id)?;
+        }
+        if only.is_none() && uid == 0 {
+            self.retire(&mut state)?;
+        } else {
+            self.watch_calls(&mut state)?;
+        }
+        Ok(ids.len())
+    }
+
+    /// Removes programs and pins.
+    fn retire(&self, state: &mut State) -> Result<(), ScopeError> {
+        match state.programs.take() {
+            Some(programs) => programs.retire(&self.pins)?,
+            None => drop(self.pins.clear()?),
+        }
+        state.pinned = false;
+        Ok(())
+    }
+
+    /// Ends one.
+    pub(super) fn close(state: &mut State, id: u32) -> Result<(), ScopeError> {
+        let known = state.scopes.remove(&id);
+        if let Some(programs) = &state.programs {
+            programs.close_scope(id)?;
+            if let Some(group) = known.and_then(|known| known.group) {
+                programs.unmark_group(group.number)?;
+                group.remove();
+            }
+        }
+        Ok(())
+    }
+
+    /// How many live processes each scope has.
+    fn live(state: &State, programs: &ScopePrograms) -> Result<BTreeMap<u32, u64>, ScopeError> {
+        let mut live = BTreeMap::new();
+        for (_, scope) in programs.sweep()? {
+            *live.entry(scope).or_default() += 1;
+        }
+        for (id, known) in &state.scopes {
+            if let Some(group) = &known.group {
+                live.insert(*id, group.population());
+            } else if programs.scope(*id)?.is_some_and(|held| held.beyond > 0) {
+                // Marks in tasks' storage are in no table: each process has to be asked.
+                let all = process::all();
+                let inside = all.filter(|pid| programs.scope_of(*pid).is_ok_and(|scope| scope == Some(*id)));
+                live.insert(*id, inside.count() as u64);
+            }
+        }
+        Ok(live)
+    }
+
+    /// Ends those scopes that nobody is in any more.
+    pub(super) fn sweep(&self) {
+        let mut state = self.state();
+        let Some(programs) = state.programs.clone() else { return };
+        if let Err(error) = self.sweep_all(&mut state, &programs) {
+            self.alarm(error.to_string());
+        }
+    }
+
+    fn sweep_all(&self, state: &mut State, programs: &ScopePrograms) -> Result<(), ScopeError> {
+        let ever = |state: &State| {
+            let each = state.scopes.keys().map(|id| Ok((*id, programs.scope(*id)?.map(|held| held.ever))));
+            each.collect::<Result<BTreeMap<u32, Option<u64>>, ScopeError>>()
+        };
+        // Who forks meanwhile is seen alive, or has been counted: if nobody was and nothing was, nobody is there.
+        let before = ever(state)?;
+        let live = Self::live(state, programs)?;
+        let after = ever(state)?;
+        let empty = |id: &u32| live.get(id).is_none_or(|live| *live == 0) && before.get(id) == after.get(id);
+        let over: Vec<u32> = state.scopes.keys().copied().filter(empty).collect();
+        for id in &over {
+            let known = state.scopes.get(id).cloned().unwrap_or_default();
+            Self::close(state, *id)?;
+            self.followers.tell(happening::ended(*id, known.owner), None);
+        }
+        if over.is_empty() { Ok(()) } else { self.watch_calls(state) }
+    }
+
+    /// The daemon ends: what nobody is in needs no programs.
+    pub(super) fn leave(&self) {
+        self.sweep();
+        let mut state = self.state();
+        if state.scopes.is_empty()
+            && state.programs.is_some()
+            && let Err(error) = self.retire(&mut state)
+        {
+            say(&format!("palisaded: alarm: scopes: {error}"));
+        }
+    }
+}
+
+/// `CLOCK_BOOTTIME`.
+pub(super) fn boot_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// As the protocol says it.
+pub(super) fn verdict(verdict: kernel::Verdict) -> Verdict {
+    match verdict {
+        kernel::Verdict::Watch => Verdict::Watch,
+        kernel::Verdict::Warn => Verdict::Warn,
+        kernel::Verdict::Kill => Verdict::Kill,
+        kernel::Verdict::Refuse => Verdict::Refuse,
+    }
+}
+
+/// As the kernel side says it.
+pub(super) fn of_kernel(verdict: Verdict) -> kernel::Verdict {
+    match verdict {
+        Verdict::Watch => kernel::Verdict::Watch,
+        Verdict::Warn => kernel::Verdict::Warn,
+        Verdict::Kill => kernel::Verdict::Kill,
+        Verdict::Refuse => kernel::Verdict::Refuse,
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packages made for a test, and who goes on working while they come and go.
+
+use super::{Bed, ORDINARY, compile};
+use std::process::{Child, Stdio};
+
+/// A program that is no other, and says which version it is.
+pub fn program(says: &str) -> Vec<u8> {
+    compile(&format!("#include <stdio.h>\nint main() {{ puts(\"{says}\"); return 0; }}"), &[])
+}
+
+/// Builds `/root/NAME_VERSION.deb`, whose scripts execute its own program and, before that is there, its own helper.
+pub fn package(bed: &Bed, name: &str, version: u32, more: &str) {
+    let at = format!("/root/build/{name}-{version}");
+    bed.program(format!("{at}/usr/bin/{name}"), program(&format!("{name} {version}")));
+    bed.program(
+        format!("{at}/usr/lib/x86_64-linux-gnu/{name}/helper.so"),
+        program(&format!("helper {version}")),
+    );
+    let control = format!(
+        "Package: {name}\nVersion: {version}\nArchitecture: amd64\nMaintainer: a <a@example.org>\n{more}Description: a\n"
+    );
+    bed.write(format!("{at}/DEBIAN/control"), control);
+    let script = format!("#!/bin/sh\nset -e\n[ \"$(/usr/bin/{name})\" = '{name} {version}' ]\n");
+    bed.program(format!("{at}/DEBIAN/postinst"), script);
+    bed.run(&format!(
+        "cd {at} && find usr -type f -printf '%P\\0' | sed -z 's,^,usr/,' | xargs -0 md5sum > DEBIAN/md5sums &&
+dpkg-deb --root-owner-group -b . /root/{name}_{version}.deb > /dev/null && rm -rf {at}"
+    ))
+    .ok();
+}
+
+/// What was refused and is a file of a package that was there all the time.
+pub fn false_refusals(bed: &Bed) -> Vec<String> {
+    let ours = |path: &str| {
+        let is_made = path.contains("__pycache__") || path.starts_with("/etc/");
+        !is_made && (path.starts_with("/usr/bin/") || path.starts_with("/usr/sbin/") || path.contains(".so"))
+    };
+    let path = |line: &str| {
+        line.split(" path=").nth(1).and_then(|rest| rest.split(" ftype=").next()).map(str::to_owned)
+    };
+    bed.log()
+        .lines()
+        .filter(|line| line.contains("dec=deny") && path(line).is_some_and(|path| ours(&path)))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Somebody who goes on executing other programs meanwhile; what failed is his output.
+pub fn others(bed: &Bed) -> Child {
+    let script = "while :; do for p in 'ls /' 'cat /etc/hostname' 'sed -n 1p /etc/passwd' 'sort /etc/group' 'id' 'date'; do
+$p > /dev/null 2>&1 || echo \"$p\"; done; done";
+    bed.command(ORDINARY, "200", &["/bin/sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+pub fn end(child: Child) -> String {
+    let _gone = std::process::Command::new("kill").arg(child.id().to_string()).status();
+    String::from_utf8_lossy(&child.wait_with_output().unwrap().stdout).into_owned()
+}
