@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a line would do, and whether to ask before it does.
+//!
+//! A guard-rail, not a boundary: it judges the text that somebody is about to run, by what is known of such texts. Who
+//! wants to get around it can. What holds whatever is run is a sandbox.
+//!
+//! In reading order:
+//!
+//! - [`Settings`], [`Rule`]: what the user can say
+//! - [`Verdict`], [`Level`], [`Origin`], [`Reason`]: what comes out
+//! - [`Context`], [`Session`]: where a line runs, and what was run before
+//! - `lexer`, `reading`, `expansion`, `output`, `wrapping`: from text to commands, without running anything
+//! - `subject`, `argument`, `condition`, `atoms`: what is known to be dangerous
+//! - `chains`, `signals`, `characters`, `doubt`: what several commands, small signs, odd characters say
+//! - [`lists`], `packages`, `version`: what is known of packages and hosts
+//! - [`trust`]: what the user has said to be meant so
+
+mod argument;
+mod atoms;
+mod chains;
+mod characters;
+mod command;
+mod condition;
+mod doubt;
+mod expansion;
+mod lexer;
+pub mod lists;
+mod output;
+mod packages;
+mod reading;
+mod rules;
+mod session;
+mod settings;
+mod signals;
+mod subject;
+#[cfg(test)]
+mod tests;
+pub mod trust;
+mod verdict;
+mod version;
+mod wrapping;
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+pub use atoms::{Atoms, TableError};
+pub use condition::TermError;
+pub use rules::{Rule, RuleError};
+pub use session::{Context, Session};
+pub use settings::{Settings, Strictness};
+pub use verdict::{Level, Origin, Reason, Verdict};
+
+use command::{Doubt, Reading};
+use lists::Flagged;
+use subject::Subject;
+use trust::{StateError, Trust};
+
+/// Longer lines aren't looked at beyond this, in bytes.
+const CAP: usize = 1 << 20;
+/// More reasons than these aren't given.
+const REASONS: usize = 16;
+
+/// Judges lines.
+#[derive(Debug)]
+pub struct Classifier {
+    settings: Settings,
+    trust: Option<Trust>,
+    flagged: OnceLock<Result<Flagged, StateError>>,
+}
+
+impl Classifier {
+    /// With the user's settings. Reads nothing yet.
+    ///
+    /// # Errors
+    /// When a rule of the user's can't be meant.
+    pub fn new(settings: &Settings) -> Result<Self, RuleError> {
+        for (at, rule) in settings.rules.iter().enumerate() {
+            rule.check(at + 1)?;
+        }
+        let trust = settings.state.as_deref().map(Trust::in_directory);
+        Ok(Self { settings: settings.clone(), trust, flagged: OnceLock::new() })
+    }
+
+    /// Does what the first line would otherwise wait for, some milliseconds: for a thread of its own.
+    pub fn prepare(&self) {
+        let _ready = Atoms::own();
+    }
+
+    /// Judges a line. Nothing is run, and nothing asked over the network. Takes time that grows with the line's length,
+    /// and never panics, whatever the line is.
+    #[must_use]
+    pub fn classify(&self, line: &str, origin: Origin, context: &Context) -> Verdict {
+        if !self.settings.enabled {
+            return Verdict::default();
+        }
+        let text = line.get(..line.floor_char_boundary(CAP)).unwrap_or(line);
+        let mut reading = reading::read(text, context.root);
+        if text.len() < line.len() {
+            reading.doubt = Some(Doubt::Long);
+        }
+        let subjects: Vec<Subject<'_>> = reading
+            .commands
+            .iter()
+            .enumerate()
+            .map(|(index, command)| Subject::new(index, command))
+            .collect();
+        let files = subject::downloads(&reading);
+
+        let mut reasons = characters::check(text, &reading, origin);
+        let mut named = None;
+        if let Some(atoms) = Atoms::own() {
+            let (found, other) = atoms.find(&subjects, &reading);
+            reasons.extend(found);
+            named = other;
+        }
+        reasons.extend(chains::check(&reading, &subjects, &files, &context.session));
+        reasons.extend(self.look_up(&subjects));
+        let (score, sum) = signals::weigh(&reading, &subjects, origin, context.session.heat());
+        reasons.extend(sum);
+        if let Some(reason) = unknown(text, &reading, named) {
+            reasons.push(reason);
+        }
+        reasons.retain(|reason| !self.is_without(reason));
+        for reason in &mut reasons {
+            reason.level = self.stricter(reason, origin).min(self.settings.most);
+        }
+        let mut verdict = Verdict {
+            level: Level::Allow,
+            reasons,
+            score,
+            downloads: files.into_iter().map(|(_, file)| file).collect(),
+        };
+        self.decide(text, origin, &reading, &mut verdict);
+        verdict
+            .reasons
+            .sort_by(|one, other| (other.level, one.span.start).cmp(&(one.level, other.span.start)));
+        verdict.reasons.dedup_by(|one, other| one.rule == other.rule);
+        verdict.reasons.truncate(REASONS);
+        for reason in &mut verdict.reasons {
+            reason.span = within(line, reason.span.clone());
+        }
+        verdict
+    }
+
+    /// From the reasons to what to do: the user's rules and trust come in.
+    fn decide(&self, line: &str, origin: Origin, reading: &Reading, verdict: &mut Verdict) {
+        let strongest = verdict.reasons.iter().map(|reason| reason.level).max().unwrap_or_default();
+        let rule =
+            self.settings.rules.iter().find_map(|rule| Some((rule, rule.matches(line, origin, reading)?)));
+        let forbidden = rule.as_ref().is_some_and(|(rule, _)| rule.action == Level::Block);
+        verdict.level = match rule {
+            Some((rule, _)) if rule.action == Level::Allow => Level::Allow,
+            Some((rule, span)) => {
+                verdict.reasons.push(rule.reason(span));
+                strongest.max(rule.action)
+            }
+            None => strongest,
+        };
+        if verdict.level == Level::Allow || forbidden {
+            return;
+        }
+        match self.trust.as_ref().map(|trust| trust.contains(line)) {
+            Some(Ok(true)) => verdict.level = Level::Allow,
+            Some(Err(error)) => verdict.reasons.push(Reason {
+                rule: "trust/unreadable".to_owned(),
+                level: Level::Warn,
+                span: 0..0,
+                words: format!("Which lines are trusted can't be told: {error}"),
+                reference: String::new(),
+            }),
+            Some(Ok(false)) | None => {}
+        }
+    }
+
+    /// What the lists say of packages and hosts.
+    fn look_up(&self, subjects: &[Subject<'_>]) -> Vec<Reason> {
+        if !subjects.iter().any(packages::concerns) {
+            return Vec::new();
+        }
+        match self.flagged.get_or_init(|| Flagged::load(self.settings.state.as_deref())) {
+            Ok(flagged) => packages::check(subjects, flagged),
+            Err(error) => vec![Reason {
+                rule: "lists/unreadable".to_owned(),
+                level: Level::Warn,
+                span: 0..0,
+                words: format!("Whether it is in a list can't be told: {error}"),
+                reference: String::new(),
+            }],
+        }
+    }
+
+    fn is_without(&self, reason: &Reason) -> bool {
+        let group = reason.rule.split('/').next().unwrap_or_default();
+        self.settings.without.iter().any(|name| name == group || *name == reason.rule)
+    }
+
+    fn stricter(&self, reason: &Reason, origin: Origin) -> Level {
+        let strictness = match origin {
+            Origin::Typed => return reason.level,
+            Origin::Pasted => self.settings.pasted,
+            Origin::Machine => self.settings.machine,
+        };
+        // Several lines are nothing to ask about by themselves.
+        if reason.rule == "characters/many-lines" {
+            return reason.level;
+        }
+        match (strictness, reason.level, origin) {
+            (Strictness::Same, level, _) => level,
+            (Strictness::Strictest, Level::Confirm | Level::ConfirmOnce, _) => Level::Block,
+            (Strictness::Stricter, Level::Warn, Origin::Pasted) => Level::ConfirmOnce,
+            (Strictness::Stricter | Strictness::Strictest, Level::Warn | Level::ConfirmOnce, _) => {
+                Level::Confirm
+            }
+            (_, level, _) => level,
+        }
+    }
+}
+
+/// The reason that a line that can't be understood isn't safe: too deep or long for anybody to mean it, or not shell and
+/// naming something dangerous.
+fn unknown(line: &str, reading: &Reading, named: Option<&atoms::Atom>) -> Option<Reason> {
+    let named = named.filter(|atom| atom.level >= Level::Confirm);
+    let words = match (reading.doubt, named) {
+        (Some(Doubt::Deep | Doubt::Long), _) => "It is too long or too deep to be understood as a whole",
+        (Some(Doubt::Open | Doubt::Stray), Some(_)) if doubt::parses(line) != Some(true) => {
+            "It isn't complete as a line of shell, and names something dangerous"
+        }
+        _ => return None,
+    };
+    Some(Reason {
+        rule: "unknown/not-understood".to_owned(),
+        level: Level::Warn,
+        span: 0..line.len(),
+        words: words.to_owned(),
+        reference: "T1027".to_owned(),
+    })
+}
+
+/// A span that is in the line, between characters.
+fn within(line: &str, span: Range<usize>) -> Range<usize> {
+    let start = line.floor_char_boundary(span.start.min(line.len()));
+    let end = line.ceil_char_boundary(span.end.clamp(start, line.len()));
+    start..end.max(start)
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The proxy without its descriptors: bytes of the keyboard become bytes for the shell, bytes of programs become bytes
+//! for the terminal.
+//!
+//! - `incoming`: what is typed
+//! - `outgoing`: what programs print
+//! - `overlay`: what is drawn beside it
+//!
+//! It acts in one situation only: the shell's own hooks have said that its editor has the keyboard, and what is in the
+//! editor is certain. Else bytes pass as they are.
+
+mod incoming;
+mod outgoing;
+mod overlay;
+
+use crate::chain::{Acts, Chain, View};
+use crate::column::Column;
+use crate::key::Decoder;
+use crate::line::{LONGEST, Line};
+use crate::mark::{Nonce, Shell};
+use crate::vt::Scanner;
+use incoming::Asking;
+use overlay::Overlay;
+use palisade_sys::terminal::Modes;
+use std::time::{Duration, Instant};
+
+/// What the shell's hooks answer by telling what is in the editor.
+pub const ASK: &[u8] = b"\x1b[7717~";
+/// So long an answer is waited for; then what is typed goes on as it is.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// Keys that are kept meanwhile, in bytes.
+const KEPT: usize = 64 << 10;
+
+/// Who has the keyboard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Nobody has said.
+    Unknown,
+    /// A prompt is coming.
+    Prompt,
+    /// The shell's editor.
+    Edit,
+    /// The shell: Enter was pressed.
+    Submitted,
+    /// A command.
+    Running,
+}
+
+/// The proxy's state.
+#[derive(Debug)]
+pub struct Engine {
+    nonce: Nonce,
+    /// Absent only while it reads.
+    scanner: Option<Scanner>,
+    decoder: Decoder,
+    chain: Chain,
+    acts: Acts,
+    phase: Phase,
+    shell: Option<Shell>,
+    /// The shell's editor understands keys as [`Line`] does.
+    followed: bool,
+    line: Line,
+    /// The shell has told what keys were expected to make of the line.
+    exact: bool,
+    /// The cursor isn't where the line says.
+    doubted: bool,
+    column: Column,
+    /// The column in which the line begins.
+    start: Option<usize>,
+    modes: Modes,
+    /// A command has switched kitty's protocol on and has left it so.
+    kitty: bool,
+    /// Who reads reads lines, and the kernel knows its control keys.
+    cooked: bool,
+    size: (u16, u16),
+    directory: String,
+    incognito: bool,
+    asking: Asking,
+    overlay: Overlay,
+    /// Addresses become links.
+    links: bool,
+    /// What is being read began between sequences.
+    between: bool,
+    /// How many rows ghost text may take.
+    rows: usize,
+    /// What runs, since when.
+    running: String,
+    since: Instant,
+    /// Keys went to somebody else since the last prompt; the shell may get them.
+    ahead: bool,
+    /// Something was printed since the last key.
+    echoed: bool,
+    last_key: Instant,
+    /// When words were shown last.
+    hinted: Instant,
+    /// The beginning of what may be a mark.
+    held: Vec<u8>,
+    /// The last byte of text that was printed.
+    last_text: u8,
+    now: Instant,
+}
+
+impl Engine {
+    /// One for a shell that has this nonce, behind a window of so many columns and rows.
+    #[must_use]
+    pub fn new(nonce: Nonce, chain: Chain, columns: u16, rows: u16, now: Instant) -> Self {
+        Self {
+            nonce,
+            scanner: Some(Scanner::new()),
+            decoder: Decoder::default(),
+            chain,
+            acts: Acts::default(),
+            phase: Phase::Unknown,
+            shell: None,
+            followed: true,
+            line: Line::default(),
+            exact: false,
+            doubted: false,
+            column: Column::of_width(usize::from(columns)),
+            start: None,
+            modes: Modes::default(),
+            kitty: false,
+            cooked: false,
+            size: (columns, rows),
+            directory: String::with_capacity(4096),
+            incognito: false,
+            asking: Asking::default(),
+            overlay: Overlay::default(),
+            links: false,
+            between: true,
+            rows: 3,
+            running: String::with_capacity(LONGEST),
+            since: now,
+            ahead: false,
+            echoed: false,
+            last_key: now,
+            hinted: now,
+            held: Vec::with_capacity(crate::vt::LONGEST + 64),
+            last_text: b'\n',
+            now,
+        }
+    }
+
+    /// Who has the keyboard.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// What is in the shell's editor.
+    #[must_use]
+    pub fn line(&self) -> &Line {
+        &self.line
+    }
+
+    /// Which shell has said that its hooks are there.
+    #[must_use]
+    pub fn shell(&self) -> Option<Shell> {
+        self.shell
+    }
+
+    /// What programs have told the terminal, with what is to be undone at the end.
+    #[must_use]
+    pub fn modes(&self) -> Modes {
+        self.modes
+    }
+
+    /// Whether nothing is to be remembered.
+    #[must_use]
+    pub fn is_incognito(&self) -> bool {
+        self.incognito
+    }
+
+    /// From now on nothing is, or everything.
+    pub fn set_incognito(&mut self, on: bool) {
+        self.incognito = on;
+    }
+
+    /// What is shown dim behind the cursor.
+    #[must_use]
+    pub fn ghost(&self) -> &str {
+        self.overlay.tail()
+    }
+
+    /// Addresses in what commands print become links, or don't.
+    pub fn set_links(&mut self, on: bool) {
+        self.links = on;
+    }
+
+    /// Ghost text may take so many rows.
+    pub fn set_rows(&mut self, rows: usize) {
+        self.rows = rows.max(1);
+    }
+
+    /// Other modules; what they had begun is lost.
+    pub fn set_chain(&mut self, chain: Chain) {
+        self.chain = chain;
+    }
+
+    /// The modules, to be told something.
+    pub fn chain(&mut self) -> &mut Chain {
+        &mut self.chain
+    }
+
+    /// Whether who reads reads lines, with control keys that are the kernel's. Matters while [`Modes::KITTY`] is set.
+    pub fn set_cooked(&mut self, cooked: bool) {
+        self.cooked = cooked;
+    }
+
+    /// Time has come to `now`.
+    pub fn at(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// When something is to be done though nothing comes, from now: see [`Engine::settle`].
+    #[must_use]
+    pub fn due(&self) -> Option<Duration> {
+        const QUIET: Duration = Duration::from_millis(2);
+        const SPLIT: Duration = Duration::from_millis(25);
+        if self.asking.is_open() {
+            return Some(PATIENCE.saturating_sub(self.now.saturating_duration_since(self.asking.since())));
+        }
+        if self.decoder.is_waiting() || self.may_let_go() {
+            return Some(SPLIT);
+        }
+        (self.is_ours() && (!self.overlay.is_current() || self.acts.hinted || self.wants_to_ask()))
+            .then_some(QUIET)
+    }
+
+    /// The window has another size. What is drawn is forgotten: the terminal has wrapped it anew.
+    pub fn resize(&mut self, columns: u16, rows: u16, to: &mut dyn FnMut(&[u8])) {
+        self.erase(to);
+        self.size = (columns, rows);
+        self.column.resize(usize::from(columns));
+        self.start = None;
+        self.chain.each(|module| module.resize(columns, rows));
+    }
+
+    /// A second has passed.
+    pub fn tick(&mut self) {
+        self.with_view(|chain, view, acts| chain.each(|module| module.tick(view, acts)));
+        self.settings_of_acts();
+    }
+
+    /// Says something below the line, as soon as the shell's editor is there.
+    pub fn say(&mut self, words: &str) {
+        self.acts.say(words);
+    }
+
+    /// What is worth knowing, in a few words.
+    pub fn status(&self, into: &mut String) {
+        let view = self.view();
+        self.chain.ask(|module| module.status(&view, into));
+    }
+
+    /// Whether the shell's editor has the keyboard and the screen.
+    fn is_ours(&self) -> bool {
+        self.phase == Phase::Edit && !self.modes.has(Modes::ALTERNATE)
+    }
+
+    fn view(&self) -> View<'_> {
+        View {
+            line: &self.line,
+            shell: self.shell,
+            directory: &self.directory,
+            size: self.size,
+            incognito: self.incognito,
+            ghost: self.overlay.tail(),
+            now: self.now,
+        }
+    }
+
+    /// Lets the modules do something with the state in view.
+    fn with_view<T>(&mut self, what: impl FnOnce(&mut Chain, &View<'_>, &mut Acts) -> T) -> T {
+        let view = View {
+            line: &self.line,
+            shell: self.shell,
+            directory: &self.directory,
+            size: self.size,
+            incognito: self.incognito,
+            ghost: self.overlay.tail(),
+            now: self.now,
+        };
+        what(&mut self.chain, &view, &mut self.acts)
+    }
+
+    fn settings_of_acts(&mut self) {
+        if let Some(incognito) = self.acts.incognito.take() {
+            self.incognito = incognito;
+        }
+        if core::mem::take(&mut self.acts.renew) {
+            self.overlay.outdate();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is typed.
+
+use super::{ASK, Engine, KEPT, PATIENCE, Phase};
+use crate::chain::{Flow, Ruling};
+use crate::key::{Chord, Code, Decoder, Input};
+use crate::line::Origin;
+use crate::mark::Shell;
+use palisade_sys::terminal::Modes;
+use std::time::{Duration, Instant};
+
+/// Whether the shell was asked what is in its editor, and what is kept until it answers.
+#[derive(Debug)]
+pub(super) struct Asking {
+    since: Option<Instant>,
+    kept: Vec<u8>,
+    /// The next Enter is the one that was asked for.
+    answered: bool,
+    /// What was typed last is no place for a question: it would be taken for the rest of something.
+    unsafe_until: Until,
+    /// It was asked since the line became uncertain.
+    tried: bool,
+    /// Escape was typed: what followed may be a sequence that came in pieces, and isn't over.
+    escaped: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Now,
+    /// The next key belongs to the one before: control-V, control-X, Escape.
+    NextKey,
+    /// A search goes on until it is ended.
+    Ended,
+}
+
+impl Default for Asking {
+    fn default() -> Self {
+        Self {
+            since: None,
+            kept: Vec::with_capacity(KEPT),
+            answered: false,
+            unsafe_until: Until::Now,
+            tried: false,
+            escaped: false,
+        }
+    }
+}
+
+impl Asking {
+    pub(super) fn is_open(&self) -> bool {
+        self.since.is_some()
+    }
+
+    pub(super) fn since(&self) -> Instant {
+        self.since.unwrap_or_else(Instant::now)
+    }
+
+    /// The shell has answered.
+    pub(super) fn answer(&mut self) {
+        self.since = None;
+        self.escaped = false;
+    }
+
+    pub(super) fn begin_line(&mut self) {
+        self.unsafe_until = Until::Now;
+        self.tried = false;
+        self.escaped = false;
+    }
+
+    fn follow(&mut self, input: &Input<'_>) {
+        self.unsafe_until = match (self.unsafe_until, input) {
+            (Until::NextKey, _) => Until::Now,
+            (Until::Ended, Input::Key(chord)) if *chord == Chord::ctrl('g') || *chord == Chord::ctrl('c') => {
+                Until::Now
+            }
+            (Until::Ended, _) => Until::Ended,
+            (_, Input::Key(chord)) => match (chord.code, chord.modifiers) {
+                (Code::Character('r' | 's'), Chord::CTRL) => Until::Ended,
+                (Code::Character('v' | 'q' | 'x'), Chord::CTRL) | (Code::Escape, _) => Until::NextKey,
+                (Code::Character('0'..='9' | '-'), Chord::ALT) => Until::NextKey,
+                _ => Until::Now,
+            },
+            _ => Until::Now,
+        };
+        self.tried = false;
+        self.escaped |= matches!(input, Input::Key(chord) if chord.code == Code::Escape);
+    }
+}
+
+impl Engine {
+    /// Bytes of the keyboard; `to` gets what the shell is to have.
+    pub fn input(&mut self, bytes: &[u8], to: &mut dyn FnMut(&[u8])) {
+        self.last_key = self.now;
+        if self.asking.is_open() {
+            self.keep(bytes, to);
+            return;
+        }
+        if !self.is_ours() {
+            self.pass(bytes, to);
+            return;
+        }
+        // Nobody types a line's text and its end between two looks of ours.
+        if bytes.len() > 4 && !bytes.contains(&0x1b) && bytes.contains(&b'\r') {
+            self.line.came_from(Origin::Machine);
+        }
+        let mut decoder = core::mem::take(&mut self.decoder);
+        decoder.read(bytes, |input, raw| self.one(&input, raw, to));
+        self.decoder = decoder;
+    }
+
+    /// Bytes for whoever has the keyboard, who isn't ours to know.
+    fn pass(&mut self, bytes: &[u8], to: &mut dyn FnMut(&[u8])) {
+        self.ahead = true;
+        if self.kitty || (self.cooked && self.modes.has(Modes::KITTY)) {
+            // A command has switched kitty's protocol on, and somebody reads who hasn't: the old bytes are wanted.
+            let mut decoder = core::mem::take(&mut self.decoder);
+            decoder.read(bytes, |input, raw| legacy(&input, raw, to));
+            self.decoder = decoder;
+            return;
+        }
+        if self.decoder.is_waiting() {
+            // What was kept back is sent with the rest.
+            let mut decoder = core::mem::take(&mut self.decoder);
+            decoder.give_up(|_, raw| to(raw));
+        }
+        self.decoder = Decoder::default();
+        to(bytes);
+    }
+
+    fn keep(&mut self, bytes: &[u8], to: &mut dyn FnMut(&[u8])) {
+        if self.asking.kept.len() + bytes.len() > KEPT {
+            self.line.lose();
+            self.asking.answer();
+            let kept = core::mem::take(&mut self.asking.kept);
+            to(&kept);
+            to(bytes);
+            self.asking.kept = kept;
+            self.asking.kept.clear();
+            return;
+        }
+        self.asking.kept.extend_from_slice(bytes);
+    }
+
+    /// One key.
+    fn one(&mut self, input: &Input<'_>, raw: &[u8], to: &mut dyn FnMut(&[u8])) {
+        if self.asking.is_open() {
+            return self.keep(raw, to);
+        }
+        if !self.is_ours() {
+            return self.pass(raw, to);
+        }
+        self.asking.follow(input);
+        self.overlay.outdate();
+        self.acts.clear();
+        // Words stay for as long as it takes to see them.
+        const SEEN: Duration = Duration::from_secs(2);
+        if !self.acts.hinted && self.now.saturating_duration_since(self.hinted) > SEEN {
+            self.acts.hint.clear();
+        }
+        self.echoed = false;
+        if let Input::Mouse { column, row, pressed: true, .. } = input {
+            self.with_view(|chain, view, acts| chain.each(|module| module.click(*column, *row, view, acts)));
+        }
+        let flow = self.with_view(|chain, view, acts| chain.input(input, view, acts));
+        self.settings_of_acts();
+        match flow {
+            Flow::Forward => {}
+            Flow::Swallow => return,
+            Flow::Replace => {
+                let typed = core::mem::take(&mut self.acts.typed);
+                for character in typed.chars() {
+                    match u8::try_from(character) {
+                        Ok(byte @ 0..0x20) => self.line.apply(&Input::Key(Chord::of_control(byte))),
+                        _ => self.line.apply(&Input::Text(character)),
+                    }
+                }
+                to(typed.as_bytes());
+                self.acts.typed = typed;
+                self.acts.typed.clear();
+                return;
+            }
+        }
+        match input {
+            Input::Key(chord) if *chord == Chord::plain(Code::Enter) || *chord == Chord::ctrl('j') => {
+                self.enter(input, raw, to);
+            }
+            Input::Key(chord)
+                if *chord == Chord::ctrl('c')
+                    || *chord == Chord::ctrl('d') && self.line.text().is_empty() =>
+            {
+                self.line.lose();
+                self.acts.hint.clear();
+                // What follows is for a new prompt, if the shell makes one.
+                self.phase = Phase::Submitted;
+                self.forward(input, raw, to);
+            }
+            _ => {
+                if self.followed {
+                    self.line.apply(input);
+                } else {
+                    self.line.lose();
+                }
+                self.exact = false;
+                self.forward(input, raw, to);
+            }
+        }
+    }
+
+    fn forward(&self, input: &Input<'_>, raw: &[u8], to: &mut dyn FnMut(&[u8])) {
+        if self.kitty { legacy(input, raw, to) } else { to(raw) }
+    }
+
+    /// Enter: the line is run unless somebody is against it.
+    fn enter(&mut self, input: &Input<'_>, raw: &[u8], to: &mut dyn FnMut(&[u8])) {
+        let recent = self.now.saturating_duration_since(self.last_told()) < Duration::from_millis(250);
+        let unsure = !self.line.is_certain()
+            || self.doubted
+            || (self.shell == Some(Shell::Zsh) && !self.exact && recent);
+        if unsure && !core::mem::take(&mut self.asking.answered) && self.may_ask() {
+            self.ask(to);
+            self.asking.answered = true;
+            return self.keep(raw, to);
+        }
+        if self.line.is_certain() && !self.doubted {
+            let ruling = self.with_view(|chain, view, acts| chain.commit(view, acts));
+            self.settings_of_acts();
+            if ruling == Ruling::Hold {
+                return;
+            }
+            self.running.clear();
+            self.running.push_str(self.line.text());
+        } else {
+            self.running.clear();
+        }
+        self.asking.answered = false;
+        self.phase = Phase::Submitted;
+        self.forward(input, raw, to);
+    }
+
+    fn last_told(&self) -> Instant {
+        self.last_key
+    }
+
+    fn may_ask(&self) -> bool {
+        self.shell.is_some() && self.asking.unsafe_until == Until::Now
+    }
+
+    fn ask(&mut self, to: &mut dyn FnMut(&[u8])) {
+        self.asking.since = Some(self.now);
+        self.asking.tried = true;
+        to(ASK);
+    }
+
+    /// Whether the shell is to be asked although nobody has pressed Enter.
+    pub(super) fn wants_to_ask(&self) -> bool {
+        self.is_ours()
+            && !self.line.is_certain()
+            && self.followed
+            && self.shell == Some(Shell::Bash)
+            && !self.asking.tried
+            && !self.asking.escaped
+            && self.may_ask()
+            && !self.decoder.is_waiting()
+    }
+
+    /// Nothing has come for a while: asks, gives up waiting, draws. `to` is for the shell, `show` for the terminal.
+    pub fn settle(&mut self, to: &mut dyn FnMut(&[u8]), show: &mut dyn FnMut(&[u8])) {
+        if self.asking.is_open() {
+            if self.now.saturating_duration_since(self.asking.since()) < PATIENCE {
+                return;
+            }
+            self.line.lose();
+            self.asking.answer();
+            self.resume(to);
+            return;
+        }
+        self.release(show);
+        if self.decoder.is_waiting() {
+            let mut decoder = core::mem::take(&mut self.decoder);
+            decoder.give_up(|input, raw| self.one(&input, raw, to));
+        }
+        if self.wants_to_ask() {
+            const THOUGHT: Duration = Duration::from_millis(40);
+            if self.now.saturating_duration_since(self.last_key) >= THOUGHT {
+                self.ask(to);
+            }
+            return;
+        }
+        self.draw(show);
+    }
+
+    /// What was kept while the shell was asked goes on.
+    pub fn resume(&mut self, to: &mut dyn FnMut(&[u8])) {
+        if self.asking.is_open() || self.asking.kept.is_empty() {
+            return;
+        }
+        let mut kept = core::mem::take(&mut self.asking.kept);
+        let spare = Vec::new();
+        self.asking.kept = spare;
+        let before = self.last_key;
+        self.input(&kept, to);
+        self.last_key = before;
+        // What was kept anew is little: an Enter and what was typed behind it.
+        let anew = core::mem::take(&mut self.asking.kept);
+        kept.clear();
+        kept.extend_from_slice(&anew);
+        self.asking.kept = kept;
+    }
+}
+
+/// A key as terminals sent it before there was a protocol; what had none stays as it is.
+fn legacy(input: &Input<'_>, raw: &[u8], to: &mut dyn FnMut(&[u8])) {
+    match input {
+        Input::Key(chord) if raw.len() > 2 && raw.last() == Some(&b'u') => match chord.legacy() {
+            Some((bytes, count)) => to(bytes.get(..count).unwrap_or_default()),
+            None => to(raw),
+        },
+        // Releases of keys are news to the old world.
+        Input::Other if raw.first() == Some(&0x1b) && raw.last() == Some(&b'u') => {}
+        _ => to(raw),
+    }
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What programs print.
+
+use super::{Engine, Phase};
+use crate::chain::Ended;
+use crate::links;
+use crate::mark::{self, Mark};
+use crate::vt::{Control, Found};
+use palisade_sys::terminal::Modes;
+
+impl Engine {
+    /// Bytes of the shell and its programs; `to` gets what the terminal is to have, mostly in one piece and never as a
+    /// copy, and `shell` what is to be typed.
+    pub fn output(&mut self, bytes: &[u8], to: &mut dyn FnMut(&[u8]), shell: &mut dyn FnMut(&[u8])) {
+        self.erase(to);
+        self.overlay.outdate();
+        let Some(mut scanner) = self.scanner.take() else { return };
+        self.between = scanner.is_between();
+        // Up to where bytes were passed on, and up to where they were looked at.
+        let (mut passed, mut seen) = (0, 0);
+        scanner.read(bytes, |found, begun, behind| {
+            let text = bytes.get(seen..begun.unwrap_or(seen)).unwrap_or_default();
+            self.text(text);
+            seen = behind;
+            let mark = match found {
+                Found::Command(command) => mark::understood(command, &self.nonce),
+                Found::Control(control) => {
+                    self.control(control);
+                    None
+                }
+                Found::Escape(byte) => {
+                    self.column.escape(byte);
+                    if byte == b'c' {
+                        self.modes = Modes::default();
+                    }
+                    None
+                }
+            };
+            let Some(mark) = mark else {
+                if begun.is_none() {
+                    self.let_go(to);
+                }
+                return;
+            };
+            let before = bytes.get(passed..begun.unwrap_or(passed)).unwrap_or_default();
+            self.show(before, to);
+            self.held.clear();
+            passed = behind;
+            self.mark(&mark, to);
+        });
+        let open = scanner.may_be_wanted();
+        let since = scanner.open_since();
+        let between = scanner.is_between();
+        self.scanner = Some(scanner);
+        let keep = if open { since.unwrap_or(passed).max(passed) } else { bytes.len() };
+        if !(open && since.is_none()) {
+            self.let_go(to);
+        }
+        if between && seen < bytes.len() {
+            self.text(bytes.get(seen..).unwrap_or_default());
+        } else if let Some(since) = since
+            && since > seen
+        {
+            self.text(bytes.get(seen..since).unwrap_or_default());
+        }
+        self.show(bytes.get(passed..keep).unwrap_or_default(), to);
+        let rest = bytes.get(keep..).unwrap_or_default();
+        if self.held.len() + rest.len() <= self.held.capacity() {
+            self.held.extend_from_slice(rest);
+        } else {
+            self.let_go(to);
+            self.show(rest, to);
+        }
+        self.resume(shell);
+    }
+
+    /// What was held back goes on: it is no mark.
+    fn let_go(&mut self, to: &mut dyn FnMut(&[u8])) {
+        if !self.held.is_empty() {
+            let held = core::mem::take(&mut self.held);
+            self.show(&held, to);
+            self.held = held;
+            self.held.clear();
+        }
+    }
+
+    /// Nothing has come for a while: what looks like the beginning of a mark is none. A mark comes at once.
+    pub(super) fn release(&mut self, to: &mut dyn FnMut(&[u8])) {
+        if self.may_let_go() {
+            self.let_go(to);
+        }
+    }
+
+    /// Whether what is held back may go on without its end. With a nonce in it, it is none of the terminal's business.
+    pub(super) fn may_let_go(&self) -> bool {
+        !self.held.is_empty() && !self.held.starts_with(b"\x1b]7717;")
+    }
+
+    fn show(&mut self, bytes: &[u8], to: &mut dyn FnMut(&[u8])) {
+        if !bytes.is_empty() {
+            self.echoed = true;
+            self.chain.output(bytes);
+            if self.links && self.between && self.phase == Phase::Running && !self.modes.has(Modes::ALTERNATE)
+            {
+                links::link(bytes, to);
+            } else {
+                to(bytes);
+            }
+        }
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        let Some(&last) = text.last() else { return };
+        self.last_text = last;
+        if self.phase != Phase::Running && self.phase != Phase::Unknown {
+            self.column.print(text);
+        }
+    }
+
+    fn control(&mut self, control: &Control) {
+        if self.phase != Phase::Running {
+            self.column.control(control);
+        }
+        match (control.private, control.last) {
+            (b'?', b'h' | b'l') => {
+                let on = control.last == b'h';
+                for parameter in control.parameters() {
+                    match parameter {
+                        47 | 1047 | 1049 => self.modes.set(Modes::ALTERNATE, on),
+                        2004 => self.modes.set(Modes::PASTE, on),
+                        1000 | 1002 | 1003 => self.modes.set(Modes::MOUSE, on),
+                        25 => self.modes.set(Modes::HIDDEN, !on),
+                        1 => self.modes.set(Modes::APPLICATION, on),
+                        _ => {}
+                    }
+                }
+            }
+            (b'>' | b'=', b'u') => {
+                let on = control.private == b'>' || control.parameter(0) != 0;
+                self.modes.set(Modes::KITTY, on);
+                self.kitty = false;
+            }
+            (b'<', b'u') => {
+                self.modes.set(Modes::KITTY, false);
+                self.kitty = false;
+            }
+            (0, b'r') => self.modes.set(Modes::REGION, control.parameter(0) > 1 || control.parameter(1) != 0),
+            _ => {}
+        }
+    }
+
+    fn mark(&mut self, mark: &Mark<'_>, to: &mut dyn FnMut(&[u8])) {
+        to(mark.public());
+        match mark {
+            Mark::Hooked(shell, followed) => {
+                self.shell = Some(*shell);
+                self.followed = *followed;
+            }
+            Mark::Directory(sent) => {
+                self.directory.clear();
+                if !mark::plain(sent, &mut self.directory) {
+                    self.directory.clear();
+                }
+            }
+            Mark::Done(code) => {
+                if self.phase == Phase::Running {
+                    let duration = self.now.saturating_duration_since(self.since);
+                    let line = core::mem::take(&mut self.running);
+                    self.with_view(|chain, view, _| {
+                        let ended = Ended { line: &line, directory: view.directory, code: *code, duration };
+                        chain.each(|module| module.ended(&ended, view));
+                    });
+                    self.running = line;
+                }
+                self.running.clear();
+                self.kitty = self.modes.has(Modes::KITTY);
+                // A prompt without an Enter of ours: the shell had keys from before, and may have more.
+                self.ahead |= self.phase == Phase::Edit;
+                self.phase = Phase::Prompt;
+            }
+            // In the editor it is the same prompt, drawn anew.
+            Mark::Prompt => {
+                self.column.set(matches!(self.last_text, b'\n' | b'\r').then_some(0).or(match self.phase {
+                    Phase::Edit => self.column.get(),
+                    _ => None,
+                }));
+            }
+            Mark::Edit => {
+                self.start = self.column.get();
+                if self.phase != Phase::Edit {
+                    self.phase = Phase::Edit;
+                    self.line.begin();
+                    self.asking.begin_line();
+                    self.exact = false;
+                    self.doubted = false;
+                    if core::mem::take(&mut self.ahead) {
+                        self.line.lose();
+                    }
+                }
+            }
+            Mark::Run => {
+                self.phase = Phase::Running;
+                self.since = self.now;
+                self.ahead = false;
+                if !self.acts.warning.is_empty() {
+                    to(b"\x1b[0;2m");
+                    to(self.acts.warning.as_bytes());
+                    to(b"\x1b[0m\r\n");
+                    self.acts.warning.clear();
+                }
+                let line = core::mem::take(&mut self.running);
+                self.with_view(|chain, view, _| chain.each(|module| module.started(&line, view)));
+                self.running = line;
+            }
+            Mark::Execute(sent) => {
+                self.running.clear();
+                if !mark::plain(sent, &mut self.running) {
+                    self.running.clear();
+                }
+            }
+            Mark::Line(point, sent) => self.told(*point, sent),
+            Mark::Reply(point, sent) => {
+                self.told(*point, sent);
+                self.exact = true;
+                self.asking.answer();
+            }
+            Mark::Unknown => self.line.lose(),
+            Mark::NoReply => {
+                self.line.lose();
+                self.asking.answer();
+            }
+        }
+    }
+
+    /// The shell has told what is in its editor.
+    fn told(&mut self, point: usize, sent: &str) {
+        let expected = self.line.is_certain().then(|| self.line.text().len());
+        let hash = foresee(self.line.text());
+        self.line.told(point, sent);
+        self.doubted = false;
+        self.exact = expected == Some(self.line.text().len()) && hash == foresee(self.line.text());
+    }
+}
+
+/// A number that tells two texts apart well enough to skip a question.
+fn foresee(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}

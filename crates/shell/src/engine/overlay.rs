@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is drawn beside the line: ghost text behind the cursor, and words below.
+//!
+//! It is drawn where the cursor is, when nothing more is being printed, and is gone before the next byte of the shell
+//! gets to the terminal. The rows that it takes are made before, by line feeds and going up again: so the screen has
+//! scrolled, if it had to, by the time that the cursor's place is saved.
+
+use super::Engine;
+use crate::column::width;
+use crate::line::LONGEST;
+
+/// What is drawn.
+#[derive(Debug)]
+pub(super) struct Overlay {
+    /// The ghost text, beyond what was typed.
+    tail: String,
+    /// It and the words are what they should be.
+    current: bool,
+    /// There is something on the screen.
+    drawn: bool,
+    /// How many rows there are between the cursor and the line's last.
+    down: usize,
+    /// Whether there are words below.
+    below: bool,
+    bytes: Vec<u8>,
+    list: String,
+}
+
+impl Default for Overlay {
+    fn default() -> Self {
+        Self {
+            tail: String::with_capacity(LONGEST),
+            current: true,
+            drawn: false,
+            down: 0,
+            below: false,
+            bytes: Vec::with_capacity(2 * LONGEST),
+            list: String::with_capacity(LONGEST),
+        }
+    }
+}
+
+impl Overlay {
+    pub(super) fn tail(&self) -> &str {
+        if self.drawn { &self.tail } else { "" }
+    }
+
+    pub(super) fn is_current(&self) -> bool {
+        self.current
+    }
+
+    pub(super) fn outdate(&mut self) {
+        self.current = false;
+    }
+}
+
+/// `count` times `CSI letter`, as one sequence.
+fn go(count: usize, letter: u8, into: &mut Vec<u8>) {
+    if count > 0 {
+        into.extend_from_slice(b"\x1b[");
+        let mut digits = [0u8; 20];
+        let mut at = digits.len();
+        let mut rest = count;
+        while rest > 0 {
+            at -= 1;
+            if let (Some(place), Ok(digit)) = (digits.get_mut(at), u8::try_from(rest % 10)) {
+                *place = b'0' + digit;
+            }
+            rest /= 10;
+        }
+        into.extend_from_slice(digits.get(at..).unwrap_or_default());
+        into.push(letter);
+    }
+}
+
+/// As much of a text as fits into so many columns.
+fn fitting(text: &str, columns: usize) -> &str {
+    let mut taken = 0;
+    for (at, character) in text.char_indices() {
+        let wide = unicode_width::UnicodeWidthChar::width(character).unwrap_or(0);
+        if taken + wide > columns {
+            return text.get(..at).unwrap_or(text);
+        }
+        taken += wide;
+    }
+    text
+}
+
+/// A text's lines, each in as many rows as it takes.
+fn rows_of(text: &str, columns: usize) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(move |line| {
+        let mut rest = Some(line);
+        core::iter::from_fn(move || {
+            let row = fitting(rest?, columns);
+            let more = rest?.get(row.len()..).filter(|more| !more.is_empty() && !row.is_empty());
+            rest = more;
+            Some(row)
+        })
+    })
+}
+
+impl Engine {
+    /// Takes away what is drawn.
+    pub(super) fn erase(&mut self, to: &mut dyn FnMut(&[u8])) {
+        let overlay = &mut self.overlay;
+        if !core::mem::take(&mut overlay.drawn) {
+            return;
+        }
+        let bytes = &mut overlay.bytes;
+        bytes.clear();
+        if !overlay.tail.is_empty() {
+            // The cursor is behind the line: all that follows is ours.
+            bytes.extend_from_slice(b"\x1b[J");
+        } else if overlay.below {
+            bytes.extend_from_slice(b"\x1b7");
+            go(overlay.down + 1, b'B', bytes);
+            bytes.extend_from_slice(b"\r\x1b[J\x1b8");
+        }
+        overlay.tail.clear();
+        to(bytes);
+    }
+
+    /// Finds what is to be drawn, and draws it.
+    pub(super) fn draw(&mut self, to: &mut dyn FnMut(&[u8])) {
+        if !self.is_ours() || (self.overlay.current && !self.acts.hinted) {
+            return;
+        }
+        self.erase(to);
+        self.overlay.current = true;
+        if core::mem::take(&mut self.acts.hinted) {
+            self.hinted = self.now;
+        }
+        let columns = usize::from(self.size.0);
+        let rows = usize::from(self.size.1);
+        let Some((start, at)) = self.start.zip(self.column.get()) else { return };
+        if columns < 4 || rows < 3 {
+            return;
+        }
+        let certain = self.line.is_certain() && !self.line.text().contains('\n');
+        // The cursor must be where the line says: else one of both is wrong.
+        let expected = start + width(self.line.before());
+        self.doubted = certain && expected % columns != at % columns;
+        if !certain || self.doubted {
+            return;
+        }
+        self.find_tail();
+        let mut list = core::mem::take(&mut self.overlay.list);
+        list.clear();
+        list.push_str(&self.acts.hint);
+        if !list.is_empty() {
+            list.push('\n');
+        }
+        let view = self.view();
+        self.chain.ask(|module| module.list(&view, &mut list));
+        let whole = start + width(self.line.text());
+        self.overlay.down = (whole / columns).saturating_sub(expected / columns);
+        let words = rows_of(&list, columns - 1).count().min(rows / 2);
+        self.overlay.below = words > 0;
+        // The last row stays the words'.
+        let room = (columns * self.rows.min(rows - 1)).saturating_sub(at);
+        let shown = fitting(&self.overlay.tail, room).len();
+        let tail = width(self.overlay.tail.get(..shown).unwrap_or_default());
+        let tail_rows = if tail == 0 { 0 } else { (at + tail - 1) / columns };
+        let overlay = &mut self.overlay;
+        let bytes = &mut overlay.bytes;
+        bytes.clear();
+        if tail > 0 || words > 0 {
+            let needed = tail_rows + overlay.down + words;
+            bytes.extend(core::iter::repeat_n(b'\n', needed));
+            go(needed, b'A', bytes);
+            bytes.extend_from_slice(b"\x1b7");
+            if tail > 0 {
+                bytes.extend_from_slice(b"\x1b[0;2m");
+                bytes.extend_from_slice(overlay.tail.as_bytes().get(..shown).unwrap_or_default());
+                bytes.extend_from_slice(b"\x1b[0m");
+            }
+            if words > 0 {
+                go(overlay.down, b'B', bytes);
+                for line in rows_of(&list, columns - 1).take(words) {
+                    bytes.extend_from_slice(b"\r\n\x1b[0;2m");
+                    bytes.extend_from_slice(line.as_bytes());
+                    bytes.extend_from_slice(b"\x1b[0m\x1b[K");
+                }
+            }
+            bytes.extend_from_slice(b"\x1b8");
+            overlay.drawn = true;
+            to(bytes);
+        }
+        overlay.list = list;
+    }
+
+    fn find_tail(&mut self) {
+        let mut tail = core::mem::take(&mut self.overlay.tail);
+        tail.clear();
+        if self.line.is_at_end() && self.shell != Some(crate::mark::Shell::Fish) {
+            let view = self.view();
+            let typed = self.line.text();
+            if let Some(rest) = self.chain.ghost(&view).and_then(|whole| whole.strip_prefix(typed)) {
+                let plain = !rest.chars().any(char::is_control);
+                if plain && rest.len() <= tail.capacity() {
+                    tail.push_str(rest);
+                }
+            }
+        }
+        self.overlay.tail = tail;
+    }
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The user's own history, in a database that only they can read.
+//!
+//! - [`Row`]: an entry with its number; [`Filter`]: which entries
+//! - `change`: what goes in, and out again
+//! - `layout`: the tables
+//!
+//! Each change is one transaction: a process that is killed loses what it didn't commit and nothing else. What is
+//! committed may be lost when the power fails, for nobody waits for the disk at each command; the file stays whole.
+
+mod change;
+mod layout;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use palisade_database::{Identity, Place};
+use rusqlite::{Connection, OpenFlags, params};
+
+use super::Entry;
+
+pub(super) use change::{Change, hash as line_hash};
+
+pub use palisade_database::StoreError;
+
+/// An entry with its number, which no other ever gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Its number.
+    pub id: i64,
+    /// What was run.
+    pub entry: Entry,
+    /// Whose file it was imported from; none if it was run under `palisade shell`.
+    pub source: Option<String>,
+}
+
+/// Which entries. All that is given must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Lines that contain this.
+    pub contains: Option<String>,
+    /// Lines that begin with this.
+    pub begins: Option<String>,
+    /// Run in this directory.
+    pub directory: Option<String>,
+    /// Run in this session.
+    pub session: Option<String>,
+    /// Started at this time or later, in nanoseconds since 1970, UTC.
+    pub since: Option<i64>,
+    /// Ended with a code other than 0 (`true`), or with 0 (`false`).
+    pub failed: Option<bool>,
+    /// The newest so many.
+    pub most: Option<usize>,
+}
+
+/// What a store has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Entries.
+    pub entries: i64,
+    /// Different lines.
+    pub lines: i64,
+    /// Entries that ended with another code than 0.
+    pub failed: i64,
+    /// Entries that were imported.
+    pub imported: i64,
+    /// When the first and the last one started, in nanoseconds since 1970, UTC.
+    pub span: Option<(i64, i64)>,
+    /// The lines run most often, with how often.
+    pub frequent: Vec<(String, i64)>,
+    /// The directories in which most was run, with how much.
+    pub directories: Vec<(String, i64)>,
+}
+
+/// An open store.
+#[derive(Debug)]
+pub struct Store {
+    place: Place,
+    identity: Identity,
+    connection: Connection,
+    aside: Option<PathBuf>,
+}
+
+/// What of an entry is read, in the order that [`row`] has it.
+const COLUMNS: &str = "e.id, e.line, coalesce(d.value, ''), coalesce(h.value, ''), coalesce(u.value, ''),
+    coalesce(s.value, ''), e.started, e.duration, e.exit, o.value";
+const FROM: &str = "FROM entry e LEFT JOIN word d ON d.id = e.directory LEFT JOIN word h ON h.id = e.host
+    LEFT JOIN word u ON u.id = e.user LEFT JOIN word s ON s.id = e.session LEFT JOIN word o ON o.id = e.source";
+/// What [`Filter`] asks for.
+const WHERE: &str = "WHERE (?1 IS NULL OR instr(e.line, ?1) > 0)
+    AND (?2 IS NULL OR substr(e.line, 1, length(?2)) = ?2)
+    AND (?3 IS NULL OR e.directory = (SELECT id FROM word WHERE value = ?3))
+    AND (?4 IS NULL OR e.session = (SELECT id FROM word WHERE value = ?4))
+    AND (?5 IS NULL OR e.started >= ?5)
+    AND (?6 IS NULL OR e.exit IS NOT NULL AND (e.exit <> 0) = ?6)";
+
+impl Store {
+    /// Opens the store at `file` for writing; makes it (mode 0600), with its directories (0700), if there is none.
+    /// One that is damaged is moved aside ([`Store::take_aside`]).
+    ///
+    /// # Errors
+    /// When it can't be made, opened or believed, is locked or a newer program's.
+    pub fn open(file: &Path) -> Result<Self, StoreError> {
+        let place = Place::make(file)?;
+        let (mut aside, mut seen) = (None, None);
+        // Others may make one or move one away meanwhile, but not for ever.
+        for _attempt in 0..4 {
+            match (Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_WRITE, &mut seen), seen) {
+                (Ok(Some(store)), _) => return Ok(Self { aside, ..store }),
+                (Ok(None), _) => place.create(layout::make)?,
+                (Err(StoreError::Damaged { .. }), Some(damaged)) => {
+                    aside = place.set_aside(damaged)?.or(aside);
+                }
+                (Err(error), _) => return Err(error),
+            }
+        }
+        Err(StoreError::Busy { path: place.file })
+    }
+
+    /// Opens the store at `file` for reading; none if there is none. Makes no store.
+    ///
+    /// # Errors
+    /// When it can't be opened or believed, is locked, damaged or a newer program's.
+    pub fn read(file: &Path) -> Result<Option<Self>, StoreError> {
+        let Some(place) = Place::find(file)? else { return Ok(None) };
+        let mut seen = None;
+        match Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_ONLY, &mut seen) {
+            // What went away or was replaced in the middle of it isn't there.
+            Err(StoreError::Sqlite { .. }) if place.identity()? != seen => Ok(None),
+            found => found,
+        }
+    }
+
+    /// Opens the file that is there; says which one that was, also when it is no store.
+    fn connect(
+        place: &Place,
+        access: OpenFlags,
+        seen: &mut Option<Identity>,
+    ) -> Result<Option<Self>, StoreError> {
+        let _lock = place.lock_shared()?;
+        *seen = place.identity()?;
+        let Some(identity) = *seen else { return Ok(None) };
+        let connection = layout::connect(&place.file, access)?;
+        Ok(Some(Self { place: place.clone(), identity, connection, aside: None }))
+    }
+
+    /// Where a damaged store was moved to, once.
+    pub fn take_aside(&mut self) -> Option<PathBuf> {
+        self.aside.take()
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.place.file
+    }
+
+    /// Entries, the oldest first.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn rows(&self, filter: &Filter) -> Result<Vec<Row>, StoreError> {
+        let mut rows = Vec::new();
+        self.each(filter, |row| {
+            rows.push(row);
+            true
+        })?;
+        rows.reverse();
+        Ok(rows)
+    }
+
+    /// Hands out entries, the newest first, while they are wanted.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn each(&self, filter: &Filter, mut wanted: impl FnMut(Row) -> bool) -> Result<(), StoreError> {
+        let Filter { contains, begins, directory, session, since, failed, most } = filter;
+        let most = most.map_or(-1, |most| i64::try_from(most).unwrap_or(i64::MAX));
+        let query = format!("SELECT {COLUMNS} {FROM} {WHERE} ORDER BY e.started DESC, e.id DESC LIMIT ?7");
+        let read = || {
+            let mut statement = self.connection.prepare(&query)?;
+            let mut rows =
+                statement.query(params![contains, begins, directory, session, since, failed, most])?;
+            while let Some(found) = rows.next()? {
+                if !wanted(row(found)?) {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        self.reading(read)
+    }
+
+    /// The entry of a number.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn row(&self, id: i64) -> Result<Option<Row>, StoreError> {
+        let query = format!("SELECT {COLUMNS} {FROM} WHERE e.id = ?1");
+        self.reading(|| {
+            let mut statement = self.connection.prepare(&query)?;
+            let mut rows = statement.query([id])?;
+            rows.next()?.map(row).transpose()
+        })
+    }
+
+    /// Whether the user had this line forgotten, so that it isn't taken from elsewhere again.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn is_forgotten(&self, line: &str) -> Result<bool, StoreError> {
+        self.reading(|| {
+            self.connection
+                .prepare_cached("SELECT EXISTS (SELECT 1 FROM forgotten WHERE line = ?1)")?
+                .query_row([change::hash(line)], |row| row.get(0))
+        })
+    }
+
+    /// Hashes of all lines that the user had forgotten.
+    pub(super) fn forgotten(&self) -> Result<HashSet<[u8; 16]>, StoreError> {
+        self.reading(|| {
+            self.connection.prepare("SELECT line FROM forgotten")?.query_map((), |row| row.get(0))?.collect()
+        })
+    }
+
+    /// What there is, with the `most` most frequent lines and directories.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn statistics(&self, most: usize) -> Result<Statistics, StoreError> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        self.reading(|| {
+            // As of one moment.
+            let transaction = self.connection.unchecked_transaction()?;
+            let mut statistics = transaction.query_row(
+                "SELECT count(*), count(DISTINCT line), count(*) FILTER (WHERE exit <> 0), count(source),
+                        min(started), max(started) FROM entry",
+                (),
+                |row| {
+                    let span = (row.get::<_, Option<i64>>(4)?).zip(row.get::<_, Option<i64>>(5)?);
+                    Ok(Statistics {
+                        entries: row.get(0)?,
+                        lines: row.get(1)?,
+                        failed: row.get(2)?,
+                        imported: row.get(3)?,
+                        span,
+                        ..Statistics::default()
+                    })
+                },
+            )?;
+            let counted = |query: &str| -> rusqlite::Result<Vec<(String, i64)>> {
+                let pair = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+                transaction.prepare(query)?.query_map([most], pair)?.collect()
+            };
+            statistics.frequent = counted(
+                "SELECT line, count(*) AS n FROM entry GROUP BY line ORDER BY n DESC, line LIMIT ?1",
+            )?;
+            statistics.directories = counted(
+                "SELECT w.value, count(*) AS n FROM entry e JOIN word w ON w.id = e.directory
+                 GROUP BY w.id ORDER BY n DESC, w.value LIMIT ?1",
+            )?;
+            Ok(statistics)
+        })
+    }
+
+    fn reading<T>(&self, read: impl FnOnce() -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        read().map_err(|source| StoreError::of("read", &self.place.file, source))
+    }
+}
+
+/// The row of [`COLUMNS`].
+fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
+    Ok(Row {
+        id: row.get(0)?,
+        entry: Entry {
+            line: row.get(1)?,
+            directory: row.get(2)?,
+            host: row.get(3)?,
+            user: row.get(4)?,
+            session: row.get(5)?,
+            started: row.get(6)?,
+            duration: row.get(7)?,
+            exit: row.get(8)?,
+        },
+        source: row.get(9)?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What goes into a store, and out of it again.
+
+use std::collections::HashMap;
+
+use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
+
+use super::{Store, StoreError};
+use crate::history::Entry;
+use crate::history::import::Taken;
+
+/// One change of [`Store::change`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::history) enum Change {
+    /// A command started. Its number in the store goes to `marks` under this mark.
+    Started(u64, Box<Entry>),
+    /// The one of this mark ended.
+    Finished(u64, Option<i32>, Option<i64>),
+    /// A line is to be forgotten.
+    Forget(String),
+}
+
+/// What tells a line from all others.
+pub(in crate::history) fn hash(line: &str) -> [u8; 16] {
+    xxhash_rust::xxh3::xxh3_128(line.as_bytes()).to_be_bytes()
+}
+
+impl Store {
+    /// Adds an entry and says its number.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn add(&mut self, entry: &Entry) -> Result<i64, StoreError> {
+        self.transact("write to", |transaction| insert(transaction, entry))
+    }
+
+    /// Makes changes, all or none. `marks` has the numbers of what started; it is brought up to date if all went well.
+    pub(in crate::history) fn change<'a>(
+        &mut self,
+        changes: impl Iterator<Item = &'a Change> + Clone,
+        marks: &mut HashMap<u64, i64>,
+    ) -> Result<(), StoreError> {
+        let changed = self.transact("write to", |transaction| {
+            let mut marks = marks.clone();
+            for change in changes.clone() {
+                match change {
+                    Change::Started(mark, entry) => {
+                        marks.insert(*mark, insert(transaction, entry)?);
+                    }
+                    Change::Finished(mark, exit, duration) => {
+                        // Without a mark it is one that was forgotten, or lost.
+                        if let Some(id) = marks.remove(mark) {
+                            transaction
+                                .prepare_cached("UPDATE entry SET exit = ?2, duration = ?3 WHERE id = ?1")?
+                                .execute(params![id, exit, duration])?;
+                        }
+                    }
+                    Change::Forget(line) => {
+                        forget(transaction, line)?;
+                    }
+                }
+            }
+            Ok(marks)
+        })?;
+        *marks = changed;
+        if changes.clone().any(|change| matches!(change, Change::Forget(_))) {
+            self.empty_log();
+        }
+        Ok(())
+    }
+
+    /// Adds what isn't there yet of a file of `source` (`bash`, `zsh`…), the oldest first, and says how many that
+    /// were. An entry is there if one of the same source has its line and its time; one without a time, if the source
+    /// has as many of this line. Lines that the user had forgotten are left out.
+    ///
+    /// # Errors
+    /// When it can't be written. What was there before is safe.
+    pub fn import(&mut self, source: &str, entries: &[Taken]) -> Result<usize, StoreError> {
+        self.transact("write to", |transaction| {
+            let origin = word(transaction, source)?;
+            let mut seen: HashMap<&str, u64> = HashMap::new();
+            let mut new = 0;
+            for Taken { entry, timed } in entries.iter().filter(|taken| taken.entry.is_usable()) {
+                let nth = if *timed {
+                    u64::from_ne_bytes(entry.started.to_ne_bytes())
+                } else {
+                    let count = seen.entry(&entry.line).or_default();
+                    *count += 1;
+                    *count
+                };
+                let mut told_by = xxhash_rust::xxh3::Xxh3::new();
+                for part in
+                    [source.as_bytes(), &[u8::from(*timed)], &nth.to_be_bytes(), entry.line.as_bytes()]
+                {
+                    told_by.update(part);
+                }
+                let forgotten: bool = transaction
+                    .prepare_cached("SELECT EXISTS (SELECT 1 FROM forgotten WHERE line = ?1)")?
+                    .query_row([hash(&entry.line)], |row| row.get(0))?;
+                if !forgotten {
+                    let imported = told_by.digest128().to_be_bytes();
+                    new += put(transaction, entry, origin, Some(imported))?;
+                }
+            }
+            Ok(new)
+        })
+    }
+
+    /// Deletes the entries of these numbers and says how many there were. Lines of which nothing is left aren't
+    /// imported again.
+    ///
+    /// # Errors
+    /// When it can't be written. What was there before is safe.
+    pub fn delete(&mut self, ids: &[i64]) -> Result<usize, StoreError> {
+        let gone = self.transact("delete from", |transaction| {
+            let mut gone = 0;
+            for id in ids {
+                let line: Option<String> = transaction
+                    .prepare_cached("DELETE FROM entry WHERE id = ?1 RETURNING line")?
+                    .query_row([id], |row| row.get(0))
+                    .optional()?;
+                let Some(line) = line else { continue };
+                gone += 1;
+                transaction
+                    .prepare_cached(
+                        "INSERT OR IGNORE INTO forgotten (line)
+                         SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM entry WHERE line = ?2)",
+                    )?
+                    .execute(params![hash(&line), line])?;
+            }
+            Ok(gone)
+        })?;
+        self.empty_log();
+        Ok(gone)
+    }
+
+    /// Deletes all entries of a line, says how many there were, and imports the line no more.
+    ///
+    /// # Errors
+    /// When it can't be written. What was there before is safe.
+    pub fn forget(&mut self, line: &str) -> Result<usize, StoreError> {
+        let gone = self.transact("delete from", |transaction| forget(transaction, line))?;
+        self.empty_log();
+        Ok(gone)
+    }
+
+    /// What was deleted is still in the log. Whoever reads at the moment keeps it there a little longer.
+    fn empty_log(&self) {
+        let _done = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_row| Ok(()));
+    }
+
+    /// Changes what is at the path now, which may be another file than when it was opened.
+    fn transact<T>(
+        &mut self,
+        action: &'static str,
+        change: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        if self.place.identity()? != Some(self.identity) {
+            *self = Self::open(&self.place.file)?;
+        }
+        match self.attempt(action, &change) {
+            Err(StoreError::Damaged { .. }) => {
+                let aside = self.place.set_aside(self.identity)?;
+                let fresh = Self::open(&self.place.file)?;
+                *self = fresh;
+                self.aside = aside.or(self.aside.take());
+                self.attempt(action, &change)
+            }
+            changed => changed,
+        }
+    }
+
+    fn attempt<T>(
+        &mut self,
+        action: &'static str,
+        change: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        // A writer's from the start: one that becomes it later can fail at once.
+        self.connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .and_then(|transaction| {
+                let changed = change(&transaction)?;
+                transaction.commit()?;
+                Ok(changed)
+            })
+            .map_err(|source| StoreError::of(action, &self.place.file, source))
+    }
+}
+
+fn insert(transaction: &Transaction<'_>, entry: &Entry) -> rusqlite::Result<i64> {
+    // What is run again is remembered again.
+    transaction.prepare_cached("DELETE FROM forgotten WHERE line = ?1")?.execute([hash(&entry.line)])?;
+    put(transaction, entry, None, None)?;
+    Ok(transaction.last_insert_rowid())
+}
+
+fn put(
+    transaction: &Transaction<'_>,
+    entry: &Entry,
+    source: Option<i64>,
+    imported: Option<[u8; 16]>,
+) -> rusqlite::Result<usize> {
+    let Entry { line, directory, host, user, session, started, duration, exit } = entry;
+    let [directory, host, user, session] =
+        [directory, host, user, session].map(|value| word(transaction, value));
+    transaction
+        .prepare_cached(
+            "INSERT OR IGNORE INTO entry
+             (line, directory, host, user, session, started, duration, exit, source, imported)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .execute(params![line, directory?, host?, user?, session?, started, duration, exit, source, imported])
+}
+
+/// The number of a word; none of the empty one.
+fn word(transaction: &Transaction<'_>, value: &str) -> rusqlite::Result<Option<i64>> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    let mut found = transaction.prepare_cached("SELECT id FROM word WHERE value = ?1")?;
+    if let Some(id) = found.query_row([value], |row| row.get(0)).optional()? {
+        return Ok(Some(id));
+    }
+    transaction.prepare_cached("INSERT INTO word (value) VALUES (?1)")?.execute([value])?;
+    Ok(Some(transaction.last_insert_rowid()))
+}
+
+fn forget(transaction: &Transaction<'_>, line: &str) -> rusqlite::Result<usize> {
+    let gone = transaction.prepare_cached("DELETE FROM entry WHERE line = ?1")?.execute([line])?;
+    transaction
+        .prepare_cached("INSERT OR IGNORE INTO forgotten (line) VALUES (?1)")?
+        .execute([hash(line)])?;
+    Ok(gone)
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The thread that writes to the store, so that nobody waits for a disk.
+//!
+//! Each command is committed when it starts and again when it ends. What can't be written is kept for later, the
+//! newest [`KEPT`] changes of it, and that it can't be is said once.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::store::Change;
+use super::{Entry, Store, StoreError};
+
+/// So many changes wait for the thread; more are lost.
+const WAITING: usize = 1024;
+/// So many changes wait for a store that can't be written.
+const KEPT: usize = 1024;
+/// How long until it is tried again.
+const PAUSE: Duration = Duration::from_secs(5);
+/// How long the end waits for what is still to be written.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Which command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Id(u64);
+
+#[derive(Debug, Default)]
+struct Shared {
+    lost: AtomicU64,
+    problems: Mutex<VecDeque<String>>,
+}
+
+/// Writes to the store. Dropped, it waits for half a second at most for what is still to be written.
+#[derive(Debug)]
+pub struct Writer {
+    /// None once it is to end.
+    changes: Option<SyncSender<Change>>,
+    /// Closed by the thread when it ends.
+    ended: Receiver<()>,
+    shared: Arc<Shared>,
+    next: AtomicU64,
+}
+
+impl Writer {
+    /// Starts the thread for the store at `file`, which is opened (and made) there. Where no thread can be had nothing
+    /// is written, and [`Writer::problem`] says so.
+    #[must_use]
+    pub fn new(file: &Path) -> Self {
+        let (changes, received) = sync_channel(WAITING);
+        let (end, ended) = sync_channel(0);
+        let shared = Arc::new(Shared::default());
+        let mut desk = Desk::new(file, Arc::clone(&shared));
+        let work = move || {
+            let _end = end;
+            desk.work(&received);
+        };
+        if let Err(error) = std::thread::Builder::new().name("history-writer".to_owned()).spawn(work) {
+            shared.say(format!("history isn't written: can't start a thread: {error}"));
+        }
+        Self { changes: Some(changes), ended, shared, next: AtomicU64::new(0) }
+    }
+
+    /// A command started. Never waits.
+    pub fn started(&self, entry: Entry) -> Id {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        self.send(Change::Started(id, Box::new(entry)));
+        Id(id)
+    }
+
+    /// It ended, after `duration`, with this code. Never waits.
+    pub fn finished(&self, id: Id, exit: Option<i32>, duration: Option<Duration>) {
+        let duration = duration.map(|duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX));
+        self.send(Change::Finished(id.0, exit, duration));
+    }
+
+    /// All entries of a line are to be deleted ([`Store::forget`]). Never waits.
+    pub fn forget(&self, line: &str) {
+        self.send(Change::Forget(line.to_owned()));
+    }
+
+    /// Something to tell the user, once: that nothing can be written, with what to do about it; or where a damaged
+    /// store was moved to.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        self.shared.problems.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// How many changes were lost because the thread couldn't keep up or the store couldn't be written for long.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.shared.lost.load(Ordering::Relaxed)
+    }
+
+    fn send(&self, change: Change) {
+        let Some(changes) = &self.changes else { return };
+        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = changes.try_send(change) {
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.changes = None;
+        // It ends by closing its end.
+        let _in_time = self.ended.recv_timeout(FAREWELL);
+    }
+}
+
+impl Shared {
+    fn say(&self, problem: String) {
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner).push_back(problem);
+    }
+}
+
+/// The thread's side.
+#[derive(Debug)]
+struct Desk {
+    file: PathBuf,
+    store: Option<Store>,
+    marks: HashMap<u64, i64>,
+    kept: VecDeque<Change>,
+    /// Not before this.
+    again: Option<Instant>,
+    told: bool,
+    shared: Arc<Shared>,
+}
+
+impl Desk {
+    fn new(file: &Path, shared: Arc<Shared>) -> Self {
+        Self {
+            file: file.to_owned(),
+            store: None,
+            marks: HashMap::new(),
+            kept: VecDeque::new(),
+            again: None,
+            told: false,
+            shared,
+        }
+    }
+
+    fn work(&mut self, changes: &Receiver<Change>) {
+        loop {
+            let received = match self.again {
+                Some(again) if !self.kept.is_empty() => {
+                    changes.recv_timeout(again.saturating_duration_since(Instant::now()))
+                }
+                _ => changes.recv().map_err(|_closed| RecvTimeoutError::Disconnected),
+            };
+            let mut open = match received {
+                Ok(change) => {
+                    self.keep(change);
+                    true
+                }
+                Err(RecvTimeoutError::Timeout) => true,
+                Err(RecvTimeoutError::Disconnected) => false,
+            };
+            // What came meanwhile goes into the same transaction.
+            while open && self.kept.len() < KEPT {
+                match changes.try_recv() {
+                    Ok(change) => self.keep(change),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => open = false,
+                }
+            }
+            if !open || self.again.is_none_or(|again| again <= Instant::now()) {
+                self.write();
+            }
+            if !open {
+                return;
+            }
+        }
+    }
+
+    fn keep(&mut self, change: Change) {
+        if self.kept.len() == KEPT {
+            self.kept.pop_front();
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        self.kept.push_back(change);
+    }
+
+    fn write(&mut self) {
+        if self.kept.is_empty() {
+            return;
+        }
+        match self.try_write() {
+            Ok(()) => {
+                self.kept.clear();
+                self.again = None;
+            }
+            Err(error) => {
+                self.store = None;
+                self.again = Some(Instant::now() + PAUSE);
+                if !self.told {
+                    self.told = true;
+                    let hint = hint(&error).map_or_else(String::new, |hint| format!("\nhint: {hint}"));
+                    self.shared.say(format!("history isn't written for now: {error}{hint}"));
+                }
+            }
+        }
+    }
+
+    fn try_write(&mut self) -> Result<(), StoreError> {
+        let store = match &mut self.store {
+            Some(store) => store,
+            none => none.insert(Store::open(&self.file)?),
+        };
+        store.change(self.kept.iter(), &mut self.marks)?;
+        if let Some(aside) = store.take_aside() {
+            let told = format!("history was damaged and begins anew; what there was is now {aside:?}");
+            self.shared.say(told);
+        }
+        Ok(())
+    }
+}
+
+/// What to do about a store that can't be written.
+fn hint(error: &StoreError) -> Option<String> {
+    use rusqlite::ErrorCode;
+    use std::io::ErrorKind;
+    error.hint().or_else(|| match error {
+        StoreError::Sqlite { path, source, .. } => match source.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Some(format!("make room: df -h {:?}", parent(path))),
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                Some(format!("have it writable: ls -la {:?}", parent(path)))
+            }
+            _ => None,
+        },
+        StoreError::File { path, source, .. } => match source.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                Some(format!("make room: df -h {:?}", parent(path)))
+            }
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                Some(format!("have it writable: ls -ld {:?}, or set XDG_STATE_HOME", parent(path)))
+            }
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}

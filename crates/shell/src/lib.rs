@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A terminal that knows what was meant: the user's own shell behind a pseudo-terminal, with modules in between.
+//!
+//! In reading order:
+//!
+//! - [`start`]: where this process is, and what a shell's start-up file evaluates
+//! - [`proxy`]: the loop between the terminal and the shell
+//! - [`engine`]: the same without descriptors
+//! - [`key`], [`line`]: what is typed, and what it makes of the shell's line
+//! - [`vt`], [`mark`], [`column`]: what programs print, what the shell says about itself, where the cursor is
+//! - [`links`]: addresses that can be clicked
+//! - [`chain`], [`modules`]: what stands in between
+//! - [`settings`]: which of it, and how
+//! - [`classify`]: what a line would do, and whether to ask before it does
+//! - [`history`]: what was typed before, and what is likely to be typed next
+#![forbid(unsafe_code)]
+
+pub mod chain;
+pub mod classify;
+pub mod column;
+pub mod engine;
+pub mod history;
+pub mod key;
+pub mod line;
+pub mod links;
+pub mod mark;
+pub mod modules;
+pub mod proxy;
+pub mod settings;
+pub mod start;
+pub mod vt;

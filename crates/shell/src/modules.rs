@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The modules that come with Palisade, and the chain that settings ask for.
+//!
+//! - [`keymap`]: keys that mean actions
+//! - [`incognito`]: lines that aren't remembered
+//! - [`ghost`]: taking what is shown dim behind the cursor
+//! - [`history`]: what was typed before
+//! - [`guard`]: asking before a line does harm
+//! - [`recorder`]: what is on the screen, as asciicast
+
+pub mod ghost;
+pub mod guard;
+pub mod history;
+pub mod incognito;
+pub mod keymap;
+pub mod recorder;

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Asks before a line does harm.
+
+use crate::chain::{Acts, Module, Ruling, View};
+use crate::classify::{Classifier, Context, Level, Origin, Reason, RuleError, Settings, Verdict};
+use crate::line;
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+/// A second Enter that comes sooner was meant for something else, or isn't a person's.
+const THOUGHT: Duration = Duration::from_millis(300);
+
+/// The module.
+#[derive(Debug)]
+pub struct Guard {
+    classifier: Classifier,
+    context: Context,
+    /// The line that was asked about, and when.
+    asked: Option<(String, Instant)>,
+    /// Rules that were confirmed once.
+    confirmed: HashSet<String>,
+}
+
+impl Guard {
+    /// By these settings.
+    ///
+    /// # Errors
+    /// When a rule of the user's can't be meant.
+    pub fn new(settings: &Settings) -> Result<Self, RuleError> {
+        let context = Context { root: rustix::process::geteuid().is_root(), ..Context::default() };
+        let classifier = Classifier::new(settings)?;
+        Ok(Self { classifier, context, asked: None, confirmed: HashSet::new() })
+    }
+
+    fn words(reason: Option<&Reason>) -> String {
+        let Some(reason) = reason else { return String::new() };
+        let reference =
+            if reason.reference.is_empty() { String::new() } else { format!(", {}", reason.reference) };
+        format!("{} ({}{reference})", reason.words, reason.rule)
+    }
+
+    fn run(&mut self, verdict: &Verdict) -> Ruling {
+        self.context.session.note(verdict);
+        Ruling::Run
+    }
+}
+
+impl Module for Guard {
+    fn name(&self) -> &'static str {
+        "guard"
+    }
+
+    fn commit(&mut self, view: &View<'_>, acts: &mut Acts) -> Ruling {
+        let text = view.line.text();
+        let asked = self.asked.take();
+        if text.trim().is_empty() {
+            return Ruling::Run;
+        }
+        let origin = match view.line.origin() {
+            line::Origin::Typed => Origin::Typed,
+            line::Origin::Pasted => Origin::Pasted,
+            line::Origin::Machine => Origin::Machine,
+        };
+        self.context.directory = (!view.directory.is_empty()).then(|| view.directory.into());
+        let verdict = self.classifier.classify(text, origin, &self.context);
+        let words = Self::words(verdict.first());
+        let rule = verdict.first().map(|reason| reason.rule.clone()).unwrap_or_default();
+        match verdict.level {
+            Level::Allow => self.run(&verdict),
+            Level::Warn => {
+                acts.warn(&format!("palisade: {words}"));
+                self.run(&verdict)
+            }
+            Level::ConfirmOnce if self.confirmed.contains(&rule) => self.run(&verdict),
+            Level::ConfirmOnce | Level::Confirm => {
+                let again = asked.as_ref().is_some_and(|(line, since)| {
+                    line == text && view.now.saturating_duration_since(*since) >= THOUGHT
+                });
+                if again {
+                    self.confirmed.insert(rule);
+                    return self.run(&verdict);
+                }
+                let since = match asked {
+                    Some((line, since)) if line == text => since,
+                    _ => view.now,
+                };
+                self.asked = Some((text.to_owned(), since));
+                acts.say(&format!("palisade: {words}\nEnter again runs it, Ctrl-C doesn't"));
+                Ruling::Hold
+            }
+            Level::Block => {
+                acts.say(&format!("palisade: not run: {words}"));
+                Ruling::Hold
+            }
+        }
+    }
+}

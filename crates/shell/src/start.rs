@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where this process is, and what a shell's start-up file evaluates.
+//!
+//! The line in the start-up file is evaluated twice: by the user's shell, which is told to become the proxy; and by the
+//! shell that the proxy starts, which is told its hooks. They are told apart by a variable that names the terminal: in
+//! another terminal (a multiplexer's pane, say) it means nothing.
+//!
+//! The nonce comes through a pipe that is read once, so it is in nobody's environment.
+
+use crate::mark::{NONCE, Nonce, Shell};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// `TERMINAL:DESCRIPTOR`: the proxy is in front of that terminal, and the nonce can be read there.
+pub const INSIDE: &str = "PALISADE_SHELL";
+/// `TERMINAL`: no proxy here, although the start-up file asks for one.
+pub const OFF: &str = "PALISADE_SHELL_OFF";
+
+/// Where this process is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The number of the controlling terminal; 0: none.
+    pub terminal: u64,
+    /// The proxy is in front of it.
+    pub inside: bool,
+    /// There is to be none.
+    pub off: bool,
+    /// Where the nonce can be read, if it hasn't been.
+    pub descriptor: Option<i32>,
+}
+
+impl Surroundings {
+    /// Of this process.
+    #[must_use]
+    pub fn now() -> Self {
+        let read = |name| std::env::var(name).ok();
+        Self::of(terminal(), read(INSIDE).as_deref(), read(OFF).as_deref())
+    }
+
+    fn of(terminal: u64, inside: Option<&str>, off: Option<&str>) -> Self {
+        let (number, descriptor) = inside.map_or((None, None), |text| {
+            let (number, descriptor) = text.split_once(':').unwrap_or((text, ""));
+            (number.parse().ok(), descriptor.parse().ok())
+        });
+        let here = |number: Option<u64>| terminal != 0 && number == Some(terminal);
+        let inside = here(number);
+        let off = here(off.and_then(|text| text.parse().ok()));
+        Self { terminal, inside, off, descriptor: descriptor.filter(|_| inside) }
+    }
+}
+
+/// The number of this process's controlling terminal; 0: none.
+#[must_use]
+pub fn terminal() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name, in parentheses, may contain anything.
+    let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    rest.split(' ')
+        .nth(4)
+        .and_then(|number| number.parse::<i32>().ok())
+        .map_or(0, |number| u64::from(number.unsigned_abs()))
+}
+
+/// The number of a pseudo-terminal, as it is in the process's status.
+///
+/// # Errors
+/// The kernel's.
+pub fn number(terminal: BorrowedFd<'_>) -> std::io::Result<u64> {
+    let device = rustix::fs::fstat(terminal)?.st_rdev;
+    let (major, minor) = (u64::from(rustix::fs::major(device)), u64::from(rustix::fs::minor(device)));
+    Ok((minor & 0xff) | (major << 8) | ((minor & !0xff) << 12))
+}
+
+/// Reads the nonce that is waiting at a descriptor; `None` when it was read already.
+#[must_use]
+pub fn nonce(descriptor: i32) -> Option<String> {
+    let mut file = File::open(format!("/proc/self/fd/{descriptor}")).ok()?;
+    rustix::io::ioctl_fionbio(&file, true).ok()?;
+    let mut digits = [0; NONCE];
+    file.read_exact(&mut digits).ok()?;
+    let digits = String::from_utf8(digits.to_vec()).ok()?;
+    digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(digits)
+}
+
+/// What the start-up file of a shell evaluates. `program` is this program, `shell` the shell's.
+#[must_use]
+pub fn script(kind: Shell, here: &Surroundings, program: &Path, shell: Option<&Path>) -> String {
+    if here.terminal == 0 || here.off {
+        return String::new();
+    }
+    if !here.inside {
+        return becoming(kind, program, shell);
+    }
+    let Some(descriptor) = here.descriptor else { return String::new() };
+    let Some(nonce) = nonce(descriptor) else { return String::new() };
+    hooks(kind, &nonce, descriptor)
+}
+
+/// What has a shell that is started without arguments install its hooks, whatever its start-up files say.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    /// Before all other arguments.
+    pub(crate) arguments: Vec<OsString>,
+    /// What an argument's descriptor gives, once.
+    pub(crate) file: Option<OwnedFd>,
+    /// To be in its environment.
+    pub(crate) variables: Vec<(&'static str, OsString)>,
+}
+
+/// For zsh, which knows no file to read but those of a directory: this is its only one.
+const ZSH: &str = "zsh";
+
+impl Asked {
+    /// Of a shell by the name of its program; nothing of one that isn't known.
+    ///
+    /// # Errors
+    /// The kernel's: a pipe can't be made, or zsh's file can't be written below `state`.
+    pub(crate) fn of(shell: &Path, program: &Path, state: &Path) -> io::Result<Self> {
+        let name = shell.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let Some(kind) = Shell::ALL.into_iter().find(|kind| kind.name() == name) else {
+            return Ok(Self::default());
+        };
+        let ask = format!("{} shell init {name}", quoted(program));
+        match kind {
+            // The system's file is read before.
+            Shell::Bash => {
+                let (reader, mut writer) = io::pipe()?;
+                let file = OwnedFd::from(reader);
+                let number = file.as_raw_fd();
+                write!(writer, "exec {number}<&-\n[ ! -r ~/.bashrc ] || . ~/.bashrc\neval \"$({ask})\"\n")?;
+                let arguments = vec!["--rcfile".into(), format!("/dev/fd/{number}").into()];
+                Ok(Self { arguments, file: Some(file), variables: Vec::new() })
+            }
+            Shell::Fish => {
+                let arguments = vec!["-C".into(), format!("{ask} | source").into()];
+                Ok(Self { arguments, ..Self::default() })
+            }
+            Shell::Zsh => {
+                let directory = state.join(ZSH);
+                fs::create_dir_all(&directory)?;
+                let text = include_str!("start/zshenv.zsh").replace("@ASK@", &ask);
+                let path = directory.join(".zshenv");
+                if fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
+                    let new = directory.join(format!(".zshenv.{}", std::process::id()));
+                    fs::write(&new, text)?;
+                    fs::rename(new, path)?;
+                }
+                let mut variables = vec![("ZDOTDIR", directory.into_os_string())];
+                variables.extend(std::env::var_os("ZDOTDIR").map(|before| ("PALISADE_ZDOTDIR", before)));
+                Ok(Self { variables, ..Self::default() })
+            }
+        }
+    }
+}
+
+/// The hooks.
+fn hooks(kind: Shell, nonce: &str, descriptor: i32) -> String {
+    let text = match kind {
+        Shell::Bash => include_str!("start/bash.sh"),
+        Shell::Zsh => include_str!("start/zsh.zsh"),
+        Shell::Fish => include_str!("start/fish.fish"),
+    };
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with('#'))
+        .map(|line| line.replace("@NONCE@", nonce).replace("@DESCRIPTOR@", &descriptor.to_string()) + "\n")
+        .collect()
+}
+
+/// What makes a shell the proxy. A login shell's successor is one, too.
+fn becoming(kind: Shell, program: &Path, shell: Option<&Path>) -> String {
+    let program = quoted(program);
+    let default = PathBuf::from(kind.name());
+    let shell = quoted(shell.unwrap_or(&default));
+    match kind {
+        Shell::Bash => format!(
+            "if [[ $- == *i* && -t 0 && -t 1 && -x {program} ]]; then\n\
+             if shopt -q login_shell; then exec {program} shell --shell {shell} -- -l; else exec {program} shell --shell {shell}; fi\nfi\n"
+        ),
+        Shell::Zsh => format!(
+            "if [[ -o interactive && -t 0 && -t 1 && -x {program} ]]; then\n\
+             if [[ -o login ]]; then exec {program} shell --shell {shell} -- -l; else exec {program} shell --shell {shell}; fi\nfi\n"
+        ),
+        Shell::Fish => format!(
+            "if status is-interactive; and isatty stdout; and test -x {program}\n\
+             if status is-login; exec {program} shell --shell {shell} -- -l <&1; else; exec {program} shell --shell {shell} <&1; end\nend\n"
+        ),
+    }
+}
+
+/// A path as a word of any of the shells.
+fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let mut quoted = String::from("'");
+    for character in text.chars() {
+        match character {
+            // Outside of quotes, because fish knows \' inside and the others don't.
+            '\'' => quoted.push_str("'\\''"),
+            '\\' => quoted.push_str("'\\\\'"),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('\'');
+    quoted
+}
+
+/// A nonce, from the kernel.
+///
+/// # Errors
+/// The kernel's.
+pub fn new_nonce() -> std::io::Result<Nonce> {
+    let mut random = [0; NONCE / 2];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    Ok(Nonce::of(random))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_counts_on_its_own_terminal_only() {
+        for (terminal, inside, off, wanted) in [
+            (34817, Some("34817:9"), None, (true, false, Some(9))),
+            (34818, Some("34817:9"), None, (false, false, None)),
+            (0, Some("0:9"), Some("0"), (false, false, None)),
+            (34817, Some("34817"), None, (true, false, None)),
+            (34817, Some("nonsense:9"), Some("34817"), (false, true, None)),
+            (34817, None, None, (false, false, None)),
+        ] {
+            let here = Surroundings::of(terminal, inside, off);
+            assert_eq!((here.inside, here.off, here.descriptor), wanted, "{terminal} {inside:?} {off:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_terminal_nothing_is_evaluated() {
+        let here = Surroundings::of(0, None, None);
+        assert_eq!(script(Shell::Bash, &here, Path::new("/usr/bin/palisade"), None), "");
+    }
+
+    #[test]
+    fn a_nonce_is_read_once() {
+        use std::io::Write;
+        use std::os::fd::AsRawFd;
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let wanted = new_nonce().unwrap();
+        writer.write_all(wanted.digits()).unwrap();
+        let first = nonce(reader.as_raw_fd());
+        assert_eq!(first.as_deref().map(str::as_bytes), Some(wanted.digits()));
+        assert_eq!(nonce(reader.as_raw_fd()), None);
+    }
+
+    #[test]
+    fn words_are_quoted_for_every_shell() {
+        assert_eq!(quoted(Path::new("/a b/it's\\x")), "'/a b/it'\\''s'\\\\'x'");
+        for shell in ["bash", "zsh", "fish"] {
+            let said = std::process::Command::new(shell)
+                .args(["-c", &format!("printf %s {}", quoted(Path::new("/a b/it's\\x $y")))])
+                .output();
+            if let Ok(said) = said {
+                assert_eq!(String::from_utf8_lossy(&said.stdout), "/a b/it's\\x $y", "{shell}");
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# What zsh tells the proxy. The shell's own parameters and functions only: no child sees them.
+if [[ -o interactive && -z ${__palisade_nonce-} ]]; then
+typeset -g __palisade_nonce=@NONCE@ __palisade_text=@DESCRIPTOR@
+exec {__palisade_text}<&-
+__palisade_escape() {
+    emulate -L zsh
+    __palisade_text=${1//\\/\\\\}
+    __palisade_text=${__palisade_text//$'\n'/\\n}
+    __palisade_text=${__palisade_text//$'\t'/\\t}
+    __palisade_text=${__palisade_text//$'\e'/\\e}
+}
+__palisade_line() {
+    emulate -L zsh
+    if [[ $CONTEXT == start && $KEYMAP != isearch ]] && ((${#BUFFER} < 2000)); then
+        __palisade_escape "$BUFFER"
+        print -rn -- $'\e]7717;'"$__palisade_nonce;${2:-L};$CURSOR;$__palisade_text"$'\a' >$TTY
+    else
+        print -rn -- $'\e]7717;'"$__palisade_nonce;${3:-U}"$'\a' >$TTY
+    fi
+}
+__palisade_reply() { __palisade_line '' R V }
+__palisade_init() {
+    print -rn -- $'\e]133;B;p='"$__palisade_nonce"$'\a' >$TTY
+    __palisade_line
+}
+__palisade_precmd() {
+    local code=$?
+    emulate -L zsh
+    __palisade_escape "$PWD"
+    print -rn -- $'\e]133;D;'"$code;p=$__palisade_nonce"$'\a\e]7717;'"$__palisade_nonce;S;zsh"$'\a\e]7717;'"$__palisade_nonce;W;$__palisade_text"$'\a\e]133;A;p='"$__palisade_nonce"$'\a' >$TTY
+}
+__palisade_preexec() {
+    emulate -L zsh
+    __palisade_escape "$1"
+    print -rn -- $'\e]7717;'"$__palisade_nonce;X;$__palisade_text"$'\a\e]133;C;p='"$__palisade_nonce"$'\a' >$TTY
+}
+autoload -Uz add-zle-hook-widget
+zle -N __palisade_init
+zle -N __palisade_line
+zle -N __palisade_reply
+add-zle-hook-widget line-init __palisade_init
+add-zle-hook-widget line-pre-redraw __palisade_line
+for __palisade_text in emacs viins vicmd; do
+    bindkey -M $__palisade_text '\e[7717~' __palisade_reply
+done
+typeset -ga precmd_functions preexec_functions
+precmd_functions=(__palisade_precmd $precmd_functions)
+preexec_functions=($preexec_functions __palisade_preexec)
+fi

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The history is written by a thread that nobody waits for, and survives what may happen to it: killed shells, full
+//! disks, homes that can't be written to.
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use palisade_shell::history::import::Kind;
+use palisade_shell::history::{Entry, Filter, Index, Privacy, Sources, Store, Writer, load, now};
+
+/// Where a test's child is to work.
+const CHILD: &str = "PALISADE_HISTORY_CHILD";
+const LONG: Duration = Duration::from_secs(60);
+
+fn entry(line: impl Into<String>) -> Entry {
+    Entry { line: line.into(), directory: "/src".into(), started: now(), ..Entry::default() }
+}
+
+fn store(directory: &Path) -> PathBuf {
+    directory.join("palisade/history.sqlite")
+}
+
+fn lines(file: &Path) -> Vec<String> {
+    let Some(store) = Store::read(file).unwrap() else { return Vec::new() };
+    store.rows(&Filter::default()).unwrap().into_iter().map(|row| row.entry.line).collect()
+}
+
+fn eventually(mut holds: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < LONG {
+        if holds() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+/// This test again, as a process of its own.
+fn child(test: &str, directory: &Path, around: &[&str]) -> Command {
+    let own = std::env::current_exe().unwrap();
+    let mut words = around.iter().map(|word| (*word).to_owned()).chain([own.to_str().unwrap().to_owned()]);
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).args(["--exact", test, "--nocapture"]).env(CHILD, directory);
+    command
+}
+
+#[test]
+fn what_started_and_ended_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = store(&directory.path().canonicalize().unwrap());
+    let writer = Writer::new(&file);
+    let make = writer.started(entry("make"));
+    let top = writer.started(entry("top"));
+    writer.finished(make, Some(2), Some(Duration::from_millis(1500)));
+    assert!(eventually(|| lines(&file).len() == 2), "it is written while the writer goes on");
+    writer.forget("top");
+    writer.finished(top, Some(0), None);
+    let last = writer.started(entry("vim"));
+    writer.finished(last, None, None);
+    drop(writer);
+    let rows = Store::read(&file).unwrap().unwrap().rows(&Filter::default()).unwrap();
+    let found: Vec<_> = rows.iter().map(|row| (row.entry.line.as_str(), row.entry.exit)).collect();
+    assert_eq!(found, [("make", Some(2)), ("vim", None)]);
+    assert_eq!(rows[0].entry.duration, Some(1_500_000_000));
+}
+
+#[test]
+fn a_damaged_store_is_told_of_and_begun_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = store(&directory.path().canonicalize().unwrap());
+    drop(Store::open(&file).unwrap());
+    std::fs::write(&file, "no database\n".repeat(1000)).unwrap();
+    let writer = Writer::new(&file);
+    writer.started(entry("ls"));
+    let mut told = None;
+    assert!(eventually(|| {
+        told = told.take().or_else(|| writer.problem());
+        told.is_some()
+    }));
+    assert!(told.unwrap().contains("history.sqlite.damaged"));
+    drop(writer);
+    assert_eq!(
+        (lines(&file), std::fs::read(file.with_extension("sqlite.damaged")).is_ok()),
+        (vec!["ls".into()], true)
+    );
+}
+
+/// Whatever the moment: what was committed is there, in order, and the next one goes on.
+#[test]
+fn it_survives_being_killed_at_any_moment() {
+    if let Some(directory) = std::env::var_os(CHILD) {
+        let writer = Writer::new(&store(Path::new(&directory)));
+        for number in 0.. {
+            let id = writer.started(entry(format!("line {number:06}")));
+            writer.finished(id, Some(0), Some(Duration::from_nanos(number)));
+            // The queue is bounded, and nobody types as fast.
+            while writer.lost() > 0 {
+                std::thread::sleep(LONG);
+            }
+            if number % 16 == 0 {
+                println!("\nat {number}");
+                std::thread::sleep(Duration::from_millis(3));
+            }
+        }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().canonicalize().unwrap();
+    let mut before = 0;
+    for round in 0..12u64 {
+        let mut child = child("it_survives_being_killed_at_any_moment", &place, &["env"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap().starts_with("at ")));
+        // At the beginning, while the database is made, and while it is written to.
+        if round > 3 {
+            assert!(eventually(|| lines(&store(&place)).len() > before), "whoever comes next goes on");
+        }
+        std::thread::sleep(Duration::from_micros(round * round * 700));
+        child.kill().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+
+        let Some(found) = Store::read(&store(&place)).unwrap() else { continue };
+        let rows = found.rows(&Filter::default()).unwrap();
+        assert!(rows.len() >= before, "what was there is there");
+        let ids: Vec<i64> = rows.iter().map(|row| row.id).collect();
+        let mut new: Vec<_> = rows.iter().filter(|row| row.id > i64::try_from(before).unwrap()).collect();
+        new.sort_by_key(|row| row.id);
+        for (number, row) in new.iter().enumerate() {
+            assert_eq!(
+                row.entry.line,
+                format!("line {number:06}"),
+                "round {round}: nothing between is missing"
+            );
+        }
+        // All but those that were going on at the end have ended.
+        let open = new.iter().position(|row| row.entry.exit.is_none()).unwrap_or(new.len());
+        assert!(new[open..].len() <= 1, "round {round}: {}", new[open..].len());
+        assert_eq!(ids.len(), ids.iter().collect::<std::collections::BTreeSet<_>>().len());
+        before = rows.len();
+    }
+    assert!(before > 0);
+    let check = Store::open(&store(&place)).unwrap();
+    assert_eq!(check.statistics(1).unwrap().entries, i64::try_from(before).unwrap());
+}
+
+/// In its own mount namespace with a small disk.
+fn on_a_small_disk(test: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().canonicalize().unwrap();
+    let mount = format!("mount -t tmpfs -o size=512k,mode=700 none {place:?} && exec \"$@\"");
+    let around = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", &mount, "sh"];
+    let output = child(test, &place, &around).output().unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+fn a_full_disk_is_told_of_once_and_waited_for() {
+    let Some(directory) = std::env::var_os(CHILD) else {
+        return on_a_small_disk("a_full_disk_is_told_of_once_and_waited_for");
+    };
+    let directory = Path::new(&directory);
+    let file = store(directory);
+    let writer = Writer::new(&file);
+    writer.started(entry("first"));
+    assert!(eventually(|| lines(&file) == ["first"]));
+    // No room is left, whatever that takes.
+    let mut ballast = std::fs::File::create(directory.join("ballast")).unwrap();
+    while std::io::Write::write_all(&mut ballast, &[1; 512]).is_ok() {}
+    let mut told = Vec::new();
+    assert!(eventually(|| {
+        writer.started(entry("x".repeat(20_000)));
+        told.extend(writer.problem());
+        !told.is_empty()
+    }));
+    assert!(told[0].contains("hint: make room"), "{told:?}");
+    for _ in 0..200 {
+        writer.started(entry("again"));
+    }
+    assert_eq!(writer.problem(), None, "once is enough");
+    drop(ballast);
+    std::fs::remove_file(directory.join("ballast")).unwrap();
+    // The end tries once more.
+    writer.started(entry("last"));
+    drop(writer);
+    let found = lines(&file);
+    assert!(found.len() > 200 && found.first().unwrap() == "first", "{}", found.len());
+    assert!(found.iter().any(|line| line == "last"), "what was kept is written when there is room");
+}
+
+#[test]
+fn a_home_that_cannot_be_written_is_read_and_told_of_once() {
+    let Some(directory) = std::env::var_os(CHILD) else {
+        return on_a_small_disk("a_home_that_cannot_be_written_is_read_and_told_of_once");
+    };
+    let directory = Path::new(&directory);
+    let file = store(directory);
+    Store::open(&file).unwrap().add(&entry("known")).unwrap();
+    let status = Command::new("mount").args(["-o", "remount,ro"]).arg(directory).status().unwrap();
+    assert!(status.success());
+    for (file, known) in [(file, true), (directory.join("other/history.sqlite"), false)] {
+        let writer = Writer::new(&file);
+        let id = writer.started(entry("ls"));
+        writer.finished(id, Some(0), None);
+        let mut told = Vec::new();
+        assert!(eventually(|| {
+            told.extend(writer.problem());
+            !told.is_empty()
+        }));
+        assert!(told[0].contains("hint: "), "{told:?}");
+        writer.started(entry("cd"));
+        drop(writer);
+        let sources = Sources { store: Some(file), ..Sources::default() };
+        let loaded = load(sources).wait(LONG).unwrap();
+        assert_eq!(loaded.index.suggest("kn", ""), known.then_some("known"), "{:?}", loaded.problems);
+        assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+    }
+}
+
+#[test]
+fn an_index_is_made_of_the_store_and_the_shells_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().canonicalize().unwrap();
+    let file = store(&place);
+    let mut stored = Store::open(&file).unwrap();
+    stored.add(&Entry { exit: Some(0), ..entry("git status") }).unwrap();
+    stored.add(&entry("forget me")).unwrap();
+    stored.forget("forget me").unwrap();
+    let (bash, fish) = (place.join("bash"), place.join("fish"));
+    std::fs::write(&bash, "git stash\nforget me\nx --password=hunter2\n hidden\n").unwrap();
+    std::fs::write(&fish, "- cmd: fish only\n  when: 1500000000\n").unwrap();
+    let missing = place.join("missing");
+    let files =
+        vec![(Kind::Bash, bash), (Kind::Fish, fish), (Kind::Zsh, missing), (Kind::Zsh, place.clone())];
+    let sources = Sources { store: Some(file), files, ..Sources::default() };
+    let mut loading = load(sources);
+    // Meanwhile something is typed.
+    let mut index = Index::default();
+    index.add(&entry("git status --short"));
+    let loaded = loading.wait(LONG).unwrap();
+    assert!(loading.take().is_none() && loading.is_done());
+    assert_eq!(loaded.problems.len(), 1, "what is there and can't be read: {:?}", loaded.problems);
+    index.adopt(loaded.index);
+    let ask = |typed: &str| index.suggest(typed, "/src").map(str::to_owned);
+    assert_eq!(ask("git st").as_deref(), Some("git status --short"));
+    assert_eq!(ask("git sta").as_deref(), Some("git status --short"));
+    assert_eq!(ask("git stas").as_deref(), Some("git stash"));
+    assert_eq!(ask("fish").as_deref(), Some("fish only"));
+    for out in ["forget", "x --pass", " hid"] {
+        assert_eq!(ask(out), None);
+    }
+    assert!(Privacy::default().keeps_out(" hidden").is_some());
+}
