@@ -19,6 +19,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "palisade-cli",
         &[
             "palisade-guard",
+            "palisade-interpose",
+            "palisade-scopes",
+            "palisade-shell",
             "palisade-sandbox",
             "palisade-network",
             "palisade-syscall",
@@ -32,6 +35,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "palisade-bench",
         &[
+            "palisade-interpose",
+            "palisade-scopes",
+            "palisade-shell",
             "palisade-protocol",
             "palisade-sandbox",
             "palisade-syscall",
@@ -43,9 +49,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "palisade-daemon",
-        &["palisade-guard", "palisade-bpf", "palisade-protocol", "palisade-host", "palisade-sys"],
+        &[
+            "palisade-guard",
+            "palisade-scopes",
+            "palisade-bpf",
+            "palisade-syscall",
+            "palisade-protocol",
+            "palisade-host",
+            "palisade-sys",
+        ],
     ),
     // planes
+    ("palisade-shell", &["palisade-policy", "palisade-protocol", "palisade-database", "palisade-sys"]),
+    ("palisade-scopes", &["palisade-policy", "palisade-protocol", "palisade-sys"]),
     ("palisade-guard", &["palisade-policy", "palisade-protocol", "palisade-host", "palisade-sys"]),
     (
         "palisade-sandbox",
@@ -55,6 +71,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("palisade-syscall", &["palisade-policy", "palisade-host", "palisade-database", "palisade-sys"]),
     ("palisade-network", &["palisade-policy", "palisade-sys"]),
     ("palisade-bpf", &["palisade-policy", "palisade-sys"]),
+    ("palisade-interpose", &["palisade-syscall", "palisade-sys"]),
     // ground: `sys` and `database` are below the others, and `policy` gives `events` the type of an event
     ("palisade-policy", &[]),
     ("palisade-protocol", &[]),

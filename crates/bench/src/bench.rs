@@ -17,6 +17,7 @@ use crate::random::Random;
 use crate::session::{Session, SessionError};
 use crate::suite::{gap, rounds};
 use crate::summary::Table;
+use crate::syscalls::SyscallsError;
 use crate::workload::{Failure, Workload, first_line};
 
 /// Rounds that are run and verified but not counted: caches fill, the clock speeds up.
@@ -39,6 +40,10 @@ pub(crate) enum BenchError {
     Agents(#[from] AgentsError),
     #[error(transparent)]
     Guard(#[from] GuardError),
+    #[error(transparent)]
+    Syscalls(#[from] SyscallsError),
+    #[error(transparent)]
+    Shell(#[from] crate::shell::ShellError),
     #[error("no workload can be run: {reasons}")]
     NoWorkload { reasons: String },
 }
@@ -53,6 +58,7 @@ impl BenchError {
                 | Self::Profiles(ProfilesError::Launch(LaunchError::Stopped))
                 | Self::Agents(AgentsError::Launch(LaunchError::Stopped))
                 | Self::Guard(GuardError::Launch(LaunchError::Stopped))
+                | Self::Syscalls(SyscallsError::Launch(LaunchError::Stopped))
         )
     }
 }

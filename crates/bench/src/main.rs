@@ -7,6 +7,8 @@
 //! [`proof`] how they are seen to isolate. [`launch`] is one run, [`interleave`] all of them, [`statistics`] and [`summary`] what
 //! they mean, [`report`] how that is shown, [`compare`] two of them side by side, [`goal`] what is to be reached. [`profiles`] measures what opens applications,
 //! [`agents`] what agents run and whom they talk to,
+//! [`syscalls`] what single system calls cost,
+//! [`shell`] what stands between a keyboard and a shell,
 //! [`guard`] what it costs that a daemon is asked before files are opened and executed.
 #![forbid(unsafe_code)]
 
@@ -30,10 +32,12 @@ mod proof;
 mod random;
 mod report;
 mod session;
+mod shell;
 mod statistics;
 mod suite;
 mod suites;
 mod summary;
+mod syscalls;
 mod template;
 mod watchdog;
 mod workload;
@@ -53,6 +57,7 @@ use random::Random;
 use report::text::Style;
 use suite::{SUITES, Suite};
 use summary::Report;
+use syscalls::caller::CallerError;
 
 /// What the program ends with when it can't do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +70,8 @@ enum Fatal {
     Inside(#[from] InsideError),
     #[error(transparent)]
     Load(#[from] LoadError),
+    #[error(transparent)]
+    Caller(#[from] CallerError),
     #[error("can't write {}", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("can't write to standard output")]
@@ -72,6 +79,10 @@ enum Fatal {
     #[error("can't write the results as JSON")]
     Json { source: serde_json::Error },
 }
+
+/// What is measured in this process is asked what it allocates.
+#[global_allocator]
+static ALLOCATOR: palisade_sys::counting::Counting = palisade_sys::counting::Counting;
 
 /// The measurement said no: `aa` on a noisy machine.
 const NO: u8 = 1;
@@ -89,6 +100,7 @@ fn main() -> ExitCode {
                 .map(|()| ExitCode::SUCCESS)
         }
         Request::Inside(inside) => inside.run().map(|()| ExitCode::SUCCESS).map_err(Fatal::from),
+        Request::Calls(caller) => caller.run().map(|()| ExitCode::SUCCESS).map_err(Fatal::from),
         Request::Load(load) => load.run().map(|()| ExitCode::SUCCESS).map_err(Fatal::from),
         Request::List => print(&list()).map(|()| ExitCode::SUCCESS),
     };

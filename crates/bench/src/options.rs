@@ -10,6 +10,7 @@ use crate::agents::client::Inside;
 use crate::guard::load::Load;
 use crate::report::text::Style;
 use crate::suite::{More, SUITES, Suite};
+use crate::syscalls::caller::Caller;
 use crate::template::{Template, parse_named};
 
 const QUICK_ROUNDS: usize = 30;
@@ -137,6 +138,7 @@ pub(crate) enum Request {
     Compare(Compare),
     Inside(Inside),
     Load(Load),
+    Calls(Caller),
     List,
 }
 
@@ -213,6 +215,7 @@ pub(crate) fn command() -> Command {
         .subcommand(Compare::augment_args(Command::new("compare").about("Ratios between two result files")))
         .subcommand(Inside::augment_args(Command::new("inside").hide(true)))
         .subcommand(Load::augment_args(Command::new("load").hide(true)))
+        .subcommand(Caller::augment_args(Command::new("calls").hide(true)))
         .subcommand(Command::new("list").about("The suites, and which peers are here"))
 }
 
@@ -239,6 +242,7 @@ fn request(matches: &clap::ArgMatches) -> Result<Request, clap::Error> {
     match verb {
         "compare" => Ok(Request::Compare(Compare::from_arg_matches(matches)?)),
         "inside" => Ok(Request::Inside(Inside::from_arg_matches(matches)?)),
+        "calls" => Ok(Request::Calls(Caller::from_arg_matches(matches)?)),
         "load" => Ok(Request::Load(Load::from_arg_matches(matches)?)),
         _ => Ok(Request::List),
     }

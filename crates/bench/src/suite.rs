@@ -43,6 +43,8 @@ pub(crate) const SUITES: &[&dyn Suite] = &[
     &suites::profiles::Profiles,
     &suites::agents::Agents,
     &suites::guard::Guard,
+    &suites::syscalls::Syscalls,
+    &suites::shell::Shell,
     &suites::aa::Control,
 ];
 

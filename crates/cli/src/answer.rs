@@ -89,12 +89,21 @@ pub(crate) enum Failure {
     /// A foreign profile can't be imported.
     #[error(transparent)]
     Import(#[from] crate::import::ImportError),
+    /// Something about lines of shell.
+    #[error(transparent)]
+    Line(#[from] crate::shell::classify::LineError),
     /// Something about the host's guard.
     #[error(transparent)]
     Guard(#[from] crate::guard::GuardError),
+    /// Something about scopes.
+    #[error(transparent)]
+    Scope(#[from] crate::scope::ScopeError),
     /// Something about learned system calls.
     #[error(transparent)]
     Syscalls(#[from] crate::syscalls::SyscallsError),
+    /// Something about the history.
+    #[error(transparent)]
+    History(#[from] crate::shell::HistoryError),
     /// It is root's to do.
     #[error("only root can change {what}")]
     RootOnly {
@@ -200,7 +209,10 @@ impl Failure {
             Self::Write { .. } | Self::Output { .. } | Self::ReaderGone => "write",
             Self::Import(error) => error.class(),
             Self::Syscalls(error) => error.class(),
+            Self::Line(error) => error.class(),
             Self::Guard(error) => error.class(),
+            Self::History(error) => error.class(),
+            Self::Scope(error) => error.class(),
             Self::NoProject { .. } => "no-project",
             Self::RootOnly { .. } => "root-only",
             Self::NoStore => "store",
@@ -232,7 +244,10 @@ impl Failure {
             Self::Desktop(error) => error.hint(),
             Self::Import(error) => error.hint(),
             Self::Syscalls(error) => error.hint(),
+            Self::Line(error) => error.hint(),
             Self::Guard(error) => error.hint(),
+            Self::History(error) => error.hint(),
+            Self::Scope(error) => error.hint(),
             Self::Package(error) => error.hint(),
             Self::NobodyToAsk => {
                 Some("palisade project allow --yes   # after reading what it grants".to_owned())

@@ -84,8 +84,10 @@ impl<'p> Calls<'p> {
         let host = self.on_the_host(&program);
         let Ok(unheard) = answers.try_clone() else { return };
         let asked = asking.queue(Box::new(move |command| {
-            let keep = || always(profile.as_deref().unwrap_or_default(), &program, host.as_deref(), call);
-            let word = prompt::ask(&words(&program, call), Some(&keep), command);
+            // Where nothing is learned an answer holds for the session at most.
+            let keep = profile.as_deref().map(|profile| || always(profile, &program, host.as_deref(), call));
+            let keep = keep.as_ref().map(|keep| keep as prompt::Keep<'_>);
+            let word = prompt::ask(&words(&program, call, keep.is_some()), keep, command);
             // Nobody is there: nobody will be.
             let word = word.unwrap_or(Word::Never);
             Answer { number, allow: word.allows(), keep: word.stays() }.send(answers.as_fd());
@@ -156,10 +158,11 @@ fn always(profile: &str, program: &Program, host: Option<&Path>, call: Syscall) 
     }
 }
 
-fn words(program: &Program, call: Syscall) -> String {
+fn words(program: &Program, call: Syscall, learns: bool) -> String {
     let path = String::from_utf8_lossy(&program.path);
     let who = if path.is_empty() { "a program".to_owned() } else { harmless(&path) };
-    format!("{who} wants to call {}, which wasn't learned of it. Allow it?", call.name())
+    let why = if learns { ", which wasn't learned of it" } else { "" };
+    format!("{who} wants to call {}{why}. Allow it?", call.name())
 }
 
 #[cfg(test)]
@@ -169,7 +172,7 @@ mod tests {
     #[test]
     fn a_question_cannot_steer_the_terminal() {
         let program = Program { path: b"/tmp/\x1b[2J".to_vec(), device: 1, inode: 2 };
-        assert!(!words(&program, "kcmp".parse().unwrap()).contains('\u{1b}'));
+        assert!(!words(&program, "kcmp".parse().unwrap(), true).contains('\u{1b}'));
     }
 
     #[test]

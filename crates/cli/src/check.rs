@@ -6,6 +6,7 @@ use crate::output;
 use clap::{ValueEnum, ValueHint};
 use palisade_host::places::{ADMINISTRATOR, DISTRIBUTION, PROJECT_FILE};
 use palisade_policy::{Layer, ParseError};
+use palisade_sandbox::answering::{self, Impossible};
 use palisade_sandbox::layers::{self, LayerError, Sort};
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -82,6 +83,13 @@ impl From<&ParseError> for Mistake {
     }
 }
 
+impl From<&Impossible> for Mistake {
+    fn from(impossible: &Impossible) -> Self {
+        let Impossible { origin, source } = impossible;
+        Self { line: origin.line, column: origin.column, message: source.to_string(), hint: None }
+    }
+}
+
 /// Answers: 0 it can be understood, 1 it can't, 2 it can't be read.
 pub(crate) fn run(options: &Options) -> u8 {
     answer::finish(options.json, check(options))
@@ -92,10 +100,12 @@ fn check(options: &Options) -> Result<u8, Failure> {
     let layer = options.layer.map_or_else(|| layer_of(file), Layer::from);
     let features = file.parent().and_then(Path::file_name) == Some(OsStr::new("features"));
     let sort = if options.feature || features { Sort::Feature } else { Sort::Profile };
+    let mut impossible = Vec::new();
     let (errors, notes) = match layers::read_file(file, layer, sort) {
         Ok(policy) => {
-            let idle = palisade_policy::merge(vec![policy]).idle();
-            (Vec::new(), idle.iter().map(ToString::to_string).collect())
+            let policy = palisade_policy::merge(vec![policy]);
+            impossible = answering::check(&policy);
+            (Vec::new(), policy.idle().iter().map(ToString::to_string).collect())
         }
         Err(LayerError::Parse { errors }) => (errors, Vec::new()),
         Err(error) => return Err(error.into()),
@@ -104,17 +114,19 @@ fn check(options: &Options) -> Result<u8, Failure> {
         answer::print_json(&Answer {
             file: file.clone(),
             layer: layer.name(),
-            valid: errors.is_empty(),
-            errors: errors.iter().map(Mistake::from).collect(),
+            valid: errors.is_empty() && impossible.is_empty(),
+            errors: errors.iter().map(Mistake::from).chain(impossible.iter().map(Mistake::from)).collect(),
             notes,
         })?;
+    } else if !impossible.is_empty() {
+        impossible.iter().for_each(|impossible| output::error(impossible, None));
     } else if errors.is_empty() {
         output::say(&format!("{}: nothing is wrong with it as a {layer} policy\n", file.display()));
         notes.iter().for_each(|note: &String| output::note(note));
     } else {
         answer::say_parse_errors(&errors);
     }
-    Ok(if errors.is_empty() { YES } else { NO })
+    Ok(if errors.is_empty() && impossible.is_empty() { YES } else { NO })
 }
 
 /// The layer of the place where a file lies.

@@ -3,7 +3,9 @@
 
 use crate::answer::harmless;
 use crate::situation;
+use palisade_policy::answer::SyscallAnswer;
 use palisade_policy::environment::{EnvironmentRule, Reason};
+use palisade_policy::word::Word;
 use palisade_policy::{
     Access, Amount, EffectiveGlob, Origin, PathRule, Policy, Protected, Resolved, SCHEMA, Sourced, Strength,
 };
@@ -18,6 +20,7 @@ pub(crate) enum Value {
     Number(u64),
     Truth(bool),
     Host { host: String, reason: String },
+    Answer(SyscallAnswer),
 }
 
 /// One statement of a policy.
@@ -85,6 +88,12 @@ pub(crate) fn statements(policy: &Policy, resolved: &Resolved) -> Vec<Statement>
     if let Some(name) = policy.hostname() {
         one("process", "hostname", Value::Text(name.value.as_str().to_owned()), place(&name));
     }
+    if let Some(release) = policy.word(Word::Release) {
+        one("process", "release", Value::Text(release.value.clone()), place(&release));
+    }
+    if let Some(count) = policy.processors() {
+        one("process", "processors", Value::Number(count.value.into()), place(&count));
+    }
     for (key, id) in [("uid", policy.uid()), ("gid", policy.gid())] {
         if let Some(id) = id {
             one("process", key, Value::Number(id.value.into()), place(&id));
@@ -113,6 +122,11 @@ pub(crate) fn statements(policy: &Policy, resolved: &Resolved) -> Vec<Statement>
             list.iter().any(|holding| holding.value == stated.value.name && holding.origin == stated.origin);
         let value = Value::Text(stated.value.name.clone());
         all.push(entry("syscalls", key, value, stated, holds));
+    }
+    let answers = policy.answers();
+    for (index, stated) in answers.iter().enumerate() {
+        let holds = !answers.iter().take(index).any(|other| other.value.question == stated.value.question);
+        all.push(entry("syscalls", "answers", Value::Answer(stated.value.clone()), stated, holds));
     }
     let filter = policy.environment();
     for stated in &settings.environment {
@@ -323,6 +337,7 @@ impl Value {
             Self::Host { host, reason } => {
                 format!("{{ host = {}, reason = {} }}", string(host), string(reason))
             }
+            Self::Answer(answer) => palisade_policy::render::answer(answer),
         }
     }
 }

@@ -64,6 +64,12 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
     if let Some(calls) = plan.broker.as_ref().and_then(|broker| broker.calls.as_ref()) {
         line(&format!("  system calls that weren't learned for {}: {}", calls.profile, calls.words()));
     }
+    if let Some(answers) = plan.broker.as_ref().and_then(|broker| broker.answers.as_ref()) {
+        line("answers of the policy's own:");
+        for words in answers.words() {
+            line(&format!("  {words}"));
+        }
+    }
     for bus in &plan.buses {
         // A plan that was made or read has been decoded before.
         let command = bus.proxy.get().map(|proxy| {

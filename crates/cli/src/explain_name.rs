@@ -5,6 +5,7 @@ use crate::answer::{self, Failure, NO, YES, harmless};
 use crate::situation::{Place, Situation};
 use palisade_policy::environment::{EnvironmentRule, Fate, Reason};
 use palisade_policy::{Layer, LayerPolicy, Policy, Sourced};
+use palisade_sandbox::answering;
 use palisade_sandbox::error::quoted;
 use palisade_syscall::{Action, Arch, Rules, Syscall};
 use serde::Serialize;
@@ -36,22 +37,27 @@ pub(crate) fn syscall(situation: &Situation, name: &str, json: bool) -> Result<u
     let explanation = rules.explain(call, Arch::NATIVE);
     let allowed = may(&rules, call);
     let changes = situation.policy().syscalls();
-    let stated = changes.allow.iter().chain(&changes.deny).find(|stated| stated.value == name);
+    let listed = changes.allow.iter().chain(&changes.deny).find(|stated| stated.value == name);
+    let answers = situation.policy().answers();
+    let answer = answers.iter().find(|stated| stated.value.question.subject() == name);
+    let stated = answer.map(|stated| (&stated.origin, Place::of(stated)));
+    let stated = stated.or_else(|| listed.map(|stated| (&stated.origin, Place::of(stated))));
+    let origin = stated.as_ref().map(|(origin, _place)| origin.to_string());
     let permit = if allowed { None } else { permit_call(situation, name, call)? };
     let answer = Call {
         kind: "syscall",
         syscall: name.to_owned(),
         allowed,
         words: explanation.to_string(),
-        stated: stated.map(Place::of),
+        stated: stated.map(|(_origin, place)| place),
         permit,
     };
     if json {
         answer::print_json(&answer)?;
     } else {
         let mut text = answer.words.clone();
-        if let Some(stated) = stated {
-            text.push_str(&format!("  stated by  {}\n", harmless(&stated.origin.to_string())));
+        if let Some(origin) = origin {
+            text.push_str(&format!("  stated by  {}\n", harmless(&origin)));
         }
         if let Some(permit) = &answer.permit {
             text.push_str(&format!("  to permit  {}\n", harmless(permit)));
@@ -66,7 +72,8 @@ fn rules(policy: &Policy) -> Result<Rules, Failure> {
         stated.iter().map(|stated| stated.value.as_str()).collect()
     }
     let changes = policy.syscalls();
-    Ok(Rules::deny_list().with(&names(&changes.allow), &names(&changes.deny))?)
+    let rules = Rules::deny_list().with(&names(&changes.allow), &names(&changes.deny))?;
+    Ok(answering::answered(policy, rules)?)
 }
 
 /// Whether it is allowed for some arguments. A call that the architecture lacks does no harm.

@@ -9,9 +9,12 @@
 //!   [`config`] with `config_show`, [`profile`], [`project`]: the verbs that read and trust
 //! - [`desktop`]: links, desktop entries and services that start profiles
 //! - [`guard`]: what may execute on this host at all
+//! - [`scope`]: marked subtrees of processes
 //! - [`import`]: profiles of other launchers
 //! - [`package`], [`packaged`], [`package_info`]: applications as one program each, and what such a program does
+//! - [`shell`]: the user's own shell behind a terminal that knows what was meant
 //! - [`syscalls`]: which system calls were learned
+//! - [`interpose`]: a command's system calls, counted or answered in its own processes
 //! - [`watch`]: what is being refused, as it happens
 //! - [`completions`], [`man`], [`schema`]: what packages and editors want
 //! - [`situation`], [`answer`]: what those verbs ask and how they answer
@@ -38,6 +41,7 @@ mod explain_name;
 mod explain_path;
 mod guard;
 mod import;
+mod interpose;
 mod learn;
 mod man;
 mod network;
@@ -55,6 +59,8 @@ mod run;
 mod run_options;
 mod scan;
 mod schema;
+mod scope;
+mod shell;
 mod situation;
 mod store;
 mod syscalls;
@@ -101,6 +107,8 @@ enum Verb {
     Feature(profile::FeatureOptions),
     /// Say what may execute on this host: rules, trust, and what the daemon does with them
     Guard(Box<guard::Options>),
+    /// Mark commands and processes, with all that they start: watched, warned about, killed or refused
+    Scope(Box<scope::Options>),
     /// Take over a profile of Antimony or firejail, or the rules and trust of fapolicyd
     Import(import::Options),
     /// Have only the system's policy and plans count for ordinary users
@@ -113,6 +121,10 @@ enum Verb {
     Package(package::Options),
     /// Show, compare, exchange and forget which system calls were learned
     Syscalls(syscalls::Options),
+    /// Count a command's system calls inside its own processes
+    Interpose(interpose::Options),
+    /// Start your own shell with history, ghost text and a guard in front of it
+    Shell(Box<shell::Options>),
     /// Show what sandboxes are refused, as it happens
     Watch(watch::Options),
     /// Measure Palisade beside other launchers
@@ -188,8 +200,10 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         Ok(parsed) => parsed,
         Err(error) => {
             let _nobody_listens = error.print();
-            let running =
-                arguments.first().is_some_and(|verb| verb == "run" || verb == "learn" || verb == "open");
+            let running = arguments.first().is_some_and(|verb| {
+                verb == "run" || verb == "learn" || verb == "open" || verb == "interpose"
+            }) || (arguments.first().is_some_and(|verb| verb == "scope")
+                && arguments.iter().take_while(|word| *word != "--").any(|word| word == "run"));
             return match (error.use_stderr(), running) {
                 (false, _) => 0,
                 (true, true) => 125,
@@ -216,12 +230,15 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Profile(options), _) => profile::run(options),
         (Verb::Feature(options), _) => profile::run_feature(options),
         (Verb::Guard(options), _) => guard::run(options),
+        (Verb::Scope(options), _) => scope::run(options),
         (Verb::Import(options), _) => import::run(options),
         (Verb::Store(options), _) => store::run(options),
         (Verb::Project(options), _) => project::run(options),
         (Verb::Desktop(options), _) => desktop::run(options),
         (Verb::Package(options), _) => package::run(options),
         (Verb::Syscalls(options), _) => syscalls::run(options),
+        (Verb::Interpose(options), _) => interpose::run(options),
+        (Verb::Shell(options), _) => shell::run(options),
         (Verb::Watch(options), _) => watch::run(options),
         (Verb::Bench(options), _) => bench::run(options),
         (Verb::Completions(options), _) => completions::run(options),

@@ -102,7 +102,7 @@ pub(crate) fn files(manifest: &Manifest) -> String {
 }
 
 /// Seconds since 1970 as a day (`civil_from_days` of <https://howardhinnant.github.io/date_algorithms.html>).
-fn date(seconds: u64) -> String {
+pub(crate) fn date(seconds: u64) -> String {
     let days = seconds / 86400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146_096) / 365;

@@ -201,7 +201,9 @@ fn plans_that_are_none() {
             refused(&place, &["--plan", "plan.json"], &["plan.json", "read plan"]);
         }
         let good = place.run(&["--dry-run", "--json"], &["true"]);
-        std::fs::write(&plan, good.ok().replace("\"schema\": 1", "\"schema\": 77")).unwrap();
+        let other = good.ok().replacen("\"schema\": ", "\"schema\": 77", 1);
+        assert_ne!(other, good.ok());
+        std::fs::write(&plan, other).unwrap();
         refused(&place, &["--plan", "plan.json"], &["schema", "77"]);
         std::fs::remove_file(&plan).unwrap();
         std::fs::File::create(&plan).unwrap().set_len(100 << 20).unwrap();

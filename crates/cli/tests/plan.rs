@@ -85,7 +85,7 @@ fn a_dry_run_starts_nothing_and_needs_no_command() {
         assert!(!place.work.join("started").exists());
         let run = job::finish(place.command(place.binary()).args(["run", "--dry-run", "--json"]));
         let plan: serde_json::Value = serde_json::from_str(run.ok()).unwrap();
-        assert_eq!(plan["schema"], 1);
+        assert_eq!(plan["schema"], 2);
     }
 }
 

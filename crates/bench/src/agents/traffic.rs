@@ -32,7 +32,7 @@ const GIB: f64 = (1_u64 << 30) as f64;
 /// Connections of one sample.
 const CONNECTS: &str = "100";
 
-/// Of `shared/targets.md`: seconds, times, seconds a GiB, bytes.
+/// What is to be reached: seconds, times, seconds a GiB, bytes.
 const FIRST_BYTE: f64 = 0.000_150;
 const OF_DIRECT: f64 = 0.9;
 const WORK: f64 = 0.3;

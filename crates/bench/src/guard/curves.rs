@@ -30,7 +30,7 @@ const COUNTS: Counts = Counts { clocks: 10, dynamic: 0, texts: 1000 };
 const AGAIN: usize = 100;
 const STARTS: usize = 5;
 
-/// Of `shared/targets.md`: seconds, bytes, files a second.
+/// What is to be reached: seconds, bytes, files a second.
 const DECISION: f64 = 1e-6;
 const START: f64 = 0.1;
 const MEMORY: f64 = 15e6;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is to be reached: `shared/targets.md`, "Guard". Of fapolicyd, what its performance document says of itself.
+//! What is to be reached. Of fapolicyd, what its performance document says of itself.
 
 use super::scenarios::{
     ALLOW_ALL, FIRST_CALL, FIRST_WALL, MANY_STRACE, OFF, ONE_CALL, ONE_STRACE, ONE_WALL, PALISADE,

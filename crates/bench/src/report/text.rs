@@ -123,6 +123,7 @@ fn goals(goals: &[Goal], suite: &str, style: Style) -> String {
     let published = match suite {
         "agents" => "Greywall published",
         "guard" => "fapolicyd published",
+        "shell" | "syscalls" => "published",
         _ => "Antimony published",
     };
     let mut grid = Grid::new(&["goal", "seen [95%]", "wanted", "reached", published]);

@@ -100,6 +100,7 @@ fn recognised(integrity: &str) -> &str {
         "size" => "path and size",
         "ima" => "path and IMA's digest",
         "sha256" => "path, size and SHA-256",
+        "verity" => "path, size and SHA-256 of what fs-verity protects",
         other => other,
     }
 }

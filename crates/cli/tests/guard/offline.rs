@@ -51,6 +51,29 @@ fn each_kind_of_file_can_be_checked() {
     }
 }
 
+/// Ten megabytes are read, checked and looked through; much more is refused before it is read.
+#[test]
+fn large_files_of_rules() {
+    use std::fmt::Write;
+    let mut rules = String::new();
+    let mut number = 0;
+    while rules.len() < 10_000_000 {
+        writeln!(rules, "allow perm=execute uid={number} : path=/opt/tool/bin/program-{number}").unwrap();
+        number += 1;
+    }
+    for world in World::each() {
+        world.write("etc/guard.toml", "schema = 1\n");
+        world.write("etc/guard.d/10.rules", &rules);
+        let run = world.guard(&["check", "etc"]);
+        run.ok();
+        assert!(run.err.contains(&format!("{number} rules")), "{run:?}");
+        let run = world.guard(&["lint", "etc/guard.d/10.rules"]);
+        assert!(run.code == 1 && run.out.contains("lint.undecided"), "{run:?}");
+        world.write("etc/guard.d/10.rules", &rules.repeat(7));
+        world.guard(&["check", "etc"]).refused(1, &["is larger than"]);
+    }
+}
+
 #[test]
 fn what_palisaded_would_read_must_be_roots() {
     for world in World::each() {

@@ -204,6 +204,8 @@ struct CheckedFile {
     trusted: bool,
     /// Who trusts a file of this path, whatever it is by now.
     sources: Vec<String>,
+    /// Whether fs-verity should protect it and doesn't.
+    unprotected: bool,
 }
 
 /// Says of each file who trusts it.
@@ -222,7 +224,12 @@ pub(super) fn check(places: &Places, paths: &[PathBuf], json: bool) -> Answer {
             store.who(real, |source, _| sources.push(source.to_string())).map_err(GuardError::from)?;
         }
         sources.dedup();
-        checked.push(CheckedFile { path: shown(real), trusted: supposed.trusted(), sources });
+        checked.push(CheckedFile {
+            path: shown(real),
+            trusted: supposed.trusted(),
+            sources,
+            unprotected: supposed.lacks_verity(),
+        });
     }
     let all = checked.iter().all(|file| file.trusted);
     if json {
@@ -233,6 +240,11 @@ pub(super) fn check(places: &Places, paths: &[PathBuf], json: bool) -> Answer {
             let verdict = match (file.trusted, file.sources.is_empty()) {
                 (true, _) => format!("trusted by {by}"),
                 (false, true) => "not trusted".to_owned(),
+                (false, false) if file.unprotected => {
+                    format!(
+                        "not trusted: fs-verity doesn't protect it, which integrity = \"verity\" asks of what {by} trusts"
+                    )
+                }
                 (false, false) => format!("not trusted: it isn't any more what {by} trusts"),
             };
             format!("{}: {verdict}\n", file.path)

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What it costs that something stands between the keyboard and the shell.
+//!
+//! [`operations`]: parts of a key's and of output's way, in this process, with what they allocate. [`roundtrip`]: from a
+//! key to its echo through a pseudo-terminal, with and without the proxy.
+
+pub(crate) mod operations;
+pub(crate) mod roundtrip;
+
+use crate::interleave::{Sample, Series};
+
+/// What can't be measured with.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ShellError {
+    #[error("can't start {what} on a pseudo-terminal: {source}")]
+    Start { what: String, source: std::io::Error },
+    #[error("no echo of a key came from {what}")]
+    NoEcho { what: String },
+    #[error("the guard can't be made: {0}")]
+    Guard(#[from] palisade_shell::classify::RuleError),
+    #[error("can't make a home for the shell: {0}")]
+    Home(#[source] std::io::Error),
+}
+
+/// A row of times that this process took itself, in seconds.
+fn series(name: &str, command: &str, walls: &[f64]) -> Series {
+    let samples = walls
+        .iter()
+        .enumerate()
+        .map(|(round, &wall)| Sample { round, wall, user: 0.0, system: 0.0, max_rss: 0, exit_code: 0 })
+        .collect();
+    Series {
+        name: name.to_owned(),
+        command: command.to_owned(),
+        isolation: Vec::new(),
+        samples,
+        failed: Vec::new(),
+        failed_at_start: false,
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `shell`: what a key and a line of output cost on their way through `palisade shell`.
+
+use crate::bench::{Bench, BenchError};
+use crate::entry::Missing;
+use crate::shell::{operations, roundtrip};
+use crate::suite::Suite;
+use crate::summary::Report;
+
+/// What the reader should know.
+const NOTES: [&str; 2] = [
+    "operations: mean of as many as take 2 ms, in this process; allocations are counted in all of them",
+    "pty_roundtrip: from the write of a key to the read of its echo; bash alone and behind the proxy in turns, each at its prompt, hooks, history and guard on; a row is the median of 20 keys a round",
+];
+
+/// The terminal that knows what was meant.
+#[derive(Debug)]
+pub(crate) struct Shell;
+
+impl Suite for Shell {
+    fn name(&self) -> &'static str {
+        "shell"
+    }
+
+    fn about(&self) -> &'static str {
+        "Keys, lines and output on their way through palisade shell"
+    }
+
+    fn run(&self, bench: &mut Bench) -> Result<Report, BenchError> {
+        let rounds = bench.options.rounds();
+        let mut tables = Vec::new();
+        let mut missing = Vec::new();
+        for name in operations::names() {
+            if bench.filter.accepts(name, name) {
+                bench.say(&format!("{name}: {rounds} rounds"));
+                tables.extend(operations::measure(name, rounds, &mut bench.random)?);
+            }
+        }
+        if bench.filter.accepts(roundtrip::NAME, "palisade shell") {
+            let beside = || std::env::current_exe().ok().map(|own| own.with_file_name("palisade"));
+            match bench.options.binary.clone().or_else(beside).filter(|path| path.is_file()) {
+                Some(palisade) => {
+                    bench.say(&format!("{}: {rounds} rounds of 3 terminals", roundtrip::NAME));
+                    tables.push(roundtrip::measure(&palisade, rounds, &mut bench.random)?);
+                }
+                None => missing.push(Missing {
+                    name: "palisade shell".to_owned(),
+                    how: "build it with `cargo build --release -p palisade-cli`, or name one with --binary PATH"
+                        .to_owned(),
+                }),
+            }
+        }
+        match &bench.options.filter {
+            Some(pattern) if tables.is_empty() => {
+                Err(BenchError::NothingMatches { pattern: pattern.clone() })
+            }
+            _ => Ok(Report { suite: self.name(), tables, missing, notes: &NOTES }),
+        }
+    }
+}

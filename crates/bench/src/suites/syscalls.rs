@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `syscalls`: what a system call costs, as it is, behind filters, answered from outside, and under other tools.
+
+use crate::bench::{Bench, BenchError};
+use crate::suite::Suite;
+use crate::summary::Report;
+use crate::syscalls::scenarios;
+
+/// What the reader should know.
+const NOTES: [&str; 3] = [
+    "a figure is the time of one call, measured by the caller over many; what the calls returned was seen in every round",
+    "filter …: a filter that the caller loaded itself; palisade: in `palisade run`, the launch not counted",
+    "one processor: caller, broker and launcher kept to one by taskset",
+];
+
+/// System calls.
+#[derive(Debug)]
+pub(crate) struct Syscalls;
+
+impl Suite for Syscalls {
+    fn name(&self) -> &'static str {
+        "syscalls"
+    }
+
+    fn about(&self) -> &'static str {
+        "Time of a system call, filtered, judged and answered, beside other tools"
+    }
+
+    fn run(&self, bench: &mut Bench) -> Result<Report, BenchError> {
+        let mut missing = Vec::new();
+        let tables = scenarios::all(bench, &mut missing)?;
+        match &bench.options.filter {
+            Some(pattern) if tables.is_empty() => {
+                Err(BenchError::NothingMatches { pattern: pattern.clone() })
+            }
+            _ => Ok(Report { suite: self.name(), tables, missing, notes: &NOTES }),
+        }
+    }
+}

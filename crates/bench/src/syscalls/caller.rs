@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What runs inside: `palisade-bench calls …`, started by the bench. It makes one call again and again, and prints how long one took
+//! in seconds, and what it returned.
+
+use std::io::{self, Write};
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use palisade_syscall::{Action, Arch, Call, Errno, Rule, Rules, Syscall, compile};
+use rustix::fs::{Mode, OFlags};
+
+/// A call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// `getppid`: hardly any work, and no answer of the C library's
+    Number,
+    /// `getpriority`: the same, with arguments
+    Argument,
+    /// One byte to `/dev/null`
+    Write,
+    /// Open a file for reading, and close it
+    Read,
+    /// Open a file for writing, and close it
+    Change,
+    /// `uname`
+    Machine,
+    /// Compile and load a filter of 400 rules
+    Load,
+}
+
+/// A filter that the caller puts on itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shape {
+    /// 5 calls are refused
+    Five,
+    /// 300 calls are refused
+    Many,
+    /// 5 calls are refused, by each of four filters
+    Stacked,
+    /// 300 calls are refused, and the one that is made only with a certain argument
+    Argument,
+}
+
+/// Calls made by a program; the bench starts it.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Caller {
+    #[arg(long)]
+    kind: Kind,
+    #[arg(long)]
+    count: u32,
+    #[arg(long)]
+    filter: Option<Shape>,
+}
+
+/// What it can't do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallerError {
+    #[error("can't {what}")]
+    Call { what: &'static str, source: io::Error },
+    #[error("can't make a filter: {source}")]
+    Filter { source: palisade_syscall::Error },
+}
+
+fn failed(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> CallerError {
+    move |errno| CallerError::Call { what, source: errno.into() }
+}
+
+impl Caller {
+    pub(crate) fn run(&self) -> Result<(), CallerError> {
+        if let Some(shape) = self.filter {
+            shape.load()?;
+        }
+        let (seconds, seen) = match self.kind {
+            Kind::Load => {
+                let before = Instant::now();
+                Shape::Many.load()?;
+                (before.elapsed().as_secs_f64(), "loaded".to_owned())
+            }
+            kind => {
+                kind.repeat(self.count / 10)?;
+                let before = Instant::now();
+                let seen = kind.repeat(self.count)?;
+                (before.elapsed().as_secs_f64() / f64::from(self.count.max(1)), seen)
+            }
+        };
+        let printed = writeln!(io::stdout(), "{seconds:e} {seen}");
+        printed.map_err(|source| CallerError::Call { what: "print", source })
+    }
+}
+
+impl Kind {
+    /// Returns what the last one returned.
+    fn repeat(self, count: u32) -> Result<String, CallerError> {
+        let mut last = 0;
+        match self {
+            Self::Number => {
+                for _ in 0..count {
+                    last = rustix::process::getppid().map_or(0, |_pid| 1);
+                }
+            }
+            Self::Argument => {
+                for _ in 0..count {
+                    last =
+                        rustix::process::getpriority_process(None).map_err(failed("ask for a priority"))?;
+                }
+            }
+            Self::Write => {
+                let null = open("/dev/null", OFlags::WRONLY)?;
+                for _ in 0..count {
+                    last = i32::from(rustix::io::write(&null, b"x").map_err(failed("write"))? == 1);
+                }
+            }
+            Self::Read | Self::Change => {
+                let how = if self == Self::Read { OFlags::RDONLY } else { OFlags::WRONLY };
+                for _ in 0..count {
+                    drop(open("file", how)?);
+                }
+                let file = open("file", OFlags::RDONLY)?;
+                let mut text = [0; 64];
+                let length = rustix::io::read(&file, &mut text).map_err(failed("read"))?;
+                return Ok(String::from_utf8_lossy(text.get(..length).unwrap_or_default()).trim().to_owned());
+            }
+            Self::Machine => {
+                let mut release = String::new();
+                for index in 0..count {
+                    let machine = rustix::system::uname();
+                    if index + 1 == count {
+                        release = machine.release().to_string_lossy().into_owned();
+                    }
+                }
+                return Ok(release);
+            }
+            Self::Load => {}
+        }
+        Ok(last.to_string())
+    }
+}
+
+fn open(path: &str, how: OFlags) -> Result<std::os::fd::OwnedFd, CallerError> {
+    rustix::fs::open(path, how | OFlags::CLOEXEC, Mode::empty()).map_err(failed("open a file"))
+}
+
+impl Shape {
+    fn load(self) -> Result<(), CallerError> {
+        let wrong = |source| CallerError::Filter { source };
+        palisade_sys::seccomp::no_new_privileges().map_err(failed("give up privileges"))?;
+        let (rules, times) = match self {
+            Self::Five => (refusing(5), 1),
+            Self::Many => (refusing(400), 1),
+            Self::Stacked => (refusing(5), 4),
+            Self::Argument => {
+                let when = "arg0 in 77";
+                let given = palisade_syscall::answer::Given::Deny(Errno::EPERM);
+                let rule = palisade_syscall::answer::rule("getpriority", when, given, "for the bench");
+                (refusing(300).answered(vec![rule.map_err(wrong)?]), 1)
+            }
+        };
+        let filter = compile(&rules, Arch::NATIVE).map_err(wrong)?;
+        for _ in 0..times {
+            palisade_sys::seccomp::install(&filter.program).map_err(failed("load a filter"))?;
+        }
+        Ok(())
+    }
+}
+
+/// So many rules, each with an error of its own, so that none can be merged with its neighbour. Calls that this program makes have rules
+/// that never hold.
+fn refusing(count: usize) -> Rules {
+    let mut rules = Rules::new(Action::Allow);
+    let own = |call: &Syscall| palisade_syscall::group::base().contains(call) || OWN.contains(&call.name());
+    let others = Syscall::all().filter(|call| call.number(Arch::NATIVE).is_some() && !own(call));
+    for (number, call) in (1..).zip(others.take(count)) {
+        if let Some(errno) = Errno::new(number) {
+            rules.add(call, Rule::always(Action::Errno(errno), "for the bench"));
+        }
+    }
+    debug_assert_eq!(rules.decide(Arch::NATIVE, &this()), Action::Allow);
+    rules
+}
+
+/// `getppid`.
+fn this() -> Call {
+    let number = "getppid".parse::<Syscall>().ok().and_then(|call| call.number(Arch::NATIVE)).unwrap_or(0);
+    Call { audit_arch: Arch::NATIVE.audit(), number, arguments: [0; 6] }
+}
+
+/// Calls that the caller makes besides those of the base group.
+const OWN: [&str; 12] = [
+    "getppid",
+    "getpriority",
+    "openat",
+    "uname",
+    "exit_group",
+    "exit",
+    "seccomp",
+    "prctl",
+    "sigaltstack",
+    "ioctl",
+    "newfstatat",
+    "execve",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_cant_be_merged_and_leave_the_caller_alone() {
+        let rules = refusing(300);
+        assert!(rules.calls().count() > 250);
+        let filter = compile(&rules, Arch::NATIVE).unwrap();
+        assert!(filter.program.len() > 300, "{}", filter.program.len());
+    }
+
+    #[test]
+    fn calls_say_what_they_returned() {
+        assert_eq!(Kind::Number.repeat(3).unwrap(), "1");
+        assert_eq!(Kind::Write.repeat(3).unwrap(), "1");
+        assert!(!Kind::Machine.repeat(3).unwrap().is_empty());
+    }
+}

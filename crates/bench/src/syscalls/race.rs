@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Paired measurement, as [`crate::interleave`], of callers that measure themselves: what is compared is the time of a call, not of a
+//! launch. What the calls returned is looked at in every round.
+
+use std::thread::sleep;
+
+use super::SyscallsError;
+use crate::bench::Bench;
+use crate::interleave::{GIVE_UP_AFTER, Sample, Series};
+use crate::launch::{Invocation, Launched, Run};
+use crate::suite::gap;
+use crate::summary::{Scale, Table};
+use crate::workload::{Check, Failure};
+
+/// A caller, and what it sees.
+#[derive(Clone, Debug)]
+pub(crate) struct Contender {
+    pub(crate) name: String,
+    pub(crate) invocation: Invocation,
+    /// What the call returns.
+    pub(crate) seen: String,
+}
+
+/// Rounds that are run and verified but not counted.
+const WARM_UP: usize = 1;
+
+/// Runs all contenders through all rounds. The first two are the baselines.
+pub(crate) fn race(
+    bench: &mut Bench,
+    title: &str,
+    contenders: &[Contender],
+    rounds: usize,
+) -> Result<Table, SyscallsError> {
+    bench.say(&format!("{title}: {rounds} rounds of {} callers", contenders.len()));
+    let mut series: Vec<Series> =
+        contenders.iter().map(|one| Series::begun(&one.name, one.invocation.display())).collect();
+    let mut order: Vec<usize> = (0..contenders.len()).collect();
+    for round in 0..WARM_UP + rounds {
+        bench.random.shuffle(&mut order);
+        for &index in &order {
+            let (contender, series) = (&contenders[index], &mut series[index]);
+            if series.failed_at_start || series.failed.len() >= GIVE_UP_AFTER {
+                continue;
+            }
+            let sample = match bench.launcher.run(&contender.invocation)? {
+                Launched::Ended(run) => read(&run, &contender.seen),
+                Launched::NotStarted(why) => Err(Failure::NotStarted { why }),
+            };
+            sleep(gap(bench.options.gap));
+            let counted = round.checked_sub(WARM_UP);
+            match (counted, sample) {
+                (None, Ok(_)) => {}
+                (Some(round), Ok(sample)) => series.samples.push(Sample { round, ..sample }),
+                (_, Err(failure)) => {
+                    series.failed.push(failure);
+                    series.failed_at_start |= counted.is_none();
+                }
+            }
+        }
+    }
+    let mut table = Table::summarise(title, rounds, 1, series, &mut bench.random);
+    table.scale = Scale::Microseconds;
+    Ok(table)
+}
+
+/// `SECONDS SEEN`
+fn read(run: &Run, expected: &str) -> Result<Sample, Failure> {
+    Check::Success.verify(run)?;
+    let text = String::from_utf8_lossy(&run.stdout);
+    let (seconds, seen) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+    if seen != expected {
+        let why = format!("the call returned {seen:?} and not {expected:?}");
+        return Err(Failure::Proof { why });
+    }
+    let wall = seconds.parse().map_err(|_no_number| Failure::Proof { why: "it said no time".to_owned() })?;
+    Ok(Sample {
+        round: 0,
+        wall,
+        user: run.usage.user.as_secs_f64(),
+        system: run.usage.system.as_secs_f64(),
+        max_rss: run.usage.max_rss,
+        exit_code: run.code(),
+    })
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade interpose`: a command's system calls, counted, logged or answered in its own processes.
+//!
+//! - [`fake`]: what is answered instead of by the kernel
+//! - [`log`]: a line for each call
+//! - [`report`]: what is said when it has ended
+//! - [`error`]: why it wasn't started
+
+mod error;
+mod fake;
+mod log;
+mod report;
+
+use self::error::InterposeError;
+use crate::output;
+use clap::ValueHint;
+use palisade_host::executable::{self, Found};
+use palisade_interpose::launch::{self, Launch, Outcome};
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+
+/// Ours, not the command's.
+const FAILURE: u8 = 125;
+
+/// Counts, logs or answers the system calls of a command and all that it starts, inside its own processes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+This is an accelerator and a tracer, never a boundary: a program that wants to gets around it. What
+confines is `palisade run`.
+Exit code: the command's own; 125 if it wasn't started, 126 not executable, 127 not found.
+
+Examples:
+  palisade interpose -- ls                        a table like `strace -c -f`, with its counts
+  palisade interpose --output calls.json --json -- make
+  palisade interpose --log calls.txt -- make      a line for each call
+  palisade interpose --fake time=2030-01-01 --fake hostname=there -- date")]
+pub(crate) struct Options {
+    /// Count calls, and print a table when all processes have ended; the default without --log and --fake
+    #[arg(long)]
+    count: bool,
+    /// Write a line for each call to this file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    log: Option<PathBuf>,
+    /// Answer otherwise than the kernel: uname=RELEASE, hostname=NAME, time=YYYY-MM-DD or time=SECONDS (since 1970),
+    /// cpus=NUMBER, pid=NUMBER; may be repeated
+    #[arg(long, value_name = "WHAT=ANSWER")]
+    fake: Vec<OsString>,
+    /// Write the table to this file instead of to standard error
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// Write it as JSON
+    #[arg(long)]
+    json: bool,
+    /// End with the command, not with the last process that it has started
+    #[arg(long)]
+    no_wait: bool,
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
+    command: Vec<OsString>,
+}
+
+/// The command's exit code, or ours.
+pub(crate) fn run(options: &Options) -> u8 {
+    match start(options) {
+        Ok(outcome) => code(&outcome),
+        Err(error) => {
+            output::error(&error, error.hint().as_deref());
+            error.code()
+        }
+    }
+}
+
+fn start(options: &Options) -> Result<Outcome, InterposeError> {
+    let program = find(&options.command)?;
+    let fakes = fake::parse(&options.fake)?;
+    // Before the command is started: a file that can't be written is no reason to find out afterwards.
+    let table = report::Table::open(options.output.as_deref(), options.json)?;
+    let mut log = options.log.as_deref().map(log::Log::create).transpose()?;
+    let count = options.count || options.log.is_none() && options.fake.is_empty();
+    let launch = Launch {
+        program: text(program.as_os_str().to_owned())?,
+        arguments: options.command.iter().cloned().map(text).collect::<Result<_, _>>()?,
+        environment: environment()?,
+        count,
+        fakes,
+        wait: !options.no_wait,
+    };
+    let outcome = match &mut log {
+        None => launch::launch(&launch, None)?,
+        Some(log) => launch::launch(&launch, Some(&mut |call| log.write(&call)))?,
+    };
+    if let Some(log) = log {
+        log.finish(&outcome)?;
+    }
+    if count {
+        table.write(&outcome)?;
+    }
+    Ok(outcome)
+}
+
+/// The command's file.
+fn find(command: &[OsString]) -> Result<PathBuf, InterposeError> {
+    let name = command.first().cloned().unwrap_or_default();
+    let path = std::env::var_os("PATH");
+    let program = match executable::find(&name, path.as_deref(), Path::new("")) {
+        Found::Program(program) => program,
+        Found::NotFound => return Err(InterposeError::NotFound { name }),
+        Found::NotExecutable(path) | Found::Directory(path) => {
+            return Err(InterposeError::NotExecutable { path });
+        }
+    };
+    // The kernel would give it no rights while it is watched, and it would fail for no visible reason.
+    let other = |metadata: &std::fs::Metadata| {
+        let mode = metadata.permissions().mode();
+        let user = mode & 0o4000 != 0 && metadata.uid() != rustix::process::geteuid().as_raw();
+        let group = mode & 0o2010 == 0o2010 && metadata.gid() != rustix::process::getegid().as_raw();
+        user || group
+    };
+    if !rustix::process::geteuid().is_root() && program.metadata().is_ok_and(|found| other(&found)) {
+        return Err(InterposeError::OtherRights { path: program });
+    }
+    Ok(program)
+}
+
+fn text(of: OsString) -> Result<CString, InterposeError> {
+    CString::new(of.into_vec()).map_err(|_zero| InterposeError::Zero)
+}
+
+fn environment() -> Result<Vec<CString>, InterposeError> {
+    std::env::vars_os()
+        .map(|(name, value)| {
+            let mut both = name;
+            both.push("=");
+            both.push(value);
+            text(both)
+        })
+        .collect()
+}
+
+/// As a shell gives it.
+fn code(outcome: &Outcome) -> u8 {
+    let code = match (outcome.status.code(), outcome.status.signal()) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => 128 + signal,
+        (None, None) => i32::from(FAILURE),
+    };
+    u8::try_from(code).unwrap_or(FAILURE)
+}
+
+/// A name as it may be shown.
+fn shown(name: &std::ffi::OsStr) -> String {
+    String::from_utf8_lossy(name.as_bytes()).into_owned()
+}

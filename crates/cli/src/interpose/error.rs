@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why a command wasn't started, or nothing can be said of it.
+
+use super::{FAILURE, shown};
+use palisade_interpose::launch::LaunchError;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Why not.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InterposeError {
+    /// There is no such command.
+    #[error("can't find the command {}", shown(name))]
+    NotFound {
+        /// Its name.
+        name: OsString,
+    },
+    /// It can't be executed.
+    #[error("can't execute {path:?}: it is not an executable file, or you may not execute it")]
+    NotExecutable {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It would run with other rights.
+    #[error("can't interpose {path:?}: it runs with the rights of its owner, and nobody else may watch that")]
+    OtherRights {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A text that no program can be given.
+    #[error("an argument or a variable has a zero byte in it")]
+    Zero,
+    /// It isn't started.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// An answer that isn't understood.
+    #[error("can't answer with {given:?}: {why}")]
+    Fake {
+        /// What was given.
+        given: OsString,
+        /// Why not.
+        why: &'static str,
+    },
+    /// A file can't be written.
+    #[error("can't write {path:?}: {source}")]
+    Write {
+        /// Where to.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl InterposeError {
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotFound { name } => Some(format!("type -a {}   # is it on PATH?", shown(name))),
+            Self::NotExecutable { path } => Some(format!("ls -l {}", path.display())),
+            Self::OtherRights { .. } => Some("as root, it can be".to_owned()),
+            Self::Launch(LaunchError::Watch(_)) => {
+                Some("cat /proc/sys/kernel/yama/ptrace_scope   # 3: nobody may watch anybody".to_owned())
+            }
+            Self::Launch(LaunchError::Architecture) => Some("strace -c -f COMMAND counts, too".to_owned()),
+            Self::Write { path, .. } => path.parent().map(|above| format!("ls -ld {}", above.display())),
+            Self::Fake { .. } => Some("palisade interpose --fake time=2030-01-01 -- date".to_owned()),
+            Self::Launch(_) | Self::Zero => None,
+        }
+    }
+
+    /// What the verb ends with.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::NotFound { .. } => 127,
+            Self::NotExecutable { .. } | Self::Launch(LaunchError::Execute { .. }) => 126,
+            _ => FAILURE,
+        }
+    }
+}

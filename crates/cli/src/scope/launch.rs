@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade scope run`: a command in a scope of its own.
+//!
+//! This process is marked, then it becomes the command: nothing of the command runs unmarked, and nothing of the caller is
+//! marked.
+
+use super::{New, ScopeError, talk};
+use crate::output;
+use palisade_protocol::scope::{Request, Response};
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// What isn't started.
+const NOT_STARTED: u8 = 125;
+
+/// What to run.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    new: New,
+    /// Run it also where no scope can be had
+    #[arg(long)]
+    best_effort: bool,
+    /// Say nothing
+    #[arg(long, short)]
+    quiet: bool,
+    /// The command
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// Returns only if the command isn't started: 125, 126 if it can't be executed, 127 if it isn't found.
+pub(super) fn launch(socket: &Path, options: &Options) -> u8 {
+    let Some((program, words)) = options.command.split_first() else { return NOT_STARTED };
+    let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    match mark(socket, options, name) {
+        Ok(notes) if !options.quiet => notes.iter().for_each(|note| output::note(note)),
+        Ok(_) => {}
+        Err(error) if options.best_effort => {
+            if !options.quiet {
+                output::note(&format!("the command runs unmarked: {error}"));
+            }
+        }
+        Err(error) => {
+            output::error(&error, error.hint().as_deref());
+            return NOT_STARTED;
+        }
+    }
+    let error = Command::new(program).args(words).exec();
+    let code = if error.kind() == ErrorKind::NotFound { 127 } else { 126 };
+    output::error(&ScopeError::Execute { command: program.clone(), source: error }, None);
+    code
+}
+
+/// What isn't as it was asked for.
+fn mark(socket: &Path, options: &Options, name: String) -> Result<Vec<String>, ScopeError> {
+    let request = Request::Run { scope: options.new.wanted(|| name) };
+    // The conversation ends with the answer: nothing of it is left to the command.
+    match talk::ask(socket, &request)? {
+        Response::Marked(marked) => Ok(marked.notes),
+        _ => Err(ScopeError::Strange),
+    }
+}

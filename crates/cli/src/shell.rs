@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade shell`: the user's own shell behind a terminal that knows what was meant.
+//!
+//! - `start`: becomes the proxy
+//! - `classify`: what the guard says of a line
+//! - `status`: what of it works here
+//! - [`history`]: what was typed before
+
+pub(crate) mod classify;
+mod history;
+mod start;
+mod status;
+
+use crate::answer;
+use clap::{Subcommand, ValueEnum, ValueHint};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+pub(crate) use history::HistoryError;
+
+/// How the shell is started, or what else is wanted.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Exit code: the shell's own; 125 when nothing could be started. Of the other verbs: 0 yes or done, 1 no, 2 error.
+
+Examples:
+  palisade shell                              # your $SHELL, for once
+  eval \"$(palisade shell init bash)\"          # as the last line of ~/.bashrc: always
+  palisade shell init fish | source           # the same for ~/.config/fish/config.fish
+  palisade shell record session.cast          # what is on the screen, for asciinema
+  palisade shell status                       # what works here, and what doesn't"
+)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// The shell, instead of $SHELL
+    #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::ExecutablePath)]
+    shell: Option<PathBuf>,
+    /// What the shell is started with
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    arguments: Vec<OsString>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Print what a shell's start-up file is to evaluate
+    Init {
+        /// Which shell
+        #[arg(value_enum)]
+        shell: Kind,
+    },
+    /// Start the shell and write what is on the screen to a file, as asciicast version 2
+    Record(start::Record),
+    /// Show, search, import and forget what was typed
+    History(history::Options),
+    /// Say what the guard makes of a line; answers 1 unless it would simply be run
+    Classify(classify::Options),
+    /// Say which lines the guard never asks about
+    #[command(subcommand)]
+    Trust(classify::TrustVerb),
+    /// Tell the guard which packages, hosts and URLs are bad
+    #[command(subcommand)]
+    Lists(classify::ListsVerb),
+    /// Say what works in this terminal; answers 1 unless the proxy runs here
+    Status {
+        /// Answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Shells whose editor can be followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// GNU bash
+    Bash,
+    /// The Z shell
+    Zsh,
+    /// fish
+    Fish,
+}
+
+/// Answers as the shell did, or 0, 1 no, 2 error.
+pub(crate) fn run(options: &Options) -> u8 {
+    match &options.what {
+        None => start::shell(options.shell.as_deref(), &options.arguments),
+        Some(What::Init { shell }) => answer::finish(false, start::init(*shell)),
+        Some(What::Record(record)) => start::record(record),
+        Some(What::History(options)) => history::run(options),
+        Some(What::Classify(options)) => answer::finish(options.json, classify::classify(options)),
+        Some(What::Trust(verb)) => {
+            answer::finish(matches!(verb, classify::TrustVerb::List { json: true }), classify::trust(verb))
+        }
+        Some(What::Lists(verb)) => answer::finish(false, classify::lists(verb)),
+        Some(What::Status { json }) => answer::finish(*json, status::status(*json)),
+    }
+}

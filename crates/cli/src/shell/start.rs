@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Becomes the proxy; or, where that can't be, the shell.
+
+use super::Kind;
+use crate::answer::{self, Failure};
+use crate::output;
+use clap::ValueHint;
+use palisade_shell::mark::Shell;
+use palisade_shell::proxy::{self, ProxyError};
+use palisade_shell::start::{self, OFF, Surroundings};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The exit code when nothing could be started.
+const NOTHING: u8 = 125;
+
+/// A shell with what is on its screen written to a file.
+#[derive(Debug, clap::Args)]
+pub(super) struct Record {
+    /// Where to
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+    /// The shell, instead of $SHELL
+    #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::ExecutablePath)]
+    shell: Option<PathBuf>,
+    /// What the shell is started with
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    arguments: Vec<OsString>,
+}
+
+/// Where the settings are.
+pub(super) fn settings() -> PathBuf {
+    let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".config");
+    config.unwrap_or_else(home).join("palisade/shell.toml")
+}
+
+/// Where what was typed is kept.
+pub(super) fn state() -> PathBuf {
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".local/state");
+    state.unwrap_or_else(home).join("palisade")
+}
+
+/// The user's shell.
+fn usual() -> PathBuf {
+    std::env::var_os("SHELL")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .unwrap_or_else(|| "/bin/sh".into())
+}
+
+/// The shell behind the proxy; without a terminal, or where it can't be, the shell alone.
+pub(super) fn shell(shell: Option<&Path>, arguments: &[OsString]) -> u8 {
+    let shell = shell.map_or_else(usual, Path::to_owned);
+    // Twice in one terminal would be once too often.
+    if Surroundings::now().inside {
+        return plainly(&shell, arguments);
+    }
+    let options = proxy::Options {
+        shell,
+        arguments: arguments.to_vec(),
+        settings: settings(),
+        state: state(),
+        record: None,
+        bare: std::env::var_os("PALISADE_SHELL_BARE").is_some(),
+    };
+    match proxy::run(&options) {
+        Ok(code) => code,
+        Err(ProxyError::NoTerminal) => plainly(&options.shell, arguments),
+        Err(error) => {
+            output::error(&error, Some("your shell starts without it; palisade shell status says more"));
+            plainly(&options.shell, arguments)
+        }
+    }
+}
+
+/// Becomes the shell; returns only when that fails. Its start-up file isn't to try again.
+fn plainly(shell: &Path, arguments: &[OsString]) -> u8 {
+    let error = Command::new(shell).args(arguments).env(OFF, start::terminal().to_string()).exec();
+    output::error(
+        &format_args!("can't start {}: {error}", shell.display()),
+        Some("palisade shell --shell /bin/sh   # or set SHELL"),
+    );
+    NOTHING
+}
+
+/// As [`shell`], but what can't be recorded isn't started.
+pub(super) fn record(record: &Record) -> u8 {
+    let options = proxy::Options {
+        shell: record.shell.clone().unwrap_or_else(usual),
+        arguments: record.arguments.clone(),
+        settings: settings(),
+        state: state(),
+        record: Some(record.file.clone()),
+        bare: false,
+    };
+    match proxy::run(&options) {
+        Ok(code) => code,
+        Err(error) => {
+            let hint = match &error {
+                ProxyError::NoTerminal => "run it in a terminal, without redirections",
+                _ => "palisade shell record /tmp/session.cast",
+            };
+            output::error(&error, Some(hint));
+            NOTHING
+        }
+    }
+}
+
+/// Prints what a shell's start-up file evaluates.
+pub(super) fn init(kind: Kind) -> Result<u8, Failure> {
+    let kind = match kind {
+        Kind::Bash => Shell::Bash,
+        Kind::Zsh => Shell::Zsh,
+        Kind::Fish => Shell::Fish,
+    };
+    let program =
+        std::env::current_exe().map_err(|source| Failure::Read { path: "/proc/self/exe".into(), source })?;
+    // Who evaluates it is a shell of the same program.
+    let parent = rustix::process::getppid();
+    let shell = parent
+        .and_then(|pid| std::fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero())).ok())
+        .filter(|path| path.is_file());
+    answer::print(&start::script(kind, &Surroundings::now(), &program, shell.as_deref()))?;
+    Ok(answer::YES)
+}

