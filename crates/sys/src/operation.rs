@@ -334,7 +334,7 @@ impl Progress {
         let Some(root) = self.root.take() else { return Err(rustix::io::Errno::BADF) };
         if read_only {
             let attr = MountAttr { set: Attributes::READ_ONLY.0, clear: 0, propagation: 0, userns: 0 };
-            raw::mount_setattr(root, false, &attr)?;
+            patiently(|| raw::mount_setattr(root, false, &attr))?;
         }
         // Both arguments ".": the old root ends up mounted over the new one, one call unmounts it,
         // and no directory has to be made to hold it (pivot_root(2), NOTES).
@@ -349,6 +349,21 @@ impl Progress {
         self.working_directory = Some(raw::open_tree(libc::AT_FDCWD, c".", flags)?);
         Ok(())
     }
+}
+
+/// Tries again for as long as a mount is busy, about a second in all.
+///
+/// A mount with a file that is open for writing can't become read-only. The builder has closed what it wrote, but
+/// whoever looks at its descriptors in `/proc` just then, or at a path of it whose time of access is noted, holds on
+/// to it for some microseconds more (`mnt_hold_writers`, fs/namespace.c).
+fn patiently(mut task: impl FnMut() -> Result<()>) -> Result<()> {
+    for attempt in 0..13 {
+        match task() {
+            Err(rustix::io::Errno::BUSY) => raw::pause(100 << attempt)?,
+            done => return done,
+        }
+    }
+    task()
 }
 
 /// Makes the process file system of the caller's PID namespace, detached.

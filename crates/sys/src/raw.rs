@@ -407,6 +407,16 @@ pub(crate) fn poll_two(fd: Fd, process: Fd) -> Result<bool> {
     Ok(polls[1].revents != 0)
 }
 
+/// Waits for some microseconds, fewer than a million of them at once; less if a signal comes.
+pub(crate) fn pause(microseconds: u32) -> Result<()> {
+    // What is left of it is written back.
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: (microseconds.min(999_999) * 1000).into() };
+    match call!(libc::SYS_ppoll, 0usize, 0usize, &raw mut time, 0usize, 0usize) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// A queue of changes, which doesn't block.
 pub(crate) fn inotify() -> Result<Fd> {
     call!(libc::SYS_inotify_init1, libc::IN_CLOEXEC | libc::IN_NONBLOCK).map(number)
