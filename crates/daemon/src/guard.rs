@@ -1,144 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The parts that run, and how they begin and end.
+//! A guard that runs, and what is in force.
+//!
+//! - [`begin`]: its parts, how they begin and how they end
+//! - [`requests`]: what it is asked
+//! - [`error`]: why it doesn't do so
 
-use crate::journal::{Followers, Journal, QUEUE, say};
+mod begin;
+mod error;
+mod requests;
+
+pub(crate) use begin::run;
+pub(crate) use error::GuardError;
+
+use crate::essential;
+use crate::journal::{Followers, say};
 use crate::keeper::Keeper;
-use crate::lsm::{Labels, Lsm};
+use crate::lsm::Lsm;
 use crate::options::Options;
-use crate::supervisor::{Systemd, supervise};
 use crate::territory::Territory;
 use crate::trial::{Before, Trial};
-use crate::{control, essential, privileges};
 use palisade_guard::decide::Decider;
 use palisade_guard::facts::Access;
-use palisade_guard::kind::Recognizer;
 use palisade_guard::rule::files::Writers;
 use palisade_guard::safety::{self, Stopped};
-use palisade_guard::settings::{Backend, Mode, OnDeath};
+use palisade_guard::settings::Mode;
 use palisade_guard::setup::{Setup, SetupError};
 use palisade_guard::trusted::Trusted;
 use palisade_guard::watch::Judged;
-use palisade_guard::watch::crew::THREADS;
-use palisade_guard::watch::engine::{Engine, InForce, Settle};
+use palisade_guard::watch::engine::Engine;
 use palisade_guard::watch::policy::Policy;
-use palisade_protocol::guard::{Decided, Mechanism, Refusal, Request, Response, Status};
-use palisade_sys::fanotify::{Gate, Witness};
-use rustix::io::Errno;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::io;
-use std::path::{Path, PathBuf};
+use palisade_protocol::guard::{Decided, Mechanism};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
-
-/// Why the guard doesn't begin, or what was asked of it isn't done.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum GuardError {
-    /// Settings, rules or trust.
-    #[error(transparent)]
-    Setup(#[from] SetupError),
-    /// It isn't root's.
-    #[error("only root can guard a host")]
-    RootOnly,
-    /// fanotify isn't to be had.
-    #[error("can't ask the kernel about opens and execs (fanotify): {0}")]
-    Gate(#[source] Errno),
-    /// The kernel didn't forget what it answered by itself.
-    #[error("can't put other rules in force: {0}")]
-    Replace(#[source] Errno),
-    /// The socket can't be made.
-    #[error("can't listen at {}: {source}", path.display())]
-    Socket {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Another one answers there.
-    #[error("another palisaded answers at {}", path.display())]
-    Running {
-        /// Where.
-        path: PathBuf,
-    },
-    /// A thread or signal handler can't be had.
-    #[error("can't begin: {0}")]
-    Begin(#[source] io::Error),
-    /// libmagic.
-    #[error(transparent)]
-    Kind(#[from] palisade_guard::kind::KindError),
-    /// The rules would stop the host.
-    #[error("these rules would stop the host: {}", .0.join("; "))]
-    Unsafe(Vec<String>),
-    /// BPF LSM was asked for.
-    #[error("backend = \"bpf-lsm\", and it can't be in force here: {0}")]
-    NoLsm(String),
-    /// Closed on death, without what stays when the guard dies.
-    #[error("on-death = \"closed\" needs BPF LSM, which isn't in force: {0}")]
-    NotClosed(String),
-    /// Nothing is being tried.
-    #[error("nothing is being tried")]
-    NoTrial,
-    /// Settings of scopes.
-    #[error(transparent)]
-    Scopes(#[from] palisade_scopes::SettingsError),
-}
-
-impl GuardError {
-    /// A command that helps, or what to look at.
-    pub(crate) fn hint(&self) -> Option<String> {
-        Some(match self {
-            Self::Setup(error) => return error.hint(),
-            Self::Scopes(error) => return error.hint(),
-            Self::RootOnly => "sudo palisaded".into(),
-            Self::Gate(_) => {
-                "the kernel needs CONFIG_FANOTIFY_ACCESS_PERMISSIONS; palisade doctor says more".into()
-            }
-            Self::Running { .. } => "palisade guard status".into(),
-            Self::Unsafe(_) => "palisade guard try --for 60s shows what happens; --force insists".into(),
-            Self::NoLsm(_) => "boot with lsm=…,bpf, or say backend = \"auto\" in guard.toml".into(),
-            Self::NotClosed(_) => {
-                "boot with lsm=…,bpf and leave backend = \"auto\", or say on-death = \"open\" in guard.toml"
-                    .into()
-            }
-            Self::NoTrial => "palisade guard try --for 60s".into(),
-            Self::Replace(_) | Self::Socket { .. } | Self::Begin(_) | Self::Kind(_) => return None,
-        })
-    }
-
-    fn class(&self) -> &'static str {
-        match self {
-            Self::Setup(error) => error.class(),
-            Self::RootOnly => "root-only",
-            Self::Gate(_) | Self::Replace(_) => "fanotify",
-            Self::Socket { .. } => "socket",
-            Self::Running { .. } => "running",
-            Self::Begin(_) => "begin",
-            Self::Kind(_) => "kind",
-            Self::Unsafe(_) => "unsafe",
-            Self::NoLsm(_) | Self::NotClosed(_) => "bpf-lsm",
-            Self::NoTrial => "no-trial",
-            Self::Scopes(_) => "scopes",
-        }
-    }
-
-    /// 2 for what was written wrong, 1 for what the host doesn't give.
-    pub(crate) fn exit_code(&self) -> u8 {
-        match self {
-            Self::Setup(_) | Self::Scopes(_) | Self::Unsafe(_) => 2,
-            _ => 1,
-        }
-    }
-
-    fn refusal(&self) -> Response {
-        Response::Refused(Refusal {
-            class: self.class().into(),
-            message: self.to_string(),
-            hint: self.hint(),
-        })
-    }
-}
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 /// A guard that runs.
 pub(crate) struct Guard {
@@ -160,207 +55,6 @@ pub(crate) struct Guard {
     journal: SyncSender<Judged>,
     /// One at a time changes what is in force.
     changing: Mutex<()>,
-}
-
-/// Guards until a signal or a request ends it.
-pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
-    let setup = Setup::read(&options.config, None, Writers::RootOnly)?;
-    if options.check {
-        say(&format!("palisaded: {} rules from {} are understood", setup.rules.len(), setup.from));
-        return Ok(());
-    }
-    if !rustix::process::geteuid().is_root() {
-        return Err(GuardError::RootOnly);
-    }
-    privileges::prepare();
-    let terminate = Arc::new(AtomicBool::new(false));
-    let reload = Arc::new(AtomicBool::new(false));
-    for (signal, flag) in [(SIGTERM, &terminate), (SIGINT, &terminate), (SIGHUP, &reload)] {
-        signal_hook::flag::register(signal, Arc::clone(flag)).map_err(GuardError::Begin)?;
-    }
-    let listener = control::listen(&options.socket)?;
-    let guard = Arc::new(begin(options, setup)?);
-    let (pending, waiting) = (Arc::downgrade(&guard), Arc::downgrade(&guard));
-    guard.engine.settle_by(Settle {
-        pending: Box::new(move || pending.upgrade().is_some_and(|guard| guard.keeper.is_behind())),
-        wait: Box::new(move || {
-            if let Some(guard) = waiting.upgrade() {
-                guard.keeper.settle();
-            }
-        }),
-    });
-    let threads = start(&guard, listener)?;
-    let systemd = Systemd::from_environment();
-    systemd.notify("READY=1");
-    while !terminate.load(Ordering::Relaxed) && !guard.is_stopping() {
-        if reload.swap(false, Ordering::Relaxed)
-            && let Err(error) = guard.reload(false)
-        {
-            guard.alarm(format!("what was read again is not in force: {error}"));
-        }
-        if let Some(before) = guard.trial.is_over() {
-            guard.go_back(before);
-            say("palisaded: what was tried is over");
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-    systemd.notify("STOPPING=1");
-    if terminate.load(Ordering::Relaxed) || guard.asked_to_end.load(Ordering::Relaxed) {
-        guard.end();
-        if let Ok(lsm) = &guard.lsm {
-            lsm.end();
-        }
-    }
-    guard.stop();
-    // Somebody may be waiting for an answer: the crew ends after its next question, and the gate's end answers the rest.
-    let _gone = std::fs::remove_file(&options.socket);
-    drop(threads);
-    Ok(())
-}
-
-fn begin(options: &Options, setup: Setup) -> Result<Guard, GuardError> {
-    let keeper = Keeper::new(&options.config, &options.state);
-    let mut alarms = Vec::new();
-    let trust = match keeper.open(&setup.settings.trust) {
-        Ok(trust) => trust,
-        Err(error) => {
-            alarms.push(format!("{error}: nothing is trusted until the database is made anew"));
-            Trusted::new(None, setup.settings.trust.integrity)
-        }
-    };
-    let policy =
-        Policy::new(setup.settings, setup.rules, setup.linkers, setup.from, 1).map_err(SetupError::from)?;
-    // Before there are threads: those are exempt because this one is.
-    let settings = &policy.settings;
-    let places =
-        [&options.state, Path::new("/run"), Path::new("/var/lib"), Path::new("/root"), Path::new("/")];
-    let lsm = Lsm::begin(settings.backend, settings.on_death, settings.watch.asked, &places).map(Arc::new);
-    if let Err(reason) = &lsm {
-        match (settings.backend, settings.on_death) {
-            (Backend::BpfLsm, _) => return Err(GuardError::NoLsm(reason.clone())),
-            (_, OnDeath::Closed) => return Err(GuardError::NotClosed(reason.clone())),
-            _ => {}
-        }
-    }
-    let wanted = policy.settings.mode == Mode::Enforce && !options.permissive;
-    let complete = trust.store().is_some() || policy.settings.trust.is_nothing();
-    if wanted && complete && !options.force {
-        check_safety(&policy, &trust, options)?;
-    }
-    if wanted && !complete {
-        alarms.push("the trust database is being made: nothing is refused until it is there".into());
-    }
-    let gate = Gate::new(true).or_else(|_| Gate::new(false)).map_err(GuardError::Gate)?;
-    let witness = match Witness::new() {
-        Ok(witness) if !options.ask_always => Some(witness),
-        Ok(_) => None,
-        Err(errno) => {
-            alarms.push(format!("changes of files can't be heard of ({errno}): each open is asked about"));
-            None
-        }
-    };
-    let (sender, queue) = std::sync::mpsc::sync_channel(QUEUE);
-    let log = policy.settings.log.clone();
-    let in_force = InForce { policy: Arc::new(policy), trust: Arc::new(trust) };
-    let engine = Arc::new(Engine::new(gate, witness, in_force, wanted && complete, sender.clone()));
-    if let Ok(lsm) = &lsm {
-        engine.label_by(Box::new(Labels(Arc::clone(lsm))));
-    }
-    let followers = Arc::new(Followers::default());
-    let counted = Arc::clone(&engine);
-    let journal = Journal {
-        followers: Arc::clone(&followers),
-        per_second: log.per_second,
-        terminal: log.terminal,
-        unsaid: Box::new(move |more| counted.counts.unlogged.add(more)),
-    };
-    spawn("journal", move || journal.keep(&queue))?;
-    for alarm in &alarms {
-        say(&format!("palisaded: alarm: {alarm}"));
-    }
-    Ok(Guard {
-        options: options.clone(),
-        engine,
-        territory: Arc::default(),
-        followers,
-        trial: Trial::default(),
-        keeper,
-        generation: AtomicU64::new(1),
-        began: Instant::now(),
-        stop: Arc::new(AtomicBool::new(false)),
-        alarms: Mutex::new(alarms),
-        lsm,
-        asked_to_end: AtomicBool::new(false),
-        incomplete: AtomicBool::new(!complete),
-        journal: sender,
-        changing: Mutex::new(()),
-    })
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<thread::JoinHandle<()>, GuardError> {
-    thread::Builder::new().name(name.into()).spawn(work).map_err(GuardError::Begin)
-}
-
-fn start(
-    guard: &Arc<Guard>,
-    listener: std::os::unix::net::UnixListener,
-) -> Result<Vec<thread::JoinHandle<()>>, GuardError> {
-    if let Err(errno) = privileges::drop_capabilities() {
-        guard.alarm(format!("rights that aren't needed can't be given away: {errno}"));
-    }
-    // What each thread needs is there before the first question: a thread that is born later would be asked about.
-    drop(Recognizer::new()?);
-    let ready = Arc::new(Barrier::new(THREADS + 1));
-    let mut threads = Vec::new();
-    for number in 0..THREADS {
-        let (guard, ready) = (Arc::clone(guard), Arc::clone(&ready));
-        threads.push(spawn(&format!("answer-{number}"), move || {
-            let recognizer = Recognizer::new().unwrap_or_else(|_| Recognizer::own());
-            ready.wait();
-            if let Err(errno) = guard.engine.work(number, &recognizer, &guard.stop) {
-                guard.alarm(format!("the kernel's questions can't be read any more: {errno}"));
-                guard.stop();
-            }
-        })?);
-    }
-    let each = |name: &str, work: fn(&Guard)| {
-        let guard = Arc::clone(guard);
-        spawn(name, move || work(&guard))
-    };
-    threads.push(each("settle", |guard| {
-        let recognizer = Recognizer::new().unwrap_or_else(|_| Recognizer::own());
-        guard.engine.settle(&recognizer, &guard.stop);
-    })?);
-    threads.push(each("changes", |guard| guard.engine.hear(&guard.stop))?);
-    threads
-        .push(each("watchdog", |guard| supervise(&guard.engine, &Systemd::from_environment(), &guard.stop))?);
-    ready.wait();
-    threads.push(each("trust", |guard| guard.keeper.keep(guard, &guard.stop))?);
-    let text = std::fs::read("/proc/self/mountinfo").map_err(GuardError::Begin)?;
-    guard.territory.look(&guard.engine, &text, &guard.engine.policy().settings.watch);
-    if let Ok(lsm) = &guard.lsm {
-        let (told, reporting) = (Arc::clone(lsm), Arc::clone(guard));
-        spawn("refusals", move || told.report(&reporting.engine, &reporting.journal, &reporting.stop))?;
-        if lsm.is_taken_over() {
-            // Other rules may be in force than those that gave the labels; from now on each open is asked about.
-            lsm.invalidate();
-            lsm.renew();
-        }
-    }
-    // fanotify labels from here on, so the kernel may refuse what has no label.
-    guard.follow_scope();
-    guard.follow_mode();
-    {
-        let _one = guard.changing();
-        guard.label_essential();
-    }
-    threads.push(each("mounts", |guard| {
-        let settings = || guard.engine.policy().settings.watch.clone();
-        guard.territory.follow(&guard.engine, settings, || guard.follow_scope(), &guard.stop);
-    })?);
-    let served = Arc::clone(guard);
-    spawn("control", move || control::serve(&served, &listener))?;
-    Ok(threads)
 }
 
 /// Whether these rules would stop the host.
@@ -562,115 +256,5 @@ impl Guard {
         self.follow_scope();
         self.follow_mode();
         self.label_essential();
-    }
-
-    fn attempt(&self, seconds: u64, rules: Option<&str>, force: bool) -> Result<String, GuardError> {
-        let _one = self.changing();
-        let before = Before { policy: self.engine.policy(), enforcing: self.engine.is_enforcing() };
-        match rules {
-            Some(path) => {
-                let setup = Setup::read(&self.options.config, Some(Path::new(path)), Writers::RootOnly)?;
-                let policy = self.policy(setup)?;
-                if !force {
-                    check_safety(&policy, &self.engine.trust(), &self.options)?;
-                }
-                self.trial.begin(Duration::from_secs(seconds), before);
-                self.put_in_force(policy, true)?;
-            }
-            None => {
-                if !force {
-                    check_safety(&before.policy, &self.engine.trust(), &self.options)?;
-                }
-                self.trial.begin(Duration::from_secs(seconds), before);
-                self.engine.enforce(true);
-                self.follow_mode();
-            }
-        }
-        Ok(format!("enforced for {seconds} s; palisade guard keep leaves it so"))
-    }
-
-    /// Answers a request.
-    pub(crate) fn answer(&self, request: Request) -> Response {
-        let said = match request {
-            Request::Status => return Response::Status(Box::new(self.status())),
-            Request::Metrics { reset } => {
-                return Response::Metrics(Box::new(self.engine.counts.metrics(reset)));
-            }
-            Request::Rules => return Response::Rules { rules: self.engine.policy().hits() },
-            Request::Timing { start: true } => {
-                self.engine.clock.start();
-                Ok("decisions are timed".into())
-            }
-            Request::Timing { start: false } => match self.engine.clock.stop() {
-                Some(timing) => return Response::Timing(Box::new(timing)),
-                None => Ok("decisions weren't timed".into()),
-            },
-            Request::Judge(supposition) => match crate::judge::judge(self, &supposition) {
-                Ok(decided) => return Response::Judged(Box::new(decided)),
-                Err(refusal) => return Response::Refused(refusal),
-            },
-            Request::Reload { force } => self.reload(force),
-            Request::Mode { enforce, force } => self.mode(enforce, force),
-            Request::Try { seconds, rules, force } => self.attempt(seconds, rules.as_deref(), force),
-            Request::Keep if self.trial.keep() => Ok("what was tried stays".into()),
-            Request::Keep => Err(GuardError::NoTrial),
-            Request::Revert => match self.trial.end() {
-                Some(before) => {
-                    self.go_back(before);
-                    Ok("what was tried is over".into())
-                }
-                None => Err(GuardError::NoTrial),
-            },
-            Request::Trust { everything } => {
-                self.keeper.make_anew(everything);
-                Ok("the trust database is being made anew".into())
-            }
-            Request::Stop => Ok("the guard ends".into()),
-            Request::Follow { .. } => Ok("following".into()),
-        };
-        match said {
-            Ok(said) => Response::Done { said },
-            Err(error) => error.refusal(),
-        }
-    }
-
-    fn mode(&self, enforce: bool, force: bool) -> Result<String, GuardError> {
-        let _one = self.changing();
-        if enforce && !force {
-            check_safety(&self.engine.policy(), &self.engine.trust(), &self.options)?;
-        }
-        self.trial.keep();
-        self.engine.enforce(enforce);
-        self.follow_mode();
-        Ok(if enforce { "what the rules deny is refused" } else { "what the rules deny is only said" }.into())
-    }
-
-    fn status(&self) -> Status {
-        let policy = self.engine.policy();
-        let trust = self.engine.trust();
-        let (watched, unwatched) = self.territory.list();
-        let asked = match policy.settings.watch.asked {
-            palisade_guard::settings::Asked::OpenAndExecute => "open and execute",
-            palisade_guard::settings::Asked::Execute => "execute",
-        };
-        Status {
-            version: env!("CARGO_PKG_VERSION").into(),
-            pid: std::process::id(),
-            seconds: self.began.elapsed().as_secs(),
-            enforcing: self.engine.is_enforcing(),
-            trying: self.trial.left(),
-            asked: asked.into(),
-            mechanisms: self.mechanisms(),
-            rules_from: policy.from.clone(),
-            rules: policy.rules.len(),
-            generation: policy.generation,
-            trusted: trust.store().map_or(0, |store| store.built_records()),
-            trust_age: self.keeper.age(),
-            integrity: format!("{:?}", policy.settings.trust.integrity).to_lowercase(),
-            watched,
-            unwatched,
-            blind: crate::blind::spots(self.lsm_refuses()),
-            alarms: self.alarms.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-        }
     }
 }

@@ -41,7 +41,9 @@ const QUIET: Duration = Duration::from_millis(30);
 const SOME: usize = 500;
 /// The longest that a refusal waits for what is being read. Everything may be being read, on a busy machine: a package's
 /// own script would fail, and the package with it.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest that somebody who asks for it waits.
+const MOST_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Why the database isn't as it should be.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +112,8 @@ pub(crate) struct Keeper {
     vouched: Arc<Vouched>,
     todo: Mutex<Todo>,
     done: Condvar,
+    /// Why what was read last isn't in force.
+    trouble: Mutex<Option<String>>,
 }
 
 impl Keeper {
@@ -123,6 +127,7 @@ impl Keeper {
             vouched: Arc::default(),
             todo: Mutex::default(),
             done: Condvar::new(),
+            trouble: Mutex::default(),
         }
     }
 
@@ -169,18 +174,35 @@ impl Keeper {
         !self.todo().is_idle() || self.has_heard()
     }
 
-    /// Waits while changes are being read, if there are any.
-    pub(crate) fn settle(&self) {
-        let until = Instant::now() + PATIENCE;
+    /// Waits while changes are being read, if there are any, but not forever; whether all are read.
+    pub(crate) fn settle(&self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
         let mut todo = self.todo();
         while !todo.is_idle() || self.has_heard() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                break;
+                return false;
             }
             let pause = left.min(Duration::from_millis(20));
             todo = self.done.wait_timeout(todo, pause).unwrap_or_else(PoisonError::into_inner).0;
         }
+        true
+    }
+
+    /// Waits until what packages and trust files say by now is in force; why it isn't.
+    pub(crate) fn sync(&self, patience: Duration) -> Result<(), String> {
+        if self.changes.is_none() {
+            // Nobody hears of changes: whoever asks knows of one.
+            self.look_again();
+        }
+        if !self.settle(patience.min(MOST_PATIENCE)) {
+            return Err("it is still being read".into());
+        }
+        self.trouble().clone().map_or(Ok(()), Err)
+    }
+
+    fn trouble(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the kernel has told of a change that nobody has looked at.
@@ -211,13 +233,16 @@ impl Keeper {
             let settings = guard.engine.policy().settings.trust.clone();
             let result =
                 self.bring_up_to_date(&guard.engine, &todo, &settings).and_then(|()| self.open(&settings));
-            match result {
-                Ok(trust) => {
-                    if let Err(error) = guard.trust(trust) {
-                        guard.alarm(format!("the trust database isn't in force: {error}"));
-                    }
-                }
-                Err(error) => guard.alarm(format!("the trust database isn't up to date: {error}")),
+            let trouble = match result {
+                Ok(trust) => guard
+                    .trust(trust)
+                    .err()
+                    .map(|error| format!("the trust database isn't in force: {error}")),
+                Err(error) => Some(format!("the trust database isn't up to date: {error}")),
+            };
+            self.trouble().clone_from(&trouble);
+            if let Some(trouble) = trouble {
+                guard.alarm(trouble);
             }
             palisade_sys::memory::give_back();
             self.todo().busy = false;

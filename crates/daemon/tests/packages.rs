@@ -9,7 +9,7 @@ use palisade_protocol::guard::{Request, Response};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use support::lines::tell;
-use support::packages::{end, false_refusals, others, package, program};
+use support::packages::{end, false_refusals, others, package, palisade, program};
 use support::{Settings, has, host};
 
 fn machine() -> bool {
@@ -57,6 +57,56 @@ fn packages_come_and_go() {
         false_refusals(&bed).into_iter().filter(|line| !line.contains("path=/usr/bin/palisade-")).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     bed.stop();
+}
+
+#[test]
+fn with_its_hook_dpkg_ends_when_all_is_trusted() {
+    if !machine() {
+        return;
+    }
+    let mut bed = host::unguarded("");
+    for version in 1..=4 {
+        package(&bed, "palisade-one", version, "");
+    }
+    // The command line and the hook as a package of their own, as a distribution would bring them.
+    let at = "/root/hook";
+    bed.program(format!("{at}/usr/bin/palisade"), std::fs::read(palisade()).unwrap());
+    let hook = include_str!("../../../packaging/dpkg.cfg");
+    bed.write(format!("{at}/etc/dpkg/dpkg.cfg.d/palisade"), hook);
+    let control =
+        "Package: palisade\nVersion: 1\nArchitecture: amd64\nMaintainer: a <a@example.org>\nDescription: a\n";
+    bed.write(format!("{at}/DEBIAN/control"), control);
+    bed.run(&format!(
+        "cd {at} && md5sum usr/bin/palisade > DEBIAN/md5sums && dpkg-deb --root-owner-group -Znone -b . /root/palisade.deb > /dev/null"
+    ))
+    .ok();
+    let began = Instant::now();
+    bed.start();
+    bed.run("dpkg -i /root/palisade.deb").ok();
+    tell(&format!("start and the first package: {} ms", began.elapsed().as_millis()));
+    // Nobody executes it, so nobody waits for what has changed: only the hook does.
+    let database = "palisade guard trust check /usr/bin/palisade-one";
+    for version in 1..=4 {
+        bed.run(&format!("dpkg -i --force-downgrade /root/palisade-one_{version}.deb && {database}")).ok();
+    }
+    let mut versions = vec![1, 3, 2, 4].into_iter().cycle();
+    for _ in 0..8 {
+        let version = versions.next().unwrap();
+        bed.run(&format!("dpkg --unpack --force-downgrade /root/palisade-one_{version}.deb && {database}"))
+            .ok();
+    }
+    bed.run("cp -a /usr/bin/palisade-one /root/kept && dpkg -r palisade-one && mv /root/kept /usr/bin/palisade-one").ok();
+    let removed = bed.run(database);
+    assert!(!removed.worked(), "{removed:?}");
+    let synced = bed.run("palisade guard trust sync");
+    assert!(synced.worked() && synced.err.is_empty(), "{synced:?}");
+    assert!(!bed.run_as_user("palisade guard trust sync").worked());
+    // A guard that isn't there, or answers nothing, is no reason for dpkg to fail.
+    bed.stop();
+    bed.run("dpkg -i /root/palisade-one_1.deb").ok();
+    let gone = bed.run("palisade guard trust sync");
+    assert!(!gone.worked() && gone.err.contains("hint: "), "{gone:?}");
+    bed.run("dpkg -P palisade-one && rm /usr/bin/palisade && dpkg -i /root/palisade-one_2.deb").ok();
 }
 
 #[test]

@@ -57,6 +57,11 @@ pub enum Request {
         #[serde(default)]
         everything: bool,
     },
+    /// Answer when what packages and trust files say by now is in force.
+    Sync {
+        /// The longest that is waited.
+        seconds: u64,
+    },
     /// What would become of an open or exec, and why.
     Judge(Supposition),
     /// Every decision that is logged, as it is made.

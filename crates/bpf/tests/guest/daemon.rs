@@ -385,6 +385,7 @@ pub(crate) fn all() {
     });
     crate::closed::all();
     crate::verity::all();
+    crate::clock::all();
     // Seen where something failed.
     println!("palisaded said:\n{}", said());
     if let Some(daemon) = daemon {

@@ -11,6 +11,7 @@ mod act;
 mod archive;
 mod audit;
 mod changes;
+mod clock;
 mod closed;
 mod daemon;
 mod inside;

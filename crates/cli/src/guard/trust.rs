@@ -75,6 +75,15 @@ pub(super) enum What {
         #[arg(long)]
         everything: bool,
     },
+    /// Wait until what packages and trust files say by now is in force
+    Sync {
+        /// Give up after this many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=600))]
+        within: u64,
+        /// Do nothing if palisaded doesn't run: it looks at the packages when it starts
+        #[arg(long)]
+        if_running: bool,
+    },
     /// Print the database: source, path, size and digest, a line each
     Dump {
         #[command(flatten)]
@@ -113,6 +122,7 @@ pub(super) fn run(places: &Places, what: &What) -> Answer {
         What::Add { paths, file } => edit::add(places, paths, file.as_deref()),
         What::Delete { paths, file } => edit::delete(places, paths, file.as_deref()),
         What::Update { paths, file } => edit::update(places, paths, file.as_deref()),
+        What::Sync { within, if_running } => rebuild::sync(places, *within, *if_running),
         What::Rebuild { everything } => rebuild::rebuild(places, *everything),
     }
 }

@@ -2,11 +2,29 @@
 //! Packages made for a test, and who goes on working while they come and go.
 
 use super::{Bed, ORDINARY, compile};
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 /// A program that is no other, and says which version it is.
 pub fn program(says: &str) -> Vec<u8> {
     compile(&format!("#include <stdio.h>\nint main() {{ puts(\"{says}\"); return 0; }}"), &[])
+}
+
+/// The command line that was built beside the daemon, or is now.
+pub fn palisade() -> PathBuf {
+    if let Some(given) = std::env::var_os("PALISADE_BIN") {
+        return given.into();
+    }
+    let path = Path::new(env!("CARGO_BIN_EXE_palisaded")).with_file_name("palisade");
+    if !path.exists() {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--offline", "-q", "-p", "palisade-cli", "--bin", "palisade"]);
+        if path.parent().is_some_and(|directory| directory.ends_with("release")) {
+            build.arg("--release");
+        }
+        assert!(build.status().unwrap().success());
+    }
+    path
 }
 
 /// Builds `/root/NAME_VERSION.deb`, whose scripts execute its own program and, before that is there, its own helper.

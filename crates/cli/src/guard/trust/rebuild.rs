@@ -42,6 +42,15 @@ pub(super) fn rebuild(places: &Places, everything: bool) -> Answer {
     Ok(YES)
 }
 
+/// Waits until palisaded has read what has changed; says nothing of it, as package managers call it.
+pub(super) fn sync(places: &Places, seconds: u64, if_running: bool) -> Answer {
+    only_root(places, "what is trusted")?;
+    match talk::ask(places, &Asked::Sync { seconds }) {
+        Err(GuardError::NotRunning { .. }) if if_running => Ok(YES),
+        asked => asked.map(|_said| YES).map_err(Failure::from),
+    }
+}
+
 /// Has the database know what the trust files say now.
 pub(super) fn trust_files_changed(places: &Places) -> Result<(), Failure> {
     match talk::ask(places, &Asked::Trust { everything: false }) {

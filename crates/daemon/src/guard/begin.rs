@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How the parts of a guard begin, and how it ends.
+
+use super::{Guard, GuardError, check_safety};
+use crate::journal::{Followers, Journal, QUEUE, say};
+use crate::keeper::{Keeper, PATIENCE};
+use crate::lsm::{Labels, Lsm};
+use crate::options::Options;
+use crate::supervisor::{Systemd, supervise};
+use crate::trial::Trial;
+use crate::{control, privileges};
+use palisade_guard::kind::Recognizer;
+use palisade_guard::rule::files::Writers;
+use palisade_guard::settings::{Backend, Mode, OnDeath};
+use palisade_guard::setup::{Setup, SetupError};
+use palisade_guard::trusted::Trusted;
+use palisade_guard::watch::crew::THREADS;
+use palisade_guard::watch::engine::{Engine, InForce, Settle};
+use palisade_guard::watch::policy::Policy;
+use palisade_sys::fanotify::{Gate, Witness};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Guards until a signal or a request ends it.
+pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
+    let setup = Setup::read(&options.config, None, Writers::RootOnly)?;
+    if options.check {
+        say(&format!("palisaded: {} rules from {} are understood", setup.rules.len(), setup.from));
+        return Ok(());
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Err(GuardError::RootOnly);
+    }
+    privileges::prepare();
+    let terminate = Arc::new(AtomicBool::new(false));
+    let reload = Arc::new(AtomicBool::new(false));
+    for (signal, flag) in [(SIGTERM, &terminate), (SIGINT, &terminate), (SIGHUP, &reload)] {
+        signal_hook::flag::register(signal, Arc::clone(flag)).map_err(GuardError::Begin)?;
+    }
+    let listener = control::listen(&options.socket)?;
+    let guard = Arc::new(begin(options, setup)?);
+    let (pending, waiting) = (Arc::downgrade(&guard), Arc::downgrade(&guard));
+    guard.engine.settle_by(Settle {
+        pending: Box::new(move || pending.upgrade().is_some_and(|guard| guard.keeper.is_behind())),
+        wait: Box::new(move || {
+            if let Some(guard) = waiting.upgrade() {
+                guard.keeper.settle(PATIENCE);
+            }
+        }),
+    });
+    let threads = start(&guard, listener)?;
+    let systemd = Systemd::from_environment();
+    systemd.notify("READY=1");
+    while !terminate.load(Ordering::Relaxed) && !guard.is_stopping() {
+        if reload.swap(false, Ordering::Relaxed)
+            && let Err(error) = guard.reload(false)
+        {
+            guard.alarm(format!("what was read again is not in force: {error}"));
+        }
+        if let Some(before) = guard.trial.is_over() {
+            guard.go_back(before);
+            say("palisaded: what was tried is over");
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    systemd.notify("STOPPING=1");
+    if terminate.load(Ordering::Relaxed) || guard.asked_to_end.load(Ordering::Relaxed) {
+        guard.end();
+        if let Ok(lsm) = &guard.lsm {
+            lsm.end();
+        }
+    }
+    guard.stop();
+    // Somebody may be waiting for an answer: the crew ends after its next question, and the gate's end answers the rest.
+    let _gone = std::fs::remove_file(&options.socket);
+    drop(threads);
+    Ok(())
+}
+
+fn begin(options: &Options, setup: Setup) -> Result<Guard, GuardError> {
+    let keeper = Keeper::new(&options.config, &options.state);
+    let mut alarms = Vec::new();
+    let trust = match keeper.open(&setup.settings.trust) {
+        Ok(trust) => trust,
+        Err(error) => {
+            alarms.push(format!("{error}: nothing is trusted until the database is made anew"));
+            Trusted::new(None, setup.settings.trust.integrity)
+        }
+    };
+    let policy =
+        Policy::new(setup.settings, setup.rules, setup.linkers, setup.from, 1).map_err(SetupError::from)?;
+    // Before there are threads: those are exempt because this one is.
+    let settings = &policy.settings;
+    let places =
+        [&options.state, Path::new("/run"), Path::new("/var/lib"), Path::new("/root"), Path::new("/")];
+    let lsm = Lsm::begin(settings.backend, settings.on_death, settings.watch.asked, &places).map(Arc::new);
+    if let Err(reason) = &lsm {
+        match (settings.backend, settings.on_death) {
+            (Backend::BpfLsm, _) => return Err(GuardError::NoLsm(reason.clone())),
+            (_, OnDeath::Closed) => return Err(GuardError::NotClosed(reason.clone())),
+            _ => {}
+        }
+    }
+    let wanted = policy.settings.mode == Mode::Enforce && !options.permissive;
+    let complete = trust.store().is_some() || policy.settings.trust.is_nothing();
+    if wanted && complete && !options.force {
+        check_safety(&policy, &trust, options)?;
+    }
+    if wanted && !complete {
+        alarms.push("the trust database is being made: nothing is refused until it is there".into());
+    }
+    let gate = Gate::new(true).or_else(|_| Gate::new(false)).map_err(GuardError::Gate)?;
+    let witness = match Witness::new() {
+        Ok(witness) if !options.ask_always => Some(witness),
+        Ok(_) => None,
+        Err(errno) => {
+            alarms.push(format!("changes of files can't be heard of ({errno}): each open is asked about"));
+            None
+        }
+    };
+    let (sender, queue) = std::sync::mpsc::sync_channel(QUEUE);
+    let log = policy.settings.log.clone();
+    let in_force = InForce { policy: Arc::new(policy), trust: Arc::new(trust) };
+    let engine = Arc::new(Engine::new(gate, witness, in_force, wanted && complete, sender.clone()));
+    if let Ok(lsm) = &lsm {
+        engine.label_by(Box::new(Labels(Arc::clone(lsm))));
+    }
+    let followers = Arc::new(Followers::default());
+    let counted = Arc::clone(&engine);
+    let journal = Journal {
+        followers: Arc::clone(&followers),
+        per_second: log.per_second,
+        terminal: log.terminal,
+        unsaid: Box::new(move |more| counted.counts.unlogged.add(more)),
+    };
+    spawn("journal", move || journal.keep(&queue))?;
+    for alarm in &alarms {
+        say(&format!("palisaded: alarm: {alarm}"));
+    }
+    Ok(Guard {
+        options: options.clone(),
+        engine,
+        territory: Arc::default(),
+        followers,
+        trial: Trial::default(),
+        keeper,
+        generation: AtomicU64::new(1),
+        began: Instant::now(),
+        stop: Arc::new(AtomicBool::new(false)),
+        alarms: Mutex::new(alarms),
+        lsm,
+        asked_to_end: AtomicBool::new(false),
+        incomplete: AtomicBool::new(!complete),
+        journal: sender,
+        changing: Mutex::new(()),
+    })
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<thread::JoinHandle<()>, GuardError> {
+    thread::Builder::new().name(name.into()).spawn(work).map_err(GuardError::Begin)
+}
+
+fn start(
+    guard: &Arc<Guard>,
+    listener: std::os::unix::net::UnixListener,
+) -> Result<Vec<thread::JoinHandle<()>>, GuardError> {
+    if let Err(errno) = privileges::drop_capabilities() {
+        guard.alarm(format!("rights that aren't needed can't be given away: {errno}"));
+    }
+    // What each thread needs is there before the first question: a thread that is born later would be asked about.
+    drop(Recognizer::new()?);
+    let ready = Arc::new(Barrier::new(THREADS + 1));
+    let mut threads = Vec::new();
+    for number in 0..THREADS {
+        let (guard, ready) = (Arc::clone(guard), Arc::clone(&ready));
+        threads.push(spawn(&format!("answer-{number}"), move || {
+            let recognizer = Recognizer::new().unwrap_or_else(|_| Recognizer::own());
+            ready.wait();
+            if let Err(errno) = guard.engine.work(number, &recognizer, &guard.stop) {
+                guard.alarm(format!("the kernel's questions can't be read any more: {errno}"));
+                guard.stop();
+            }
+        })?);
+    }
+    let each = |name: &str, work: fn(&Guard)| {
+        let guard = Arc::clone(guard);
+        spawn(name, move || work(&guard))
+    };
+    threads.push(each("settle", |guard| {
+        let recognizer = Recognizer::new().unwrap_or_else(|_| Recognizer::own());
+        guard.engine.settle(&recognizer, &guard.stop);
+    })?);
+    threads.push(each("changes", |guard| guard.engine.hear(&guard.stop))?);
+    threads
+        .push(each("watchdog", |guard| supervise(&guard.engine, &Systemd::from_environment(), &guard.stop))?);
+    ready.wait();
+    threads.push(each("trust", |guard| guard.keeper.keep(guard, &guard.stop))?);
+    let text = std::fs::read("/proc/self/mountinfo").map_err(GuardError::Begin)?;
+    guard.territory.look(&guard.engine, &text, &guard.engine.policy().settings.watch);
+    if let Ok(lsm) = &guard.lsm {
+        let (told, reporting) = (Arc::clone(lsm), Arc::clone(guard));
+        spawn("refusals", move || told.report(&reporting.engine, &reporting.journal, &reporting.stop))?;
+        if lsm.is_taken_over() {
+            // Other rules may be in force than those that gave the labels; from now on each open is asked about.
+            lsm.invalidate();
+            lsm.renew();
+        }
+    }
+    // fanotify labels from here on, so the kernel may refuse what has no label.
+    guard.follow_scope();
+    guard.follow_mode();
+    {
+        let _one = guard.changing();
+        guard.label_essential();
+    }
+    threads.push(each("mounts", |guard| {
+        let settings = || guard.engine.policy().settings.watch.clone();
+        guard.territory.follow(&guard.engine, settings, || guard.follow_scope(), &guard.stop);
+    })?);
+    let served = Arc::clone(guard);
+    spawn("control", move || control::serve(&served, &listener))?;
+    Ok(threads)
+}
