@@ -10,3 +10,13 @@ pub fn give_back() {
         libc::malloc_trim(0);
     }
 }
+
+/// Has large blocks come from the kernel and go back to it one by one. Otherwise the first large one that is freed raises
+/// the bound for all that follow, and they lie in between small ones that stay.
+pub fn keep_large_blocks_apart() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: needed because no safe interface has it. Sound: a setting of the allocator, which takes a lock for it.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 64 << 10);
+    }
+}

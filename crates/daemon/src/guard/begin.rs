@@ -35,6 +35,7 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
     if !rustix::process::geteuid().is_root() {
         return Err(GuardError::RootOnly);
     }
+    palisade_sys::memory::keep_large_blocks_apart();
     privileges::prepare();
     let terminate = Arc::new(AtomicBool::new(false));
     let reload = Arc::new(AtomicBool::new(false));
