@@ -595,6 +595,20 @@ impl ScopePrograms {
         }))
     }
 
+    /// Forgets what happened so far, and what was not yet told of it.
+    ///
+    /// # Errors
+    /// If a map can't be read or written.
+    pub fn forget(&self) -> Result<(), Error> {
+        let failed = |source| Error::Map { operation: "forget", map: "totals", source };
+        let map = self.map("totals")?;
+        if let Some(values) = map.lookup_percpu(&[0; 4], MapFlags::ANY).map_err(failed)? {
+            let nothing: Vec<Vec<u8>> = values.iter().map(|value| vec![0; value.len()]).collect();
+            map.update_percpu(&[0; 4], &nothing, MapFlags::ANY).map_err(failed)?;
+        }
+        if self.lacks.ring_buffer { Ok(()) } else { self.events(drop)?.drain() }
+    }
+
     /// Programs that this process loaded, for the kernel's run-time statistics (`bpf_stats_enabled`).
     pub fn loaded(&self) -> impl Iterator<Item = (&'static str, BorrowedFd<'_>)> {
         self.loaded.iter().map(|(name, program)| (*name, program.as_fd()))

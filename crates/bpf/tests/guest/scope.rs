@@ -177,7 +177,12 @@ pub(crate) fn outside(attempts: &[&str]) -> Result {
 pub(crate) fn inside(options: &[&str], expected: &[(&str, &str)]) -> Result {
     let attempts: Vec<&str> = expected.iter().map(|(attempt, _)| *attempt).collect();
     let ended = scope(&[&["run"], options, &["--", "/init", "act", "attempts"], &attempts].concat())?;
-    ensure(ended.out == lines(expected), format!("inside: {ended:?}; expected {expected:?}"))
+    if ended.out == lines(expected) {
+        return Ok(());
+    }
+    let told = events()?.into_iter().rev().take(2 * expected.len());
+    let told = told.map(|event| format!("{} {} {}: {}", event.path, event.device, event.inode, event.why));
+    Err(format!("inside: {ended:?}; expected {expected:?}; told: {:?}", told.collect::<Vec<_>>()))
 }
 
 /// A process that waits before it tries.
@@ -214,17 +219,19 @@ impl Waiting {
 }
 
 pub(crate) fn all() {
-    if let Err(error) = prepare() {
+    if let Err(error) = prepare().and_then(|()| evasions::prepare()) {
         println!("cannot prepare: {error}");
         return;
     }
+    // One for all of these: without acceleration loading the programs takes longer than what is tried.
+    let mut daemon = None;
     report("scope-says-that-it-refuses", || {
-        let daemon = Daemon::start("", &[])?;
+        daemon = Some(Daemon::start(&evasions::settings("audit")?, &[])?);
         ensure(!fs::exists(PINS).unwrap_or(true), "something is pinned before anybody asks")?;
         let words = done(&["status"])?;
-        daemon.end(Signal::TERM)?;
-        ensure(words.contains("refuse     fails the exec with EPERM") && words.contains(PINS), words)?;
-        ensure(!fs::exists(PINS).unwrap_or(true), "the pins are still there")
+        ensure(words.contains("refuse     fails the exec with EPERM") && words.contains(PINS), &words)?;
+        ensure(words.contains("0 seen, 0 killed, 0 killed by the daemon, 0 refused"), words)?;
+        ensure(events()?.is_empty(), "something is told before anything happened")
     });
     report("scope-watch-warn-kill-refuse", verdicts);
     report("scope-depths-refuse", depths);
@@ -233,6 +240,10 @@ pub(crate) fn all() {
     report("scope-mark-list-verdict-clear", mark);
     report("scope-rare-calls-told", rare_calls);
     evasions::all();
+    report("scope-orderly-end-leaves-nothing", || {
+        daemon.take().ok_or("it doesn't run")?.end(Signal::TERM)?;
+        ensure(!fs::exists(PINS).unwrap_or(true), "the pins are still there")
+    });
     lives::all();
     println!("palisaded said:\n{}", said());
 }
@@ -247,25 +258,20 @@ pub(crate) fn prepare() -> Result {
 
 fn verdicts() -> Result {
     outside(&["plain:/work/program"])?;
-    served("", &[], || {
-        for (verdict, outcome) in
-            [("watch", "ran"), ("warn", "ran"), ("kill", "killed"), ("refuse", "refused")]
-        {
-            inside(&["--verdict", verdict], &[("plain:/work/program", outcome)])?;
-            let event = told(verdict, |event| {
-                event.what == "exec" && event.verdict.to_string() == verdict && event.path == "/work/program"
-            })?;
-            let because =
-                if outcome == "ran" { "it is in the scope" } else { "nothing more may be executed" };
-            let right = event.why.contains(because)
-                && event.inode != 0
-                && event.parents.len() > 1
-                && (event.arguments.is_none() == (verdict == "refuse"));
-            ensure(right, format!("{event:?}"))?;
-        }
-        let status = status()?;
-        ensure((status.killed, status.refused, status.lost) == (1, 1, 0), format!("{status:?}"))
-    })
+    for (verdict, outcome) in [("watch", "ran"), ("warn", "ran"), ("kill", "killed"), ("refuse", "refused")] {
+        inside(&["--verdict", verdict], &[("plain:/work/program", outcome)])?;
+        let event = told(verdict, |event| {
+            event.what == "exec" && event.verdict.to_string() == verdict && event.path == "/work/program"
+        })?;
+        let because = if outcome == "ran" { "it is in the scope" } else { "nothing more may be executed" };
+        let right = event.why.contains(because)
+            && event.inode != 0
+            && event.parents.len() > 1
+            && (event.arguments.is_none() == (verdict == "refuse"));
+        ensure(right, format!("{event:?}"))?;
+    }
+    let status = status()?;
+    ensure((status.killed, status.refused, status.lost) == (1, 1, 0), format!("{status:?}"))
 }
 
 fn depths() -> Result {
@@ -279,14 +285,13 @@ fn depths() -> Result {
     };
     let attempts = BELOW.map(|way| format!("{way}:/work/program"));
     outside(&attempts.each_ref().map(String::as_str))?;
-    served("[enforcement]\ndepth = \"one_level\"", &[], || {
-        tried(1)?;
-        for (depth, refused) in [("ancestry(2)", 2), ("ancestry(8)", 4), ("propagate_on_fork", 6)] {
-            done(&["depth", depth])?;
-            tried(refused).map_err(|error| format!("{depth}: {error}"))?;
-        }
-        Ok(())
-    })
+    for (depth, refused) in
+        [("one_level", 1), ("ancestry(2)", 2), ("ancestry(8)", 4), ("propagate_on_fork", 6)]
+    {
+        done(&["depth", depth])?;
+        tried(refused).map_err(|error| format!("{depth}: {error}"))?;
+    }
+    Ok(())
 }
 
 /// Without a hierarchy it says so and starts nothing; with one, nobody below leaves.
@@ -297,7 +302,8 @@ fn control_group() -> Result {
         ("deep9:/work/program", "refused"),
         ("orphan:/work/program", "refused"),
     ];
-    served("", &["--enforcement-depth", "cgroup"], || {
+    done(&["depth", "cgroup"])?;
+    let tried = || {
         let ended = scope(&["run", "--verdict", "refuse", "--", "/init", "act", "ran"])?;
         let said =
             ended.code == Some(125) && ended.err.contains("control group") && ended.err.contains("hint:");
@@ -305,13 +311,17 @@ fn control_group() -> Result {
         mount("cgroup2", "/sys/fs/cgroup", "cgroup2", MountFlags::empty(), None)
             .map_err(|error| format!("mount: {error}"))?;
         let result = inside(&["--verdict", "refuse"], &attempts)
-            .and_then(|()| told("its end", |event| event.what == "ended"))
+            .and_then(|()| told("its beginning", |event| event.what == "began"))
+            .and_then(|began| told("its end", |event| event.what == "ended" && event.scope == began.scope))
             .and_then(|_| {
                 ensure(!fs::exists("/sys/fs/cgroup/palisade").unwrap_or(true), "the group is left")
             });
         unmount("/sys/fs/cgroup", UnmountFlags::DETACH).map_err(|error| format!("unmount: {error}"))?;
         result
-    })
+    };
+    let result = tried();
+    done(&["depth", "propagate_on_fork"])?;
+    result
 }
 
 /// A table with room for four: what is beyond is marked in the tasks, and refused like the others.
@@ -340,32 +350,28 @@ fn overflow() -> Result {
 }
 
 fn mark() -> Result {
-    served("", &[], || {
-        let all = ["plain:/work/program", "thread:/work/program"];
-        let (held, let_go) = (Waiting::start(&[], &all)?, Waiting::start(&[], &all)?);
-        let pids = [held.pid().to_string(), let_go.pid().to_string()];
-        let first = done(&["mark", "--verdict", "refuse", "--label", "held", &pids[0]])?;
-        let second = done(&["mark", "--verdict", "refuse", &pids[1]])?;
-        let list = done(&["list"])?;
-        ensure(list.lines().count() == 3 && pids.iter().all(|pid| list.contains(pid.as_str())), &list)?;
-        done(&["clear", second.trim()])?;
-        ensure(!done(&["list"])?.contains(pids[1].as_str()), "it is still listed")?;
-        let_go.go(&all.map(|attempt| (attempt, "ran")))?;
-        done(&["verdict", first.trim(), "watch"])?;
-        done(&["verdict", first.trim(), "refuse"])?;
-        held.go(&all.map(|attempt| (attempt, "refused")))?;
-        let printed = done(&["events", "--json"])?;
-        let refused = |line: &&str| line.contains("\"verdict\":\"refuse\"") && line.contains("/work/program");
-        ensure(printed.lines().filter(refused).count() == 2, printed)
-    })
+    let all = ["plain:/work/program", "thread:/work/program"];
+    let (held, let_go) = (Waiting::start(&[], &all)?, Waiting::start(&[], &all)?);
+    let pids = [held.pid().to_string(), let_go.pid().to_string()];
+    let first = done(&["mark", "--verdict", "refuse", "--label", "held", &pids[0]])?;
+    let second = done(&["mark", "--verdict", "refuse", &pids[1]])?;
+    let list = done(&["list"])?;
+    ensure(list.lines().count() == 3 && pids.iter().all(|pid| list.contains(pid.as_str())), &list)?;
+    done(&["clear", second.trim()])?;
+    ensure(!done(&["list"])?.contains(pids[1].as_str()), "it is still listed")?;
+    let_go.go(&all.map(|attempt| (attempt, "ran")))?;
+    done(&["verdict", first.trim(), "watch"])?;
+    done(&["verdict", first.trim(), "refuse"])?;
+    held.go(&all.map(|attempt| (attempt, "refused")))?;
+    let printed = done(&["events", "--json", "--scope", first.trim()])?;
+    let refused = |line: &&str| line.contains("\"verdict\":\"refuse\"") && line.contains("/work/program");
+    ensure(printed.lines().filter(refused).count() == 2, printed)
 }
 
 fn rare_calls() -> Result {
-    served("", &[], || {
-        inside(&["--calls"], &[("alg:", "ran"), ("memory:/work/program", "ran")])?;
-        told("AF_ALG", |event| event.what == "call" && event.call == Some(("socket(AF_ALG)".into(), 38)))?;
-        inside(&[], &[("alg:", "ran")])?;
-        let calls = events()?.iter().filter(|event| event.what == "call").count();
-        ensure(calls == 1, format!("{calls} calls are told"))
-    })
+    inside(&["--calls"], &[("alg:", "ran"), ("memory:/work/program", "ran")])?;
+    told("AF_ALG", |event| event.what == "call" && event.call == Some(("socket(AF_ALG)".into(), 38)))?;
+    inside(&[], &[("alg:", "ran")])?;
+    let calls = events()?.iter().filter(|event| event.what == "call").count();
+    ensure(calls == 1, format!("{calls} calls are told"))
 }

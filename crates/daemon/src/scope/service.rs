@@ -267,6 +267,8 @@ impl Service {
         if state.refuses_not.is_some() {
             programs.leave_hook()?;
         }
+        // The proof is nobody's scope.
+        programs.forget()?;
         state.pinned = match programs.pin(&self.pins) {
             Ok(()) => true,
             Err(error) => {
