@@ -3,19 +3,22 @@
 //!
 //! - `state`: what the kernel holds: plain data
 //! - [`event`]: what they report
+//! - `lacks`: what they can do without
 //! - `layout`: the bytes that both sides agree on
 //! - `order`: programs by descriptor
 
 pub mod event;
+mod lacks;
 mod layout;
 mod order;
 mod state;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, Program};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, Program};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -23,6 +26,7 @@ use crate::error::Error;
 use crate::guard::listening;
 use crate::pins::Pins;
 use event::Event;
+pub use lacks::Lacks;
 use layout::LAYOUT;
 pub use state::{Depth, Outcome, Scope, Settings, Totals, Verdict};
 
@@ -35,13 +39,15 @@ const REFUSE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/scope_refuse.bpf
 const PROGRAMS: [&str; 2] = ["palisade_scope_fork", "palisade_scope_exec"];
 /// Run when user space orders something.
 const ORDER: &str = "palisade_scope_order";
+/// Run where the kernel finds no process by its number.
+const SEARCH: &str = "palisade_scope_search";
 /// Attached while rare calls are watched.
 const CALL: &str = "palisade_scope_call";
 /// At the security hook.
 const AT_HOOK: &str = "palisade_scope_refuse";
 
 /// The maps; the settings last: their pin says that all are there.
-const MAPS: [&str; 11] = [
+const MAPS: [&str; 12] = [
     "scopes",
     "marks",
     "gates",
@@ -52,6 +58,7 @@ const MAPS: [&str; 11] = [
     "totals",
     "events",
     "rare",
+    "request",
     "settings",
 ];
 
@@ -70,6 +77,9 @@ pub struct ScopePrograms {
     maps: Vec<(&'static str, MapHandle)>,
     order: OwnedFd,
     call: OwnedFd,
+    /// Where processes aren't found by number.
+    search: Option<OwnedFd>,
+    lacks: Lacks,
     /// Rare calls are watched as long as it is there.
     watching: Mutex<Option<OwnedFd>>,
     links: Vec<(String, Link)>,
@@ -83,7 +93,7 @@ impl ScopePrograms {
     /// # Errors
     /// If the kernel has no types, lacks a tracepoint, or refuses.
     pub fn load() -> Result<Self, Error> {
-        Self::load_with_table_of(None)
+        Self::load_without(Lacks::default(), None)
     }
 
     /// [`Self::load`], with a smaller table of marks: what is beyond goes into the tasks' storage the sooner.
@@ -91,7 +101,32 @@ impl ScopePrograms {
     /// # Errors
     /// As there.
     pub fn load_with_table_of(marks: Option<u32>) -> Result<Self, Error> {
+        Self::load_without(Lacks::default(), marks)
+    }
+
+    /// [`Self::load`], as on a kernel that lacks this, too; with a table of `marks`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn load_without(lacks: Lacks, marks: Option<u32>) -> Result<Self, Error> {
+        let lacks = lacks.or(Lacks::probe());
+        match Self::load_exactly(lacks, marks) {
+            // Only the verifier knows whether it lets this kind of program look for a process.
+            Err(Error::Load { errno, log, source }) if !lacks.task_by_number => {
+                let without = Lacks { task_by_number: true, ..lacks };
+                // If that isn't it, the first refusal is the one to tell.
+                Self::load_exactly(without, marks).map_err(|_| Error::Load { errno, log, source })
+            }
+            result => result,
+        }
+    }
+
+    fn load_exactly(lacks: Lacks, marks: Option<u32>) -> Result<Self, Error> {
         let mut opened = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::Open)?;
+        fit(&mut opened, lacks)?;
+        if let Some(mut search) = opened.progs_mut().find(|program| program.name() == SEARCH) {
+            search.set_autoload(lacks.task_by_number);
+        }
         if let Some(marks) = marks {
             for mut map in opened.maps_mut().filter(|map| map.name() == "marks") {
                 map.set_max_entries(marks).map_err(|source| Error::Map {
@@ -111,9 +146,11 @@ impl ScopePrograms {
             found.as_fd().try_clone_to_owned().map_err(|source| Error::Run { program: name, source })
         };
         let (order, call) = (program(ORDER)?, program(CALL)?);
+        let search = if lacks.task_by_number { Some(program(SEARCH)?) } else { None };
         let loaded =
             PROGRAMS.iter().map(|name| Ok((*name, program(name)?))).collect::<Result<Vec<_>, Error>>()?;
-        let mut programs = Self { maps, order, call, watching: Mutex::default(), links: Vec::new(), loaded };
+        let (watching, links) = (Mutex::default(), Vec::new());
+        let mut programs = Self { maps, order, call, search, lacks, watching, links, loaded };
         programs.set(&Settings::default())?;
         for name in PROGRAMS {
             let Some(program) = object.progs_mut().find(|program| program.name() == name) else {
@@ -137,6 +174,7 @@ impl ScopePrograms {
             return Ok(());
         }
         let mut opened = ObjectBuilder::default().open_memory(REFUSE).map_err(Error::Open)?;
+        fit(&mut opened, self.lacks)?;
         for mut map in opened.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             if let Some((name, ours)) = self.maps.iter().find(|(ours, _)| *ours == name) {
@@ -185,7 +223,8 @@ impl ScopePrograms {
             let path = pins.link(name);
             link.pin(&path).map_err(|source| Error::Pin { operation: "pin to", path, source })?;
         }
-        for (name, program) in [(ORDER, &self.order), (CALL, &self.call)] {
+        let search = self.search.as_ref().map(|search| (SEARCH, search));
+        for (name, program) in [(ORDER, &self.order), (CALL, &self.call)].into_iter().chain(search) {
             let path = pins.program(name);
             order::pin(program.as_fd(), &path).map_err(|source| Error::File {
                 operation: "pin to",
@@ -235,8 +274,14 @@ impl ScopePrograms {
             links.push((name, link));
         }
         let (order, call) = (program(ORDER)?, program(CALL)?);
-        let programs = Self { maps, order, call, watching: Mutex::default(), links, loaded: Vec::new() };
+        let (watching, loaded) = (Mutex::default(), Vec::new());
+        let mut programs =
+            Self { maps, order, call, search: None, lacks: Lacks::default(), watching, links, loaded };
         let found = programs.read("settings", &[0; 4])?.ok_or(Error::Missing("settings"))?;
+        programs.lacks = layout::decode_lacks(&found);
+        if programs.lacks.task_by_number {
+            programs.search = Some(program(SEARCH)?);
+        }
         layout::decode_settings(&found).map_err(|found| Error::Layout {
             directory: pins.directory().to_owned(),
             found,
@@ -264,6 +309,18 @@ impl ScopePrograms {
         // The kernel detaches in its own time; nothing is found from here on.
         self.change(|settings| settings.depth = Depth::Off)?;
         pins.clear().map(|_| ())
+    }
+
+    /// What they go without.
+    #[must_use]
+    pub fn lacks(&self) -> Lacks {
+        self.lacks
+    }
+
+    /// Whether the program at the security hook is attached.
+    #[must_use]
+    pub fn refuses(&self) -> bool {
+        self.attached().any(|name| name == AT_HOOK)
     }
 
     /// Names of the attached programs.
@@ -295,7 +352,7 @@ impl ScopePrograms {
     }
 
     fn set(&self, settings: &Settings) -> Result<(), Error> {
-        self.write("settings", &[0; 4], &layout::encode_settings(settings))
+        self.write("settings", &[0; 4], &layout::encode_settings(settings, self.lacks))
     }
 
     /// Opens a scope: one without processes. Its slot, the number modulo [`SCOPES`], must be free.
@@ -341,7 +398,14 @@ impl ScopePrograms {
     /// # Errors
     /// If the program can't be run.
     pub fn mark(&self, process: u32, scope: u32, armed: bool) -> Result<Outcome, Error> {
-        self.order(0, [0, process, scope, u32::from(armed)])
+        let Some(search) = &self.search else {
+            return self.order(0, [0, process, scope, u32::from(armed)]);
+        };
+        self.write("request", &[0; 4], &layout::encode_request(process, scope, armed))?;
+        order::go_through(search.as_fd()).map_err(|source| Error::Run { program: SEARCH, source })?;
+        let request = self.read("request", &[0; 4])?.ok_or(Error::Missing("request"))?;
+        outcome(layout::decode_answer(&request).unwrap_or(layout::NO_PROCESS))
+            .map_err(|source| Error::Run { program: SEARCH, source })
     }
 
     /// Takes a process's mark away. One order at a time.
@@ -363,15 +427,7 @@ impl ScopePrograms {
     fn order(&self, born: u64, words: [u32; 4]) -> Result<Outcome, Error> {
         let failed = |source| Error::Run { program: ORDER, source };
         let answer = order::run(self.order.as_fd(), &layout::encode_order(born, words)).map_err(failed)?;
-        Ok(match answer {
-            0 => Outcome::Done,
-            1 => Outcome::Already,
-            2 => Outcome::Full,
-            3 => Outcome::NoScope,
-            4 => Outcome::Taken,
-            5 => Outcome::NoProcess,
-            other => return Err(failed(io::Error::other(format!("it answers {other}")))),
-        })
+        outcome(answer).map_err(failed)
     }
 
     /// Every live marked process and its scope; what is left of dead ones is swept out. One caller at a time, and no
@@ -459,18 +515,36 @@ impl ScopePrograms {
         self.write("denied_names", &key, &[0; 4]).map(|()| true)
     }
 
-    /// Denies no file and no name any more.
+    /// Whether a name can be denied.
+    #[must_use]
+    pub fn fits(name: &[u8]) -> bool {
+        layout::encode_name(name).is_some()
+    }
+
+    /// Denies these files and names, and no others any more. In between nothing is allowed that is denied before and after,
+    /// unless the table has no room for both.
     ///
     /// # Errors
-    /// If a map can't be written.
-    pub fn deny_nothing(&self) -> Result<(), Error> {
-        for name in ["denied_files", "denied_names"] {
-            let keys: Vec<Vec<u8>> = self.map(name)?.keys().collect();
-            for key in keys {
-                self.remove(name, &key)?;
-            }
+    /// If a map can't be written: 65,536 are the most.
+    pub fn deny_only<'n>(
+        &self,
+        files: &[((u32, u32), u64)],
+        names: impl Iterator<Item = &'n [u8]>,
+    ) -> Result<(), Error> {
+        let files = files.iter().map(|(device, inode)| layout::encode_place(*device, *inode)).collect();
+        let names = names.filter_map(layout::encode_name).map(Vec::from).collect();
+        self.replace("denied_files", &files)?;
+        self.replace("denied_names", &names)
+    }
+
+    fn replace(&self, name: &'static str, wanted: &BTreeSet<Vec<u8>>) -> Result<(), Error> {
+        let write = || wanted.iter().try_for_each(|key| self.write(name, key, &[0; 4]));
+        let full = write().is_err();
+        let others: Vec<Vec<u8>> = self.map(name)?.keys().filter(|key| !wanted.contains(key)).collect();
+        for key in others {
+            self.remove(name, &key)?;
         }
-        Ok(())
+        if full { write() } else { Ok(()) }
     }
 
     /// Reports a system call, if its first argument is a bit of `arguments`; with [`ANY_ARGUMENT`] whatever that is; with 0
@@ -521,6 +595,20 @@ impl ScopePrograms {
         }))
     }
 
+    /// Forgets what happened so far, and what was not yet told of it.
+    ///
+    /// # Errors
+    /// If a map can't be read or written.
+    pub fn forget(&self) -> Result<(), Error> {
+        let failed = |source| Error::Map { operation: "forget", map: "totals", source };
+        let map = self.map("totals")?;
+        if let Some(values) = map.lookup_percpu(&[0; 4], MapFlags::ANY).map_err(failed)? {
+            let nothing: Vec<Vec<u8>> = values.iter().map(|value| vec![0; value.len()]).collect();
+            map.update_percpu(&[0; 4], &nothing, MapFlags::ANY).map_err(failed)?;
+        }
+        if self.lacks.ring_buffer { Ok(()) } else { self.events(drop)?.drain() }
+    }
+
     /// Programs that this process loaded, for the kernel's run-time statistics (`bpf_stats_enabled`).
     pub fn loaded(&self) -> impl Iterator<Item = (&'static str, BorrowedFd<'_>)> {
         self.loaded.iter().map(|(name, program)| (*name, program.as_fd()))
@@ -534,7 +622,7 @@ impl ScopePrograms {
     /// Hands every event to `callback` when polled. One reader at a time.
     ///
     /// # Errors
-    /// If the buffer can't be mapped.
+    /// If the buffer can't be mapped, or there is none ([`Lacks::ring_buffer`]).
     pub fn events<'a>(
         &'a self,
         mut callback: impl FnMut(Event) + 'a,
@@ -581,6 +669,45 @@ impl ScopePrograms {
             _ => Ok(()),
         }
     }
+}
+
+/// Says in an object what the kernel lacks, and has maps of a kind that it does know where it lacks theirs: nothing that
+/// is reached uses them.
+fn fit(opened: &mut OpenObject, lacks: Lacks) -> Result<(), Error> {
+    for mut map in opened.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        let changed = match name.as_str() {
+            "overflow" if lacks.task_storage => {
+                map.set_type(MapType::Hash).and_then(|()| map.set_max_entries(1)).map_err(|e| ("overflow", e))
+            }
+            "events" if lacks.ring_buffer => map
+                .set_type(MapType::Array)
+                .and_then(|()| map.set_key_size(4))
+                .and_then(|()| map.set_value_size(4))
+                .and_then(|()| map.set_max_entries(1))
+                .map_err(|e| ("events", e)),
+            // Constants; there is but one.
+            name if name.ends_with(".rodata") => {
+                map.set_initial_value(&lacks.bits().to_ne_bytes()).map_err(|e| ("constants", e))
+            }
+            _ => Ok(()),
+        };
+        changed.map_err(|(map, source)| Error::Map { operation: "set what is lacking", map, source })?;
+    }
+    Ok(())
+}
+
+/// What a program answers.
+fn outcome(answer: u32) -> io::Result<Outcome> {
+    Ok(match answer {
+        0 => Outcome::Done,
+        1 => Outcome::Already,
+        2 => Outcome::Full,
+        3 => Outcome::NoScope,
+        4 => Outcome::Taken,
+        layout::NO_PROCESS => Outcome::NoProcess,
+        other => return Err(io::Error::other(format!("it answers {other}"))),
+    })
 }
 
 /// Whether there is a process of that number; one that has ended and wasn't waited for is none.

@@ -42,6 +42,9 @@ pub(crate) struct Options {
     /// Where the scopes' programs are pinned
     #[arg(long, value_name = "DIRECTORY", default_value = "/sys/fs/bpf/palisade/scope")]
     pub(crate) scope_pins: PathBuf,
+    /// Hold scopes as if the kernel lacked this, too; for tests
+    #[arg(long, hide = true, value_enum, value_delimiter = ',', value_name = "FEATURE")]
+    pub(crate) without: Vec<Feature>,
     /// Be executed below a mark, for another palisaded; not for people
     #[arg(long, hide = true)]
     pub(crate) prove_refusal: bool,
@@ -74,6 +77,17 @@ End: from then on everything may be executed.
 .SH "SEE ALSO"
 .BR palisade\-guard (1)
 "#;
+/// What older kernels lack and scopes can do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Feature {
+    /// Processes by their numbers, in programs that user space runs.
+    TaskByNumber,
+    /// Storage in tasks.
+    TaskStorage,
+    /// A buffer for events.
+    RingBuffer,
+}
+
 /// A part of the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Part {

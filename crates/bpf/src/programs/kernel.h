@@ -81,12 +81,19 @@ struct mm_struct {
 
 struct task_struct {
 	const struct cred *cred;
+	__s32 pid;
 	__u32 tgid;
 	__u64 start_boottime;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	struct signal_struct *signal;
 	struct mm_struct *mm;
+};
+
+/* What a program that goes through all tasks is called with; no task: that was the last. */
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 };
 
 struct super_block {

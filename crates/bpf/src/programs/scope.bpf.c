@@ -63,8 +63,8 @@ int BPF_PROG(palisade_scope_fork, struct task_struct *parent, struct task_struct
 	return 0;
 }
 
-struct task_struct *bpf_task_from_pid(__s32 pid) __ksym;
-void bpf_task_release(struct task_struct *task) __ksym;
+struct task_struct *bpf_task_from_pid(__s32 pid) __ksym __weak;
+void bpf_task_release(struct task_struct *task) __ksym __weak;
 
 #define ORDER_MARK 0
 #define ORDER_UNMARK 1
@@ -80,7 +80,23 @@ struct order {
 	__u32 value; /* armed, or the verdict */
 };
 
-/* 0, or 1: already so; 2: no room; 3: no such scope; 4: belongs to another scope; 5: no such process. */
+/* Marks a process that began then. */
+static __always_inline int mark_process(__u32 process, __u64 began, __u32 id, __u32 armed)
+{
+	struct scope *scope = find_scope(id);
+	if (!scope)
+		return 3;
+	struct mark *before = bpf_map_lookup_elem(&marks, &process);
+	if (before && before->born == began && find_scope(before->scope))
+		return before->scope == id ? 1 : 4;
+	struct mark mark = { began, id, armed };
+	if (put_mark(process, &mark))
+		return 2;
+	__sync_fetch_and_add(&scope->ever, 1);
+	return 0;
+}
+
+/* 0, or 1: already so; 2: no room; 3: no such scope; 4: belongs to another scope; 5: no such process, 6: not known by number. */
 SEC("syscall")
 int palisade_scope_order(struct order *order)
 {
@@ -108,23 +124,41 @@ int palisade_scope_order(struct order *order)
 			__sync_fetch_and_add(gate, -1);
 		return 0;
 	}
-	struct scope *scope = find_scope(id);
-	if (!scope)
-		return 3;
+	if (lacks & NO_TASK_BY_NUMBER)
+		return 6;
 	struct task_struct *task = bpf_task_from_pid(process);
 	if (!task)
 		return 5;
 	__u64 began = task->start_boottime;
 	bool leader = task->tgid == process;
 	bpf_task_release(task);
-	if (!leader)
-		return 5;
-	if (before && before->born == began && find_scope(before->scope))
-		return before->scope == id ? 1 : 4;
-	struct mark mark = { began, id, value };
-	if (put_mark(process, &mark))
-		return 2;
-	__sync_fetch_and_add(&scope->ever, 1);
+	return leader ? mark_process(process, began, id, value) : 5;
+}
+
+/* A mark that user space wants where the kernel finds no process by its number: all are gone through. */
+struct request {
+	__u32 process;
+	__u32 scope;
+	__u32 armed;
+	__u32 answer; /* as above */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct request);
+} request SEC(".maps");
+
+SEC("iter/task")
+int palisade_scope_search(struct bpf_iter__task *context)
+{
+	struct task_struct *task = context->task;
+	__u32 zero = 0;
+	struct request *wanted = bpf_map_lookup_elem(&request, &zero);
+	if (!task || !wanted || task->tgid != wanted->process || (__u32)task->pid != wanted->process)
+		return 0;
+	wanted->answer = mark_process(wanted->process, task->start_boottime, wanted->scope, wanted->armed);
 	return 0;
 }
 

@@ -32,6 +32,15 @@
 #define STRICT 32 /* files and names that are denied are refused below each mark */
 #define MEMORY 64 /* so are files that are only in memory */
 
+/*
+ * What the kernel lacks, said before it verifies anything: it then removes what can't be reached, and helpers that it
+ * doesn't know are not looked at. `lacks.rs` has the same bits.
+ */
+#define NO_TASK_BY_NUMBER 1 /* bpf_task_from_pid in programs that user space runs: since 6.10 */
+#define NO_TASK_STORAGE 2 /* since 5.11 */
+#define NO_RING_BUFFER 4 /* since 5.8 */
+const volatile __u32 lacks = 0;
+
 struct settings {
 	__u32 flags;
 	__u32 hops; /* how far up the mark is looked for */
@@ -171,6 +180,8 @@ static __always_inline __u32 *gate_of(__u32 process)
 /* Not 0: marks may be in task storage. */
 static __always_inline __u32 *overflowed(void)
 {
+	if (lacks & NO_TASK_STORAGE)
+		return NULL;
 	__u32 one = 1;
 	struct settings *cell = bpf_map_lookup_elem(&settings, &one);
 	return cell ? &cell->flags : NULL;
@@ -204,7 +215,7 @@ static __always_inline struct mark *find_mark(struct task_struct *task)
 static __always_inline bool unmarked(struct task_struct *task)
 {
 	__u32 *gate = gate_of(task->tgid), *beyond = overflowed();
-	return gate && beyond && !*gate && !*beyond;
+	return gate && !*gate && !(beyond && *beyond);
 }
 
 /* In the table: 0; not: anything else. */

@@ -51,6 +51,8 @@ struct {
 /* NULL: no room, which is counted. */
 static __always_inline struct event *begin_event(__u32 kind, __u32 id, const struct scope *scope)
 {
+	if (lacks & NO_RING_BUFFER)
+		return NULL;
 	struct event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		struct totals *totals = find_totals();

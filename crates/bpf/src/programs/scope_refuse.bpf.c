@@ -31,6 +31,8 @@ int BPF_PROG(palisade_scope_refuse, struct linux_binprm *bprm, int before)
 		event->verdict = REFUSE;
 		event->why = decided.why;
 		event->distance = found.distance;
+		/* They are on their way from the old memory to the new. */
+		event->arguments_length = -1;
 		tell_file(event, bprm);
 		tell_parents(event, task);
 		bpf_ringbuf_submit(event, 0);

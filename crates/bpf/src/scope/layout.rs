@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use super::event::{Event, Kind, Why};
-use super::{Depth, Scope, Settings, Totals, Verdict};
+use super::{Depth, Lacks, Scope, Settings, Totals, Verdict};
 
 /// Changes with every layout below: pinned maps outlive the program that made them.
-pub(crate) const LAYOUT: u32 = 0x5c0_0001;
+pub(crate) const LAYOUT: u32 = 0x5c0_0002;
 
 /// Scopes at once.
 pub(crate) const SCOPES: u32 = 4096;
@@ -24,9 +24,11 @@ const LSM: u32 = 8;
 const REPORT: u32 = 16;
 const STRICT: u32 = 32;
 const MEMORY: u32 = 64;
+/// What the kernel lacks is kept above them: whoever finds the pins has to know.
+const LACKS: u32 = 16;
 
 /// `struct settings`.
-pub(crate) fn encode_settings(settings: &Settings) -> Vec<u8> {
+pub(crate) fn encode_settings(settings: &Settings, lacks: Lacks) -> Vec<u8> {
     let (depth, hops, level) = match settings.depth {
         Depth::Off => (OFF, 0, 0),
         Depth::OneLevel => (0, 1, 0),
@@ -39,7 +41,8 @@ pub(crate) fn encode_settings(settings: &Settings) -> Vec<u8> {
         | bit(settings.lsm, LSM)
         | bit(settings.report, REPORT)
         | bit(settings.strict, STRICT)
-        | bit(settings.memory, MEMORY);
+        | bit(settings.memory, MEMORY)
+        | lacks.bits() << LACKS;
     [flags, hops, level, LAYOUT].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
@@ -64,6 +67,11 @@ pub(crate) fn decode_settings(bytes: &[u8]) -> Result<Settings, u32> {
         strict: flags & STRICT != 0,
         memory: flags & MEMORY != 0,
     })
+}
+
+/// What the kernel lacked when the programs were loaded.
+pub(crate) fn decode_lacks(settings: &[u8]) -> Lacks {
+    Lacks::of_bits(word(settings, 0).unwrap_or(0) >> LACKS)
 }
 
 /// `struct scope`; without marked processes.
@@ -111,6 +119,19 @@ pub(crate) fn decode_mark(bytes: &[u8]) -> Option<(u64, u32)> {
 pub(crate) fn encode_order(born: u64, words: [u32; 4]) -> Vec<u8> {
     born.to_ne_bytes().into_iter().chain(words.into_iter().flat_map(u32::to_ne_bytes)).collect()
 }
+
+/// `struct request`.
+pub(crate) fn encode_request(process: u32, scope: u32, armed: bool) -> Vec<u8> {
+    [process, scope, u32::from(armed), NO_PROCESS].into_iter().flat_map(u32::to_ne_bytes).collect()
+}
+
+/// What came of a request.
+pub(crate) fn decode_answer(request: &[u8]) -> Option<u32> {
+    word(request, 12)
+}
+
+/// The answer of an order that found no process.
+pub(crate) const NO_PROCESS: u32 = 5;
 
 /// `struct totals`, of one processor.
 pub(crate) fn decode_totals(bytes: &[u8]) -> Totals {
@@ -228,7 +249,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn settings_survive(depth in 0u8..5, hops in 2u8..17, level in 1u32..9, bits in 0u8..16) {
+        fn settings_survive(depth in 0u8..5, hops in 2u8..17, level in 1u32..9, bits in 0u8..16, lacks in 0u32..8) {
             let depth = match depth {
                 0 => Depth::Off,
                 1 => Depth::OneLevel,
@@ -238,7 +259,9 @@ mod tests {
             };
             let bit = |number: u8| bits & (1 << number) != 0;
             let settings = Settings { depth, lsm: bit(0), report: bit(1), strict: bit(2), memory: bit(3) };
-            prop_assert_eq!(decode_settings(&encode_settings(&settings)), Ok(settings));
+            let lacks = Lacks::of_bits(lacks);
+            let bytes = encode_settings(&settings, lacks);
+            prop_assert_eq!((decode_settings(&bytes), decode_lacks(&bytes)), (Ok(settings), lacks));
         }
 
         #[test]
@@ -288,7 +311,7 @@ mod tests {
 
     #[test]
     fn other_layouts_are_told() {
-        let mut bytes = encode_settings(&Settings::default());
+        let mut bytes = encode_settings(&Settings::default(), Lacks::default());
         bytes[12..].copy_from_slice(&77_u32.to_ne_bytes());
         assert_eq!(decode_settings(&bytes), Err(77));
     }

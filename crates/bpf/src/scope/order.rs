@@ -22,6 +22,34 @@ pub(super) fn run(program: BorrowedFd<'_>, context: &[u8]) -> io::Result<u32> {
     Ok(options.retval)
 }
 
+/// Has a program of the kind `iter` called for each of what it goes through.
+pub(super) fn go_through(program: BorrowedFd<'_>) -> io::Result<()> {
+    let owned = |descriptor: i32| {
+        if descriptor < 0 {
+            return Err(io::Error::from_raw_os_error(-descriptor));
+        }
+        // SAFETY: needed to close it some day; it was just opened, and nobody else knows of it.
+        Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    };
+    // SAFETY: needed because libbpf-rs goes only through programs of an object that it loaded. No options are given;
+    // the descriptor is open.
+    let link = unsafe {
+        libbpf_sys::bpf_link_create(program.as_raw_fd(), 0, libbpf_sys::BPF_TRACE_ITER, std::ptr::null())
+    };
+    let link = owned(link)?;
+    // SAFETY: as above; the link's descriptor is open.
+    let all = owned(unsafe { libbpf_sys::bpf_iter_create(link.as_raw_fd()) })?;
+    // The program writes nothing, so that one reading goes through all; a kernel that pauses answers EAGAIN.
+    let mut nothing = [0; 4096];
+    loop {
+        match rustix::io::read(&all, &mut nothing) {
+            Ok(0) => return Ok(()),
+            Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// Attaches a program of a tracepoint; it stays as long as the descriptor.
 pub(super) fn attach(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // SAFETY: needed because libbpf-rs attaches only programs of an object that it loaded. No name is given: the program

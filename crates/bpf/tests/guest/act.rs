@@ -48,6 +48,17 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
         ["stranger-chmod", path] => stranger(|| fs::set_permissions(path, fs::Permissions::from_mode(0o777))),
         ["stranger-write", path] => stranger(|| File::options().append(true).open(path).map(|_| ())),
         ["daemon"] => crate::lives::daemon(),
+        ["child", program, more @ ..] => child(program, more),
+        ["attempts", attempts @ ..] => crate::scope::attempt::all(attempts),
+        ["wait-attempts", attempts @ ..] => {
+            println!("ready");
+            io::stdin().read(&mut [0]).and_then(|_| crate::scope::attempt::all(attempts))
+        }
+        ["ran" | "linger"] => return crate::scope::attempt::ran(words[0] == "linger"),
+        // As the interpreter of a script, and as a shell.
+        [_, "act", what @ ("ran" | "linger")] | [what @ ("ran" | "linger"), _] => {
+            return crate::scope::attempt::ran(*what == "linger");
+        }
         _ => Err(io::Error::other(format!("no such act: {words:?}"))),
     };
     match result {
@@ -110,6 +121,14 @@ fn storm(path: &str, times: usize) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A child, until nobody is at the other end of the input any more.
+fn child(program: &str, arguments: &[&str]) -> io::Result<()> {
+    let mut child = Command::new(program).args(arguments).stdin(std::process::Stdio::null()).spawn()?;
+    io::stdin().read_to_end(&mut Vec::new())?;
+    child.kill()?;
+    child.wait().map(drop)
 }
 
 fn stranger(act: impl FnOnce() -> io::Result<()>) -> io::Result<()> {

@@ -10,6 +10,8 @@ use std::process::Command;
 
 /// Where the daemon is in the guest.
 pub(crate) const DAEMON: &str = "/usr/sbin/palisaded";
+/// And the command line.
+pub(crate) const PALISADE: &str = "/usr/bin/palisade";
 /// There after everything was moved to another file system.
 pub(crate) const SWITCHED: &str = "/switched-root";
 /// libmagic's database, where it looks for it.
@@ -17,33 +19,43 @@ const MAGIC: &str = "/usr/share/misc/magic.mgc";
 
 /// palisaded, up to date: `PALISADED`, or what cargo builds.
 pub(crate) fn palisaded() -> Result<PathBuf, String> {
-    if let Some(own) = std::env::var_os("PALISADED") {
+    built("PALISADED", "palisade-daemon", "palisaded")
+}
+
+/// The command line, up to date: `PALISADE`, or what cargo builds.
+pub(crate) fn palisade() -> Result<PathBuf, String> {
+    built("PALISADE", "palisade-cli", "palisade")
+}
+
+fn built(variable: &str, package: &str, program: &str) -> Result<PathBuf, String> {
+    if let Some(own) = std::env::var_os(variable) {
         return Ok(own.into());
     }
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     // target/PROFILE/deps/guest-…
     let profile = own.parent().and_then(Path::parent).ok_or("this program is nowhere")?;
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--package", "palisade-daemon"]);
+    cargo.args(["build", "--quiet", "--package", package]);
     if profile.ends_with("release") {
         cargo.arg("--release");
     }
     let target = profile.parent().ok_or("this program is nowhere")?;
     let done = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).env("CARGO_TARGET_DIR", target).status();
     match done {
-        Ok(status) if status.success() => Ok(profile.join("palisaded")),
+        Ok(status) if status.success() => Ok(profile.join(program)),
         Ok(status) => Err(format!("cargo build ended with {status}")),
         Err(error) => Err(format!("cargo build: {error}")),
     }
 }
 
 /// Writes it, with these drivers; returns where.
-pub(crate) fn image(drivers: &[PathBuf], palisaded: &Path) -> io::Result<PathBuf> {
+pub(crate) fn image(drivers: &[PathBuf], palisaded: &Path, palisade: &Path) -> io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let directory = crate::kernel::directory();
     fs::create_dir_all(&directory)?;
     let program = stripped(&own, &directory);
     let daemon = stripped(palisaded, &directory);
+    let command = stripped(palisade, &directory);
     let mut archive = Archive::default();
     for name in ["dev", "proc", "sys", "work", "mnt"] {
         archive.directory(name);
@@ -57,9 +69,13 @@ pub(crate) fn image(drivers: &[PathBuf], palisaded: &Path) -> io::Result<PathBuf
         archive.entry(&format!("{stem}.{end}"), 0o100_644, &fs::read(driver)?, (0, 0));
     }
     archive.entry(crate::verity::DISK.trim_start_matches('/'), 0o100_644, &crate::verity::disk()?, (0, 0));
-    let mut files = BTreeMap::from([(PathBuf::from(DAEMON), daemon.clone()), (MAGIC.into(), MAGIC.into())]);
-    for library in libraries(&own)?.into_iter().chain(libraries(palisaded)?) {
-        files.insert(library.clone(), library);
+    let mut files = BTreeMap::from([
+        (PathBuf::from(DAEMON), daemon.clone()),
+        (PALISADE.into(), command.clone()),
+        (MAGIC.into(), MAGIC.into()),
+    ]);
+    for program in [&own, palisaded, palisade] {
+        files.extend(libraries(program)?.into_iter().map(|library| (library.clone(), library)));
     }
     for (inside, file) in files {
         let inside = inside.to_string_lossy().trim_start_matches('/').to_owned();
@@ -72,7 +88,7 @@ pub(crate) fn image(drivers: &[PathBuf], palisaded: &Path) -> io::Result<PathBuf
     }
     let path = directory.join(format!("image-{}.cpio", std::process::id()));
     // Two runs may be here at once; the program's copy is in the archive now.
-    for name in ["guest", "palisaded"] {
+    for name in ["guest", "palisaded", "palisade"] {
         let _ = fs::remove_file(copy_of(name, &directory));
     }
     fs::File::create(&path)?.write_all(&archive.finish())?;

@@ -41,6 +41,8 @@ pub(crate) fn main() -> ! {
             report("not-in-force-is-said", not_in_force);
             println!("cannot go on elsewhere: {}", crate::daemon::switch());
         }
+        "scope" => crate::scope::all(),
+        "scope-plain" => crate::scope::plain::all(),
         "daemon" => println!("cannot go on elsewhere: {}", crate::daemon::switch()),
         _ => println!("no such kind of boot: {kind}"),
     }

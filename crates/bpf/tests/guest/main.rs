@@ -20,6 +20,7 @@ mod lives;
 mod machine;
 mod overlay;
 mod scenario;
+mod scope;
 mod verity;
 
 use std::collections::BTreeMap;
@@ -75,19 +76,20 @@ fn boot_all() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let palisaded = match archive::palisaded() {
-        Ok(palisaded) => palisaded,
-        Err(error) => {
-            println!("guest: no palisaded: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
+    let (palisaded, palisade) =
+        match archive::palisaded().and_then(|daemon| Ok((daemon, archive::palisade()?))) {
+            Ok(programs) => programs,
+            Err(error) => {
+                println!("guest: no palisaded, or no palisade: {error}");
+                return ExitCode::FAILURE;
+            }
+        };
     let end = Instant::now() + machine::LIMIT;
     let mut failed = 0;
     for kernel in &kernels {
-        let image = archive::image(&kernel.drivers, &palisaded)
+        let image = archive::image(&kernel.drivers, &palisaded, &palisade)
             .expect("the programs and their libraries are there: they run");
-        for boot in ["bpf", "plain", "daemon"] {
+        for boot in ["bpf", "plain", "daemon", "scope", "scope-plain"] {
             if std::env::var("PALISADE_GUEST_BOOT").is_ok_and(|only| only != boot) {
                 continue;
             }

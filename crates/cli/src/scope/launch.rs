@@ -6,7 +6,7 @@
 
 use super::{New, ScopeError, talk};
 use crate::output;
-use palisade_protocol::scope::{Request, Response};
+use palisade_protocol::scope::{Request, Response, Verdict, Wanted};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
@@ -21,7 +21,7 @@ const NOT_STARTED: u8 = 125;
 pub(super) struct Options {
     #[command(flatten)]
     new: New,
-    /// Run it also where no scope can be had
+    /// Run it also where no scope can be had, or where what would be refused can only be killed
     #[arg(long)]
     best_effort: bool,
     /// Say nothing
@@ -57,10 +57,20 @@ pub(super) fn launch(socket: &Path, options: &Options) -> u8 {
 
 /// What isn't as it was asked for.
 fn mark(socket: &Path, options: &Options, name: String) -> Result<Vec<String>, ScopeError> {
-    let request = Request::Run { scope: options.new.wanted(|| name) };
+    let mut scope = options.new.wanted(|| name);
     // The conversation ends with the answer: nothing of it is left to the command.
-    match talk::ask(socket, &request)? {
+    let ask = |scope: Wanted| match talk::ask(socket, &Request::Run { scope })? {
         Response::Marked(marked) => Ok(marked.notes),
         _ => Err(ScopeError::Strange),
+    };
+    match ask(scope.clone()) {
+        // The next best is stricter, not laxer.
+        Err(error) if options.best_effort && error.class() == "cant-refuse" => {
+            scope.verdict = Verdict::Kill;
+            let mut notes = ask(scope)?;
+            notes.insert(0, format!("it kills instead, before the first instruction: {error}"));
+            Ok(notes)
+        }
+        result => result,
     }
 }

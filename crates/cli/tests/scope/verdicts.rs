@@ -33,11 +33,15 @@ pub(crate) fn killed_before_the_first_instruction() {
 
 pub(crate) fn refused_or_killed() {
     let world = World::new("");
-    let run = world.scope(&["run", "--verdict", "refuse", "--", "sh", "-c", "/bin/echo ran; echo $?"]);
+    let words = ["--verdict", "refuse", "--", "sh", "-c", "/bin/echo ran; echo $?"];
+    let run = world.scope(&[&["run"], &words[..]].concat());
     let status = world.status();
     if status["refuses"] == json!(true) {
         assert_eq!(run.out, "126\n", "{run:?}");
     } else {
+        assert_eq!((run.code, run.out.as_str()), (125, ""), "{run:?}");
+        assert!(run.err.contains("can't refuse") && run.err.contains("hint:"), "{run:?}");
+        let run = world.scope(&[&["run", "--best-effort"], &words[..]].concat());
         assert_eq!(run.out, "137\n", "{run:?}");
         assert!(run.err.contains("it kills instead"), "{run:?}");
         assert!(status["refuses_not"].as_str().is_some_and(|why| !why.is_empty()), "{status}");

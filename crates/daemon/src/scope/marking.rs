@@ -43,6 +43,7 @@ impl Service {
         if let Some(scope) = Self::inside(&state, pid) {
             return Err(ScopeError::Inside(scope));
         }
+        Self::must_refuse(&state, &programs, wanted.verdict)?;
         let id = self.open_scope(&mut state, &programs, uid, pid, wanted)?;
         let result = mark(&programs, &state, id, pid, pidfd, false);
         self.opened(&mut state, &programs, id, wanted, result.map(|()| 1))
@@ -73,6 +74,7 @@ impl Service {
         if let Some(scope) = Self::inside(&state, pid) {
             return Err(ScopeError::Taken { pid, scope });
         }
+        Self::must_refuse(&state, &programs, wanted.verdict)?;
         let id = self.open_scope(&mut state, &programs, uid, pid, wanted)?;
         let mut result = mark(&programs, &state, id, pid, pidfd.as_fd(), true).map(|()| 1);
         let deep = matches!(state.settings.depth, Depth::PropagateOnFork | Depth::Cgroup);
@@ -145,11 +147,8 @@ impl Service {
         };
         self.watch_calls(state)?;
         let mut notes = Vec::new();
-        if wanted.verdict == Verdict::Refuse && !programs.settings()?.lsm {
-            notes.push(
-                "this kernel can't refuse an exec below a mark: it kills instead, before the first instruction"
-                    .to_owned(),
-            );
+        if (wanted.calls || state.settings.calls) && programs.lacks().ring_buffer {
+            notes.push("this kernel has no buffer for events: rare calls aren't told".to_owned());
         }
         Ok(Marked { scope: id, processes, notes })
     }

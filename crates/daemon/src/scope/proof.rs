@@ -2,9 +2,9 @@
 //! Whether the kernel calls the program at its security hook. That it loads and attaches proves nothing: on a kernel whose
 //! `lsm=` lacks `bpf` it attaches and is never called.
 
-use palisade_bpf::scope::{Depth, Scope, ScopePrograms, Verdict};
+use palisade_bpf::scope::{Depth, Outcome, Scope, ScopePrograms, Verdict};
 use rustix::io::Errno;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -19,9 +19,14 @@ pub(super) fn refuses(programs: &ScopePrograms) -> io::Result<bool> {
         .arg("--prove-refusal")
         .env_clear()
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
+    // A child that was started may still be in its exec, and that one isn't the proof's: once it says something, it is
+    // through.
+    if let Some(output) = &mut child.stdout {
+        output.read_exact(&mut [0])?;
+    }
     let before = programs.settings().map_err(io::Error::other)?;
     let result = programs
         .open_scope(&Scope { id: SCOPE, verdict: Verdict::Refuse, ..Scope::default() })
@@ -31,12 +36,18 @@ pub(super) fn refuses(programs: &ScopePrograms) -> io::Result<bool> {
     let status = child.wait()?;
     programs.close_scope(SCOPE).map_err(io::Error::other)?;
     programs.change(|settings| settings.depth = before.depth).map_err(io::Error::other)?;
-    result.map_err(io::Error::other)?;
+    let marked = result.map_err(io::Error::other)?;
+    if marked != Outcome::Done {
+        return Err(io::Error::other(format!("a process of our own can't be marked: {marked:?}")));
+    }
     Ok(status.code() == Some(i32::from(REFUSED)))
 }
 
 /// Is the child: once it is marked, it executes itself.
 pub(crate) fn act() -> ExitCode {
+    if io::stdout().write_all(b"\n").and_then(|()| io::stdout().flush()).is_err() {
+        return ExitCode::FAILURE;
+    }
     let _marked = io::stdin().read_to_end(&mut Vec::new());
     let error = Command::new("/proc/self/exe").arg("--version").exec();
     ExitCode::from(if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) { REFUSED } else { 1 })

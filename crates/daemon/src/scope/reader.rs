@@ -28,6 +28,13 @@ pub(super) fn read(service: &Service, settings: &Path, reload: &AtomicBool) {
             std::thread::sleep(PAUSE);
             continue;
         };
+        if programs.lacks().ring_buffer {
+            // Said when they were loaded.
+            again(service, settings, reload);
+            service.sweep();
+            std::thread::sleep(PAUSE);
+            continue;
+        }
         let mut swept = Instant::now();
         let events = match programs.events(|event| hear(service, &mut contents.borrow_mut(), &event)) {
             Ok(events) => events,

@@ -8,8 +8,8 @@ use super::followers::Followers;
 use super::group::{self, Group};
 use super::{happening, process, proof, rare};
 use crate::journal::say;
-use crate::options::Options;
-use palisade_bpf::scope::{self as kernel, ScopePrograms};
+use crate::options::{Feature, Options};
+use palisade_bpf::scope::{self as kernel, Lacks, ScopePrograms};
 use palisade_bpf::{Pins, support};
 use palisade_protocol::guard::Refusal;
 use palisade_protocol::scope::{Depth, Profile, Scope, Status, Verdict};
@@ -24,6 +24,9 @@ use std::time::Duration;
 
 /// Scopes of one ordinary user, at most.
 const EACH: usize = 256;
+
+/// The class of a refusal to refuse: whoever makes the best of it asks again for the next best.
+const CANT_REFUSE: &str = "cant-refuse";
 
 /// Why not.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +75,12 @@ pub(super) enum ScopeError {
     /// It is root's to ask.
     #[error("only root can change what holds for all scopes")]
     RootOnly,
+    /// What is refused would be killed, and that isn't what was asked for.
+    #[error("can't refuse what is executed in a scope: {0}")]
+    CantRefuse(String),
+    /// What the kernel doesn't tell the daemon can't kill.
+    #[error("the profile session needs a buffer for events, which this kernel lacks")]
+    Deaf,
     /// A control group.
     #[error("can't make a control group: {0}")]
     Group(#[source] std::io::Error),
@@ -100,6 +109,8 @@ impl ScopeError {
             Self::NoScope(_) => ("no-scope", Some("palisade scope list")),
             Self::TooMany(_) | Self::Full => ("too-many", Some("palisade scope clear SCOPE")),
             Self::RootOnly => ("root-only", Some("say it with sudo")),
+            Self::CantRefuse(_) => (CANT_REFUSE, Some("palisade scope run --verdict kill -- COMMAND")),
+            Self::Deaf => ("deaf", Some("sudo palisade scope profile strict")),
             Self::Group(_) => ("cgroup", Some("sudo palisade scope depth propagate_on_fork")),
         };
         Refusal { class: class.into(), message: self.to_string(), hint: hint.map(str::to_owned) }
@@ -138,6 +149,7 @@ pub(super) struct Service {
     pub(super) killed_later: AtomicU64,
     pins: Pins,
     depth: Option<Depth>,
+    without: Lacks,
     alarms: Mutex<Vec<String>>,
 }
 
@@ -150,6 +162,11 @@ impl Service {
             killed_later: AtomicU64::new(0),
             pins: Pins::below(&options.scope_pins),
             depth: options.enforcement_depth,
+            without: Lacks {
+                task_by_number: options.without.contains(&Feature::TaskByNumber),
+                task_storage: options.without.contains(&Feature::TaskStorage),
+                ring_buffer: options.without.contains(&Feature::RingBuffer),
+            },
             alarms: Mutex::default(),
         }
     }
@@ -198,6 +215,7 @@ impl Service {
         let programs = match found {
             Some(programs) => {
                 state.pinned = true;
+                state.refuses_not = self.hook_again(&programs);
                 programs
             }
             None => match self.load(state) {
@@ -213,6 +231,9 @@ impl Service {
             },
         };
         state.because = None;
+        for words in lacking(programs.lacks()) {
+            self.alarm(words.into());
+        }
         let programs = Arc::new(programs);
         state.programs = Some(Arc::clone(&programs));
         for scope in programs.scopes()? {
@@ -231,7 +252,7 @@ impl Service {
     }
 
     fn load(&self, state: &mut State) -> Result<ScopePrograms, palisade_bpf::Error> {
-        let mut programs = ScopePrograms::load()?;
+        let mut programs = ScopePrograms::load_without(self.without, None)?;
         state.refuses_not = match programs.refuse_at_hook() {
             Ok(()) => match proof::refuses(&programs) {
                 Ok(true) => None,
@@ -246,6 +267,8 @@ impl Service {
         if state.refuses_not.is_some() {
             programs.leave_hook()?;
         }
+        // The proof is nobody's scope.
+        programs.forget()?;
         state.pinned = match programs.pin(&self.pins) {
             Ok(()) => true,
             Err(error) => {
@@ -256,28 +279,46 @@ impl Service {
         Ok(programs)
     }
 
+    /// Why what was found pinned doesn't refuse, if it doesn't. Its proof was another palisaded's; another one would
+    /// need an end of what is in force.
+    fn hook_again(&self, programs: &ScopePrograms) -> Option<String> {
+        let attached = programs.refuses();
+        let said = programs.settings().is_ok_and(|settings| settings.lsm);
+        if said && !attached {
+            self.alarm("the program at the security hook is gone: what would be refused is killed".into());
+            if let Err(error) = programs.change(|settings| settings.lsm = false) {
+                self.alarm(chain(&error));
+            }
+        }
+        let again = "palisade scope clear has it tried again";
+        (!said || !attached)
+            .then(|| format!("the palisaded that loaded the programs found no hook that is called; {again}"))
+    }
+
     /// Puts the settings in force.
     pub(super) fn apply(&self, state: &mut State) -> Result<(), ScopeError> {
         let Settings { depth, profile, denied, .. } = state.settings.clone();
         let mut listed = BTreeSet::new();
         let Some(programs) = state.programs.clone() else { return Ok(()) };
-        // First what is denied more, then what is denied no more: in between nothing is allowed that is denied before
-        // and after. Both fit into the kernel's tables only one after the other.
-        programs.deny_nothing()?;
+        if profile == Profile::Session && programs.lacks().ring_buffer {
+            self.alarm(ScopeError::Deaf.to_string());
+        }
         for name in &denied.names {
-            if !programs.deny_name(name.as_bytes())? {
+            if !ScopePrograms::fits(name.as_bytes()) {
                 self.alarm(format!("the name {name:?} can't be denied"));
             }
         }
+        let mut files = Vec::new();
         for path in &denied.files {
             let Ok(found) = std::fs::metadata(path) else {
                 // It may come; then the settings have to be read again.
                 continue;
             };
             let device = (rustix::fs::major(found.st_dev()), rustix::fs::minor(found.st_dev()));
-            programs.deny_file(device, found.st_ino())?;
+            files.push((device, found.st_ino()));
             listed.insert((found.st_dev(), found.st_ino()));
         }
+        programs.deny_only(&files, denied.names.iter().map(String::as_bytes))?;
         state.listed = listed;
         programs.change(|settings| {
             settings.depth = match depth {
@@ -296,9 +337,28 @@ impl Service {
     /// Another depth or profile, or other settings.
     pub(super) fn change(&self, change: impl FnOnce(&mut Settings)) -> Result<(), ScopeError> {
         let mut state = self.state();
-        change(&mut state.settings);
+        let mut settings = state.settings.clone();
+        change(&mut settings);
+        let deaf = state.programs.as_ref().is_some_and(|programs| programs.lacks().ring_buffer);
+        if deaf && settings.profile == Profile::Session && state.settings.profile != Profile::Session {
+            return Err(ScopeError::Deaf);
+        }
+        state.settings = settings;
         self.apply(&mut state)?;
         self.watch_calls(&mut state)
+    }
+
+    /// Refusing is what is wanted or it isn't: who can't be refused anything isn't killed unasked.
+    pub(super) fn must_refuse(
+        state: &State,
+        programs: &ScopePrograms,
+        verdict: Verdict,
+    ) -> Result<(), ScopeError> {
+        if verdict != Verdict::Refuse || programs.settings()?.lsm {
+            return Ok(());
+        }
+        let why = state.refuses_not.clone();
+        Err(ScopeError::CantRefuse(why.unwrap_or_else(|| "the kernel isn't asked at execs".into())))
     }
 
     /// Other settings, of the file.
@@ -409,6 +469,7 @@ impl Service {
         let (Some(_), Some(programs)) = (known, &state.programs) else {
             return Err(ScopeError::NoScope(id));
         };
+        Self::must_refuse(&state, programs, verdict)?;
         match programs.judge(id, of_kernel(verdict))? {
             kernel::Outcome::NoScope => Err(ScopeError::NoScope(id)),
             _ => Ok(()),
@@ -516,6 +577,25 @@ impl Service {
             say(&format!("palisaded: alarm: scopes: {error}"));
         }
     }
+}
+
+/// What can't be had where the kernel lacks this.
+fn lacking(lacks: Lacks) -> impl Iterator<Item = &'static str> {
+    let each = [
+        (
+            lacks.task_by_number,
+            "the kernel finds no process by its number (before Linux 6.10): marking one takes a look at all",
+        ),
+        (
+            lacks.task_storage,
+            "the kernel has no storage in tasks (before Linux 5.11): no more processes can be marked than the table has room for",
+        ),
+        (
+            lacks.ring_buffer,
+            "the kernel has no buffer for events (before Linux 5.8): nothing is told of what happens in scopes, and the daemon kills nothing",
+        ),
+    ];
+    each.into_iter().filter_map(|(lacks, words)| lacks.then_some(words))
 }
 
 /// `CLOCK_BOOTTIME`.
