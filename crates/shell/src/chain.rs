@@ -4,6 +4,7 @@
 //! A key passes the modules in the settings' order until one keeps it. What they want done they put into [`Acts`],
 //! whose memory is there before the first key: nothing is allocated on a key's way.
 
+use crate::foreground::Foreground;
 use crate::key::Input;
 use crate::line::Line;
 use crate::mark::Shell;
@@ -61,6 +62,8 @@ pub struct View<'a> {
     pub directory: &'a str,
     /// Columns and rows.
     pub size: (u16, u16),
+    /// Who has the terminal.
+    pub foreground: &'a Foreground,
     /// Nothing is to be remembered.
     pub incognito: bool,
     /// What is shown as ghost text at the moment: the tail, beyond what was typed.
@@ -222,6 +225,12 @@ impl Chain {
     pub fn of(modules: Vec<Box<dyn Module>>) -> Self {
         let observed = modules.iter().any(|module| module.observes());
         Self { modules, observed }
+    }
+
+    /// Whether there is a module of that name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.modules.iter().any(|module| module.name() == name)
     }
 
     /// Takes one module out, by its name.

@@ -9,6 +9,7 @@ mod streams;
 
 use crate::chain::{Chain, Module};
 use crate::engine::{Engine, Phase};
+use crate::foreground::Foreground;
 use crate::history::Privacy;
 use crate::mark::Nonce;
 use crate::modules::recorder::Recorder;
@@ -133,6 +134,7 @@ pub fn run(options: &Options) -> Result<u8, ProxyError> {
         settings_time: time_of(&options.settings),
         options,
         recorder,
+        home: None,
         title: String::new(),
         ticked: now,
         active: true,
@@ -142,6 +144,8 @@ pub fn run(options: &Options) -> Result<u8, ProxyError> {
         session.complain(&mut engine, &error);
     }
     let end = session.run(&mut engine);
+    let screen = &mut session.screen;
+    engine.set_bar(None, &mut |bytes| screen.put(bytes));
     Ok(session.finish(end, engine.modes()))
 }
 
@@ -204,6 +208,8 @@ struct Session<'a> {
     settings_time: Option<SystemTime>,
     options: &'a Options,
     recorder: Option<Recorder>,
+    /// The process group that the shell's editor has: known once there was a prompt.
+    home: Option<i32>,
     title: String,
     ticked: Instant,
     /// Something has happened since the last tick.
@@ -241,6 +247,13 @@ impl Session<'_> {
         engine.set_rows(settings.ghost.rows);
         engine.set_incognito(settings.history.incognito);
         engine.set_chain(Chain::of(modules));
+        let bar = !self.options.bare && settings.modules.contains(&Name::Status) && settings.status.row;
+        let screen = &mut self.screen;
+        let before = engine.inner_size();
+        engine.set_bar(bar.then_some(&settings.status.show), &mut |bytes| screen.put(bytes));
+        if engine.inner_size() != before {
+            self.tell_size(engine);
+        }
     }
 
     fn history(&self, settings: &Settings) -> history::History {
@@ -266,15 +279,15 @@ impl Session<'_> {
     fn run(&mut self, engine: &mut Engine) -> End {
         let mut buffer = vec![0; 64 << 10];
         loop {
-            engine.at(Instant::now());
-            if let Some(end) = self.heed_signals(engine, &mut buffer) {
-                return end;
-            }
             let ready = match self.wait(engine) {
                 Ok(ready) => ready,
                 Err(_) => return End::Shell(None),
             };
             engine.at(Instant::now());
+            // Who changes the window's size and types then is to find the new size.
+            if let Some(end) = self.heed_signals(engine, &mut buffer) {
+                return end;
+            }
             if ready.nothing {
                 let (shell, screen) = (&mut self.shell, &mut self.screen);
                 engine.settle(&mut |bytes| shell.put(bytes), &mut |bytes| screen.put(bytes));
@@ -298,16 +311,44 @@ impl Session<'_> {
                     Err(_) => {}
                 }
             }
+            let before = engine.phase();
             if ready.output && !self.pass_output(engine, &mut buffer) {
                 return End::Shell(self.child.wait().ok());
             }
+            if before != Phase::Edit && engine.phase() == Phase::Edit {
+                self.look_who_edits(engine);
+            }
+            if ready.nothing && engine.wants_foreground() {
+                self.look_who_runs(engine);
+            }
             self.shell.flush();
+            self.guardian.tell_ahead(engine.modes());
             self.screen.flush();
             self.guardian.tell(engine.modes());
             if self.active && self.ticked.elapsed() >= SECOND {
                 self.tick(engine);
             }
         }
+    }
+
+    /// The process group that has the shell's terminal; `None`: the kernel doesn't say.
+    fn in_front(&self) -> Option<i32> {
+        rustix::termios::tcgetpgrp(self.shell.fd()).ok().map(rustix::process::Pid::as_raw_pid)
+    }
+
+    /// Who runs now, if not the shell.
+    fn look_who_runs(&self, engine: &mut Engine) {
+        let Some((group, home)) = self.in_front().zip(self.home) else { return };
+        engine.set_foreground(Foreground::read(group, home));
+    }
+
+    /// The shell's marks say that its editor is there: whether it has the terminal, too. Who learns the nonce, from the
+    /// shell's memory say, isn't taken for the shell as long as it runs behind somebody else.
+    fn look_who_edits(&mut self, engine: &mut Engine) {
+        let Some(group) = self.in_front() else { return };
+        let home = *self.home.get_or_insert(group);
+        let foreground = if group == home { Foreground::default() } else { Foreground::read(group, home) };
+        engine.set_editing(foreground);
     }
 
     /// Whether the shell's side reads lines that the kernel edits.
@@ -395,6 +436,11 @@ impl Session<'_> {
         self.ticked = Instant::now();
         self.active = false;
         engine.tick();
+        if engine.phase() == Phase::Running {
+            self.look_who_runs(engine);
+        }
+        let screen = &mut self.screen;
+        engine.show_bar(&mut |bytes| screen.put(bytes));
         let time = time_of(&self.options.settings);
         if time != self.settings_time {
             self.settings_time = time;
@@ -409,7 +455,7 @@ impl Session<'_> {
         }
         let mut title = String::new();
         engine.status(&mut title);
-        if title != self.title && engine.phase() == Phase::Edit {
+        if title != self.title && engine.phase() == Phase::Edit && engine.inner_size() == engine.window() {
             let shown: String = title.chars().filter(|character| !character.is_control()).collect();
             self.screen.put(format!("\x1b]2;{shown}\x07").as_bytes());
             self.title = title;
@@ -422,6 +468,9 @@ impl Session<'_> {
             self.resize(engine);
         }
         if heard.stop {
+            let screen = &mut self.screen;
+            engine.hide_bar(&mut |bytes| screen.put(bytes));
+            screen.flush();
             let _restored = self.raw.leave(rustix::stdio::stdin());
             let _stopped =
                 rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
@@ -446,8 +495,21 @@ impl Session<'_> {
         if let Ok(size) = tcgetwinsize(rustix::stdio::stdout()) {
             let screen = &mut self.screen;
             engine.resize(size.ws_col, size.ws_row, &mut |bytes| screen.put(bytes));
-            let _told = tcsetwinsize(self.shell.fd(), size);
+            self.tell_size(engine);
         }
+    }
+
+    /// Tells the shell the size of what it has of the window.
+    fn tell_size(&self, engine: &Engine) {
+        let Ok(mut size) = tcgetwinsize(rustix::stdio::stdout()) else { return };
+        let (_, rows) = engine.inner_size();
+        if rows != size.ws_row {
+            // The height in pixels is that of these rows, too.
+            let pixels = u32::from(size.ws_ypixel) * u32::from(rows) / u32::from(size.ws_row.max(1));
+            size.ws_ypixel = u16::try_from(pixels).unwrap_or(size.ws_ypixel);
+            size.ws_row = rows;
+        }
+        let _told = tcsetwinsize(self.shell.fd(), size);
     }
 
     fn finish(mut self, end: End, modes: Modes) -> u8 {

@@ -225,6 +225,8 @@ impl Engine {
             let ruling = self.with_view(|chain, view, acts| chain.commit(view, acts));
             self.settings_of_acts();
             if ruling == Ruling::Hold {
+                self.bar.held = true;
+                self.bar.outdate();
                 return;
             }
             self.running.clear();
@@ -284,9 +286,11 @@ impl Engine {
             if self.now.saturating_duration_since(self.last_key) >= THOUGHT {
                 self.ask(to);
             }
+            self.show_bar(show);
             return;
         }
         self.draw(show);
+        self.show_bar(show);
     }
 
     /// What was kept while the shell was asked goes on.

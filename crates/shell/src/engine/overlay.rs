@@ -22,6 +22,8 @@ pub(super) struct Overlay {
     down: usize,
     /// Whether there are words below.
     below: bool,
+    /// How many rows below the cursor's it takes.
+    rows: usize,
     bytes: Vec<u8>,
     list: String,
 }
@@ -34,6 +36,7 @@ impl Default for Overlay {
             drawn: false,
             down: 0,
             below: false,
+            rows: 0,
             bytes: Vec::with_capacity(2 * LONGEST),
             list: String::with_capacity(LONGEST),
         }
@@ -108,7 +111,20 @@ impl Engine {
         }
         let bytes = &mut overlay.bytes;
         bytes.clear();
-        if !overlay.tail.is_empty() {
+        if self.bar.is_there() {
+            // The last row isn't to be erased with the rest.
+            bytes.extend_from_slice(b"\x1b7");
+            if overlay.tail.is_empty() {
+                go(overlay.down, b'B', bytes);
+            } else {
+                bytes.extend_from_slice(b"\x1b[K");
+            }
+            let line = if overlay.tail.is_empty() { overlay.down } else { 0 };
+            for _ in line..overlay.rows {
+                bytes.extend_from_slice(b"\x1b[B\x1b[2K");
+            }
+            bytes.extend_from_slice(b"\x1b8");
+        } else if !overlay.tail.is_empty() {
             // The cursor is behind the line: all that follows is ours.
             bytes.extend_from_slice(b"\x1b[J");
         } else if overlay.below {
@@ -166,6 +182,7 @@ impl Engine {
         bytes.clear();
         if tail > 0 || words > 0 {
             let needed = tail_rows + overlay.down + words;
+            overlay.rows = needed;
             bytes.extend(core::iter::repeat_n(b'\n', needed));
             go(needed, b'A', bytes);
             bytes.extend_from_slice(b"\x1b7");

@@ -133,7 +133,12 @@ impl Module for History {
 
     fn started(&mut self, line: &str, view: &View<'_>) {
         self.current = None;
-        if view.incognito || line.trim().is_empty() || self.privacy.keeps_out(line).is_some() {
+        // What is typed to somebody else isn't this shell's history.
+        if view.foreground.is_foreign()
+            || view.incognito
+            || line.trim().is_empty()
+            || self.privacy.keeps_out(line).is_some()
+        {
             return;
         }
         let entry = Entry {
