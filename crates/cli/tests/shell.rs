@@ -18,5 +18,7 @@ mod hostile;
 mod jobs;
 #[path = "shell/programs.rs"]
 mod programs;
+#[path = "shell/remote.rs"]
+mod remote;
 #[path = "shell/status.rs"]
 mod status;

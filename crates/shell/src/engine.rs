@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 pub const ASK: &[u8] = b"\x1b[7717~";
 /// So long an answer is waited for; then what is typed goes on as it is.
 const PATIENCE: Duration = Duration::from_millis(300);
+/// So long the prompt is waited for by what was typed before it and was given back by the shell.
+const PROMPT: Duration = Duration::from_secs(2);
 /// Keys that are kept meanwhile, in bytes.
 const KEPT: usize = 64 << 10;
 
@@ -48,6 +50,27 @@ pub enum Phase {
     Submitted,
     /// A command.
     Running,
+}
+
+/// What paths are links of.
+#[derive(Debug)]
+struct PathsOf {
+    home: String,
+    host: String,
+    memory: (String, String),
+}
+
+impl PathsOf {
+    fn here() -> Self {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let plain =
+            |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '_');
+        Self {
+            home: std::env::var("HOME").unwrap_or_default(),
+            host: host.trim_end().chars().filter(|character| plain(*character)).collect(),
+            memory: (String::with_capacity(1024), String::with_capacity(2048)),
+        }
+    }
 }
 
 /// The proxy's state.
@@ -91,6 +114,8 @@ pub struct Engine {
     overlay: Overlay,
     /// Addresses become links.
     links: bool,
+    /// So do paths, with what is needed for that.
+    paths: Option<PathsOf>,
     /// What is being read began between sequences.
     between: bool,
     /// How many rows ghost text may take.
@@ -146,6 +171,7 @@ impl Engine {
             asking: Asking::default(),
             overlay: Overlay::default(),
             links: false,
+            paths: None,
             between: true,
             rows: 3,
             running: String::with_capacity(LONGEST),
@@ -203,9 +229,10 @@ impl Engine {
         self.overlay.tail()
     }
 
-    /// Addresses in what commands print become links, or don't.
-    pub fn set_links(&mut self, on: bool) {
+    /// Addresses in what commands print become links, or don't; and so do paths of files that are there.
+    pub fn set_links(&mut self, on: bool, paths: bool) {
         self.links = on;
+        self.paths = (on && paths).then(PathsOf::here);
     }
 
     /// Ghost text may take so many rows.
@@ -242,6 +269,9 @@ impl Engine {
         const SETTLED: Duration = Duration::from_millis(100);
         if self.asking.is_open() {
             return Some(PATIENCE.saturating_sub(self.now.saturating_duration_since(self.asking.since())));
+        }
+        if let Some(left) = self.asking.patience(self.now) {
+            return Some(left);
         }
         if self.decoder.is_waiting() || self.may_let_go() {
             return Some(SPLIT);

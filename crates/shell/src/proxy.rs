@@ -243,7 +243,8 @@ impl Session<'_> {
         // A recording goes on when the settings change.
         let begins = self.recorder.take().map(|recorder| Box::new(recorder) as Box<dyn Module>);
         modules.extend(begins.or_else(|| engine.chain().take(recorder::NAME)));
-        engine.set_links(!self.options.bare && settings.modules.contains(&Name::Links));
+        let links = !self.options.bare && settings.modules.contains(&Name::Links);
+        engine.set_links(links, settings.links.paths);
         engine.set_rows(settings.ghost.rows);
         engine.set_incognito(settings.history.incognito);
         engine.set_chain(Chain::of(modules));

