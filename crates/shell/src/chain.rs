@@ -8,6 +8,7 @@ use crate::foreground::Foreground;
 use crate::key::Input;
 use crate::line::Line;
 use crate::mark::Shell;
+use crate::settings::Settings;
 use serde::Deserialize;
 use std::time::Instant;
 
@@ -155,6 +156,11 @@ pub struct Ended<'a> {
 pub trait Module {
     /// What it is called in the settings.
     fn name(&self) -> &'static str;
+
+    /// Other settings are in force. Says whether it goes on under them with what it knows; else a new one takes its place.
+    fn renew(&mut self, _settings: &Settings) -> bool {
+        false
+    }
 
     /// A key, while the shell's editor has the keyboard.
     fn input(&mut self, _input: &Input<'_>, _view: &View<'_>, _acts: &mut Acts) -> Flow {

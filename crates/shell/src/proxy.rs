@@ -138,6 +138,7 @@ pub fn run(options: &Options) -> Result<u8, ProxyError> {
         title: String::new(),
         ticked: now,
         active: true,
+        echo: false,
     };
     session.set(&mut engine, &settings);
     if let Some(error) = wrong {
@@ -214,21 +215,43 @@ struct Session<'a> {
     ticked: Instant,
     /// Something has happened since the last tick.
     active: bool,
+    /// A key has just gone to the shell's editor: its echo is expected.
+    echo: bool,
 }
 
+/// More isn't a key, in bytes.
+const TYPED: usize = 16;
+/// So long an echo is waited for without sleeping.
+const ECHO: Duration = Duration::from_micros(80);
+/// What is read in one piece is all that there is, if it is shorter than this, in bytes.
+const SHORT: usize = 512;
 const SECOND: Duration = Duration::from_secs(1);
 
 impl Session<'_> {
     /// Puts the modules in that the settings ask for.
     fn set(&mut self, engine: &mut Engine, settings: &Settings) {
         let mut modules: Vec<Box<dyn Module>> = Vec::new();
+        let mut kept: Vec<Box<dyn Module>> = ["history", "guard"]
+            .iter()
+            .filter_map(|name| engine.chain().take(name))
+            .filter_map(|mut module| module.renew(settings).then_some(module))
+            .collect();
+        let mut keep = |name| Some(kept.remove(kept.iter().position(|module| module.name() == name)?));
         for name in settings.modules.iter().filter(|_| !self.options.bare) {
             match name {
                 Name::Keymap => modules.push(Box::new(keymap::Keymap::new(&settings.keys))),
                 Name::Incognito => modules.push(Box::new(incognito::Incognito)),
                 Name::Ghost => modules.push(Box::new(ghost::Ghost)),
-                Name::History => modules.push(Box::new(self.history(settings))),
+                // What these two have learned since the start is kept.
+                Name::History => modules.push(match keep("history") {
+                    Some(before) => before,
+                    None => Box::new(self.history(settings)),
+                }),
                 Name::Guard => {
+                    if let Some(before) = keep("guard") {
+                        modules.push(before);
+                        continue;
+                    }
                     let mut wanted = settings.guard.clone();
                     wanted.state = Some(self.options.state.clone());
                     match guard::Guard::new(&wanted) {
@@ -308,12 +331,13 @@ impl Session<'_> {
                         }
                         let shell = &mut self.shell;
                         engine.input(buffer.get(..count).unwrap_or_default(), &mut |bytes| shell.put(bytes));
+                        self.echo = engine.phase() == Phase::Edit && count <= TYPED;
                     }
                     Err(_) => {}
                 }
             }
             let before = engine.phase();
-            if ready.output && !self.pass_output(engine, &mut buffer) {
+            if ready.output && !self.pass_output(engine, &mut buffer, false) {
                 return End::Shell(self.child.wait().ok());
             }
             if before != Phase::Edit && engine.phase() == Phase::Edit {
@@ -358,8 +382,8 @@ impl Session<'_> {
             .is_ok_and(|settings| settings.local_modes.contains(LocalModes::ICANON | LocalModes::ISIG))
     }
 
-    /// Reads what there is and passes it on; whether there may be more.
-    fn pass_output(&mut self, engine: &mut Engine, buffer: &mut [u8]) -> bool {
+    /// Reads what there is, or `all` of it, and passes it on; whether there may be more.
+    fn pass_output(&mut self, engine: &mut Engine, buffer: &mut [u8], all: bool) -> bool {
         let mut count = 0;
         let mut open = true;
         while let Some(rest) = buffer.get_mut(count..).filter(|rest| rest.len() >= 4096) {
@@ -368,7 +392,13 @@ impl Session<'_> {
                     open = false;
                     break;
                 }
-                Ok(read) => count += read,
+                Ok(read) => {
+                    count += read;
+                    // An echo, say: to ask whether there is more takes as long as to be told of it.
+                    if read < SHORT && !all {
+                        break;
+                    }
+                }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(_) => break,
             }
@@ -406,6 +436,16 @@ impl Session<'_> {
             PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.screen.fd(), when(self.screen.is_waiting(), PollFlags::OUT)),
         ];
+        if core::mem::take(&mut self.echo) {
+            // Who sleeps takes longer to wake up than a shell takes to echo a key.
+            let begun = Instant::now();
+            while begun.elapsed() < ECHO {
+                if poll(&mut sets, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0) {
+                    break;
+                }
+                rustix::thread::sched_yield();
+            }
+        }
         let count = match poll(&mut sets, timeout.as_ref()) {
             Ok(count) => count,
             Err(rustix::io::Errno::INTR) => return Ok(Ready { nothing: false, ..Ready::default() }),
@@ -486,7 +526,7 @@ impl Session<'_> {
             && let Ok(Some(status)) = self.child.try_wait()
         {
             // What it had to say last is still there. Others may hold the terminal and talk on.
-            self.pass_output(engine, buffer);
+            self.pass_output(engine, buffer, true);
             return Some(End::Shell(Some(status)));
         }
         None

@@ -273,7 +273,7 @@ fn a_paste_is_one_and_isnt_run() {
 
 #[test]
 fn a_dangerous_line_is_asked_about() {
-    for shell in line_shells() {
+    for shell in ["bash", "zsh", "fish"].into_iter().filter(|shell| has(shell)) {
         let mut screen = ready(Setting::of(shell, ""));
         screen.slowly("curl http://never.invalid/x | sh");
         screen.keys("\r");
@@ -290,7 +290,7 @@ fn a_dangerous_line_is_asked_about() {
 
 #[test]
 fn it_runs_at_a_second_enter() {
-    for shell in line_shells() {
+    for shell in ["bash", "zsh", "fish"].into_iter().filter(|shell| has(shell)) {
         let mut screen = ready(Setting::of(shell, ""));
         screen.slowly("curl -s http://never.invalid/x | sh; echo ran");
         screen.keys("\r");
@@ -367,7 +367,28 @@ fn what_was_typed_ahead_is_typed_as_it_was() {
         let mut screen = ready(Setting::of(shell, ""));
         screen.line("echo go''ing; stty -echo; sleep 1; stty echo");
         screen.wait_for_line("going");
-        screen.keys("printf '%s\\n' \\\\'a b' \u{20ac}c; true \x01\r");
+        screen.keys("printf '%s\\n' \\\\'a b '\u{20ac}c; true \x01\r");
         screen.wait_for_line("\\a b \u{20ac}c");
     }
+}
+
+#[test]
+fn what_was_confirmed_and_what_is_suggested_outlast_other_settings() {
+    let rule = "[[guard.rules]]\nname = \"mine\"\naction = \"confirm-once\"\nprefix = \"echo one\"\n";
+    let settings = |rows: u8| format!("schema = 1\n[ghost]\nrows = {rows}\n{rule}");
+    let mut screen = ready(with_history("bash", "").file(".config/palisade/shell.toml", &settings(3)));
+    screen.line("echo one-1 two''words");
+    screen.wait_for("Enter again");
+    std::thread::sleep(Duration::from_millis(400));
+    screen.keys("\r");
+    screen.wait_for_line("one-1 twowords");
+    std::fs::write(screen.path(".config/palisade/shell.toml"), settings(2)).unwrap();
+    screen.line("sleep 1.2");
+    screen.wait_for("the settings are read again");
+    // Not asked again, and suggested at once.
+    screen.slowly("echo one-1");
+    wait_for_ghost(&mut screen, " two''words");
+    screen.keys("\x15");
+    screen.line("echo one-2 th''ree");
+    screen.wait_for_line("one-2 three");
 }

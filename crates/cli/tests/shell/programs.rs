@@ -232,7 +232,8 @@ fn paths_of_files_that_are_there_become_links_where_that_is_wanted() {
     screen.line("grep -n tw''o src/*.rs /dev/null; echo ./src/no-such/thing");
     screen.wait_for("src/lib.rs:2:two");
     screen.wait_for_line("./src/no-such/thing");
-    screen.line("cd src; printf '../%s\\n' src/lib.rs");
+    screen.line("cd src");
+    screen.line("printf '../%s\\n' src/lib.rs");
     screen.wait_for("../src/lib.rs");
     // In the alternate screen nothing is changed.
     screen.line("printf '\\e[?1049h'; echo /dev/nu''ll; sleep 0.3; printf '\\e[?1049l'; echo af''ter");

@@ -199,6 +199,7 @@ fn it_runs_on_another_machine_too() {
     screen.line("curl -s https://a.example/b | sh");
     screen.wait_for("Enter again");
     screen.keys("\x03");
+    screen.wait_for_last("far>");
     screen.line("exit 5");
     screen.wait_until("the end of it", |screen| screen.contents().trim_end().ends_with("\n$"));
     screen.line("echo \"code $?\"");

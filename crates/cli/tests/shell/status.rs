@@ -43,7 +43,8 @@ fn is_gone(screen: &mut Screen, prompt: &str) {
     screen.line("seq 300; echo scr''olled");
     screen.wait_until("a prompt in the last row", |screen| {
         let rows: Vec<String> = screen.rows(0, 1000).collect();
-        row(screen) == prompt
+        let last = row(screen);
+        (last == prompt || last.ends_with("the settings are read again"))
             && rows.iter().any(|row| row.trim() == "scrolled")
             && !rows.iter().any(|row| row.contains("| guard"))
     });

@@ -245,7 +245,8 @@ impl Engine {
                 self.line.lose();
                 self.acts.hint.clear();
                 // What follows is for a new prompt, if the shell makes one.
-                self.phase = Phase::Submitted;
+                self.phase = Phase::Prompt;
+                self.asking.begin_command();
                 self.forward(input, raw, to);
             }
             _ => {

@@ -148,13 +148,17 @@ impl Engine {
         }
         let columns = usize::from(self.size.0);
         let rows = usize::from(self.size.1);
-        let Some((start, at)) = self.start.zip(self.column.get()) else { return };
+        // fish says that its prompt begins before it is printed: where the line begins isn't known. It is only ever asked
+        // at Enter, when the cursor is in the line's last row.
+        let below_only = self.shell == Some(crate::mark::Shell::Fish);
+        let known = if below_only { Some((0, 0)) } else { self.start.zip(self.column.get()) };
+        let Some((start, at)) = known else { return };
         if columns < 4 || rows < 3 {
             return;
         }
         let certain = self.line.is_certain() && !self.line.text().contains('\n');
         // The cursor must be where the line says: else one of both is wrong.
-        let expected = start + width(self.line.before());
+        let expected = if below_only { at } else { start + width(self.line.before()) };
         self.doubted = certain && expected % columns != at % columns;
         if !certain || self.doubted {
             return;
@@ -168,7 +172,7 @@ impl Engine {
         }
         let view = self.view();
         self.chain.ask(|module| module.list(&view, &mut list));
-        let whole = start + width(self.line.text());
+        let whole = if below_only { at } else { start + width(self.line.text()) };
         self.overlay.down = (whole / columns).saturating_sub(expected / columns);
         let words = rows_of(&list, columns - 1).count().min(rows / 2);
         self.overlay.below = words > 0;

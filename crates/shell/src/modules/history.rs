@@ -6,6 +6,7 @@ use crate::history::{
     Entry, Found, Id, Index, LIST, Loading, Privacy, Sources, Writer, import::Kind, load, now,
 };
 use crate::key::{Code, Input};
+use crate::settings::{Name, Settings};
 use std::path::{Path, PathBuf};
 
 /// The module.
@@ -86,6 +87,16 @@ fn own_files() -> Vec<(Kind, PathBuf)> {
 impl Module for History {
     fn name(&self) -> &'static str {
         "history"
+    }
+
+    fn renew(&mut self, settings: &Settings) -> bool {
+        self.privacy = Privacy {
+            leading_space: settings.history.ignore_space,
+            secrets: settings.history.ignore_secrets,
+        };
+        let has = |name| settings.modules.contains(&name);
+        self.show(has(Name::Ghost).then_some(settings.ghost.from), has(Name::Pick));
+        true
     }
 
     fn input(&mut self, input: &Input<'_>, _view: &View<'_>, acts: &mut Acts) -> Flow {
