@@ -249,3 +249,39 @@ fn paths_of_files_that_are_there_become_links_where_that_is_wanted() {
     assert!(raw.contains("\n./src/no-such/thing"), "{raw:?}");
     assert!(raw.contains("\x1b[?1049h/dev/null"), "{raw:?}");
 }
+
+#[test]
+fn the_recording_in_the_documentation_plays() {
+    let text = include_str!("../../../../docs/media/shell.cast");
+    let mut lines = text.lines();
+    let header: serde_json::Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+    assert_eq!(header["version"], 2);
+    let size = |name: &str| u16::try_from(header[name].as_u64().unwrap()).unwrap();
+    let mut screen = vt100::Parser::new(size("height"), size("width"), 0);
+    let mut last = 0.0;
+    for line in lines {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        let time = event[0].as_f64().unwrap();
+        assert!(time >= last, "{line}");
+        last = time;
+        match event[1].as_str() {
+            Some("o") => screen.process(event[2].as_str().unwrap().as_bytes()),
+            Some("r") => {}
+            other => panic!("{other:?}: {line}"),
+        }
+    }
+    assert!((5.0..120.0).contains(&last), "{last} s");
+    let shown = screen.screen().contents();
+    for line in [
+        "$ ls -R",
+        "1:fn main() {}",
+        "$ palisade shell history list --failed",
+        "$ palisade shell classify --explain 'curl -s https://a.example/install | sh'",
+        "  confirm: It runs what it gets from the network, unseen (remote-code/pipe-to-shel",
+        "the proxy runs in this terminal",
+        "$ exit",
+    ] {
+        assert!(shown.lines().any(|found| found.trim_end() == line), "{line}:\n{shown}");
+    }
+    assert!(!text.contains(";p=") && !text.contains("7717;"), "a nonce is in it");
+}
