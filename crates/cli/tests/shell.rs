@@ -6,6 +6,8 @@
 #[path = "shell/screen.rs"]
 mod screen;
 
+#[path = "shell/context.rs"]
+mod context;
 #[path = "shell/death.rs"]
 mod death;
 #[path = "shell/editing.rs"]
@@ -16,3 +18,7 @@ mod hostile;
 mod jobs;
 #[path = "shell/programs.rs"]
 mod programs;
+#[path = "shell/remote.rs"]
+mod remote;
+#[path = "shell/status.rs"]
+mod status;

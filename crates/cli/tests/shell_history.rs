@@ -251,3 +251,33 @@ fn a_damaged_history_says_what_to_do() {
     assert_eq!(answer.code, 2);
     assert!(answer.err.contains("is damaged") && answer.err.contains("hint: mv "), "{}", answer.err);
 }
+
+#[test]
+fn a_gigabyte_is_imported_in_bounded_memory() {
+    let home = Home::new();
+    let path = home.path("huge");
+    let mut file = std::fs::File::create(&path).unwrap();
+    // Most of it is a hole; its end is more than what is taken of lines.
+    file.set_len((1 << 30) - (80 << 20)).unwrap();
+    std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).unwrap();
+    let filler = "x".repeat(980);
+    let mut chunk = String::new();
+    for number in 0..(80 << 10) {
+        chunk.push_str(&format!("\necho {number:08} {filler}"));
+    }
+    file.write_all(chunk.as_bytes()).unwrap();
+    drop((file, chunk));
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -v 600000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_palisade")])
+        .args(["shell", "history", "import", "--from", "bash"])
+        .arg(&path)
+        .env("HOME", home.path(""))
+        .env_remove("XDG_STATE_HOME")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = home.lines();
+    assert!((10_000..80 << 10).contains(&lines.len()), "{}", lines.len());
+    let newest = format!("echo {:08} ", (80 << 10) - 1);
+    assert!(lines.iter().any(|line| line.starts_with(&newest)), "the newest are there");
+}

@@ -4,9 +4,11 @@
 //! A key passes the modules in the settings' order until one keeps it. What they want done they put into [`Acts`],
 //! whose memory is there before the first key: nothing is allocated on a key's way.
 
+use crate::foreground::Foreground;
 use crate::key::Input;
 use crate::line::Line;
 use crate::mark::Shell;
+use crate::settings::Settings;
 use serde::Deserialize;
 use std::time::Instant;
 
@@ -61,6 +63,8 @@ pub struct View<'a> {
     pub directory: &'a str,
     /// Columns and rows.
     pub size: (u16, u16),
+    /// Who has the terminal.
+    pub foreground: &'a Foreground,
     /// Nothing is to be remembered.
     pub incognito: bool,
     /// What is shown as ghost text at the moment: the tail, beyond what was typed.
@@ -153,6 +157,11 @@ pub trait Module {
     /// What it is called in the settings.
     fn name(&self) -> &'static str;
 
+    /// Other settings are in force. Says whether it goes on under them with what it knows; else a new one takes its place.
+    fn renew(&mut self, _settings: &Settings) -> bool {
+        false
+    }
+
     /// A key, while the shell's editor has the keyboard.
     fn input(&mut self, _input: &Input<'_>, _view: &View<'_>, _acts: &mut Acts) -> Flow {
         Flow::Forward
@@ -222,6 +231,12 @@ impl Chain {
     pub fn of(modules: Vec<Box<dyn Module>>) -> Self {
         let observed = modules.iter().any(|module| module.observes());
         Self { modules, observed }
+    }
+
+    /// Whether there is a module of that name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.modules.iter().any(|module| module.name() == name)
     }
 
     /// Takes one module out, by its name.

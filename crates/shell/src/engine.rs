@@ -5,20 +5,24 @@
 //! - `incoming`: what is typed
 //! - `outgoing`: what programs print
 //! - `overlay`: what is drawn beside it
+//! - `bar`: the status line
 //!
 //! It acts in one situation only: the shell's own hooks have said that its editor has the keyboard, and what is in the
 //! editor is certain. Else bytes pass as they are.
 
+mod bar;
 mod incoming;
 mod outgoing;
 mod overlay;
 
 use crate::chain::{Acts, Chain, View};
 use crate::column::Column;
+use crate::foreground::Foreground;
 use crate::key::Decoder;
 use crate::line::{LONGEST, Line};
 use crate::mark::{Nonce, Shell};
 use crate::vt::Scanner;
+use bar::Bar;
 use incoming::Asking;
 use overlay::Overlay;
 use palisade_sys::terminal::Modes;
@@ -28,6 +32,8 @@ use std::time::{Duration, Instant};
 pub const ASK: &[u8] = b"\x1b[7717~";
 /// So long an answer is waited for; then what is typed goes on as it is.
 const PATIENCE: Duration = Duration::from_millis(300);
+/// So long the prompt is waited for by what was typed before it and was given back by the shell.
+const PROMPT: Duration = Duration::from_secs(2);
 /// Keys that are kept meanwhile, in bytes.
 const KEPT: usize = 64 << 10;
 
@@ -44,6 +50,27 @@ pub enum Phase {
     Submitted,
     /// A command.
     Running,
+}
+
+/// What paths are links of.
+#[derive(Debug)]
+struct PathsOf {
+    home: String,
+    host: String,
+    memory: (String, String),
+}
+
+impl PathsOf {
+    fn here() -> Self {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let plain =
+            |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '_');
+        Self {
+            home: std::env::var("HOME").unwrap_or_default(),
+            host: host.trim_end().chars().filter(|character| plain(*character)).collect(),
+            memory: (String::with_capacity(1024), String::with_capacity(2048)),
+        }
+    }
 }
 
 /// The proxy's state.
@@ -72,13 +99,23 @@ pub struct Engine {
     kitty: bool,
     /// Who reads reads lines, and the kernel knows its control keys.
     cooked: bool,
+    /// The window's columns and rows, and those that programs have.
+    window: (u16, u16),
     size: (u16, u16),
+    bar: Bar,
+    foreground: Foreground,
+    /// It is that of the command that runs.
+    looked: bool,
+    /// Lines are typed that aren't the shell's, though its marks say so.
+    away: bool,
     directory: String,
     incognito: bool,
     asking: Asking,
     overlay: Overlay,
     /// Addresses become links.
     links: bool,
+    /// So do paths, with what is needed for that.
+    paths: Option<PathsOf>,
     /// What is being read began between sequences.
     between: bool,
     /// How many rows ghost text may take.
@@ -97,6 +134,8 @@ pub struct Engine {
     held: Vec<u8>,
     /// The last byte of text that was printed.
     last_text: u8,
+    /// So many bytes of the last character are still to come.
+    missing: u8,
     now: Instant,
 }
 
@@ -121,12 +160,18 @@ impl Engine {
             modes: Modes::default(),
             kitty: false,
             cooked: false,
+            window: (columns, rows),
             size: (columns, rows),
+            bar: Bar::default(),
+            foreground: Foreground::default(),
+            looked: false,
+            away: false,
             directory: String::with_capacity(4096),
             incognito: false,
             asking: Asking::default(),
             overlay: Overlay::default(),
             links: false,
+            paths: None,
             between: true,
             rows: 3,
             running: String::with_capacity(LONGEST),
@@ -137,6 +182,7 @@ impl Engine {
             hinted: now,
             held: Vec::with_capacity(crate::vt::LONGEST + 64),
             last_text: b'\n',
+            missing: 0,
             now,
         }
     }
@@ -174,6 +220,7 @@ impl Engine {
     /// From now on nothing is, or everything.
     pub fn set_incognito(&mut self, on: bool) {
         self.incognito = on;
+        self.bar.outdate();
     }
 
     /// What is shown dim behind the cursor.
@@ -182,9 +229,10 @@ impl Engine {
         self.overlay.tail()
     }
 
-    /// Addresses in what commands print become links, or don't.
-    pub fn set_links(&mut self, on: bool) {
+    /// Addresses in what commands print become links, or don't; and so do paths of files that are there.
+    pub fn set_links(&mut self, on: bool, paths: bool) {
         self.links = on;
+        self.paths = (on && paths).then(PathsOf::here);
     }
 
     /// Ghost text may take so many rows.
@@ -217,22 +265,36 @@ impl Engine {
     pub fn due(&self) -> Option<Duration> {
         const QUIET: Duration = Duration::from_millis(2);
         const SPLIT: Duration = Duration::from_millis(25);
+        /// A command that is over by then is in nobody's way.
+        const SETTLED: Duration = Duration::from_millis(100);
         if self.asking.is_open() {
             return Some(PATIENCE.saturating_sub(self.now.saturating_duration_since(self.asking.since())));
+        }
+        if let Some(left) = self.asking.patience(self.now) {
+            return Some(left);
         }
         if self.decoder.is_waiting() || self.may_let_go() {
             return Some(SPLIT);
         }
-        (self.is_ours() && (!self.overlay.is_current() || self.acts.hinted || self.wants_to_ask()))
-            .then_some(QUIET)
+        if self.wants_foreground() {
+            return Some(SETTLED.saturating_sub(self.now.saturating_duration_since(self.since)));
+        }
+        if self.bar.is_due() && !self.is_ours() {
+            return Some(SPLIT);
+        }
+        (self.is_ours()
+            && (self.bar.is_due() || !self.overlay.is_current() || self.acts.hinted || self.wants_to_ask()))
+        .then_some(QUIET)
     }
 
     /// The window has another size. What is drawn is forgotten: the terminal has wrapped it anew.
     pub fn resize(&mut self, columns: u16, rows: u16, to: &mut dyn FnMut(&[u8])) {
         self.erase(to);
-        self.size = (columns, rows);
+        self.window = (columns, rows);
         self.column.resize(usize::from(columns));
         self.start = None;
+        self.find_row(to);
+        let (columns, rows) = self.size;
         self.chain.each(|module| module.resize(columns, rows));
     }
 
@@ -253,9 +315,19 @@ impl Engine {
         self.chain.ask(|module| module.status(&view, into));
     }
 
+    /// Marks say that the shell's editor is there, and this is who has the terminal. If that is somebody else, the lines
+    /// that are typed are nobody's to know.
+    pub fn set_editing(&mut self, foreground: Foreground) {
+        self.away = foreground.is_foreign();
+        if self.away {
+            self.line.lose();
+        }
+        self.set_foreground(foreground);
+    }
+
     /// Whether the shell's editor has the keyboard and the screen.
     fn is_ours(&self) -> bool {
-        self.phase == Phase::Edit && !self.modes.has(Modes::ALTERNATE)
+        self.phase == Phase::Edit && !self.away && !self.modes.has(Modes::ALTERNATE)
     }
 
     fn view(&self) -> View<'_> {
@@ -264,6 +336,7 @@ impl Engine {
             shell: self.shell,
             directory: &self.directory,
             size: self.size,
+            foreground: &self.foreground,
             incognito: self.incognito,
             ghost: self.overlay.tail(),
             now: self.now,
@@ -277,6 +350,7 @@ impl Engine {
             shell: self.shell,
             directory: &self.directory,
             size: self.size,
+            foreground: &self.foreground,
             incognito: self.incognito,
             ghost: self.overlay.tail(),
             now: self.now,
@@ -287,6 +361,7 @@ impl Engine {
     fn settings_of_acts(&mut self) {
         if let Some(incognito) = self.acts.incognito.take() {
             self.incognito = incognito;
+            self.bar.outdate();
         }
         if core::mem::take(&mut self.acts.renew) {
             self.overlay.outdate();

@@ -8,8 +8,10 @@
 //! - [`engine`]: the same without descriptors
 //! - [`key`], [`line`]: what is typed, and what it makes of the shell's line
 //! - [`vt`], [`mark`], [`column`]: what programs print, what the shell says about itself, where the cursor is
+//! - [`foreground`]: who has the terminal, elsewhere or as somebody else
 //! - [`links`]: addresses that can be clicked
 //! - [`chain`], [`modules`]: what stands in between
+//! - [`status`]: what the status line says
 //! - [`settings`]: which of it, and how
 //! - [`classify`]: what a line would do, and whether to ask before it does
 //! - [`history`]: what was typed before, and what is likely to be typed next
@@ -19,6 +21,7 @@ pub mod chain;
 pub mod classify;
 pub mod column;
 pub mod engine;
+pub mod foreground;
 pub mod history;
 pub mod key;
 pub mod line;
@@ -28,4 +31,5 @@ pub mod modules;
 pub mod proxy;
 pub mod settings;
 pub mod start;
+pub mod status;
 pub mod vt;

@@ -1,20 +1,186 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses in what programs print, as links that terminals let people click (OSC 8).
+//! Addresses and paths in what programs print, as links that terminals let people click (OSC 8).
 //!
-//! Source of the sequence: E. Koblinger, "Hyperlinks in terminal emulators". An address that may go on in the next read
-//! stays as it is.
+//! Source of the sequence: E. Koblinger, "Hyperlinks in terminal emulators". What may go on in the next read
+//! stays as it is. A path becomes `file://HOST/PATH`, with `#LINE` where a line's number follows it, and only if there is
+//! such a file: a word is looked up with one system call, and no more than [`LOOKS`] words of one read are.
 
 use memchr::memmem;
 
 const SCHEMES: [&[u8]; 4] = [b"https", b"http", b"file", b"ftp"];
 
+/// So many words of one read are looked up at most.
+pub const LOOKS: usize = 64;
+/// Longer paths aren't looked up, in bytes.
+const LONGEST: usize = 240;
+
+/// What is needed to know paths.
+pub struct Paths<'a> {
+    /// What relative paths begin at.
+    pub directory: &'a str,
+    /// What `~/` is.
+    pub home: &'a str,
+    /// This machine.
+    pub host: &'a str,
+    /// Says whether there is such a file.
+    pub is_there: &'a dyn Fn(&str) -> bool,
+    /// Where a link is put together: two texts whose memory is never added to.
+    pub memory: (&'a mut String, &'a mut String),
+}
+
+impl core::fmt::Debug for Paths<'_> {
+    fn fmt(&self, to: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        to.write_str("Paths")
+    }
+}
+
+/// Whether there is such a file. Nothing is mounted and no server is asked for it.
+#[must_use]
+pub fn is_there(path: &str) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    statx(CWD, path, AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).is_ok()
+}
+
+/// As [`link`], and paths of files that are there, too.
+pub fn link_all(bytes: &[u8], paths: &mut Paths<'_>, to: &mut dyn FnMut(&[u8])) {
+    if memchr::memchr2(b'/', b':', bytes).is_none() || has_texts(bytes) {
+        return to(bytes);
+    }
+    let (mut done, mut at, mut looks) = (0, 0, 0);
+    while at < bytes.len() {
+        if bytes.get(at) == Some(&0x1b) {
+            let Some(behind) = behind_sequence(bytes, at) else { break };
+            at = behind;
+            continue;
+        }
+        let rest = bytes.get(at..).unwrap_or_default();
+        let Some(length) = rest.iter().position(|byte| stops(*byte)) else { break };
+        let word = rest.get(..length).unwrap_or_default();
+        let begun = at;
+        at += length.max(1);
+        if length < 2 {
+            continue;
+        }
+        let found = match memmem::find(word, b"://") {
+            Some(within) => address(bytes, begun + within).map(|(from, end)| {
+                paths.memory.1.clear();
+                (from, end)
+            }),
+            None if looks < LOOKS => path(word).and_then(|(length, line)| {
+                let name = core::str::from_utf8(word.get(..length)?).ok()?;
+                looks += 1;
+                let end = line.map_or(length, |(_, end)| end);
+                paths.find(name, line.map(|(line, _)| line)).then_some((begun, begun + end))
+            }),
+            None => None,
+        };
+        let Some((from, end)) = found.filter(|(from, end)| *from >= done && end > from) else { continue };
+        let text = bytes.get(from..end).unwrap_or_default();
+        to(bytes.get(done..from).unwrap_or_default());
+        to(b"\x1b]8;;");
+        to(if paths.memory.1.is_empty() { text } else { paths.memory.1.as_bytes() });
+        to(b"\x1b\\");
+        to(text);
+        to(b"\x1b]8;;\x1b\\");
+        done = end;
+        at = at.max(end);
+    }
+    to(bytes.get(done..).unwrap_or_default());
+}
+
+/// Whether a byte ends a word.
+fn stops(byte: u8) -> bool {
+    byte <= 0x20 || byte == 0x7f || b"\"'<>`{}|\\^()[]=,;".contains(&byte)
+}
+
+/// Where the sequence that begins there has ended, if it has.
+fn behind_sequence(bytes: &[u8], at: usize) -> Option<usize> {
+    let is_control = bytes.get(at + 1)? == &b'[';
+    let from = if is_control { at + 2 } else { at + 1 };
+    let ends = |byte: &u8| if is_control { (0x40..0x7f).contains(byte) } else { *byte >= 0x30 };
+    bytes.get(from..)?.iter().position(ends).map(|length| from + length + 1)
+}
+
+/// How many bytes of a word may be a path; and the number of a line behind it, with where that ends.
+fn path(word: &[u8]) -> Option<(usize, Option<(u32, usize)>)> {
+    let colon = memchr::memchr(b':', word).unwrap_or(word.len());
+    let mut name = word.get(..colon)?;
+    let number = |from: usize| {
+        let digits = word.get(from..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let text = core::str::from_utf8(word.get(from..from + digits)?).ok()?;
+        Some((text.parse::<u32>().ok()?, from + digits))
+    };
+    let line = number(colon + 1);
+    let column = line.filter(|(_, end)| word.get(*end) == Some(&b':')).and_then(|(_, end)| number(end + 1));
+    let line = line.map(|(line, end)| (line, column.map_or(end, |(_, end)| end)));
+    if colon == word.len() {
+        while name.last().is_some_and(|byte| b".!?*".contains(byte)) {
+            name = name.get(..name.len() - 1)?;
+        }
+    }
+    let looks_like_one = name.contains(&b'/') || (line.is_some() && name.contains(&b'.'));
+    let named = name.iter().any(|byte| byte.is_ascii_alphanumeric() || *byte >= 0x80);
+    (looks_like_one && named && name.len() <= LONGEST).then_some((name.len(), line))
+}
+
+impl Paths<'_> {
+    /// Puts the link to a file into memory, if the file is there.
+    fn find(&mut self, name: &str, line: Option<u32>) -> bool {
+        use core::fmt::Write;
+        let (whole, link) = (&mut *self.memory.0, &mut *self.memory.1);
+        whole.clear();
+        link.clear();
+        let (base, rest) = match name.strip_prefix("~/") {
+            _ if name.starts_with('/') => ("", name),
+            Some(rest) => (self.home, rest),
+            None => (self.directory, name),
+        };
+        let is_relative = !name.starts_with('/');
+        let is_known = !is_relative || base.starts_with('/');
+        let base = base.strip_suffix('/').unwrap_or(base);
+        if !is_known || base.len() + rest.len() > LONGEST {
+            return false;
+        }
+        whole.push_str(base);
+        if is_relative {
+            whole.push('/');
+        }
+        whole.push_str(rest);
+        if !(self.is_there)(whole) {
+            return false;
+        }
+        let most = "file://".len() + self.host.len() + 3 * whole.len() + 12;
+        if most > link.capacity() {
+            return false;
+        }
+        link.push_str("file://");
+        link.push_str(self.host);
+        for byte in whole.bytes() {
+            if byte.is_ascii_alphanumeric() || b"/-._~+@,:".contains(&byte) {
+                link.push(char::from(byte));
+            } else {
+                // There is room for it.
+                let _written = write!(link, "%{byte:02X}");
+            }
+        }
+        if let Some(line) = line {
+            let _written = write!(link, "#{line}");
+        }
+        true
+    }
+}
+
+/// Whether a sequence in these bytes may carry a text of its own, or goes on behind them.
+fn has_texts(bytes: &[u8]) -> bool {
+    memchr::memchr_iter(0x1b, bytes)
+        .any(|at| matches!(bytes.get(at + 1), None | Some(b']' | b'P' | b'_' | b'^' | b'X')))
+}
+
 /// Passes bytes on with their addresses made links. The bytes begin outside of sequences; where one may carry a text of
 /// its own (ESC and `]`, `P`, `_`, `^`, `X`), all stay as they are.
 pub fn link(bytes: &[u8], to: &mut dyn FnMut(&[u8])) {
     let Some(first) = memmem::find(bytes, b"://") else { return to(bytes) };
-    let texts = memchr::memchr_iter(0x1b, bytes)
-        .any(|at| matches!(bytes.get(at + 1), None | Some(b']' | b'P' | b'_' | b'^' | b'X')));
-    if texts {
+    if has_texts(bytes) {
         return to(bytes);
     }
     let mut done = 0;
@@ -80,6 +246,85 @@ mod tests {
         let mut said = Vec::new();
         link(titled.as_bytes(), &mut |bytes| said.extend_from_slice(bytes));
         assert_eq!(said, titled.as_bytes());
+    }
+
+    fn with_paths(text: &str, to: &mut dyn FnMut(&[u8])) {
+        let (mut whole, mut link) = (String::with_capacity(1024), String::with_capacity(1024));
+        let mut paths = Paths {
+            directory: "/home/me/src",
+            home: "/home/me",
+            host: "here",
+            is_there: &|path| !path.contains("missing"),
+            memory: (&mut whole, &mut link),
+        };
+        link_all(text.as_bytes(), &mut paths, to);
+        assert_eq!((whole.capacity(), link.capacity()), (1024, 1024));
+    }
+
+    #[test]
+    fn paths_of_files_that_are_there_are_linked() {
+        for (text, wanted) in [
+            ("see /etc/fstab.\n", "see [file://here/etc/fstab]/etc/fstab[].\n"),
+            ("a/b.rs:12:5: error\n", "[file://here/home/me/src/a/b.rs#12]a/b.rs:12:5[]: error\n"),
+            ("lib.rs:7:let x = 1\n", "[file://here/home/me/src/lib.rs#7]lib.rs:7[]:let x = 1\n"),
+            (
+                "~/it's a/\u{e9} \n",
+                "[file://here/home/me/it]~/it[]'s [file://here/home/me/src/a/%C3%A9]a/\u{e9}[] \n",
+            ),
+            (
+                "--> x/y:3 (z/w)\n",
+                "--> [file://here/home/me/src/x/y#3]x/y:3[] ([file://here/home/me/src/z/w]z/w[])\n",
+            ),
+            (
+                "\u{1b}[1;34ma/b\u{1b}[0m/c \n",
+                "\u{1b}[1;34m[file://here/home/me/src/a/b]a/b[]\u{1b}[0m[file://here/c]/c[] \n",
+            ),
+            ("http://a/b and a/b \n", "[http://a/b]http://a/b[] and [file://here/home/me/src/a/b]a/b[] \n"),
+            (
+                "a/missing b/missing:3 lib.rs / // ... 1:2 word\n",
+                "a/missing b/missing:3 lib.rs / // ... 1:2 word\n",
+            ),
+            ("may go on: a/b", "may go on: a/b"),
+            ("\u{1b}]0;a/b\u{7} c/d \n", "\u{1b}]0;a/b\u{7} c/d \n"),
+        ] {
+            let mut said = Vec::new();
+            with_paths(text, &mut |bytes| said.extend_from_slice(bytes));
+            let said = String::from_utf8_lossy(&said).replace("\x1b]8;;", "[").replace("\x1b\\", "]");
+            assert_eq!(said, wanted, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn one_read_looks_up_so_many_words_only() {
+        let looked = core::cell::Cell::new(0);
+        let (mut whole, mut link) = (String::with_capacity(1024), String::with_capacity(1024));
+        let is_there = |_: &str| {
+            looked.set(looked.get() + 1);
+            false
+        };
+        let memory = (&mut whole, &mut link);
+        let mut paths = Paths { directory: "/", home: "/", host: "", is_there: &is_there, memory };
+        link_all("a/b ".repeat(1000).as_bytes(), &mut paths, &mut |_| ());
+        assert_eq!(looked.get(), LOOKS);
+    }
+
+    #[test]
+    fn without_the_links_to_paths_the_bytes_are_the_same() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let input = format!("a/b {} c/d ", String::from_utf8_lossy(bytes));
+            let mut pieces: Vec<Vec<u8>> = Vec::new();
+            with_paths(&input, &mut |bytes| pieces.push(bytes.to_vec()));
+            let mut plain = Vec::new();
+            let mut pieces = pieces.into_iter();
+            while let Some(piece) = pieces.next() {
+                if piece == b"\x1b]8;;" {
+                    let (_address, _end) = (pieces.next(), pieces.next());
+                } else if piece != b"\x1b]8;;\x1b\\" {
+                    plain.extend(piece);
+                }
+            }
+            assert_eq!(plain, input.as_bytes());
+        });
     }
 
     #[test]

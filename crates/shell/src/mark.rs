@@ -9,6 +9,8 @@
 //! - `7717;NONCE;U`: what is in the editor can't be said
 //! - `7717;NONCE;R;POINT;TEXT`, `7717;NONCE;V`: the same two, because it was asked
 //! - `7717;NONCE;X;TEXT`: the line that is about to be executed
+//! - `7717;NONCE;T;KEYS`: what was typed before the prompt, and is nobody's yet; there `\\a`, `\\x` and `\\z` stand for
+//!   BEL, CAN and SUB
 //! - `7717;NONCE;W;DIRECTORY`: where the shell is
 //! - `7717;NONCE;S;SHELL`: the hooks are there; `bash-vi` where keys are vi's
 //!
@@ -99,6 +101,8 @@ pub enum Mark<'a> {
     NoReply,
     /// What is about to be executed, as it was sent.
     Execute(&'a str),
+    /// What was typed before the prompt and is nobody's yet, as it was sent.
+    Ahead(&'a [u8]),
     /// The shell's directory, as it was sent.
     Directory(&'a str),
     /// The hooks are there; and whether the editor's keys are those that [`crate::line`] knows.
@@ -143,6 +147,9 @@ pub fn understood<'a>(command: &'a [u8], nonce: &Nonce) -> Option<Mark<'a>> {
     let (sent, body) = command.strip_prefix(b"7717;")?.split_at_checked(NONCE)?;
     if !nonce.is(sent) {
         return None;
+    }
+    if let Some(keys) = body.strip_prefix(b";T;") {
+        return Some(Mark::Ahead(keys));
     }
     // From here on it is the shell that speaks; what it says in no UTF-8 isn't known.
     let Ok(body) = core::str::from_utf8(body.strip_prefix(b";")?) else { return Some(Mark::Unknown) };
@@ -195,6 +202,25 @@ pub fn plain(sent: &str, into: &mut String) -> bool {
     true
 }
 
+/// What was typed, as it was before it was sent: whatever it is, none of it is lost. Line ends are Enter again.
+pub fn keys(sent: &[u8]) -> impl Iterator<Item = u8> {
+    let mut bytes = sent.iter().copied();
+    core::iter::from_fn(move || {
+        Some(match bytes.next()? {
+            b'\\' => match bytes.next()? {
+                b'n' => b'\r',
+                b't' => b'\t',
+                b'e' => 0x1b,
+                b'a' => 0x07,
+                b'x' => 0x18,
+                b'z' => 0x1a,
+                other => other,
+            },
+            other => other,
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,6 +260,12 @@ mod tests {
         text.clear();
         assert!(!plain("seventeen letters", &mut text), "it doesn't fit");
         assert!(text.capacity() == 16);
+    }
+
+    #[test]
+    fn keys_come_back() {
+        let sent = b"ls \\\\x\\n\\e[A\\a\\x\\z\xff\x01";
+        assert_eq!(keys(sent).collect::<Vec<u8>>(), b"ls \\x\r\x1b[A\x07\x18\x1a\xff\x01");
     }
 
     #[test]

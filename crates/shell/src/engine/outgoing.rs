@@ -3,6 +3,7 @@
 
 use super::{Engine, Phase};
 use crate::chain::Ended;
+use crate::foreground::Foreground;
 use crate::links;
 use crate::mark::{self, Mark};
 use crate::vt::{Control, Found};
@@ -22,23 +23,31 @@ impl Engine {
             let text = bytes.get(seen..begun.unwrap_or(seen)).unwrap_or_default();
             self.text(text);
             seen = behind;
-            let mark = match found {
-                Found::Command(command) => mark::understood(command, &self.nonce),
+            let mut endangered = false;
+            let (mark, control) = match found {
+                Found::Command(command) => (mark::understood(command, &self.nonce), None),
                 Found::Control(control) => {
                     self.control(control);
-                    None
+                    endangered = self.bar.is_there() && self.endangers_bar(control);
+                    (None, Some(control))
                 }
                 Found::Escape(byte) => {
                     self.column.escape(byte);
                     if byte == b'c' {
                         self.modes = Modes::default();
                     }
-                    None
+                    endangered = self.bar.is_there() && self.escape_endangers_bar(byte);
+                    (None, None)
                 }
             };
             let Some(mark) = mark else {
                 if begun.is_none() {
                     self.let_go(to);
+                }
+                if endangered {
+                    self.show(bytes.get(passed..behind).unwrap_or_default(), to);
+                    passed = behind;
+                    self.keep_bar(control, to);
                 }
                 return;
             };
@@ -71,6 +80,9 @@ impl Engine {
             self.let_go(to);
             self.show(rest, to);
         }
+        if self.bar.is_due() && self.phase != Phase::Running {
+            self.show_bar(to);
+        }
         self.resume(shell);
     }
 
@@ -102,7 +114,20 @@ impl Engine {
             self.chain.output(bytes);
             if self.links && self.between && self.phase == Phase::Running && !self.modes.has(Modes::ALTERNATE)
             {
-                links::link(bytes, to);
+                match &mut self.paths {
+                    Some(paths) if !self.foreground.is_elsewhere() => {
+                        let (whole, link) = &mut paths.memory;
+                        let mut paths = links::Paths {
+                            directory: &self.directory,
+                            home: &paths.home,
+                            host: &paths.host,
+                            is_there: &links::is_there,
+                            memory: (whole, link),
+                        };
+                        links::link_all(bytes, &mut paths, to);
+                    }
+                    _ => links::link(bytes, to),
+                }
             } else {
                 to(bytes);
             }
@@ -112,6 +137,15 @@ impl Engine {
     fn text(&mut self, text: &[u8]) {
         let Some(&last) = text.last() else { return };
         self.last_text = last;
+        for &byte in text.get(text.len().saturating_sub(4)..).unwrap_or_default() {
+            self.missing = match byte {
+                0x80..0xc0 => self.missing.saturating_sub(1),
+                0xc0..0xe0 => 1,
+                0xe0..0xf0 => 2,
+                0xf0.. => 3,
+                _ => 0,
+            };
+        }
         if self.phase != Phase::Running && self.phase != Phase::Unknown {
             self.column.print(text);
         }
@@ -144,7 +178,10 @@ impl Engine {
                 self.modes.set(Modes::KITTY, false);
                 self.kitty = false;
             }
-            (0, b'r') => self.modes.set(Modes::REGION, control.parameter(0) > 1 || control.parameter(1) != 0),
+            (0, b'r') => {
+                let partly = control.parameter(0) > 1 || control.parameter(1) != 0;
+                self.modes.set(Modes::REGION, partly || self.bar.is_there());
+            }
             _ => {}
         }
     }
@@ -161,10 +198,14 @@ impl Engine {
                 if !mark::plain(sent, &mut self.directory) {
                     self.directory.clear();
                 }
+                self.bar.outdate();
             }
             Mark::Done(code) => {
+                self.bar.forget_saved();
                 if self.phase == Phase::Running {
                     let duration = self.now.saturating_duration_since(self.since);
+                    self.bar.last = Some((*code, duration));
+                    self.bar.outdate();
                     let line = core::mem::take(&mut self.running);
                     self.with_view(|chain, view, _| {
                         let ended = Ended { line: &line, directory: view.directory, code: *code, duration };
@@ -173,6 +214,7 @@ impl Engine {
                     self.running = line;
                 }
                 self.running.clear();
+                self.set_foreground(Foreground::default());
                 self.kitty = self.modes.has(Modes::KITTY);
                 // A prompt without an Enter of ours: the shell had keys from before, and may have more.
                 self.ahead |= self.phase == Phase::Edit;
@@ -189,6 +231,9 @@ impl Engine {
                 self.start = self.column.get();
                 if self.phase != Phase::Edit {
                     self.phase = Phase::Edit;
+                    if core::mem::take(&mut self.bar.held) {
+                        self.bar.outdate();
+                    }
                     self.line.begin();
                     self.asking.begin_line();
                     self.exact = false;
@@ -200,7 +245,12 @@ impl Engine {
             }
             Mark::Run => {
                 self.phase = Phase::Running;
+                self.asking.begin_command();
+                self.looked = false;
                 self.since = self.now;
+                if self.away {
+                    self.running.clear();
+                }
                 self.ahead = false;
                 if !self.acts.warning.is_empty() {
                     to(b"\x1b[0;2m");
@@ -218,6 +268,7 @@ impl Engine {
                     self.running.clear();
                 }
             }
+            Mark::Ahead(sent) => self.asking.give_back(sent, self.now),
             Mark::Line(point, sent) => self.told(*point, sent),
             Mark::Reply(point, sent) => {
                 self.told(*point, sent);

@@ -22,6 +22,8 @@ pub(super) struct Overlay {
     down: usize,
     /// Whether there are words below.
     below: bool,
+    /// How many rows below the cursor's it takes.
+    rows: usize,
     bytes: Vec<u8>,
     list: String,
 }
@@ -34,6 +36,7 @@ impl Default for Overlay {
             drawn: false,
             down: 0,
             below: false,
+            rows: 0,
             bytes: Vec::with_capacity(2 * LONGEST),
             list: String::with_capacity(LONGEST),
         }
@@ -108,7 +111,20 @@ impl Engine {
         }
         let bytes = &mut overlay.bytes;
         bytes.clear();
-        if !overlay.tail.is_empty() {
+        if self.bar.is_there() {
+            // The last row isn't to be erased with the rest.
+            bytes.extend_from_slice(b"\x1b7");
+            if overlay.tail.is_empty() {
+                go(overlay.down, b'B', bytes);
+            } else {
+                bytes.extend_from_slice(b"\x1b[K");
+            }
+            let line = if overlay.tail.is_empty() { overlay.down } else { 0 };
+            for _ in line..overlay.rows {
+                bytes.extend_from_slice(b"\x1b[B\x1b[2K");
+            }
+            bytes.extend_from_slice(b"\x1b8");
+        } else if !overlay.tail.is_empty() {
             // The cursor is behind the line: all that follows is ours.
             bytes.extend_from_slice(b"\x1b[J");
         } else if overlay.below {
@@ -132,13 +148,17 @@ impl Engine {
         }
         let columns = usize::from(self.size.0);
         let rows = usize::from(self.size.1);
-        let Some((start, at)) = self.start.zip(self.column.get()) else { return };
+        // fish says that its prompt begins before it is printed: where the line begins isn't known. It is only ever asked
+        // at Enter, when the cursor is in the line's last row.
+        let below_only = self.shell == Some(crate::mark::Shell::Fish);
+        let known = if below_only { Some((0, 0)) } else { self.start.zip(self.column.get()) };
+        let Some((start, at)) = known else { return };
         if columns < 4 || rows < 3 {
             return;
         }
         let certain = self.line.is_certain() && !self.line.text().contains('\n');
         // The cursor must be where the line says: else one of both is wrong.
-        let expected = start + width(self.line.before());
+        let expected = if below_only { at } else { start + width(self.line.before()) };
         self.doubted = certain && expected % columns != at % columns;
         if !certain || self.doubted {
             return;
@@ -152,7 +172,7 @@ impl Engine {
         }
         let view = self.view();
         self.chain.ask(|module| module.list(&view, &mut list));
-        let whole = start + width(self.line.text());
+        let whole = if below_only { at } else { start + width(self.line.text()) };
         self.overlay.down = (whole / columns).saturating_sub(expected / columns);
         let words = rows_of(&list, columns - 1).count().min(rows / 2);
         self.overlay.below = words > 0;
@@ -166,6 +186,7 @@ impl Engine {
         bytes.clear();
         if tail > 0 || words > 0 {
             let needed = tail_rows + overlay.down + words;
+            overlay.rows = needed;
             bytes.extend(core::iter::repeat_n(b'\n', needed));
             go(needed, b'A', bytes);
             bytes.extend_from_slice(b"\x1b7");

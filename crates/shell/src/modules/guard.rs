@@ -3,8 +3,9 @@
 
 use crate::chain::{Acts, Module, Ruling, View};
 use crate::classify::{Classifier, Context, Level, Origin, Reason, RuleError, Settings, Verdict};
-use crate::line;
+use crate::{line, settings};
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// A second Enter that comes sooner was meant for something else, or isn't a person's.
@@ -19,6 +20,8 @@ pub struct Guard {
     asked: Option<(String, Instant)>,
     /// Rules that were confirmed once.
     confirmed: HashSet<String>,
+    /// Where trusted lines are.
+    state: Option<PathBuf>,
 }
 
 impl Guard {
@@ -29,7 +32,13 @@ impl Guard {
     pub fn new(settings: &Settings) -> Result<Self, RuleError> {
         let context = Context { root: rustix::process::geteuid().is_root(), ..Context::default() };
         let classifier = Classifier::new(settings)?;
-        Ok(Self { classifier, context, asked: None, confirmed: HashSet::new() })
+        Ok(Self {
+            classifier,
+            context,
+            asked: None,
+            confirmed: HashSet::new(),
+            state: settings.state.clone(),
+        })
     }
 
     fn words(reason: Option<&Reason>) -> String {
@@ -48,6 +57,18 @@ impl Guard {
 impl Module for Guard {
     fn name(&self) -> &'static str {
         "guard"
+    }
+
+    fn renew(&mut self, settings: &settings::Settings) -> bool {
+        let mut wanted = settings.guard.clone();
+        wanted.state.clone_from(&self.state);
+        match Classifier::new(&wanted) {
+            Ok(classifier) => {
+                self.classifier = classifier;
+                true
+            }
+            Err(_) => false,
+        }
     }
 
     fn commit(&mut self, view: &View<'_>, acts: &mut Acts) -> Ruling {

@@ -6,6 +6,7 @@ use crate::history::{
     Entry, Found, Id, Index, LIST, Loading, Privacy, Sources, Writer, import::Kind, load, now,
 };
 use crate::key::{Code, Input};
+use crate::settings::{Name, Settings};
 use std::path::{Path, PathBuf};
 
 /// The module.
@@ -88,6 +89,16 @@ impl Module for History {
         "history"
     }
 
+    fn renew(&mut self, settings: &Settings) -> bool {
+        self.privacy = Privacy {
+            leading_space: settings.history.ignore_space,
+            secrets: settings.history.ignore_secrets,
+        };
+        let has = |name| settings.modules.contains(&name);
+        self.show(has(Name::Ghost).then_some(settings.ghost.from), has(Name::Pick));
+        true
+    }
+
     fn input(&mut self, input: &Input<'_>, _view: &View<'_>, acts: &mut Acts) -> Flow {
         if self.open.is_empty() {
             return Flow::Forward;
@@ -133,7 +144,12 @@ impl Module for History {
 
     fn started(&mut self, line: &str, view: &View<'_>) {
         self.current = None;
-        if view.incognito || line.trim().is_empty() || self.privacy.keeps_out(line).is_some() {
+        // What is typed to somebody else isn't this shell's history.
+        if view.foreground.is_foreign()
+            || view.incognito
+            || line.trim().is_empty()
+            || self.privacy.keeps_out(line).is_some()
+        {
             return;
         }
         let entry = Entry {

@@ -13,6 +13,19 @@ __palisade_line() {
     __palisade_escape "$READLINE_LINE"
     printf '\e]7717;%s;R;%s;%s\a' "$__palisade_nonce" "$READLINE_POINT" "$__palisade_text" >/dev/tty
 }
+# What was typed before the prompt came, with an Enter in it, is given back to be looked at as if it were typed now.
+__palisade_ahead() {
+    [[ -t 0 ]] || return
+    while read -t 0; do
+        IFS= read -rsd '' -n 4096 -t 0.01 __palisade_text
+        [[ -n $__palisade_text ]] || return
+        __palisade_escape "$__palisade_text"
+        __palisade_text=${__palisade_text//$'\a'/\\a}
+        __palisade_text=${__palisade_text//$'\x18'/\\x}
+        __palisade_text=${__palisade_text//$'\x1a'/\\z}
+        printf '\e]7717;%s;T;%s\a' "$__palisade_nonce" "$__palisade_text"
+    done
+}
 __palisade_before() {
     local code=$?
     printf '\e]133;D;%s;p=%s\a' "$code" "$__palisade_nonce"
@@ -29,6 +42,7 @@ __palisade_after() {
     if [[ ${PS0-} != *'133;C;p=${__palisade_nonce}'* ]]; then
         PS0=${PS0-}'\e]133;C;p=${__palisade_nonce}\a'
     fi
+    __palisade_ahead
     return $code
 }
 if ((BASH_VERSINFO[0] > 5 || (BASH_VERSINFO[0] == 5 && BASH_VERSINFO[1] >= 1))); then

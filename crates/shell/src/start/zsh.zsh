@@ -24,11 +24,25 @@ __palisade_init() {
     print -rn -- $'\e]133;B;p='"$__palisade_nonce"$'\a' >$TTY
     __palisade_line
 }
+# What was typed before the prompt came, with an Enter in it, is given back to be looked at as if it were typed now.
+__palisade_ahead() {
+    emulate -L zsh
+    local key keys
+    [[ -t 0 ]] || return
+    while ((${#keys} < 4096)) && read -t 0 -rsk 1 key; do keys+=$key; done
+    [[ -n $keys ]] || return
+    __palisade_escape "$keys"
+    __palisade_text=${__palisade_text//$'\a'/\\a}
+    __palisade_text=${__palisade_text//$'\x18'/\\x}
+    __palisade_text=${__palisade_text//$'\x1a'/\\z}
+    print -rn -- $'\e]7717;'"$__palisade_nonce;T;$__palisade_text"$'\a' >$TTY
+}
 __palisade_precmd() {
     local code=$?
     emulate -L zsh
     __palisade_escape "$PWD"
     print -rn -- $'\e]133;D;'"$code;p=$__palisade_nonce"$'\a\e]7717;'"$__palisade_nonce;S;zsh"$'\a\e]7717;'"$__palisade_nonce;W;$__palisade_text"$'\a\e]133;A;p='"$__palisade_nonce"$'\a' >$TTY
+    __palisade_ahead
 }
 __palisade_preexec() {
     emulate -L zsh
