@@ -47,7 +47,7 @@ pub use atoms::{Atoms, TableError};
 pub use condition::TermError;
 pub use rules::{Rule, RuleError};
 pub use session::{Context, Session};
-pub use settings::{Settings, Strictness};
+pub use settings::{Scope, Settings, Strictness};
 pub use verdict::{Level, Origin, Reason, Verdict};
 
 use command::{Doubt, Reading};
@@ -129,6 +129,8 @@ impl Classifier {
             reasons,
             score,
             downloads: files.into_iter().map(|(_, file)| file).collect(),
+            command: label(&reading),
+            of_scopes: origin == Origin::Typed && is_of_scopes(&reading),
         };
         self.decide(text, origin, &reading, &mut verdict);
         verdict
@@ -234,6 +236,24 @@ fn unknown(line: &str, reading: &Reading, named: Option<&atoms::Atom>) -> Option
         words: words.to_owned(),
         reference: "T1027".to_owned(),
     })
+}
+
+/// The first command's name, in short.
+fn label(reading: &Reading) -> String {
+    let name = reading.commands.iter().map(command::Command::name).find(|name| !name.is_empty());
+    name.unwrap_or_default().chars().filter(|letter| !letter.is_control()).take(40).collect()
+}
+
+/// Whether all that the line does is to ask about scopes: what is in one can't.
+fn is_of_scopes(reading: &Reading) -> bool {
+    let mut commands = reading.commands.iter().filter(|command| !command.wrapper).peekable();
+    commands.peek().is_some()
+        && reading.doubt.is_none()
+        && commands.all(|command| {
+            command.name() == "palisade"
+                && command.arguments().first().is_some_and(|word| word.value == "scope")
+                && command.arguments().get(1).is_none_or(|word| word.value != "run")
+        })
 }
 
 /// A span that is in the line, between characters.

@@ -12,6 +12,7 @@
 //! - [`chain`], [`modules`]: what stands in between
 //! - [`settings`]: which of it, and how
 //! - [`classify`]: what a line would do, and whether to ask before it does
+//! - [`link`]: what a line runs becomes a scope that the kernel knows
 //! - [`history`]: what was typed before, and what is likely to be typed next
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ pub mod engine;
 pub mod history;
 pub mod key;
 pub mod line;
+pub mod link;
 pub mod links;
 pub mod mark;
 pub mod modules;
