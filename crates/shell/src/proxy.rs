@@ -294,7 +294,11 @@ impl Session<'_> {
                 engine.settle(&mut |bytes| shell.put(bytes), &mut |bytes| screen.put(bytes));
             }
             if ready.link {
-                self.hear(engine);
+                self.link.borrow_mut().hear();
+            }
+            let words = self.link.borrow_mut().words();
+            if let Some(words) = words {
+                engine.notify(&words);
             }
             if ready.screen_takes {
                 self.screen.flush();
@@ -327,15 +331,6 @@ impl Session<'_> {
             if self.active && self.ticked.elapsed() >= SECOND {
                 self.tick(engine);
             }
-        }
-    }
-
-    /// Takes in what palisaded has said, before the output of who it is about.
-    fn hear(&self, engine: &mut Engine) {
-        let mut link = self.link.borrow_mut();
-        link.hear();
-        if let Some(words) = link.words() {
-            engine.notify(&words);
         }
     }
 
