@@ -20,6 +20,8 @@ mod atoms;
 mod chains;
 mod characters;
 mod command;
+#[cfg(test)]
+mod comparison;
 mod condition;
 mod doubt;
 mod expansion;
@@ -41,7 +43,7 @@ mod version;
 mod wrapping;
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 pub use atoms::{Atoms, TableError};
 pub use condition::TermError;
@@ -51,9 +53,9 @@ pub use settings::{Scope, Settings, Strictness};
 pub use verdict::{Level, Origin, Reason, Verdict};
 
 use command::{Doubt, Reading};
-use lists::Flagged;
+use lists::Known;
 use subject::Subject;
-use trust::{StateError, Trust};
+use trust::Trust;
 
 /// Longer lines aren't looked at beyond this, in bytes.
 const CAP: usize = 1 << 20;
@@ -65,7 +67,7 @@ const REASONS: usize = 16;
 pub struct Classifier {
     settings: Settings,
     trust: Option<Trust>,
-    flagged: OnceLock<Result<Flagged, StateError>>,
+    flagged: Mutex<Known>,
 }
 
 impl Classifier {
@@ -78,7 +80,7 @@ impl Classifier {
             rule.check(at + 1)?;
         }
         let trust = settings.state.as_deref().map(Trust::in_directory);
-        Ok(Self { settings: settings.clone(), trust, flagged: OnceLock::new() })
+        Ok(Self { settings: settings.clone(), trust, flagged: Mutex::default() })
     }
 
     /// Does what the first line would otherwise wait for, some milliseconds: for a thread of its own.
@@ -179,7 +181,8 @@ impl Classifier {
         if !subjects.iter().any(packages::concerns) {
             return Vec::new();
         }
-        match self.flagged.get_or_init(|| Flagged::load(self.settings.state.as_deref())) {
+        let mut known = self.flagged.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.now(self.settings.state.as_deref()) {
             Ok(flagged) => packages::check(subjects, flagged),
             Err(error) => vec![Reason {
                 rule: "lists/unreadable".to_owned(),
