@@ -56,7 +56,12 @@ struct New {
 
 impl New {
     fn wanted(&self, label: impl FnOnce() -> String) -> Wanted {
-        Wanted { verdict: self.verdict, label: self.label.clone().unwrap_or_else(label), calls: self.calls }
+        Wanted {
+            verdict: self.verdict,
+            label: self.label.clone().unwrap_or_else(label),
+            calls: self.calls,
+            profile: None,
+        }
     }
 }
 

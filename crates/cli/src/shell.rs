@@ -13,6 +13,7 @@ mod status;
 
 use crate::answer;
 use clap::{Subcommand, ValueEnum, ValueHint};
+use palisade_protocol::scope::SOCKET;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -38,6 +39,9 @@ pub(crate) struct Options {
     /// The shell, instead of $SHELL
     #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::ExecutablePath)]
     shell: Option<PathBuf>,
+    /// Where palisaded answers about scopes
+    #[arg(long, value_name = "SOCKET", default_value = SOCKET, value_hint = ValueHint::FilePath)]
+    scope_socket: PathBuf,
     /// What the shell is started with
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
@@ -85,7 +89,7 @@ enum Kind {
 /// Answers as the shell did, or 0, 1 no, 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
     match &options.what {
-        None => start::shell(options.shell.as_deref(), &options.arguments),
+        None => start::shell(options.shell.as_deref(), &options.scope_socket, &options.arguments),
         Some(What::Init { shell }) => answer::finish(false, start::init(*shell)),
         Some(What::Record(record)) => start::record(record),
         Some(What::History(options)) => history::run(options),

@@ -81,6 +81,46 @@ fn a_list_is_taken_in_and_a_wrong_one_is_not() {
     assert_eq!(code(&palisade(home.path(), &["classify", "pip install some-pkg"])), 1);
 }
 
+/// What the user's own fetch brings: here a mirror of advisories, as `curl … | unzip -p` would write it.
+#[test]
+fn a_list_comes_from_a_pipe_too() {
+    use std::io::Write;
+    use std::process::Stdio;
+    let home = tempfile::tempdir().unwrap();
+    let pipe = |name: &[&str], text: &str| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_palisade"))
+            .args(["shell", "lists", "update"])
+            .args(name)
+            .env_clear()
+            .env("HOME", home.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let _closed = child.stdin.take().unwrap().write_all(text.as_bytes());
+        child.wait_with_output().unwrap()
+    };
+    let advisory = |name: &str| {
+        format!(
+            r#"{{"id":"MAL-2025-9","summary":"a typosquat","affected":[{{"package":{{"ecosystem":"npm","name":"{name}"}},"ranges":[{{"type":"SEMVER","events":[{{"introduced":"0"}}]}}]}}]}}"#
+        )
+    };
+    let both = format!("{}\n{}", advisory("reakt"), advisory("expresss"));
+    assert_eq!(code(&pipe(&["--name", "npm", "-"], &both)), 0);
+    let said = palisade(home.path(), &["classify", "--explain", "npm install expresss"]);
+    assert!(text(&said.stdout).contains("MAL-2025-9"), "{}", text(&said.stdout));
+    assert_eq!(code(&palisade(home.path(), &["classify", "npm install express"])), 0);
+    // The next one of that name takes its place.
+    assert_eq!(code(&pipe(&["--name", "npm", "-"], &advisory("reakt"))), 0);
+    assert_eq!(code(&palisade(home.path(), &["classify", "npm install expresss"])), 0);
+    assert_eq!(code(&palisade(home.path(), &["classify", "npm install reakt"])), 1);
+    assert_eq!(code(&pipe(&["-"], &both)), 2);
+    for name in ["../../x", ".x", ""] {
+        assert_eq!(code(&pipe(&["--name", name, "-"], &both)), 2, "{name}");
+    }
+}
+
 #[test]
 fn settings_that_cannot_be_meant_are_an_error() {
     let home = tempfile::tempdir().unwrap();

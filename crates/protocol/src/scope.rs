@@ -33,6 +33,21 @@ pub enum Request {
         #[serde(flatten)]
         scope: Wanted,
     },
+    /// Mark a shell for the line that it is about to run: what it starts from now on is in a scope of its own, and the
+    /// scope's terminal isn't written to. A mark that it has from the line before ends.
+    Line {
+        /// Its number, as the daemon sees it.
+        pid: u32,
+        /// What it shall be.
+        #[serde(flatten)]
+        scope: Wanted,
+    },
+    /// The line is over: the shell isn't marked any more; what it has started and still runs is. Programs are loaded if
+    /// they weren't, so that what is asked next is answered soon.
+    Release {
+        /// Its number, as the daemon sees it.
+        pid: u32,
+    },
     /// What becomes of execs in a scope from now on.
     Judge {
         /// Its number.
@@ -59,6 +74,9 @@ pub enum Request {
         /// End after those.
         #[serde(default)]
         end: bool,
+        /// Only what was killed or refused.
+        #[serde(default)]
+        refused: bool,
     },
     /// Another profile, from now on.
     Profile {
@@ -84,6 +102,9 @@ pub struct Wanted {
     /// Tell of rare system calls, too.
     #[serde(default)]
     pub calls: bool,
+    /// As if this were the profile, where the one for all scopes makes less of what happens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
 }
 
 /// What becomes of an exec in a scope.
@@ -101,8 +122,8 @@ pub enum Verdict {
     Refuse,
 }
 
-/// How much is made of what happens in scopes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// How much is made of what happens in scopes. Ordered: the later, the more.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
     /// Only a scope's own verdict counts; nothing else is told.
@@ -383,9 +404,12 @@ mod tests {
 
     #[test]
     fn requests_survive() {
-        let wanted = Wanted { verdict: Verdict::Kill, label: "x".into(), calls: true };
+        let wanted =
+            Wanted { verdict: Verdict::Kill, label: "x".into(), calls: true, profile: Some(Profile::Strict) };
         for request in [
             Request::Run { scope: wanted.clone() },
+            Request::Line { pid: 7, scope: wanted.clone() },
+            Request::Release { pid: 7 },
             Request::Mark { pid: 7, alone: true, scope: wanted },
             Request::Depth { depth: Depth::Ancestry(3) },
             Request::Clear { scope: None },

@@ -20,6 +20,8 @@ mod atoms;
 mod chains;
 mod characters;
 mod command;
+#[cfg(test)]
+mod comparison;
 mod condition;
 mod doubt;
 mod expansion;
@@ -41,19 +43,19 @@ mod version;
 mod wrapping;
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 pub use atoms::{Atoms, TableError};
 pub use condition::TermError;
 pub use rules::{Rule, RuleError};
 pub use session::{Context, Session};
-pub use settings::{Settings, Strictness};
+pub use settings::{Scope, Settings, Strictness};
 pub use verdict::{Level, Origin, Reason, Verdict};
 
 use command::{Doubt, Reading};
-use lists::Flagged;
+use lists::Known;
 use subject::Subject;
-use trust::{StateError, Trust};
+use trust::Trust;
 
 /// Longer lines aren't looked at beyond this, in bytes.
 const CAP: usize = 1 << 20;
@@ -65,7 +67,7 @@ const REASONS: usize = 16;
 pub struct Classifier {
     settings: Settings,
     trust: Option<Trust>,
-    flagged: OnceLock<Result<Flagged, StateError>>,
+    flagged: Mutex<Known>,
 }
 
 impl Classifier {
@@ -78,7 +80,7 @@ impl Classifier {
             rule.check(at + 1)?;
         }
         let trust = settings.state.as_deref().map(Trust::in_directory);
-        Ok(Self { settings: settings.clone(), trust, flagged: OnceLock::new() })
+        Ok(Self { settings: settings.clone(), trust, flagged: Mutex::default() })
     }
 
     /// Does what the first line would otherwise wait for, some milliseconds: for a thread of its own.
@@ -129,6 +131,8 @@ impl Classifier {
             reasons,
             score,
             downloads: files.into_iter().map(|(_, file)| file).collect(),
+            command: label(&reading),
+            of_scopes: origin == Origin::Typed && is_of_scopes(&reading),
         };
         self.decide(text, origin, &reading, &mut verdict);
         verdict
@@ -177,7 +181,8 @@ impl Classifier {
         if !subjects.iter().any(packages::concerns) {
             return Vec::new();
         }
-        match self.flagged.get_or_init(|| Flagged::load(self.settings.state.as_deref())) {
+        let mut known = self.flagged.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.now(self.settings.state.as_deref()) {
             Ok(flagged) => packages::check(subjects, flagged),
             Err(error) => vec![Reason {
                 rule: "lists/unreadable".to_owned(),
@@ -234,6 +239,24 @@ fn unknown(line: &str, reading: &Reading, named: Option<&atoms::Atom>) -> Option
         words: words.to_owned(),
         reference: "T1027".to_owned(),
     })
+}
+
+/// The first command's name, in short.
+fn label(reading: &Reading) -> String {
+    let name = reading.commands.iter().map(command::Command::name).find(|name| !name.is_empty());
+    name.unwrap_or_default().chars().filter(|letter| !letter.is_control()).take(40).collect()
+}
+
+/// Whether all that the line does is to ask about scopes: what is in one can't.
+fn is_of_scopes(reading: &Reading) -> bool {
+    let mut commands = reading.commands.iter().filter(|command| !command.wrapper).peekable();
+    commands.peek().is_some()
+        && reading.doubt.is_none()
+        && commands.all(|command| {
+            command.name() == "palisade"
+                && command.arguments().first().is_some_and(|word| word.value == "scope")
+                && command.arguments().get(1).is_none_or(|word| word.value != "run")
+        })
 }
 
 /// A span that is in the line, between characters.

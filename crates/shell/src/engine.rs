@@ -128,6 +128,8 @@ pub struct Engine {
     /// Something was printed since the last key.
     echoed: bool,
     last_key: Instant,
+    /// Words that are printed when the command is over.
+    notices: String,
     /// When words were shown last.
     hinted: Instant,
     /// The beginning of what may be a mark.
@@ -179,6 +181,7 @@ impl Engine {
             ahead: false,
             echoed: false,
             last_key: now,
+            notices: String::new(),
             hinted: now,
             held: Vec::with_capacity(crate::vt::LONGEST + 64),
             last_text: b'\n',
@@ -307,6 +310,27 @@ impl Engine {
     /// Says something below the line, as soon as the shell's editor is there.
     pub fn say(&mut self, words: &str) {
         self.acts.say(words);
+    }
+
+    /// Says something about the line that runs: behind what it prints, as soon as it is over and the terminal shows its
+    /// normal screen; what comes too late for that, below the next line.
+    pub fn notify(&mut self, words: &str) {
+        const MOST: usize = 4096;
+        for line in words.lines().filter(|line| !line.is_empty()) {
+            if self.notices.len() + line.len() < MOST {
+                self.notices.extend(line.chars().filter(|letter| !letter.is_control()));
+                self.notices.push('\n');
+            }
+        }
+        self.mention();
+    }
+
+    /// Shows below the line what was to be said before it.
+    fn mention(&mut self) {
+        if self.is_ours() && !self.notices.is_empty() {
+            let notices = core::mem::take(&mut self.notices);
+            self.acts.say(notices.trim_end());
+        }
     }
 
     /// What is worth knowing, in a few words.

@@ -14,6 +14,7 @@
 //! - [`status`]: what the status line says
 //! - [`settings`]: which of it, and how
 //! - [`classify`]: what a line would do, and whether to ask before it does
+//! - [`link`]: what a line runs becomes a scope that the kernel knows
 //! - [`history`]: what was typed before, and what is likely to be typed next
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ pub mod foreground;
 pub mod history;
 pub mod key;
 pub mod line;
+pub mod link;
 pub mod links;
 pub mod mark;
 pub mod modules;

@@ -8,9 +8,11 @@ mod signals;
 mod streams;
 
 use crate::chain::{Chain, Module};
+use crate::classify::Scope;
 use crate::engine::{Engine, Phase};
 use crate::foreground::Foreground;
 use crate::history::Privacy;
+use crate::link::Link;
 use crate::mark::Nonce;
 use crate::modules::recorder::Recorder;
 use crate::modules::{ghost, guard, history, incognito, keymap, recorder};
@@ -20,6 +22,7 @@ use palisade_sys::terminal::{self, Guardian, Modes, Raw};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, Winsize, isatty, tcgetattr, tcgetwinsize, tcsetwinsize};
 use signals::Signals;
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
@@ -27,6 +30,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
+use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 use streams::{Keyboard, Screen};
 
@@ -79,6 +83,8 @@ pub struct Options {
     pub state: PathBuf,
     /// Where what is on the screen is written.
     pub record: Option<PathBuf>,
+    /// Where palisaded answers about scopes.
+    pub scopes: PathBuf,
     /// No module but what records: to compare with.
     pub bare: bool,
 }
@@ -124,7 +130,9 @@ pub fn run(options: &Options) -> Result<u8, ProxyError> {
     let now = Instant::now();
     let mut engine = Engine::new(nonce, Chain::default(), size.ws_col, size.ws_row, now);
     let _started_in = raw.enter(keyboard);
+    let link = Rc::new(RefCell::new(Link::of(child.id(), &options.scopes)));
     let mut session = Session {
+        link,
         shell: Keyboard::of(pair.outer),
         screen: Screen::of(screen),
         child,
@@ -200,6 +208,7 @@ enum End {
 }
 
 struct Session<'a> {
+    link: Rc<RefCell<Link>>,
     shell: Keyboard,
     screen: Screen<'a>,
     child: Child,
@@ -255,7 +264,12 @@ impl Session<'_> {
                     let mut wanted = settings.guard.clone();
                     wanted.state = Some(self.options.state.clone());
                     match guard::Guard::new(&wanted) {
-                        Ok(guard) => modules.push(Box::new(guard)),
+                        Ok(guard) => {
+                            if wanted.enabled && wanted.scope != Scope::Off {
+                                self.link.borrow_mut().begin();
+                            }
+                            modules.push(Box::new(guard.with_link(Rc::clone(&self.link))));
+                        }
                         Err(error) => engine.say(&format!("palisade: no guard: {error}")),
                     }
                 }
@@ -316,6 +330,13 @@ impl Session<'_> {
                 let (shell, screen) = (&mut self.shell, &mut self.screen);
                 engine.settle(&mut |bytes| shell.put(bytes), &mut |bytes| screen.put(bytes));
             }
+            if ready.link {
+                self.link.borrow_mut().hear();
+            }
+            let words = self.link.borrow_mut().words();
+            if let Some(words) = words {
+                engine.notify(&words);
+            }
             if ready.screen_takes {
                 self.screen.flush();
             }
@@ -345,6 +366,9 @@ impl Session<'_> {
             }
             if ready.nothing && engine.wants_foreground() {
                 self.look_who_runs(engine);
+            }
+            if matches!(engine.phase(), Phase::Prompt | Phase::Edit) {
+                self.link.borrow_mut().over();
             }
             self.shell.flush();
             self.guardian.tell_ahead(engine.modes());
@@ -430,11 +454,17 @@ impl Session<'_> {
         let keys = when(!self.shell.is_full(), PollFlags::IN);
         let output =
             when(!self.screen.is_waiting(), PollFlags::IN) | when(self.shell.is_waiting(), PollFlags::OUT);
+        let link = self.link.borrow();
+        // Who isn't there is the shell, of which nothing is wanted here.
+        let nobody = (self.shell.fd(), PollFlags::empty());
+        let [ask, watch] = link.polled().map(|talk| talk.unwrap_or(nobody));
         let mut sets = [
             PollFd::from_borrowed_fd(stdin, keys),
             PollFd::from_borrowed_fd(self.shell.fd(), output),
             PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.screen.fd(), when(self.screen.is_waiting(), PollFlags::OUT)),
+            PollFd::from_borrowed_fd(ask.0, ask.1),
+            PollFd::from_borrowed_fd(watch.0, watch.1),
         ];
         if core::mem::take(&mut self.echo) {
             // Who sleeps takes longer to wake up than a shell takes to echo a key.
@@ -451,10 +481,13 @@ impl Session<'_> {
             Err(rustix::io::Errno::INTR) => return Ok(Ready { nothing: false, ..Ready::default() }),
             Err(error) => return Err(error.into()),
         };
-        let [keys, shell, _, screen] = sets.each_ref().map(PollFd::revents);
+        let [keys, shell, _, screen, asked, watched] = sets.each_ref().map(PollFd::revents);
+        let heard = (!ask.1.is_empty() && !asked.is_empty()) || (!watch.1.is_empty() && !watched.is_empty());
+        drop(link);
         let gone = PollFlags::HUP | PollFlags::ERR;
         let ready = Ready {
             nothing: count == 0 && due.is_some(),
+            link: heard,
             keys: keys.intersects(PollFlags::IN | gone),
             output: shell.intersects(PollFlags::IN | gone) && !self.screen.is_waiting(),
             shell_takes: shell.contains(PollFlags::OUT),
@@ -577,6 +610,8 @@ impl Session<'_> {
 struct Ready {
     /// Time has passed, and nothing else happened.
     nothing: bool,
+    /// Palisaded has said something.
+    link: bool,
     keys: bool,
     output: bool,
     shell_takes: bool,

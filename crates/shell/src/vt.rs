@@ -306,6 +306,32 @@ mod tests {
     const SAMPLE: &[u8] =
         b"a\x1b[?1049hb\x1b]0;title\x07\x1b]133;A\x1b\\\x1bP q[1m \x1b\\\x1b[1;;38:5mc\x1bM\x1b(B\x1b]7;file:///\x07\x1b[12\x18A\x1b[3A";
 
+    /// The same is found wherever reads end, in anything; and places are in what was read.
+    #[test]
+    fn any_bytes_in_any_pieces_are_read_alike() {
+        // Bytes that mean something are rare among all: half of the choices are pieces that do.
+        const PIECES: [&[u8]; 8] =
+            [b"\x1b[", b"\x1b]133;", b"\x1b]7;", b"\x07", b"\x1b\\", b"\x1bP", b"?1049h", b"\x18"];
+        bolero::check!().with_type::<(Vec<u8>, u8)>().for_each(|(choice, size): &(Vec<u8>, u8)| {
+            let mut bytes = Vec::new();
+            for byte in choice {
+                match PIECES.get(usize::from(*byte)) {
+                    Some(piece) => bytes.extend_from_slice(piece),
+                    None if *byte < 128 => {
+                        bytes.extend_from_slice(PIECES[usize::from(*byte) % PIECES.len()]);
+                    }
+                    None => bytes.push(byte & 0x7f),
+                }
+            }
+            let pieces: Vec<&[u8]> = bytes.chunks(usize::from(*size).max(1)).collect();
+            assert_eq!(all(&pieces), all(&[&bytes]), "{}", bytes.escape_ascii());
+            let mut scanner = Scanner::new();
+            scanner.read(&bytes, |_, begun, behind| {
+                assert!(begun.unwrap_or(0) <= behind && behind <= bytes.len());
+            });
+        });
+    }
+
     #[test]
     fn sequences_are_found_wherever_reads_end() {
         let whole = all(&[SAMPLE]);

@@ -344,6 +344,34 @@ fn lists_and_advisories_are_looked_into() {
 }
 
 #[test]
+fn lists_are_read_again_when_they_change() {
+    let state = tempfile::tempdir().unwrap();
+    let own = state.path().join("own.txt");
+    let judge = with(&Settings { state: Some(state.path().to_owned()), ..Settings::default() });
+    for kind in ["npm install", "pip install", "cargo add", "gem install"] {
+        assert_eq!(judge(&format!("{kind} left-pad"), Origin::Typed).level, Level::Allow);
+    }
+    let change = |text: &str| {
+        std::fs::write(&own, text).unwrap();
+        lists::update(state.path(), &own).unwrap();
+    };
+    change("npm left-pad\npypi left-pad\n");
+    assert_eq!(judge("npm install left-pad", Origin::Typed).level, Level::Confirm);
+    assert_eq!(judge("pip install left-pad", Origin::Typed).level, Level::Confirm);
+    assert_eq!(judge("cargo add left-pad", Origin::Typed).level, Level::Allow);
+    change("crates left-pad another one\n");
+    assert_eq!(judge("npm install left-pad", Origin::Typed).level, Level::Allow);
+    assert_eq!(judge("cargo add left-pad", Origin::Typed).level, Level::Confirm);
+    // By hand, too; and what can't be read is said, not taken for good.
+    let list = state.path().join("lists/own.list");
+    std::fs::write(&list, b"crates \xff\n").unwrap();
+    let verdict = judge("cargo add left-pad", Origin::Typed);
+    assert_eq!(verdict.first().map(|reason| reason.rule.as_str()), Some("lists/unreadable"));
+    std::fs::remove_file(&list).unwrap();
+    assert_eq!(judge("cargo add left-pad", Origin::Typed).level, Level::Allow);
+}
+
+#[test]
 fn what_was_run_before_counts() {
     let classifier = Classifier::new(&Settings::default()).unwrap();
     let mut context = Context::default();

@@ -8,6 +8,8 @@
 use palisade_shell::classify::{Classifier, Context, Level, Origin, Settings, trust::Trust};
 
 const HARMLESS: &str = include_str!("corpora/harmless.txt");
+/// Examples of tools' use from the pages of tldr, whose contributors have them under CC BY 4.0: see `documentation.py`.
+const DOCUMENTATION: &str = include_str!("corpora/documentation.txt");
 const ATTACKS: &str = include_str!("corpora/attacks.txt");
 
 /// Which half a line is in.
@@ -36,12 +38,11 @@ fn show(held_out: bool, level: Level, line: &str, rules: &[&str]) {
     }
 }
 
-#[test]
-fn harmless_lines_are_let_through() {
+fn are_let_through(what: &str, lines: &str) {
     let classifier = classifier();
-    assert!(HARMLESS.lines().count() >= 10_000);
+    assert!(lines.lines().count() >= 10_000);
     for held_out in [false, true] {
-        let (wrong, all) = count(HARMLESS.lines(), held_out, |line| {
+        let (wrong, all) = count(lines.lines(), held_out, |line| {
             let verdict = classifier.classify(line, Origin::Typed, &Context::default());
             if verdict.level > Level::Allow {
                 let rules: Vec<&str> = verdict.reasons.iter().map(|reason| reason.rule.as_str()).collect();
@@ -49,10 +50,20 @@ fn harmless_lines_are_let_through() {
             }
             verdict.level > Level::Allow
         });
-        println!("harmless, held out {held_out}: {wrong} of {all} not let through");
+        println!("{what}, held out {held_out}: {wrong} of {all} not let through");
         // Two in a thousand.
-        assert!(wrong * 500 <= all, "held out {held_out}: {wrong} of {all}");
+        assert!(wrong * 500 <= all, "{what}, held out {held_out}: {wrong} of {all}");
     }
+}
+
+#[test]
+fn harmless_lines_are_let_through() {
+    are_let_through("harmless", HARMLESS);
+}
+
+#[test]
+fn examples_of_documentation_are_let_through() {
+    are_let_through("documentation", DOCUMENTATION);
 }
 
 #[test]

@@ -191,7 +191,8 @@ int BPF_PROG(palisade_scope_exec, struct task_struct *task, int thread, struct l
 		if (totals)
 			totals->killed++;
 	}
-	if (!ends && decided.verdict == WATCH && !(now->flags & REPORT))
+	if (!ends && decided.verdict == WATCH && !(now->flags & REPORT) &&
+	    !(found.scope->profile & PROFILE))
 		return 0;
 	struct event *event = begin_event(found.launcher ? EVENT_BEGAN : EVENT_EXEC, found.id, found.scope);
 	if (!event)

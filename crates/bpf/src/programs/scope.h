@@ -19,6 +19,9 @@
 #define MOST_HOPS 16
 #define NAME_SPACE 64
 
+#define PROFILE 3 /* these bits of scope.profile: 0 nothing, 1 and 2 as REPORT, 3 as REPORT and STRICT */
+#define PROFILE_STRICT 3
+
 #define WATCH 0
 #define WARN 1
 #define KILL 2
@@ -57,7 +60,7 @@ struct scope {
 	__u64 ever; /* marked processes so far; counted after the mark is there */
 	__u64 began; /* CLOCK_BOOTTIME, ns */
 	__u32 root; /* the process that was marked first */
-	__u32 unused;
+	__u32 profile; /* of this scope alone: the settings may make more of what happens. Bit 2 is user space's */
 	char label[48]; /* user space's */
 };
 
@@ -307,7 +310,7 @@ static __always_inline struct decided decide(const struct settings *now, const s
 	__u32 verdict = scope->verdict;
 	if (verdict == KILL || verdict == REFUSE)
 		return (struct decided){ verdict, WHY_MARK };
-	if (now->flags & STRICT) {
+	if ((now->flags & STRICT) || (scope->profile & PROFILE) == PROFILE_STRICT) {
 		struct inode *inode = file->f_inode;
 		if ((now->flags & MEMORY) && (inode->i_sb->s_flags & SB_KERNMOUNT))
 			return (struct decided){ REFUSE, WHY_MEMORY };

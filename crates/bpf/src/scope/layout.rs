@@ -81,7 +81,7 @@ pub(crate) fn encode_scope(scope: &Scope) -> Vec<u8> {
     bytes.extend([0; 16]);
     bytes.extend(u64::try_from(scope.began.as_nanos()).unwrap_or(u64::MAX).to_ne_bytes());
     bytes.extend(scope.root.to_ne_bytes());
-    bytes.extend([0; 4]);
+    bytes.extend((scope.profile & 3 | u32::from(scope.line) << 2).to_ne_bytes());
     let mut label = [0; LABEL];
     let mut length = scope.label.len().min(LABEL - 1);
     while !scope.label.is_char_boundary(length) {
@@ -106,6 +106,8 @@ pub(crate) fn decode_scope(bytes: &[u8]) -> Option<Scope> {
         ever: long(bytes, 24)?,
         began: Duration::from_nanos(long(bytes, 32)?),
         root: word(bytes, 40)?,
+        profile: word(bytes, 44)? & 3,
+        line: word(bytes, 44)? & 4 != 0,
         label: String::from_utf8_lossy(label).into_owned(),
     })
 }
@@ -266,7 +268,7 @@ mod tests {
 
         #[test]
         fn labels_survive_as_far_as_there_is_room(label in "\\PC{0,60}", id in 1u32.., owner: u32) {
-            let scope = Scope { id, owner, label: label.clone(), ..Scope::default() };
+            let scope = Scope { id, owner, profile: id % 4, line: id % 8 > 3, label: label.clone(), ..Scope::default() };
             let bytes = encode_scope(&scope);
             prop_assert_eq!(bytes.len(), 96);
             let found = decode_scope(&bytes);

@@ -71,6 +71,11 @@ pub struct Scope {
     pub began: Duration,
     /// The process that was marked first.
     pub root: u32,
+    /// How much is made of what happens in it, if the settings don't make more: 0 nothing by itself, 1 and 2 each exec is
+    /// reported, 3 denied files and names are refused, too.
+    pub profile: u32,
+    /// It is a line of a shell's: its root will be released.
+    pub line: bool,
     /// For people; 47 bytes of it are kept.
     pub label: String,
 }

@@ -42,7 +42,8 @@ pub(super) fn events(socket: &Path, options: &Options) -> Answer {
         }
     }
     let mut connection = talk::begin(socket)?;
-    let request = Request::Follow { scope: options.scope, past: !options.new, end: !options.follow };
+    let request =
+        Request::Follow { scope: options.scope, past: !options.new, end: !options.follow, refused: false };
     connection.send(&request).map_err(ScopeError::Talk)?;
     if options.follow && !options.json {
         output::note(&"waiting for what happens in scopes");

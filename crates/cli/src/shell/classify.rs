@@ -79,9 +79,12 @@ pub(super) enum TrustVerb {
 pub(super) enum ListsVerb {
     /// Take in a list of packages, hosts and URLs, or advisories in OSV's format, in the place of the one of that name
     Update {
-        /// The list
+        /// The list; `-` reads it from standard input
         #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
+        /// What it is called, instead of the file's name
+        #[arg(long, required_if_eq("file", "-"))]
+        name: Option<String>,
     },
 }
 
@@ -218,12 +221,21 @@ pub(super) fn trust(verb: &TrustVerb) -> Result<u8, Failure> {
 
 /// Takes in a list.
 pub(super) fn lists(verb: &ListsVerb) -> Result<u8, Failure> {
-    let ListsVerb::Update { file } = verb;
-    let count = update(file)?;
+    let ListsVerb::Update { file, name } = verb;
+    let count = update(file, name.as_deref())?;
     answer::print(&format!("{count} lines\n"))?;
     Ok(YES)
 }
 
-fn update(file: &Path) -> Result<usize, LineError> {
-    Ok(lists::update(&start::state(), file)?)
+fn update(file: &Path, name: Option<&str>) -> Result<usize, LineError> {
+    let state = start::state();
+    let count = match name {
+        None => lists::update(&state, file),
+        Some(name) if file.as_os_str() == "-" => lists::update_from(&state, name, std::io::stdin().lock()),
+        Some(name) => {
+            let failed = |source| StateError { operation: "open", path: file.to_owned(), source };
+            lists::update_from(&state, name, std::fs::File::open(file).map_err(failed)?)
+        }
+    };
+    Ok(count?)
 }

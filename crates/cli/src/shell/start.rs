@@ -5,6 +5,7 @@ use super::Kind;
 use crate::answer::{self, Failure};
 use crate::output;
 use clap::ValueHint;
+use palisade_protocol::scope::SOCKET;
 use palisade_shell::mark::Shell;
 use palisade_shell::proxy::{self, ProxyError};
 use palisade_shell::start::{self, OFF, Surroundings};
@@ -25,6 +26,9 @@ pub(super) struct Record {
     /// The shell, instead of $SHELL
     #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::ExecutablePath)]
     shell: Option<PathBuf>,
+    /// Where palisaded answers about scopes
+    #[arg(long, value_name = "SOCKET", default_value = SOCKET, value_hint = ValueHint::FilePath)]
+    scope_socket: PathBuf,
     /// What the shell is started with
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
@@ -53,7 +57,7 @@ fn usual() -> PathBuf {
 }
 
 /// The shell behind the proxy; without a terminal, or where it can't be, the shell alone.
-pub(super) fn shell(shell: Option<&Path>, arguments: &[OsString]) -> u8 {
+pub(super) fn shell(shell: Option<&Path>, scopes: &Path, arguments: &[OsString]) -> u8 {
     let shell = shell.map_or_else(usual, Path::to_owned);
     // Twice in one terminal would be once too often.
     if Surroundings::now().inside {
@@ -65,6 +69,7 @@ pub(super) fn shell(shell: Option<&Path>, arguments: &[OsString]) -> u8 {
         settings: settings(),
         state: state(),
         record: None,
+        scopes: scopes.to_owned(),
         bare: std::env::var_os("PALISADE_SHELL_BARE").is_some(),
     };
     match proxy::run(&options) {
@@ -95,6 +100,7 @@ pub(super) fn record(record: &Record) -> u8 {
         settings: settings(),
         state: state(),
         record: Some(record.file.clone()),
+        scopes: record.scope_socket.clone(),
         bare: false,
     };
     match proxy::run(&options) {

@@ -89,9 +89,9 @@ fn answer_all(service: &Service, connection: &mut Connection) -> Result<(), Prot
             }
             Err(error) => return Err(error),
         };
-        if let Request::Follow { scope, past, end } = request {
+        if let Request::Follow { scope, past, end, refused } = request {
             let owner = (peer.uid != 0).then_some(peer.uid);
-            return follow(service, connection, Interest { owner, scope }, past, end);
+            return follow(service, connection, Interest { owner, scope, refused }, past, end);
         }
         let response = answer(service, connection, peer, request)
             .unwrap_or_else(|error| Response::Refused(error.refusal()));
@@ -120,6 +120,13 @@ fn answer(
         }
         Request::Mark { pid, alone, scope } => {
             Ok(Response::Marked(service.mark_running(peer.uid, peer.pid, pid, alone, &scope)?))
+        }
+        Request::Line { pid, scope } => {
+            Ok(Response::Marked(service.mark_line(peer.uid, peer.pid, pid, &scope)?))
+        }
+        Request::Release { pid } => {
+            service.release(peer.uid, peer.pid, pid)?;
+            done(format!("process {pid} isn't marked"))
         }
         Request::Judge { scope, verdict } => {
             outside()?;

@@ -28,13 +28,24 @@ pub(super) struct Interest {
     pub(super) owner: Option<u32>,
     /// `None`: all.
     pub(super) scope: Option<u32>,
+    /// Only what was killed or refused.
+    pub(super) refused: bool,
 }
 
 impl Interest {
     fn wants(&self, happened: &Happened) -> bool {
         self.owner.is_none_or(|owner| owner == happened.owner)
             && self.scope.is_none_or(|scope| scope == happened.scope)
+            && (!self.refused || refused(happened))
     }
+}
+
+/// Whether something was kept from happening.
+fn refused(happened: &Happened) -> bool {
+    use palisade_protocol::scope::Verdict;
+    matches!(happened.verdict, Verdict::Kill | Verdict::Refuse)
+        && happened.what != "ended"
+        && happened.what != "began"
 }
 
 #[derive(Debug, Default)]
@@ -96,12 +107,7 @@ impl Followers {
         });
         state.write(&self.path, &happened);
         if let Some(terminal) = terminal
-            && matches!(
-                happened.verdict,
-                palisade_protocol::scope::Verdict::Kill | palisade_protocol::scope::Verdict::Refuse
-            )
-            && happened.what != "ended"
-            && happened.what != "began"
+            && refused(&happened)
         {
             state.say(terminal, &happened);
         }

@@ -3,7 +3,7 @@
 
 use super::group::Group;
 use super::process;
-use super::service::{Known, ScopeError, Service, State, boot_time, of_kernel};
+use super::service::{Known, ScopeError, Service, State, boot_time, of_kernel, profile_for_kernel};
 use palisade_bpf::scope::{Outcome, Scope, ScopePrograms};
 use palisade_protocol::scope::{Depth, Marked, Verdict, Wanted};
 use std::collections::BTreeSet;
@@ -44,7 +44,7 @@ impl Service {
             return Err(ScopeError::Inside(scope));
         }
         Self::must_refuse(&state, &programs, wanted.verdict)?;
-        let id = self.open_scope(&mut state, &programs, uid, pid, wanted)?;
+        let id = self.open_scope(&mut state, &programs, uid, pid, wanted, false)?;
         let result = mark(&programs, &state, id, pid, pidfd, false);
         self.opened(&mut state, &programs, id, wanted, result.map(|()| 1))
     }
@@ -75,7 +75,7 @@ impl Service {
             return Err(ScopeError::Taken { pid, scope });
         }
         Self::must_refuse(&state, &programs, wanted.verdict)?;
-        let id = self.open_scope(&mut state, &programs, uid, pid, wanted)?;
+        let id = self.open_scope(&mut state, &programs, uid, pid, wanted, false)?;
         let mut result = mark(&programs, &state, id, pid, pidfd.as_fd(), true).map(|()| 1);
         let deep = matches!(state.settings.depth, Depth::PropagateOnFork | Depth::Cgroup);
         if let Ok(processes) = &mut result
@@ -87,6 +87,63 @@ impl Service {
         self.opened(&mut state, &programs, id, wanted, result)
     }
 
+    /// Marks a shell for one line: what it starts is in the scope, what it has started before isn't.
+    pub(super) fn mark_line(
+        &self,
+        uid: u32,
+        asker: u32,
+        pid: u32,
+        wanted: &Wanted,
+    ) -> Result<Marked, ScopeError> {
+        let pidfd = process::open(pid).ok_or(ScopeError::NoProcess(pid))?;
+        if uid != 0 && process::user(pid) != Some(uid) {
+            return Err(ScopeError::NotYours { pid });
+        }
+        if pid == std::process::id() || pid == 1 {
+            return Err(ScopeError::Vital { pid });
+        }
+        let mut state = self.state();
+        let programs = self.ensure(&mut state)?;
+        if state.settings.depth == Depth::Cgroup {
+            return Err(ScopeError::LineInGroup);
+        }
+        if let Some(scope) = Self::inside(&state, asker) {
+            return Err(ScopeError::Inside(scope));
+        }
+        Self::unmark_own(&state, &programs, uid, pid)?;
+        if let Some(scope) = Self::inside(&state, pid) {
+            return Err(ScopeError::Taken { pid, scope });
+        }
+        let id = self.open_scope(&mut state, &programs, uid, pid, wanted, true)?;
+        let result = mark(&programs, &state, id, pid, pidfd.as_fd(), true).map(|()| 1);
+        self.opened(&mut state, &programs, id, wanted, result)
+    }
+
+    /// Takes away the mark of one process that is its user's, for a line that is over.
+    pub(super) fn release(&self, uid: u32, asker: u32, pid: u32) -> Result<(), ScopeError> {
+        let mut state = self.state();
+        let programs = self.ensure(&mut state)?;
+        if let Some(scope) = Self::inside(&state, asker) {
+            return Err(ScopeError::Inside(scope));
+        }
+        if uid != 0 && process::user(pid) != Some(uid) {
+            return Err(ScopeError::NotYours { pid });
+        }
+        Self::unmark_own(&state, &programs, uid, pid)
+    }
+
+    /// Only a shell that was marked for a line, by somebody who may end the scope.
+    fn unmark_own(state: &State, programs: &ScopePrograms, uid: u32, pid: u32) -> Result<(), ScopeError> {
+        let Some(id) = programs.scope_of(pid)? else { return Ok(()) };
+        let own = state.scopes.get(&id).is_some_and(|known| uid == 0 || known.owner == uid);
+        let root = programs.scope(id)?.is_some_and(|held| held.line && held.root == pid);
+        if !own || !root {
+            return Err(ScopeError::Taken { pid, scope: id });
+        }
+        programs.unmark(pid)?;
+        Ok(())
+    }
+
     fn open_scope(
         &self,
         state: &mut State,
@@ -94,6 +151,7 @@ impl Service {
         uid: u32,
         pid: u32,
         wanted: &Wanted,
+        line: bool,
     ) -> Result<u32, ScopeError> {
         let id = self.number(state, uid)?;
         let calls = wanted.calls || state.settings.calls;
@@ -105,11 +163,14 @@ impl Service {
             began: boot_time(),
             root: pid,
             label: wanted.label.clone(),
+            profile: profile_for_kernel(wanted.profile),
+            line,
             ..Scope::default()
         })?;
-        let terminal = process::terminal(pid);
+        // Of a line, who asks follows what happens, and says it where the line was.
+        let terminal = if line { None } else { process::terminal(pid) };
         let label = wanted.label.chars().take(256).collect();
-        state.scopes.insert(id, Known { owner: uid, label, terminal, group: None });
+        state.scopes.insert(id, Known { owner: uid, label, terminal, profile: wanted.profile, group: None });
         if state.settings.depth == Depth::Cgroup {
             let group = Group::make(id).map_err(ScopeError::Group).and_then(|group| {
                 programs.mark_group(group.number, id)?;

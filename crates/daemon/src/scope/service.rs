@@ -81,6 +81,9 @@ pub(super) enum ScopeError {
     /// What the kernel doesn't tell the daemon can't kill.
     #[error("the profile session needs a buffer for events, which this kernel lacks")]
     Deaf,
+    /// A line of a shell, where a control group would have to be left again.
+    #[error("with the depth cgroup, lines of a shell aren't scopes")]
+    LineInGroup,
     /// A control group.
     #[error("can't make a control group: {0}")]
     Group(#[source] std::io::Error),
@@ -108,6 +111,7 @@ impl ScopeError {
             Self::Inside(_) => ("inside", Some("ask from outside of the scope")),
             Self::NoScope(_) => ("no-scope", Some("palisade scope list")),
             Self::TooMany(_) | Self::Full => ("too-many", Some("palisade scope clear SCOPE")),
+            Self::LineInGroup => ("cgroup", Some("sudo palisade scope depth propagate_on_fork")),
             Self::RootOnly => ("root-only", Some("say it with sudo")),
             Self::CantRefuse(_) => (CANT_REFUSE, Some("palisade scope run --verdict kill -- COMMAND")),
             Self::Deaf => ("deaf", Some("sudo palisade scope profile strict")),
@@ -123,6 +127,7 @@ pub(super) struct Known {
     pub(super) owner: u32,
     pub(super) label: String,
     pub(super) terminal: Option<PathBuf>,
+    pub(super) profile: Option<Profile>,
     pub(super) group: Option<Group>,
 }
 
@@ -237,9 +242,14 @@ impl Service {
         let programs = Arc::new(programs);
         state.programs = Some(Arc::clone(&programs));
         for scope in programs.scopes()? {
-            let terminal = process::terminal(scope.root);
-            let known =
-                Known { owner: scope.owner, label: scope.label, terminal, group: Group::find(scope.id) };
+            let terminal = if scope.line { None } else { process::terminal(scope.root) };
+            let known = Known {
+                owner: scope.owner,
+                label: scope.label,
+                terminal,
+                profile: profile_of_kernel(scope.profile),
+                group: Group::find(scope.id),
+            };
             state.scopes.insert(scope.id, known);
             state.next = state.next.max(scope.id);
         }
@@ -611,6 +621,25 @@ pub(super) fn verdict(verdict: kernel::Verdict) -> Verdict {
         kernel::Verdict::Warn => Verdict::Warn,
         kernel::Verdict::Kill => Verdict::Kill,
         kernel::Verdict::Refuse => Verdict::Refuse,
+    }
+}
+
+/// A profile of one scope, as the kernel side has it.
+pub(super) fn profile_for_kernel(profile: Option<Profile>) -> u32 {
+    match profile {
+        None | Some(Profile::Prompt) => 0,
+        Some(Profile::Audit) => 1,
+        Some(Profile::Session) => 2,
+        Some(Profile::Strict) => 3,
+    }
+}
+
+fn profile_of_kernel(profile: u32) -> Option<Profile> {
+    match profile {
+        1 => Some(Profile::Audit),
+        2 => Some(Profile::Session),
+        3 => Some(Profile::Strict),
+        _ => None,
     }
 }
 

@@ -39,7 +39,9 @@ pub(super) fn enforce(service: &Service, contents: &mut Contents, event: &Event)
     }
     let (denied, listed, programs) = {
         let state = service.state();
-        if !judges(state.settings.profile, &state.settings.denied) {
+        let own = state.scopes.get(&event.scope).and_then(|known| known.profile);
+        let profile = own.map_or(state.settings.profile, |own| own.max(state.settings.profile));
+        if !judges(profile, &state.settings.denied) {
             return None;
         }
         (state.settings.denied.clone(), state.listed.clone(), state.programs.clone())

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::trust::{StateError, failed, replace};
 use super::version::Versions;
@@ -33,6 +34,44 @@ pub struct Flagged {
     packages: BTreeMap<String, Vec<Entry>>,
     hosts: BTreeMap<String, String>,
     urls: BTreeMap<String, String>,
+}
+
+/// The lists as they are now: read when they are first asked about, and again when one has changed.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    stamp: Option<Stamp>,
+    flagged: Flagged,
+}
+
+/// Which lists there are, when each was changed, and how long it is.
+type Stamp = Vec<(PathBuf, SystemTime, u64)>;
+
+impl Known {
+    /// What is known to be bad.
+    ///
+    /// # Errors
+    /// When a list can't be read; the next time it is tried again.
+    pub(super) fn now(&mut self, state: Option<&Path>) -> Result<&Flagged, StateError> {
+        let stamp = stamp(state);
+        if self.stamp.as_ref() != Some(&stamp) {
+            self.stamp = None;
+            self.flagged = Flagged::load(state)?;
+            self.stamp = Some(stamp);
+        }
+        Ok(&self.flagged)
+    }
+}
+
+fn stamp(state: Option<&Path>) -> Stamp {
+    let Some(state) = state else { return Stamp::new() };
+    let entries = std::fs::read_dir(state.join("lists")).into_iter().flatten().flatten();
+    let of = |path: PathBuf| {
+        let found = std::fs::metadata(&path).ok()?;
+        Some((path, found.modified().ok()?, found.len()))
+    };
+    let mut stamp: Stamp = entries.filter_map(|entry| of(entry.path())).collect();
+    stamp.sort();
+    stamp
 }
 
 #[derive(Debug)]
@@ -173,9 +212,26 @@ fn read(path: &Path) -> Result<String, StateError> {
 /// # Errors
 /// [`ListError`]; the list that was there stays.
 pub fn update(state: &Path, source: &Path) -> Result<usize, ListError> {
-    let name = source.file_stem().and_then(|stem| stem.to_str()).filter(|stem| !stem.starts_with('.'));
-    let name = name.ok_or_else(|| ListError::Name { path: source.to_owned() })?;
+    let name = source.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let text = read(source)?;
+    take_in(state, source, name, text)
+}
+
+/// [`update`] of what is read from a stream, which has no name by itself.
+///
+/// # Errors
+/// [`ListError`]; the list that was there stays.
+pub fn update_from(state: &Path, name: &str, stream: impl std::io::Read) -> Result<usize, ListError> {
+    let source = Path::new("standard input");
+    let mut text = String::new();
+    stream.take(CAP).read_to_string(&mut text).map_err(failed("read", source))?;
+    take_in(state, source, name, text)
+}
+
+fn take_in(state: &Path, source: &Path, name: &str, text: String) -> Result<usize, ListError> {
+    if name.is_empty() || name.starts_with('.') || name.contains('/') {
+        return Err(ListError::Name { path: source.to_owned() });
+    }
     let text = if text.trim_start().starts_with(['{', '[']) {
         let lines = advisories(&text)
             .map_err(|error| ListError::Advisory { path: source.to_owned(), source: error })?;

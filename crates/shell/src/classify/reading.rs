@@ -412,7 +412,10 @@ impl Reader {
             "if" | "while" | "until" | "{" => {
                 cursor.frames.push(Frame { upstream: cursor.pending.take(), ..opens });
             }
-            "then" | "do" | "else" | "elif" | "!" | "time" | "coproc" if !draft.began => {}
+            "then" | "do" | "else" | "elif" | "!" | "time" if !draft.began => {}
+            "coproc" if !draft.began => {
+                cursor.at += name_of_group(cursor.text.get(cursor.at..).unwrap_or_default())
+            }
             "for" | "foreach" | "select" | "case" => {
                 cursor.frames.push(Frame { upstream: cursor.pending.take(), ..opens });
                 draft.kind = if raw == "case" { Kind::Case } else { Kind::Loop };
@@ -638,4 +641,16 @@ fn rest_after_blanks(text: &str, at: usize) -> &str {
 
 fn declares(word: &Word) -> bool {
     matches!(word.value.as_str(), "export" | "declare" | "local" | "typeset" | "readonly")
+}
+
+/// How far a name goes that stands before a group of commands: `coproc NAME {`.
+fn name_of_group(text: &str) -> usize {
+    let blank = |letter: char| letter == ' ' || letter == '\t';
+    let begun = text.trim_start_matches(blank);
+    let rest = begun.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || letter == '_');
+    let behind = rest.trim_start_matches(blank);
+    let word = behind.split(|letter: char| blank(letter) || letter == ';').next().unwrap_or_default();
+    let opens =
+        matches!(word, "{" | "while" | "until" | "if" | "for" | "case" | "[[") || behind.starts_with('(');
+    if opens && rest.len() < begun.len() && behind.len() < rest.len() { text.len() - rest.len() } else { 0 }
 }

@@ -21,6 +21,24 @@ pub enum Strictness {
     Strictest,
 }
 
+/// What a line becomes in the kernel, where `palisaded` runs. Each makes no less of what happens than the daemon's own
+/// profile does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// Nothing: the daemon isn't asked.
+    Off,
+    /// A scope; what is refused in it is told here.
+    #[default]
+    Prompt,
+    /// And each exec is told to who follows.
+    Audit,
+    /// And what is denied is killed by the daemon.
+    Session,
+    /// And what is denied is refused by the kernel.
+    Strict,
+}
+
 /// `[guard]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -35,6 +53,8 @@ pub struct Settings {
     pub most: Level,
     /// Names of Palisade's rules that don't count: `group` or `group/name`.
     pub without: Vec<String>,
+    /// What becomes of the line in the kernel.
+    pub scope: Scope,
     /// The user's own; the first that matches counts.
     pub rules: Vec<Rule>,
     /// Where trusted lines and lists are: `$XDG_STATE_HOME/palisade`. Without it there are none. Not from a file.
@@ -50,6 +70,7 @@ impl Default for Settings {
             machine: Strictness::default(),
             most: Level::Block,
             without: Vec::new(),
+            scope: Scope::default(),
             rules: Vec::new(),
             state: None,
         }

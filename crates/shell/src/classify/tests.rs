@@ -54,6 +54,9 @@ fn words_are_what_the_shell_would_see() {
         ("if a; then b; else c; fi", &[&["a"], &["b"], &["c"]]),
         ("case $x in a) b;; *) c;; esac", &[&["b"], &["c"]]),
         ("f() { a; }; f", &[&["a"], &["f"]]),
+        ("coproc x { a; b; }; c", &[&["a"], &["b"], &["c"]]),
+        ("coproc x ( a )", &[&["a"]]),
+        ("coproc a b", &[&["a", "b"]]),
         ("echo \"$(a b)\"", &[&["a", "b"], &["echo", "\u{FFFC}"]]),
         (
             "echo cm0gLXJmIC8= | base64 -d | sh",

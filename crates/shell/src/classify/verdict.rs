@@ -86,6 +86,12 @@ pub struct Verdict {
     /// Names of files that the line gets from the network; for the same.
     #[serde(skip)]
     pub(super) downloads: Vec<String>,
+    /// The first command's name.
+    #[serde(skip)]
+    pub command: String,
+    /// It was typed, and all that it does is to ask about scopes.
+    #[serde(skip)]
+    pub of_scopes: bool,
 }
 
 impl Verdict {

@@ -215,6 +215,7 @@ impl Engine {
                 }
                 self.running.clear();
                 self.set_foreground(Foreground::default());
+                self.print_notices(to);
                 self.kitty = self.modes.has(Modes::KITTY);
                 // A prompt without an Enter of ours: the shell had keys from before, and may have more.
                 self.ahead |= self.phase == Phase::Edit;
@@ -241,6 +242,7 @@ impl Engine {
                     if core::mem::take(&mut self.ahead) {
                         self.line.lose();
                     }
+                    self.mention();
                 }
             }
             Mark::Run => {
@@ -281,6 +283,23 @@ impl Engine {
                 self.asking.answer();
             }
         }
+    }
+
+    /// Behind a command's output, and never in another screen than the normal one.
+    fn print_notices(&mut self, to: &mut dyn FnMut(&[u8])) {
+        if self.notices.is_empty() || self.phase == Phase::Edit || self.modes.has(Modes::ALTERNATE) {
+            return;
+        }
+        if !matches!(self.last_text, b'\n' | b'\r') {
+            to(b"\r\n");
+        }
+        for line in self.notices.lines() {
+            to(b"\x1b[0;2m");
+            to(line.as_bytes());
+            to(b"\x1b[0m\r\n");
+        }
+        self.last_text = b'\n';
+        self.notices.clear();
     }
 
     /// The shell has told what is in its editor.

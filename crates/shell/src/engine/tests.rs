@@ -1,1 +1,139 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::*;
+use crate::mark::NONCE;
+
+const DIGITS: &str = "000102030405060708090a0b0c0d0e0f";
+
+fn engine() -> Engine {
+    assert_eq!(DIGITS.len(), NONCE);
+    let nonce = Nonce::of(core::array::from_fn(|index| u8::try_from(index).unwrap()));
+    Engine::new(nonce, Chain::default(), 80, 24, Instant::now())
+}
+
+fn prompt(engine: &mut Engine) -> Vec<u8> {
+    let marks = format!(
+        "\x1b]133;D;0;p={DIGITS}\x07\x1b]7717;{DIGITS};S;bash\x07\x1b]133;A;p={DIGITS}\x07$ \x1b]133;B;p={DIGITS}\x07"
+    );
+    shown(engine, marks.as_bytes())
+}
+
+fn run(engine: &mut Engine) {
+    engine.input(b"\r", &mut |_| ());
+    shown(engine, format!("\r\n\x1b]133;C;p={DIGITS}\x07").as_bytes());
+    assert_eq!(engine.phase(), Phase::Running);
+}
+
+fn shown(engine: &mut Engine, bytes: &[u8]) -> Vec<u8> {
+    let mut shown = Vec::new();
+    engine.output(bytes, &mut |bytes| shown.extend_from_slice(bytes), &mut |_| ());
+    shown
+}
+
+fn has(bytes: &[u8], words: &str) -> bool {
+    String::from_utf8_lossy(bytes).contains(words)
+}
+
+#[test]
+fn what_is_said_of_a_command_stands_behind_it() {
+    let mut engine = engine();
+    prompt(&mut engine);
+    run(&mut engine);
+    shown(&mut engine, b"no end of line");
+    engine.notify("palisade: killed n\x1bc\nhint: so\n");
+    let after = prompt(&mut engine);
+    let text = String::from_utf8_lossy(&after).into_owned();
+    let words = "\r\n\x1b[0;2mpalisade: killed nc\x1b[0m\r\n\x1b[0;2mhint: so\x1b[0m\r\n\x1b]133;A";
+    assert!(text.contains(words), "{text:?}");
+    assert!(!has(&prompt(&mut engine), "palisade"), "it is said once");
+}
+
+#[test]
+fn nothing_is_said_in_another_screen_than_the_normal_one() {
+    let mut engine = engine();
+    prompt(&mut engine);
+    run(&mut engine);
+    shown(&mut engine, b"\x1b[?1049h");
+    engine.notify("palisade: killed nc");
+    // A program that ends without having left it.
+    assert!(!has(&prompt(&mut engine), "palisade"));
+    run(&mut engine);
+    shown(&mut engine, b"\x1b[?1049l");
+    assert!(has(&prompt(&mut engine), "palisade: killed nc"));
+}
+
+#[test]
+fn what_comes_too_late_is_said_below_the_next_line() {
+    let mut engine = engine();
+    prompt(&mut engine);
+    engine.notify("palisade: killed nc");
+    let mut drawn = Vec::new();
+    engine.at(Instant::now() + Duration::from_secs(1));
+    assert!(engine.due().is_some());
+    engine.settle(&mut |_| (), &mut |bytes| drawn.extend_from_slice(bytes));
+    assert!(has(&drawn, "palisade: killed nc"), "{}", drawn.escape_ascii());
+    assert!(!has(&drawn, "\x1b[?1049h"));
+}
+
+/// Who hasn't the nonce is passed on byte by byte, whatever it is and however it comes, and means nothing.
+#[test]
+fn any_output_without_the_nonce_is_passed_on_as_it_is() {
+    const PIECES: [&str; 8] = [
+        "\x1b]133;C",
+        "\x1b]133;A;p=",
+        "\x1b]7717;",
+        "\x07",
+        "\x1b\\",
+        "\x1b]7;file:",
+        "\x1b[",
+        ";p=00010203",
+    ];
+    bolero::check!().with_type::<(Vec<u8>, u8)>().for_each(|(choice, size): &(Vec<u8>, u8)| {
+        let mut bytes = Vec::new();
+        for byte in choice {
+            match byte {
+                0..64 => bytes.extend_from_slice(PIECES[usize::from(*byte) % PIECES.len()].as_bytes()),
+                _ => bytes.push(*byte),
+            }
+        }
+        let mut engine = engine();
+        let mut came = Vec::new();
+        for piece in bytes.chunks(usize::from(*size).max(1)) {
+            came.extend(shown(&mut engine, piece));
+            assert_eq!(engine.phase(), Phase::Unknown);
+        }
+        engine.settle(&mut |_| (), &mut |bytes| came.extend_from_slice(bytes));
+        // What begins as a mark of ours does is kept until it ends: nothing else is.
+        assert!(bytes.starts_with(&came), "{} became {}", bytes.escape_ascii(), came.escape_ascii());
+        let kept = &bytes[came.len()..];
+        assert!(kept.is_empty() || kept.starts_with(b"\x1b]7717;"), "{}", kept.escape_ascii());
+    });
+}
+
+/// Keys, marks and output in any order: nothing breaks, and keys reach the shell while nobody holds them.
+#[test]
+fn anything_in_any_order_is_survived() {
+    bolero::check!().with_type::<Vec<(u8, u8)>>().for_each(|steps: &Vec<(u8, u8)>| {
+        let mut engine = engine();
+        let mut now = Instant::now();
+        for (what, byte) in steps {
+            match what % 8 {
+                0 => drop(prompt(&mut engine)),
+                1 => engine.input(&[*byte], &mut |_| ()),
+                2 => drop(shown(&mut engine, &[*byte])),
+                3 => drop(shown(&mut engine, format!("\x1b]133;C;p={DIGITS}\x07").as_bytes())),
+                4 => {
+                    let mark = format!("\x1b]7717;{DIGITS};R;{byte};l\\\\s\x07");
+                    drop(shown(&mut engine, mark.as_bytes()));
+                }
+                5 => engine.resize(u16::from(*byte), u16::from(byte / 4), &mut |_| ()),
+                6 => engine.notify("palisade: words\nhint: words"),
+                _ => {
+                    now += Duration::from_millis(u64::from(*byte) * 4);
+                    engine.at(now);
+                    engine.settle(&mut |_| (), &mut |_| ());
+                }
+            }
+        }
+    });
+}

@@ -2,10 +2,14 @@
 //! Asks before a line does harm.
 
 use crate::chain::{Acts, Module, Ruling, View};
-use crate::classify::{Classifier, Context, Level, Origin, Reason, RuleError, Settings, Verdict};
+use crate::classify::{Classifier, Context, Level, Origin, Reason, RuleError, Scope, Settings, Verdict};
+use crate::link::Link;
 use crate::{line, settings};
+use palisade_protocol::scope::{self, Profile, Wanted};
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// A second Enter that comes sooner was meant for something else, or isn't a person's.
@@ -18,6 +22,9 @@ pub struct Guard {
     context: Context,
     /// The line that was asked about, and when.
     asked: Option<(String, Instant)>,
+    /// Who makes lines scopes.
+    link: Option<Rc<RefCell<Link>>>,
+    scope: Scope,
     /// Rules that were confirmed once.
     confirmed: HashSet<String>,
     /// Where trusted lines are.
@@ -36,9 +43,18 @@ impl Guard {
             classifier,
             context,
             asked: None,
+            link: None,
+            scope: settings.scope,
             confirmed: HashSet::new(),
             state: settings.state.clone(),
         })
+    }
+
+    /// Has lines made scopes.
+    #[must_use]
+    pub fn with_link(mut self, link: Rc<RefCell<Link>>) -> Self {
+        self.link = (self.scope != Scope::Off).then_some(link);
+        self
     }
 
     fn words(reason: Option<&Reason>) -> String {
@@ -50,6 +66,23 @@ impl Guard {
 
     fn run(&mut self, verdict: &Verdict) -> Ruling {
         self.context.session.note(verdict);
+        if let Some(link) = &self.link
+            && !verdict.of_scopes
+        {
+            // What was warned of or asked about is told of in any profile.
+            let suspect = verdict.level >= Level::Warn;
+            link.borrow_mut().run(Wanted {
+                verdict: if suspect { scope::Verdict::Warn } else { scope::Verdict::Watch },
+                label: format!("shell: {}", verdict.command),
+                calls: false,
+                profile: match self.scope {
+                    Scope::Off | Scope::Prompt => None,
+                    Scope::Audit => Some(Profile::Audit),
+                    Scope::Session => Some(Profile::Session),
+                    Scope::Strict => Some(Profile::Strict),
+                },
+            });
+        }
         Ruling::Run
     }
 }

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade shell` with a palisaded that runs: lines are scopes, and what the kernel refuses is said where it happened.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+#![allow(dead_code, reason = "screens and daemons of other tests, of which not all is needed here")]
+
+#[path = "shell/screen.rs"]
+mod screen;
+#[path = "scope/world.rs"]
+mod world;
+
+use palisade_acceptance::case::data_directory;
+use palisade_acceptance::feature::Features;
+use screen::{PALISADE, Screen, Setting, has};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+use world::World;
+
+/// Whether there can be scopes: as the daemon's own tests ask.
+fn possible() -> bool {
+    let features = Features::find(&data_directory()).unwrap_or_else(|error| panic!("{error}"));
+    let there = features.has("scopes");
+    if !there {
+        println!("not tried: no scopes here");
+    }
+    there
+}
+
+const DENIED: &str = "[enforcement]\nprofile = \"strict\"\n[deny]\nnames = [\"by-name\"]";
+
+fn shell(world: &World, shell: &str, settings: &str) -> Screen {
+    let socket = world.socket();
+    let program = format!("/usr/bin/{shell}");
+    Setting::of(shell, "")
+        .command(&[PALISADE, "shell", "--scope-socket", socket.to_str().unwrap(), "--shell", &program])
+        .file(".config/palisade/shell.toml", &format!("schema = 1\n{settings}"))
+        .ready()
+}
+
+/// Types a line as people do: what comes at once is a program's, and before the prompt is whole it isn't judged.
+fn typed(screen: &mut Screen, line: &str) {
+    screen.slowly(line);
+    screen.keys("\r");
+}
+
+/// Waits until the shell's first words to the daemon were answered: the programs are loaded.
+fn loaded(world: &World) {
+    until("programs", || world.status()["in_force"] == true);
+}
+
+#[track_caller]
+fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !so() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "no {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn scopes(world: &World) -> Vec<Value> {
+    world.json(&["list", "--json"])["scopes"].as_array().unwrap().clone()
+}
+
+/// A line that is refused says so behind itself; the same outside of a scope does no such thing.
+fn refused_where_it_happened(name: &str) {
+    let world = World::new(DENIED);
+    let file = world.copy("/bin/echo", "by-name");
+    loaded(&world);
+    assert_eq!(world.command(0, &[file.to_str().unwrap(), "ran"]).output().unwrap().stdout, b"ran\n");
+    let mut screen = shell(&world, name, "");
+    typed(&mut screen, &format!("{} r''an; echo after", file.display()));
+    screen.wait_for("after");
+    screen.wait_for("by-name (process");
+    screen.wait_for("the name is denied");
+    screen.wait_for("hint: palisade scope events --scope");
+    let text = screen.text();
+    assert!(!text.lines().any(|line| line.trim() == "ran"), "{text}");
+    // The line's scope is told of by its command, and the shell at its prompt isn't in one.
+    let event = world.event(|event| event["why"] == "the name is denied");
+    let scope = event["scope"].as_u64().unwrap();
+    until("end of the scope", || scopes(&world).iter().all(|found| found["scope"].as_u64() != Some(scope)));
+    typed(&mut screen, "exit");
+    screen.end();
+}
+
+#[test]
+fn what_is_refused_is_said_where_it_happened() {
+    if possible() {
+        for shell in ["bash", "zsh", "fish"] {
+            if has(shell) {
+                refused_where_it_happened(shell);
+            }
+        }
+    }
+}
+
+/// In a full-screen program nothing is written over it; it comes when the screen is the normal one again.
+#[test]
+fn nothing_is_said_in_the_alternate_screen() {
+    if !possible() {
+        return;
+    }
+    let world = World::new(DENIED);
+    let file = world.copy("/bin/echo", "by-name");
+    let go = world.base.join("files/go");
+    loaded(&world);
+    let mut screen = shell(&world, "bash", "");
+    typed(
+        &mut screen,
+        &format!(
+            "printf '\\e[?1049h\\e[H'; {}; echo in''side; until [ -e {} ]; do sleep 0.1; done; printf '\\e[?1049l'",
+            file.display(),
+            go.display()
+        ),
+    );
+    world.event(|event| event["why"] == "the name is denied");
+    screen.wait_until("program", |screen| screen.alternate_screen() && screen.contents().contains("inside"));
+    assert!(!screen.text().contains("palisade:"), "{}", screen.text());
+    std::fs::write(&go, "").unwrap();
+    screen.wait_until("word about it", |screen| {
+        !screen.alternate_screen() && screen.contents().contains("by-name (process")
+    });
+    screen.wait_for_last("$");
+    // What was written while the program had the screen has none of it.
+    let raw = String::from_utf8_lossy(screen.raw()).into_owned();
+    let inside = raw.split("\u{1b}[?1049h").nth(1).unwrap().split("\u{1b}[?1049l").next().unwrap();
+    assert!(!inside.contains("palisade"), "{inside:?}");
+}
+
+/// The daemon only watches; what a line's own profile makes of it is this shell's to say.
+#[test]
+fn settings_say_which_profile_a_line_has() {
+    if !possible() {
+        return;
+    }
+    let world = World::new("[enforcement]\nprofile = \"prompt\"\n[deny]\nnames = [\"by-name\"]");
+    let file = world.copy("/bin/echo", "by-name");
+    loaded(&world);
+    let told = |label: &str| world.events_as(0).iter().filter(|event| event["path"] == label).count();
+    for (scope, runs, tells) in
+        [("off", true, false), ("prompt", true, false), ("audit", true, true), ("strict", false, true)]
+    {
+        let seen = told("/usr/bin/nproc");
+        let mut screen = shell(&world, "bash", &format!("[guard]\nscope = \"{scope}\"\n"));
+        typed(&mut screen, "/usr/bin/nproc >/dev/null; echo read''y");
+        screen.wait_for("ready");
+        typed(&mut screen, &format!("{} r''an; echo ov''er", file.display()));
+        screen.wait_for("over");
+        let text = screen.text();
+        assert_eq!(text.lines().any(|line| line.trim() == "ran"), runs, "{scope}: {text}");
+        if !runs {
+            screen.wait_for("the name is denied");
+        }
+        if tells {
+            until("event", || told("/usr/bin/nproc") > seen);
+        } else {
+            // Behind it came another line's, if any had been told.
+            assert_eq!(told("/usr/bin/nproc"), seen, "{scope}");
+        }
+    }
+}
+
+/// What a line leaves behind stays in its scope; the next line has its own, and the shell none.
+#[test]
+fn a_job_keeps_its_scope_and_the_shell_has_none() {
+    if !possible() {
+        return;
+    }
+    let world = World::new("[enforcement]\nprofile = \"audit\"");
+    loaded(&world);
+    let mut screen = shell(&world, "bash", "");
+    typed(&mut screen, "sleep 600 & echo job $!");
+    screen.wait_until("job", |screen| screen.contents().lines().any(|line| line.starts_with("job ")));
+    let job: u64 =
+        screen.text().lines().find_map(|line| line.strip_prefix("job ")?.trim().parse().ok()).unwrap();
+    until("one process", || {
+        let scopes = scopes(&world);
+        scopes.len() == 1 && scopes[0]["live"] == 1 && scopes[0]["label"] == "shell: sleep"
+    });
+    let first = scopes(&world)[0]["scope"].clone();
+    // The next line: another scope, by an event of its own.
+    typed(&mut screen, "nproc >/dev/null; echo sec''ond");
+    screen.wait_for("second");
+    let event = world.event(|event| event["arguments"] == serde_json::json!(["nproc"]));
+    assert_ne!(event["scope"], first);
+    assert_eq!(scopes(&world).iter().filter(|found| found["scope"] == first).count(), 1);
+    // A line about scopes isn't in one: else it could change nothing.
+    let socket = world.socket();
+    typed(&mut screen, &format!("{PALISADE} scope --socket {} clear {first}", socket.display()));
+    screen.wait_for("1 scope ended");
+    typed(
+        &mut screen,
+        &format!(
+            "kill {job}; palisade scope --help >/dev/null; {PALISADE} scope --socket {} clear",
+            socket.display()
+        ),
+    );
+    screen.wait_for("can't change scopes");
+    typed(&mut screen, "exit");
+    screen.end();
+}
+
+/// An ordinary user's shell, whose lines are the user's scopes.
+#[test]
+fn an_ordinary_user_has_it_too() {
+    if !possible() || !has("setpriv") {
+        return;
+    }
+    let world = World::new(DENIED);
+    let file = world.copy("/bin/echo", "by-name");
+    let home = world.base.join("files");
+    std::fs::write(home.join(".bashrc"), "PS1='$ '; HISTFILE=\n").unwrap();
+    loaded(&world);
+    let uid = world::ORDINARY;
+    let socket = world.socket();
+    let mut screen = Setting::of("bash", "")
+        .command(&[
+            "setpriv",
+            &format!("--reuid={uid}"),
+            &format!("--regid={uid}"),
+            "--clear-groups",
+            "--",
+            world.palisade.to_str().unwrap(),
+            "shell",
+            "--scope-socket",
+            socket.to_str().unwrap(),
+            "--shell",
+            "/bin/bash",
+        ])
+        .with("HOME", home.to_str().unwrap())
+        .ready();
+    typed(&mut screen, &format!("cd /; {} r''an; echo after", file.display()));
+    screen.wait_for("after");
+    screen.wait_for("the name is denied");
+    assert!(!screen.text().lines().any(|line| line.trim() == "ran"));
+    let event = world.event(|event| event["why"] == "the name is denied");
+    assert_eq!((event["owner"].as_u64(), event["uid"].as_u64()), (Some(uid.into()), Some(uid.into())));
+}
+
+/// Types so many lines, each of which must run although nobody answers.
+fn all_run(screen: &mut Screen, from: usize) {
+    for line in from..from + 5 {
+        typed(screen, &format!("echo li''ne {line}"));
+        screen.wait_for(&format!("line {line}"));
+    }
+}
+
+#[test]
+fn lines_run_without_a_daemon() {
+    let mut world = World::without_daemon("");
+    let mut screen = shell(&world, "bash", "");
+    all_run(&mut screen, 0);
+    assert!(!screen.text().contains("palisade:"), "{}", screen.text());
+    if possible() {
+        // One that comes later is found.
+        world.start(&[]);
+        loaded(&world);
+        typed(&mut screen, "echo no''w; sleep 600 &");
+        screen.wait_for("now");
+        until("scope", || scopes(&world).iter().any(|found| found["label"] == "shell: echo"));
+        typed(&mut screen, "kill %1");
+    }
+}
+
+#[test]
+fn lines_run_with_a_daemon_that_hangs() {
+    if !possible() {
+        return;
+    }
+    let world = World::new("");
+    loaded(&world);
+    let mut screen = shell(&world, "bash", "");
+    all_run(&mut screen, 0);
+    world.signal("-STOP");
+    all_run(&mut screen, 10);
+    screen.wait_for("palisaded doesn't answer");
+    all_run(&mut screen, 20);
+    world.signal("-CONT");
+    // The line that it was asked about long ago isn't marked now; the next one is.
+    until("answer", || {
+        typed(&mut screen, "sleep 600 &");
+        screen.wait_for_last("$");
+        scopes(&world).iter().any(|found| found["label"] == "shell: sleep")
+    });
+    typed(&mut screen, "kill $(jobs -p); exit");
+    screen.end();
+    until("end of all scopes", || scopes(&world).is_empty());
+}
+
+#[test]
+fn lines_run_when_the_daemon_dies_midway() {
+    if !possible() {
+        return;
+    }
+    let mut world = World::new(DENIED);
+    let file = world.copy("/bin/echo", "by-name");
+    loaded(&world);
+    let mut screen = shell(&world, "bash", "");
+    typed(&mut screen, "echo be''gun; cat");
+    screen.wait_for("begun");
+    until("scope", || scopes(&world).iter().any(|found| found["live"].as_u64() >= Some(2)));
+    world.end("-KILL");
+    screen.keys("\x04");
+    all_run(&mut screen, 0);
+    // The next daemon takes over, finds the shell marked for a line that is over, and is told so.
+    world.start(&[]);
+    typed(&mut screen, &format!("{} r''an; echo after", file.display()));
+    screen.wait_for("after");
+    screen.wait_for("the name is denied");
+    typed(&mut screen, "exit");
+    screen.end();
+    until("end of all scopes", || scopes(&world).is_empty());
+}

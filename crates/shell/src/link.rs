@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The link with palisaded: what a line runs becomes a scope, and what the kernel refuses in it is told.
+//!
+//! The shell itself is marked for as long as one of its lines runs. What it starts meanwhile inherits the mark and keeps
+//! it; the shell at its prompt, and what it starts there, isn't marked.
+//!
+//! A line waits [`PATIENCE`] at most for the daemon, once: while an answer is due nothing more is asked, and lines run as
+//! they would without a daemon. Nothing else is waited for.
+
+mod talk;
+
+use palisade_protocol::scope::{Happened, Request, Response, Verdict, Wanted};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use talk::{Talk, TalkError};
+
+/// The longest that a line waits for the daemon.
+pub const PATIENCE: Duration = Duration::from_millis(50);
+/// Scopes of ours that are remembered.
+const SCOPES: usize = 64;
+/// Refusals that are told one by one.
+const TOLD: usize = 4;
+/// `PROC_PID_INIT_INO` of `linux/proc_ns.h`: processes have the numbers that the daemon knows only in this namespace.
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Line,
+    Release,
+}
+
+/// The link of one shell.
+#[derive(Debug)]
+pub struct Link {
+    socket: PathBuf,
+    shell: u32,
+    /// It makes sense here at all.
+    possible: bool,
+    ask: Option<Talk>,
+    watch: Option<Talk>,
+    /// What was asked and isn't answered, oldest first.
+    due: VecDeque<Asked>,
+    /// The scope that the shell is in.
+    held: Option<u32>,
+    /// A line of ours runs.
+    running: bool,
+    own: VecDeque<u32>,
+    refused: Vec<(u32, String)>,
+    more: usize,
+    problem: Option<String>,
+    /// Problems are told once.
+    complained: Vec<String>,
+    waits: u64,
+}
+
+impl Link {
+    /// For a shell, by its process number, with the daemon that listens at a socket. Nothing is asked yet.
+    #[must_use]
+    pub fn of(shell: u32, socket: &Path) -> Self {
+        let possible =
+            std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == FIRST_NAMESPACE);
+        Self {
+            socket: socket.to_owned(),
+            shell,
+            possible,
+            ask: None,
+            watch: None,
+            due: VecDeque::new(),
+            held: None,
+            running: false,
+            own: VecDeque::with_capacity(SCOPES),
+            refused: Vec::new(),
+            more: 0,
+            problem: None,
+            complained: Vec::new(),
+            waits: 0,
+        }
+    }
+
+    /// Begins to talk, so that the first line finds the daemon ready. Waits for nothing.
+    pub fn begin(&mut self) {
+        if !self.possible {
+            return;
+        }
+        if self.watch.is_none() {
+            let follow = Request::Follow { scope: None, past: false, end: false, refused: true };
+            self.watch = self.opened(&follow);
+        }
+        if self.ask.is_none() {
+            // Whatever was before: between two lines the shell isn't marked.
+            self.ask = self.opened(&Request::Release { pid: self.shell });
+            self.held = None;
+            self.due.clear();
+            if self.ask.is_some() {
+                self.due.push_back(Asked::Release);
+            }
+        }
+    }
+
+    fn opened(&mut self, first: &Request) -> Option<Talk> {
+        let talk = Talk::begin(&self.socket).and_then(|mut talk| {
+            talk.ask(first)?;
+            Ok(talk)
+        });
+        talk.map_err(|error| self.complain(&error)).ok()
+    }
+
+    /// A line is about to be run: what it starts is to be a scope like that.
+    pub fn run(&mut self, wanted: Wanted) {
+        if !self.possible {
+            return;
+        }
+        self.hear();
+        self.begin();
+        self.running = true;
+        // An answer is due: nobody waits for it twice.
+        if self.due.contains(&Asked::Line) {
+            return;
+        }
+        if self.tell(&Request::Line { pid: self.shell, scope: wanted }) {
+            self.due.push_back(Asked::Line);
+        }
+        let until = Instant::now() + PATIENCE;
+        while self.due.contains(&Asked::Line) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let words = "palisaded doesn't answer: until it does, lines run without a scope";
+                self.say_once(words, "systemctl status palisaded");
+                return;
+            }
+            self.wait(left);
+            self.hear();
+        }
+    }
+
+    /// The line is over.
+    pub fn over(&mut self) {
+        if !core::mem::take(&mut self.running) {
+            return;
+        }
+        if self.ask.is_none() && self.held.is_some() {
+            return self.begin();
+        }
+        if (self.held.is_some() || self.due.contains(&Asked::Line))
+            && self.tell(&Request::Release { pid: self.shell })
+        {
+            self.due.push_back(Asked::Release);
+        }
+    }
+
+    /// Takes in what has come. Waits for nothing.
+    pub fn hear(&mut self) {
+        while let Some(talk) = &mut self.ask {
+            match talk.flush().and_then(|()| talk.answer()) {
+                Ok(Some(response)) => self.answered(response),
+                Ok(None) => break,
+                Err(error) => {
+                    self.complain(&error);
+                    self.ask = None;
+                    self.due.clear();
+                }
+            }
+        }
+        while let Some(talk) = &mut self.watch {
+            match talk.flush().and_then(|()| talk.answer()) {
+                Ok(Some(Response::Happened(happened))) => self.happened(&happened),
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => {
+                    self.complain(&error);
+                    self.watch = None;
+                }
+            }
+        }
+    }
+
+    /// What is to be polled, and for what.
+    pub fn polled(&self) -> [Option<(BorrowedFd<'_>, PollFlags)>; 2] {
+        [&self.ask, &self.watch].map(|talk| {
+            let talk = talk.as_ref()?;
+            let out = if talk.is_waiting() { PollFlags::OUT } else { PollFlags::empty() };
+            Some((talk.fd(), PollFlags::IN | out))
+        })
+    }
+
+    /// What is to be said, if anything: lines, each with an end.
+    pub fn words(&mut self) -> Option<String> {
+        let mut words = String::new();
+        for (_, what) in self.refused.iter().take(TOLD) {
+            words.push_str(&format!("palisade: {what}\n"));
+        }
+        let more = self.more + self.refused.len().saturating_sub(TOLD);
+        if more > 0 {
+            words.push_str(&format!("palisade: and {more} more\n"));
+        }
+        if let Some((scope, _)) = self.refused.first() {
+            words.push_str(&format!("hint: palisade scope events --scope {scope}\n"));
+        }
+        self.refused.clear();
+        self.more = 0;
+        words.extend(self.problem.take());
+        (!words.is_empty()).then_some(words)
+    }
+
+    /// The scope that the shell is in.
+    #[must_use]
+    pub fn held(&self) -> Option<u32> {
+        self.held
+    }
+
+    /// How often anything was waited for so far.
+    #[must_use]
+    pub fn waits(&self) -> u64 {
+        self.waits
+    }
+
+    fn tell(&mut self, request: &Request) -> bool {
+        let Some(talk) = &mut self.ask else { return false };
+        let told = talk.ask(request);
+        if let Err(error) = &told {
+            self.complain(error);
+            self.ask = None;
+            self.due.clear();
+        }
+        told.is_ok()
+    }
+
+    fn wait(&mut self, left: Duration) {
+        let Some(talk) = &self.ask else { return };
+        let out = if talk.is_waiting() { PollFlags::OUT } else { PollFlags::empty() };
+        let mut sets = [PollFd::from_borrowed_fd(talk.fd(), PollFlags::IN | out)];
+        let left = Timespec { tv_sec: 0, tv_nsec: i64::from(left.min(PATIENCE).subsec_nanos()) };
+        self.waits += 1;
+        let _whatever_comes = poll(&mut sets, Some(&left));
+    }
+
+    fn answered(&mut self, response: Response) {
+        match (self.due.pop_front(), response) {
+            (Some(Asked::Line), Response::Marked(marked)) => {
+                self.held = Some(marked.scope);
+                if self.own.len() == SCOPES {
+                    self.own.pop_front();
+                }
+                self.own.push_back(marked.scope);
+                // Too late for its line, and nobody has said yet that it is over.
+                if !self.running
+                    && !self.due.contains(&Asked::Release)
+                    && self.tell(&Request::Release { pid: self.shell })
+                {
+                    self.due.push_back(Asked::Release);
+                }
+            }
+            (Some(Asked::Release), Response::Done { .. }) => self.held = None,
+            // In a scope of somebody else's making: that one holds.
+            (_, Response::Refused(refusal)) if matches!(refusal.class.as_str(), "inside" | "taken") => {
+                self.held = None;
+            }
+            (_, Response::Refused(refusal)) => {
+                self.held = None;
+                let words = format!("lines run without a scope: {}", refusal.message);
+                self.say_once(&words, refusal.hint.as_deref().unwrap_or("palisade scope status"));
+            }
+            _ => {
+                self.complain(&TalkError::Strange("it answers something else than what was asked".into()));
+                self.ask = None;
+                self.due.clear();
+            }
+        }
+    }
+
+    fn happened(&mut self, happened: &Happened) {
+        if !self.own.contains(&happened.scope) {
+            return;
+        }
+        let what = match happened.verdict {
+            Verdict::Refuse => "refused",
+            _ => "killed",
+        };
+        let below: Vec<&str> = happened
+            .parents
+            .iter()
+            .map(|parent| parent.comm.as_str())
+            .filter(|name| !name.is_empty())
+            .take(2)
+            .collect();
+        let below = if below.is_empty() { String::new() } else { format!(", below {}", below.join(" < ")) };
+        let text = format!("{what} {} (process {}{below}): {}", happened.path, happened.pid, happened.why);
+        if self.refused.len() < TOLD {
+            self.refused.push((happened.scope, harmless(&text)));
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn complain(&mut self, error: &TalkError) {
+        if let TalkError::Strange(_) = error {
+            let words = format!("lines run without a scope: palisaded was asked, and {error}");
+            self.say_once(&words, "systemctl restart palisaded   # if it was updated since");
+        }
+    }
+
+    fn say_once(&mut self, words: &str, hint: &str) {
+        if self.complained.len() < 16 && !self.complained.iter().any(|before| before == words) {
+            self.complained.push(words.to_owned());
+            self.problem = Some(format!("palisade: {}\nhint: {}\n", harmless(words), harmless(hint)));
+        }
+    }
+}
+
+/// A name must not steer the terminal.
+fn harmless(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests;
