@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The objects; each is `src/programs/NAME.bpf.c`.
-const PROGRAMS: &[&str] = &["guard", "cost", "scope", "scope_refuse", "rivals"];
+const PROGRAMS: &[&str] = &["guard", "cost", "scope", "scope_refuse", "rivals", "learn"];
 
 fn main() {
     println!("cargo::rerun-if-changed=src/programs");

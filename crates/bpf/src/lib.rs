@@ -11,6 +11,7 @@
 //! - `classify`: how a file gets its class without anybody changing it on the way
 //! - [`event`]: what they report
 //! - [`support`]: whether this kernel takes them, and the proof that it calls them
+//! - [`learn`]: which system calls the programs of a launch make
 //! - [`scope`]: the scopes' programs, loaded, attached, pinned, and told what is marked
 //! - `layout`: the bytes that both sides agree on; `lease`: nobody writes while a file is read
 //!
@@ -23,6 +24,7 @@ mod error;
 pub mod event;
 pub mod guard;
 mod layout;
+pub mod learn;
 mod lease;
 pub mod pins;
 pub mod scope;

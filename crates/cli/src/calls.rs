@@ -11,9 +11,9 @@ use palisade_sandbox::error::quoted;
 use palisade_sandbox::inside::{self, Seen};
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::start::Program;
-use palisade_syscall::Syscall;
 use palisade_syscall::broker::report::Answer;
 use palisade_syscall::store::{Binary, Store, StoreError};
+use palisade_syscall::{Arch, Numbers, Syscall};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -48,6 +48,28 @@ impl<'p> Calls<'p> {
     /// A program made a call for the first time.
     pub(crate) fn note(&mut self, program: &Program, call: Syscall) {
         self.seen.entry(program.clone()).or_default().insert(call);
+    }
+
+    /// What the kernel has put down: of that, what would have been passed on to be learned.
+    pub(crate) fn called(&mut self, called: &[palisade_protocol::learn::Program]) {
+        let Some(wanted) = self.plan.broker.as_ref().and_then(|broker| broker.calls.as_ref()) else { return };
+        let wanted = Numbers::from_bits(&wanted.numbers);
+        for one in called {
+            // The kernel's number of a device, which isn't always what `stat` says: of a file system in layers, say.
+            let (major, minor) = (one.device >> 20, one.device & 0xf_ffff);
+            let device = rustix::fs::makedev(major, minor);
+            let mut program = Program { path: one.path.clone(), device, inode: one.inode };
+            let found = self.on_the_host(&program).and_then(|path| std::fs::metadata(path).ok());
+            if let Some(found) = found
+                && found.ino() == one.inode
+            {
+                program.device = found.dev();
+            }
+            let calls = one.calls.iter().filter(|number| wanted.contains(**number));
+            for call in calls.filter_map(|number| Syscall::from_number(Arch::NATIVE, *number)) {
+                self.note(&program, call);
+            }
+        }
     }
 
     /// Keeps what was learned. Says how much of it is new.

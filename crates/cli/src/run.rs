@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade run`.
 
+use crate::learner::Learner;
 use crate::output;
 use crate::run_options::{LaunchOptions, RunOptions};
 use crate::scan::{self, Presentation};
@@ -267,6 +268,13 @@ pub(crate) fn apply(
             return Ok(FAILURE);
         }
     };
+    let learner = match Learner::begin(plan) {
+        Ok(learner) => learner,
+        Err(error) => {
+            output::error(&error, Some(error.hint()));
+            return Ok(FAILURE);
+        }
+    };
     let mut witness = Witness::new(command, plan, presentation.quiet);
     let mut trace = plan.conduct.trace.then(Trace::default);
     let command: Result<Vec<Text<'_>>, _> =
@@ -293,6 +301,10 @@ pub(crate) fn apply(
         })?;
         Ok((report, planned))
     });
+    match learner.map(Learner::end).transpose() {
+        Ok(learned) => learned.into_iter().for_each(|(called, lost)| witness.called(&called, lost)),
+        Err(error) => output::error(&error, Some(error.hint())),
+    }
     witness.conclude();
     if let Err(error) = company.end() {
         output::error(&error, error.hint().as_deref());

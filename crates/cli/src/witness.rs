@@ -187,6 +187,16 @@ impl<'c> Witness<'c> {
         recorder.record(event.clone(), hint);
     }
 
+    /// What the kernel has put down.
+    pub(crate) fn called(&mut self, called: &[palisade_protocol::learn::Program], lost: u64) {
+        self.calls.called(called);
+        if lost > 0 {
+            output::note(&format_args!(
+                "there was no room for {lost} system calls: some may not have been learned; learn another run"
+            ));
+        }
+    }
+
     /// The command has ended.
     pub(crate) fn conclude(&mut self) {
         if let Some(recorder) = self.recorder.take() {

@@ -163,8 +163,23 @@ fn threads_meet_new_sites_all_at_once() {
         let counted = bench.count(&[&program, &code]);
         said(&counted.output, "0 wrong\n");
         assert_eq!(counted.counts["getppid"].0, 4 * 24 * 1200 + 1, "{run}");
-        // All but those that lie across two words in the wrong place, or two pages.
-        assert!(counted.json["sites_patched"].as_u64().unwrap() > 900, "{:?}", counted.json);
+        // All but those that lie across two words in the wrong place (each eighth), or two pages.
+        assert!(counted.json["sites_patched"].as_u64().unwrap() > 1000, "{:?}", counted.json);
+    }
+}
+
+#[test]
+fn threads_patch_different_sites_at_once() {
+    let runs = std::env::var("PALISADE_TEST_RACES").map_or(10, |runs| runs.parse().unwrap());
+    let bench = Bench::new();
+    let program = bench.compile("race", &[]);
+    let code = bench.path("code").into_os_string().into_string().unwrap();
+    for run in 0..runs {
+        let counted = bench.count(&[&program, &code, "apart"]);
+        said(&counted.output, "0 wrong\n");
+        assert_eq!(counted.counts["getppid"].0, 4 * 24 * 1200 + 1, "{run}");
+        // How many depends on who is interrupted while it patches: the others go on trapping meanwhile.
+        assert!(counted.json["sites_patched"].as_u64().unwrap() > 0, "{:?}", counted.json);
     }
 }
 

@@ -7,6 +7,7 @@
 //! - [`judge`]: what would become of an open or exec
 //! - [`lsm`]: what the kernel refuses by itself because nobody was asked about it
 //! - [`essential`]: what must go on when the guard has died
+//! - [`learn`]: launchers that have the kernel put down what their programs call
 //! - [`scope`]: marked subtrees of processes
 //! - [`blind`]: what can't be seen
 //! - [`trial`]: what is in force for a while
@@ -24,6 +25,7 @@ mod guard;
 mod journal;
 mod judge;
 mod keeper;
+mod learn;
 mod loader;
 mod lsm;
 mod options;

@@ -28,6 +28,7 @@ mod verdict;
 
 use crate::guard::GuardError;
 use crate::journal::say;
+use crate::learn::{self, Learning};
 use crate::options::Options;
 use crate::supervisor::Systemd;
 use crate::{control as sockets, privileges};
@@ -44,6 +45,7 @@ use std::time::Duration;
 pub(crate) struct Scopes {
     service: Arc<Service>,
     socket: PathBuf,
+    learning: Option<Learning>,
     threads: Vec<thread::JoinHandle<()>>,
 }
 
@@ -80,11 +82,15 @@ pub(crate) fn begin(options: &Options) -> Result<Scopes, GuardError> {
     }
     let service = Arc::new(Service::new(options, settings));
     let socket = options.scope_socket.clone().unwrap_or_else(|| options.socket.with_file_name("scope.sock"));
-    let mut scopes = Scopes { service: Arc::clone(&service), socket, threads: Vec::new() };
+    let mut scopes = Scopes { service: Arc::clone(&service), socket, learning: None, threads: Vec::new() };
     if options.check {
         return Ok(scopes);
     }
     let listener = sockets::listen(&scopes.socket)?;
+    // Nobody depends on it: where it can't be, brokers learn.
+    scopes.learning = learn::begin(scopes.socket.with_file_name("learn.sock"))
+        .map_err(|error| say(&format!("palisaded: nobody can have calls learned by the kernel: {error}")))
+        .ok();
     let reload = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGHUP, Arc::clone(&reload)).map_err(GuardError::Begin)?;
     service.take_over();
@@ -112,6 +118,9 @@ impl Scopes {
             let _ended = thread.join();
         }
         self.service.leave();
+        if let Some(learning) = self.learning {
+            learning.end();
+        }
         let _gone = std::fs::remove_file(&self.socket);
     }
 }

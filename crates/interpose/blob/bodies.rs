@@ -61,6 +61,12 @@ impl Body {
         unsafe { AtomicU32::from_ptr(&raw mut (*self.slot()).traps) }.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// The last trap is to be counted by the next one: what it was to lead to didn't happen.
+    pub(crate) fn not_tried(self) {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.slot()).traps) }.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// The site and the number.
     pub(crate) fn pair(self) -> (u64, u64) {
         // SAFETY: written before the body was known.
@@ -132,18 +138,38 @@ pub(crate) fn of(site: u64, call: u64) -> Option<Body> {
         }
         let body = Body(known as usize - 1);
         if body.pair() == (site, call) {
+            // Somebody was faster: what was made is for another site.
+            if let Some(spare) = made {
+                give_back(spare);
+            }
             return Some(body);
         }
     }
     None
 }
 
-fn make(site: u64, call: u64) -> Option<Body> {
+/// Keeps the number of a slot that nobody knows of for the next site. One that there is no place for is lost.
+fn give_back(spare: Body) {
+    let keep =
+        |place: &AtomicU32| place.compare_exchange(0, spare.0 as u32 + 1, Ordering::Relaxed, Ordering::Relaxed);
+    let _kept = state().spare.iter().any(|place| keep(place).is_ok());
+}
+
+/// A slot's number.
+fn take() -> Option<Body> {
+    let kept = state().spare.iter().find_map(|place| place.swap(0, Ordering::Relaxed).checked_sub(1));
+    if let Some(kept) = kept {
+        return Some(Body(kept as usize));
+    }
     let free = &state().slots;
     let number = free
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| (free < SITES as u32).then_some(free + 1))
         .ok()?;
-    let body = Body(number as usize);
+    Some(Body(number as usize))
+}
+
+fn make(site: u64, call: u64) -> Option<Body> {
+    let body = take()?;
     let mode = shared().mode.load(Ordering::Relaxed);
     let [common, plain, pass, after] = [16, 32, 96, 112].map(|offset| body.address() + offset);
     let simple = match mode {

@@ -105,40 +105,47 @@ fn form(before: &[u8; BEFORE], call: u64) -> Option<Form> {
     (!without && !with).then_some(Form::Number)
 }
 
-/// Patches a site, if that is possible. It makes no difference to the program but for speed.
-pub(crate) fn site(site: u64, call: u64, body: Body, first: bool) {
-    if is_handlers(call) || call == number::RT_SIGRETURN {
-        return;
-    }
-    if !attempt(site, call, body) && first {
-        shared().unpatchable.fetch_add(1, Ordering::Relaxed);
-    }
+/// What came of trying to patch a site.
+enum Tried {
+    Done,
+    Impossible,
+    /// Somebody else was patching.
+    Busy,
 }
 
-fn attempt(site: u64, call: u64, body: Body) -> bool {
-    // What is read is in the page of the `syscall`, which was just executed, or is a library's, too.
-    if site % PAGE < BEFORE as u64 && !is_library(site - BEFORE as u64) {
+/// Patches a site, if that is possible. It makes no difference to the program but for speed. Answers whether it was
+/// not tried, as somebody else was patching.
+pub(crate) fn site(site: u64, call: u64, body: Body, first: bool) -> bool {
+    if is_handlers(call) || call == number::RT_SIGRETURN {
         return false;
     }
+    match attempt(site, call, body) {
+        Tried::Done => _ = shared().patched.fetch_add(1, Ordering::Relaxed),
+        Tried::Impossible if first => _ = shared().unpatchable.fetch_add(1, Ordering::Relaxed),
+        Tried::Impossible => {}
+        Tried::Busy => return true,
+    }
+    false
+}
+
+fn attempt(site: u64, call: u64, body: Body) -> Tried {
+    // Before anything is looked at: a page is no library's while somebody patches in it.
+    let Some(_lock) = Lock::take() else { return Tried::Busy };
+    // What is read is in the page of the `syscall`, which was just executed, or is a library's, too.
+    if site % PAGE < BEFORE as u64 && !is_library(site - BEFORE as u64) {
+        return Tried::Impossible;
+    }
     // SAFETY: readable, as said.
-    let before = unsafe { &*((site as usize - BEFORE) as *const [u8; BEFORE]) };
-    let Some(form) = form(before, call) else { return false };
+    let before = unsafe { core::ptr::read_volatile((site as usize - BEFORE) as *const [u8; BEFORE]) };
+    let Some(form) = form(&before, call) else { return Tried::Impossible };
     let at = site - form.length() as u64;
     // Written in one piece, or after a jump to itself that is: its two bytes must be in one aligned word.
     let in_one_page = at & !(PAGE - 1) == (site - 1) & !(PAGE - 1);
     if at % 8 == 7 || !in_one_page || !is_library(at) {
-        return false;
+        return Tried::Impossible;
     }
-    let Some(lock) = Lock::take() else { return false };
-    // SAFETY: as above; somebody may have been faster.
-    let again = unsafe { core::ptr::read_volatile(before) };
-    let done = self::form(&again, call) == Some(form)
-        && target(site, call, body, form).is_some_and(|target| write(at, form, target));
-    drop(lock);
-    if done {
-        shared().patched.fetch_add(1, Ordering::Relaxed);
-    }
-    done
+    let done = target(site, call, body, form).is_some_and(|target| write(at, form, target));
+    if done { Tried::Done } else { Tried::Impossible }
 }
 
 /// Where a site's jump leads.
@@ -336,20 +343,16 @@ impl Lock {
         unsafe {
             call::raw(number::RT_SIGPROCMASK, [2, &raw const all as u64, &raw mut mask as u64, 8, 0, 0]);
         }
-        let holder = &state().patching;
-        let taken = match holder.compare_exchange(0, process, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => true,
-            // Somebody is at it. If it was a thread of the parent's at the moment of a fork, this process patches no
-            // more: it can't be told from the child of a vfork, which has the parent's memory.
-            Err(_) => false,
-        };
         let lock = Self { mask };
-        if taken {
-            Some(lock)
-        } else {
-            lock.restore();
-            None
+        // If somebody is at it, it's given up. If that was a thread of the parent's at the moment of a fork, this process
+        // patches no more: it can't be told from the child of a vfork, which has the parent's memory.
+        if state().patching.compare_exchange(0, process, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            return Some(lock);
         }
+        lock.restore();
+        // It was never taken: dropping it would give the holder's away, and end its page's being writable under it.
+        core::mem::forget(lock);
+        None
     }
 
     fn restore(&self) {

@@ -152,10 +152,13 @@ pub(crate) extern "C" fn handle(signal: u64, info: u64, frame: u64) {
     match origin {
         Origin::Site(_) => {
             let traps = body.trapped() + 1;
-            // Again now and then, as somebody else may have been patching.
+            // Again now and then, as a library may be writable for a while.
             let hot = traps >= HOT && traps.is_power_of_two();
             if hot && state().sealed.load(Ordering::Relaxed) == 0 {
-                patch::site(site, call, body, traps == HOT);
+                let busy = patch::site(site, call, body, traps == HOT);
+                if busy {
+                    body.not_tried();
+                }
             }
         }
         Origin::Entrance(entrance, _) if !is_handlers(call) => {

@@ -136,12 +136,17 @@ pub struct Action {
 /// As many different signal masks are replaced.
 pub const MASKS: usize = 128;
 
+/// As many slots are kept that weren't needed after all: as many threads may meet the same site at once.
+pub const SPARES: usize = 32;
+
 /// What a process knows of itself.
 #[repr(C)]
 #[derive(Debug)]
 pub struct State {
     /// The next free slot.
     pub slots: AtomicU32,
+    /// Slots that were taken for sites that another thread was faster with, plus 1; 0: none.
+    pub spare: [AtomicU32; SPARES],
     /// The next free [`Varying`].
     pub varying: AtomicU32,
     /// Who patches: a process's number, or 0.

@@ -6,11 +6,13 @@
 //!
 //! - [`Connection`]: frames, with a limit on their length and on the time that one takes
 //! - [`guard`]: what is asked of the guard, and what it answers
+//! - [`learn`]: how a launcher has the kernel put down what its programs call
 //! - [`scope`]: what is asked about scopes, and what is answered
 #![forbid(unsafe_code)]
 
 mod connection;
 pub mod guard;
+pub mod learn;
 pub mod scope;
 
 pub use connection::{Connection, Hello, LONGEST, Peer, ProtocolError, VERSION};

@@ -5,6 +5,7 @@
 use std::thread::sleep;
 
 use super::SyscallsError;
+use super::stage::Timed;
 use crate::bench::Bench;
 use crate::interleave::{GIVE_UP_AFTER, Sample, Series};
 use crate::launch::{Invocation, Launched, Run};
@@ -19,6 +20,8 @@ pub(crate) struct Contender {
     pub(crate) invocation: Invocation,
     /// What the call returns.
     pub(crate) seen: String,
+    /// Which of its times is meant.
+    pub(super) timed: Timed,
 }
 
 /// Rounds that are run and verified but not counted.
@@ -43,7 +46,7 @@ pub(crate) fn race(
                 continue;
             }
             let sample = match bench.launcher.run(&contender.invocation)? {
-                Launched::Ended(run) => read(&run, &contender.seen),
+                Launched::Ended(run) => read(&run, contender),
                 Launched::NotStarted(why) => Err(Failure::NotStarted { why }),
             };
             sleep(gap(bench.options.gap));
@@ -63,16 +66,21 @@ pub(crate) fn race(
     Ok(table)
 }
 
-/// `SECONDS SEEN`
-fn read(run: &Run, expected: &str) -> Result<Sample, Failure> {
+/// `SECONDS SEEN`, if it isn't the run that is timed.
+fn read(run: &Run, contender: &Contender) -> Result<Sample, Failure> {
     Check::Success.verify(run)?;
-    let text = String::from_utf8_lossy(&run.stdout);
-    let (seconds, seen) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
-    if seen != expected {
-        let why = format!("the call returned {seen:?} and not {expected:?}");
-        return Err(Failure::Proof { why });
-    }
-    let wall = seconds.parse().map_err(|_no_number| Failure::Proof { why: "it said no time".to_owned() })?;
+    let wall = match contender.timed {
+        Timed::Run => run.wall.as_secs_f64(),
+        Timed::Itself => {
+            let text = String::from_utf8_lossy(&run.stdout);
+            let (seconds, seen) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+            if seen != contender.seen {
+                let why = format!("the call returned {seen:?} and not {:?}", contender.seen);
+                return Err(Failure::Proof { why });
+            }
+            seconds.parse().map_err(|_no_number| Failure::Proof { why: "it said no time".to_owned() })?
+        }
+    };
     Ok(Sample {
         round: 0,
         wall,

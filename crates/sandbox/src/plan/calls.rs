@@ -23,6 +23,9 @@ pub struct Calls<'a> {
     pub numbers: Cow<'a, [u8]>,
     /// What is passed on for other reasons.
     pub passed: Passed,
+    /// The kernel puts down what is called, and nothing of it is passed on to be learned.
+    #[serde(default)]
+    pub by_kernel: bool,
 }
 
 impl Calls<'_> {
@@ -35,6 +38,7 @@ impl Calls<'_> {
             profile: self.profile.into_owned(),
             numbers: Cow::Owned(self.numbers.into_owned()),
             passed: self.passed,
+            by_kernel: self.by_kernel,
         }
     }
 
@@ -42,6 +46,7 @@ impl Calls<'_> {
     #[must_use]
     pub const fn words(&self) -> &'static str {
         match (self.mode, self.refusal) {
+            (SyscallMode::Learn, _) if self.by_kernel => "made, and put down by the kernel",
             (SyscallMode::Learn, _) => "made, and remembered",
             (SyscallMode::Off, _) => "made",
             (SyscallMode::Ask, SyscallRefusal::Errno) => "made if you say so, or refused",

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The suite `syscalls`, as a user runs it. No time is asserted, only that each mechanism did what its row says.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn bench(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_palisade-bench"));
+    command.args(["syscalls", "--gap", "0", "--seed", "3", "--binary", "/no/such/palisade"]);
+    command.args(["--runs", "1"]).args(arguments).output().unwrap()
+}
+
+#[test]
+fn mechanisms_do_what_their_rows_say() {
+    let output =
+        bench(&["--json", "--filter", "seed's test|mechanisms by themselves|own process|compile and load"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let missing = document["palisade"]["not_measured"].to_string();
+    assert!(missing.contains("palisade"), "{missing}");
+    let rows: Vec<&Value> =
+        document["results"].as_array().unwrap().iter().map(|result| &result["palisade"]).collect();
+    let no_rulers = missing.contains("mechanisms by themselves");
+    for name in [
+        "filtered",
+        "through a trap",
+        "filter, 300 numbers in a row, an argument",
+        "trap, answered",
+        "dispatch, answered",
+        "dispatch, from the range that it allows",
+        "LD_PRELOAD, answered",
+        "LD_PRELOAD, passed on",
+        "notification",
+        "notification, one processor",
+        "ptrace, PTRACE_SYSEMU",
+        "ptrace, PTRACE_SYSCALL",
+        "notification, ADDFD that sends",
+        "notification, ADDFD and then sent",
+        "compiled before (as in a plan)",
+    ] {
+        let row = rows.iter().find(|row| row["name"] == name);
+        assert!(row.is_some() || no_rulers, "{name}: {missing}");
+        assert!(row.is_none_or(|row| row["valid"] == true), "{row:?}");
+    }
+}
+
+#[test]
+fn the_text_says_what_was_wanted_and_whether_it_is_reached() {
+    let output = bench(&["--filter", "mechanisms by themselves .open and close./Landlock"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    if text.contains("no C compiler") {
+        return;
+    }
+    assert!(text.contains("Landlock / native") && text.contains("\u{2264} 1.25"), "{text}");
+    assert!(text.contains("load "), "{text}");
+}

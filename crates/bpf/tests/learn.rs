@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What programs call, put down by the kernel that is here, beside what strace sees. For root.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::process::{Command, Stdio};
+
+use palisade_bpf::learn::{LearnPrograms, Learned};
+
+/// Whether this is a place for these tests.
+fn root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("not tried: programs are for root");
+    }
+    root
+}
+
+/// What a command does in a session of its own: a shell waits until it is marked, and starts it.
+fn learn(programs: &LearnPrograms, session: u32, command: &[&str]) -> Vec<Learned> {
+    let mut launcher = Command::new("sh")
+        .args(["-c", "read line; \"$@\" >/dev/null </dev/null; exit 0", "sh"])
+        .args(command)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    programs.begin(launcher.id(), session).unwrap();
+    writeln!(launcher.stdin.take().unwrap(), "go").unwrap();
+    assert!(launcher.wait().unwrap().success());
+    let (learned, lost) = programs.end(launcher.id(), session).unwrap();
+    assert_eq!(lost, 0);
+    learned
+}
+
+fn names(learned: &[Learned]) -> BTreeMap<String, BTreeSet<u32>> {
+    learned
+        .iter()
+        .map(|one| (String::from_utf8(one.path.clone()).unwrap(), one.calls.iter().copied().collect()))
+        .collect()
+}
+
+/// `getpriority`, `sched_rr_get_interval`, `execve`, `wait4`.
+#[cfg(target_arch = "x86_64")]
+const CALLS: [u32; 4] = [140, 148, 59, 61];
+#[cfg(not(target_arch = "x86_64"))]
+const CALLS: [u32; 4] = [141, 127, 221, 260];
+
+const THREADS: &str = "\
+import os, threading
+def work(): os.getpriority(os.PRIO_PROCESS, 0)
+one = threading.Thread(target=work); one.start(); one.join()
+if os.fork() == 0:
+    os.sched_rr_get_interval(0)
+    os.execv('/bin/true', ['true'])
+os.wait()";
+
+#[test]
+fn calls_are_put_down_by_program_threads_and_children_included() {
+    if !root() {
+        return;
+    }
+    let programs = LearnPrograms::load().unwrap();
+    let python = std::fs::canonicalize("/usr/bin/python3").unwrap();
+    let learned = learn(&programs, 1, &["/usr/bin/python3", "-c", THREADS]);
+    let by_name = names(&learned);
+    let python = python.to_str().unwrap();
+    let all: Vec<&str> = by_name.keys().map(String::as_str).collect();
+    // Not the shell, which wasn't executed after the mark.
+    assert_eq!(all, [python, "/usr/bin/true"]);
+    for call in CALLS {
+        assert!(by_name[python].contains(&call), "{call}: {by_name:?}");
+    }
+    assert!(!by_name["/usr/bin/true"].contains(&CALLS[0]));
+    // As `stat` says.
+    let file = learned.iter().find(|one| one.path.ends_with(b"true")).unwrap();
+    assert_eq!(file.inode, std::fs::metadata("/usr/bin/true").unwrap().ino());
+    // A session that is over leaves nothing.
+    assert_eq!(programs.end(1, 1).unwrap(), (Vec::new(), 0));
+}
+
+#[test]
+fn what_is_put_down_is_what_strace_sees() {
+    if !root() {
+        return;
+    }
+    if Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_err() {
+        return;
+    }
+    let programs = LearnPrograms::load().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    for command in [
+        &["ls", "-la", "/usr"][..],
+        &["/usr/bin/python3", "-c", "import os; os.listdir('/')"],
+        &["uname", "-a"],
+    ] {
+        let file = directory.path().join("strace");
+        let mut strace = Command::new("strace");
+        // By number: `raw` says which.
+        strace.args(["-f", "-n", "-qq", "-o"]).arg(&file).args(command);
+        assert!(strace.stdout(Stdio::null()).status().unwrap().success());
+        let text = std::fs::read_to_string(&file).unwrap();
+        let expected: BTreeSet<u32> = text
+            .lines()
+            .filter(|line| !line.contains("resumed>"))
+            .filter_map(|line| line.split_once('[')?.1.split_once(']')?.0.trim().parse().ok())
+            // The execve is the shell's.
+            .filter(|call| *call != 59)
+            .collect();
+        let learned = learn(&programs, 2, command);
+        assert_eq!(learned.len(), 1, "{learned:?}");
+        let calls: BTreeSet<u32> = learned[0].calls.iter().copied().collect();
+        assert_eq!(calls, expected, "{command:?}");
+    }
+}
+
+#[test]
+fn others_are_not_watched() {
+    if !root() {
+        return;
+    }
+    let programs = LearnPrograms::load().unwrap();
+    programs.begin(std::process::id(), 3).unwrap();
+    let (_none, lost) = programs.end(std::process::id(), 3).unwrap();
+    assert_eq!(lost, 0);
+    // After its end.
+    assert!(Command::new("true").status().unwrap().success());
+    assert_eq!(programs.end(std::process::id(), 3).unwrap().0, []);
+}

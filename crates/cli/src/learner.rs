@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Calls that the kernel puts down while a command runs, asked of palisaded.
+
+use palisade_protocol::guard::Refusal;
+use palisade_protocol::learn::{Program, Request, Response, SOCKET};
+use palisade_protocol::{Connection, ProtocolError};
+use palisade_sandbox::plan::Plan;
+use std::path::Path;
+
+/// What this side calls itself.
+const OWN_NAME: &str = concat!("palisade ", env!("CARGO_PKG_VERSION"));
+
+/// Someone puts down what is called.
+#[derive(Debug)]
+pub(crate) struct Learner(Connection);
+
+/// Why nobody does, or why it isn't known.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LearnerError {
+    /// It doesn't answer, or not as it should.
+    #[error("can't have palisaded put down what is called: {0}")]
+    Talk(#[from] ProtocolError),
+    /// Somebody else answers.
+    #[error("can't have palisaded put down what is called: user {0} answers at {SOCKET}, not root")]
+    Impostor(u32),
+    /// It said no.
+    #[error("can't have palisaded put down what is called: {}", .0.message)]
+    Refused(Refusal),
+    /// It said something else.
+    #[error("can't have palisaded put down what is called: its answer is to another question")]
+    Unexpected,
+}
+
+impl LearnerError {
+    pub(crate) fn hint(&self) -> &str {
+        match self {
+            Self::Refused(Refusal { hint: Some(hint), .. }) => hint,
+            _ => "systemctl restart palisaded   # or stop it: then the broker learns",
+        }
+    }
+}
+
+impl Learner {
+    /// From here on, if the plan says that the kernel does it.
+    pub(crate) fn begin(plan: &Plan<'_>) -> Result<Option<Self>, LearnerError> {
+        let by_kernel = plan.broker.as_ref().and_then(|broker| broker.calls.as_ref());
+        if !by_kernel.is_some_and(|calls| calls.by_kernel) {
+            return Ok(None);
+        }
+        let mut connection = Connection::open(Path::new(SOCKET), OWN_NAME)?;
+        let uid = connection.peer()?.uid;
+        if uid != 0 {
+            return Err(LearnerError::Impostor(uid));
+        }
+        connection.send(&Request::Begin)?;
+        match connection.receive()? {
+            Response::Begun => Ok(Some(Self(connection))),
+            Response::Refused(refusal) => Err(LearnerError::Refused(refusal)),
+            _ => Err(LearnerError::Unexpected),
+        }
+    }
+
+    /// What was called, and how many calls may be missing.
+    pub(crate) fn end(mut self) -> Result<(Vec<Program>, u64), LearnerError> {
+        self.0.send(&Request::End)?;
+        let mut programs = Vec::new();
+        loop {
+            match self.0.receive()? {
+                Response::Called(program) => programs.push(program),
+                Response::Done { lost } => return Ok((programs, lost)),
+                Response::Refused(refusal) => return Err(LearnerError::Refused(refusal)),
+                Response::Begun => return Err(LearnerError::Unexpected),
+            }
+        }
+    }
+}
