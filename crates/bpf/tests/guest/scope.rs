@@ -103,7 +103,7 @@ pub(crate) fn status() -> Result<Status> {
 /// What is remembered.
 pub(crate) fn events() -> Result<Vec<Happened>> {
     let mut connection = converse()?;
-    let request = Request::Follow { scope: None, past: true, end: true };
+    let request = Request::Follow { scope: None, past: true, end: true, refused: false };
     connection.send(&request).map_err(|error| error.to_string())?;
     let mut events = Vec::new();
     while let Ok(response) = connection.receive_within::<Response>(Some(PATIENCE)) {
