@@ -67,7 +67,10 @@ pub fn probe() -> Result<Support, Error> {
 #[must_use]
 pub fn absence(error: &Error) -> Option<Absence> {
     match error {
-        Error::Btf(_) if !Path::new("/sys/kernel/btf/vmlinux").exists() => Some(Absence::NoTypes),
+        // Whether the types are read first or libbpf looks for them itself.
+        Error::Btf(_) | Error::Load { .. } if !Path::new("/sys/kernel/btf/vmlinux").exists() => {
+            Some(Absence::NoTypes)
+        }
         Error::Hook(_) => Some(Absence::NoHook),
         Error::Load { errno: Some(libc::EPERM), .. } if rustix::process::geteuid().is_root() => {
             Some(Absence::Refused)

@@ -93,6 +93,10 @@ pub(crate) fn begin(options: &Options) -> Result<Scopes, GuardError> {
         .ok();
     let reload = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGHUP, Arc::clone(&reload)).map_err(GuardError::Begin)?;
+    if !process::sees_first_namespace() {
+        // Who asks from outside of its namespace has no number in it, and isn't heard.
+        service.alarm("palisaded doesn't run in the first process namespace: no scope can be had".into());
+    }
     service.take_over();
     let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
         let work = move || {

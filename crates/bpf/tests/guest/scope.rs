@@ -241,8 +241,15 @@ pub(crate) fn all() {
     report("scope-rare-calls-told", rare_calls);
     evasions::all();
     report("scope-orderly-end-leaves-nothing", || {
+        // Orphans that were tried are this process's to wait for: until then they are listed.
+        while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
+        let end = Instant::now() + PATIENCE;
+        while !done(&["list"])?.is_empty() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let list = done(&["list"])?;
         daemon.take().ok_or("it doesn't run")?.end(Signal::TERM)?;
-        ensure(!fs::exists(PINS).unwrap_or(true), "the pins are still there")
+        ensure(!fs::exists(PINS).unwrap_or(true), format!("the pins are still there; {list}"))
     });
     lives::all();
     println!("palisaded said:\n{}", said());

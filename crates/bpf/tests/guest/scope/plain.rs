@@ -6,11 +6,10 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use palisade_protocol::scope::{Request, Response};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::Signal;
 
-use super::{Daemon, Waiting, ask, done, inside, outside, prepare, said, scope, served, status};
+use super::{Daemon, Waiting, done, inside, outside, prepare, said, scope, served, status};
 use crate::archive::DAEMON;
 use crate::scenario::{Result, ensure, report};
 
@@ -168,14 +167,21 @@ fn foreign() -> Result {
     let mut child =
         unsafe { command.pre_exec(unshare) }.spawn().map_err(|error| format!("start: {error}"))?;
     let end = std::time::Instant::now() + crate::daemon::PATIENCE;
-    let _ = fs::remove_file(palisade_protocol::scope::SOCKET);
-    while ask(&Request::List).is_err() && std::time::Instant::now() < end {
+    let words = "palisaded doesn't run in the first process namespace";
+    let socket = palisade_protocol::scope::SOCKET;
+    let serves = || said().contains(words) && std::os::unix::net::UnixStream::connect(socket).is_ok();
+    while !serves() && std::time::Instant::now() < end {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    let result = nothing_started("namespace");
-    let listed = ask(&Request::List)?;
+    let tried = || -> Result {
+        ensure(serves(), format!("it isn't said: {}", said()))?;
+        let ended = scope(&[&["run"], &RUN[..]].concat())?;
+        ensure(ended.code == Some(125), format!("{ended:?}"))?;
+        let ended = scope(&[&["run", "--best-effort"], &RUN[..]].concat())?;
+        ensure(ended.code == Some(42) && ended.err.contains("unmarked"), format!("{ended:?}"))
+    };
+    let result = tried();
     drop(child.stdin.take());
     child.wait().map_err(|error| format!("wait: {error}"))?;
-    ensure(matches!(listed, Response::Scopes { .. }), format!("{listed:?}"))?;
     result
 }
