@@ -138,7 +138,6 @@ pub fn run(options: &Options) -> Result<u8, ProxyError> {
         title: String::new(),
         ticked: now,
         active: true,
-        echo: false,
     };
     session.set(&mut engine, &settings);
     if let Some(error) = wrong {
@@ -215,14 +214,8 @@ struct Session<'a> {
     ticked: Instant,
     /// Something has happened since the last tick.
     active: bool,
-    /// A key has just gone to the shell's editor: its echo is expected.
-    echo: bool,
 }
 
-/// More isn't a key, in bytes.
-const TYPED: usize = 16;
-/// So long an echo is waited for without sleeping.
-const ECHO: Duration = Duration::from_micros(80);
 /// What is read in one piece is all that there is, if it is shorter than this, in bytes.
 const SHORT: usize = 512;
 const SECOND: Duration = Duration::from_secs(1);
@@ -331,7 +324,6 @@ impl Session<'_> {
                         }
                         let shell = &mut self.shell;
                         engine.input(buffer.get(..count).unwrap_or_default(), &mut |bytes| shell.put(bytes));
-                        self.echo = engine.phase() == Phase::Edit && count <= TYPED;
                     }
                     Err(_) => {}
                 }
@@ -436,16 +428,6 @@ impl Session<'_> {
             PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.screen.fd(), when(self.screen.is_waiting(), PollFlags::OUT)),
         ];
-        if core::mem::take(&mut self.echo) {
-            // Who sleeps takes longer to wake up than a shell takes to echo a key.
-            let begun = Instant::now();
-            while begun.elapsed() < ECHO {
-                if poll(&mut sets, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0) {
-                    break;
-                }
-                rustix::thread::sched_yield();
-            }
-        }
         let count = match poll(&mut sets, timeout.as_ref()) {
             Ok(count) => count,
             Err(rustix::io::Errno::INTR) => return Ok(Ready { nothing: false, ..Ready::default() }),
