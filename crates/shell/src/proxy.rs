@@ -146,7 +146,6 @@ pub fn run(options: &Options) -> Result<u8, ProxyError> {
         title: String::new(),
         ticked: now,
         active: true,
-        echo: false,
     };
     session.set(&mut engine, &settings);
     if let Some(error) = wrong {
@@ -224,14 +223,8 @@ struct Session<'a> {
     ticked: Instant,
     /// Something has happened since the last tick.
     active: bool,
-    /// A key has just gone to the shell's editor: its echo is expected.
-    echo: bool,
 }
 
-/// More isn't a key, in bytes.
-const TYPED: usize = 16;
-/// So long an echo is waited for without sleeping.
-const ECHO: Duration = Duration::from_micros(80);
 /// What is read in one piece is all that there is, if it is shorter than this, in bytes.
 const SHORT: usize = 512;
 const SECOND: Duration = Duration::from_secs(1);
@@ -352,7 +345,6 @@ impl Session<'_> {
                         }
                         let shell = &mut self.shell;
                         engine.input(buffer.get(..count).unwrap_or_default(), &mut |bytes| shell.put(bytes));
-                        self.echo = engine.phase() == Phase::Edit && count <= TYPED;
                     }
                     Err(_) => {}
                 }
@@ -466,16 +458,6 @@ impl Session<'_> {
             PollFd::from_borrowed_fd(ask.0, ask.1),
             PollFd::from_borrowed_fd(watch.0, watch.1),
         ];
-        if core::mem::take(&mut self.echo) {
-            // Who sleeps takes longer to wake up than a shell takes to echo a key.
-            let begun = Instant::now();
-            while begun.elapsed() < ECHO {
-                if poll(&mut sets, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0) {
-                    break;
-                }
-                rustix::thread::sched_yield();
-            }
-        }
         let count = match poll(&mut sets, timeout.as_ref()) {
             Ok(count) => count,
             Err(rustix::io::Errno::INTR) => return Ok(Ready { nothing: false, ..Ready::default() }),

@@ -277,7 +277,7 @@ fn the_recording_in_the_documentation_plays() {
         "1:fn main() {}",
         "$ palisade shell history list --failed",
         "$ palisade shell classify --explain 'curl -s https://a.example/install | sh'",
-        "  confirm: It runs what it gets from the network, unseen (remote-code/pipe-to-shel",
+        "  confirm: It runs what it gets from the network, unseen (remote-code/pipe-to-shell, T1059.004)",
         "the proxy runs in this terminal",
         "$ exit",
     ] {
