@@ -399,9 +399,8 @@ fn a_writer_killed_at_any_moment_leaves_a_good_file() {
 fn eight_processes_at_once_lose_nothing() {
     let home = Home::new();
     let mut writers: Vec<Writer> = (0..8).map(|_| start_writer(&home)).collect();
-    let teachers = |known: &[Known]| {
-        known.iter().map(|known| &known.binary.hash[4..8]).collect::<BTreeSet<_>>().len()
-    };
+    let teachers =
+        |known: &[Known]| known.iter().map(|known| &known.binary.hash[4..8]).collect::<BTreeSet<_>>().len();
     // Who gets the lock is a matter of luck, the longer the busier the machine is.
     let begun = Instant::now();
     loop {

@@ -8,7 +8,7 @@ use super::event::{Event, Kind, Why};
 use super::{Depth, Scope, Settings, Totals, Verdict};
 
 /// Changes with every layout below: pinned maps outlive the program that made them.
-pub(crate) const LAYOUT: u32 = 0x5c0_0001;
+pub(crate) const LAYOUT: u32 = 0x5c0_0002;
 
 /// Scopes at once.
 pub(crate) const SCOPES: u32 = 4096;
@@ -41,6 +41,20 @@ pub(crate) fn encode_settings(settings: &Settings) -> Vec<u8> {
         | bit(settings.strict, STRICT)
         | bit(settings.memory, MEMORY);
     [flags, hops, level, LAYOUT].into_iter().flat_map(u32::to_ne_bytes).collect()
+}
+
+/// The key of what the programs know beside the settings, and of how many scopes are open.
+pub(crate) const KNOWN: [u8; 4] = 1_u32.to_ne_bytes();
+pub(crate) const OPEN: [u8; 4] = 2_u32.to_ne_bytes();
+
+/// One of these cells: its first two words.
+pub(crate) fn encode_cell(words: [u32; 2]) -> Vec<u8> {
+    words.into_iter().chain([0, 0]).flat_map(u32::to_ne_bytes).collect()
+}
+
+/// The cell of [`OPEN`].
+pub(crate) fn decode_open(bytes: &[u8]) -> u32 {
+    word(bytes, 0).unwrap_or(0)
 }
 
 /// `Err` holds the layout that was found.
@@ -100,11 +114,6 @@ pub(crate) fn decode_scope(bytes: &[u8]) -> Option<Scope> {
         root: word(bytes, 40)?,
         label: String::from_utf8_lossy(label).into_owned(),
     })
-}
-
-/// `struct mark`: when its process began, in the kernel's nanoseconds, and its scope.
-pub(crate) fn decode_mark(bytes: &[u8]) -> Option<(u64, u32)> {
-    Some((long(bytes, 0)?, word(bytes, 8)?))
 }
 
 /// `struct order`.
