@@ -44,9 +44,10 @@ const CALL: &str = "palisade_scope_call";
 const AT_HOOK: &str = "palisade_scope_refuse";
 
 /// The maps; the settings last: their pin says that all are there.
-const MAPS: [&str; 10] = [
+const MAPS: [&str; 11] = [
     "scopes",
     "marks",
+    "gates",
     "overflow",
     "groups",
     "denied_files",

@@ -179,7 +179,7 @@ fn ours(script: &str, count: usize) -> Result<Found> {
     let (processes, lost, root_lost, fork) = measure(&mut tree, count, fork, marked)?;
     let mut bytes = 0;
     for (name, table) in programs.tables() {
-        if ["marks", "overflow"].contains(&name) {
+        if ["marks", "gates", "overflow"].contains(&name) {
             bytes += field(table, "memlock:")?;
         }
     }

@@ -37,7 +37,7 @@ int BPF_PROG(palisade_scope_fork, struct task_struct *parent, struct task_struct
 			bpf_task_storage_get(&overflow, child, &copy, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		return 0;
 	}
-	if (!put_mark(place_of(process, known), &copy)) {
+	if (!put_mark(&copy, known)) {
 		__sync_fetch_and_add(&scope->ever, 1);
 		return 0;
 	}
@@ -91,7 +91,7 @@ static __always_inline int mark_task(struct task_struct *task, struct settings *
 		before->scope = id;
 	} else {
 		struct mark mark = { task->start_boottime, process | armed, id };
-		if (put_mark(place_of(process, known), &mark)) {
+		if (put_mark(&mark, known)) {
 			/* Threads that there are already would have none in their storage. */
 			if (task->signal->nr_threads != 1)
 				return 2;
@@ -125,10 +125,10 @@ int palisade_scope_order(struct order *order)
 	}
 	if (what == ORDER_REAP) {
 		struct mark *left = place_of(process, known);
-		if (!left || (left->process & ~ARMED) != process || born <= TAKEN)
+		if (!left || (left->process & ~ARMED) != process)
 			return 1;
 		/* Not if another process has the number by now, and is marked. */
-		return __sync_val_compare_and_swap(&left->born, born, FREE) == born ? 0 : 1;
+		return free_mark(left, process, born) ? 0 : 1;
 	}
 	struct task_struct *task = bpf_task_from_pid(process);
 	if (!task)
@@ -143,8 +143,9 @@ int palisade_scope_order(struct order *order)
 		if (mark) {
 			/* In a task's storage it stays, and means nothing. */
 			mark->scope = 0;
-			if (mark == place_of(process, known))
-				__sync_val_compare_and_swap(&mark->born, task->group_leader->start_boottime, FREE);
+			struct mark *place = place_of(process, known);
+			if (place && (place->process & ~ARMED) == process)
+				free_mark(place, process, task->group_leader->start_boottime);
 			answer = 0;
 		}
 	} else if (task->tgid == process) {

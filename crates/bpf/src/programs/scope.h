@@ -16,6 +16,7 @@
 #include <bpf/bpf_core_read.h>
 
 #define SCOPES 4096 /* at once; a power of two */
+#define GATES 4096 /* a power of two */
 #define MARKS 65536 /* places in the table, a power of two; what finds none is in the tasks' storage */
 #define MOST_HOPS 16
 #define NAME_SPACE 64
@@ -110,6 +111,22 @@ struct {
 	__type(value, struct mark);
 } marks SEC(".maps");
 
+/*
+ * How many marks have a number that ends so, looked at before the table. The table is so large that the kernel maps it in
+ * small pages: whoever looks there is likely to wait for the translation of an address. This is in the kernel's own
+ * large ones, which nobody waits for.
+ */
+struct gates {
+	__u32 marks[GATES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct gates);
+} gates SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -190,14 +207,23 @@ static __always_inline struct scope *find_scope(__u32 id)
 	return scope && id && scope->id == id ? scope : NULL;
 }
 
+static __always_inline __u32 *gate_of(__u32 process)
+{
+	__u32 zero = 0;
+	struct gates *all = bpf_map_lookup_elem(&gates, &zero);
+	return all ? &all->marks[process & (GATES - 1)] : NULL;
+}
+
 /* The mark of a task's process. */
 static __always_inline struct mark *find_mark(struct task_struct *task, const struct settings *known)
 {
-	__u32 process = task->tgid;
-	struct mark *mark = place_of(process, known);
-	if (mark && mark->born > TAKEN && (mark->process & ~ARMED) == process &&
-	    mark->born == task->group_leader->start_boottime)
-		return mark;
+	__u32 process = task->tgid, *gate = gate_of(process);
+	if (gate && *gate) {
+		struct mark *mark = place_of(process, known);
+		if (mark && mark->born > TAKEN && (mark->process & ~ARMED) == process &&
+		    mark->born == task->group_leader->start_boottime)
+			return mark;
+	}
 	if (known->flags)
 		return bpf_task_storage_get(&overflow, task, 0, 0);
 	return NULL;
@@ -206,14 +232,16 @@ static __always_inline struct mark *find_mark(struct task_struct *task, const st
 /* What most of the host pays: whether a task's process can't be marked is known without looking at it. */
 static __always_inline bool unmarked(struct task_struct *task, const struct settings *known)
 {
-	struct mark *mark = place_of(task->tgid, known);
-	return mark && mark->born == FREE && !known->flags;
+	__u32 *gate = gate_of(task->tgid);
+	return gate && !*gate && !known->flags;
 }
 
 /* In the table: 0; not: anything else. Only who has a place writes to it, and nobody believes it before it says `born`. */
-static __always_inline long put_mark(struct mark *mark, const struct mark *new)
+static __always_inline long put_mark(const struct mark *new, const struct settings *known)
 {
-	if (!mark)
+	__u32 process = new->process & ~ARMED, *gate = gate_of(process);
+	struct mark *mark = place_of(process, known);
+	if (!mark || !gate)
 		return -1;
 	__u64 before = mark->born;
 	/* Who had the same number before is dead. Of who has another number nothing is known. */
@@ -221,10 +249,22 @@ static __always_inline long put_mark(struct mark *mark, const struct mark *new)
 		return -1;
 	if (__sync_val_compare_and_swap(&mark->born, before, TAKEN) != before)
 		return -1;
+	if (before == FREE)
+		__sync_fetch_and_add(gate, 1);
 	mark->process = new->process;
 	mark->scope = new->scope;
 	__sync_lock_test_and_set(&mark->born, new->born);
 	return 0;
+}
+
+/* Frees the place of a process that began then. */
+static __always_inline bool free_mark(struct mark *mark, __u32 process, __u64 born)
+{
+	__u32 *gate = gate_of(process);
+	if (!gate || born <= TAKEN || __sync_val_compare_and_swap(&mark->born, born, FREE) != born)
+		return false;
+	__sync_fetch_and_add(gate, -1);
+	return true;
 }
 
 /* What an exec is below. */
