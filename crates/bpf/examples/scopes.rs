@@ -4,7 +4,7 @@
 //!
 //! The measuring half of `palisade-bench scopes`, which is static and can't load programs; what it prints, a line of JSON each,
 //! the other half makes sense of. It is no part of the daemon, which has no use for what others do. By itself, as root:
-//! `cargo run --release -p palisade-bpf --example scopes -- [--commands N] [--rounds N] [--filter TEXT]`.
+//! `cargo run --release -p palisade-bpf --example scopes -- [--commands N] [--rounds N] [--only TEXT]…`.
 //!
 //! The load is kept to one core and preferred there to everything else. What programs see of others on the host counts as
 //! unmarked runs; the load is most of it. The statistics' own cost (two clock readings) is in every figure; `nothing` is that alone.
@@ -31,7 +31,8 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 struct Options {
     commands: usize,
     rounds: usize,
-    filter: String,
+    only: Vec<String>,
+    list: bool,
 }
 
 fn main() -> Result<()> {
@@ -41,19 +42,29 @@ fn main() -> Result<()> {
     {
         return kind.work(count.parse()?);
     }
-    let mut options = Options { commands: 4000, rounds: 5, filter: String::new() };
+    let mut options = Options { commands: 4000, rounds: 5, only: Vec::new(), list: false };
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
+        if word == "--list" {
+            options.list = true;
+            continue;
+        }
         let value = words.next().ok_or_else(|| format!("{word} takes a value"))?;
         match word.as_str() {
             "--commands" => options.commands = value.parse()?,
             "--rounds" => options.rounds = value.parse()?,
-            "--filter" => options.filter = value,
+            "--only" => options.only.push(value),
             _ => return Err(format!("no such option: {word}").into()),
         }
     }
+    if options.list {
+        let cases = cases::names();
+        let others = [load::Kind::Bare.name(), load::Kind::Shell.name(), "pressure"].map(str::to_owned);
+        cases.into_iter().chain(others).for_each(|name| println!("{name}"));
+        return Ok(());
+    }
     let _statistics = Statistics::begin()?;
-    let wanted = |name: &str| name.contains(&options.filter);
+    let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|only| name.contains(only));
     for kind in [load::Kind::Bare, load::Kind::Shell] {
         if wanted(kind.name()) {
             let mut took = Vec::new();

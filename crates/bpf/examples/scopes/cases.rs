@@ -10,6 +10,11 @@ use super::load::{Kind, finish, start};
 use super::statistics::run_time;
 use super::{RIVALS, Result, attach, list, map, pressure};
 
+/// What cases there are.
+pub(crate) fn names() -> Vec<String> {
+    cases().iter().map(Case::name).collect()
+}
+
 /// Every case in every round, one after another.
 pub(crate) fn all(commands: usize, rounds: usize, wanted: impl Fn(&str) -> bool) -> Result<()> {
     let cases: Vec<Case> = cases().into_iter().filter(|case| wanted(&case.name())).collect();
