@@ -64,7 +64,7 @@ impl Suite for Scopes {
             return Err(BenchError::NothingMatches { pattern: pattern.clone() });
         }
         bench.say(&format!("scopes: {rounds} rounds of {commands} commands, {} cases", chosen.len()));
-        let lines = measurer::measure(&path, commands, rounds, &chosen, &bench.session.stop())?;
+        let lines = measurer::measure(&path, commands, rounds, &chosen, bench.session.stop())?;
         let tables = Measured::of(lines).tables(commands, &mut bench.random);
         Ok(Report { suite: self.name(), tables, missing: Vec::new(), notes: &NOTES })
     }
