@@ -14,6 +14,7 @@ use crate::options::Measure;
 use crate::profiles::ProfilesError;
 use crate::proof::{Isolation, Proof, ProofError};
 use crate::random::Random;
+use crate::scopes::ScopesError;
 use crate::session::{Session, SessionError};
 use crate::suite::{gap, rounds};
 use crate::summary::Table;
@@ -41,6 +42,8 @@ pub(crate) enum BenchError {
     #[error(transparent)]
     Guard(#[from] GuardError),
     #[error(transparent)]
+    Scopes(#[from] ScopesError),
+    #[error(transparent)]
     Syscalls(#[from] SyscallsError),
     #[error(transparent)]
     Shell(#[from] crate::shell::ShellError),
@@ -58,6 +61,7 @@ impl BenchError {
                 | Self::Profiles(ProfilesError::Launch(LaunchError::Stopped))
                 | Self::Agents(AgentsError::Launch(LaunchError::Stopped))
                 | Self::Guard(GuardError::Launch(LaunchError::Stopped))
+                | Self::Scopes(ScopesError::Launch(LaunchError::Stopped))
                 | Self::Syscalls(SyscallsError::Launch(LaunchError::Stopped))
         )
     }

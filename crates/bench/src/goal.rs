@@ -23,6 +23,7 @@ pub(crate) enum Unit {
     Ratio,
     /// Of seconds, where these are short.
     Microseconds,
+    Nanoseconds,
     MebibytesPerSecond,
     /// Seconds of processor time a GiB.
     WorkPerGibibyte,
@@ -79,7 +80,7 @@ impl Goal {
             reached.to_owned(),
             self.published
                 .map(|published| match self.unit {
-                    Unit::Ratio | Unit::Count => self.value(published),
+                    Unit::Ratio | Unit::Count | Unit::Nanoseconds => self.value(published),
                     _ => format!("{:.1} ms", published * 1e3),
                 })
                 .unwrap_or_default(),
@@ -91,6 +92,7 @@ impl Goal {
             Unit::Seconds => format!("{} ms", self.bare(value)),
             Unit::Times | Unit::Ratio => format!("{}×", self.bare(value)),
             Unit::Microseconds => format!("{} µs", self.bare(value)),
+            Unit::Nanoseconds => format!("{} ns", self.bare(value)),
             Unit::MebibytesPerSecond => format!("{} MiB/s", self.bare(value)),
             Unit::WorkPerGibibyte => format!("{} s/GiB", self.bare(value)),
             Unit::Bytes => format!("{} bytes", self.bare(value)),
@@ -107,6 +109,7 @@ impl Goal {
             // Of what is that short, hundredths are the news.
             Unit::Microseconds if value.abs() < 10e-6 => format!("{:.2}", value * 1e6),
             Unit::Microseconds => format!("{:.0}", value * 1e6),
+            Unit::Nanoseconds => format!("{:.0}", value * 1e9),
             Unit::Mebibytes => format!("{:.1}", value / f64::from(1 << 20)),
             Unit::MebibytesPerSecond | Unit::Bytes | Unit::Count => format!("{value:.0}"),
         }

@@ -9,7 +9,8 @@
 //! [`agents`] what agents run and whom they talk to,
 //! [`syscalls`] what single system calls cost,
 //! [`shell`] what stands between a keyboard and a shell,
-//! [`guard`] what it costs that a daemon is asked before files are opened and executed.
+//! [`guard`] what it costs that a daemon is asked before files are opened and executed,
+//! [`scopes`] what marked subtrees of processes cost each command.
 #![forbid(unsafe_code)]
 
 mod agents;
@@ -31,6 +32,7 @@ mod programs;
 mod proof;
 mod random;
 mod report;
+mod scopes;
 mod session;
 mod shell;
 mod statistics;

@@ -67,6 +67,8 @@ pub(crate) struct Measure {
     pub(crate) agents: Agents,
     #[arg(skip)]
     pub(crate) guard: Guard,
+    #[arg(skip)]
+    pub(crate) scopes: Scopes,
 }
 
 /// More options of `guard`.
@@ -87,6 +89,20 @@ pub(crate) struct Guard {
     /// Cost by the number of rules and of trusted files
     #[arg(long)]
     pub(crate) curves: bool,
+    /// Keep the results as JSON in bench/history
+    #[arg(long)]
+    pub(crate) save: bool,
+}
+
+/// More options of `scopes`.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Scopes {
+    /// The program that measures [default: examples/scopes beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) measurer: Option<PathBuf>,
+    /// Commands a round, of which 40 of --runs are one [default: 4000; 400 if quick]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) commands: Option<usize>,
     /// Keep the results as JSON in bench/history
     #[arg(long)]
     pub(crate) save: bool,
@@ -157,7 +173,7 @@ impl Measure {
 
     /// Whether results are kept in the history.
     pub(crate) fn save(&self) -> bool {
-        self.profiles.save || self.agents.save || self.guard.save
+        self.profiles.save || self.agents.save || self.guard.save || self.scopes.save
     }
 
     pub(crate) fn limit(&self) -> Duration {
@@ -209,6 +225,7 @@ pub(crate) fn command() -> Command {
             More::Profiles => Profiles::augment_args(verb),
             More::Agents => Agents::augment_args(verb),
             More::Guard => Guard::augment_args(verb),
+            More::Scopes => Scopes::augment_args(verb),
         });
     }
     command
@@ -236,6 +253,7 @@ fn request(matches: &clap::ArgMatches) -> Result<Request, clap::Error> {
             More::Profiles => measure.profiles = Profiles::from_arg_matches(matches)?,
             More::Agents => measure.agents = Agents::from_arg_matches(matches)?,
             More::Guard => measure.guard = Guard::from_arg_matches(matches)?,
+            More::Scopes => measure.scopes = Scopes::from_arg_matches(matches)?,
         }
         return Ok(Request::Measure(suite, Box::new(measure)));
     }

@@ -14,6 +14,7 @@ pub(crate) enum More {
     Profiles,
     Agents,
     Guard,
+    Scopes,
 }
 
 /// A group of measurements with a name on the command line.
@@ -43,6 +44,7 @@ pub(crate) const SUITES: &[&dyn Suite] = &[
     &suites::profiles::Profiles,
     &suites::agents::Agents,
     &suites::guard::Guard,
+    &suites::scopes::Scopes,
     &suites::syscalls::Syscalls,
     &suites::shell::Shell,
     &suites::aa::Control,

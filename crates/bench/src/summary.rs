@@ -34,10 +34,20 @@ pub(crate) struct Table {
     pub(crate) control: Option<Control>,
     /// What was to be reached.
     pub(crate) goals: Vec<Goal>,
+    /// What it says beside the times.
+    pub(crate) sections: Vec<Section>,
     /// In what its times are shown.
     pub(crate) scale: Scale,
     /// Its memory is that of processes which this one waited for: no figure of those is below this one's own peak.
     pub(crate) waited: bool,
+}
+
+/// A grid of words.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Section {
+    pub(crate) title: String,
+    pub(crate) columns: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
 /// In what times are shown; they are kept in seconds.
@@ -46,6 +56,7 @@ pub(crate) enum Scale {
     #[default]
     Milliseconds,
     Microseconds,
+    Nanoseconds,
 }
 
 impl Scale {
@@ -53,6 +64,7 @@ impl Scale {
         match self {
             Self::Milliseconds => "ms",
             Self::Microseconds => "µs",
+            Self::Nanoseconds => "ns",
         }
     }
 
@@ -61,6 +73,7 @@ impl Scale {
         match self {
             Self::Milliseconds => seconds,
             Self::Microseconds => seconds * 1e3,
+            Self::Nanoseconds => seconds * 1e6,
         }
     }
 }
@@ -112,6 +125,11 @@ impl Control {
 }
 
 impl Table {
+    /// It has no rows, only words.
+    pub(crate) fn is_words(&self) -> bool {
+        self.rows.is_empty() && !self.sections.is_empty()
+    }
+
     /// The first series is the baseline, the second the baseline again.
     pub(crate) fn summarise(
         workload: &str,
@@ -139,6 +157,7 @@ impl Table {
             rows,
             control,
             goals: Vec::new(),
+            sections: Vec::new(),
             scale: Scale::default(),
             waited: true,
         }

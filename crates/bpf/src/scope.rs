@@ -6,16 +6,18 @@
 //! - `lacks`: what they can do without
 //! - `layout`: the bytes that both sides agree on
 //! - `order`: programs by descriptor
+//! - `table`: the table of marks
 
 pub mod event;
 mod lacks;
 mod layout;
 mod order;
 mod state;
+mod table;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, Program};
@@ -29,6 +31,7 @@ use event::Event;
 pub use lacks::Lacks;
 use layout::LAYOUT;
 pub use state::{Depth, Outcome, Scope, Settings, Totals, Verdict};
+use table::Table;
 
 /// Clang's output for `programs/scope.bpf.c`.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/scope.bpf.o"));
@@ -96,7 +99,7 @@ impl ScopePrograms {
         Self::load_without(Lacks::default(), None)
     }
 
-    /// [`Self::load`], with a smaller table of marks: what is beyond goes into the tasks' storage the sooner.
+    /// [`Self::load`], with a smaller table of marks, of a power of two: what finds its place taken is in the tasks' storage.
     ///
     /// # Errors
     /// As there.
@@ -152,6 +155,8 @@ impl ScopePrograms {
         let (watching, links) = (Mutex::default(), Vec::new());
         let mut programs = Self { maps, order, call, search, lacks, watching, links, loaded };
         programs.set(&Settings::default())?;
+        let places = programs.map("marks")?.max_entries();
+        programs.write("settings", &layout::KNOWN, &layout::encode_cell([0, places - 1]))?;
         for name in PROGRAMS {
             let Some(program) = object.progs_mut().find(|program| program.name() == name) else {
                 return Err(Error::Unattached { program: name });
@@ -355,11 +360,14 @@ impl ScopePrograms {
         self.write("settings", &[0; 4], &layout::encode_settings(settings, self.lacks))
     }
 
-    /// Opens a scope: one without processes. Its slot, the number modulo [`SCOPES`], must be free.
+    /// Opens a scope: one without processes. Its slot, the number modulo [`SCOPES`], must be free. One caller at a time.
     ///
     /// # Errors
     /// If the map can't be written.
     pub fn open_scope(&self, scope: &Scope) -> Result<(), Error> {
+        if self.scope(scope.id)?.is_none() {
+            self.count_open(1)?;
+        }
         self.write("scopes", &slot(scope.id), &layout::encode_scope(scope))
     }
 
@@ -388,7 +396,17 @@ impl ScopePrograms {
     /// # Errors
     /// If the map can't be written.
     pub fn close_scope(&self, id: u32) -> Result<(), Error> {
-        self.write("scopes", &slot(id), &layout::encode_scope(&Scope::default()))
+        let open = self.scope(id)?.is_some();
+        self.write("scopes", &slot(id), &layout::encode_scope(&Scope::default()))?;
+        if open { self.count_open(-1) } else { Ok(()) }
+    }
+
+    /// How many are open, by which programs know that nobody has to be looked for. Counted before there is one more and after
+    /// there is one less: whoever ends in between leaves a number that is too large.
+    fn count_open(&self, more: i32) -> Result<(), Error> {
+        let before = self.read("settings", &layout::OPEN)?.ok_or(Error::Missing("settings"))?;
+        let open = layout::decode_open(&before).saturating_add_signed(more);
+        self.write("settings", &layout::OPEN, &layout::encode_cell([open, 0]))
     }
 
     /// Marks a process, by its number in the first process namespace. Whoever holds a descriptor of the process and finds
@@ -398,14 +416,7 @@ impl ScopePrograms {
     /// # Errors
     /// If the program can't be run.
     pub fn mark(&self, process: u32, scope: u32, armed: bool) -> Result<Outcome, Error> {
-        let Some(search) = &self.search else {
-            return self.order(0, [0, process, scope, u32::from(armed)]);
-        };
-        self.write("request", &[0; 4], &layout::encode_request(process, scope, armed))?;
-        order::go_through(search.as_fd()).map_err(|source| Error::Run { program: SEARCH, source })?;
-        let request = self.read("request", &[0; 4])?.ok_or(Error::Missing("request"))?;
-        outcome(layout::decode_answer(&request).unwrap_or(layout::NO_PROCESS))
-            .map_err(|source| Error::Run { program: SEARCH, source })
+        self.order(0, [0, process, scope, u32::from(armed)])
     }
 
     /// Takes a process's mark away. One order at a time.
@@ -424,14 +435,30 @@ impl ScopePrograms {
         self.order(0, [3, 0, scope, verdict as u32])
     }
 
-    fn order(&self, born: u64, words: [u32; 4]) -> Result<Outcome, Error> {
+    fn ask(&self, born: u64, words: [u32; 4]) -> Result<u32, Error> {
         let failed = |source| Error::Run { program: ORDER, source };
         let answer = order::run(self.order.as_fd(), &layout::encode_order(born, words)).map_err(failed)?;
-        outcome(answer).map_err(failed)
+        match &self.search {
+            Some(search) if answer == layout::BY_SEARCH => self.search(search.as_fd(), words),
+            _ => Ok(answer),
+        }
     }
 
-    /// Every live marked process and its scope; what is left of dead ones is swept out. One caller at a time, and no
-    /// order meanwhile.
+    /// An order of which the kernel finds the process only by going through all.
+    fn search(&self, search: BorrowedFd<'_>, words: [u32; 4]) -> Result<u32, Error> {
+        self.write("request", &[0; 4], &layout::encode_request(words))?;
+        order::go_through(search).map_err(|source| Error::Run { program: SEARCH, source })?;
+        let request = self.read("request", &[0; 4])?.ok_or(Error::Missing("request"))?;
+        layout::decode_answer(&request).ok_or(Error::Missing("request"))
+    }
+
+    fn order(&self, born: u64, words: [u32; 4]) -> Result<Outcome, Error> {
+        let failed = |source| Error::Run { program: ORDER, source };
+        outcome(self.ask(born, words)?).map_err(failed)
+    }
+
+    /// Every live process that is marked in the table, and its scope; what is left of dead ones and of scopes that were closed
+    /// is swept out. One caller at a time, and no order meanwhile.
     ///
     /// A scope is empty only if its [`Scope::ever`] is the same before and after, and `beyond` is 0: marks in tasks'
     /// storage aren't found here.
@@ -440,28 +467,15 @@ impl ScopePrograms {
     /// If the table can't be read.
     pub fn sweep(&self) -> Result<Vec<(u32, u32)>, Error> {
         let map = self.map("marks")?;
-        let batch = map.lookup_batch(4096, MapFlags::ANY, MapFlags::ANY).map_err(|source| Error::Map {
-            operation: "read",
-            map: "marks",
-            source,
-        })?;
+        let failed = |source| Error::Run { program: "marks", source };
         let mut live = Vec::new();
-        let mut dead = Vec::new();
-        for (key, value) in batch {
-            let (Some((born, scope)), Ok(key)) = (layout::decode_mark(&value), <[u8; 4]>::try_from(&key[..]))
-            else {
-                continue;
-            };
-            let process = u32::from_ne_bytes(key);
-            if lives(process) {
-                live.push((process, scope));
+        for mark in Table::map(map.as_fd(), map.max_entries()).map_err(failed)?.marks() {
+            if lives(mark.process) && self.scope_of(mark.process)? == Some(mark.scope) {
+                live.push((mark.process, mark.scope));
             } else {
-                dead.push((process, born));
+                // A number that was used again meanwhile began at another time.
+                self.order(mark.born, [2, mark.process, 0, 0])?;
             }
-        }
-        for (process, born) in dead {
-            // A number that was used again meanwhile began at another time.
-            self.order(born, [2, process, 0, 0])?;
         }
         Ok(live)
     }
@@ -469,17 +483,9 @@ impl ScopePrograms {
     /// The scope whose mark a process has, if that scope is still open.
     ///
     /// # Errors
-    /// If a map can't be read.
+    /// If the program can't be run.
     pub fn scope_of(&self, process: u32) -> Result<Option<u32>, Error> {
-        let mut mark = self.read("marks", &process.to_ne_bytes())?;
-        if mark.is_none()
-            && let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw)
-            && let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty())
-        {
-            mark = self.read("overflow", &pidfd.as_raw_fd().to_ne_bytes())?;
-        }
-        let Some((_, id)) = mark.and_then(|bytes| layout::decode_mark(&bytes)) else { return Ok(None) };
-        Ok(self.scope(id)?.filter(|scope| scope.id == id).map(|scope| scope.id))
+        Ok(Some(self.ask(0, [4, process, 0, 0])?).filter(|id| *id != 0))
     }
 
     /// Makes a control group a scope's, by the group's number.

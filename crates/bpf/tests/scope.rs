@@ -337,27 +337,121 @@ fn a_cleared_scope_means_nothing_and_another_can_take_its_processes() {
 #[test]
 fn numbers_that_are_used_again_are_not_marked() {
     if root() {
-        // More children than there are numbers: each number is used again.
-        let most: u32 = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap().trim().parse().unwrap();
         let programs = programs(Depth::Inherit);
         let id = scope(&programs, Verdict::Kill);
         let mut child = Command::new("true").spawn().unwrap();
         let dead = child.id();
         child.wait().unwrap();
         assert_eq!(programs.mark(dead, id, true).unwrap(), Outcome::NoProcess);
-        let waiting = Waiting::shell("i=0; while [ $i -lt 300 ]; do ( : ); i=$((i+1)); done; echo done");
+        let waiting = Waiting::python(
+            "
+for _ in range(300):
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    print(child, end=' ')
+print('done')",
+        );
         programs.mark(waiting.pid(), id, true).unwrap();
-        assert_eq!(waiting.go().1, "done\n");
-        let left = programs.scope(id).unwrap().unwrap().ever;
-        assert_eq!(left, 301);
-        // All are dead, and their numbers are still in the table: who has them next is not marked.
-        if most <= 1 << 15 {
-            let unmarked =
-                Waiting::shell("i=0; while [ $i -lt 33000 ]; do ( : ); i=$((i+1)); done; /bin/echo ran");
-            assert_eq!(unmarked.go().1, "ran\n");
-        }
+        let (_, said) = waiting.go();
+        let numbers = said.trim().strip_suffix(" done").unwrap().replace(' ', ",");
+        assert_eq!(programs.scope(id).unwrap().unwrap().ever, 301);
+        // All are dead, and their marks are still in the table: who is given one of these numbers is not marked. A number
+        // that somebody else has by now is left out.
+        let unmarked = Waiting::python(&format!(
+            "
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+names = 'flags pidfd child_tid parent_tid exit_signal stack stack_size tls set_tid set_tid_size cgroup'
+class Arguments(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in names.split()]
+given = 0
+for number in [{numbers}]:
+    wanted = (ctypes.c_int * 1)(number)
+    arguments = Arguments(exit_signal=17, set_tid=ctypes.addressof(wanted), set_tid_size=1)
+    child = libc.syscall(435, ctypes.byref(arguments), ctypes.c_size_t(ctypes.sizeof(arguments)))
+    if child == 0:
+        os.execv('/bin/true', ['true'])
+    if child < 0:
+        continue
+    assert child == number and os.waitpid(child, 0)[1] == 0, (child, number)
+    given += 1
+print(given)"
+        ));
+        let (code, said) = unmarked.go();
+        assert!(code == Some(0), "{said}");
+        assert!(said.trim().parse::<u32>().unwrap() >= 100, "{said} of 300 numbers could be had again");
         assert_eq!(programs.sweep().unwrap(), []);
     }
+}
+
+/// A hundred thousand processes come and go: what they leave is swept out, nobody is lost, and nothing grows.
+#[test]
+fn a_hundred_thousand_marks() {
+    if !root() {
+        return;
+    }
+    let programs = ScopePrograms::load().unwrap();
+    programs.change(|settings| settings.depth = Depth::Inherit).unwrap();
+    let id = scope(&programs, Verdict::Watch);
+    let bytes = || -> Vec<String> {
+        let of = |(_, map): (_, std::os::fd::BorrowedFd<'_>)| {
+            use std::os::fd::AsRawFd;
+            let said = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", map.as_raw_fd())).unwrap();
+            said.lines().find(|line| line.starts_with("memlock:")).unwrap().to_owned()
+        };
+        programs.tables().filter(|(name, _)| ["marks", "gates"].contains(name)).map(of).collect()
+    };
+    let before = bytes();
+    let many = "i=0; while [ $i -lt 50000 ]; do ( : ); i=$((i+1)); done";
+    let script = format!("read line; {many} & {many}; wait; echo done; read line; /bin/echo ran; echo $?");
+    let mut shell = Command::new("/bin/sh")
+        .args(["-c", &script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    assert_eq!(programs.mark(shell.id(), id, true).unwrap(), Outcome::Done);
+    let mut input = shell.stdin.take().unwrap();
+    let mut said = BufReader::new(shell.stdout.take().unwrap());
+    input.write_all(b"\n").unwrap();
+    let (sender, done) = std::sync::mpsc::channel();
+    std::thread::scope(|threads| {
+        let reader = &mut said;
+        threads.spawn(move || {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            sender.send(line).unwrap();
+        });
+        let mut sweeps = 0;
+        loop {
+            match done.recv_timeout(std::time::Duration::from_millis(100)) {
+                Ok(line) => break assert_eq!(line, "done\n"),
+                Err(_) => {
+                    let live = programs.sweep().unwrap();
+                    assert!(live.contains(&(shell.id(), id)), "{live:?}");
+                    sweeps += 1;
+                    assert!(sweeps < 6000, "ten minutes");
+                }
+            }
+        }
+    });
+    // Both loops, the one in the background, and the shell itself.
+    assert_eq!(programs.scope(id).unwrap().unwrap().ever, 100_002);
+    let totals = programs.totals().unwrap();
+    assert_eq!(totals.unmarked, 0, "{totals:?}");
+    assert_eq!(programs.sweep().unwrap(), [(shell.id(), id)]);
+    assert_eq!(before, bytes());
+    assert_eq!(programs.judge(id, Verdict::Kill).unwrap(), Outcome::Done);
+    input.write_all(b"\n").unwrap();
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, KILLED);
+    shell.wait().unwrap();
+    programs.close_scope(id).unwrap();
+    assert_eq!(programs.sweep().unwrap(), []);
 }
 
 #[test]
@@ -484,5 +578,31 @@ fn the_hook_is_there_or_its_absence_is_known() {
         programs.mark(waiting.pid(), id, true).unwrap();
         let (_, said) = waiting.go();
         assert!(said.ends_with(KILLED) || said.ends_with("126\n"), "{said}");
+    }
+}
+
+#[test]
+fn who_is_marked_where_another_is_has_its_mark_in_its_task() {
+    if root() {
+        // One place: the second finds it taken.
+        let programs = ScopePrograms::load_with_table_of(Some(1)).unwrap();
+        programs.change(|settings| settings.depth = Depth::Inherit).unwrap();
+        let id = scope(&programs, Verdict::Kill);
+        let script = "/bin/echo ran; echo $?";
+        let [first, second] = [Waiting::shell(script), Waiting::shell(script)];
+        assert_eq!(programs.mark(first.pid(), id, true).unwrap(), Outcome::Done);
+        let pid = second.pid();
+        assert_eq!(programs.mark(pid, id, true).unwrap(), Outcome::Done);
+        assert_eq!(programs.mark(pid, id, true).unwrap(), Outcome::Already);
+        assert_eq!(programs.scope_of(pid).unwrap(), Some(id));
+        let held = programs.scope(id).unwrap().unwrap();
+        assert_eq!((held.ever, held.beyond), (2, 1));
+        assert_eq!([first.go().1, second.go().1], [KILLED; 2]);
+        // Taken away it is gone, from a task as from the table.
+        let third = Waiting::shell(script);
+        assert_eq!(programs.mark(third.pid(), id, true).unwrap(), Outcome::Done);
+        assert_eq!(programs.unmark(third.pid()).unwrap(), Outcome::Done);
+        assert_eq!(programs.scope_of(third.pid()).unwrap(), None);
+        assert_eq!(third.go().1, "ran\n0\n");
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::environment::Environment;
 use crate::goal::Goal;
 use crate::statistics::{Estimate, deviation, mean, median};
-use crate::summary::{Control, Report, Row, Table};
+use crate::summary::{Control, Report, Row, Section, Table};
 
 /// A result file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -72,6 +72,8 @@ pub(crate) struct Session {
     pub(crate) not_measured: Vec<NotMeasured>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) goals: Vec<NamedGoal>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) sections: Vec<Section>,
 }
 
 /// What was to be reached in a table.
@@ -111,6 +113,7 @@ pub(crate) fn document(
     let controls = report
         .tables
         .iter()
+        .filter(|table| !table.is_words())
         .map(|table| NamedControl { workload: table.workload.clone(), control: table.control.clone() })
         .collect();
     let not_measured = report
@@ -125,6 +128,7 @@ pub(crate) fn document(
             table.goals.iter().map(|goal| NamedGoal { workload: table.workload.clone(), goal: goal.clone() })
         })
         .collect();
+    let sections = report.tables.iter().flat_map(|table| table.sections.iter().cloned()).collect();
     let session = Session {
         schema: 1,
         seed,
@@ -133,6 +137,7 @@ pub(crate) fn document(
         controls,
         not_measured,
         goals,
+        sections,
     };
     Document { results, palisade: Some(session) }
 }

@@ -30,23 +30,22 @@ pub(crate) fn render(report: &Report, environment: &Environment, seed: u64, styl
         if table.burst > 1 {
             title += &format!(" of {} launches back to back", table.burst);
         }
-        let grid = grid(table, environment);
-        let body = match style {
-            Style::Aligned => format!("{title}\n\n{}", grid.aligned()),
-            Style::Markdown => format!("### {title}\n\n{}", grid.markdown()),
-        };
-        blocks.push(body);
-        blocks.push(control(table));
+        if !table.is_words() {
+            blocks.push(titled(&title, &grid(table, environment), style));
+            blocks.push(control(table));
+        }
         if !table.goals.is_empty() {
             blocks.push(goals(&table.goals, report.suite, style));
         }
+        for section in &table.sections {
+            let columns: Vec<&str> = section.columns.iter().map(String::as_str).collect();
+            let mut grid = Grid::new(&columns);
+            section.rows.iter().for_each(|row| grid.row(row.clone()));
+            blocks.push(titled(&format!("{}: {}", report.suite, section.title), &grid, style));
+        }
     }
     if let Some(grid) = factors(report) {
-        let title = format!("{}: overhead factors", report.suite);
-        blocks.push(match style {
-            Style::Aligned => format!("{title}\n\n{}", shown(&grid, style)),
-            Style::Markdown => format!("### {title}\n\n{}", shown(&grid, style)),
-        });
+        blocks.push(titled(&format!("{}: overhead factors", report.suite), &grid, style));
     }
     blocks.push(
         "user+sys: of the processes that the launcher waited for, a lower bound; max: of the largest process; ratios and differences: medians over rounds\n"
@@ -123,6 +122,7 @@ fn goals(goals: &[Goal], suite: &str, style: Style) -> String {
     let published = match suite {
         "agents" => "Greywall published",
         "guard" => "fapolicyd published",
+        "scopes" => "atty published",
         "shell" | "syscalls" => "published",
         _ => "Antimony published",
     };
@@ -131,6 +131,11 @@ fn goals(goals: &[Goal], suite: &str, style: Style) -> String {
         grid.row(goal.cells());
     }
     shown(&grid, style)
+}
+
+fn titled(title: &str, grid: &Grid, style: Style) -> String {
+    let level = if style == Style::Markdown { "### " } else { "" };
+    format!("{level}{title}\n\n{}", shown(grid, style))
 }
 
 fn shown(grid: &Grid, style: Style) -> String {

@@ -7,6 +7,7 @@ pub(crate) mod files;
 pub(crate) mod guard;
 pub(crate) mod launch;
 pub(crate) mod profiles;
+pub(crate) mod scopes;
 pub(crate) mod shell;
 pub(crate) mod syscalls;
 

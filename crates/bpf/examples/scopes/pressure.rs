@@ -48,13 +48,7 @@ enum Table {
     Ours,
 }
 
-pub(crate) fn all(json: bool) -> Result<()> {
-    if !json {
-        println!(
-            "\na tree larger than the table ({TABLE} entries)\n{:10} {:13} {:>9} {:>6} {:>9} {:>8} {:>8}",
-            "tree", "table", "processes", "lost", "root", "fork ns", "bytes"
-        );
-    }
+pub(crate) fn all() -> Result<()> {
     for (tree, count, script) in TREES {
         for (name, table) in [
             ("hash", Table::Hash),
@@ -64,16 +58,8 @@ pub(crate) fn all(json: bool) -> Result<()> {
         ] {
             let found =
                 if table == Table::Ours { ours(script, count)? } else { others(script, count, table)? };
-            if !json {
-                let root = if found.root_lost { "lost" } else { "marked" };
-                println!(
-                    "{tree:10} {name:13} {:9} {:6} {root:>9} {:8.0} {:8}",
-                    found.processes, found.lost, found.fork, found.bytes
-                );
-                continue;
-            }
             println!(
-                "{{\"tree\":\"{tree}\",\"table\":\"{name}\",\"entries\":{TABLE},\"processes\":{},\"lost\":{},\
+                "{{\"kind\":\"tree\",\"tree\":\"{tree}\",\"table\":\"{name}\",\"entries\":{TABLE},\"processes\":{},\"lost\":{},\
                  \"root_lost\":{},\"fork_ns\":{:.0},\"bytes\":{}}}",
                 found.processes, found.lost, found.root_lost, found.fork, found.bytes
             );

@@ -46,9 +46,3 @@ pub(crate) fn field(descriptor: BorrowedFd<'_>, name: &str) -> Result<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)).ok_or("no such field")?;
     Ok(line.trim().parse()?)
 }
-
-/// Median, least and most.
-pub(crate) fn median(figures: &mut [f64]) -> (f64, f64, f64) {
-    figures.sort_by(f64::total_cmp);
-    (figures[figures.len() / 2], figures[0], figures[figures.len() - 1])
-}

@@ -31,6 +31,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 #define BPF_F_NO_PREALLOC 1
+#define BPF_F_MMAPABLE 1024
 #define BPF_ANY 0
 #define BPF_NOEXIST 1
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1
@@ -72,6 +73,7 @@ struct cred {
 
 struct signal_struct {
 	atomic_t live;
+	int nr_threads;
 };
 
 struct mm_struct {

@@ -19,10 +19,10 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(palisade_scope_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct settings *now = find_settings();
-	if (!now || !(now->flags & INHERIT) || unmarked(parent))
+	struct settings *now = find_settings(), *known = find_known();
+	if (!now || !known || !(now->flags & INHERIT) || unmarked(parent, known))
 		return 0;
-	struct mark *mark = find_mark(parent);
+	struct mark *mark = find_mark(parent, known);
 	if (!mark)
 		return 0;
 	__u32 process = child->tgid;
@@ -30,28 +30,25 @@ int BPF_PROG(palisade_scope_fork, struct task_struct *parent, struct task_struct
 	if (!scope)
 		return 0;
 	/* What a launcher forks before its exec is armed: only its own exec is the launch. */
-	struct mark copy = { child->start_boottime, mark->scope, 1 };
-	__u32 *beyond = overflowed();
+	struct mark copy = { child->start_boottime, process | ARMED, mark->scope };
 	if (process == parent->tgid) {
 		/* Threads share what is in the table. What is in storage is each task's own. */
-		if (beyond && *beyond && bpf_task_storage_get(&overflow, parent, 0, 0))
+		if (known->flags && bpf_task_storage_get(&overflow, parent, 0, 0))
 			bpf_task_storage_get(&overflow, child, &copy, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		return 0;
 	}
-	if (!put_mark(process, &copy)) {
+	if (!put_mark(&copy, known)) {
 		__sync_fetch_and_add(&scope->ever, 1);
 		return 0;
 	}
 	struct totals *totals = find_totals();
-	if (beyond) {
-		*beyond = 1;
-		__sync_fetch_and_add(&scope->beyond, 1);
-		if (bpf_task_storage_get(&overflow, child, &copy, BPF_LOCAL_STORAGE_GET_F_CREATE)) {
-			__sync_fetch_and_add(&scope->ever, 1);
-			if (totals)
-				totals->overflowed++;
-			return 0;
-		}
+	known->flags = 1;
+	__sync_fetch_and_add(&scope->beyond, 1);
+	if (bpf_task_storage_get(&overflow, child, &copy, BPF_LOCAL_STORAGE_GET_F_CREATE)) {
+		__sync_fetch_and_add(&scope->ever, 1);
+		if (totals)
+			totals->overflowed++;
+		return 0;
 	}
 	if (totals)
 		totals->unmarked++;
@@ -70,8 +67,9 @@ void bpf_task_release(struct task_struct *task) __ksym __weak;
 #define ORDER_UNMARK 1
 #define ORDER_REAP 2 /* take the mark away of a process that began then */
 #define ORDER_JUDGE 3
+#define ORDER_FIND 4 /* the answer is the scope's number, or 0 */
 
-/* What user space orders: gates are counted, so only programs may touch them. One order at a time. */
+/* What user space orders: only programs write marks. One order at a time. */
 struct order {
 	__u64 born;
 	__u32 what;
@@ -80,23 +78,62 @@ struct order {
 	__u32 value; /* armed, or the verdict */
 };
 
-/* Marks a process that began then. */
-static __always_inline int mark_process(__u32 process, __u64 began, __u32 id, __u32 armed)
+/* Who is marked after all: 0, or 1: already so; 2: no room; 4: belongs to another scope; 5: no process. */
+static __always_inline int mark_task(struct task_struct *task, struct settings *known, struct scope *scope, __u32 armed)
 {
-	struct scope *scope = find_scope(id);
-	if (!scope)
-		return 3;
-	struct mark *before = bpf_map_lookup_elem(&marks, &process);
-	if (before && before->born == began && find_scope(before->scope))
-		return before->scope == id ? 1 : 4;
-	struct mark mark = { began, id, armed };
-	if (put_mark(process, &mark))
-		return 2;
+	__u32 process = task->tgid, id = scope->id;
+	struct mark *before = find_mark(task, known);
+	if (before) {
+		if (find_scope(before->scope))
+			return before->scope == id ? 1 : 4;
+		/* Of a scope that was closed. */
+		before->process = process | armed;
+		before->scope = id;
+	} else {
+		struct mark mark = { task->start_boottime, process | armed, id };
+		if (put_mark(&mark, known)) {
+			/* Threads that there are already would have none in their storage. */
+			if ((lacks & NO_TASK_STORAGE) || task->signal->nr_threads != 1)
+				return 2;
+			known->flags = 1;
+			__sync_fetch_and_add(&scope->beyond, 1);
+			if (!bpf_task_storage_get(&overflow, task, &mark, BPF_LOCAL_STORAGE_GET_F_CREATE))
+				return 2;
+		}
+	}
 	__sync_fetch_and_add(&scope->ever, 1);
 	return 0;
 }
 
-/* 0, or 1: already so; 2: no room; 3: no such scope; 4: belongs to another scope; 5: no such process, 6: not known by number. */
+/* What is ordered of a task's process; as below. */
+static __always_inline int carry_out(struct task_struct *task, struct settings *known, __u32 what, __u32 id, __u32 value)
+{
+	__u32 process = task->tgid;
+	if (what == ORDER_FIND) {
+		struct mark *mark = find_mark(task, known);
+		return mark && find_scope(mark->scope) ? mark->scope : 0;
+	}
+	if (what == ORDER_UNMARK) {
+		struct mark *mark = find_mark(task, known);
+		if (!mark)
+			return 1;
+		/* In a task's storage it stays, and means nothing. */
+		mark->scope = 0;
+		struct mark *place = place_of(process, known);
+		if (place && (place->process & ~ARMED) == process)
+			free_mark(place, process, task->group_leader->start_boottime);
+		return 0;
+	}
+	struct scope *scope = find_scope(id);
+	return scope ? mark_task(task, known, scope, value ? ARMED : 0) : 3;
+}
+
+/*
+ * 0, or 1: already so; 2: no room; 3: no such scope; 4: belongs to another scope; 5: no such process; or the number of the
+ * scope that was to be found. BY_SEARCH: processes aren't known by number, so `request` has to be gone through.
+ */
+#define BY_SEARCH 0xffffffff
+
 SEC("syscall")
 int palisade_scope_order(struct order *order)
 {
@@ -104,6 +141,9 @@ int palisade_scope_order(struct order *order)
 	__u64 born = *(volatile __u64 *)&order->born;
 	__u32 what = *(volatile __u32 *)&order->what, process = *(volatile __u32 *)&order->process;
 	__u32 id = *(volatile __u32 *)&order->scope, value = *(volatile __u32 *)&order->value;
+	struct settings *known = find_known();
+	if (!known)
+		return 5;
 	if (what == ORDER_JUDGE) {
 		struct scope *scope = find_scope(id);
 		if (!scope)
@@ -111,36 +151,30 @@ int palisade_scope_order(struct order *order)
 		scope->verdict = value;
 		return 0;
 	}
-	struct mark *before = bpf_map_lookup_elem(&marks, &process);
-	if (what == ORDER_UNMARK || what == ORDER_REAP) {
-		if (!before || (what == ORDER_REAP && before->born != born))
+	if (what == ORDER_REAP) {
+		struct mark *left = place_of(process, known);
+		if (!left || (left->process & ~ARMED) != process)
 			return 1;
-		/* Until the number is gone from the table, the mark must mean nothing to who has the number next. */
-		before->scope = 0;
-		if (bpf_map_delete_elem(&marks, &process))
-			return 1;
-		__u32 *gate = gate_of(process);
-		if (gate)
-			__sync_fetch_and_add(gate, -1);
-		return 0;
+		/* Not if another process has the number by now, and is marked. */
+		return free_mark(left, process, born) ? 0 : 1;
 	}
 	if (lacks & NO_TASK_BY_NUMBER)
-		return 6;
+		return BY_SEARCH;
 	struct task_struct *task = bpf_task_from_pid(process);
 	if (!task)
-		return 5;
-	__u64 began = task->start_boottime;
-	bool leader = task->tgid == process;
+		return what == ORDER_MARK ? 5 : what == ORDER_UNMARK;
+	int answer = what == ORDER_MARK && task->tgid != process ? 5 : carry_out(task, known, what, id, value);
 	bpf_task_release(task);
-	return leader ? mark_process(process, began, id, value) : 5;
+	return answer;
 }
 
-/* A mark that user space wants where the kernel finds no process by its number: all are gone through. */
+/* An order where the kernel finds no process by its number: all are gone through. */
 struct request {
+	__u32 what;
 	__u32 process;
 	__u32 scope;
-	__u32 armed;
-	__u32 answer; /* as above */
+	__u32 value;
+	__u32 answer; /* as above; as it was before, if there is no such process */
 };
 
 struct {
@@ -156,9 +190,12 @@ int palisade_scope_search(struct bpf_iter__task *context)
 	struct task_struct *task = context->task;
 	__u32 zero = 0;
 	struct request *wanted = bpf_map_lookup_elem(&request, &zero);
-	if (!task || !wanted || task->tgid != wanted->process || (__u32)task->pid != wanted->process)
+	struct settings *known = find_known();
+	if (!task || !wanted || !known || (__u32)task->pid != wanted->process)
 		return 0;
-	wanted->answer = mark_process(wanted->process, task->start_boottime, wanted->scope, wanted->armed);
+	if (wanted->what == ORDER_MARK && (__u32)task->tgid != wanted->process)
+		return 0;
+	wanted->answer = carry_out(task, known, wanted->what, wanted->scope, wanted->value);
 	return 0;
 }
 
@@ -167,10 +204,10 @@ int palisade_scope_search(struct bpf_iter__task *context)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(palisade_scope_exec, struct task_struct *task, int thread, struct linux_binprm *bprm)
 {
-	struct settings *now = find_settings();
-	if (!now || (now->flags & OFF))
+	struct settings *now = find_settings(), *known = find_known();
+	if (!now || !known || (now->flags & OFF))
 		return 0;
-	if ((now->flags & INHERIT) && unmarked(task))
+	if ((now->flags & INHERIT) && unmarked(task, known))
 		return 0;
 	struct found found = find(task, now);
 	if (!found.scope)
@@ -180,7 +217,7 @@ int BPF_PROG(palisade_scope_exec, struct task_struct *task, int thread, struct l
 		totals->execs++;
 	struct decided decided = { found.scope->verdict, WHY_WATCHED };
 	if (found.launcher)
-		found.launcher->armed = 1;
+		found.launcher->process |= ARMED;
 	else
 		decided = decide(now, found.scope, bprm->file);
 	bool ends = !found.launcher && (decided.verdict == KILL || decided.verdict == REFUSE);

@@ -2,10 +2,12 @@
 /*
  * Scopes: marked processes, and how an exec finds the mark that it is below. `scope/layout.rs` has the same layouts.
  *
- * A mark belongs to a process, not to a task: its key is the process's number (tgid) in the first process namespace.
+ * A mark belongs to a process, not to a task: its place is the process's number (tgid) in the first process namespace.
  * Threads share it, an exec by another thread than the first keeps it, and io workers have it. A mark says when its
  * process began: a number that is used again is not marked. So no program has to run when a process ends; what is left
- * of dead processes is swept by user space, and where nobody does and the table is full, marks are in task storage.
+ * of dead processes is swept by user space. The table is an array: whoever isn't marked pays a load for finding that out,
+ * and whoever is needs no lock and no hash. Of two marked processes whose numbers have the same place, which only
+ * numbers beyond the table's size can, the second has its mark in its task's storage.
  */
 #pragma once
 #include "kernel.h"
@@ -14,8 +16,8 @@
 #include <bpf/bpf_core_read.h>
 
 #define SCOPES 4096 /* at once; a power of two */
-#define MARKS 65536 /* processes in tables; what is beyond is in the tasks' storage */
-#define GATES 16384 /* a power of two */
+#define GATES 4096 /* a power of two */
+#define MARKS 65536 /* places in the table, a power of two; what finds none is in the tasks' storage */
 #define MOST_HOPS 16
 #define NAME_SPACE 64
 
@@ -65,9 +67,12 @@ struct scope {
 };
 
 struct mark {
-	__u64 born; /* start_boottime of the process */
+	__u64 born; /* start_boottime of the process; or: */
+#define FREE 0
+#define TAKEN 1 /* being written */
+	__u32 process; /* its number, and: */
+#define ARMED 0x80000000 /* without it the next exec is the launcher's */
 	__u32 scope;
-	__u32 armed; /* 0: the next exec is the launcher's */
 };
 
 struct place {
@@ -85,17 +90,20 @@ struct totals {
 	__u64 refused;
 	__u64 lost; /* events without room */
 	__u64 unmarked; /* children that could not be marked */
-	__u64 overflowed; /* children marked in their task's storage, because the table is full */
+	__u64 overflowed; /* children marked in their task's storage, because their place in the table is another's */
 };
 
 _Static_assert(sizeof(struct settings) == 16 && sizeof(struct scope) == 96 && sizeof(struct mark) == 16 &&
 		       sizeof(struct place) == 16 && sizeof(struct totals) == 48,
 	       "what layout.rs reads and writes");
 
-/* The second cell is the programs': its first word says whether any mark is in task storage. */
+/*
+ * The second cell's first word is the programs' own and says whether any mark is in task storage; its second is the
+ * number of places in the table less one. The third cell's first word says how many scopes are open.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2);
+	__uint(max_entries, 3);
 	__type(key, __u32);
 	__type(value, struct settings);
 } settings SEC(".maps");
@@ -108,20 +116,27 @@ struct {
 } scopes SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MARKS);
+	__uint(map_flags, BPF_F_MMAPABLE); /* user space sweeps it */
 	__type(key, __u32);
 	__type(value, struct mark);
 } marks SEC(".maps");
 
 /*
- * How many marks have a number that ends so, looked at before anything else: what isn't marked shall cost a load.
+ * How many marks have a number that ends so, looked at before the table. The table is so large that the kernel maps it in
+ * small pages: whoever looks there is likely to wait for the translation of an address. This is in the kernel's own
+ * large ones, which nobody waits for.
  */
+struct gates {
+	__u32 marks[GATES];
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, GATES);
+	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, __u32);
+	__type(value, struct gates);
 } gates SEC(".maps");
 
 struct {
@@ -174,20 +189,26 @@ static __always_inline struct totals *find_totals(void)
 	return bpf_map_lookup_elem(&totals, &zero);
 }
 
-static __always_inline __u32 *gate_of(__u32 process)
+/* What the programs know beside the settings, in the same line of the cache. */
+static __always_inline struct settings *find_known(void)
 {
-	__u32 cell = process & (GATES - 1);
-	return bpf_map_lookup_elem(&gates, &cell);
+	__u32 one = 1;
+	return bpf_map_lookup_elem(&settings, &one);
 }
 
-/* Not 0: marks may be in task storage. */
-static __always_inline __u32 *overflowed(void)
+/* Without any scope nobody is looked for. */
+static __always_inline bool nothing_open(void)
 {
-	if (lacks & NO_TASK_STORAGE)
-		return NULL;
-	__u32 one = 1;
-	struct settings *cell = bpf_map_lookup_elem(&settings, &one);
-	return cell ? &cell->flags : NULL;
+	__u32 two = 2;
+	struct settings *open = bpf_map_lookup_elem(&settings, &two);
+	return open && !open->flags;
+}
+
+/* Where the mark of a number is, if it is in the table. */
+static __always_inline struct mark *place_of(__u32 process, const struct settings *known)
+{
+	__u32 place = process & known->hops;
+	return bpf_map_lookup_elem(&marks, &place);
 }
 
 /* NULL: cleared since it was marked. */
@@ -198,49 +219,64 @@ static __always_inline struct scope *find_scope(__u32 id)
 	return scope && id && scope->id == id ? scope : NULL;
 }
 
-/* The mark of a task's process. */
-static __always_inline struct mark *find_mark(struct task_struct *task)
+static __always_inline __u32 *gate_of(__u32 process)
 {
-	__u32 process = task->tgid;
-	__u32 *gate = gate_of(process);
+	__u32 zero = 0;
+	struct gates *all = bpf_map_lookup_elem(&gates, &zero);
+	return all ? &all->marks[process & (GATES - 1)] : NULL;
+}
+
+/* The mark of a task's process. */
+static __always_inline struct mark *find_mark(struct task_struct *task, const struct settings *known)
+{
+	__u32 process = task->tgid, *gate = gate_of(process);
 	if (gate && *gate) {
-		struct mark *mark = bpf_map_lookup_elem(&marks, &process);
-		if (mark && mark->born == task->group_leader->start_boottime)
+		struct mark *mark = place_of(process, known);
+		if (mark && mark->born > TAKEN && (mark->process & ~ARMED) == process &&
+		    mark->born == task->group_leader->start_boottime)
 			return mark;
 	}
-	gate = overflowed();
-	if (gate && *gate)
+	if (!(lacks & NO_TASK_STORAGE) && known->flags)
 		return bpf_task_storage_get(&overflow, task, 0, 0);
 	return NULL;
 }
 
-/* What most of the host pays: whether a task's process can't be marked is known without looking anything up. */
-static __always_inline bool unmarked(struct task_struct *task)
+/* What most of the host pays: whether a task's process can't be marked is known without looking at it. */
+static __always_inline bool unmarked(struct task_struct *task, const struct settings *known)
 {
-	__u32 *gate = gate_of(task->tgid), *beyond = overflowed();
-	return gate && !*gate && !(beyond && *beyond);
+	__u32 *gate = gate_of(task->tgid);
+	return gate && !*gate && !known->flags;
 }
 
-/* In the table: 0; not: anything else. */
-static __always_inline long put_mark(__u32 process, const struct mark *mark)
+/* In the table: 0; not: anything else. Only who has a place writes to it, and nobody believes it before it says `born`. */
+static __always_inline long put_mark(const struct mark *new, const struct settings *known)
 {
-	struct mark *left = bpf_map_lookup_elem(&marks, &process);
-	if (left) {
-		/* Of a dead process that had the same number: nobody else looks at it. */
-		left->scope = mark->scope;
-		left->armed = mark->armed;
-		left->born = mark->born;
-		return 0;
-	}
-	__u32 *gate = gate_of(process);
-	if (!gate)
+	__u32 process = new->process & ~ARMED, *gate = gate_of(process);
+	struct mark *mark = place_of(process, known);
+	if (!mark || !gate)
 		return -1;
-	/* First the gate: it may be open for nothing, never closed before a mark. */
-	__sync_fetch_and_add(gate, 1);
-	long failed = bpf_map_update_elem(&marks, &process, mark, BPF_ANY);
-	if (failed)
-		__sync_fetch_and_add(gate, -1);
-	return failed;
+	__u64 before = mark->born;
+	/* Who had the same number before is dead. Of who has another number nothing is known. */
+	if (before == TAKEN || (before != FREE && ((mark->process ^ new->process) & ~ARMED)))
+		return -1;
+	if (__sync_val_compare_and_swap(&mark->born, before, TAKEN) != before)
+		return -1;
+	if (before == FREE)
+		__sync_fetch_and_add(gate, 1);
+	mark->process = new->process;
+	mark->scope = new->scope;
+	__sync_lock_test_and_set(&mark->born, new->born);
+	return 0;
+}
+
+/* Frees the place of a process that began then. */
+static __always_inline bool free_mark(struct mark *mark, __u32 process, __u64 born)
+{
+	__u32 *gate = gate_of(process);
+	if (!gate || born <= TAKEN || __sync_val_compare_and_swap(&mark->born, born, FREE) != born)
+		return false;
+	__sync_fetch_and_add(gate, -1);
+	return true;
 }
 
 /* What an exec is below. */
@@ -254,6 +290,9 @@ struct found {
 static __always_inline struct found find(struct task_struct *task, const struct settings *now)
 {
 	struct found found = {};
+	const struct settings *known = find_known();
+	if (!known || nothing_open())
+		return found;
 	if (now->flags & CGROUP) {
 		__u64 group = bpf_get_current_ancestor_cgroup_id(now->cgroup_level);
 		__u32 *id = bpf_map_lookup_elem(&groups, &group);
@@ -261,22 +300,23 @@ static __always_inline struct found find(struct task_struct *task, const struct 
 			return found;
 		found.id = *id;
 		/* Who was just moved into the group is still the launcher: that mark is its process's. */
-		struct mark *own = find_mark(task);
-		if (own && !own->armed)
+		struct mark *own = find_mark(task, known);
+		if (own && !(own->process & ARMED))
 			found.launcher = own;
 		found.scope = find_scope(found.id);
 		return found;
 	}
-	struct mark *mark = find_mark(task);
+	struct mark *mark = find_mark(task, known);
 	__u32 distance = 0;
 	if (!mark) {
 		for (__u32 i = 0; i < MOST_HOPS; i++) {
-			if (i >= now->hops)
+			/* Above the first process there is nobody. */
+			if (i >= now->hops || task->tgid <= 1)
 				break;
 			task = task->real_parent;
 			if (!task)
 				break;
-			mark = find_mark(task);
+			mark = find_mark(task, known);
 			if (mark) {
 				distance = i + 1;
 				break;
@@ -287,7 +327,7 @@ static __always_inline struct found find(struct task_struct *task, const struct 
 		return found;
 	found.id = mark->scope;
 	found.distance = distance;
-	if (!distance && !mark->armed)
+	if (!distance && !(mark->process & ARMED))
 		found.launcher = mark;
 	found.scope = find_scope(found.id);
 	return found;

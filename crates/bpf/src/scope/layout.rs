@@ -46,6 +46,20 @@ pub(crate) fn encode_settings(settings: &Settings, lacks: Lacks) -> Vec<u8> {
     [flags, hops, level, LAYOUT].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
+/// The key of what the programs know beside the settings, and of how many scopes are open.
+pub(crate) const KNOWN: [u8; 4] = 1_u32.to_ne_bytes();
+pub(crate) const OPEN: [u8; 4] = 2_u32.to_ne_bytes();
+
+/// One of these cells: its first two words.
+pub(crate) fn encode_cell(words: [u32; 2]) -> Vec<u8> {
+    words.into_iter().chain([0, 0]).flat_map(u32::to_ne_bytes).collect()
+}
+
+/// The cell of [`OPEN`].
+pub(crate) fn decode_open(bytes: &[u8]) -> u32 {
+    word(bytes, 0).unwrap_or(0)
+}
+
 /// `Err` holds the layout that was found.
 pub(crate) fn decode_settings(bytes: &[u8]) -> Result<Settings, u32> {
     let layout = word(bytes, 12).unwrap_or(0);
@@ -112,28 +126,32 @@ pub(crate) fn decode_scope(bytes: &[u8]) -> Option<Scope> {
     })
 }
 
-/// `struct mark`: when its process began, in the kernel's nanoseconds, and its scope.
-pub(crate) fn decode_mark(bytes: &[u8]) -> Option<(u64, u32)> {
-    Some((long(bytes, 0)?, word(bytes, 8)?))
-}
-
 /// `struct order`.
 pub(crate) fn encode_order(born: u64, words: [u32; 4]) -> Vec<u8> {
     born.to_ne_bytes().into_iter().chain(words.into_iter().flat_map(u32::to_ne_bytes)).collect()
 }
 
-/// `struct request`.
-pub(crate) fn encode_request(process: u32, scope: u32, armed: bool) -> Vec<u8> {
-    [process, scope, u32::from(armed), NO_PROCESS].into_iter().flat_map(u32::to_ne_bytes).collect()
+/// `struct request`: an order's words, and what it answers if there is no such process.
+pub(crate) fn encode_request(words: [u32; 4]) -> Vec<u8> {
+    const MARK: u32 = 0;
+    const UNMARK: u32 = 1;
+    let nobody = match words[0] {
+        MARK => NO_PROCESS,
+        UNMARK => 1,
+        _ => 0,
+    };
+    words.into_iter().chain([nobody]).flat_map(u32::to_ne_bytes).collect()
 }
 
 /// What came of a request.
 pub(crate) fn decode_answer(request: &[u8]) -> Option<u32> {
-    word(request, 12)
+    word(request, 16)
 }
 
 /// The answer of an order that found no process.
 pub(crate) const NO_PROCESS: u32 = 5;
+/// The answer of an order whose process has to be searched for.
+pub(crate) const BY_SEARCH: u32 = u32::MAX;
 
 /// `struct totals`, of one processor.
 pub(crate) fn decode_totals(bytes: &[u8]) -> Totals {

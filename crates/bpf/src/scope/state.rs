@@ -93,7 +93,7 @@ pub struct Totals {
     pub lost: u64,
     /// Children that could not be marked.
     pub unmarked: u64,
-    /// Children whose mark is in their task, because the table of marks is full.
+    /// Children whose mark is in their task, because their place in the table is another's.
     pub overflowed: u64,
 }
 

@@ -54,6 +54,8 @@ const TESTS: &[(&str, fn())] = tests![
     without_rights,
     without_pins,
     clients,
+    slow_readers,
+    many_at_once,
     too_many,
     full_buffer,
     exit_codes,

@@ -169,6 +169,80 @@ time.sleep(30)
     many.wait().unwrap();
 }
 
+/// Follows and reads nothing, in as many ways as there are words.
+const DEAF: &str = "
+import json, socket, struct, sys
+s = socket.socket(socket.AF_UNIX)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+s.connect(sys.argv[1])
+for text in [{'version': 1, 'program': 'x'}, {'ask': 'follow', 'scope': None}]:
+    frame = json.dumps(text).encode()
+    s.sendall(struct.pack('<I', len(frame)) + frame)
+print('follows', flush=True)
+sys.stdin.read()
+";
+
+pub(crate) fn slow_readers() {
+    let world = World::new("");
+    assert_eq!(world.script(&[], ":").code, 0);
+    let socket = world.socket();
+    let mut deaf = Vec::new();
+    for _ in 0..3 {
+        let mut command = world.command(0, &["/usr/bin/python3", "-c", DEAF, socket.to_str().unwrap()]);
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let said = child.stdout.take().unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(said), &mut line).unwrap();
+        assert_eq!(line, "follows\n");
+        deaf.push(child);
+    }
+    // Somebody who reads hears of the last while those miss some.
+    let script = "i=0; while [ $i -lt 1800 ]; do /bin/true; i=$((i+1)); done; /bin/echo last";
+    let mut rounds = 0;
+    while world.status()["missed"] == 0 {
+        assert_eq!(world.script(&[], script).code, 0);
+        rounds += 1;
+        assert!(rounds < 8, "nobody misses anything");
+    }
+    world.event(|event| event["arguments"][1] == "last");
+    let status = world.scope(&["status"]);
+    assert!(
+        status.out.contains(" missed by") && !status.out.contains(" 0 missed by"),
+        "it is shown: {status:?}"
+    );
+    for mut child in deaf {
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+}
+
+/// As many as may talk at once each get their answers.
+pub(crate) fn many_at_once() {
+    let world = World::new("");
+    assert_eq!(world.script(&[], ":").code, 0);
+    let (world, runs) = (&world, std::sync::Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for number in 0..64 {
+            let runs = &runs;
+            scope.spawn(move || {
+                let run = match number % 4 {
+                    0 => world.scope(&["list", "--json"]),
+                    1 => world.scope(&["status", "--json"]),
+                    2 => world.script(&["--verdict", "kill"], "/bin/echo ran; echo $?"),
+                    _ => world.scope(&["events", "--json"]),
+                };
+                runs.lock().unwrap().push((number, run));
+            });
+        }
+    });
+    let runs = runs.into_inner().unwrap();
+    assert_eq!(runs.len(), 64);
+    for (number, run) in runs {
+        assert_eq!(run.code, 0, "{number}: {run:?}");
+        assert!(number % 4 != 2 || run.out == "137\n", "{number}: {run:?}");
+    }
+}
+
 pub(crate) fn too_many() {
     let world = World::new("");
     // 256 of an ordinary user, in one command that holds them.

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The program that measures.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use super::{Line, ScopesError};
+use crate::launch::LaunchError;
+use crate::workload::first_line;
+
+const TICK: Duration = Duration::from_millis(50);
+
+/// Finds it: what was named, or what was built beside this program.
+pub(crate) fn find(named: Option<&Path>) -> Option<PathBuf> {
+    if let Some(path) = named {
+        return path.is_file().then(|| path.to_owned());
+    }
+    let own = std::env::current_exe().ok()?;
+    let beside = own.parent()?.join("examples/scopes");
+    beside.is_file().then_some(beside)
+}
+
+/// What it can measure: `who depth load`, and `pressure`.
+pub(crate) fn names(path: &Path) -> Result<Vec<String>, ScopesError> {
+    let run = |source| ScopesError::Run { path: path.to_owned(), source };
+    let output = Command::new(path).arg("--list").stdin(Stdio::null()).output().map_err(run)?;
+    if !output.status.success() {
+        let said = first_line(&output.stderr);
+        return Err(ScopesError::Ended { path: path.to_owned(), status: output.status.to_string(), said });
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+}
+
+/// Has it measure what is named.
+pub(crate) fn measure(
+    path: &Path,
+    commands: usize,
+    rounds: usize,
+    names: &[String],
+    stop: &AtomicBool,
+) -> Result<Vec<Line>, ScopesError> {
+    let run = |source| ScopesError::Run { path: path.to_owned(), source };
+    let mut command = Command::new(path);
+    command.args(["--commands", &commands.to_string(), "--rounds", &rounds.to_string()]);
+    for name in names {
+        command.args(["--only", name]);
+    }
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(run)?;
+    let (sender, receiver) = channel();
+    let said = child.stdout.take();
+    let mut complaints = child.stderr.take();
+    let complained = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What can't be read isn't quoted.
+        let _ = complaints.as_mut().map(|complaints| complaints.read_to_end(&mut bytes));
+        bytes
+    });
+    // It ends with the pipe, or when nobody listens any more.
+    std::thread::spawn(move || {
+        let lines = said.into_iter().flat_map(|said| BufReader::new(said).lines());
+        for line in lines.map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let mut lines = Vec::new();
+    loop {
+        match receiver.recv_timeout(TICK) {
+            Ok(line) => match serde_json::from_str(&line) {
+                Ok(understood) => lines.push(understood),
+                Err(source) => {
+                    end(&mut child);
+                    return Err(ScopesError::Line { path: path.to_owned(), line, source });
+                }
+            },
+            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
+                end(&mut child);
+                return Err(LaunchError::Stopped.into());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let status = child.wait().map_err(run)?;
+    if status.success() {
+        return Ok(lines);
+    }
+    if stop.load(Ordering::Relaxed) {
+        return Err(LaunchError::Stopped.into());
+    }
+    let said = first_line(&complained.join().unwrap_or_default());
+    Err(ScopesError::Ended { path: path.to_owned(), status: status.to_string(), said })
+}
+
+/// Its load and its programs end with it.
+fn end(child: &mut std::process::Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
