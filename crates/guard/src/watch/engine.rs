@@ -278,7 +278,7 @@ impl Engine {
         let began = self.clock.now();
         let verdict = self.judge(worker, &question, None);
         let aside = verdict.aside;
-        if verdict.untrusted && self.is_unsettled() {
+        if verdict.untrusted && (self.is_unsettled() || self.is_stale(&verdict)) && self.may_wait() {
             self.put_off(question);
         } else {
             self.give(&question, verdict, began);
@@ -287,10 +287,20 @@ impl Engine {
         aside
     }
 
-    /// Whether a refusal of something untrusted has to wait, and may.
+    /// Whether a refusal of something untrusted has to wait.
     fn is_unsettled(&self) -> bool {
         self.settle.get().is_some_and(|settle| (settle.pending)())
-            && self.deferred.questions.lock().unwrap_or_else(PoisonError::into_inner).len() < DEFERRED
+    }
+
+    /// Whether something else has come into force since it was decided. Asked after [`Self::is_unsettled`]: what was being
+    /// read when it was decided, and isn't any more, is in force by then.
+    fn is_stale(&self, verdict: &Verdict) -> bool {
+        verdict.outcome.as_ref().is_some_and(|(decided_by, _)| !Arc::ptr_eq(decided_by, &self.in_force()))
+    }
+
+    /// Whether there is room for one more that waits.
+    fn may_wait(&self) -> bool {
+        self.deferred.questions.lock().unwrap_or_else(PoisonError::into_inner).len() < DEFERRED
     }
 
     fn put_off(&self, question: Question) {
