@@ -165,6 +165,8 @@ fn a_package_manager_that_stands_still_or_is_killed() {
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     // What the guard does meanwhile doesn't wait for it either.
     bed.wait_for_import(|| bed.reload_gently());
+    // Everything was read again while dpkg's status doesn't know of the package.
+    bed.run_as_user("timeout 20 palisade-slow").ok();
     bed.run(&format!("kill -CONT {dpkg}; touch /tmp/go")).ok();
     assert!(slow.wait_with_output().unwrap().status.success());
 

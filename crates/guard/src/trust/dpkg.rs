@@ -92,7 +92,8 @@ impl Database {
         for entry in fs::read_dir(&info).map_err(failed)? {
             names.insert(entry.map_err(failed)?.file_name().as_bytes().to_vec());
         }
-        let packages = parse_status(&read(&directory.join("status"))?, &names);
+        let mut packages = parse_status(&read(&directory.join("status"))?, &names);
+        packages.extend(under_way(&packages, &names));
         let diversions = match read(&directory.join("diversions")) {
             Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => HashMap::new(),
             other => parse_diversions(&other?),
@@ -100,7 +101,7 @@ impl Database {
         Ok(Self { root: root.into(), packages, diversions })
     }
 
-    /// The installed packages.
+    /// The installed packages, and those that dpkg is installing.
     #[must_use]
     pub fn packages(&self) -> &[Package] {
         &self.packages
@@ -245,6 +246,21 @@ fn parse_configuration(line: &[u8]) -> Option<(Vec<u8>, [u8; 16])> {
     let space = line.iter().rposition(|byte| *byte == b' ')?;
     let md5 = from_hexadecimal(&line[space + 1..])?.try_into().ok()?;
     Some((line[..space].to_vec(), md5))
+}
+
+/// Packages of which `status` doesn't know yet: dpkg keeps what it has just done in `updates` for a while. Those that it has
+/// removed but for their configuration have no MD5s any more.
+fn under_way(known: &[Package], names: &HashSet<Vec<u8>>) -> Vec<Package> {
+    let known: HashSet<&[u8]> = known.iter().map(|package| &package.name[..]).collect();
+    let has_sums = |name: &[u8]| names.contains(&[name, b".md5sums"].concat());
+    let mut packages: Vec<Package> = names
+        .iter()
+        .filter_map(|name| name.strip_suffix(b".list"))
+        .filter(|name| !known.contains(name) && has_sums(name))
+        .map(|name| Package { name: name.to_vec(), configuration: Vec::new() })
+        .collect();
+    packages.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    packages
 }
 
 /// `MD5  path/without/slash` each.

@@ -26,13 +26,16 @@ fn packages_with_all_their_oddities() {
         ("info/one.list", "/.\n/usr\n/usr/bin\n/usr/bin/x\n/etc/a b\n/etc/old\n/etc/no\n/usr/bin/y\n"),
         ("info/one.md5sums", "SUM  usr/bin/x\nbad line\nSUM  usr/bin/unlisted\nSUM  ./usr/bin/y\n"),
         ("info/two.list", "/etc/two\n"),
+        ("info/under-way.list", "/usr/bin/z\n"),
+        ("info/under-way.md5sums", "SUM  usr/bin/z\n"),
+        ("info/without-list.md5sums", "SUM  usr/bin/y\n"),
         ("info/three:amd64.list", "/usr/bin/x\n"),
         ("info/three:amd64.md5sums", "SUM  usr/bin/x\n"),
     ]);
     let database = Database::open(root.path()).unwrap();
     let names: Vec<_> =
         database.packages().iter().map(|package| package.name.escape_ascii().to_string()).collect();
-    assert_eq!(names, ["one", "three:amd64"]);
+    assert_eq!(names, ["one", "three:amd64", "under-way"]);
     let files = |number: usize| -> Vec<(String, bool)> {
         let files = database.files(&database.packages()[number]).unwrap();
         files.into_iter().map(|file| (file.path.escape_ascii().to_string(), file.md5.is_some())).collect()
@@ -49,6 +52,7 @@ fn packages_with_all_their_oddities() {
     ];
     assert_eq!(files(0), expected.map(|(path, md5)| (path.to_owned(), md5)));
     assert_eq!(files(1), [("/usr/bin/x".to_owned(), true)]);
+    assert_eq!(files(2), [("/usr/bin/z".to_owned(), true)]);
     // Removed since the packages were read.
     let info = root.path().join("var/lib/dpkg/info");
     std::fs::rename(info.join("three:amd64.list"), info.join("away")).unwrap();
@@ -57,7 +61,7 @@ fn packages_with_all_their_oddities() {
 
     let past = SystemTime::now() - Duration::from_secs(100);
     let changed = database.changed(past, [&b"one"[..], b"gone"]);
-    assert_eq!(changed.installed, [b"one".to_vec(), b"three:amd64".to_vec()]);
+    assert_eq!(changed.installed, [b"one".to_vec(), b"three:amd64".to_vec(), b"under-way".to_vec()]);
     assert_eq!(changed.removed, [b"gone".to_vec()]);
     assert!(database.changed(SystemTime::now() + Duration::from_secs(9), []).installed.is_empty());
 }
