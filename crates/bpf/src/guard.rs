@@ -294,6 +294,18 @@ impl GuardPrograms {
         })
     }
 
+    /// Has the classes of before, which [`Self::invalidate_after`] left counting, count no longer than for `grace` from now on.
+    /// Whole seconds.
+    ///
+    /// # Errors
+    /// If the map can't be written.
+    pub fn end_grace(&self, grace: Duration) -> Result<(), Error> {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec;
+        let now = u32::try_from(now).unwrap_or(u32::MAX);
+        let end = now.saturating_add(u32::try_from(grace.as_secs()).unwrap_or(u32::MAX));
+        self.change(|settings| settings.grace_until = settings.grace_until.min(end))
+    }
+
     /// Files without class on these file systems, and no others, are [`ObjectClass::SPARED`]; by major and minor number.
     ///
     /// # Errors

@@ -105,6 +105,7 @@ impl Guard {
     fn label_essential(&self) {
         if let Ok(lsm) = &self.lsm {
             essential::label(lsm, &self.engine.policy(), &self.engine.trust());
+            lsm.begin_grace();
         }
     }
 

@@ -174,10 +174,22 @@ impl Lsm {
         self.pinned
     }
 
-    /// Every label must be given anew, within the grace.
+    /// Every label must be given anew, within the grace. Where labels outlive the guard that begins when what the host can't
+    /// do without has its own ([`Self::begin_grace`]): a guard that is killed before leaves those of before in force.
     pub(crate) fn invalidate(&self) {
         let _one = self.changing();
-        if let Err(error) = self.programs.invalidate_after(GRACE) {
+        let grace = if self.pinned { Duration::from_secs(u64::from(u32::MAX)) } else { GRACE };
+        if let Err(error) = self.programs.invalidate_after(grace) {
+            say(&format!("palisaded: alarm: labels of before can't be taken back: {}", words(&error)));
+        }
+    }
+
+    /// What the host can't do without has its labels.
+    pub(crate) fn begin_grace(&self) {
+        let _one = self.changing();
+        if self.pinned
+            && let Err(error) = self.programs.end_grace(GRACE)
+        {
             say(&format!("palisaded: alarm: labels of before can't be taken back: {}", words(&error)));
         }
     }

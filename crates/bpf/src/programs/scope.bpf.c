@@ -33,7 +33,7 @@ int BPF_PROG(palisade_scope_fork, struct task_struct *parent, struct task_struct
 	struct mark copy = { child->start_boottime, process | ARMED, mark->scope };
 	if (process == parent->tgid) {
 		/* Threads share what is in the table. What is in storage is each task's own. */
-		if (known->flags && bpf_task_storage_get(&overflow, parent, 0, 0))
+		if (!(lacks & NO_TASK_STORAGE) && known->flags && bpf_task_storage_get(&overflow, parent, 0, 0))
 			bpf_task_storage_get(&overflow, child, &copy, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		return 0;
 	}
@@ -42,13 +42,15 @@ int BPF_PROG(palisade_scope_fork, struct task_struct *parent, struct task_struct
 		return 0;
 	}
 	struct totals *totals = find_totals();
-	known->flags = 1;
-	__sync_fetch_and_add(&scope->beyond, 1);
-	if (bpf_task_storage_get(&overflow, child, &copy, BPF_LOCAL_STORAGE_GET_F_CREATE)) {
-		__sync_fetch_and_add(&scope->ever, 1);
-		if (totals)
-			totals->overflowed++;
-		return 0;
+	if (!(lacks & NO_TASK_STORAGE)) {
+		known->flags = 1;
+		__sync_fetch_and_add(&scope->beyond, 1);
+		if (bpf_task_storage_get(&overflow, child, &copy, BPF_LOCAL_STORAGE_GET_F_CREATE)) {
+			__sync_fetch_and_add(&scope->ever, 1);
+			if (totals)
+				totals->overflowed++;
+			return 0;
+		}
 	}
 	if (totals)
 		totals->unmarked++;

@@ -3,6 +3,7 @@
 //! nobody is asked about.
 
 use std::fs::{self, File};
+use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use palisade_bpf::{GuardPrograms, Pins};
@@ -25,6 +26,9 @@ const REFUSED: &str = "/usr/bin/su";
 
 const CLOSED: &str = "on-death = \"closed\"";
 
+/// For so long labels of before count, and a second.
+const GRACE: Duration = Duration::from_secs(11);
+
 /// Where `struct settings` has its layout's number.
 const LAYOUT: std::ops::Range<usize> = 8..12;
 
@@ -42,6 +46,7 @@ pub(crate) fn all() {
     report("daemon-essential-is-labelled-after-a-reload", || {
         let daemon = Daemon::start(CLOSED, in_force)?;
         done(&Request::Reload { force: false })?;
+        done(&Request::Sync { seconds: 60 })?;
         daemon.end(Signal::KILL)?;
         // Labels of before count for a while yet, so these are looked at.
         let programs = GuardPrograms::open(&Pins::default()).map_err(|error| told("open")(&error))?;
@@ -50,6 +55,15 @@ pub(crate) fn all() {
         ensure(class(ESSENTIAL)?.is_some(), "it has no label of these rules")?;
         ensure(class(ESSENTIAL)? == class("/bin/sh")?, "its label isn't a program's")?;
         ensure(class(NEVER)?.is_none() && class(UNTRUSTED)?.is_none(), "others are labelled")?;
+        expect("essential", &run(ESSENTIAL), &Outcome::Done)
+    });
+    report("daemon-killed-while-it-reloads", || {
+        let daemon = Daemon::start(CLOSED, in_force)?;
+        done(&Request::Reload { force: false })?;
+        // The trust database is read again by now, and labels are given anew.
+        daemon.end(Signal::KILL)?;
+        std::thread::sleep(GRACE);
+        expect("not essential", &run(NEVER), &Outcome::Refused)?;
         expect("essential", &run(ESSENTIAL), &Outcome::Done)
     });
     report("daemon-other-layout-is-made-anew", || {

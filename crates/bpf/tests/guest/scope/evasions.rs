@@ -12,7 +12,7 @@ use super::{done, inside, outside, status, told};
 use crate::scenario::{Result, copy, ensure, report};
 
 /// Execs in whatever way.
-const EXECS: [&str; 10] = [
+const EXECS: [&str; 13] = [
     "plain:/work/program",
     "plain:/work/script",
     "descriptor:/work/program",
@@ -23,10 +23,13 @@ const EXECS: [&str; 10] = [
     "spawn:/work/program",
     "orphan:/work/program",
     "sibling:/work/program",
+    "plain:/work/hard-link",
+    "plain:/work/soft-link",
+    "plain:/work/copy",
 ];
 
 /// What is denied by file is called so; other names of it, and a copy.
-const FILE: [(&str, &str); 10] = [
+const FILE: [(&str, &str); 12] = [
     ("plain:/work/denied", "refused"),
     ("plain:/work/hard-link", "refused"),
     ("plain:/work/soft-link", "refused"),
@@ -34,6 +37,8 @@ const FILE: [(&str, &str); 10] = [
     ("thread:/work/denied", "refused"),
     ("headless:/work/denied", "refused"),
     ("orphan:/work/denied", "refused"),
+    ("spawn:/work/denied", "refused"),
+    ("sibling:/work/denied", "refused"),
     ("plain:/work/script-of-denied", "refused"),
     ("plain:/work/denied-script", "refused"),
     ("plain:/work/copy", "ran"),
