@@ -64,6 +64,8 @@ fn memory_is_flat_whatever_is_printed() {
     }
     command.env("HOME", home.path()).env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8");
     let mut child = terminal::start(&mut command, &inner, &[]).unwrap();
+    // Who reads to the end must not hold the other end.
+    drop(inner);
     let mut reader = File::from(outer.try_clone().unwrap());
     let mut keys = File::from(outer);
     read_until(&mut reader, b"$ \x1b]133;B", |_| ());
