@@ -32,6 +32,9 @@ use std::time::{Duration, Instant};
 pub const ASK: &[u8] = b"\x1b[7717~";
 /// So long an answer is waited for; then what is typed goes on as it is.
 const PATIENCE: Duration = Duration::from_millis(300);
+/// So long what is typed before a prompt waits for its editor. What is passed on too early comes in front of what the shell
+/// has taken from the terminal and gives back.
+const EDITOR: Duration = Duration::from_secs(1);
 /// So long the prompt is waited for by what was typed before it and was given back by the shell.
 const PROMPT: Duration = Duration::from_secs(2);
 /// Keys that are kept meanwhile, in bytes.

@@ -251,6 +251,7 @@ fn a_password_that_is_not_echoed_is_nowhere() {
         screen.wait_for_line("off");
         screen.keys("s3cret-pass\r");
         screen.wait_for_line("12");
+        screen.wait_for_last("$");
         screen.line("exit");
         screen.end();
         assert!(!rusqlite_text(&screen, "history.sqlite").contains("s3cret"), "{shell}");
@@ -348,7 +349,7 @@ fn what_was_typed_ahead_is_judged_and_remembered() {
         // What a program reads is its own all the same.
         screen.line("sleep 0.5; head -n1 | rev; sleep 0.5");
         screen.slowly("for head\recho ahead-3\r");
-        screen.wait_for_line("daeh rof");
+        screen.wait_for("daeh rof");
         screen.wait_for_line("ahead-3");
         screen.wait_for_last("$");
         screen.line("exit");

@@ -81,8 +81,8 @@ fn much_output_takes_no_memory() {
 #[test]
 fn a_megabyte_is_pasted() {
     let mut screen = Setting::of("bash", "").ready();
-    screen.line("stty -icanon -echo; head -c 1048588 | tr -d '\\033' | md5sum | cut -c1-8; stty sane");
-    std::thread::sleep(Duration::from_millis(300));
+    screen.line("stty -icanon -echo; echo rea''dy; head -c 1048588 | tr -d '\\033' | md5sum | cut -c1-8; stty sane");
+    screen.wait_for_line("ready");
     let mut paste = b"\x1b[200~".to_vec();
     paste.resize(6 + (1 << 20), b'x');
     paste.extend_from_slice(b"\x1b[201~");

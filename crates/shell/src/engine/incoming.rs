@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is typed.
 
-use super::{ASK, Engine, KEPT, PATIENCE, PROMPT, Phase};
+use super::{ASK, EDITOR, Engine, KEPT, PATIENCE, PROMPT, Phase};
 use crate::chain::{Flow, Ruling};
 use crate::key::{Chord, Code, Decoder, Input};
 use crate::line::Origin;
@@ -24,7 +24,7 @@ pub(super) struct Asking {
     escaped: bool,
     /// What is kept waits for the editor, since when and for how long.
     ahead: Option<(Instant, Duration)>,
-    /// It took too long once: until the next prompt nothing waits for this one.
+    /// It took too long once: until there is an editor nothing waits for it.
     given_up: bool,
     /// Some of what was typed before the editor was there was faster than anybody types.
     fast: bool,
@@ -86,11 +86,11 @@ impl Asking {
         self.unsafe_until = Until::Now;
         self.tried = false;
         self.escaped = false;
+        self.given_up = false;
     }
 
     pub(super) fn begin_command(&mut self) {
         self.fast = false;
-        self.given_up = false;
     }
 
     fn follow(&mut self, input: &Input<'_>) {
@@ -126,7 +126,7 @@ impl Engine {
             // The prompt is on its way. Signals don't wait for it.
             if !bytes.iter().any(|byte| matches!(byte, 0x03 | 0x1a | 0x1c)) {
                 self.asking.fast |= is_fast(bytes);
-                self.asking.ahead.get_or_insert((self.now, PATIENCE));
+                self.asking.ahead.get_or_insert((self.now, EDITOR));
                 self.keep(bytes, to);
                 return;
             }
