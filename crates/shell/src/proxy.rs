@@ -336,6 +336,12 @@ impl Session<'_> {
             if ready.shell_takes {
                 self.shell.flush();
             }
+            // Keys are the shell's from the mark on that says so: what it has printed before they came is looked at first.
+            // Else they would be passed to a shell that has just taken up what was typed ahead, and would come before it.
+            let first = ready.keys && engine.phase() != Phase::Edit && !self.screen.is_waiting();
+            if first && !self.take_output(engine, &mut buffer) {
+                return End::Shell(self.child.wait().ok());
+            }
             if ready.keys {
                 match rustix::io::read(rustix::stdio::stdin(), &mut buffer) {
                     Ok(0) | Err(rustix::io::Errno::IO) => return End::Signal(signal_hook::consts::SIGHUP),
@@ -349,12 +355,8 @@ impl Session<'_> {
                     Err(_) => {}
                 }
             }
-            let before = engine.phase();
-            if ready.output && !self.pass_output(engine, &mut buffer, false) {
+            if ready.output && !first && !self.take_output(engine, &mut buffer) {
                 return End::Shell(self.child.wait().ok());
-            }
-            if before != Phase::Edit && engine.phase() == Phase::Edit {
-                self.look_who_edits(engine);
             }
             if ready.nothing && engine.wants_foreground() {
                 self.look_who_runs(engine);
@@ -396,6 +398,16 @@ impl Session<'_> {
     fn is_cooked(&self) -> bool {
         tcgetattr(self.shell.fd())
             .is_ok_and(|settings| settings.local_modes.contains(LocalModes::ICANON | LocalModes::ISIG))
+    }
+
+    /// Passes on what was printed. Says whether there is still somebody who prints.
+    fn take_output(&mut self, engine: &mut Engine, buffer: &mut [u8]) -> bool {
+        let before = engine.phase();
+        let open = self.pass_output(engine, buffer, false);
+        if before != Phase::Edit && engine.phase() == Phase::Edit {
+            self.look_who_edits(engine);
+        }
+        open
     }
 
     /// Reads what there is, or `all` of it, and passes it on; whether there may be more.

@@ -20,20 +20,27 @@ fn ready(setting: Setting) -> Screen {
     screen
 }
 
-/// Whether a text is on the screen, and dim.
+/// Whether a text is on the screen, and dim from where it begins.
 fn is_dim(screen: &vt100::Screen, text: &str) -> bool {
     let (rows, columns) = screen.size();
+    let is_dim = |row, column| screen.cell(row, column).is_some_and(vt100::Cell::dim);
     (0..rows).any(|row| {
-        let line: String = (0..columns)
-            .map(|column| {
-                screen.cell(row, column).map_or(" ", |cell| match cell.contents() {
-                    "" => " ",
-                    text => text,
-                })
-            })
-            .collect();
-        line.find(text)
-            .is_some_and(|at| screen.cell(row, u16::try_from(at).unwrap()).is_some_and(|cell| cell.dim()))
+        let mut line = String::new();
+        let mut begins = Vec::new();
+        for column in 0..columns {
+            begins.push(line.len());
+            line.push_str(
+                screen
+                    .cell(row, column)
+                    .map(vt100::Cell::contents)
+                    .filter(|text| !text.is_empty())
+                    .unwrap_or(" "),
+            );
+        }
+        line.find(text).and_then(|at| begins.iter().position(|&begun| begun == at)).is_some_and(|column| {
+            let column = u16::try_from(column).unwrap();
+            is_dim(row, column) && !(column > 0 && is_dim(row, column - 1))
+        })
     })
 }
 
@@ -76,12 +83,12 @@ fn it_is_taken_by_words_and_by_parts_of_paths() {
         screen.slowly("ls ");
         wait_for_ghost(&mut screen, "/usr/share/doc");
         screen.keys("\x1b[1;3C");
-        wait_for_ghost(&mut screen, "usr/share/doc");
-        screen.keys("\x1b[1;3C");
         wait_for_ghost(&mut screen, "share/doc");
+        screen.keys("\x1b[1;3C");
+        wait_for_ghost(&mut screen, "doc");
+        screen.wait_for_line("$ ls /usr/share/doc");
         screen.keys("\r");
-        screen.wait_for("/usr");
-        screen.wait_until("a prompt without ghost", |screen| !is_dim(screen, "share/doc"));
+        screen.wait_until("a line without ghost", |screen| !is_dim(screen, "doc"));
     }
 }
 
@@ -116,10 +123,11 @@ fn it_stands_behind_a_fancy_prompt() {
 fn it_wraps_and_goes_away_whole() {
     for shell in line_shells() {
         let mut screen = ready(with_history(shell, "").sized(40, 12));
-        for _ in 0..12 {
-            screen.line("");
-        }
-        std::thread::sleep(Duration::from_millis(300));
+        // In the last row.
+        screen.line("printf '\\n%.0s' 1 2 3 4 5 6 7 8 9 10 11 12");
+        screen.wait_until("a prompt in the last row", |screen| {
+            screen.cursor_position() == (11, 2) && screen.contents().trim_end().ends_with("\n$")
+        });
         screen.slowly("echo \"");
         screen.wait_until("both rows", |screen| screen.contents().contains("that is longer than"));
         let before = screen.text();

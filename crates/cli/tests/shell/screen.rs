@@ -186,8 +186,21 @@ impl Screen {
         }
     }
 
-    /// Types a line and Enter.
+    /// Types a line and Enter; if a prompt is on its way, at that prompt.
     pub(crate) fn line(&mut self, line: &str) {
+        const MARK: &[u8] = b"\x1b]133;";
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(2) {
+            self.look();
+            let last = self.raw.windows(MARK.len()).rposition(|bytes| bytes == MARK);
+            match last.and_then(|at| self.raw.get(at + MARK.len())) {
+                Some(b'A' | b'D') => std::thread::sleep(Duration::from_millis(5)),
+                Some(b'C') if begun.elapsed() < Duration::from_millis(100) => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                _ => break,
+            }
+        }
         self.keys(line);
         self.keys("\r");
     }

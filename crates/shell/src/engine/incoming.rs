@@ -228,11 +228,16 @@ impl Engine {
                         _ => self.line.apply(&Input::Text(character)),
                     }
                 }
+                self.overlay.advance(&typed);
                 to(typed.as_bytes());
                 self.acts.typed = typed;
                 self.acts.typed.clear();
                 return;
             }
+        }
+        match input {
+            Input::Text(character) => self.overlay.advance(character.encode_utf8(&mut [0; 4])),
+            _ => self.overlay.misfit(),
         }
         match input {
             Input::Key(chord) if *chord == Chord::plain(Code::Enter) || *chord == Chord::ctrl('j') => {

@@ -14,6 +14,8 @@ use crate::line::LONGEST;
 pub(super) struct Overlay {
     /// The ghost text, beyond what was typed.
     tail: String,
+    /// How many bytes of it were typed since it was drawn, if it still fits the line.
+    typed: Option<usize>,
     /// It and the words are what they should be.
     current: bool,
     /// There is something on the screen.
@@ -32,6 +34,7 @@ impl Default for Overlay {
     fn default() -> Self {
         Self {
             tail: String::with_capacity(LONGEST),
+            typed: Some(0),
             current: true,
             drawn: false,
             down: 0,
@@ -44,8 +47,23 @@ impl Default for Overlay {
 }
 
 impl Overlay {
+    /// The ghost text that can be taken. Keys may come faster than the shell shows them: what is on the screen is for the
+    /// line before them.
     pub(super) fn tail(&self) -> &str {
-        if self.drawn { &self.tail } else { "" }
+        self.typed.filter(|_| self.drawn).and_then(|typed| self.tail.get(typed..)).unwrap_or_default()
+    }
+
+    /// A text was typed at the line's end.
+    pub(super) fn advance(&mut self, text: &str) {
+        self.typed = self
+            .typed
+            .filter(|&typed| self.tail.get(typed..).is_some_and(|rest| rest.starts_with(text)))
+            .map(|typed| typed + text.len());
+    }
+
+    /// The line isn't what it was any more.
+    pub(super) fn misfit(&mut self) {
+        self.typed = None;
     }
 
     pub(super) fn is_current(&self) -> bool {
@@ -213,6 +231,7 @@ impl Engine {
     fn find_tail(&mut self) {
         let mut tail = core::mem::take(&mut self.overlay.tail);
         tail.clear();
+        self.overlay.typed = Some(0);
         if self.line.is_at_end() && self.shell != Some(crate::mark::Shell::Fish) {
             let view = self.view();
             let typed = self.line.text();

@@ -137,3 +137,48 @@ fn anything_in_any_order_is_survived() {
         }
     });
 }
+
+#[derive(Debug)]
+struct Suggests;
+
+impl crate::chain::Module for Suggests {
+    fn name(&self) -> &'static str {
+        "suggests"
+    }
+
+    fn ghost<'a>(&'a self, _view: &View<'_>) -> Option<&'a str> {
+        Some("ls /usr/share/doc")
+    }
+}
+
+/// Keys that come before the shell has shown the ones before are for the line as it is, not for what is on the screen.
+#[test]
+fn ghost_text_is_taken_for_the_line_that_it_was_drawn_for() {
+    const PART: &str = "\x1b[1;3C";
+    for (keys, wanted) in [
+        (format!("{PART}{PART}"), "/usr/share/"),
+        (format!("/u{PART}"), "/usr/"),
+        (format!("/{PART}{PART}{PART}"), "/usr/share/doc"),
+        // It doesn't fit: the key is the shell's.
+        (format!("x{PART}"), "x\x1b[1;3C"),
+        (format!("\x7f{PART}"), "\x7f\x1b[1;3C"),
+    ] {
+        let settings = crate::settings::Settings::default();
+        let nonce = Nonce::of(core::array::from_fn(|index| u8::try_from(index).unwrap()));
+        let chain = Chain::of(vec![
+            Box::new(crate::modules::keymap::Keymap::new(&settings.keys)),
+            Box::new(Suggests),
+            Box::new(crate::modules::ghost::Ghost),
+        ]);
+        let mut engine = Engine::new(nonce, chain, 80, 24, Instant::now());
+        prompt(&mut engine);
+        engine.input(b"ls ", &mut |_| ());
+        shown(&mut engine, b"ls ");
+        engine.at(Instant::now() + Duration::from_secs(1));
+        engine.settle(&mut |_| (), &mut |_| ());
+        assert_eq!(engine.ghost(), "/usr/share/doc");
+        let mut sent = Vec::new();
+        engine.input(keys.as_bytes(), &mut |bytes| sent.extend_from_slice(bytes));
+        assert_eq!(sent.escape_ascii().to_string(), wanted.as_bytes().escape_ascii().to_string(), "{keys:?}");
+    }
+}
