@@ -147,7 +147,8 @@ impl Guardian {
     /// Keeps the settings that `terminal` has now. To be called before they are changed and before there are threads.
     ///
     /// `changed` is what this process is about to set: if the settings are others when this process has ended, someone
-    /// else has taken the terminal over meanwhile, and they are left alone.
+    /// else has taken the terminal over meanwhile. Then they are left alone, and only those modes are undone that a shell
+    /// at its prompt doesn't set itself.
     ///
     /// # Errors
     /// When `terminal` is none, or there can be no process.
@@ -293,14 +294,20 @@ fn watch(pipe: i32, terminal: i32, before: &libc::termios, changed: &libc::termi
     // SAFETY: needed to make out who had the terminal last. Sound: as in `settings`.
     let now = unsafe { rustix::fd::BorrowedFd::borrow_raw(terminal) };
     let Ok(now) = settings(now) else { return };
-    if now.c_lflag != changed.c_lflag || now.c_iflag != changed.c_iflag || now.c_oflag != changed.c_oflag {
-        return;
+    let taken =
+        now.c_lflag != changed.c_lflag || now.c_iflag != changed.c_iflag || now.c_oflag != changed.c_oflag;
+    if taken {
+        // A shell has the terminal and has set what it wants at its prompt; of the rest it knows nothing.
+        modes.set(Modes::PASTE | Modes::APPLICATION, false);
     }
     let say = |bytes: &[u8]| {
         // SAFETY: needed to write without the standard library. Sound: the bytes are as many as said.
         let _nobody_may_look = unsafe { libc::write(terminal, bytes.as_ptr().cast(), bytes.len()) };
     };
     modes.undo(say);
+    if taken {
+        return;
+    }
     say(b"\x1b[0m\r\n\x1b[J");
     let _it_may_be_gone = set(terminal, before);
 }

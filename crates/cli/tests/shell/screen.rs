@@ -219,6 +219,16 @@ impl Screen {
         &self.raw
     }
 
+    /// Waits until the terminal has got those bytes.
+    #[track_caller]
+    pub(crate) fn wait_for_raw(&mut self, bytes: &[u8]) {
+        let begun = Instant::now();
+        while !self.raw().windows(bytes.len()).any(|found| found == bytes) {
+            assert!(begun.elapsed() < PATIENCE, "no {}: {}", bytes.escape_ascii(), self.raw.escape_ascii());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// What is on the screen.
     pub(crate) fn text(&mut self) -> String {
         self.look();

@@ -267,6 +267,8 @@ fn nothing_of_it_is_left_when_the_proxy_is_killed() {
     screen.keys("\r");
     screen.wait_for("Killed");
     screen.wait_until("the outer prompt", |screen| screen.contents().contains("\nouter>"));
+    // By the guardian, which may be slower than the outer shell.
+    screen.wait_for_raw(b"\x1b[r\x1b8");
     is_gone(&mut screen, "outer>");
 }
 
