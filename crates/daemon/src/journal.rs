@@ -23,6 +23,17 @@ const TERMINALS: usize = 256;
 /// How often the same program's refusal of the same file is said on a terminal.
 const REPEAT: Duration = Duration::from_secs(10);
 
+/// An error and its causes, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        words.push_str(&format!(": {cause}"));
+        next = cause.source();
+    }
+    words
+}
+
 /// Writes one line to standard error; that nobody reads it is no reason to end.
 pub(crate) fn say(line: &str) {
     let _nobody_reads = writeln!(std::io::stderr(), "{line}");

@@ -2,26 +2,16 @@
 //! Launchers that have the kernel put down what their programs call. The programs are attached while there is a session:
 //! where nobody learns, no call costs anything.
 
+use crate::conversation::{self, PATIENCE, Talks};
 use crate::guard::GuardError;
-use crate::journal::say;
+use crate::journal::{chain, say};
 use crate::{control, privileges};
 use palisade_bpf::learn::LearnPrograms;
 use palisade_protocol::guard::Refusal;
 use palisade_protocol::learn::{Program, Request, Response};
 use palisade_protocol::{Connection, ProtocolError};
-use std::collections::HashMap;
-use std::error::Error as _;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-/// Sessions at once; what the kernel's tables hold is more.
-const MOST: usize = 128;
-/// Sessions of one ordinary user at once.
-const EACH: usize = 16;
-/// How long one may say nothing before it begins. Then a command runs as long as it runs.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The socket, and nothing else that would have to be ended.
 #[derive(Debug)]
@@ -37,8 +27,6 @@ struct Service {
 #[derive(Debug, Default)]
 struct State {
     programs: Option<LearnPrograms>,
-    /// Sessions, by user.
-    sessions: HashMap<u32, usize>,
     next: u32,
 }
 
@@ -58,7 +46,7 @@ pub(crate) fn begin(socket: PathBuf) -> Result<Learning, GuardError> {
     let work = move || {
         // Rights are a thread's own. What can't be given away is kept.
         let _kept = privileges::drop_capabilities();
-        serve(&service, &listener);
+        conversation::serve(&service, &listener);
     };
     // It waits for the next who connects, and ends with the process.
     drop(std::thread::Builder::new().name("learn-control".into()).spawn(work).map_err(GuardError::Begin)?);
@@ -72,53 +60,39 @@ impl Learning {
     }
 }
 
-fn serve(service: &Arc<Service>, listener: &UnixListener) {
-    for stream in listener.incoming() {
-        let Ok(stream) = stream else {
-            // Descriptors are used up; some conversation will end.
-            std::thread::sleep(Duration::from_millis(50));
-            continue;
-        };
-        let Ok(credentials) = rustix::net::sockopt::socket_peercred(&stream) else { continue };
-        let uid = credentials.uid.as_raw();
-        if !service.state().enter(uid) {
-            continue;
-        }
-        let talking = Arc::clone(service);
-        let spawned = std::thread::Builder::new().name("learn-talk".into()).spawn(move || {
-            converse(&talking, stream, uid);
-            talking.state().leave(uid);
-        });
-        if spawned.is_err() {
-            service.state().leave(uid);
-        }
+impl Talks for Service {
+    const ABOUT: &'static str = "learning";
+    const THREAD: &'static str = "learn-talk";
+    /// What the kernel's tables hold is more.
+    const MOST: usize = 128;
+    const EACH: usize = 16;
+
+    fn talk(&self, connection: &mut Connection) -> Result<(), ProtocolError> {
+        let peer = connection.peer()?;
+        attend(self, connection, peer.pid, peer.uid)
+    }
+
+    fn is_alone(&self) {
+        self.state().programs = None;
     }
 }
 
-fn converse(service: &Service, stream: UnixStream, uid: u32) {
-    let outcome = Connection::begin(stream, concat!("palisaded ", env!("CARGO_PKG_VERSION")))
-        .and_then(|mut connection| attend(service, &mut connection, uid));
-    if let Err(error) = outcome
-        && !matches!(error, ProtocolError::Gone | ProtocolError::Broken(_) | ProtocolError::TooSlow)
-    {
-        say(&format!("palisaded: a conversation about learning ended: {error}"));
-    }
-}
-
-fn attend(service: &Service, connection: &mut Connection, uid: u32) -> Result<(), ProtocolError> {
-    let process = connection.peer()?.pid;
+fn attend(
+    service: &Service,
+    connection: &mut Connection,
+    process: u32,
+    uid: u32,
+) -> Result<(), ProtocolError> {
     let Request::Begin = connection.receive_within(Some(PATIENCE))? else { return Ok(()) };
     let session = match service.begin(process, uid) {
         Ok(session) => session,
         Err(error) => {
-            let mut message = error.to_string();
-            let mut next = error.source();
-            while let Some(cause) = next {
-                message.push_str(&format!(": {cause}"));
-                next = cause.source();
-            }
             let hint = Some("palisade doctor   # says what this kernel offers".to_owned());
-            return connection.send(&Response::Refused(Refusal { class: "programs".into(), message, hint }));
+            return connection.send(&Response::Refused(Refusal {
+                class: "programs".into(),
+                message: chain(&error),
+                hint,
+            }));
         }
     };
     connection.send(&Response::Begun)?;
@@ -133,30 +107,6 @@ fn attend(service: &Service, connection: &mut Connection, uid: u32) -> Result<()
         Err(error) => {
             let refusal = Refusal { class: "programs".into(), message: error.to_string(), hint: None };
             connection.send(&Response::Refused(refusal))
-        }
-    }
-}
-
-impl State {
-    fn enter(&mut self, uid: u32) -> bool {
-        let all: usize = self.sessions.values().sum();
-        let own = self.sessions.entry(uid).or_default();
-        if all >= MOST || (uid != 0 && *own >= EACH) {
-            return false;
-        }
-        *own += 1;
-        true
-    }
-
-    fn leave(&mut self, uid: u32) {
-        if let Some(own) = self.sessions.get_mut(&uid) {
-            *own -= 1;
-            if *own == 0 {
-                self.sessions.remove(&uid);
-            }
-        }
-        if self.sessions.is_empty() {
-            self.programs = None;
         }
     }
 }

@@ -4,6 +4,7 @@
 //! - [`options`]: how it is started
 //! - [`guard`]: the parts that run, and how they begin and end
 //! - [`control`]: what the command line asks of it
+//! - [`conversation`]: how many talk at once over a socket, and how that begins and ends
 //! - [`judge`]: what would become of an open or exec
 //! - [`lsm`]: what the kernel refuses by itself because nobody was asked about it
 //! - [`essential`]: what must go on when the guard has died
@@ -20,6 +21,7 @@
 
 mod blind;
 mod control;
+mod conversation;
 mod essential;
 mod guard;
 mod journal;

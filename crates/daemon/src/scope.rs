@@ -4,6 +4,8 @@
 //!
 //! - [`service`]: the programs in force, and the scopes that there are
 //! - [`control`]: what the command line asks
+//! - [`error`]: why something can't be done
+//! - [`translation`]: the same things as the kernel's side and as the protocol say them
 //! - [`marking`]: how processes come into a scope
 //! - [`reader`]: what the kernel tells, judged, said and kept
 //! - [`verdict`]: whether what was executed is denied
@@ -15,6 +17,7 @@
 //! - [`proof`]: whether the security hook is called
 
 mod control;
+mod error;
 mod followers;
 mod group;
 mod happening;
@@ -24,8 +27,10 @@ pub(crate) mod proof;
 mod rare;
 mod reader;
 mod service;
+mod translation;
 mod verdict;
 
+use crate::conversation;
 use crate::guard::GuardError;
 use crate::journal::say;
 use crate::learn::{self, Learning};
@@ -110,7 +115,7 @@ pub(crate) fn begin(options: &Options) -> Result<Scopes, GuardError> {
     scopes.threads.push(spawn("scope-events", Box::new(move || reader::read(&reading, &path, &reload)))?);
     let serving = Arc::clone(&service);
     // It waits for the next who connects, and ends with the process.
-    drop(spawn("scope-control", Box::new(move || control::serve(&serving, &listener)))?);
+    drop(spawn("scope-control", Box::new(move || conversation::serve(&serving, &listener)))?);
     Ok(scopes)
 }
 

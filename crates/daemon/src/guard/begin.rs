@@ -223,6 +223,6 @@ fn start(
         guard.territory.follow(&guard.engine, settings, || guard.follow_scope(), &guard.stop);
     })?);
     let served = Arc::clone(guard);
-    spawn("control", move || control::serve(&served, &listener))?;
+    spawn("control", move || crate::conversation::serve(&served, &listener))?;
     Ok(threads)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An event with what the kernel doesn't tell: the time of day, the file's whole path, the parents' names.
 
-use super::service::{boot_time, verdict};
+use super::translation::{boot_time, verdict};
 use super::{process, rare};
 use palisade_bpf::scope::event::{Event, Kind, Why};
 use palisade_protocol::scope::{Happened, Parent};

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How processes come into a scope.
 
+use super::error::ScopeError;
 use super::group::Group;
 use super::process;
-use super::service::{Known, ScopeError, Service, State, boot_time, of_kernel, profile_for_kernel};
+use super::service::{Known, Service, State};
+use super::translation::{boot_time, of_kernel, profile_for_kernel};
 use palisade_bpf::scope::{Outcome, Scope, ScopePrograms};
 use palisade_protocol::scope::{Depth, Marked, Verdict, Wanted};
 use std::collections::BTreeSet;

@@ -4,122 +4,25 @@
 //! The programs are loaded when somebody first asks for a scope, or taken over if they are pinned: where nobody uses
 //! scopes nothing is attached.
 
+use super::error::ScopeError;
 use super::followers::Followers;
 use super::group::{self, Group};
+use super::translation::{boot_time, lacking, of_kernel, profile_of_kernel, verdict};
 use super::{happening, process, proof, rare};
-use crate::journal::say;
+use crate::journal::{chain, say};
 use crate::options::{Feature, Options};
 use palisade_bpf::scope::{self as kernel, Lacks, ScopePrograms};
 use palisade_bpf::{Pins, support};
-use palisade_protocol::guard::Refusal;
 use palisade_protocol::scope::{Depth, Profile, Scope, Status, Verdict};
 use palisade_scopes::Settings;
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error as _;
 use std::os::linux::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// Scopes of one ordinary user, at most.
 const EACH: usize = 256;
-
-/// The class of a refusal to refuse: whoever makes the best of it asks again for the next best.
-const CANT_REFUSE: &str = "cant-refuse";
-
-/// Why not.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ScopeError {
-    /// The kernel doesn't hold marks here.
-    #[error("the kernel can't hold scopes here: {0}")]
-    NotHere(String),
-    /// Something about the programs.
-    #[error("{}", chain(.0))]
-    Programs(#[from] palisade_bpf::Error),
-    /// There is no such process.
-    #[error("there is no process {0}")]
-    NoProcess(u32),
-    /// It isn't the asker's.
-    #[error("process {pid} isn't yours")]
-    NotYours {
-        /// Its number.
-        pid: u32,
-    },
-    /// A process that everything depends on.
-    #[error("process {pid} may only be watched: everything depends on it")]
-    Vital {
-        /// Its number.
-        pid: u32,
-    },
-    /// It is in a scope.
-    #[error("process {pid} is in scope {scope} already")]
-    Taken {
-        /// Its number.
-        pid: u32,
-        /// The scope.
-        scope: u32,
-    },
-    /// Who asks is in a scope.
-    #[error("what is in scope {0} can't change scopes")]
-    Inside(u32),
-    /// There is no such scope.
-    #[error("there is no scope {0} of yours")]
-    NoScope(u32),
-    /// There are too many.
-    #[error("there are {0} scopes, and no more can be had")]
-    TooMany(usize),
-    /// The table of marks is full.
-    #[error("no more processes can be marked")]
-    Full,
-    /// It is root's to ask.
-    #[error("only root can change what holds for all scopes")]
-    RootOnly,
-    /// What is refused would be killed, and that isn't what was asked for.
-    #[error("can't refuse what is executed in a scope: {0}")]
-    CantRefuse(String),
-    /// What the kernel doesn't tell the daemon can't kill.
-    #[error("the profile session needs a buffer for events, which this kernel lacks")]
-    Deaf,
-    /// A line of a shell, where a control group would have to be left again.
-    #[error("with the depth cgroup, lines of a shell aren't scopes")]
-    LineInGroup,
-    /// A control group.
-    #[error("can't make a control group: {0}")]
-    Group(#[source] std::io::Error),
-}
-
-fn chain(error: &palisade_bpf::Error) -> String {
-    let mut words = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        words.push_str(&format!(": {cause}"));
-        next = cause.source();
-    }
-    words
-}
-
-impl ScopeError {
-    pub(super) fn refusal(&self) -> Refusal {
-        let (class, hint) = match self {
-            Self::NotHere(_) => ("not-here", Some("palisade scope status")),
-            Self::Programs(_) => ("programs", Some("sudo palisade scope clear")),
-            Self::NoProcess(_) => ("no-process", Some("ps -e")),
-            Self::NotYours { .. } => ("not-yours", Some("say it with sudo")),
-            Self::Vital { .. } => ("vital", Some("palisade scope mark --verdict watch PID")),
-            Self::Taken { .. } => ("taken", Some("palisade scope list")),
-            Self::Inside(_) => ("inside", Some("ask from outside of the scope")),
-            Self::NoScope(_) => ("no-scope", Some("palisade scope list")),
-            Self::TooMany(_) | Self::Full => ("too-many", Some("palisade scope clear SCOPE")),
-            Self::LineInGroup => ("cgroup", Some("sudo palisade scope depth propagate_on_fork")),
-            Self::RootOnly => ("root-only", Some("say it with sudo")),
-            Self::CantRefuse(_) => (CANT_REFUSE, Some("palisade scope run --verdict kill -- COMMAND")),
-            Self::Deaf => ("deaf", Some("sudo palisade scope profile strict")),
-            Self::Group(_) => ("cgroup", Some("sudo palisade scope depth propagate_on_fork")),
-        };
-        Refusal { class: class.into(), message: self.to_string(), hint: hint.map(str::to_owned) }
-    }
-}
 
 /// What the daemon knows of a scope beyond what the kernel holds.
 #[derive(Debug, Clone, Default)]
@@ -586,69 +489,5 @@ impl Service {
         {
             say(&format!("palisaded: alarm: scopes: {error}"));
         }
-    }
-}
-
-/// What can't be had where the kernel lacks this.
-fn lacking(lacks: Lacks) -> impl Iterator<Item = &'static str> {
-    let each = [
-        (
-            lacks.task_by_number,
-            "the kernel finds no process by its number (before Linux 6.10): marking one takes a look at all",
-        ),
-        (
-            lacks.task_storage,
-            "the kernel has no storage in tasks (before Linux 5.11): no more processes can be marked than the table has room for",
-        ),
-        (
-            lacks.ring_buffer,
-            "the kernel has no buffer for events (before Linux 5.8): nothing is told of what happens in scopes, and the daemon kills nothing",
-        ),
-    ];
-    each.into_iter().filter_map(|(lacks, words)| lacks.then_some(words))
-}
-
-/// `CLOCK_BOOTTIME`.
-pub(super) fn boot_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-/// As the protocol says it.
-pub(super) fn verdict(verdict: kernel::Verdict) -> Verdict {
-    match verdict {
-        kernel::Verdict::Watch => Verdict::Watch,
-        kernel::Verdict::Warn => Verdict::Warn,
-        kernel::Verdict::Kill => Verdict::Kill,
-        kernel::Verdict::Refuse => Verdict::Refuse,
-    }
-}
-
-/// A profile of one scope, as the kernel side has it.
-pub(super) fn profile_for_kernel(profile: Option<Profile>) -> u32 {
-    match profile {
-        None | Some(Profile::Prompt) => 0,
-        Some(Profile::Audit) => 1,
-        Some(Profile::Session) => 2,
-        Some(Profile::Strict) => 3,
-    }
-}
-
-fn profile_of_kernel(profile: u32) -> Option<Profile> {
-    match profile {
-        1 => Some(Profile::Audit),
-        2 => Some(Profile::Session),
-        3 => Some(Profile::Strict),
-        _ => None,
-    }
-}
-
-/// As the kernel side says it.
-pub(super) fn of_kernel(verdict: Verdict) -> kernel::Verdict {
-    match verdict {
-        Verdict::Watch => kernel::Verdict::Watch,
-        Verdict::Warn => kernel::Verdict::Warn,
-        Verdict::Kill => kernel::Verdict::Kill,
-        Verdict::Refuse => kernel::Verdict::Refuse,
     }
 }

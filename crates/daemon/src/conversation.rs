@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Conversations over one of the daemon's sockets: how many there may be at once, and how each begins and ends.
+
+use crate::journal::say;
+use palisade_protocol::guard::Refusal;
+use palisade_protocol::{Connection, ProtocolError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::HashMap;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long somebody may say nothing who is to ask.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Who answers at a socket.
+pub(crate) trait Talks: Send + Sync + 'static {
+    /// What the conversations are about.
+    const ABOUT: &'static str;
+    /// The threads' name.
+    const THREAD: &'static str;
+    /// Conversations at once.
+    const MOST: usize;
+    /// Conversations of one ordinary user at once: the others shall be heard, too.
+    const EACH: usize;
+
+    /// Whether no more are begun.
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    /// A whole conversation.
+    fn talk(&self, connection: &mut Connection) -> Result<(), ProtocolError>;
+
+    /// The last conversation has ended; none begins meanwhile.
+    fn is_alone(&self) {}
+}
+
+/// Conversations that go on, by user.
+#[derive(Default)]
+struct Seats(Mutex<HashMap<u32, usize>>);
+
+impl Seats {
+    fn take(&self, uid: u32, most: usize, each: usize) -> bool {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: usize = taken.values().sum();
+        let own = taken.get(&uid).copied().unwrap_or(0);
+        let free = all < most && (uid == 0 || own < each);
+        if free {
+            taken.insert(uid, own + 1);
+        }
+        free
+    }
+
+    fn leave(&self, uid: u32, last: impl FnOnce()) {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = taken.get_mut(&uid) {
+            *own -= 1;
+            if *own == 0 {
+                taken.remove(&uid);
+            }
+        }
+        if taken.is_empty() {
+            last();
+        }
+    }
+}
+
+/// Serves as long as the process lives, or until somebody comes when it is over.
+pub(crate) fn serve<S: Talks>(service: &Arc<S>, listener: &UnixListener) {
+    let seats = Arc::new(Seats::default());
+    for stream in listener.incoming() {
+        if service.is_over() {
+            return;
+        }
+        let Ok(stream) = stream else {
+            // Descriptors are used up; some conversation will end.
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
+        };
+        let Ok(credentials) = rustix::net::sockopt::socket_peercred(&stream) else { continue };
+        let uid = credentials.uid.as_raw();
+        if !seats.take(uid, S::MOST, S::EACH) {
+            continue;
+        }
+        let (talking, taken) = (Arc::clone(service), Arc::clone(&seats));
+        let spawned = std::thread::Builder::new().name(S::THREAD.into()).spawn(move || {
+            converse(&*talking, stream);
+            taken.leave(uid, || talking.is_alone());
+        });
+        if spawned.is_err() {
+            seats.leave(uid, || service.is_alone());
+        }
+    }
+}
+
+fn converse<S: Talks>(service: &S, stream: UnixStream) {
+    let outcome = Connection::begin(stream, concat!("palisaded ", env!("CARGO_PKG_VERSION")))
+        .and_then(|mut connection| service.talk(&mut connection));
+    if let Err(error) = outcome
+        && !matches!(error, ProtocolError::Gone | ProtocolError::Broken(_) | ProtocolError::TooSlow)
+    {
+        say(&format!("palisaded: a conversation about {} ended: {error}", S::ABOUT));
+    }
+}
+
+/// The next request. One that can't be understood is refused, and the one behind it taken.
+pub(crate) fn next<Q: DeserializeOwned, A: Serialize>(
+    connection: &mut Connection,
+    refused: impl Fn(Refusal) -> A,
+) -> Result<Q, ProtocolError> {
+    loop {
+        match connection.receive_within(Some(PATIENCE)) {
+            Err(ProtocolError::Malformed(error)) => connection.send(&refused(Refusal {
+                class: "request".into(),
+                message: format!("can't understand what is asked: {error}"),
+                hint: Some("update palisade and palisaded to the same version".into()),
+            }))?,
+            other => return other,
+        }
+    }
+}
+
+/// Tells what comes, until it is over or whoever is told has gone.
+pub(crate) fn tell<T, A: Serialize>(
+    connection: &mut Connection,
+    news: &Receiver<T>,
+    is_over: impl Fn() -> bool,
+    said: impl Fn(T) -> A,
+) -> Result<(), ProtocolError> {
+    loop {
+        match news.recv_timeout(Duration::from_millis(200)) {
+            Ok(one) => connection.send(&said(one))?,
+            Err(RecvTimeoutError::Timeout) => {
+                if is_over() {
+                    return Ok(());
+                }
+                // Whoever follows says nothing any more, so that it says something means that it has gone.
+                match connection.receive_within::<serde::de::IgnoredAny>(Some(Duration::from_millis(1))) {
+                    Err(ProtocolError::TooSlow) => {}
+                    _ => return Ok(()),
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The same things as the kernel's side and as the protocol say them.
+
+use palisade_bpf::scope::{self as kernel, Lacks};
+use palisade_protocol::scope::{Profile, Verdict};
+use std::time::Duration;
+
+/// What can't be had where the kernel lacks this.
+pub(super) fn lacking(lacks: Lacks) -> impl Iterator<Item = &'static str> {
+    let each = [
+        (
+            lacks.task_by_number,
+            "the kernel finds no process by its number (before Linux 6.10): marking one takes a look at all",
+        ),
+        (
+            lacks.task_storage,
+            "the kernel has no storage in tasks (before Linux 5.11): no more processes can be marked than the table has room for",
+        ),
+        (
+            lacks.ring_buffer,
+            "the kernel has no buffer for events (before Linux 5.8): nothing is told of what happens in scopes, and the daemon kills nothing",
+        ),
+    ];
+    each.into_iter().filter_map(|(lacks, words)| lacks.then_some(words))
+}
+
+/// `CLOCK_BOOTTIME`.
+pub(super) fn boot_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// As the protocol says it.
+pub(super) fn verdict(verdict: kernel::Verdict) -> Verdict {
+    match verdict {
+        kernel::Verdict::Watch => Verdict::Watch,
+        kernel::Verdict::Warn => Verdict::Warn,
+        kernel::Verdict::Kill => Verdict::Kill,
+        kernel::Verdict::Refuse => Verdict::Refuse,
+    }
+}
+
+/// A profile of one scope, as the kernel side has it.
+pub(super) fn profile_for_kernel(profile: Option<Profile>) -> u32 {
+    match profile {
+        None | Some(Profile::Prompt) => 0,
+        Some(Profile::Audit) => 1,
+        Some(Profile::Session) => 2,
+        Some(Profile::Strict) => 3,
+    }
+}
+
+/// The other way round.
+pub(super) fn profile_of_kernel(profile: u32) -> Option<Profile> {
+    match profile {
+        1 => Some(Profile::Audit),
+        2 => Some(Profile::Session),
+        3 => Some(Profile::Strict),
+        _ => None,
+    }
+}
+
+/// As the kernel's side says it.
+pub(super) fn of_kernel(verdict: Verdict) -> kernel::Verdict {
+    match verdict {
+        Verdict::Watch => kernel::Verdict::Watch,
+        Verdict::Warn => kernel::Verdict::Warn,
+        Verdict::Kill => kernel::Verdict::Kill,
+        Verdict::Refuse => kernel::Verdict::Refuse,
+    }
+}
