@@ -130,13 +130,7 @@ impl GuardPrograms {
     /// If they aren't attached, or one can't be pinned: then none is.
     pub fn pin(&mut self, pins: &Pins) -> Result<(), Error> {
         self.complete()?;
-        pins.prepare()?;
-        let result = self.pin_all(pins);
-        if result.is_err() {
-            // The first error is the one to tell.
-            let _ = pins.clear();
-        }
-        result
+        pins.all_or_none(|| self.pin_all(pins))
     }
 
     fn pin_all(&mut self, pins: &Pins) -> Result<(), Error> {

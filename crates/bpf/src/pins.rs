@@ -56,8 +56,19 @@ impl Pins {
         self.directory.join(format!("program-{program}"))
     }
 
+    /// Makes room for `pin`'s pins; if it fails, none of them is left.
+    pub(crate) fn all_or_none(&self, pin: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        self.prepare()?;
+        let result = pin();
+        if result.is_err() {
+            // The first error is the one to tell.
+            let _ = self.clear();
+        }
+        result
+    }
+
     /// Makes the directory, for root only; mounts the BPF file system where nobody has.
-    pub(crate) fn prepare(&self) -> Result<(), Error> {
+    fn prepare(&self) -> Result<(), Error> {
         let top = Path::new("/sys/fs/bpf");
         if self.directory.starts_with(top) && !is_bpf(top) {
             mount(

@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The scopes' programs, from loading to pins.
+//! The scopes' programs and their maps.
 //!
 //! - `state`: what the kernel holds: plain data
 //! - [`event`]: what they report
+//! - `marks`: which processes and control groups are in which scope
+//! - `denied`: what is denied, and which rare calls are told of
+//! - `pinned`: what stays in force when the process ends
 //! - `lacks`: what they can do without
 //! - `layout`: the bytes that both sides agree on
 //! - `order`: programs by descriptor
 //! - `table`: the table of marks
 
+mod denied;
 pub mod event;
 mod lacks;
 mod layout;
+mod marks;
 mod order;
+mod pinned;
 mod state;
 mod table;
 
-use std::collections::BTreeSet;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, Program};
-
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject};
 
 use crate::error::Error;
 use crate::guard::listening;
@@ -31,7 +33,6 @@ use event::Event;
 pub use lacks::Lacks;
 use layout::LAYOUT;
 pub use state::{Depth, Outcome, Scope, Settings, Totals, Verdict};
-use table::Table;
 
 /// Clang's output for `programs/scope.bpf.c`.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/scope.bpf.o"));
@@ -209,113 +210,6 @@ impl ScopePrograms {
         Ok(())
     }
 
-    /// Pins maps, links and what orders need, so that all stays in force when this process ends, however it ends.
-    ///
-    /// # Errors
-    /// If one can't be pinned: then none is.
-    pub fn pin(&mut self, pins: &Pins) -> Result<(), Error> {
-        pins.prepare()?;
-        let result = self.pin_all(pins);
-        if result.is_err() {
-            // The first error is the one to tell.
-            let _ = pins.clear();
-        }
-        result
-    }
-
-    fn pin_all(&mut self, pins: &Pins) -> Result<(), Error> {
-        for (name, link) in &mut self.links {
-            let path = pins.link(name);
-            link.pin(&path).map_err(|source| Error::Pin { operation: "pin to", path, source })?;
-        }
-        let search = self.search.as_ref().map(|search| (SEARCH, search));
-        for (name, program) in [(ORDER, &self.order), (CALL, &self.call)].into_iter().chain(search) {
-            let path = pins.program(name);
-            order::pin(program.as_fd(), &path).map_err(|source| Error::File {
-                operation: "pin to",
-                path,
-                source,
-            })?;
-        }
-        for (name, map) in &mut self.maps {
-            let path = pins.map(name);
-            map.pin(&path).map_err(|source| Error::Pin { operation: "pin to", path, source })?;
-        }
-        Ok(())
-    }
-
-    /// Opens what another process pinned; `None` if there is nothing.
-    ///
-    /// # Errors
-    /// If a pin is missing or of another version: [`Pins::clear`], then load anew.
-    pub fn open(pins: &Pins) -> Result<Option<Self>, Error> {
-        if !pins.exist() {
-            return Ok(None);
-        }
-        let mut maps = Vec::new();
-        for name in MAPS {
-            let path = pins.map(name);
-            let map = MapHandle::from_pinned_path(&path).map_err(|source| Error::Pin {
-                operation: "open the pin",
-                path,
-                source,
-            })?;
-            maps.push((name, map));
-        }
-        let program = |name: &str| {
-            let path = pins.program(name);
-            Program::fd_from_pinned_path(&path).map_err(|source| Error::Pin {
-                operation: "open the pin",
-                path,
-                source,
-            })
-        };
-        let mut links = Vec::new();
-        for path in pins.links()? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let name = name.trim_start_matches("link-").to_owned();
-            let link =
-                Link::open(&path).map_err(|source| Error::Pin { operation: "open the pin", path, source })?;
-            links.push((name, link));
-        }
-        let (order, call) = (program(ORDER)?, program(CALL)?);
-        let (watching, loaded) = (Mutex::default(), Vec::new());
-        let mut programs =
-            Self { maps, order, call, search: None, lacks: Lacks::default(), watching, links, loaded };
-        let found = programs.read("settings", &[0; 4])?.ok_or(Error::Missing("settings"))?;
-        programs.lacks = layout::decode_lacks(&found);
-        if programs.lacks.task_by_number {
-            programs.search = Some(program(SEARCH)?);
-        }
-        layout::decode_settings(&found).map_err(|found| Error::Layout {
-            directory: pins.directory().to_owned(),
-            found,
-            wanted: LAYOUT,
-        })?;
-        match PROGRAMS.iter().find(|program| !programs.links.iter().any(|(name, _)| name == *program)) {
-            Some(program) => Err(Error::Unattached { program }),
-            None => Ok(Some(programs)),
-        }
-    }
-
-    /// Stops finding marks and removes everything: links, pins, maps.
-    ///
-    /// # Errors
-    /// If the depth can't be set or a pin can't be removed.
-    pub fn clear(self, pins: &Pins) -> Result<(), Error> {
-        self.retire(pins)
-    }
-
-    /// [`Self::clear`], where others still hold them: they find nothing any more, and go with the last who holds them.
-    ///
-    /// # Errors
-    /// If the depth can't be set or a pin can't be removed.
-    pub fn retire(&self, pins: &Pins) -> Result<(), Error> {
-        // The kernel detaches in its own time; nothing is found from here on.
-        self.change(|settings| settings.depth = Depth::Off)?;
-        pins.clear().map(|_| ())
-    }
-
     /// What they go without.
     #[must_use]
     pub fn lacks(&self) -> Lacks {
@@ -407,176 +301,6 @@ impl ScopePrograms {
         let before = self.read("settings", &layout::OPEN)?.ok_or(Error::Missing("settings"))?;
         let open = layout::decode_open(&before).saturating_add_signed(more);
         self.write("settings", &layout::OPEN, &layout::encode_cell([open, 0]))
-    }
-
-    /// Marks a process, by its number in the first process namespace. Whoever holds a descriptor of the process and finds
-    /// it alive afterwards knows that it was this one; otherwise [`Self::unmark`]. `armed`: the next exec is judged;
-    /// otherwise it is the launch, which happens whatever the verdict. One order at a time.
-    ///
-    /// # Errors
-    /// If the program can't be run.
-    pub fn mark(&self, process: u32, scope: u32, armed: bool) -> Result<Outcome, Error> {
-        self.order(0, [0, process, scope, u32::from(armed)])
-    }
-
-    /// Takes a process's mark away. One order at a time.
-    ///
-    /// # Errors
-    /// If the program can't be run.
-    pub fn unmark(&self, process: u32) -> Result<Outcome, Error> {
-        self.order(0, [1, process, 0, 0])
-    }
-
-    /// Sets what becomes of execs in a scope from now on.
-    ///
-    /// # Errors
-    /// If the program can't be run.
-    pub fn judge(&self, scope: u32, verdict: Verdict) -> Result<Outcome, Error> {
-        self.order(0, [3, 0, scope, verdict as u32])
-    }
-
-    fn ask(&self, born: u64, words: [u32; 4]) -> Result<u32, Error> {
-        let failed = |source| Error::Run { program: ORDER, source };
-        let answer = order::run(self.order.as_fd(), &layout::encode_order(born, words)).map_err(failed)?;
-        match &self.search {
-            Some(search) if answer == layout::BY_SEARCH => self.search(search.as_fd(), words),
-            _ => Ok(answer),
-        }
-    }
-
-    /// An order of which the kernel finds the process only by going through all.
-    fn search(&self, search: BorrowedFd<'_>, words: [u32; 4]) -> Result<u32, Error> {
-        self.write("request", &[0; 4], &layout::encode_request(words))?;
-        order::go_through(search).map_err(|source| Error::Run { program: SEARCH, source })?;
-        let request = self.read("request", &[0; 4])?.ok_or(Error::Missing("request"))?;
-        layout::decode_answer(&request).ok_or(Error::Missing("request"))
-    }
-
-    fn order(&self, born: u64, words: [u32; 4]) -> Result<Outcome, Error> {
-        let failed = |source| Error::Run { program: ORDER, source };
-        outcome(self.ask(born, words)?).map_err(failed)
-    }
-
-    /// Every live process that is marked in the table, and its scope; what is left of dead ones and of scopes that were closed
-    /// is swept out. One caller at a time, and no order meanwhile.
-    ///
-    /// A scope is empty only if its [`Scope::ever`] is the same before and after, and `beyond` is 0: marks in tasks'
-    /// storage aren't found here.
-    ///
-    /// # Errors
-    /// If the table can't be read.
-    pub fn sweep(&self) -> Result<Vec<(u32, u32)>, Error> {
-        let map = self.map("marks")?;
-        let failed = |source| Error::Run { program: "marks", source };
-        let mut live = Vec::new();
-        for mark in Table::map(map.as_fd(), map.max_entries()).map_err(failed)?.marks() {
-            if lives(mark.process) && self.scope_of(mark.process)? == Some(mark.scope) {
-                live.push((mark.process, mark.scope));
-            } else {
-                // A number that was used again meanwhile began at another time.
-                self.order(mark.born, [2, mark.process, 0, 0])?;
-            }
-        }
-        Ok(live)
-    }
-
-    /// The scope whose mark a process has, if that scope is still open.
-    ///
-    /// # Errors
-    /// If the program can't be run.
-    pub fn scope_of(&self, process: u32) -> Result<Option<u32>, Error> {
-        Ok(Some(self.ask(0, [4, process, 0, 0])?).filter(|id| *id != 0))
-    }
-
-    /// Makes a control group a scope's, by the group's number.
-    ///
-    /// # Errors
-    /// If the map can't be written.
-    pub fn mark_group(&self, group: u64, scope: u32) -> Result<(), Error> {
-        self.write("groups", &group.to_ne_bytes(), &scope.to_ne_bytes())
-    }
-
-    /// A control group is no scope's any more.
-    ///
-    /// # Errors
-    /// If the map can't be written.
-    pub fn unmark_group(&self, group: u64) -> Result<(), Error> {
-        self.remove("groups", &group.to_ne_bytes())
-    }
-
-    /// Denies a file, by its file system's major and minor number and its own.
-    ///
-    /// # Errors
-    /// If the map can't be written: 65,536 are the most.
-    pub fn deny_file(&self, device: (u32, u32), inode: u64) -> Result<(), Error> {
-        self.write("denied_files", &layout::encode_place(device, inode), &[0; 4])
-    }
-
-    /// Denies a name of at most 63 bytes without a slash; others aren't taken (`false`).
-    ///
-    /// # Errors
-    /// If the map can't be written: 65,536 are the most.
-    pub fn deny_name(&self, name: &[u8]) -> Result<bool, Error> {
-        let Some(key) = layout::encode_name(name) else { return Ok(false) };
-        self.write("denied_names", &key, &[0; 4]).map(|()| true)
-    }
-
-    /// Whether a name can be denied.
-    #[must_use]
-    pub fn fits(name: &[u8]) -> bool {
-        layout::encode_name(name).is_some()
-    }
-
-    /// Denies these files and names, and no others any more. In between nothing is allowed that is denied before and after,
-    /// unless the table has no room for both.
-    ///
-    /// # Errors
-    /// If a map can't be written: 65,536 are the most.
-    pub fn deny_only<'n>(
-        &self,
-        files: &[((u32, u32), u64)],
-        names: impl Iterator<Item = &'n [u8]>,
-    ) -> Result<(), Error> {
-        let files = files.iter().map(|(device, inode)| layout::encode_place(*device, *inode)).collect();
-        let names = names.filter_map(layout::encode_name).map(Vec::from).collect();
-        self.replace("denied_files", &files)?;
-        self.replace("denied_names", &names)
-    }
-
-    fn replace(&self, name: &'static str, wanted: &BTreeSet<Vec<u8>>) -> Result<(), Error> {
-        let write = || wanted.iter().try_for_each(|key| self.write(name, key, &[0; 4]));
-        let full = write().is_err();
-        let others: Vec<Vec<u8>> = self.map(name)?.keys().filter(|key| !wanted.contains(key)).collect();
-        for key in others {
-            self.remove(name, &key)?;
-        }
-        if full { write() } else { Ok(()) }
-    }
-
-    /// Reports a system call, if its first argument is a bit of `arguments`; with [`ANY_ARGUMENT`] whatever that is; with 0
-    /// no more.
-    ///
-    /// # Errors
-    /// If the map can't be written: numbers are below 512.
-    pub fn watch_call(&self, number: u32, arguments: u64) -> Result<(), Error> {
-        self.write("rare", &number.to_ne_bytes(), &arguments.to_ne_bytes())
-    }
-
-    /// Watches for rare calls, or stops that. While it does, every system call of the host takes a little longer. It ends
-    /// with this process.
-    ///
-    /// # Errors
-    /// If the program can't be attached.
-    pub fn watch_calls(&self, watch: bool) -> Result<(), Error> {
-        let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        if !watch {
-            *watching = None;
-        } else if watching.is_none() {
-            let link =
-                order::attach(self.call.as_fd()).map_err(|source| Error::Run { program: CALL, source })?;
-            *watching = Some(link);
-        }
-        Ok(())
     }
 
     /// What happened so far.
@@ -701,33 +425,6 @@ fn fit(opened: &mut OpenObject, lacks: Lacks) -> Result<(), Error> {
         changed.map_err(|(map, source)| Error::Map { operation: "set what is lacking", map, source })?;
     }
     Ok(())
-}
-
-/// What a program answers.
-fn outcome(answer: u32) -> io::Result<Outcome> {
-    Ok(match answer {
-        0 => Outcome::Done,
-        1 => Outcome::Already,
-        2 => Outcome::Full,
-        3 => Outcome::NoScope,
-        4 => Outcome::Taken,
-        layout::NO_PROCESS => Outcome::NoProcess,
-        other => return Err(io::Error::other(format!("it answers {other}"))),
-    })
-}
-
-/// Whether there is a process of that number; one that has ended and wasn't waited for is none.
-fn lives(process: u32) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return false };
-    match pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(pidfd) => {
-            let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
-            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-            matches!(poll(&mut fds, Some(&now)), Ok(0))
-        }
-        Err(error) => error != rustix::io::Errno::SRCH,
-    }
 }
 
 fn slot(id: u32) -> [u8; 4] {
