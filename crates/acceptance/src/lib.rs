@@ -5,7 +5,7 @@
 //!
 //! The cases are data, in `tests/acceptance/*.toml` at the root of the repository. In reading order:
 //! [`case`] what a case says, [`file`] the files that cases come from, [`feature`] what the machine must
-//! have for it, [`person`] as whom it runs, [`tool`] what confines it, [`process`] one bounded run,
+//! have for it, [`person`] as whom it runs, [`tool`] what confines it, [`process`] one bounded run, [`programs`] our own beside the one it is about,
 //! [`arena`] the directories of one run, [`trial`] control and attack of one case, [`suite`] all of them
 //! and the table at the end.
 #![forbid(unsafe_code)]
@@ -16,6 +16,7 @@ pub mod feature;
 pub mod file;
 pub mod person;
 pub mod process;
+pub mod programs;
 pub mod suite;
 pub mod tool;
 pub mod trial;

@@ -92,6 +92,9 @@ pub(crate) enum Failure {
     /// Something about lines of shell.
     #[error(transparent)]
     Line(#[from] crate::shell::classify::LineError),
+    /// The daemon.
+    #[error(transparent)]
+    Daemon(#[from] crate::palisaded::DaemonError),
     /// Something about the host's guard.
     #[error(transparent)]
     Guard(#[from] crate::guard::GuardError),
@@ -210,6 +213,7 @@ impl Failure {
             Self::Import(error) => error.class(),
             Self::Syscalls(error) => error.class(),
             Self::Line(error) => error.class(),
+            Self::Daemon(error) => error.class(),
             Self::Guard(error) => error.class(),
             Self::History(error) => error.class(),
             Self::Scope(error) => error.class(),
@@ -245,6 +249,7 @@ impl Failure {
             Self::Import(error) => error.hint(),
             Self::Syscalls(error) => error.hint(),
             Self::Line(error) => error.hint(),
+            Self::Daemon(error) => error.hint(),
             Self::Guard(error) => error.hint(),
             Self::History(error) => error.hint(),
             Self::Scope(error) => error.hint(),

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Calls that the kernel puts down while a command runs, asked of palisaded.
 
+use crate::palisaded::OWN_NAME;
 use palisade_protocol::guard::Refusal;
 use palisade_protocol::learn::{Program, Request, Response, SOCKET};
 use palisade_protocol::{Connection, ProtocolError};
 use palisade_sandbox::plan::Plan;
 use std::path::Path;
-
-/// What this side calls itself.
-const OWN_NAME: &str = concat!("palisade ", env!("CARGO_PKG_VERSION"));
 
 /// Someone puts down what is called.
 #[derive(Debug)]

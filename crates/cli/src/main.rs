@@ -10,6 +10,7 @@
 //! - [`desktop`]: links, desktop entries and services that start profiles
 //! - [`guard`]: what may execute on this host at all
 //! - [`scope`]: marked subtrees of processes
+//! - [`palisaded`]: talking to the daemon
 //! - [`import`]: profiles of other launchers
 //! - [`package`], [`packaged`], [`package_info`]: applications as one program each, and what such a program does
 //! - [`shell`]: the user's own shell behind a terminal that knows what was meant
@@ -52,6 +53,7 @@ mod output;
 mod package;
 mod package_info;
 mod packaged;
+mod palisaded;
 mod profile;
 mod progress;
 mod project;

@@ -15,6 +15,7 @@ mod talk;
 
 use crate::answer::{self, Failure, YES};
 use crate::output;
+use crate::palisaded::DaemonError;
 use clap::{Subcommand, ValueHint};
 pub(crate) use error::ScopeError;
 use palisade_protocol::scope::{Depth, Profile, Request, Response, SOCKET, Verdict, Wanted};
@@ -153,7 +154,7 @@ pub(crate) fn run(options: &Options) -> u8 {
 
 /// Says what the daemon says.
 fn said(response: Result<Response, ScopeError>) -> Answer {
-    let Response::Done { said } = response? else { return Err(ScopeError::Strange.into()) };
+    let Response::Done { said } = response? else { return Err(DaemonError::Strange.into()) };
     output::say(&format!("{}\n", answer::harmless(&said)));
     Ok(YES)
 }

@@ -4,6 +4,7 @@
 use super::talk::{self, Talk};
 use super::{Answer, GuardError, Places};
 use crate::answer::{Failure, NO, YES};
+use crate::palisaded::DaemonError;
 use crate::{output, watch};
 use clap::ValueHint;
 use palisade_protocol::guard::{Request, Response};
@@ -38,7 +39,7 @@ pub(super) fn tell(places: &Places, request: &Request) -> Answer {
 
 /// Says what the daemon says.
 pub(super) fn said(response: Response) -> Result<(), GuardError> {
-    let Response::Done { said } = response else { return Err(GuardError::Strange) };
+    let Response::Done { said } = response else { return Err(GuardError::Daemon(DaemonError::Strange)) };
     output::say(&format!("{}\n", crate::answer::harmless(&said)));
     Ok(())
 }
@@ -50,7 +51,7 @@ pub(super) fn attempt(places: &Places, options: &Try) -> Answer {
     let mut talk = Talk::begin(&places.socket)?;
     let response = talk.ask(&Request::Try { seconds, rules, force: options.force })?;
     if !matches!(response, Response::Done { .. }) {
-        return Err(GuardError::Strange.into());
+        return Err(DaemonError::Strange.into());
     }
     output::say(&format!(
         "what the rules deny is refused for {seconds} s; then everything is as it was\n\
@@ -63,7 +64,7 @@ pub(super) fn attempt(places: &Places, options: &Try) -> Answer {
     loop {
         std::thread::sleep(PAUSE);
         let Response::Status(status) = talk.ask(&Request::Status)? else {
-            return Err(GuardError::Strange.into());
+            return Err(DaemonError::Strange.into());
         };
         if status.trying.is_none() {
             let kept = status.enforcing;

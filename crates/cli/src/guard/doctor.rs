@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What of the guard works on this kernel. Nothing of it is needed for launches.
 
-use super::GuardError;
 use super::talk::Talk;
 use crate::doctor::Check;
+use crate::palisaded::DaemonError;
 use palisade_protocol::guard::{Request, Response, SOCKET};
 use palisade_sandbox::guarantee::Have;
 use palisade_sys::fanotify::Gate;
@@ -68,7 +68,7 @@ fn daemon() -> Check {
             let mode = if status.enforcing { "enforcing" } else { "permissive" };
             check(name, Have::Yes, Some(format!("{mode}, {} rules", status.rules)), None)
         }
-        Ok(_) => check(name, Have::No(GuardError::Strange.to_string()), None, None),
+        Ok(_) => check(name, Have::No(DaemonError::Strange.to_string()), None, None),
         Err(error) => {
             let hint = error.hint();
             check(name, Have::No(error.to_string()), None, hint.as_deref())

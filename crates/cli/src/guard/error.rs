@@ -1,32 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why the guard doesn't do what it is asked, or nothing can be said of it.
 
+use crate::palisaded::DaemonError;
 use palisade_guard::setup::SetupError;
 use palisade_guard::trust::{build, edit, filter, import, store, verify};
-use palisade_protocol::ProtocolError;
-use palisade_protocol::guard::Refusal;
 use std::path::PathBuf;
 
 /// Why not.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GuardError {
-    /// Nobody answers.
-    #[error("palisaded doesn't answer at {}: {source}", path.display())]
-    NotRunning {
-        /// The socket.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The conversation broke off.
-    #[error("can't talk to palisaded: {0}")]
-    Talk(#[from] ProtocolError),
-    /// The answer is to another question.
-    #[error("palisaded answers something else than what was asked")]
-    Strange,
-    /// It says no.
-    #[error("{}", .0.message)]
-    Refused(Refusal),
+    /// The daemon.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
     /// Settings or rules.
     #[error(transparent)]
     Setup(#[from] SetupError),
@@ -80,18 +65,13 @@ pub(crate) enum GuardError {
         /// What was asked for.
         name: String,
     },
-    /// Signals can't be waited for.
-    #[error("can't wait for signals: {0}")]
-    Signals(#[source] std::io::Error),
 }
 
 impl GuardError {
     /// Its class, for programs.
     pub(crate) fn class(&self) -> &str {
         match self {
-            Self::NotRunning { .. } => "not-running",
-            Self::Talk(_) | Self::Strange => "protocol",
-            Self::Refused(refusal) => &refusal.class,
+            Self::Daemon(error) => error.class(),
             Self::Setup(error) => error.class(),
             Self::NotText { .. } => "not-text",
             Self::NoProcess { .. } => "no-process",
@@ -102,21 +82,13 @@ impl GuardError {
             Self::Import(_) => "import",
             Self::Filter { .. } => "filter",
             Self::NotListed { .. } | Self::NoSource { .. } => "not-listed",
-            Self::Signals(_) => "surroundings",
         }
     }
 
     /// A command that helps, or what to look at.
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::NotRunning { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-                "sudo palisade guard …".to_owned()
-            }
-            Self::NotRunning { .. } => "systemctl start palisaded   # or, as root: palisaded".to_owned(),
-            Self::Talk(ProtocolError::OtherVersion { .. }) | Self::Strange => {
-                "systemctl restart palisaded   # if it was updated since".to_owned()
-            }
-            Self::Refused(refusal) => return refusal.hint.clone(),
+            Self::Daemon(error) => return error.hint(),
             Self::Setup(error) => return error.hint(),
             Self::NoProcess { .. } => "ps -e".to_owned(),
             Self::NoDatabase { .. } | Self::Store(store::Error::Base(_) | store::Error::Journal(_)) => {
@@ -134,7 +106,9 @@ impl From<verify::DumpError> for GuardError {
     fn from(error: verify::DumpError) -> Self {
         match error {
             verify::DumpError::Store(error) => Self::Store(error),
-            verify::DumpError::Write(error) => Self::Talk(ProtocolError::Broken(error)),
+            verify::DumpError::Write(error) => {
+                Self::Daemon(DaemonError::Talk(palisade_protocol::ProtocolError::Broken(error)))
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use super::talk::Talk;
 use super::{Answer, GuardError, Places, change, files};
 use crate::answer::{self, Failure, NO, YES, harmless};
 use crate::output;
+use crate::palisaded::DaemonError;
 use clap::ValueHint;
 use palisade_guard::facts::Access;
 use palisade_guard::kind::Recognizer;
@@ -98,14 +99,14 @@ fn read(path: &Path, source: std::io::Error) -> Failure {
 /// What the daemon says; nothing if it doesn't run, or doesn't tell ordinary users.
 fn asked(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Result<Option<Decided>, Failure> {
     let mut talk = match Talk::begin(&places.socket) {
-        Err(GuardError::NotRunning { .. }) => return Ok(None),
+        Err(GuardError::Daemon(DaemonError::NotRunning { .. })) => return Ok(None),
         talk => talk?,
     };
     let supposition = Supposition { path: change::text(path)?, execute, pid };
     match talk.ask(&Request::Judge(supposition)) {
         Ok(Response::Judged(decided)) => Ok(Some(*decided)),
-        Ok(_) => Err(GuardError::Strange.into()),
-        Err(GuardError::Refused(refusal)) if refusal.class == "root-only" => {
+        Ok(_) => Err(DaemonError::Strange.into()),
+        Err(GuardError::Daemon(DaemonError::Refused(refusal))) if refusal.class == "root-only" => {
             output::note(&"palisaded tells only root; this is what the files say");
             Ok(None)
         }

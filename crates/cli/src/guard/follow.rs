@@ -2,62 +2,26 @@
 //! `palisade guard watch`: decisions, as they are made.
 
 use super::talk::Talk;
-use super::{Answer, GuardError, Places};
-use crate::answer::{self, Failure, NO, YES, harmless};
+use super::{Answer, Places};
+use crate::answer::harmless;
 use crate::output;
-use palisade_protocol::ProtocolError;
+use crate::palisaded::{self, DaemonError, Listening};
 use palisade_protocol::guard::{Decided, Request, Response};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-/// How long an interruption waits to be noticed.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// Shows decisions until it is interrupted or nobody reads any more (yes), or palisaded ends (no).
 pub(super) fn watch(places: &Places, all: bool, json: bool) -> Answer {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted)).map_err(GuardError::Signals)?;
-    }
     let mut talk = Talk::begin(&places.socket)?;
     talk.ask(&Request::Follow { all })?;
     if !json {
         output::note(&if all { "waiting for decisions" } else { "waiting for what the rules log" });
     }
-    while !interrupted.load(Ordering::Relaxed) && !reader_has_gone() {
-        match talk.connection().receive_within::<Response>(Some(PAUSE)) {
-            Ok(Response::Decided(decided)) => show(&decided, json)?,
-            Ok(Response::Refused(refusal)) => return Err(GuardError::Refused(refusal).into()),
-            Ok(_) => return Err(GuardError::Strange.into()),
-            Err(ProtocolError::TooSlow) => {}
-            Err(ProtocolError::Gone | ProtocolError::Broken(_)) => {
-                output::note(&"palisaded has ended: nothing is refused any more");
-                return Ok(NO);
-            }
-            Err(error) => return Err(GuardError::Talk(error).into()),
-        }
-    }
-    Ok(YES)
-}
-
-/// A pipe without a reader is an error, which is told without being asked for.
-fn reader_has_gone() -> bool {
-    let stdout = rustix::stdio::stdout();
-    let mut output = [PollFd::from_borrowed_fd(stdout, PollFlags::empty())];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    matches!(poll(&mut output, Some(&now)), Ok(1..))
-}
-
-fn show(decided: &Decided, json: bool) -> Result<(), Failure> {
-    let line = if json {
-        serde_json::to_string(decided).map_err(|error| Failure::Output { source: error.into() })?
-    } else {
-        words(decided)
+    let how = Listening { json, ends: false, gone: "palisaded has ended: nothing is refused any more" };
+    let news = |answer| match answer {
+        Response::Decided(decided) => Ok(Some(*decided)),
+        Response::Refused(refusal) => Err(DaemonError::Refused(refusal)),
+        _ => Err(DaemonError::Strange),
     };
-    answer::print(&format!("{line}\n"))
+    palisaded::listen(talk.connection(), &how, news, words)
 }
 
 fn words(decided: &Decided) -> String {

@@ -2,8 +2,9 @@
 //! `palisade guard metrics` and `rules`: what happened so far, counted.
 
 use super::talk;
-use super::{Answer, GuardError, Places};
+use super::{Answer, Places};
 use crate::answer::{self, YES, harmless};
+use crate::palisaded::DaemonError;
 use palisade_protocol::guard::{Metrics, Request, Response, RuleHits};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -48,7 +49,7 @@ fn counters(metrics: &Metrics) -> [Counter; 15] {
 /// Prints the counters.
 pub(super) fn metrics(places: &Places, options: &Options) -> Answer {
     let Response::Metrics(metrics) = talk::ask(places, &Request::Metrics { reset: options.reset })? else {
-        return Err(GuardError::Strange.into());
+        return Err(DaemonError::Strange.into());
     };
     if options.json {
         answer::print_json(&metrics)?;
@@ -84,7 +85,7 @@ struct Rules<'a> {
 /// Prints the rules in force.
 pub(super) fn rules(places: &Places, json: bool) -> Answer {
     let Response::Rules { rules } = talk::ask(places, &Request::Rules)? else {
-        return Err(GuardError::Strange.into());
+        return Err(DaemonError::Strange.into());
     };
     if json {
         answer::print_json(&Rules { rules: &rules })?;

@@ -5,6 +5,7 @@ use super::talk::Talk;
 use super::{Answer, GuardError, Places, count, lasting};
 use crate::answer::{self, NO, YES, harmless};
 use crate::output;
+use crate::palisaded::DaemonError;
 use palisade_protocol::guard::{Request, Response, Status};
 use serde::Serialize;
 use std::time::Duration;
@@ -22,7 +23,7 @@ struct Document<'a> {
 /// Answers yes only if what the rules deny is refused.
 pub(super) fn status(places: &Places, json: bool) -> Answer {
     let mut talk = match Talk::begin(&places.socket) {
-        Err(error @ GuardError::NotRunning { .. }) => {
+        Err(error @ GuardError::Daemon(DaemonError::NotRunning { .. })) => {
             if json {
                 let because = Some(error.to_string());
                 answer::print_json(&Document { running: false, status: None, because })?;
@@ -37,7 +38,7 @@ pub(super) fn status(places: &Places, json: bool) -> Answer {
         talk => talk?,
     };
     let Response::Status(status) = talk.ask(&Request::Status)? else {
-        return Err(GuardError::Strange.into());
+        return Err(DaemonError::Strange.into());
     };
     if json {
         answer::print_json(&Document { running: true, status: Some(&status), because: None })?;

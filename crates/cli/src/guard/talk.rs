@@ -2,12 +2,11 @@
 //! Asking palisaded.
 
 use super::{GuardError, Places};
+use crate::palisaded::{self, DaemonError};
+use palisade_protocol::Connection;
 use palisade_protocol::guard::{Request, Response};
-use palisade_protocol::{Connection, ProtocolError};
-use std::path::Path;
 
-/// What this side calls itself.
-const OWN_NAME: &str = concat!("palisade ", env!("CARGO_PKG_VERSION"));
+use std::path::Path;
 
 /// A conversation.
 pub(super) struct Talk(Connection);
@@ -15,17 +14,14 @@ pub(super) struct Talk(Connection);
 impl Talk {
     /// Begins one with the daemon that answers at the socket.
     pub(super) fn begin(socket: &Path) -> Result<Self, GuardError> {
-        Connection::open(socket, OWN_NAME).map(Self).map_err(|error| match error {
-            ProtocolError::Unreachable { path, source } => GuardError::NotRunning { path, source },
-            error => GuardError::Talk(error),
-        })
+        Ok(Self(palisaded::begin(socket)?))
     }
 
     /// Asks, and waits for the answer; a refusal is an error.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Response, GuardError> {
-        self.0.send(request)?;
-        match self.0.receive()? {
-            Response::Refused(refusal) => Err(GuardError::Refused(refusal)),
+        self.0.send(request).map_err(DaemonError::Talk)?;
+        match self.0.receive().map_err(DaemonError::Talk)? {
+            Response::Refused(refusal) => Err(DaemonError::Refused(refusal).into()),
             response => Ok(response),
         }
     }

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade scope events`: what happens in scopes.
 
-use super::{Answer, ScopeError, talk};
-use crate::answer::{self, Failure, NO, YES, harmless};
+use super::Answer;
+use crate::answer::harmless;
 use crate::output;
-use palisade_protocol::ProtocolError;
+use crate::palisaded::{self, DaemonError, Listening};
 use palisade_protocol::scope::{Happened, Request, Response, Verdict};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-/// How long an interruption waits to be noticed.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// Which events.
 #[derive(Debug, clap::Args)]
@@ -35,52 +27,22 @@ pub(super) struct Options {
 
 /// Shows events until it is interrupted or nobody reads any more (yes), or palisaded ends (no).
 pub(super) fn events(socket: &Path, options: &Options) -> Answer {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    if options.follow {
-        for signal in [SIGINT, SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted)).map_err(ScopeError::Signals)?;
-        }
-    }
-    let mut connection = talk::begin(socket)?;
+    let mut connection = palisaded::begin(socket)?;
     let request =
         Request::Follow { scope: options.scope, past: !options.new, end: !options.follow, refused: false };
-    connection.send(&request).map_err(ScopeError::Talk)?;
+    connection.send(&request).map_err(DaemonError::Talk)?;
     if options.follow && !options.json {
         output::note(&"waiting for what happens in scopes");
     }
-    while !interrupted.load(Ordering::Relaxed) && !reader_has_gone() {
-        match connection.receive_within::<Response>(Some(PAUSE)) {
-            Ok(Response::Happened(happened)) => show(&happened, options.json)?,
-            Ok(Response::Done { .. }) => {}
-            Ok(Response::Refused(refusal)) => return Err(ScopeError::Refused(refusal).into()),
-            Ok(_) => return Err(ScopeError::Strange.into()),
-            Err(ProtocolError::TooSlow) => {}
-            Err(ProtocolError::Gone | ProtocolError::Broken(_)) if !options.follow => return Ok(YES),
-            Err(ProtocolError::Gone | ProtocolError::Broken(_)) => {
-                output::note(&"palisaded has ended; what is marked stays so where it is pinned");
-                return Ok(NO);
-            }
-            Err(error) => return Err(ScopeError::Talk(error).into()),
-        }
-    }
-    Ok(YES)
-}
-
-/// A pipe without a reader is an error, which is told without being asked for.
-fn reader_has_gone() -> bool {
-    let stdout = rustix::stdio::stdout();
-    let mut output = [PollFd::from_borrowed_fd(stdout, PollFlags::empty())];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    matches!(poll(&mut output, Some(&now)), Ok(1..))
-}
-
-fn show(happened: &Happened, json: bool) -> Result<(), Failure> {
-    let line = if json {
-        serde_json::to_string(happened).map_err(|error| Failure::Output { source: error.into() })?
-    } else {
-        words(happened)
+    let gone = "palisaded has ended; what is marked stays so where it is pinned";
+    let how = Listening { json: options.json, ends: !options.follow, gone };
+    let news = |answer| match answer {
+        Response::Happened(happened) => Ok(Some(*happened)),
+        Response::Done { .. } => Ok(None),
+        Response::Refused(refusal) => Err(DaemonError::Refused(refusal)),
+        _ => Err(DaemonError::Strange),
     };
-    answer::print(&format!("{line}\n"))
+    palisaded::listen(&mut connection, &how, news, words)
 }
 
 fn words(happened: &Happened) -> String {

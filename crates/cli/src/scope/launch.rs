@@ -6,6 +6,7 @@
 
 use super::{New, ScopeError, talk};
 use crate::output;
+use crate::palisaded::DaemonError;
 use palisade_protocol::scope::{Request, Response, Verdict, Wanted};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -61,7 +62,7 @@ fn mark(socket: &Path, options: &Options, name: String) -> Result<Vec<String>, S
     // The conversation ends with the answer: nothing of it is left to the command.
     let ask = |scope: Wanted| match talk::ask(socket, &Request::Run { scope })? {
         Response::Marked(marked) => Ok(marked.notes),
-        _ => Err(ScopeError::Strange),
+        _ => Err(ScopeError::Daemon(DaemonError::Strange)),
     };
     match ask(scope.clone()) {
         // The next best is stricter, not laxer.

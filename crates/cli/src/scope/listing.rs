@@ -4,6 +4,7 @@
 use super::{Answer, ScopeError, talk};
 use crate::answer::{self, NO, YES, harmless};
 use crate::output;
+use crate::palisaded::DaemonError;
 use palisade_protocol::scope::{Request, Response, Scope, Status};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -11,7 +12,7 @@ use std::path::Path;
 
 /// What was marked.
 pub(super) fn marked(response: Result<Response, ScopeError>, as_json: bool) -> Answer {
-    let Response::Marked(marked) = response? else { return Err(ScopeError::Strange.into()) };
+    let Response::Marked(marked) = response? else { return Err(DaemonError::Strange.into()) };
     for note in &marked.notes {
         output::note(note);
     }
@@ -34,7 +35,7 @@ struct Listed<'s> {
 /// Scopes, a line each.
 pub(super) fn list(socket: &Path, as_json: bool) -> Answer {
     let Response::Scopes { scopes } = talk::ask(socket, &Request::List)? else {
-        return Err(ScopeError::Strange.into());
+        return Err(DaemonError::Strange.into());
     };
     if as_json {
         answer::print_json(&Listed { scopes: &scopes })?;
@@ -65,7 +66,7 @@ fn table(scopes: &[Scope]) -> String {
 fn find(socket: &Path) -> Result<Status, ScopeError> {
     match talk::ask(socket, &Request::Status)? {
         Response::Status(status) => Ok(*status),
-        _ => Err(ScopeError::Strange),
+        _ => Err(ScopeError::Daemon(DaemonError::Strange)),
     }
 }
 

@@ -218,17 +218,5 @@ fn duplicate(from: &str, to: &Path) {
 
 /// The daemon that was built beside the command line, or is now.
 fn palisaded() -> PathBuf {
-    if let Some(given) = std::env::var_os("PALISADED_BIN") {
-        return given.into();
-    }
-    let path = Path::new(env!("CARGO_BIN_EXE_palisade")).with_file_name("palisaded");
-    if !path.exists() {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--offline", "-q", "-p", "palisade-daemon", "--bin", "palisaded"]);
-        if path.parent().is_some_and(|directory| directory.ends_with("release")) {
-            build.arg("--release");
-        }
-        assert!(build.status().unwrap().success());
-    }
-    path
+    palisade_acceptance::programs::palisaded(Path::new(env!("CARGO_BIN_EXE_palisade")))
 }

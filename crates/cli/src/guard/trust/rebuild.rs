@@ -5,6 +5,7 @@ use super::only_root;
 use crate::answer::{Failure, YES};
 use crate::guard::{Answer, GuardError, Places, change, count, files, talk};
 use crate::output;
+use crate::palisaded::DaemonError;
 use crate::progress::Bar;
 use palisade_guard::settings::{Settings, TrustFrom};
 use palisade_guard::trust::base::Base;
@@ -31,7 +32,7 @@ pub(super) fn rebuild(places: &Places, everything: bool) -> Answer {
             output::say("hint: palisade guard status   # says when it is there\n");
             return Ok(YES);
         }
-        Err(GuardError::NotRunning { .. }) => {}
+        Err(GuardError::Daemon(DaemonError::NotRunning { .. })) => {}
         Err(error) => return Err(error.into()),
     }
     let settings = files::setup(places, None)?.settings;
@@ -46,7 +47,7 @@ pub(super) fn rebuild(places: &Places, everything: bool) -> Answer {
 pub(super) fn sync(places: &Places, seconds: u64, if_running: bool) -> Answer {
     only_root(places, "what is trusted")?;
     match talk::ask(places, &Asked::Sync { seconds }) {
-        Err(GuardError::NotRunning { .. }) if if_running => Ok(YES),
+        Err(GuardError::Daemon(DaemonError::NotRunning { .. })) if if_running => Ok(YES),
         asked => asked.map(|_said| YES).map_err(Failure::from),
     }
 }
@@ -55,7 +56,7 @@ pub(super) fn sync(places: &Places, seconds: u64, if_running: bool) -> Answer {
 pub(super) fn trust_files_changed(places: &Places) -> Result<(), Failure> {
     match talk::ask(places, &Asked::Trust { everything: false }) {
         Ok(_) => return Ok(()),
-        Err(GuardError::NotRunning { .. }) => {}
+        Err(GuardError::Daemon(DaemonError::NotRunning { .. })) => {}
         Err(error) => {
             output::note(&format_args!("palisaded wasn't told: {error}"));
             return Ok(());
