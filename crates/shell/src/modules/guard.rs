@@ -2,6 +2,7 @@
 //! Asks before a line does harm.
 
 use crate::chain::{Acts, Module, Ruling, View};
+use crate::classify::model::Opinion;
 use crate::classify::{Classifier, Context, Level, Origin, Reason, RuleError, Scope, Settings, Verdict};
 use crate::counts::{self, Tally, Told};
 use crate::history::now;
@@ -137,7 +138,15 @@ impl Module for Guard {
         };
         self.context.directory = (!view.directory.is_empty()).then(|| view.directory.into());
         let verdict = self.classifier.classify(text, origin, &self.context);
-        let words = Self::words(verdict.first());
+        let mut words = Self::words(verdict.first());
+        if let Some(problem) = verdict.model.as_ref().and_then(Opinion::problem) {
+            if verdict.level == Level::Allow {
+                acts.warn(&format!("palisade: {problem}"));
+            } else {
+                words.push_str("; ");
+                words.push_str(&problem);
+            }
+        }
         let rule = verdict.first().map(|reason| reason.rule.clone()).unwrap_or_default();
         match verdict.level {
             Level::Allow => self.run(&verdict),

@@ -57,7 +57,7 @@ fn numbers(html: &mut String, facts: &Facts) {
     };
     html.push_str("<dl class=\"numbers\">\n");
     for (name, number, word) in [
-        ("lines run", counts.lines, format!("{} in the history", grouped(facts.entries))),
+        ("lines run", counts.lines, format!("{} remembered", grouped(facts.entries))),
         ("failed", counts.failed, of(counts.failed, counts.lines, "lines")),
         ("warned of", counts.rulings.warned, of(counts.rulings.warned, counts.lines, "lines")),
         ("asked about", counts.rulings.asked, String::new()),
@@ -67,8 +67,8 @@ fn numbers(html: &mut String, facts: &Facts) {
             of(counts.rulings.confirmed, counts.rulings.asked, "questions"),
         ),
         ("not run", counts.rulings.blocked, String::new()),
-        ("ghost text shown", counts.ghost_shown, "lines at which it was".to_owned()),
-        ("taken", counts.ghost_taken, "times, whole or in part".to_owned()),
+        ("ghost text", counts.ghost_shown, "lines with it".to_owned()),
+        ("taken of it", counts.ghost_taken, "times".to_owned()),
     ] {
         let number = grouped(number);
         add(html, format_args!("<div><dt>{name}</dt><dd>{number}<small>{word}</small></dd></div>\n"));
@@ -95,7 +95,7 @@ fn latest(html: &mut String, facts: &Facts) {
         add(
             html,
             format_args!(
-                "<tr><td class=\"when\">{}</td><td><b class=\"{name}\">{name}</b></td><td>{}</td><td class=\"line\">{line}</td></tr>\n",
+                "<tr><td class=\"when\">{}</td><td><b class=\"{name}\">{name}</b></td><td class=\"rule\">{}</td><td class=\"line\">{line}</td></tr>\n",
                 moment(told.time),
                 text(&told.rule),
             ),
