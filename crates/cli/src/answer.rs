@@ -107,6 +107,9 @@ pub(crate) enum Failure {
     /// Something about the history.
     #[error(transparent)]
     History(#[from] crate::shell::HistoryError),
+    /// The page of the shell can't be served.
+    #[error(transparent)]
+    Page(#[from] crate::shell::PageFailure),
     /// It is root's to do.
     #[error("only root can change {what}")]
     RootOnly {
@@ -216,6 +219,7 @@ impl Failure {
             Self::Daemon(error) => error.class(),
             Self::Guard(error) => error.class(),
             Self::History(error) => error.class(),
+            Self::Page(_) => "listen",
             Self::Scope(error) => error.class(),
             Self::NoProject { .. } => "no-project",
             Self::RootOnly { .. } => "root-only",
@@ -252,6 +256,7 @@ impl Failure {
             Self::Daemon(error) => error.hint(),
             Self::Guard(error) => error.hint(),
             Self::History(error) => error.hint(),
+            Self::Page(error) => error.hint(),
             Self::Scope(error) => error.hint(),
             Self::Package(error) => error.hint(),
             Self::NobodyToAsk => {

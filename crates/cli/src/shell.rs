@@ -5,9 +5,11 @@
 //! - `classify`: what the guard says of a line
 //! - `status`: what of it works here
 //! - [`history`]: what was typed before
+//! - `page`: what happened, in numbers
 
 pub(crate) mod classify;
 mod history;
+mod page;
 mod start;
 mod status;
 
@@ -18,6 +20,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 pub(crate) use history::HistoryError;
+pub(crate) use page::PageFailure;
 
 /// How the shell is started, or what else is wanted.
 #[derive(Debug, clap::Args)]
@@ -67,6 +70,10 @@ enum What {
     /// Tell the guard which packages, hosts and URLs are bad
     #[command(subcommand)]
     Lists(classify::ListsVerb),
+    /// Serve a page to this machine that says what happened: lines, ghost text, the guard's rulings
+    Page(page::Options),
+    /// Say the same in numbers
+    Metrics(page::Metrics),
     /// Say what works in this terminal; answers 1 unless the proxy runs here
     Status {
         /// Answer as JSON
@@ -98,6 +105,8 @@ pub(crate) fn run(options: &Options) -> u8 {
             answer::finish(matches!(verb, classify::TrustVerb::List { json: true }), classify::trust(verb))
         }
         Some(What::Lists(verb)) => answer::finish(false, classify::lists(verb)),
+        Some(What::Page(options)) => answer::finish(false, page::serve(options)),
+        Some(What::Metrics(options)) => answer::finish(options.json, page::metrics(options)),
         Some(What::Status { json }) => answer::finish(*json, status::status(*json)),
     }
 }

@@ -13,6 +13,7 @@
 //! - `subject`, `argument`, `condition`, `atoms`: what is known to be dangerous
 //! - `chains`, `signals`, `characters`, `doubt`: what several commands, small signs, odd characters say
 //! - [`lists`], `packages`, `version`: what is known of packages and hosts
+//! - [`model`]: what a model of the user's own says, where these aren't sure
 //! - [`trust`]: what the user has said to be meant so
 
 mod argument;
@@ -27,6 +28,7 @@ mod doubt;
 mod expansion;
 mod lexer;
 pub mod lists;
+pub mod model;
 mod output;
 mod packages;
 mod reading;
@@ -54,6 +56,7 @@ pub use verdict::{Level, Origin, Reason, Verdict};
 
 use command::{Doubt, Reading};
 use lists::Known;
+use model::{Model, Opinion};
 use subject::Subject;
 use trust::Trust;
 
@@ -67,11 +70,12 @@ const REASONS: usize = 16;
 pub struct Classifier {
     settings: Settings,
     trust: Option<Trust>,
+    model: Option<Model>,
     flagged: Mutex<Known>,
 }
 
 impl Classifier {
-    /// With the user's settings. Reads nothing yet.
+    /// With the user's settings. Reads nothing yet but the user's model, if there is one, in a thread of its own.
     ///
     /// # Errors
     /// When a rule of the user's can't be meant.
@@ -80,12 +84,17 @@ impl Classifier {
             rule.check(at + 1)?;
         }
         let trust = settings.state.as_deref().map(Trust::in_directory);
-        Ok(Self { settings: settings.clone(), trust, flagged: Mutex::default() })
+        let model = settings.model.as_ref().filter(|_| settings.enabled).map(Model::new);
+        Ok(Self { settings: settings.clone(), trust, model, flagged: Mutex::default() })
     }
 
-    /// Does what the first line would otherwise wait for, some milliseconds: for a thread of its own.
+    /// Does what the first line would otherwise wait for, some milliseconds, or would do without: a model is read when
+    /// this returns. For a thread of its own.
     pub fn prepare(&self) {
         let _ready = Atoms::own();
+        if let Some(model) = &self.model {
+            model.prepare();
+        }
     }
 
     /// Judges a line. Nothing is run, and nothing asked over the network. Takes time that grows with the line's length,
@@ -122,6 +131,15 @@ impl Classifier {
         if let Some(reason) = unknown(text, &reading, named) {
             reasons.push(reason);
         }
+        let known = model::input::Known {
+            score,
+            origin,
+            doubt: reading.doubt.is_some(),
+            root: context.root,
+            commands: reading.commands.len(),
+        };
+        let opinion = self.ask_model(text, &reasons, known);
+        reasons.extend(opinion.as_ref().and_then(|opinion| opinion.reason(text)));
         reasons.retain(|reason| !self.is_without(reason));
         for reason in &mut reasons {
             reason.level = self.stricter(reason, origin).min(self.settings.most);
@@ -133,6 +151,7 @@ impl Classifier {
             downloads: files.into_iter().map(|(_, file)| file).collect(),
             command: label(&reading),
             of_scopes: origin == Origin::Typed && is_of_scopes(&reading),
+            model: opinion,
         };
         self.decide(text, origin, &reading, &mut verdict);
         verdict
@@ -174,6 +193,20 @@ impl Classifier {
             }),
             Some(Ok(false)) | None => {}
         }
+    }
+
+    /// What the user's model says, if it is asked: where the tiers before it see something, and don't ask the user.
+    fn ask_model(&self, line: &str, reasons: &[Reason], known: model::input::Known) -> Option<Opinion> {
+        let model = self.model.as_ref()?;
+        let counted = reasons.iter().filter(|reason| !self.is_without(reason));
+        let strongest = counted.map(|reason| reason.level).max().unwrap_or_default();
+        Some(if strongest > Level::Warn {
+            Opinion::NotAsked("the rules ask already")
+        } else if strongest == Level::Allow && known.score == 0 && !known.doubt {
+            Opinion::NotAsked("the rules see nothing in it")
+        } else {
+            model.ask(model::input::features(line, known))
+        })
     }
 
     /// What the lists say of packages and hosts.

@@ -16,11 +16,13 @@
 //! - [`classify`]: what a line would do, and whether to ask before it does
 //! - [`link`]: what a line runs becomes a scope that the kernel knows
 //! - [`history`]: what was typed before, and what is likely to be typed next
+//! - [`counts`], [`page`]: what happened, in numbers, and where it can be looked at
 #![forbid(unsafe_code)]
 
 pub mod chain;
 pub mod classify;
 pub mod column;
+pub mod counts;
 pub mod engine;
 pub mod foreground;
 pub mod history;
@@ -30,6 +32,7 @@ pub mod link;
 pub mod links;
 pub mod mark;
 pub mod modules;
+pub mod page;
 pub mod proxy;
 pub mod settings;
 pub mod start;

@@ -6,8 +6,10 @@
 //! - [`ghost`]: taking what is shown dim behind the cursor
 //! - [`history`]: what was typed before
 //! - [`guard`]: asking before a line does harm
+//! - [`counts`]: what happens, in numbers
 //! - [`recorder`]: what is on the screen, as asciicast
 
+pub mod counts;
 pub mod ghost;
 pub mod guard;
 pub mod history;

@@ -9,13 +9,14 @@ mod streams;
 
 use crate::chain::{Chain, Module};
 use crate::classify::Scope;
+use crate::counts::Tally;
 use crate::engine::{Engine, Phase};
 use crate::foreground::Foreground;
 use crate::history::Privacy;
 use crate::link::Link;
 use crate::mark::Nonce;
 use crate::modules::recorder::Recorder;
-use crate::modules::{ghost, guard, history, incognito, keymap, recorder};
+use crate::modules::{counts, ghost, guard, history, incognito, keymap, recorder};
 use crate::settings::{Name, Settings, SettingsError};
 use crate::start::{self, Asked, INSIDE};
 use palisade_sys::terminal::{self, Guardian, Modes, Raw};
@@ -133,6 +134,7 @@ pub fn run(options: &Options) -> Result<u8, ProxyError> {
     let link = Rc::new(RefCell::new(Link::of(child.id(), &options.scopes)));
     let mut session = Session {
         link,
+        tally: Rc::default(),
         shell: Keyboard::of(pair.outer),
         screen: Screen::of(screen),
         child,
@@ -194,6 +196,10 @@ fn start_shell(
     terminal::start(&mut command, &pair.inner, &kept).map_err(failed)
 }
 
+fn privacy(settings: &Settings) -> Privacy {
+    Privacy { leading_space: settings.history.ignore_space, secrets: settings.history.ignore_secrets }
+}
+
 fn time_of(path: &PathBuf) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
@@ -208,6 +214,8 @@ enum End {
 
 struct Session<'a> {
     link: Rc<RefCell<Link>>,
+    /// What happens, in numbers.
+    tally: Rc<Tally>,
     shell: Keyboard,
     screen: Screen<'a>,
     child: Child,
@@ -233,12 +241,16 @@ impl Session<'_> {
     /// Puts the modules in that the settings ask for.
     fn set(&mut self, engine: &mut Engine, settings: &Settings) {
         let mut modules: Vec<Box<dyn Module>> = Vec::new();
-        let mut kept: Vec<Box<dyn Module>> = ["history", "guard"]
+        let mut kept: Vec<Box<dyn Module>> = ["history", "guard", counts::NAME]
             .iter()
             .filter_map(|name| engine.chain().take(name))
             .filter_map(|mut module| module.renew(settings).then_some(module))
             .collect();
         let mut keep = |name| Some(kept.remove(kept.iter().position(|module| module.name() == name)?));
+        // Who wants no history wants no numbers. In front: it counts what others keep to themselves.
+        if !self.options.bare && settings.modules.contains(&Name::History) {
+            modules.push(keep(counts::NAME).unwrap_or_else(|| Box::new(self.counting(settings))));
+        }
         for name in settings.modules.iter().filter(|_| !self.options.bare) {
             match name {
                 Name::Keymap => modules.push(Box::new(keymap::Keymap::new(&settings.keys))),
@@ -261,7 +273,9 @@ impl Session<'_> {
                             if wanted.enabled && wanted.scope != Scope::Off {
                                 self.link.borrow_mut().begin();
                             }
-                            modules.push(Box::new(guard.with_link(Rc::clone(&self.link))));
+                            let guard =
+                                guard.with_link(Rc::clone(&self.link)).with_tally(Rc::clone(&self.tally));
+                            modules.push(Box::new(guard));
                         }
                         Err(error) => engine.say(&format!("palisade: no guard: {error}")),
                     }
@@ -287,12 +301,13 @@ impl Session<'_> {
         }
     }
 
+    fn counting(&self, settings: &Settings) -> counts::Counting {
+        let tally = Rc::clone(&self.tally);
+        counts::Counting::in_directory(&self.options.state, tally, privacy(settings))
+    }
+
     fn history(&self, settings: &Settings) -> history::History {
-        let privacy = Privacy {
-            leading_space: settings.history.ignore_space,
-            secrets: settings.history.ignore_secrets,
-        };
-        let mut history = history::History::with_store(&self.options.state, privacy);
+        let mut history = history::History::with_store(&self.options.state, privacy(settings));
         let has = |name| settings.modules.contains(&name);
         history.show(has(Name::Ghost).then_some(settings.ghost.from), has(Name::Pick));
         history

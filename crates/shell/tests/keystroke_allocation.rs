@@ -5,12 +5,15 @@
 
 use palisade_shell::chain::{Chain, Module};
 use palisade_shell::classify;
+use palisade_shell::counts::Tally;
 use palisade_shell::engine::{Engine, Phase};
 use palisade_shell::history::{Entry, Index, Privacy};
 use palisade_shell::mark::Nonce;
-use palisade_shell::modules::{ghost, guard, history, incognito, keymap};
+use palisade_shell::modules::{counts, ghost, guard, history, incognito, keymap};
 use palisade_shell::settings::Settings;
 use palisade_sys::counting::{Counting, allocations};
+use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 #[global_allocator]
@@ -18,7 +21,7 @@ static ALLOCATOR: Counting = Counting;
 
 const DIGITS: &str = "000102030405060708090a0b0c0d0e0f";
 
-fn engine() -> Engine {
+fn engine(tally: &Rc<Tally>, state: &Path) -> Engine {
     let entries: Vec<Entry> = (0..5_000)
         .map(|number| Entry {
             line: format!("git commit -m 'change number {number}' --author me"),
@@ -28,12 +31,15 @@ fn engine() -> Engine {
         })
         .collect();
     let settings = Settings::default();
+    let counting = counts::Counting::in_directory(state, Rc::clone(tally), Privacy::default());
+    let guard = guard::Guard::new(&classify::Settings::default()).unwrap();
     let modules: Vec<Box<dyn Module>> = vec![
+        Box::new(counting),
         Box::new(keymap::Keymap::new(&settings.keys)),
         Box::new(incognito::Incognito),
         Box::new(ghost::Ghost),
         Box::new(history::History::of(Index::build(&entries), Privacy::default())),
-        Box::new(guard::Guard::new(&classify::Settings::default()).unwrap()),
+        Box::new(guard.with_tally(Rc::clone(tally))),
     ];
     let nonce = Nonce::of(core::array::from_fn(|index| u8::try_from(index).unwrap()));
     let mut engine = Engine::new(nonce, Chain::of(modules), 80, 24, Instant::now());
@@ -46,8 +52,9 @@ fn engine() -> Engine {
 }
 
 #[test]
-fn keys_echoes_and_ghost_text_allocate_nothing() {
-    let mut engine = engine();
+fn keys_echoes_and_ghost_text_allocate_and_write_nothing() {
+    let (tally, state) = (Rc::new(Tally::default()), tempfile::tempdir().unwrap());
+    let mut engine = engine(&tally, state.path());
     let mut now = Instant::now();
     let mut shown = 0;
     let (mut typed, mut drawn) = (0, 0);
@@ -88,11 +95,30 @@ fn keys_echoes_and_ghost_text_allocate_nothing() {
         engine.output(b"\r\x1b[2C\x1b[K", &mut |_| (), &mut |_| ());
     }
     assert!(typed > 0 && shown > 0 && drawn > 0);
+    assert_eq!(
+        (tally.ghost_shown.get(), tally.ghost_taken.get()),
+        (3, 3),
+        "what was shown and taken is counted"
+    );
+    assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 0, "keys write nothing");
+    engine.tick();
+    drop(engine);
+    // The thread that writes it may outlast the half second that is given to it.
+    let until = Instant::now() + Duration::from_secs(60);
+    let kept = loop {
+        if let Some(kept) = palisade_shell::counts::read(state.path()).unwrap() {
+            break kept;
+        }
+        assert!(Instant::now() < until, "nothing is kept");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!((kept.ghost_shown, kept.ghost_taken, kept.lines), (3, 3, 0));
 }
 
 #[test]
 fn output_allocates_nothing() {
-    let mut engine = engine();
+    let state = tempfile::tempdir().unwrap();
+    let mut engine = engine(&Rc::default(), state.path());
     let chunk = b"\x1b[1;32msome words\x1b[0m in colour, and \x1b]0;a title\x07 more of them\r\n".repeat(200);
     let mut shown = 0;
     engine.output(&chunk, &mut |bytes| shown += bytes.len(), &mut |_| ());

@@ -3,10 +3,12 @@
 
 use super::start;
 use crate::answer::{self, Failure, NO, YES};
+use crate::output;
 use clap::{Subcommand, ValueEnum, ValueHint};
 use palisade_shell::classify::{
     Classifier, Context, Level, Origin, RuleError, Verdict, lists,
     lists::ListError,
+    model::{self, Opinion},
     trust::{StateError, Trust, Trusted},
 };
 use palisade_shell::settings::{Settings, SettingsError};
@@ -146,12 +148,18 @@ struct List {
 /// Judges a line; answers 1 unless it would simply be run.
 pub(super) fn classify(options: &Options) -> Result<u8, Failure> {
     let (verdict, origin) = judge(options)?;
+    if let Some(problem) = verdict.model.as_ref().and_then(Opinion::problem) {
+        output::note(&answer::harmless(&problem));
+    }
     if options.json {
         answer::print_json(&Answer { origin, verdict: &verdict })?;
     } else {
         let mut text = format!("{}\n", verdict.level.name());
         if options.explain {
             text.push_str(&explained(&options.line, &verdict));
+            if let Some(opinion) = &verdict.model {
+                text.push_str(&format!("{}\n", answer::harmless(&model::explained(opinion))));
+            }
         }
         answer::print(&text)?;
     }
@@ -172,7 +180,10 @@ fn judge(options: &Options) -> Result<(Verdict, Origin), LineError> {
         root: rustix::process::geteuid().is_root(),
         ..Context::default()
     };
-    Ok((Classifier::new(&settings)?.classify(&options.line, origin, &context), origin))
+    let classifier = Classifier::new(&settings)?;
+    // A single line waits for what a shell reads in the background.
+    classifier.prepare();
+    Ok((classifier.classify(&options.line, origin, &context), origin))
 }
 
 /// A reason a paragraph: what, by which rule, and where.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::model;
 use super::rules::Rule;
 use super::verdict::Level;
 
@@ -57,6 +58,9 @@ pub struct Settings {
     pub scope: Scope,
     /// The user's own; the first that matches counts.
     pub rules: Vec<Rule>,
+    /// A model that is asked, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<model::Settings>,
     /// Where trusted lines and lists are: `$XDG_STATE_HOME/palisade`. Without it there are none. Not from a file.
     #[serde(skip)]
     pub state: Option<PathBuf>,
@@ -72,6 +76,7 @@ impl Default for Settings {
             without: Vec::new(),
             scope: Scope::default(),
             rules: Vec::new(),
+            model: None,
             state: None,
         }
     }

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::model::Opinion;
+
 /// What to do about a line. Ordered: the later, the more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -92,6 +94,9 @@ pub struct Verdict {
     /// It was typed, and all that it does is to ask about scopes.
     #[serde(skip)]
     pub of_scopes: bool,
+    /// What the user's model said, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<Opinion>,
 }
 
 impl Verdict {

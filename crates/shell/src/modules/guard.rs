@@ -2,7 +2,10 @@
 //! Asks before a line does harm.
 
 use crate::chain::{Acts, Module, Ruling, View};
+use crate::classify::model::Opinion;
 use crate::classify::{Classifier, Context, Level, Origin, Reason, RuleError, Scope, Settings, Verdict};
+use crate::counts::{self, Tally, Told};
+use crate::history::now;
 use crate::link::Link;
 use crate::{line, settings};
 use palisade_protocol::scope::{self, Profile, Wanted};
@@ -24,6 +27,8 @@ pub struct Guard {
     asked: Option<(String, Instant)>,
     /// Who makes lines scopes.
     link: Option<Rc<RefCell<Link>>>,
+    /// Who counts.
+    tally: Option<Rc<Tally>>,
     scope: Scope,
     /// Rules that were confirmed once.
     confirmed: HashSet<String>,
@@ -44,6 +49,7 @@ impl Guard {
             context,
             asked: None,
             link: None,
+            tally: None,
             scope: settings.scope,
             confirmed: HashSet::new(),
             state: settings.state.clone(),
@@ -55,6 +61,21 @@ impl Guard {
     pub fn with_link(mut self, link: Rc<RefCell<Link>>) -> Self {
         self.link = (self.scope != Scope::Off).then_some(link);
         self
+    }
+
+    /// Has rulings counted.
+    #[must_use]
+    pub fn with_tally(mut self, tally: Rc<Tally>) -> Self {
+        self.tally = Some(tally);
+        self
+    }
+
+    /// Counts a ruling, unless nothing is to be remembered.
+    fn count(&self, ruling: counts::Ruling, rule: &str, view: &View<'_>) {
+        if let Some(tally) = self.tally.as_ref().filter(|_| !view.incognito) {
+            let line = Some(view.line.text().to_owned());
+            tally.rule(Told { time: now(), ruling, rule: rule.to_owned(), line });
+        }
     }
 
     fn words(reason: Option<&Reason>) -> String {
@@ -117,12 +138,21 @@ impl Module for Guard {
         };
         self.context.directory = (!view.directory.is_empty()).then(|| view.directory.into());
         let verdict = self.classifier.classify(text, origin, &self.context);
-        let words = Self::words(verdict.first());
+        let mut words = Self::words(verdict.first());
+        if let Some(problem) = verdict.model.as_ref().and_then(Opinion::problem) {
+            if verdict.level == Level::Allow {
+                acts.warn(&format!("palisade: {problem}"));
+            } else {
+                words.push_str("; ");
+                words.push_str(&problem);
+            }
+        }
         let rule = verdict.first().map(|reason| reason.rule.clone()).unwrap_or_default();
         match verdict.level {
             Level::Allow => self.run(&verdict),
             Level::Warn => {
                 acts.warn(&format!("palisade: {words}"));
+                self.count(counts::Ruling::Warned, &rule, view);
                 self.run(&verdict)
             }
             Level::ConfirmOnce if self.confirmed.contains(&rule) => self.run(&verdict),
@@ -131,12 +161,16 @@ impl Module for Guard {
                     line == text && view.now.saturating_duration_since(*since) >= THOUGHT
                 });
                 if again {
+                    self.count(counts::Ruling::Confirmed, &rule, view);
                     self.confirmed.insert(rule);
                     return self.run(&verdict);
                 }
                 let since = match asked {
                     Some((line, since)) if line == text => since,
-                    _ => view.now,
+                    _ => {
+                        self.count(counts::Ruling::Asked, &rule, view);
+                        view.now
+                    }
                 };
                 self.asked = Some((text.to_owned(), since));
                 acts.say(&format!("palisade: {words}\nEnter again runs it, Ctrl-C doesn't"));
@@ -144,6 +178,7 @@ impl Module for Guard {
             }
             Level::Block => {
                 acts.say(&format!("palisade: not run: {words}"));
+                self.count(counts::Ruling::Blocked, &rule, view);
                 Ruling::Hold
             }
         }

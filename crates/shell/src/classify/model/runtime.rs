@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs a model. It can compute, and nothing else: no loops, no random numbers, no other files.
+
+use super::input::{Features, LENGTH};
+use rten::{
+    DataType, Dimension, Model, ModelOptions, NodeId, RunOptions, ThreadPool, Value, ValueType, op_registry,
+};
+use std::sync::Arc;
+
+/// A model whose input and output are as they should be.
+pub(super) struct Runtime {
+    model: Model,
+    input: NodeId,
+    output: NodeId,
+    /// One thread: this one waits for it, and the others are other programs' to use.
+    pool: Arc<ThreadPool>,
+}
+
+impl Runtime {
+    /// Understands a model, and runs it once.
+    pub(super) fn load(bytes: Vec<u8>) -> Result<Self, String> {
+        // What classifiers of text are made of.
+        let operators = op_registry!(
+            Add,
+            AveragePool,
+            BatchNormalization,
+            Cast,
+            Clip,
+            Concat,
+            Conv,
+            Div,
+            Erf,
+            Exp,
+            Expand,
+            Flatten,
+            Gather,
+            Gelu,
+            Gemm,
+            GlobalAveragePool,
+            HardSigmoid,
+            Identity,
+            LayerNormalization,
+            LeakyRelu,
+            Log,
+            LogSoftmax,
+            MatMul,
+            Max,
+            MaxPool,
+            Min,
+            Mul,
+            Neg,
+            Pow,
+            ReduceMax,
+            ReduceMean,
+            ReduceSum,
+            Relu,
+            Reshape,
+            Sigmoid,
+            Slice,
+            Softmax,
+            Split,
+            Sqrt,
+            Squeeze,
+            Sub,
+            Tanh,
+            Transpose,
+            Unsqueeze,
+            Where
+        );
+        let model = ModelOptions::with_ops(operators).load(bytes).map_err(|error| error.to_string())?;
+        let (&[input], &[output, ..]) = (model.input_ids(), model.output_ids()) else {
+            return Err(format!("it has {} inputs, and is to have one", model.input_ids().len()));
+        };
+        let info = model.node_info(input).ok_or("its input isn't described")?;
+        if info.dtype().is_some_and(|kind| kind != ValueType::Tensor(DataType::Float)) {
+            return Err("its input isn't made of floats".to_owned());
+        }
+        let fits = |shape: &[Dimension]| match shape {
+            [one, length] => [(one, 1), (length, LENGTH)].iter().all(|(dimension, wanted)| match dimension {
+                Dimension::Fixed(size) => size == wanted,
+                Dimension::Symbolic(_) => true,
+            }),
+            _ => false,
+        };
+        if info.shape().is_some_and(|shape| !fits(&shape)) {
+            return Err(format!("its input's shape isn't [1, {LENGTH}]"));
+        }
+        let pool = Arc::new(ThreadPool::with_num_threads(1));
+        let runtime = Self { model, input, output, pool };
+        runtime.run(&vec![0.0; LENGTH])?;
+        Ok(runtime)
+    }
+
+    /// What it says of these numbers.
+    pub(super) fn run(&self, features: &Features) -> Result<f32, String> {
+        let input = Value::from_shape(&[1, LENGTH], features.clone()).map_err(|error| error.to_string())?;
+        let options = RunOptions::default().with_thread_pool(Some(Arc::clone(&self.pool)));
+        let outputs = self
+            .model
+            .run(vec![(self.input, input.into())], &[self.output], Some(options))
+            .map_err(|error| error.to_string())?;
+        let wrong = "its first output isn't one float";
+        let output = outputs.first().and_then(Value::as_tensor_view::<f32>).ok_or(wrong)?;
+        output.item().copied().ok_or_else(|| wrong.to_owned())
+    }
+}
