@@ -307,6 +307,13 @@ fn it_runs_at_a_second_enter() {
         std::thread::sleep(Duration::from_millis(400));
         screen.keys("\r");
         screen.wait_for_line("ran");
+        // The question is gone.
+        screen.wait_for_line("$");
+        let after = screen.raw().len();
+        std::thread::sleep(Duration::from_millis(300));
+        let raw = screen.raw();
+        let ran = raw.windows(6).rposition(|bytes| bytes == b"\r\nran\r").unwrap_or(after);
+        assert!(!String::from_utf8_lossy(&raw[ran..]).contains("Enter again"), "{shell}: {}", screen.text());
     }
 }
 

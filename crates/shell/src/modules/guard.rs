@@ -163,6 +163,8 @@ impl Module for Guard {
                 if again {
                     self.count(counts::Ruling::Confirmed, &rule, view);
                     self.confirmed.insert(rule);
+                    // The question is answered: it isn't to stand below the next line, too.
+                    acts.say("");
                     return self.run(&verdict);
                 }
                 let since = match asked {
