@@ -253,11 +253,11 @@ fn make(site: u64, call: u64) -> Option<Body> {
             slot.after = address(forked);
             slot.value = if timing { address(counted_since) } else { done };
         }
-        number::MUNMAP if timing || logging => {
+        number::MUNMAP => {
             slot.kind = common;
             slot.common = address(unmapping);
             slot.value = simple;
-            slot.plain = plain;
+            slot.plain = if mode & (COUNT | LOG) != 0 { plain } else { pass };
         }
         _ if moved.is_some() && shared().fakes.which & FAKE_TIME != 0 => {
             slot.kind = after;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which sites were found by trap, and in which files, for who wants to know: a list that all programs share.
 
-use crate::layout::{ANONYMOUS, FILES, FOUND, File, OFFSET};
+use crate::layout::{ANONYMOUS, CODE, CODE_LENGTH, FILES, FOUND, File, OFFSET};
 use crate::maps::{self, Mapping};
 use crate::shared;
 use core::sync::atomic::Ordering;
@@ -10,7 +10,9 @@ use core::sync::atomic::Ordering;
 pub(crate) fn note(site: u64) {
     let mut key = ANONYMOUS | site & OFFSET;
     maps::each(|mapping| {
+        let own = (CODE..CODE + CODE_LENGTH).contains(&(mapping.start as usize));
         if mapping.is_program()
+            && !own
             && let Some(file) = file(mapping)
             && (mapping.start..mapping.end).contains(&site)
         {

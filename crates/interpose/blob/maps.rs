@@ -23,10 +23,14 @@ pub(crate) struct Mapping {
 const VDSO: [u8; 6] = *b"[vdso]";
 
 impl Mapping {
-    /// Whether it is code that may be patched: a file's or the kernel's, mapped for this process alone, and not
-    /// writable. What a JIT compiler writes isn't, and is left to trap.
-    fn is_library(&self) -> bool {
-        &self.rights == b"r-xp" && (self.inode != 0 || self.path[..self.length] == VDSO)
+    /// See [`library`].
+    fn library(&self, address: u64) -> Option<Pages> {
+        match () {
+            () if &self.rights != b"r-xp" => None,
+            () if self.inode != 0 => Some(Pages::of(address)),
+            () if self.path[..self.length] == VDSO => Some(Pages { start: self.start, end: self.end }),
+            () => None,
+        }
     }
 
     /// Whether it is executed from a file.
@@ -35,17 +39,36 @@ impl Mapping {
     }
 }
 
-/// Whether an address is in code that may be patched.
-pub(crate) fn is_library(address: u64) -> bool {
+/// Pages whose rights are changed at once.
+pub(crate) struct Pages {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+impl Pages {
+    /// The one of an address.
+    const fn of(address: u64) -> Self {
+        const PAGE: u64 = 4096;
+        let start = address & !(PAGE - 1);
+        Self { start, end: start + PAGE }
+    }
+}
+
+/// The pages to be made writable where an address is in code that may be patched: a file's or the kernel's, mapped for
+/// this process alone, and not writable. What a JIT compiler writes isn't, and is left to trap. The kernel changes its
+/// own code's rights as a whole or not at all.
+pub(crate) fn library(address: u64) -> Option<Pages> {
     let asked = with(|file| query(file, address));
     match asked {
         Some(Some(known)) => known,
-        None => false,
+        None => None,
         Some(None) => {
-            let mut found = false;
+            let mut found = None;
             each(|mapping| {
                 let inside = (mapping.start..mapping.end).contains(&address);
-                found |= inside && mapping.is_library();
+                if inside {
+                    found = mapping.library(address);
+                }
                 inside
             });
             found
@@ -70,7 +93,7 @@ fn with<T>(what: impl FnOnce(u64) -> T) -> Option<T> {
 }
 
 /// Asks for the one mapping (`PROCMAP_QUERY`, Linux 6.11); none if the kernel doesn't know the question.
-fn query(file: u64, address: u64) -> Option<bool> {
+fn query(file: u64, address: u64) -> Option<Option<Pages>> {
     const PROCMAP_QUERY: u64 = 0xc068_6611;
     let mut name = [0_u8; 16];
     // struct procmap_query: size, flags, address asked for; start, end, flags, page size, offset, inode; device;
@@ -86,10 +109,10 @@ fn query(file: u64, address: u64) -> Option<bool> {
         return None;
     }
     if query[5] != READ | EXECUTE {
-        return Some(false);
+        return Some(None);
     }
     if query[8] != 0 {
-        return Some(true);
+        return Some(Some(Pages::of(address)));
     }
     // Of no file: it has a short name, or one that there is no room for, and that isn't it.
     query = [0; 13];
@@ -99,7 +122,8 @@ fn query(file: u64, address: u64) -> Option<bool> {
     query[11] = name.as_mut_ptr() as u64;
     // SAFETY: writes the structure, and at most so many bytes of the name.
     let answer = unsafe { call::call(number::IOCTL, file, PROCMAP_QUERY, query.as_mut_ptr() as u64) };
-    Some(answer == 0 && name.starts_with(&VDSO))
+    let is_vdso = answer == 0 && name.starts_with(&VDSO);
+    Some(is_vdso.then_some(Pages { start: query[3], end: query[4] }))
 }
 
 /// Tells of all mappings, until the answer is that it is enough.

@@ -7,7 +7,7 @@
 use crate::bodies::Body;
 use crate::call::{self, number};
 use crate::layout::{ENTRANCE, ENTRANCE_TRAPS, ENTRANCES, SITES, TABLE, VARIANT, VARIANTS, VARYING, Varying};
-use crate::maps::is_library;
+use crate::maps::{self, Pages};
 use crate::site::{self, BEFORE, Form, LANDING};
 use crate::trap::is_handlers;
 use crate::{shared, state};
@@ -49,14 +49,15 @@ fn attempt(site: u64, call: u64, body: Body) -> Tried {
     // Before anything is looked at: a page is no library's while somebody patches in it.
     let Some(_lock) = Lock::take() else { return Tried::Busy };
     // What is read is in the page of the `syscall`, which was just executed, or is a library's, too.
-    if site % PAGE < BEFORE as u64 && !is_library(site - BEFORE as u64) {
+    if site % PAGE < BEFORE as u64 && maps::library(site - BEFORE as u64).is_none() {
         return Tried::Impossible;
     }
     // SAFETY: readable, as said.
     let before = unsafe { core::ptr::read_volatile((site as usize - BEFORE) as *const [u8; BEFORE]) };
     let Some(form) = site::form(&before, call) else { return Tried::Impossible };
-    let Some(at) = site::place(site, form).filter(|at| is_library(*at)) else { return Tried::Impossible };
-    let done = target(site, call, body, form).is_some_and(|target| write(at, form, target));
+    let Some(at) = site::place(site, form) else { return Tried::Impossible };
+    let Some(pages) = maps::library(at) else { return Tried::Impossible };
+    let done = target(site, call, body, form).is_some_and(|target| write(at, form, target, pages));
     if done { Tried::Done } else { Tried::Impossible }
 }
 
@@ -106,7 +107,7 @@ fn target(site: u64, call: u64, body: Body, form: Form) -> Option<Target> {
 /// to fetch whole (AMD64 Architecture Programmer's Manual, volume 2, 7.6.1). Or the first two bytes become a jump to
 /// itself, all processors are made to fetch anew (`membarrier`, SYNC_CORE), the rest is written, they are made to
 /// again, and the first two bytes become the jump's. Whoever comes by waits there for a few microseconds.
-fn write(at: u64, form: Form, target: Target) -> bool {
+fn write(at: u64, form: Form, target: Target, pages: Pages) -> bool {
     let length = form.length();
     let jump = if length >= 5 && state().table != 0 {
         site::through_table(target.entry as u32)
@@ -118,12 +119,12 @@ fn write(at: u64, form: Form, target: Target) -> bool {
         }
     };
     let new = site::written(form, jump);
-    let page = at & !(PAGE - 1);
+    let (page, extent) = (pages.start, pages.end - pages.start);
     const READ_WRITE_EXECUTE: u64 = 7;
     const READ_EXECUTE: u64 = 5;
     // SAFETY: a page of a library's code, which nobody else may write; that it can be executed all the while is what
     // other threads need.
-    if unsafe { call::call(number::MPROTECT, page, PAGE, READ_WRITE_EXECUTE) } != 0 {
+    if unsafe { call::call(number::MPROTECT, page, extent, READ_WRITE_EXECUTE) } != 0 {
         return false;
     }
     let offset = (at % 8) as usize;
@@ -147,7 +148,7 @@ fn write(at: u64, form: Form, target: Target) -> bool {
         unsafe { store(first, u16::from_le_bytes([new[0], new[1]])) };
     }
     // SAFETY: as it was.
-    unsafe { call::call(number::MPROTECT, page, PAGE, READ_EXECUTE) };
+    unsafe { call::call(number::MPROTECT, page, extent, READ_EXECUTE) };
     true
 }
 
