@@ -176,8 +176,9 @@ pub(crate) fn of(site: u64, call: u64) -> Option<Body> {
 
 /// Keeps the number of a slot that nobody knows of for the next site. One that there is no place for is lost.
 fn give_back(spare: Body) {
-    let keep =
-        |place: &AtomicU32| place.compare_exchange(0, spare.0 as u32 + 1, Ordering::Relaxed, Ordering::Relaxed);
+    let keep = |place: &AtomicU32| {
+        place.compare_exchange(0, spare.0 as u32 + 1, Ordering::Relaxed, Ordering::Relaxed)
+    };
     let _kept = state().spare.iter().any(|place| keep(place).is_ok());
 }
 

@@ -3,7 +3,7 @@
 //! all that isn't changed are the kernel's. The time of day is moved by bodies (`entry.S`), as it is asked for often.
 
 use crate::call::{self, number};
-use crate::layout::{FAKE_CPUS, FAKE_HOST, FAKE_RELEASE, NAME};
+use crate::layout::{FAKE_CPUS, FAKE_HOST, FAKE_RELEASE, FAKE_TIME, NAME};
 use crate::shared;
 
 /// Which of the answers a call needs; 0: none.
@@ -50,4 +50,23 @@ pub(crate) fn answer(call: u64, a: [u64; 6]) -> i64 {
         }
         _ => result,
     }
+}
+
+/// The kernel's answer to a call that was made without a body, with the time of day moved as bodies do it.
+pub(crate) fn moved(call: u64, a: [u64; 6], result: i64) -> i64 {
+    let fakes = &shared().fakes;
+    if fakes.which & FAKE_TIME == 0 || call::is_error(result) {
+        return result;
+    }
+    let seconds = match call {
+        // CLOCK_REALTIME, CLOCK_REALTIME_COARSE, CLOCK_TAI
+        number::CLOCK_GETTIME if matches!(a[0] as u32, 0 | 5 | 11) => a[1],
+        number::GETTIMEOFDAY | number::TIME => a[0],
+        _ => return result,
+    } as *mut i64;
+    if !seconds.is_null() {
+        // SAFETY: the kernel has just written there.
+        unsafe { seconds.write_unaligned(seconds.read_unaligned().wrapping_add(fakes.ahead)) };
+    }
+    if call == number::TIME { result.wrapping_add(fakes.ahead) } else { result }
 }

@@ -3,11 +3,16 @@
 
 use crate::layout::{ANONYMOUS, CODE, CODE_LENGTH, FILES, FOUND, File, OFFSET};
 use crate::maps::{self, Mapping};
-use crate::shared;
+use crate::{shared, state};
 use core::sync::atomic::Ordering;
 
 /// Puts down a site that has trapped for the first time in this process, and what code is mapped.
 pub(crate) fn note(site: u64) {
+    // What is mapped can't be asked for any more.
+    if state().sealed.load(Ordering::Relaxed) != 0 {
+        shared().unlisted.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
     let mut key = ANONYMOUS | site & OFFSET;
     maps::each(|mapping| {
         let own = (CODE..CODE + CODE_LENGTH).contains(&(mapping.start as usize));

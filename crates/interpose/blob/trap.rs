@@ -145,7 +145,7 @@ pub(crate) extern "C" fn handle(signal: u64, info: u64, frame: u64) {
         shared().bodiless.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the program's call, as it made it. What depends on the stack pointer (rt_sigreturn, clone) has its
         // body from the first few on, as a program of that many sites had such calls before.
-        let answer = unsafe { call::raw(call, a) };
+        let answer = fake::moved(call, a, unsafe { call::raw(call, a) });
         bodies::count(call, a, answer, ticks().saturating_sub(begun));
         frame.set(RAX, answer as u64);
         frame.set(RIP, site + 2);
