@@ -96,14 +96,17 @@ pub fn form(before: &[u8; BEFORE], call: u64) -> Option<Form> {
     if u64::from(number(before)) != call {
         return None;
     }
+    // A prefix that meant nothing to the `mov` would mean something to the jump: another segment's table.
+    let segment = |byte: u8| matches!(byte, 0x64 | 0x65);
     if before[END - 7..END - 4] == [0x48, 0xc7, 0xc0] {
-        return Some(Form::Wide);
+        return (!segment(before[END - 8])).then_some(Form::Wide);
     }
     if before[END - 5] != 0xb8 {
         return None;
     }
-    // `mov` to r8d has the same opcode, behind a prefix; `lea` and `nop` may have b8 for an operand, and don't fault.
-    if matches!(before[END - 6], 0x41 | 0x43 | 0x45 | 0x47 | 0x48..=0x4f | 0x8d | 0x1f) {
+    // `mov` to r8d has the same opcode, behind a prefix, and others of that kind would add r12 to the jump's address;
+    // `lea` and `nop` may have b8 for an operand, and don't fault.
+    if matches!(before[END - 6], 0x40..=0x4f | 0x8d | 0x1f) || segment(before[END - 6]) {
         return None;
     }
     // An instruction with a displacement of b8 (one byte) and an immediate number: with a SIB byte or without.

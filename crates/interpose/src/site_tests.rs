@@ -80,6 +80,7 @@ impl Around {
             }
             pages[site - known.len()..site].copy_from_slice(&known);
         }
+        // One byte is another: often the one before what is known, where a prefix would be.
         if let Some((at, to)) = self.change {
             pages[site - 1 - usize::from(at) % self.before.len()] = to;
         }
@@ -108,10 +109,14 @@ fn what_is_written_is_nothing_or_a_sound_jump() {
         let old = &pages[start..offset];
         let loads = |text: &[u8]| text == u32::try_from(call).unwrap().to_le_bytes();
         match form {
-            Form::Number => assert!(old[0] == 0xb8 && loads(&old[1..])),
+            Form::Number => {
+                assert!(old[0] == 0xb8 && loads(&old[1..]));
+                assert!(!matches!(pages[start - 1], 0x40..=0x4f | 0x64 | 0x65), "no prefix of the jump's");
+            }
             Form::Wide => {
                 assert_eq!((pages[start - 1], &old[..2]), (0x48, &[0xc7, 0xc0][..]));
                 assert!(loads(&old[2..]) && call <= 0x7fff_ffff);
+                assert!(!matches!(pages[start - 2], 0x64 | 0x65), "no prefix of the jump's");
             }
             Form::Load => assert_eq!(old, [0x4c, 0x8b, 0x4c, 0x24, 0x08]),
             Form::Move => assert_eq!(old, [0x48, 0x89, 0xdf]),
