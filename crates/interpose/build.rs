@@ -20,7 +20,7 @@ const LINKER: [&str; 8] = [
 ];
 
 fn main() {
-    for input in ["blob", "src/layout.rs"] {
+    for input in ["blob", "src/layout.rs", "src/site.rs"] {
         println!("cargo::rerun-if-changed={input}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());

@@ -46,6 +46,24 @@ fn mechanisms_do_what_their_rows_say() {
 }
 
 #[test]
+fn a_server_is_put_under_load() {
+    let output = bench(&["--json", "--filter", "server under load"]);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    if !["redis-server", "redis-benchmark", "redis-cli"].iter().all(|program| is_on_path(program)) {
+        eprintln!("not tried: no redis here");
+        return;
+    }
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let row = &document["results"][0]["palisade"];
+    assert_eq!((&row["name"], &row["valid"]), (&"native".into(), &true.into()), "{row}");
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).exists())
+}
+
+#[test]
 fn the_text_says_what_was_wanted_and_whether_it_is_reached() {
     let output = bench(&["--filter", "mechanisms by themselves .open and close./Landlock"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

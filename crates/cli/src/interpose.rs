@@ -4,12 +4,14 @@
 //! - [`fake`]: what is answered instead of by the kernel
 //! - [`log`]: a line for each call
 //! - [`report`]: what is said when it has ended
+//! - [`sites`]: where calls came from, beside where a scan would have looked
 //! - [`error`]: why it wasn't started
 
 mod error;
 mod fake;
 mod log;
 mod report;
+mod sites;
 
 use self::error::InterposeError;
 use crate::output;
@@ -34,6 +36,8 @@ Exit code: the command's own; 125 if it wasn't started, 126 not executable, 127 
 
 Examples:
   palisade interpose -- ls                        a table like `strace -c -f`, with its counts
+  palisade interpose --time -- ls                 with what the calls took
+  palisade interpose --sites -- python3 -c ''     where they came from
   palisade interpose --output calls.json --json -- make
   palisade interpose --log calls.txt -- make      a line for each call
   palisade interpose --fake time=2030-01-01 --fake hostname=there -- date")]
@@ -41,6 +45,16 @@ pub(crate) struct Options {
     /// Count calls, and print a table when all processes have ended; the default without --log and --fake
     #[arg(long)]
     count: bool,
+    /// Count what calls take, too: by the clock on the wall (`strace -c -w`); costs some tens of nanoseconds a call
+    #[arg(long, conflicts_with = "log")]
+    time: bool,
+    /// Say where calls came from, by file: sites that trapped beside those that a scan of the file finds
+    #[arg(long)]
+    sites: bool,
+    /// Hide the vDSO from programs, so that they read clocks (and the processor's number) by system calls, which are
+    /// counted and logged like others; as with --fake time
+    #[arg(long)]
+    no_vdso: bool,
     /// Write a line for each call to this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     log: Option<PathBuf>,
@@ -79,12 +93,16 @@ fn start(options: &Options) -> Result<Outcome, InterposeError> {
     // Before the command is started: a file that can't be written is no reason to find out afterwards.
     let table = report::Table::open(options.output.as_deref(), options.json)?;
     let mut log = options.log.as_deref().map(log::Log::create).transpose()?;
-    let count = options.count || options.log.is_none() && options.fake.is_empty();
+    let asked = options.log.is_some() || !options.fake.is_empty() || options.sites;
+    let count = options.count || options.time || !asked;
     let launch = Launch {
         program: text(program.as_os_str().to_owned())?,
         arguments: options.command.iter().cloned().map(text).collect::<Result<_, _>>()?,
         environment: environment()?,
         count,
+        time: options.time,
+        sites: options.sites,
+        hide_vdso: options.no_vdso,
         fakes,
         wait: !options.no_wait,
     };
@@ -95,8 +113,9 @@ fn start(options: &Options) -> Result<Outcome, InterposeError> {
     if let Some(log) = log {
         log.finish(&outcome)?;
     }
-    if count {
-        table.write(&outcome)?;
+    if count || options.sites {
+        let sites = options.sites.then(|| sites::compare(&outcome.found));
+        table.write(&outcome, &report::Shown { count, time: options.time, sites })?;
     }
     Ok(outcome)
 }

@@ -15,6 +15,9 @@ const PALISADE: &str = env!("CARGO_BIN_EXE_palisade");
 /// Calls and errors by name.
 type Counts = BTreeMap<String, (u64, u64)>;
 
+#[path = "interpose/measured.rs"]
+mod measured;
+
 /// A directory with programs made for a test.
 struct Bench {
     root: tempfile::TempDir,
@@ -39,9 +42,14 @@ impl Bench {
 
     /// One of the programs of this test's directory.
     fn compile(&self, name: &str, options: &[&str]) -> String {
+        self.compile_by("cc", name, options)
+    }
+
+    /// The same by another compiler.
+    fn compile_by(&self, compiler: &str, name: &str, options: &[&str]) -> String {
         let program = self.path(name);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interpose").join(format!("{name}.c"));
-        let mut cc = Command::new("cc");
+        let mut cc = Command::new(compiler);
         cc.args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]).args(options).arg(source).arg("-o");
         assert!(cc.arg(&program).status().unwrap().success(), "{name}");
         program.into_os_string().into_string().unwrap()
@@ -49,9 +57,15 @@ impl Bench {
 
     /// Runs a command interposed.
     fn count(&self, command: &[&str]) -> Counted {
+        self.count_with(&[], command)
+    }
+
+    /// The same, with more options.
+    fn count_with(&self, options: &[&str], command: &[&str]) -> Counted {
         let table = self.path("table.json");
         let mut palisade = Command::new(PALISADE);
-        palisade.args(["interpose", "--count", "--json", "--output"]).arg(&table).arg("--").args(command);
+        palisade.args(["interpose", "--count", "--json", "--output"]).arg(&table).args(options);
+        palisade.arg("--").args(command);
         let output = palisade.stdin(Stdio::null()).output().unwrap();
         let text = std::fs::read_to_string(&table).unwrap();
         let json: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {output:?}"));

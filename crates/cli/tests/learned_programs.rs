@@ -152,6 +152,42 @@ fn static_go(place: &Place) {
     place.outside("CGO_ENABLED=0 GOCACHE=$HOME/gocache GOFLAGS=-mod=mod PATH=$PATH:/usr/local/go/bin go build -o static m.go");
 }
 
+/// A browser with its own sandbox, and filters of its own in most of its processes. Which calls its threads make depends
+/// on how they meet: so it is learned until a run does without any that isn't known. It starts for no root.
+#[test]
+fn a_browser_does_again_what_it_did() {
+    if !has("chromium") {
+        return;
+    }
+    const PAGE: &str = "<html><body><p id=\"a\">1</p><script>\
+                        document.getElementById(\"a\").textContent = 6 * 7</script></body></html>";
+    const LINE: &str = "chromium --headless --disable-gpu --user-data-dir=/tmp/browser --dump-dom \"file://$PWD/page.html\" 2>errors";
+    let place = support::ordinary();
+    place.write("work/page.html", PAGE);
+    let profile = "schema = 1\nname = \"browser\"\nfeatures = [\"browser-sandbox\"]\n";
+    place.write(".config/palisade/profiles/browser.toml", profile);
+    let worked = |run: &Run| {
+        assert!(run.out.contains("<p id=\"a\">42</p>") && run.code == 0, "{run:?}");
+    };
+    let again = |_: &u32| {
+        worked(&run(&place, "browser", &["--syscalls", "learn"], LINE));
+        let enforced = run(&place, "browser", &["--syscalls", "enforce"], LINE);
+        if enforced.err.contains(": syscall") {
+            return false;
+        }
+        worked(&enforced);
+        true
+    };
+    assert!((0..8).any(|time| again(&time)), "there is always one call more");
+    let other = "nice -n 5 true; sync -f /tmp";
+    let refused = run(&place, "browser", &["--syscalls", "enforce", "--syscall-refusal", "kill"], other);
+    let told = |line: &str| {
+        line.contains(": syscall syncfs by ") && line.contains("/sync: it wasn't learned of the programs")
+    };
+    assert!(refused.err.lines().any(told), "{refused:?}");
+    place.assert_all_dead();
+}
+
 /// What an application's own filter refuses isn't learned, and its filter goes on working in every mode.
 #[test]
 fn an_applications_own_filter_keeps_working() {

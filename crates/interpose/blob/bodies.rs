@@ -3,10 +3,10 @@
 
 use crate::call::{self, number};
 use crate::layout::{
-    BODIES, BODY, CALLS, COUNT, Counter, FAKE_PID, HASHED, INDEX, LOG, RECORDS, SITES, SLOT, SLOTS, SPARE,
-    Slot, TRAPS,
+    BODIES, BODY, CALLS, COUNT, Counter, FAKE_PID, FAKE_TIME, HASHED, INDEX, LIST, LOG, RECORDS, SITES, SLOT,
+    SLOTS, SPARE, Slot, TIME, TRAPS,
 };
-use crate::{shared, state};
+use crate::{found, shared, state};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 unsafe extern "C" {
@@ -19,6 +19,14 @@ unsafe extern "C" {
     fn logged();
     fn answer();
     fn counted_answer();
+    fn unmapping();
+    fn timed();
+    fn fork_begins();
+    fn counted_since();
+    fn moved_clock();
+    fn moved_day();
+    fn moved_time();
+    fn through();
 }
 
 /// A body's number.
@@ -42,8 +50,12 @@ impl Body {
         unsafe { (*self.slot()).kind }
     }
 
-    /// Where it makes the call whatever the arguments.
+    /// Where it makes the call whatever the arguments, with the number in `eax` and nothing else prepared: what it
+    /// takes isn't known then.
     pub(crate) fn plain(self) -> u64 {
+        if is_timed() {
+            return self.address() + PLAIN;
+        }
         // SAFETY: as above.
         unsafe { (*self.slot()).plain }
     }
@@ -74,6 +86,17 @@ impl Body {
     }
 }
 
+/// Where a body sets out with its slot known, makes the call and counts it, makes it, makes it and goes on by its slot.
+const COMMON: u64 = 16;
+const PLAIN: u64 = 32;
+const PASS: u64 = 96;
+const AFTER: u64 = 112;
+
+/// Whether what calls take is counted.
+pub(crate) fn is_timed() -> bool {
+    shared().mode.load(Ordering::Relaxed) & TIME != 0
+}
+
 /// The counter of a number.
 pub(crate) fn counter(number: u64) -> &'static Counter {
     if shared().mode.load(Ordering::Relaxed) & COUNT == 0 {
@@ -83,9 +106,12 @@ pub(crate) fn counter(number: u64) -> &'static Counter {
     &shared().counters[state().shard as usize][place]
 }
 
-/// Counts and logs a call that was answered in the handler.
-pub(crate) fn count(number: u64, a: [u64; 6], result: i64) {
+/// Counts and logs a call that was answered in the handler, and took so many ticks.
+pub(crate) fn count(number: u64, a: [u64; 6], result: i64, ticks: u64) {
     let counter = counter(number);
+    if ticks > 0 {
+        counter.ticks.fetch_add(ticks, Ordering::Relaxed);
+    }
     counter.calls.fetch_add(1, Ordering::Relaxed);
     if call::is_error(result) {
         counter.errors.fetch_add(1, Ordering::Relaxed);
@@ -150,8 +176,9 @@ pub(crate) fn of(site: u64, call: u64) -> Option<Body> {
 
 /// Keeps the number of a slot that nobody knows of for the next site. One that there is no place for is lost.
 fn give_back(spare: Body) {
-    let keep =
-        |place: &AtomicU32| place.compare_exchange(0, spare.0 as u32 + 1, Ordering::Relaxed, Ordering::Relaxed);
+    let keep = |place: &AtomicU32| {
+        place.compare_exchange(0, spare.0 as u32 + 1, Ordering::Relaxed, Ordering::Relaxed)
+    };
     let _kept = state().spare.iter().any(|place| keep(place).is_ok());
 }
 
@@ -171,34 +198,47 @@ fn take() -> Option<Body> {
 fn make(site: u64, call: u64) -> Option<Body> {
     let body = take()?;
     let mode = shared().mode.load(Ordering::Relaxed);
-    let [common, plain, pass, after] = [16, 32, 96, 112].map(|offset| body.address() + offset);
-    let simple = match mode {
-        _ if mode & LOG != 0 => after,
-        _ if mode & COUNT != 0 => plain,
-        _ => pass,
+    if mode & LIST != 0 {
+        found::note(site);
+    }
+    let [common, plain, pass, after] = [COMMON, PLAIN, PASS, AFTER].map(|offset| body.address() + offset);
+    let address = |code: unsafe extern "C" fn()| code as *const () as u64;
+    let (timing, logging) = (mode & TIME != 0, mode & LOG != 0);
+    // Known by its slot; and as a jump finds it.
+    let (simple, kind) = match mode {
+        _ if logging => (after, after),
+        _ if timing => (address(timed), common),
+        _ if mode & COUNT != 0 => (plain, plain),
+        _ => (pass, pass),
     };
-    let done = (if mode & LOG != 0 { logged } else { counted }) as *const () as u64;
+    let done = address(if logging { logged } else { counted });
     let trap = (TRAPS + 2 * body.0) as u64;
     let mut slot = Slot {
         number: call as u32,
         traps: 0,
-        kind: simple,
-        common: 0,
+        kind,
+        common: address(timed),
         back: site + 2,
         counter: core::ptr::from_ref(counter(call)) as u64,
-        after: logged as *const () as u64,
+        after: address(logged),
         value: 0,
         plain: simple,
     };
     let mut masked = |check: unsafe extern "C" fn()| {
         slot.kind = common;
-        slot.common = check as usize as u64;
+        slot.common = address(check);
         slot.value = trap;
+    };
+    let moved: Option<unsafe extern "C" fn()> = match call {
+        number::CLOCK_GETTIME => Some(moved_clock),
+        number::GETTIMEOFDAY => Some(moved_day),
+        number::TIME => Some(moved_time),
+        _ => None,
     };
     match call {
         number::GETPID if shared().fakes.which & FAKE_PID != 0 => {
             slot.kind = common;
-            slot.common = (if mode & COUNT != 0 { counted_answer } else { answer }) as *const () as u64;
+            slot.common = address(if mode & COUNT != 0 { counted_answer } else { answer });
             slot.value = shared().fakes.pid;
         }
         number::EPOLL_PWAIT | number::EPOLL_PWAIT2 => masked(mask_in_r8),
@@ -206,12 +246,24 @@ fn make(site: u64, call: u64) -> Option<Body> {
         number::PPOLL => masked(mask_in_r10),
         number::RT_SIGRETURN => {
             slot.kind = common;
-            slot.common = sigreturn as *const () as u64;
+            slot.common = address(sigreturn);
         }
         number::CLONE | number::FORK | number::VFORK | number::CLONE3 => {
+            slot.kind = if timing { common } else { after };
+            slot.common = address(fork_begins);
+            slot.after = address(forked);
+            slot.value = if timing { address(counted_since) } else { done };
+        }
+        number::MUNMAP => {
+            slot.kind = common;
+            slot.common = address(unmapping);
+            slot.value = simple;
+            slot.plain = if mode & (COUNT | LOG) != 0 { plain } else { pass };
+        }
+        _ if moved.is_some() && shared().fakes.which & FAKE_TIME != 0 => {
             slot.kind = after;
-            slot.after = forked as *const () as u64;
-            slot.value = done;
+            slot.after = moved.map_or(0, address);
+            slot.value = if mode & (COUNT | LOG) != 0 { done } else { address(through) };
         }
         // Neither comes back.
         number::EXIT | number::EXIT_GROUP => slot.kind = pass,

@@ -13,6 +13,8 @@
 .set SLOT_AFTER, 40
 .set SLOT_VALUE, 48
 .set SLOT_PLAIN, 56
+.set COUNTER_ERRORS, 8
+.set COUNTER_TICKS, 16
 
 .section .head,"ax"
     .quad init
@@ -135,6 +137,107 @@ counted_answer:
     mov SLOT_VALUE(%r11), %rax
     jmp *SLOT_BACK(%r11)
 
+# munmap: who takes away its own stack (a detached thread that ends, by musl) finds nothing there afterwards, so nothing
+# may be left there, and no trap can come any more: there is no place for its frame. All that such a thread can do is
+# end, so its dispatch ends before. What is written lies within 256 bytes below the stack pointer.
+.globl unmapping
+unmapping:
+    lahf
+    seto %al
+    mov %rsp, %rcx
+    sub %rdi, %rcx
+    jb 1f
+    sub %rsi, %rcx
+    jb 2f
+    cmp $256, %rcx
+    jb 2f
+1:  add $0x7f, %al
+    sahf
+    mov SLOT_NUMBER(%r11), %eax
+    jmp *SLOT_VALUE(%r11)
+2:  lea -128(%rsp), %rsp
+    push %rdi
+    push %rax
+    push %rsi
+    push %rdx
+    push %r10
+    push %r8
+    push %r11
+    mov $157, %eax                      # prctl(PR_SET_SYSCALL_USER_DISPATCH, OFF, 0, 0, 0)
+    mov $59, %edi
+    xor %esi, %esi
+    xor %edx, %edx
+    xor %r10d, %r10d
+    xor %r8d, %r8d
+    syscall
+    pop %r11
+    pop %r8
+    pop %r10
+    pop %rdx
+    pop %rsi
+    pop %rax
+    pop %rdi
+    lea 128(%rsp), %rsp
+    add $0x7f, %al
+    sahf
+    mov SLOT_NUMBER(%r11), %eax
+    jmp *SLOT_PLAIN(%r11)
+
+# Makes the call, and counts it and what it took. The stack pointer is another one meanwhile: not for calls that go by
+# it. Clocks of different processors may differ by some ticks; what would be negative is nothing.
+.globl timed
+timed:
+    lea -128(%rsp), %rsp
+    push %r11
+    mov %rdx, %rcx
+    rdtsc
+    push %rdx
+    push %rax
+    mov %rcx, %rdx
+    mov SLOT_NUMBER(%r11), %eax
+    syscall
+    mov %rax, %rcx
+    lahf
+    seto %al
+    push %rax
+    push %rdx
+    rdtsc
+    shl $32, %rdx
+    or %rdx, %rax
+    mov 24(%rsp), %r11
+    shl $32, %r11
+    or 16(%rsp), %r11
+    xor %edx, %edx
+    sub %r11, %rax
+    cmovb %rdx, %rax
+    mov 32(%rsp), %r11
+    mov SLOT_COUNTER(%r11), %rdx
+    lock add %rax, COUNTER_TICKS(%rdx)
+    lock incq (%rdx)
+    cmp $-4095, %rcx
+    jb 1f
+    lock incq COUNTER_ERRORS(%rdx)
+1:  pop %rdx
+    pop %rax
+    lea 24 + 128(%rsp), %rsp
+    add $0x7f, %al
+    sahf
+    mov %rcx, %rax
+    jmp *SLOT_BACK(%r11)
+
+# The same for calls that go by the stack pointer. The time is kept in the slot: of two threads that fork at one site at
+# once, both take the later beginning. No flags are changed.
+.globl fork_begins
+fork_begins:
+    mov %rdx, %rcx
+    rdtsc
+    mov %eax, SLOT_PLAIN(%r11)
+    mov %edx, SLOT_PLAIN + 4(%r11)
+    mov %rcx, %rdx
+    mov SLOT_NUMBER(%r11), %eax
+    lea {AFTER}(, %r11, 2), %rcx
+    jmp *%rcx
+
 # rt_sigreturn doesn't come back, and wants the stack pointer as it is. It restores every register.
 .globl sigreturn
 sigreturn:
@@ -216,6 +319,93 @@ counted:
     mov %rcx, %rax
     jmp *SLOT_BACK(%r11)
 
+# The same, and what it took since fork_begins.
+.globl counted_since
+counted_since:
+    mov %rax, %rcx
+    lahf
+    seto %al
+    lea -128(%rsp), %rsp
+    push %rdi
+    push %rdx
+    push %rax
+    rdtsc
+    shl $32, %rdx
+    or %rdx, %rax
+    xor %edx, %edx
+    sub SLOT_PLAIN(%r11), %rax
+    cmovb %rdx, %rax
+    mov SLOT_COUNTER(%r11), %rdi
+    lock add %rax, COUNTER_TICKS(%rdi)
+    lock incq (%rdi)
+    cmp $-4095, %rcx
+    jb 1f
+    lock incq COUNTER_ERRORS(%rdi)
+1:  pop %rax
+    pop %rdx
+    pop %rdi
+    lea 128(%rsp), %rsp
+    add $0x7f, %al
+    sahf
+    mov %rcx, %rax
+    jmp *SLOT_BACK(%r11)
+
+# The time of day moved, of clock_gettime, gettimeofday and time: what the kernel has just written, and time's result.
+.globl moved_clock
+moved_clock:
+    mov %rax, %rcx
+    lahf
+    seto %al
+    test %rcx, %rcx
+    jnz 2f
+    cmp $0, %edi                        # CLOCK_REALTIME
+    je 1f
+    cmp $5, %edi                        # CLOCK_REALTIME_COARSE
+    je 1f
+    cmp $11, %edi                       # CLOCK_TAI
+    jne 2f
+1:  mov {AHEAD}, %rcx
+    add %rcx, (%rsi)
+    xor %ecx, %ecx
+2:  add $0x7f, %al
+    sahf
+    mov %rcx, %rax
+    jmp *SLOT_VALUE(%r11)
+.globl moved_day
+moved_day:
+    mov %rax, %rcx
+    lahf
+    seto %al
+    test %rcx, %rcx
+    jnz 1f
+    test %rdi, %rdi
+    jz 1f
+    mov {AHEAD}, %rcx
+    add %rcx, (%rdi)
+    xor %ecx, %ecx
+1:  add $0x7f, %al
+    sahf
+    mov %rcx, %rax
+    jmp *SLOT_VALUE(%r11)
+.globl moved_time
+moved_time:
+    mov %rax, %rcx
+    lahf
+    seto %al
+    cmp $-4095, %rcx
+    jae 1f
+    add {AHEAD}, %rcx
+    test %rdi, %rdi
+    jz 1f
+    mov %rcx, (%rdi)
+1:  add $0x7f, %al
+    sahf
+    mov %rcx, %rax
+    jmp *SLOT_VALUE(%r11)
+.globl through
+through:
+    jmp *SLOT_BACK(%r11)
+
 # Counts the call, and writes a record. There may be no room: a program isn't kept waiting for who reads.
 .globl logged
 logged:
@@ -269,8 +459,8 @@ logged:
 3:  lock incq {DROPPED}
     jmp 2b
 
-# ---- Where a program begins: r15 its entry, r14 the shared segment, r13 the number of the call that brought it,
-# r12 what the process is known as. The kernel gave all registers but rsp as 0, and so does this.
+# ---- Where a program begins: r15 its entry, r14 the shared segment, r13 the number of the call that brought
+# it. The kernel gave all registers but rsp as 0, and so does this.
 
 .globl init
 init:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Answers that the kernel wouldn't give: it gives its own, and what was asked for is changed in it. So errors and
-//! all that isn't changed are the kernel's.
+//! all that isn't changed are the kernel's. The time of day is moved by bodies (`entry.S`), as it is asked for often.
 
 use crate::call::{self, number};
 use crate::layout::{FAKE_CPUS, FAKE_HOST, FAKE_RELEASE, FAKE_TIME, NAME};
@@ -10,7 +10,6 @@ use crate::shared;
 const fn needed(call: u64) -> u32 {
     match call {
         number::UNAME => FAKE_HOST | FAKE_RELEASE,
-        number::CLOCK_GETTIME | number::GETTIMEOFDAY | number::TIME => FAKE_TIME,
         number::SCHED_GETAFFINITY => FAKE_CPUS,
         _ => 0,
     }
@@ -40,25 +39,6 @@ pub(crate) fn answer(call: u64, a: [u64; 6]) -> i64 {
             }
             result
         }
-        number::CLOCK_GETTIME => {
-            // CLOCK_REALTIME, CLOCK_REALTIME_COARSE, CLOCK_TAI
-            if matches!(a[0], 0 | 5 | 11) {
-                later(a[1]);
-            }
-            result
-        }
-        number::GETTIMEOFDAY => {
-            if a[0] != 0 {
-                later(a[0]);
-            }
-            result
-        }
-        number::TIME => {
-            if a[0] != 0 {
-                later(a[0]);
-            }
-            result + fakes.ahead
-        }
         number::SCHED_GETAFFINITY => {
             for byte in 0..result as usize {
                 let left = (fakes.cpus as usize).saturating_sub(8 * byte).min(8);
@@ -72,9 +52,21 @@ pub(crate) fn answer(call: u64, a: [u64; 6]) -> i64 {
     }
 }
 
-/// Moves the seconds at an address.
-fn later(seconds: u64) {
-    let seconds = seconds as *mut i64;
-    // SAFETY: the kernel has just written there.
-    unsafe { seconds.write_unaligned(seconds.read_unaligned().wrapping_add(shared().fakes.ahead)) };
+/// The kernel's answer to a call that was made without a body, with the time of day moved as bodies do it.
+pub(crate) fn moved(call: u64, a: [u64; 6], result: i64) -> i64 {
+    let fakes = &shared().fakes;
+    if fakes.which & FAKE_TIME == 0 || call::is_error(result) {
+        return result;
+    }
+    let seconds = match call {
+        // CLOCK_REALTIME, CLOCK_REALTIME_COARSE, CLOCK_TAI
+        number::CLOCK_GETTIME if matches!(a[0] as u32, 0 | 5 | 11) => a[1],
+        number::GETTIMEOFDAY | number::TIME => a[0],
+        _ => return result,
+    } as *mut i64;
+    if !seconds.is_null() {
+        // SAFETY: the kernel has just written there.
+        unsafe { seconds.write_unaligned(seconds.read_unaligned().wrapping_add(fakes.ahead)) };
+    }
+    if call == number::TIME { result.wrapping_add(fakes.ahead) } else { result }
 }

@@ -5,6 +5,8 @@
 //! - [`trap`]: the handler of calls that trapped, the one place where things are decided
 //! - [`bodies`]: which body stands for which site
 //! - [`patch`]: sites that lead to their bodies without a trap
+//! - [`maps`]: what code is where
+//! - [`found`]: a list of sites
 //! - [`signals`]: SIGSYS stays ours and the program's at once
 //! - [`fake`]: answers that the kernel wouldn't give
 //! - [`execute`]: programs that are executed stay interposed
@@ -19,11 +21,16 @@
 #[allow(dead_code)]
 #[path = "../src/layout.rs"]
 mod layout;
+#[allow(dead_code)]
+#[path = "../src/site.rs"]
+mod site;
 
 mod bodies;
 mod call;
 mod execute;
 mod fake;
+mod found;
+mod maps;
 mod patch;
 mod signals;
 mod start;
@@ -45,6 +52,9 @@ core::arch::global_asm!(
     RING = const layout::SHARED + core::mem::offset_of!(layout::Shared, ring),
     ROOM = const layout::RECORDS - layout::SPARE,
     LAST = const layout::RECORDS - 1,
+    AHEAD = const layout::SHARED + core::mem::offset_of!(layout::Shared, fakes) + core::mem::offset_of!(layout::Fakes, ahead),
+    // From twice a slot's address to its body's last part.
+    AFTER = const layout::BODIES as i64 + 112 - 2 * layout::SLOTS as i64,
     options(att_syntax)
 );
 

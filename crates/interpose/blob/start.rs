@@ -60,6 +60,6 @@ unsafe extern "C" fn setup(segment: u64, brought_by: u64) {
         // PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON
         call::raw(number::PRCTL, [59, 1, CODE as u64, (FREE - CODE) as u64, 0, 0]);
     }
-    bodies::count(brought_by, [0; 6], 0);
+    bodies::count(brought_by, [0; 6], 0, 0);
     shared().images.fetch_add(1, Ordering::Relaxed);
 }

@@ -99,17 +99,20 @@ pub(crate) extern "C" fn handle(signal: u64, info: u64, frame: u64) {
         Origin::Body(body) => body.pair().0,
     };
     let a = frame.arguments();
+    let begun = ticks();
     let answer = match call {
         number::RT_SIGACTION => Some(signals::action(a)),
         number::RT_SIGPROCMASK => Some(signals::mask(&mut frame, a)),
         number::EXECVE | number::EXECVEAT => Some(execute::execute(call, a)),
         // PR_SET_SYSCALL_USER_DISPATCH: the program would take ours away.
         number::PRCTL if a[0] == 59 => Some(EINVAL),
+        // PR_SET_TSC: what calls take couldn't be told.
+        number::PRCTL if a[0] == 26 && bodies::is_timed() => Some(EINVAL),
         _ if fake::is_faked(call) => Some(fake::answer(call, a)),
         _ => None,
     };
     if let Some(answer) = answer {
-        bodies::count(call, a, answer);
+        bodies::count(call, a, answer, ticks().saturating_sub(begun));
         frame.set(RAX, answer as u64);
         frame.set(RIP, site + 2);
         return;
@@ -142,8 +145,8 @@ pub(crate) extern "C" fn handle(signal: u64, info: u64, frame: u64) {
         shared().bodiless.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the program's call, as it made it. What depends on the stack pointer (rt_sigreturn, clone) has its
         // body from the first few on, as a program of that many sites had such calls before.
-        let answer = unsafe { call::raw(call, a) };
-        bodies::count(call, a, answer);
+        let answer = fake::moved(call, a, unsafe { call::raw(call, a) });
+        bodies::count(call, a, answer, ticks().saturating_sub(begun));
         frame.set(RAX, answer as u64);
         frame.set(RIP, site + 2);
         return;
@@ -166,6 +169,12 @@ pub(crate) extern "C" fn handle(signal: u64, info: u64, frame: u64) {
         }
         _ => {}
     }
+}
+
+/// The processor's clock, if what calls take is counted; else 0.
+fn ticks() -> u64 {
+    // SAFETY: every processor of this architecture has it.
+    if bodies::is_timed() { unsafe { core::arch::x86_64::_rdtsc() } } else { 0 }
 }
 
 /// Calls that come to the handler every time.

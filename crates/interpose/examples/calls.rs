@@ -68,14 +68,24 @@ mod here {
         CString::new(of.into_vec()).unwrap()
     }
 
-    fn interposed(program: &CString, arguments: &[&str], count: bool, fakes: Fakes) {
+    fn interposed(program: &CString, arguments: &[&str], (count, time): (bool, bool), fakes: Fakes) {
         let arguments = std::iter::once(program.clone())
             .chain(arguments.iter().map(|argument| CString::new(*argument).unwrap()))
             .collect();
         let environment = Vec::new();
         let program = program.clone();
-        let outcome =
-            launch(&Launch { program, arguments, environment, count, fakes, wait: true }, None).unwrap();
+        let wanted = Launch {
+            program,
+            arguments,
+            environment,
+            count,
+            time,
+            sites: false,
+            hide_vdso: false,
+            fakes,
+            wait: true,
+        };
+        let outcome = launch(&wanted, None).unwrap();
         assert!(outcome.status.success() && outcome.images == 1, "{outcome:?}");
     }
 
@@ -90,9 +100,10 @@ mod here {
         let own = std::env::current_exe().unwrap();
         assert!(Command::new(&own).arg("native_ns").status().unwrap().success());
         let own = text(own.into_os_string());
-        interposed(&own, &["passed_ns"], false, Fakes::default());
-        interposed(&own, &["counted_ns"], true, Fakes::default());
-        interposed(&own, &["answered_ns"], false, Fakes { pid: Some(4242), ..Fakes::default() });
+        interposed(&own, &["passed_ns"], (false, false), Fakes::default());
+        interposed(&own, &["counted_ns"], (true, false), Fakes::default());
+        interposed(&own, &["timed_ns"], (true, true), Fakes::default());
+        interposed(&own, &["answered_ns"], (false, false), Fakes { pid: Some(4242), ..Fakes::default() });
 
         let program = c"/bin/true".to_owned();
         let (mut plain, mut with) = (Vec::new(), Vec::new());
@@ -101,7 +112,7 @@ mod here {
             Command::new("/bin/true").stdin(Stdio::null()).status().unwrap();
             plain.push(begun.elapsed().as_secs_f64() * 1e6);
             let begun = Instant::now();
-            interposed(&program, &[], true, Fakes::default());
+            interposed(&program, &[], (true, false), Fakes::default());
             with.push(begun.elapsed().as_secs_f64() * 1e6);
         }
         println!("  \"true_us\": {:.1},\n  \"true_interposed_us\": {:.1}\n}}", median(plain), median(with));

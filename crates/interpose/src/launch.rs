@@ -44,6 +44,13 @@ pub struct Launch {
     pub environment: Vec<CString>,
     /// Whether calls are counted.
     pub count: bool,
+    /// Whether it is counted what they take, too. Not while they are logged.
+    pub time: bool,
+    /// Whether call sites are listed.
+    pub sites: bool,
+    /// Whether programs find no vDSO, so that they read clocks by system calls. They find none either if the clock is
+    /// ahead.
+    pub hide_vdso: bool,
     /// What is answered otherwise.
     pub fakes: Fakes,
     /// Whether to wait for all processes of the run when the command has ended.
@@ -59,6 +66,29 @@ pub struct Count {
     pub calls: u64,
     /// How often of these with an error.
     pub errors: u64,
+    /// What they took, in nanoseconds, if that was counted: by the clock on the wall, from the call's being made to its
+    /// return.
+    pub nanoseconds: u64,
+}
+
+/// A file that code was executed from, and call sites in it that were found as they trapped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct File {
+    /// As the kernel writes it: its first 256 bytes.
+    pub path: Vec<u8>,
+    /// Places of `syscall` instructions in the file.
+    pub sites: Vec<u64>,
+}
+
+/// Call sites that were found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// By file: each that was mapped to be executed when a site was found, whether that is in it or not.
+    pub files: Vec<File>,
+    /// Addresses of those in no file: in the vDSO, or in what programs have written.
+    pub elsewhere: Vec<u64>,
+    /// How many there was no room for.
+    pub unlisted: u64,
 }
 
 /// What came of a command.
@@ -82,6 +112,8 @@ pub struct Outcome {
     pub dropped: u64,
     /// How many calls were answered in the handler for want of a body.
     pub bodiless: u64,
+    /// Call sites, if that was asked for.
+    pub found: Found,
 }
 
 /// Why a command isn't started.
@@ -124,12 +156,12 @@ pub use here::launch;
 
 #[cfg(target_arch = "x86_64")]
 mod here {
-    use super::{Call, Count, Fakes, Launch, LaunchError, Outcome};
+    use super::{Call, Count, Fakes, File, Found, Launch, LaunchError, Outcome};
     use crate::image;
     use crate::injection::Given;
     use crate::layout::{
-        CALLS, CODE_LENGTH, COUNT, FAKE_CPUS, FAKE_HOST, FAKE_PID, FAKE_RELEASE, FAKE_TIME, LOG, NAME,
-        RECORDS, Shared,
+        ANONYMOUS, CALLS, CODE_LENGTH, COUNT, FAKE_CPUS, FAKE_HOST, FAKE_PID, FAKE_RELEASE, FAKE_TIME, LIST,
+        LOG, NAME, OFFSET, RECORDS, Shared, TIME,
     };
     use crate::segment::Segment;
     use crate::supervisor::{Ears, Supervisor};
@@ -139,7 +171,7 @@ mod here {
     use std::process::ExitStatus;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     /// How long the reader of the log sleeps when there is nothing to read.
     const PAUSE: Duration = Duration::from_micros(500);
@@ -167,9 +199,16 @@ mod here {
         let shared = unsafe { data.memory().cast::<Shared>().as_ref() };
         let counting = if launch.count { COUNT } else { 0 };
         let logging = if log.is_some() { LOG } else { 0 };
-        shared.mode.store(counting | logging, Ordering::Relaxed);
+        let timing = if launch.count && launch.time && log.is_none() { TIME } else { 0 };
+        let listing = if launch.sites { LIST } else { 0 };
+        shared.mode.store(counting | logging | timing | listing, Ordering::Relaxed);
         shared.supervisor.store(std::process::id(), Ordering::Relaxed);
-        let given = Given { code: code.id(), data: data.id(), hide_vdso: launch.fakes.ahead.is_some() };
+        let given = Given {
+            code: code.id(),
+            data: data.id(),
+            hide_vdso: launch.hide_vdso || launch.fakes.ahead.is_some(),
+        };
+        let clock = Clock::new();
 
         let ears = Ears::new(shared);
         let (gate, open) = pipe().map_err(LaunchError::Process)?;
@@ -206,7 +245,10 @@ mod here {
             let source = Error::from_raw_os_error(i32::from_le_bytes(said));
             return Err(LaunchError::Execute { program, source });
         }
-        Ok(outcome(shared, status, supervisor.unprepared))
+        Ok(Outcome {
+            lost: shared.lost.load(Ordering::Relaxed) + supervisor.unprepared,
+            ..outcome(shared, status, &clock)
+        })
     }
 
     /// In the child: waits until it is watched, and executes the program.
@@ -289,7 +331,74 @@ mod here {
         }
     }
 
-    fn outcome(shared: &Shared, status: i32, unprepared: u64) -> Outcome {
+    /// The processor's clock beside the system's.
+    struct Clock {
+        ticks: u64,
+        begun: Instant,
+    }
+
+    impl Clock {
+        fn ticks() -> u64 {
+            // SAFETY: every processor of this architecture has it.
+            unsafe { core::arch::x86_64::_rdtsc() }
+        }
+
+        fn new() -> Self {
+            Self { ticks: Self::ticks(), begun: Instant::now() }
+        }
+
+        /// Nanoseconds of a tick, by what has gone by.
+        fn tick(&self) -> f64 {
+            let ticks = Self::ticks().saturating_sub(self.ticks).max(1);
+            #[expect(clippy::cast_precision_loss, reason = "so many digits aren't meant")]
+            let of = self.begun.elapsed().as_nanos() as f64 / ticks as f64;
+            of
+        }
+    }
+
+    /// What was found by trap, in the order of files and places.
+    fn found(shared: &Shared) -> Found {
+        let mut found = Found { unlisted: shared.unlisted.load(Ordering::Relaxed), ..Found::default() };
+        let whole =
+            |file: &&crate::layout::File| file.state.load(Ordering::Acquire) == crate::layout::File::WHOLE;
+        found.files = shared
+            .files
+            .iter()
+            .take_while(whole)
+            .map(|file| {
+                let length = usize::try_from(file.length.load(Ordering::Relaxed)).unwrap_or_default();
+                let path = file.path.iter().take(length).map(|byte| byte.load(Ordering::Relaxed)).collect();
+                File { path, sites: Vec::new() }
+            })
+            .collect();
+        for key in shared.found.iter().map(|key| key.load(Ordering::Relaxed)).filter(|key| *key != 0) {
+            let place = key & OFFSET;
+            if key & ANONYMOUS == ANONYMOUS {
+                found.elsewhere.push(place);
+                continue;
+            }
+            let file = usize::try_from(key >> OFFSET.count_ones()).unwrap_or_default();
+            match file.checked_sub(1).and_then(|file| found.files.get_mut(file)) {
+                Some(file) => file.sites.push(place),
+                None => found.unlisted += 1,
+            }
+        }
+        for file in &mut found.files {
+            file.sites.sort_unstable();
+        }
+        found.elsewhere.sort_unstable();
+        found
+    }
+
+    fn outcome(shared: &Shared, status: i32, clock: &Clock) -> Outcome {
+        let tick = clock.tick();
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "so many digits aren't meant, and neither is negative"
+        )]
+        let nanoseconds = |ticks: u64| (ticks as f64 * tick) as u64;
         let mut counts = Vec::new();
         for number in 0..CALLS {
             let sum = |of: fn(&crate::layout::Counter) -> u64| -> u64 {
@@ -299,6 +408,7 @@ mod here {
                 number: u32::try_from(number).unwrap_or(u32::MAX),
                 calls: sum(|counter| counter.calls.load(Ordering::Relaxed)),
                 errors: sum(|counter| counter.errors.load(Ordering::Relaxed)),
+                nanoseconds: nanoseconds(sum(|counter| counter.ticks.load(Ordering::Relaxed))),
             };
             if count.calls > 0 {
                 counts.push(count);
@@ -308,12 +418,13 @@ mod here {
             status: ExitStatus::from_raw(status),
             counts,
             images: shared.images.load(Ordering::Relaxed),
-            lost: shared.lost.load(Ordering::Relaxed) + unprepared,
+            lost: 0,
             traps: shared.traps.load(Ordering::Relaxed),
             patched: shared.patched.load(Ordering::Relaxed),
             unpatchable: shared.unpatchable.load(Ordering::Relaxed),
             dropped: shared.dropped.load(Ordering::Relaxed),
             bodiless: shared.bodiless.load(Ordering::Relaxed),
+            found: found(shared),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Everything lies below 2 GiB, so that an absolute 32-bit address reaches it from anywhere. One exception was
 //! chosen for its bytes: see [`TABLE`].
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// The image, shared by all programs of a run, readable and executable.
 pub const CODE: usize = 0x7a00_0000;
@@ -117,6 +117,8 @@ pub struct Counter {
     pub calls: AtomicU64,
     /// Returned an error.
     pub errors: AtomicU64,
+    /// Ticks of the processor's clock that they took, where that was asked for.
+    pub ticks: AtomicU64,
 }
 
 /// The kernel's `struct sigaction`.
@@ -203,6 +205,44 @@ pub const REQUESTS: usize = 64;
 pub const COUNT: u32 = 1;
 /// Log calls.
 pub const LOG: u32 = 2;
+/// Count what calls take.
+pub const TIME: u32 = 4;
+/// List the sites.
+pub const LIST: u32 = 8;
+
+/// Bytes of a file's path that are kept.
+pub const PATH: usize = 256;
+/// As many files are listed.
+pub const FILES: usize = 512;
+/// As many sites are listed: a power of 2.
+pub const FOUND: usize = 1 << 14;
+/// The bits of a listed site that say where it is in its file; those above are the file's number plus 1.
+pub const OFFSET: u64 = (1 << 48) - 1;
+/// What stands for a file's number with sites that are in none; their address follows.
+pub const ANONYMOUS: u64 = !OFFSET;
+
+/// A file that code is executed from.
+#[repr(C)]
+#[derive(Debug)]
+pub struct File {
+    /// 0, or one of the following.
+    pub state: AtomicU32,
+    /// Bytes of its path.
+    pub length: AtomicU32,
+    /// Where it is.
+    pub device: AtomicU64,
+    /// Its number there.
+    pub inode: AtomicU64,
+    /// As the kernel writes it in `/proc/PID/maps`.
+    pub path: [AtomicU8; PATH],
+}
+
+impl File {
+    /// Being written.
+    pub const FILLING: u32 = 1;
+    /// Written.
+    pub const WHOLE: u32 = 2;
+}
 
 /// Calls that are answered otherwise than the kernel would: `getpid`.
 pub const FAKE_PID: u32 = 1;
@@ -285,10 +325,16 @@ pub struct Shared {
     pub tail: AtomicU64,
     /// Calls that there was no room for.
     pub dropped: AtomicU64,
+    /// Sites that there was no room for in `found`.
+    pub unlisted: AtomicU64,
     /// See there.
     pub fakes: Fakes,
     /// See there.
     pub requests: [Request; REQUESTS],
+    /// Files that sites were found in, or that could have some.
+    pub files: [File; FILES],
+    /// Sites that were found by trap: file and place, by hash; 0: none.
+    pub found: [AtomicU64; FOUND],
     /// By shard and number.
     pub counters: [[Counter; CALLS]; SHARDS],
     /// The log.

@@ -13,6 +13,8 @@
 //! - `segment`: memory that all programs of a run share
 //! - `image`: the code that they share; its source is in `blob/`
 //! - [`layout`]: what is where in a program
+//! - [`site`]: what of a call site is overwritten, and by which bytes
+//! - [`scan`]: call sites that are found in a file, beside those that trap
 //!
 //! On other architectures than x86-64, [`launch::launch`] says so.
 
@@ -27,3 +29,5 @@ mod supervisor;
 
 pub mod launch;
 pub mod layout;
+pub mod scan;
+pub mod site;

@@ -44,11 +44,16 @@ impl Given {
 pub(crate) const LOADING: [&str; 10] =
     ["arch_prctl", "close", "fstat", "mmap", "mprotect", "munmap", "newfstatat", "openat", "pread64", "read"];
 
+/// Calls that hardly any program makes: the vDSO answers them. An answer of ours would never be heard, and be no error
+/// either.
+const IN_THE_VDSO: [&str; 5] = ["clock_getres", "clock_gettime", "getcpu", "gettimeofday", "time"];
+
 /// Checks an answer, and makes a rule of it. `when` is a condition as in `data/deny.list`, or empty.
 ///
 /// # Errors
 /// An unknown call; a condition that can't be read, or is about an address or about an argument that the call hasn't;
-/// an answer with which no program would start or end; a call allowed that is judged by its path.
+/// an answer with which no program would start or end, or that no program would hear; a call allowed that is judged by
+/// its path.
 pub fn rule(name: &str, when: &str, given: Given, reason: &str) -> Result<(Syscall, Rule), Error> {
     let call: Syscall = name.parse()?;
     let tests = match when.trim() {
@@ -70,6 +75,9 @@ pub fn rule(name: &str, when: &str, given: Given, reason: &str) -> Result<(Sysca
     let needed = NEEDED.contains(&name) || (tests.is_empty() && LOADING.contains(&name));
     if needed && given != Given::Allow {
         return Err(Error::Needed { name: name.to_owned(), word: given.word() });
+    }
+    if IN_THE_VDSO.contains(&name) && matches!(given, Given::Return(_) | Given::Ask) {
+        return Err(Error::Vdso { name: name.to_owned(), word: given.word() });
     }
     if given == Given::Allow && BROKER_LIST.iter().any(|(brokered, _)| *brokered == call) {
         return Err(Error::Judged { name: name.to_owned() });
@@ -138,6 +146,8 @@ mod tests {
             ("execve", "", Given::Deny(Errno::EPERM), "`execve` can't be denied"),
             ("exit_group", "arg0 in 1", Given::Return(0), "`exit_group` can't be answered"),
             ("mmap", "", Given::Ask, "`mmap` can't be asked about"),
+            ("clock_gettime", "", Given::Return(0), "`clock_gettime` can't be answered: the kernel's vDSO"),
+            ("time", "", Given::Ask, "`palisade interpose --fake time=2030-01-01 -- COMMAND` hides the vDSO"),
             ("unlink", "", Given::Allow, "`unlink` is judged by its path"),
         ] {
             let error = rule(name, when, given, "x").unwrap_err().to_string();

@@ -346,3 +346,7 @@ fn deliver(listener: &Listener, call: Call, file: OwnedFd, close_on_exec: bool) 
         Err(errno) => Answer::Error(errno),
     }
 }
+
+#[cfg(test)]
+#[path = "broker/decoder_tests.rs"]
+mod decoder_tests;

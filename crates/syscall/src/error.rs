@@ -82,6 +82,17 @@ pub enum Error {
         /// What becomes of it.
         word: &'static str,
     },
+    /// Programs have an answer without making the call.
+    #[error(
+        "`{name}` can't be {word}: the kernel's vDSO tells it in the program's own memory, and no call is made; \
+         `palisade interpose --fake time=2030-01-01 -- COMMAND` hides the vDSO"
+    )]
+    Vdso {
+        /// The call.
+        name: String,
+        /// What becomes of it.
+        word: &'static str,
+    },
     /// A call that the broker judges can't be allowed beside.
     #[error("`{name}` is judged by its path or address: what it may reach say [filesystem] and [network]")]
     Judged {

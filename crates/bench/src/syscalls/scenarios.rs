@@ -47,6 +47,9 @@ pub(crate) fn all(bench: &mut Bench, missing: &mut Vec<Missing>) -> Result<Vec<T
                 Some(Contender { name: who.name.to_owned(), invocation, seen: seen.to_owned(), timed })
             })
             .collect();
+        if contenders.is_empty() {
+            continue;
+        }
         let count = rounds(bench.options.rounds(), 2);
         let mut table = race(bench, scenario.title, &contenders, count)?;
         table.goals = goals(&table, scenario, bench);

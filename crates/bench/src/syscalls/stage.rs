@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::SyscallsError;
-use super::tables::By;
+use super::tables::{By, Served};
 use crate::bench::Bench;
 use crate::entry::Missing;
 use crate::launch::Invocation;
@@ -21,6 +21,8 @@ const POLICIES: [(&str, &str); 4] = [
 ];
 /// The policy of 400 rules.
 pub(super) const MANY: &str = "many";
+/// Puts a server under load.
+const SERVER: &str = "server.sh";
 
 /// The programs that show what mechanisms cost by themselves: they are compiled where a compiler is.
 struct Rulers {
@@ -93,6 +95,13 @@ impl Stage {
             write(&format!("{name}.toml"), &format!("schema = 1\nname = \"{name}\"\n{section}{body}\n"))?;
         }
         write(&format!("{MANY}.toml"), &many())?;
+        write(SERVER, include_str!("programs/server.sh"))?;
+        for program in ["redis-server", "redis-benchmark", "redis-cli"] {
+            if programs::on_path(program).is_none() {
+                let how = format!("`{program}` is not on PATH; apt install redis-server redis-tools");
+                missing.push(Missing { name: "a server under load".to_owned(), how });
+            }
+        }
         let palisade = programs::palisade(bench.options.binary.as_deref());
         if palisade.is_none() {
             let how =
@@ -120,6 +129,11 @@ impl Stage {
 
     /// The command, and which of its times is meant; none if something that it takes isn't here.
     pub(super) fn invocation(&self, kind: &str, count: u32, by: By) -> Option<(Invocation, Timed)> {
+        if let By::Server(how) = by {
+            let (directory, variables) = (self.work.clone(), Vec::new());
+            let argv = self.server(count, how)?;
+            return Some((Invocation { argv, directory, variables }, Timed::Itself));
+        }
         let mut argv: Vec<OsString> = Vec::new();
         let mut variables = Vec::new();
         let taskset =
@@ -129,7 +143,13 @@ impl Stage {
             _ => {}
         }
         match by {
-            By::Itself(_) | By::Alone | By::Kind(_) | By::Ruler(_) | By::RulerAlone(_) | By::Libseccomp => {}
+            By::Itself(_)
+            | By::Alone
+            | By::Kind(_)
+            | By::Ruler(_)
+            | By::RulerAlone(_)
+            | By::Libseccomp
+            | By::Server(_) => {}
             By::Palisade(policy, more) | By::Pinned(policy, more) => {
                 argv.extend(self.palisade(policy, more)?);
             }
@@ -182,6 +202,35 @@ impl Stage {
             argv.extend(["--filter".into(), OsString::from(shape)]);
         }
         end(argv, Timed::Itself)
+    }
+
+    /// A server, if there is one, and where the kernel is to learn, who has it do so: for root alone.
+    fn server(&self, count: u32, how: Served) -> Option<Vec<OsString>> {
+        for program in ["redis-server", "redis-benchmark", "redis-cli"] {
+            programs::on_path(program)?;
+        }
+        let mut argv: Vec<OsString> = Vec::new();
+        let mut palisaded = OsString::new();
+        if how == Served::LearnedByKernel {
+            let beside = self.palisade.as_ref()?.with_file_name("palisaded");
+            palisaded = programs::on_path(beside.to_str()?)?.into();
+            if !rustix::process::geteuid().is_root() {
+                return None;
+            }
+            argv.push(programs::on_path("unshare")?.into());
+            argv.extend(["--mount", "--propagation", "private"].map(OsString::from));
+        }
+        argv.push(programs::of_the_system("sh")?.into());
+        argv.push(self.work.join(SERVER).into());
+        argv.extend([count.to_string().into(), palisaded]);
+        match how {
+            Served::Bare => {}
+            Served::Filtered => argv.extend(self.palisade(None, &["--quiet"])?),
+            Served::Learned | Served::LearnedByKernel => {
+                argv.extend(self.palisade(None, &["--quiet", "--syscalls", "learn"])?);
+            }
+        }
+        Some(argv)
     }
 
     fn interpose(&self, arguments: &[&str]) -> Option<Vec<OsString>> {

@@ -38,6 +38,21 @@ pub(super) enum By {
     Kind(&'static str),
     /// libseccomp with the same number of rules.
     Libseccomp,
+    /// A server under load from outside.
+    Server(Served),
+}
+
+/// How a server is started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Served {
+    /// As it is.
+    Bare,
+    /// In `palisade run`.
+    Filtered,
+    /// The same, while its calls are learned by the broker.
+    Learned,
+    /// By palisaded, which runs meanwhile.
+    LearnedByKernel,
 }
 
 /// How a row is compared.
@@ -102,7 +117,7 @@ pub(super) const NATIVE: &str = "native";
 const COUNTED: &[&str] = &["--count", "--output", "/dev/null"];
 
 /// All that is measured.
-pub(super) const SCENARIOS: [Scenario; 13] = [
+pub(super) const SCENARIOS: [Scenario; 14] = [
     Scenario {
         title: "a call decided by its number (getppid)",
         kind: "number",
@@ -310,6 +325,21 @@ pub(super) const SCENARIOS: [Scenario; 13] = [
             times("palisade interpose, answered", NATIVE, 0.05),
             times("palisade interpose, counted and passed on", NATIVE, 1.10),
         ],
+    },
+    Scenario {
+        title: "a server under load (redis-server, 50 clients), a request",
+        kind: "server",
+        count: 40_000,
+        seen: "served",
+        base: By::Server(Served::Bare),
+        peers: false,
+        who: &[
+            who("palisade", By::Server(Served::Filtered)),
+            who("palisade, learning by the kernel", By::Server(Served::LearnedByKernel)),
+            who("palisade, learning by the broker", By::Server(Served::Learned)),
+        ],
+        // 0.97 of the throughput.
+        goals: &[times("palisade", NATIVE, 1.031), times("palisade, learning by the kernel", NATIVE, 1.031)],
     },
     Scenario {
         title: "set-up: true, from start to end",
