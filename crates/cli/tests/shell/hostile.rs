@@ -81,7 +81,9 @@ fn much_output_takes_no_memory() {
 #[test]
 fn a_megabyte_is_pasted() {
     let mut screen = Setting::of("bash", "").ready();
-    screen.line("stty -icanon -echo; echo rea''dy; head -c 1048588 | tr -d '\\033' | md5sum | cut -c1-8; stty sane");
+    screen.line(
+        "stty -icanon -echo; echo rea''dy; head -c 1048588 | tr -d '\\033' | md5sum | cut -c1-8; stty sane",
+    );
     screen.wait_for_line("ready");
     let mut paste = b"\x1b[200~".to_vec();
     paste.resize(6 + (1 << 20), b'x');
