@@ -4,6 +4,7 @@
 //! In reading order:
 //!
 //! - [`start`]: where this process is, and what a shell's start-up file evaluates
+//! - [`ahead`]: what was typed before a prompt, for a shell that can't look itself
 //! - [`proxy`]: the loop between the terminal and the shell
 //! - [`engine`]: the same without descriptors
 //! - [`key`], [`line`]: what is typed, and what it makes of the shell's line
@@ -18,6 +19,7 @@
 //! - [`history`]: what was typed before, and what is likely to be typed next
 #![forbid(unsafe_code)]
 
+pub mod ahead;
 pub mod chain;
 pub mod classify;
 pub mod column;

