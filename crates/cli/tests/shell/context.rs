@@ -83,6 +83,40 @@ fn containers_and_pods_are_known_by_the_programs_that_lead_there() {
 }
 
 #[test]
+fn where_a_line_led_is_remembered_with_it() {
+    let mut screen = setting().file("exec", "echo 'in'side; read -r line; echo \"got $line\"\n").ready();
+    // The kernel knows, whatever the line looks like.
+    screen.line("(exec -a docker bash exec -it web sh)");
+    screen.wait_for("inside");
+    wait_for_context(&mut screen, "docker web");
+    screen.line("so''mething");
+    screen.wait_for("got");
+    screen.wait_until("the shell itself", |screen| row(screen).starts_with("exit "));
+    screen.line("echo he''re");
+    screen.wait_for_line("here");
+    // It is over before anybody looks: its words are enough.
+    screen.line("sudo() { :; }; clear");
+    screen.line("sudo -u www true");
+    screen.line("echo do''ne");
+    screen.wait_for_line("done");
+    let ask = |screen: &mut Screen, context: &str, word: &str| {
+        let program = super::screen::PALISADE;
+        screen.line(&format!(
+            "'{program}' shell history list --json --context {context} > {word}; echo {word}''-there"
+        ));
+        screen.wait_for_line(&format!("{word}-there"));
+        std::fs::read_to_string(screen.path(word)).unwrap()
+    };
+    let docker = ask(&mut screen, "docker", "docker");
+    assert!(docker.contains("exec -a docker") && docker.contains(r#""context":"docker web""#), "{docker}");
+    assert!(!docker.contains("he''re"), "{docker}");
+    let local = ask(&mut screen, "local", "local");
+    assert!(local.contains("echo he''re") && !local.contains("exec -a docker"), "{local}");
+    let sudo = ask(&mut screen, "'sudo www'", "sudo");
+    assert!(sudo.contains("sudo -u www true") && !sudo.contains("echo"), "{sudo}");
+}
+
+#[test]
 fn ordinary_commands_are_no_context() {
     let mut screen = setting().ready();
     screen.line("false");
