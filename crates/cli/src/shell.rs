@@ -60,6 +60,9 @@ enum What {
     },
     /// Start the shell and write what is on the screen to a file, as asciicast version 2
     Record(start::Record),
+    /// Take what waits in the terminal, for a hook of `init`
+    #[command(hide = true)]
+    Ahead,
     /// Show, search, import and forget what was typed
     History(history::Options),
     /// Say what the guard makes of a line; answers 1 unless it would simply be run
@@ -99,6 +102,7 @@ pub(crate) fn run(options: &Options) -> u8 {
         None => start::shell(options.shell.as_deref(), &options.scope_socket, &options.arguments),
         Some(What::Init { shell }) => answer::finish(false, start::init(*shell)),
         Some(What::Record(record)) => start::record(record),
+        Some(What::Ahead) => answer::finish(false, start::ahead()),
         Some(What::History(options)) => history::run(options),
         Some(What::Classify(options)) => answer::finish(options.json, classify::classify(options)),
         Some(What::Trust(verb)) => {

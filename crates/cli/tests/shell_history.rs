@@ -126,6 +126,45 @@ fn list_and_search_print_what_was_run() {
 }
 
 #[test]
+fn where_lines_led_is_shown_and_asked_for() {
+    let home = Home::new();
+    home.add("make", "/src", 1_700_000_000, 0);
+    for (line, context, started) in
+        [("ssh me@prod", "ssh me@prod", 1), ("ls", "local", 2), ("sudo -i", "sudo root", 3)]
+    {
+        let entry = Entry {
+            line: line.into(),
+            context: context.into(),
+            started: (1_700_000_000 + started) * 1_000_000_000,
+            exit: Some(0),
+            ..Entry::default()
+        };
+        home.store().add(&entry).unwrap();
+    }
+    let answer = home.run(&["list"]);
+    assert_eq!((answer.code, answer.err.as_str()), (0, ""));
+    assert_eq!(
+        answer.out,
+        "1  2023-11-14 22:13:20                    make\n\
+         2  2023-11-14 22:13:21       ssh me@prod  ssh me@prod\n\
+         3  2023-11-14 22:13:22                    ls\n\
+         4  2023-11-14 22:13:23       sudo root    sudo -i\n"
+    );
+    assert_eq!(home.run(&["list", "--context", "local"]).out, "3  2023-11-14 22:13:22       ls\n");
+    assert!(home.run(&["list", "--context", "ssh"]).out.ends_with("ssh me@prod\n"));
+    assert_eq!(home.run(&["search", "--context", "ssh", "sudo"]).code, 1);
+    assert_eq!(home.run(&["list", "--context", ""]).code, 2);
+    let found = home.json(0, &["list"]);
+    let contexts: Vec<&Value> = (0..4).map(|index| &found["entries"][index]["context"]).collect();
+    assert_eq!(contexts, [&Value::Null, &"ssh me@prod".into(), &"local".into(), &"sudo root".into()]);
+    // What another program remembers has none.
+    std::fs::write(home.path("bash"), "ssh other\n").unwrap();
+    home.run(&["import", "--from", "bash", "bash"]);
+    assert_eq!(home.json(0, &["search", "ssh other"])["entries"][0]["context"], Value::Null);
+    assert!(home.run(&["export"]).out.contains(r#""context":"ssh me@prod""#));
+}
+
+#[test]
 fn import_adds_what_is_new_only() {
     let home = Home::new();
     std::fs::write(home.path(".bash_history"), "ls\ncd /\nls\nexport TOKEN=hunter2\n").unwrap();

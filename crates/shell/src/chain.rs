@@ -180,6 +180,9 @@ pub trait Module {
     /// A line begins to run.
     fn started(&mut self, _line: &str, _view: &View<'_>) {}
 
+    /// The kernel was asked who has the terminal while a line runs.
+    fn foreground(&mut self, _view: &View<'_>) {}
+
     /// A line has ended.
     fn ended(&mut self, _ended: &Ended<'_>, _view: &View<'_>) {}
 

@@ -273,8 +273,8 @@ impl Engine {
         const SPLIT: Duration = Duration::from_millis(25);
         /// A command that is over by then is in nobody's way.
         const SETTLED: Duration = Duration::from_millis(100);
-        if self.asking.is_open() {
-            return Some(PATIENCE.saturating_sub(self.now.saturating_duration_since(self.asking.since())));
+        if let Some(left) = self.asking.left(self.now) {
+            return Some(left);
         }
         if let Some(left) = self.asking.patience(self.now) {
             return Some(left);

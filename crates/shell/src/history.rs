@@ -19,7 +19,7 @@ pub mod secret;
 mod store;
 mod writer;
 
-pub use entry::{Entry, LONGEST, now};
+pub use entry::{Entry, LOCAL, LONGEST, now};
 pub use index::{Found, Index, LIST};
 pub use load::{Loaded, Loading, Sources, load};
 pub use secret::{Privacy, Reason, redacted};

@@ -4,6 +4,7 @@
 //! In reading order:
 //!
 //! - [`start`]: where this process is, and what a shell's start-up file evaluates
+//! - [`ahead`]: what was typed before a prompt, for a shell that can't look itself
 //! - [`proxy`]: the loop between the terminal and the shell
 //! - [`engine`]: the same without descriptors
 //! - [`key`], [`line`]: what is typed, and what it makes of the shell's line
@@ -19,6 +20,7 @@
 //! - [`counts`], [`page`]: what happened, in numbers, and where it can be looked at
 #![forbid(unsafe_code)]
 
+pub mod ahead;
 pub mod chain;
 pub mod classify;
 pub mod column;

@@ -3,34 +3,38 @@
 //!
 //! Nothing is written that could wait: while the terminal doesn't take output none is read, and while the shell doesn't
 //! take keys no more than so many are kept. So neither waits for the other through us.
+//!
+//! - `child`: the shell, started
+//! - `modules`: what stands in the chain, as the settings ask for
+//! - `wait`: what there is to do next
+//! - `front`: who has the shell's terminal
+//! - `signals`, `streams`, `window`: what comes and goes beside keys
 
+mod child;
+mod front;
+mod modules;
 mod signals;
 mod streams;
+mod wait;
+mod window;
 
-use crate::chain::{Chain, Module};
-use crate::classify::Scope;
+use crate::chain::Chain;
 use crate::counts::Tally;
 use crate::engine::{Engine, Phase};
-use crate::foreground::Foreground;
-use crate::history::Privacy;
 use crate::link::Link;
-use crate::mark::Nonce;
 use crate::modules::recorder::Recorder;
-use crate::modules::{counts, ghost, guard, history, incognito, keymap, recorder};
-use crate::settings::{Name, Settings, SettingsError};
-use crate::start::{self, Asked, INSIDE};
+use crate::settings::Settings;
+use crate::start;
 use palisade_sys::terminal::{self, Guardian, Modes, Raw};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{LocalModes, Winsize, isatty, tcgetattr, tcgetwinsize, tcsetwinsize};
+use rustix::termios::{isatty, tcgetwinsize};
 use signals::Signals;
 use std::cell::RefCell;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ExitStatus};
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 use streams::{Keyboard, Screen};
@@ -105,10 +109,11 @@ pub fn run(options: &Options) -> Result<u8, ProxyError> {
     let size = tcgetwinsize(screen).map_err(|error| ProxyError::Pair(error.into()))?;
     let pair = terminal::open(size).map_err(ProxyError::Pair)?;
     let nonce = start::new_nonce().map_err(ProxyError::Nonce)?;
-    let recorder = options.record.as_ref().map(|path| begin_recording(path, options, size)).transpose()?;
+    let recorder =
+        options.record.as_ref().map(|path| child::begin_recording(path, options, size)).transpose()?;
     // Before there are handlers: it is to end by signals.
     let (guardian, raw) = Guardian::start(keyboard).map_err(ProxyError::Guardian)?;
-    let started = start_shell(options, &pair, &nonce, &raw);
+    let started = child::start_shell(options, &pair, &nonce, &raw);
     let child = match started {
         Ok(child) => child,
         Err(error) => {
@@ -141,7 +146,7 @@ pub fn run(options: &Options) -> Result<u8, ProxyError> {
         guardian,
         raw,
         signals,
-        settings_time: time_of(&options.settings),
+        settings_time: modules::time_of(&options.settings),
         options,
         recorder,
         home: None,
@@ -157,51 +162,6 @@ pub fn run(options: &Options) -> Result<u8, ProxyError> {
     let screen = &mut session.screen;
     engine.set_bar(None, &mut |bytes| screen.put(bytes));
     Ok(session.finish(end, engine.modes()))
-}
-
-fn begin_recording(path: &PathBuf, options: &Options, size: Winsize) -> Result<Recorder, ProxyError> {
-    let failed = |source| ProxyError::Record { path: path.clone(), source };
-    let file = File::options().write(true).create(true).truncate(true).open(path).map_err(failed)?;
-    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let terminal = std::env::var("TERM").unwrap_or_default();
-    Recorder::begin(file, size.ws_col, size.ws_row, time, &options.shell.to_string_lossy(), &terminal)
-        .map_err(failed)
-}
-
-fn start_shell(
-    options: &Options,
-    pair: &terminal::Pair,
-    nonce: &Nonce,
-    raw: &Raw,
-) -> Result<Child, ProxyError> {
-    let failed = |source| ProxyError::Start { shell: options.shell.clone(), source };
-    raw.give(&pair.inner).map_err(ProxyError::Pair)?;
-    let number = start::number(pair.inner.as_fd()).map_err(ProxyError::Pair)?;
-    let (reader, mut writer) = io::pipe().map_err(ProxyError::Nonce)?;
-    writer.write_all(nonce.digits()).map_err(ProxyError::Nonce)?;
-    drop(writer);
-    let reader = OwnedFd::from(reader);
-    // Who gives arguments may want no start-up files at all.
-    let asked = if options.arguments.is_empty() {
-        let program = std::env::current_exe().map_err(failed)?;
-        Asked::of(&options.shell, &program, &options.state).unwrap_or_default()
-    } else {
-        Asked::default()
-    };
-    let mut command = Command::new(&options.shell);
-    command.args(&asked.arguments).args(&options.arguments).envs(asked.variables);
-    command.env(INSIDE, format!("{number}:{}", std::os::fd::AsRawFd::as_raw_fd(&reader)));
-    let kept = [Some(&reader), asked.file.as_ref()];
-    let kept: Vec<_> = kept.into_iter().flatten().map(AsFd::as_fd).collect();
-    terminal::start(&mut command, &pair.inner, &kept).map_err(failed)
-}
-
-fn privacy(settings: &Settings) -> Privacy {
-    Privacy { leading_space: settings.history.ignore_space, secrets: settings.history.ignore_secrets }
-}
-
-fn time_of(path: &PathBuf) -> Option<SystemTime> {
-    std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 
 /// Why it is over.
@@ -238,90 +198,6 @@ const SHORT: usize = 512;
 const SECOND: Duration = Duration::from_secs(1);
 
 impl Session<'_> {
-    /// Puts the modules in that the settings ask for.
-    fn set(&mut self, engine: &mut Engine, settings: &Settings) {
-        let mut modules: Vec<Box<dyn Module>> = Vec::new();
-        let mut kept: Vec<Box<dyn Module>> = ["history", "guard", counts::NAME]
-            .iter()
-            .filter_map(|name| engine.chain().take(name))
-            .filter_map(|mut module| module.renew(settings).then_some(module))
-            .collect();
-        let mut keep = |name| Some(kept.remove(kept.iter().position(|module| module.name() == name)?));
-        // Who wants no history wants no numbers. In front: it counts what others keep to themselves.
-        if !self.options.bare && settings.modules.contains(&Name::History) {
-            modules.push(keep(counts::NAME).unwrap_or_else(|| Box::new(self.counting(settings))));
-        }
-        for name in settings.modules.iter().filter(|_| !self.options.bare) {
-            match name {
-                Name::Keymap => modules.push(Box::new(keymap::Keymap::new(&settings.keys))),
-                Name::Incognito => modules.push(Box::new(incognito::Incognito)),
-                Name::Ghost => modules.push(Box::new(ghost::Ghost)),
-                // What these two have learned since the start is kept.
-                Name::History => modules.push(match keep("history") {
-                    Some(before) => before,
-                    None => Box::new(self.history(settings)),
-                }),
-                Name::Guard => {
-                    if let Some(before) = keep("guard") {
-                        modules.push(before);
-                        continue;
-                    }
-                    let mut wanted = settings.guard.clone();
-                    wanted.state = Some(self.options.state.clone());
-                    match guard::Guard::new(&wanted) {
-                        Ok(guard) => {
-                            if wanted.enabled && wanted.scope != Scope::Off {
-                                self.link.borrow_mut().begin();
-                            }
-                            let guard =
-                                guard.with_link(Rc::clone(&self.link)).with_tally(Rc::clone(&self.tally));
-                            modules.push(Box::new(guard));
-                        }
-                        Err(error) => engine.say(&format!("palisade: no guard: {error}")),
-                    }
-                }
-                // Parts of others: the list is the history's, and what there is to say is theirs.
-                Name::Pick | Name::Links | Name::Status => {}
-            }
-        }
-        // A recording goes on when the settings change.
-        let begins = self.recorder.take().map(|recorder| Box::new(recorder) as Box<dyn Module>);
-        modules.extend(begins.or_else(|| engine.chain().take(recorder::NAME)));
-        let links = !self.options.bare && settings.modules.contains(&Name::Links);
-        engine.set_links(links, settings.links.paths);
-        engine.set_rows(settings.ghost.rows);
-        engine.set_incognito(settings.history.incognito);
-        engine.set_chain(Chain::of(modules));
-        let bar = !self.options.bare && settings.modules.contains(&Name::Status) && settings.status.row;
-        let screen = &mut self.screen;
-        let before = engine.inner_size();
-        engine.set_bar(bar.then_some(&settings.status.show), &mut |bytes| screen.put(bytes));
-        if engine.inner_size() != before {
-            self.tell_size(engine);
-        }
-    }
-
-    fn counting(&self, settings: &Settings) -> counts::Counting {
-        let tally = Rc::clone(&self.tally);
-        counts::Counting::in_directory(&self.options.state, tally, privacy(settings))
-    }
-
-    fn history(&self, settings: &Settings) -> history::History {
-        let mut history = history::History::with_store(&self.options.state, privacy(settings));
-        let has = |name| settings.modules.contains(&name);
-        history.show(has(Name::Ghost).then_some(settings.ghost.from), has(Name::Pick));
-        history
-    }
-
-    fn complain(&self, engine: &mut Engine, error: &SettingsError) {
-        let mut words = format!("palisade: {error}");
-        if let Some(hint) = error.hint() {
-            words.push_str("\nhint: ");
-            words.push_str(&hint);
-        }
-        engine.say(&words);
-    }
-
     fn run(&mut self, engine: &mut Engine) -> End {
         let mut buffer = vec![0; 64 << 10];
         loop {
@@ -389,32 +265,6 @@ impl Session<'_> {
         }
     }
 
-    /// The process group that has the shell's terminal; `None`: the kernel doesn't say.
-    fn in_front(&self) -> Option<i32> {
-        rustix::termios::tcgetpgrp(self.shell.fd()).ok().map(rustix::process::Pid::as_raw_pid)
-    }
-
-    /// Who runs now, if not the shell.
-    fn look_who_runs(&self, engine: &mut Engine) {
-        let Some((group, home)) = self.in_front().zip(self.home) else { return };
-        engine.set_foreground(Foreground::read(group, home));
-    }
-
-    /// The shell's marks say that its editor is there: whether it has the terminal, too. Who learns the nonce, from the
-    /// shell's memory say, isn't taken for the shell as long as it runs behind somebody else.
-    fn look_who_edits(&mut self, engine: &mut Engine) {
-        let Some(group) = self.in_front() else { return };
-        let home = *self.home.get_or_insert(group);
-        let foreground = if group == home { Foreground::default() } else { Foreground::read(group, home) };
-        engine.set_editing(foreground);
-    }
-
-    /// Whether the shell's side reads lines that the kernel edits.
-    fn is_cooked(&self) -> bool {
-        tcgetattr(self.shell.fd())
-            .is_ok_and(|settings| settings.local_modes.contains(LocalModes::ICANON | LocalModes::ISIG))
-    }
-
     /// Passes on what was printed. Says whether there is still somebody who prints.
     fn take_output(&mut self, engine: &mut Engine, buffer: &mut [u8]) -> bool {
         let before = engine.phase();
@@ -457,64 +307,6 @@ impl Session<'_> {
         open
     }
 
-    fn wait(&mut self, engine: &Engine) -> io::Result<Ready> {
-        let until_tick = self.active.then(|| SECOND.saturating_sub(self.ticked.elapsed()));
-        let due = engine.due();
-        let timeout = match (due, until_tick) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        let timeout = timeout.map(|timeout| Timespec {
-            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(1),
-            tv_nsec: i64::from(timeout.subsec_nanos()),
-        });
-        let when = |wanted: bool, flag: PollFlags| if wanted { flag } else { PollFlags::empty() };
-        let stdin = rustix::stdio::stdin();
-        let keys = when(!self.shell.is_full(), PollFlags::IN);
-        let output =
-            when(!self.screen.is_waiting(), PollFlags::IN) | when(self.shell.is_waiting(), PollFlags::OUT);
-        let link = self.link.borrow();
-        // Who isn't there is the shell, of which nothing is wanted here.
-        let nobody = (self.shell.fd(), PollFlags::empty());
-        let [ask, watch] = link.polled().map(|talk| talk.unwrap_or(nobody));
-        let mut sets = [
-            PollFd::from_borrowed_fd(stdin, keys),
-            PollFd::from_borrowed_fd(self.shell.fd(), output),
-            PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(self.screen.fd(), when(self.screen.is_waiting(), PollFlags::OUT)),
-            PollFd::from_borrowed_fd(ask.0, ask.1),
-            PollFd::from_borrowed_fd(watch.0, watch.1),
-        ];
-        let count = match poll(&mut sets, timeout.as_ref()) {
-            Ok(count) => count,
-            Err(rustix::io::Errno::INTR) => return Ok(Ready { nothing: false, ..Ready::default() }),
-            Err(error) => return Err(error.into()),
-        };
-        let [keys, shell, _, screen, asked, watched] = sets.each_ref().map(PollFd::revents);
-        let heard = (!ask.1.is_empty() && !asked.is_empty()) || (!watch.1.is_empty() && !watched.is_empty());
-        drop(link);
-        let gone = PollFlags::HUP | PollFlags::ERR;
-        let ready = Ready {
-            nothing: count == 0 && due.is_some(),
-            link: heard,
-            keys: keys.intersects(PollFlags::IN | gone),
-            output: shell.intersects(PollFlags::IN | gone) && !self.screen.is_waiting(),
-            shell_takes: shell.contains(PollFlags::OUT),
-            screen_takes: screen.intersects(PollFlags::OUT | gone),
-        };
-        if ready.keys || ready.output {
-            self.active = true;
-        } else if count == 0 && self.active && self.ticked.elapsed() >= SECOND {
-            self.tick_due();
-        }
-        Ok(ready)
-    }
-
-    /// The tick that follows is the last until something happens.
-    fn tick_due(&mut self) {
-        self.ticked = self.ticked.checked_sub(SECOND).unwrap_or(self.ticked);
-    }
-
     fn tick(&mut self, engine: &mut Engine) {
         self.ticked = Instant::now();
         self.active = false;
@@ -524,18 +316,7 @@ impl Session<'_> {
         }
         let screen = &mut self.screen;
         engine.show_bar(&mut |bytes| screen.put(bytes));
-        let time = time_of(&self.options.settings);
-        if time != self.settings_time {
-            self.settings_time = time;
-            match Settings::read(&self.options.settings) {
-                Ok(settings) if !self.options.bare => {
-                    self.set(engine, &settings);
-                    engine.say("palisade: the settings are read again");
-                }
-                Ok(_) => {}
-                Err(error) => self.complain(engine, &error),
-            }
-        }
+        self.heed_settings(engine);
         let mut title = String::new();
         engine.status(&mut title);
         if title != self.title && engine.phase() == Phase::Edit && engine.inner_size() == engine.window() {
@@ -574,27 +355,6 @@ impl Session<'_> {
         None
     }
 
-    fn resize(&mut self, engine: &mut Engine) {
-        if let Ok(size) = tcgetwinsize(rustix::stdio::stdout()) {
-            let screen = &mut self.screen;
-            engine.resize(size.ws_col, size.ws_row, &mut |bytes| screen.put(bytes));
-            self.tell_size(engine);
-        }
-    }
-
-    /// Tells the shell the size of what it has of the window.
-    fn tell_size(&self, engine: &Engine) {
-        let Ok(mut size) = tcgetwinsize(rustix::stdio::stdout()) else { return };
-        let (_, rows) = engine.inner_size();
-        if rows != size.ws_row {
-            // The height in pixels is that of these rows, too.
-            let pixels = u32::from(size.ws_ypixel) * u32::from(rows) / u32::from(size.ws_row.max(1));
-            size.ws_ypixel = u16::try_from(pixels).unwrap_or(size.ws_ypixel);
-            size.ws_row = rows;
-        }
-        let _told = tcsetwinsize(self.shell.fd(), size);
-    }
-
     fn finish(mut self, end: End, modes: Modes) -> u8 {
         let screen = &mut self.screen;
         modes.undo(|bytes| screen.put(bytes));
@@ -612,19 +372,6 @@ impl Session<'_> {
             End::Signal(signal) => signalled(signal),
         }
     }
-}
-
-/// What poll has found.
-#[derive(Default)]
-struct Ready {
-    /// Time has passed, and nothing else happened.
-    nothing: bool,
-    /// Palisaded has said something.
-    link: bool,
-    keys: bool,
-    output: bool,
-    shell_takes: bool,
-    screen_takes: bool,
 }
 
 /// The standard streams' descriptors, as long as the process lives.

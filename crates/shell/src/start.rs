@@ -96,7 +96,7 @@ pub fn script(kind: Shell, here: &Surroundings, program: &Path, shell: Option<&P
     }
     let Some(descriptor) = here.descriptor else { return String::new() };
     let Some(nonce) = nonce(descriptor) else { return String::new() };
-    hooks(kind, &nonce, descriptor)
+    hooks(kind, &nonce, descriptor, program)
 }
 
 /// What has a shell that is started without arguments install its hooks, whatever its start-up files say.
@@ -157,15 +157,17 @@ impl Asked {
 }
 
 /// The hooks.
-fn hooks(kind: Shell, nonce: &str, descriptor: i32) -> String {
+fn hooks(kind: Shell, nonce: &str, descriptor: i32, program: &Path) -> String {
     let text = match kind {
         Shell::Bash => include_str!("start/bash.sh"),
         Shell::Zsh => include_str!("start/zsh.zsh"),
         Shell::Fish => include_str!("start/fish.fish"),
     };
+    let (descriptor, program) = (descriptor.to_string(), quoted(program));
     text.lines()
         .filter(|line| !line.trim_start().starts_with('#'))
-        .map(|line| line.replace("@NONCE@", nonce).replace("@DESCRIPTOR@", &descriptor.to_string()) + "\n")
+        .map(|line| line.replace("@NONCE@", nonce).replace("@DESCRIPTOR@", &descriptor))
+        .map(|line| line.replace("@PROGRAM@", &program) + "\n")
         .collect()
 }
 

@@ -40,6 +40,78 @@ fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     false
 }
 
+/// What version 1 of the store was made with, to the letter.
+const FIRST: &str = "
+PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;
+BEGIN;
+CREATE TABLE word (
+    id    INTEGER PRIMARY KEY,
+    value TEXT NOT NULL UNIQUE
+) STRICT;
+CREATE TABLE entry (
+    id        INTEGER PRIMARY KEY AUTOINCREMENT,
+    line      TEXT NOT NULL,
+    directory INTEGER REFERENCES word,
+    host      INTEGER REFERENCES word,
+    user      INTEGER REFERENCES word,
+    session   INTEGER REFERENCES word,
+    started   INTEGER NOT NULL, -- nanoseconds since 1970, UTC
+    duration  INTEGER,          -- nanoseconds
+    exit      INTEGER,
+    source    INTEGER REFERENCES word, -- what it was imported from
+    imported  BLOB UNIQUE              -- what tells an imported entry from all others
+) STRICT;
+CREATE INDEX entry_started ON entry (started);
+-- Hashes of lines that the user deleted: they aren't imported again.
+CREATE TABLE forgotten (
+    line BLOB PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+PRAGMA application_id = 1348562024; PRAGMA user_version = 1;
+COMMIT;
+INSERT INTO word VALUES (1, '/src'), (2, 'box'), (3, 'me'), (4, 's1'), (5, 'zsh');
+WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+INSERT INTO entry (line, directory, host, user, session, started, duration, exit, source)
+    SELECT 'line ' || i, 1, 2, 3, 4, i, 5, i % 2, iif(i % 10, NULL, 5) FROM n;
+";
+
+/// A store of version 1, of which nobody has anything open.
+fn of_version_1(file: &Path) -> rusqlite::Connection {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let old = rusqlite::Connection::open(file).unwrap();
+    old.execute_batch(FIRST).unwrap();
+    std::fs::set_permissions(file, PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::set_permissions(file.parent().unwrap(), PermissionsExt::from_mode(0o700)).unwrap();
+    old
+}
+
+/// All that version 1 has is there.
+#[track_caller]
+fn assert_whole(store: &Store) {
+    let rows = store.rows(&Filter::default()).unwrap();
+    assert_eq!(rows.len(), 2000);
+    for (row, number) in rows.iter().zip(1i64..) {
+        let entry = Entry {
+            line: format!("line {number}"),
+            directory: "/src".into(),
+            host: "box".into(),
+            user: "me".into(),
+            session: "s1".into(),
+            context: String::new(),
+            started: number,
+            duration: Some(5),
+            exit: Some(i32::try_from(number % 2).unwrap()),
+        };
+        assert_eq!((&row.entry, row.id), (&entry, number));
+        assert_eq!(row.source.as_deref(), (number % 10 == 0).then_some("zsh"));
+    }
+}
+
+fn version(file: &Path) -> i64 {
+    let raw = rusqlite::Connection::open(file).unwrap();
+    raw.query_row("PRAGMA user_version", (), |row| row.get(0)).unwrap()
+}
+
 /// This test again, as a process of its own.
 fn child(test: &str, directory: &Path, around: &[&str]) -> Command {
     let own = std::env::current_exe().unwrap();
@@ -56,17 +128,18 @@ fn what_started_and_ended_is_written() {
     let writer = Writer::new(&file);
     let make = writer.started(entry("make"));
     let top = writer.started(entry("top"));
-    writer.finished(make, Some(2), Some(Duration::from_millis(1500)));
+    writer.finished(make, Some(2), Some(Duration::from_millis(1500)), "ssh prod");
     assert!(eventually(|| lines(&file).len() == 2), "it is written while the writer goes on");
     writer.forget("top");
-    writer.finished(top, Some(0), None);
+    writer.finished(top, Some(0), None, "local");
     let last = writer.started(entry("vim"));
-    writer.finished(last, None, None);
+    writer.finished(last, None, None, "");
     drop(writer);
     let rows = Store::read(&file).unwrap().unwrap().rows(&Filter::default()).unwrap();
     let found: Vec<_> = rows.iter().map(|row| (row.entry.line.as_str(), row.entry.exit)).collect();
     assert_eq!(found, [("make", Some(2)), ("vim", None)]);
     assert_eq!(rows[0].entry.duration, Some(1_500_000_000));
+    assert_eq!((rows[0].entry.context.as_str(), rows[1].entry.context.as_str()), ("ssh prod", ""));
 }
 
 #[test]
@@ -97,7 +170,7 @@ fn it_survives_being_killed_at_any_moment() {
         let writer = Writer::new(&store(Path::new(&directory)));
         for number in 0.. {
             let id = writer.started(entry(format!("line {number:06}")));
-            writer.finished(id, Some(0), Some(Duration::from_nanos(number)));
+            writer.finished(id, Some(0), Some(Duration::from_nanos(number)), "local");
             // The queue is bounded, and nobody types as fast.
             while writer.lost() > 0 {
                 std::thread::sleep(LONG);
@@ -208,7 +281,7 @@ fn a_home_that_cannot_be_written_is_read_and_told_of_once() {
     for (file, known) in [(file, true), (directory.join("other/history.sqlite"), false)] {
         let writer = Writer::new(&file);
         let id = writer.started(entry("ls"));
-        writer.finished(id, Some(0), None);
+        writer.finished(id, Some(0), None, "local");
         let mut told = Vec::new();
         assert!(eventually(|| {
             told.extend(writer.problem());
@@ -257,4 +330,90 @@ fn an_index_is_made_of_the_store_and_the_shells_files() {
         assert_eq!(ask(out), None);
     }
     assert!(Privacy::default().keeps_out(" hidden").is_some());
+}
+
+#[test]
+fn a_store_of_the_version_before_is_read_and_brought_up_to_date_by_who_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = store(&directory.path().canonicalize().unwrap());
+    let old = of_version_1(&file);
+    // Who reads changes nothing.
+    let reader = Store::read(&file).unwrap().unwrap();
+    assert_whole(&reader);
+    let of = |context: &str| Filter { context: Some(context.to_owned()), ..Filter::default() };
+    assert_eq!(reader.rows(&of("local")).unwrap(), []);
+    assert_eq!(reader.row(7).unwrap().unwrap().entry.context, "");
+    assert_eq!(version(&file), 1);
+    // A shell of the older version goes on beside it.
+    let mut writer = Store::open(&file).unwrap();
+    assert_eq!(version(&file), 2);
+    assert_whole(&writer);
+    old.execute("INSERT INTO entry (line, started) VALUES ('from the old one', 3000)", ()).unwrap();
+    writer.add(&Entry { context: "ssh prod".into(), ..entry("ssh prod") }).unwrap();
+    let lines = |store: &Store, filter: &Filter| {
+        store.rows(filter).unwrap().into_iter().map(|row| row.entry.line).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&writer, &of("ssh")), ["ssh prod"]);
+    assert_eq!(lines(&reader, &of("ssh")), [""; 0], "what was opened before goes on as before");
+    assert_eq!(lines(&reader, &Filter::default())[2000..], ["from the old one", "ssh prod"]);
+    // Once is enough.
+    assert_eq!(lines(&Store::open(&file).unwrap(), &of("ssh")), ["ssh prod"]);
+    assert_eq!(version(&file), 2);
+}
+
+#[test]
+fn several_bring_a_store_up_to_date_at_once() {
+    for _ in 0..8 {
+        let directory = tempfile::tempdir().unwrap();
+        let file = store(&directory.path().canonicalize().unwrap());
+        drop(of_version_1(&file));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| Store::open(&file).unwrap().add(&entry("new")).unwrap());
+            }
+        });
+        let rows = Store::read(&file).unwrap().unwrap().rows(&Filter::default()).unwrap();
+        assert_eq!((rows.len(), version(&file)), (2004, 2));
+    }
+}
+
+#[test]
+fn a_store_is_whole_when_who_brings_it_up_to_date_is_killed() {
+    const NAME: &str = "a_store_is_whole_when_who_brings_it_up_to_date_is_killed";
+    if let Some(directory) = std::env::var_os(CHILD) {
+        println!("\nnow");
+        let _open = Store::open(&store(Path::new(&directory))).unwrap();
+        println!("\ndone");
+        std::thread::sleep(LONG);
+        return;
+    }
+    const ROUNDS: u32 = 24;
+    let mut takes = Duration::ZERO;
+    for round in 0..=ROUNDS {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().canonicalize().unwrap();
+        let file = store(&place);
+        drop(of_version_1(&file));
+        let mut child = child(NAME, &place, &["env"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap() == "now"));
+        let begun = Instant::now();
+        if round == 0 {
+            // How long it takes: the others die somewhere within that.
+            assert!(said.any(|line| line.unwrap() == "done"));
+            takes = begun.elapsed();
+        } else {
+            while begun.elapsed() < takes * round / ROUNDS {
+                std::hint::spin_loop();
+            }
+        }
+        child.kill().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+        // Before or after, nothing between.
+        assert_whole(&Store::read(&file).unwrap().unwrap());
+        let mut next = Store::open(&file).unwrap();
+        assert!(next.take_aside().is_none());
+        assert_whole(&next);
+        assert_eq!(version(&file), 2);
+    }
 }

@@ -2,10 +2,13 @@
 //! What it costs that something stands between the keyboard and the shell.
 //!
 //! [`operations`]: parts of a key's and of output's way, in this process, with what they allocate. [`roundtrip`]: from a
-//! key to its echo through a pseudo-terminal, with and without the proxy.
+//! key to its echo through a pseudo-terminal, with and without the proxy. [`throughput`]: much output on the same way back.
+//! `terminal`: who is at its ends.
 
 pub(crate) mod operations;
 pub(crate) mod roundtrip;
+mod terminal;
+pub(crate) mod throughput;
 
 use crate::interleave::{Sample, Series};
 
@@ -16,6 +19,10 @@ pub(crate) enum ShellError {
     Start { what: String, source: std::io::Error },
     #[error("no echo of a key came from {what}")]
     NoEcho { what: String },
+    #[error("{what} has printed {seen} of {wanted} bytes, and no end of them in time")]
+    Cut { what: String, seen: usize, wanted: usize },
+    #[error("what prints the text ended with code {code} in {what}")]
+    Code { what: String, code: String },
     #[error("the guard can't be made: {0}")]
     Guard(#[from] palisade_shell::classify::RuleError),
     #[error("can't make a home for the shell: {0}")]

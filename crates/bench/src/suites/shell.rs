@@ -3,14 +3,15 @@
 
 use crate::bench::{Bench, BenchError};
 use crate::entry::Missing;
-use crate::shell::{operations, roundtrip};
+use crate::shell::{operations, roundtrip, throughput};
 use crate::suite::Suite;
 use crate::summary::Report;
 
 /// What the reader should know.
-const NOTES: [&str; 2] = [
+const NOTES: [&str; 3] = [
     "operations: mean of as many as take 2 ms, in this process; allocations are counted in all of them",
     "pty_roundtrip: from the write of a key to the read of its echo; bash alone and behind the proxy in turns, each at its prompt, hooks, history and guard on; a row is the median of 20 keys a round",
+    "pty_throughput: from Enter to the end of 32 MiB of coloured text that cat prints, read from the terminal's other end; bash alone and behind the proxy in turns, every run's length and exit code checked",
 ];
 
 /// The terminal that knows what was meant.
@@ -36,19 +37,27 @@ impl Suite for Shell {
                 tables.extend(operations::measure(name, rounds, &mut bench.random)?);
             }
         }
-        if bench.filter.accepts(roundtrip::NAME, "palisade shell") {
-            let beside = || std::env::current_exe().ok().map(|own| own.with_file_name("palisade"));
-            match bench.options.binary.clone().or_else(beside).filter(|path| path.is_file()) {
-                Some(palisade) => {
-                    bench.say(&format!("{}: {rounds} rounds of 3 terminals", roundtrip::NAME));
-                    tables.push(roundtrip::measure(&palisade, rounds, &mut bench.random)?);
-                }
-                None => missing.push(Missing {
-                    name: "palisade shell".to_owned(),
+        let wanted = [roundtrip::NAME, throughput::NAME]
+            .map(|name| bench.filter.accepts(name, "palisade shell").then_some(name));
+        let beside = || std::env::current_exe().ok().map(|own| own.with_file_name("palisade"));
+        let palisade = bench.options.binary.clone().or_else(beside).filter(|path| path.is_file());
+        for name in wanted.into_iter().flatten() {
+            let Some(palisade) = &palisade else {
+                missing.push(Missing {
+                    name: format!("palisade shell in {name}"),
                     how: "build it with `cargo build --release -p palisade-cli`, or name one with --binary PATH"
                         .to_owned(),
-                }),
-            }
+                });
+                continue;
+            };
+            tables.push(if name == roundtrip::NAME {
+                bench.say(&format!("{name}: {rounds} rounds of 3 terminals"));
+                roundtrip::measure(palisade, rounds, &mut bench.random)?
+            } else {
+                let rounds = crate::suite::rounds(rounds, throughput::DIVISOR);
+                bench.say(&format!("{name}: {rounds} rounds of 4 terminals"));
+                throughput::measure(palisade, rounds, &mut bench.random)?
+            });
         }
         match &bench.options.filter {
             Some(pattern) if tables.is_empty() => {

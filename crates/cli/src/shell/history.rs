@@ -21,6 +21,7 @@ Examples:
   palisade shell history import --from zsh       # take over what zsh remembers; again later: what is new
   palisade shell history search 'git rebase'     # which commands had that in them
   palisade shell history list --directory .      # what was run here
+  palisade shell history list --context ssh      # what led to another machine
   palisade shell history delete --matching hunter2
 
 Times are UTC. What `palisade shell` runs is taken down by itself, but lines that begin with a space or carry

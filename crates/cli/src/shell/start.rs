@@ -116,6 +116,14 @@ pub(super) fn record(record: &Record) -> u8 {
     }
 }
 
+/// Prints what was typed before the prompt and is nobody's yet.
+pub(super) fn ahead() -> Result<u8, Failure> {
+    use std::io::Write;
+    let keys = palisade_shell::ahead::take(rustix::stdio::stdin());
+    std::io::stdout().write_all(&keys).map_err(|source| Failure::Output { source })?;
+    Ok(answer::YES)
+}
+
 /// Prints what a shell's start-up file evaluates.
 pub(super) fn init(kind: Kind) -> Result<u8, Failure> {
     let kind = match kind {

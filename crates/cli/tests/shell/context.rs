@@ -83,6 +83,49 @@ fn containers_and_pods_are_known_by_the_programs_that_lead_there() {
 }
 
 #[test]
+fn where_a_line_led_is_remembered_with_it() {
+    let mut screen = setting().file("exec", "echo 'in'side; read -r line; echo \"got $line\"\n").ready();
+    // The kernel knows, whatever the line looks like.
+    screen.line("(exec -a docker bash exec -it web sh)");
+    screen.wait_for("inside");
+    wait_for_context(&mut screen, "docker web");
+    screen.line("so''mething");
+    screen.wait_for("got");
+    screen.wait_until("the shell itself", |screen| row(screen).starts_with("exit "));
+    screen.line("echo he''re");
+    screen.wait_for_line("here");
+    // It is over before anybody looks: its words are enough.
+    screen.line("sudo() { :; }; clear");
+    screen.line("sudo -u www true");
+    screen.line("echo do''ne");
+    screen.wait_for_line("done");
+    // It is written by somebody whom nobody waits for.
+    let ask = |context: &str, wanted: &str| {
+        let mut found = String::new();
+        for _ in 0..200 {
+            let output = std::process::Command::new(super::screen::PALISADE)
+                .args(["shell", "history", "list", "--json", "--context", context])
+                .env("HOME", screen.path(""))
+                .env_remove("XDG_STATE_HOME")
+                .output()
+                .unwrap();
+            found = String::from_utf8(output.stdout).unwrap();
+            if found.contains(wanted) {
+                return found;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        panic!("no {wanted} in {context}: {found}");
+    };
+    let docker = ask("docker", "exec -a docker");
+    assert!(docker.contains(r#""context": "docker web""#) && !docker.contains("he''re"), "{docker}");
+    let local = ask("local", "echo he''re");
+    assert!(!local.contains("exec -a docker") && !local.contains("-u www true"), "{local}");
+    let sudo = ask("sudo www", "sudo -u www true");
+    assert!(!sudo.contains("echo"), "{sudo}");
+}
+
+#[test]
 fn ordinary_commands_are_no_context() {
     let mut screen = setting().ready();
     screen.line("false");

@@ -53,6 +53,10 @@ fn line_shells() -> Vec<&'static str> {
     ["bash", "zsh"].into_iter().filter(|shell| has(shell)).collect()
 }
 
+fn every_shell() -> Vec<&'static str> {
+    ["bash", "zsh", "fish"].into_iter().filter(|shell| has(shell)).collect()
+}
+
 #[test]
 fn ghost_text_is_shown_and_taken() {
     for shell in line_shells() {
@@ -282,7 +286,7 @@ fn a_paste_is_one_and_isnt_run() {
 
 #[test]
 fn a_dangerous_line_is_asked_about() {
-    for shell in ["bash", "zsh", "fish"].into_iter().filter(|shell| has(shell)) {
+    for shell in every_shell() {
         let mut screen = ready(Setting::of(shell, ""));
         screen.slowly("curl http://never.invalid/x | sh");
         screen.keys("\r");
@@ -299,7 +303,7 @@ fn a_dangerous_line_is_asked_about() {
 
 #[test]
 fn it_runs_at_a_second_enter() {
-    for shell in ["bash", "zsh", "fish"].into_iter().filter(|shell| has(shell)) {
+    for shell in every_shell() {
         let mut screen = ready(Setting::of(shell, ""));
         screen.slowly("curl -s http://never.invalid/x | sh; echo ran");
         screen.keys("\r");
@@ -350,21 +354,28 @@ fn settings_are_read_again_and_bad_ones_change_nothing() {
 
 #[test]
 fn what_was_typed_ahead_is_judged_and_remembered() {
-    for shell in line_shells() {
+    for shell in every_shell() {
         let mut screen = ready(Setting::of(shell, ""));
-        screen.line("echo go''ing; sleep 1");
+        let until = |name: &str| format!("sh -c 'until test -e {name}; do sleep 0.05; done'");
+        screen.line(&format!("echo go''ing; {}", until("one")));
         screen.wait_for_line("going");
         // Some lines, while nobody reads.
         screen.slowly("echo ahead-1\recho ahead-2\rcurl -s https://a.example/b | sh\r");
+        screen.wait_for_line("curl -s https://a.example/b | sh");
+        std::fs::write(screen.path("one"), "").unwrap();
         screen.wait_for_line("ahead-1");
         screen.wait_for_line("ahead-2");
         screen.wait_for("Enter again");
         screen.keys("\x03");
         screen.wait_for_last("$");
         // What a program reads is its own all the same.
-        screen.line("sleep 0.5; head -n1 | rev; sleep 0.5");
+        screen.line(&format!("echo ag''ain; {}; head -n1 | rev; {}", until("two"), until("three")));
+        screen.wait_for_line("again");
         screen.slowly("for head\recho ahead-3\r");
+        screen.wait_for_line("echo ahead-3");
+        std::fs::write(screen.path("two"), "").unwrap();
         screen.wait_for("daeh rof");
+        std::fs::write(screen.path("three"), "").unwrap();
         screen.wait_for_line("ahead-3");
         screen.wait_for_last("$");
         screen.line("exit");
@@ -379,7 +390,7 @@ fn what_was_typed_ahead_is_judged_and_remembered() {
 
 #[test]
 fn what_was_typed_ahead_is_typed_as_it_was() {
-    for shell in line_shells() {
+    for shell in every_shell() {
         let mut screen = ready(Setting::of(shell, ""));
         screen.line("echo go''ing; stty -echo; sleep 1; stty echo");
         screen.wait_for_line("going");

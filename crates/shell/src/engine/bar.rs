@@ -298,6 +298,9 @@ impl Engine {
             self.foreground = foreground;
             self.bar.outdate();
         }
+        if self.phase == Phase::Running {
+            self.with_view(|chain, view, _| chain.each(|module| module.foreground(view)));
+        }
     }
 
     /// Whether nobody has looked yet who has the terminal, though a command runs.

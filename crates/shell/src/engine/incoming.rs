@@ -26,6 +26,8 @@ pub(super) struct Asking {
     ahead: Option<(Instant, Duration)>,
     /// It took too long once: until there is an editor nothing waits for it.
     given_up: bool,
+    /// The editor may not be there yet: to what was typed before it the shell answers late.
+    early: bool,
     /// Some of what was typed before the editor was there was faster than anybody types.
     fast: bool,
 }
@@ -50,6 +52,7 @@ impl Default for Asking {
             escaped: false,
             ahead: None,
             given_up: false,
+            early: false,
             fast: false,
         }
     }
@@ -60,8 +63,10 @@ impl Asking {
         self.since.is_some()
     }
 
-    pub(super) fn since(&self) -> Instant {
-        self.since.unwrap_or_else(Instant::now)
+    /// How long an answer is still to be waited for; `None`: none is.
+    pub(super) fn left(&self, now: Instant) -> Option<Duration> {
+        let patience = if self.early { PROMPT } else { PATIENCE };
+        self.since.map(|since| patience.saturating_sub(now.saturating_duration_since(since)))
     }
 
     /// How long what was typed ahead is still to be kept.
@@ -79,6 +84,7 @@ impl Asking {
     /// The shell has answered.
     pub(super) fn answer(&mut self) {
         self.since = None;
+        self.early = false;
         self.escaped = false;
     }
 
@@ -327,8 +333,8 @@ impl Engine {
 
     /// Nothing has come for a while: asks, gives up waiting, draws. `to` is for the shell, `show` for the terminal.
     pub fn settle(&mut self, to: &mut dyn FnMut(&[u8]), show: &mut dyn FnMut(&[u8])) {
-        if self.asking.is_open() {
-            if self.now.saturating_duration_since(self.asking.since()) < PATIENCE {
+        if let Some(left) = self.asking.left(self.now) {
+            if !left.is_zero() {
                 return;
             }
             self.line.lose();
@@ -367,6 +373,7 @@ impl Engine {
                 return;
             }
             self.asking.ahead = None;
+            self.asking.early = true;
             if core::mem::take(&mut self.asking.fast) {
                 self.line.came_from(Origin::Machine);
             }
@@ -386,6 +393,7 @@ impl Engine {
         kept.clear();
         kept.extend_from_slice(&anew);
         self.asking.kept = kept;
+        self.asking.early &= self.asking.is_open();
     }
 }
 

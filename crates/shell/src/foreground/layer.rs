@@ -84,6 +84,33 @@ impl Layer {
     }
 }
 
+impl Layer {
+    /// What the first command of a shell's line says, as far as its words are what they look like; `None`: an ordinary
+    /// command, or nobody knows.
+    #[must_use]
+    pub fn of_line(line: &str) -> Option<Self> {
+        let words = line.split_ascii_whitespace().skip_while(|word| {
+            let name = word.split_once('=').map_or("", |(name, _)| name);
+            !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+        });
+        let mut plain = Vec::new();
+        for word in words {
+            let end = word.find(['|', '&', ';', '<', '>', '(', ')']);
+            let head = word.get(..end.unwrap_or(word.len())).unwrap_or_default();
+            if !head.is_empty() {
+                plain.push(head);
+            }
+            if end.is_some() {
+                break;
+            }
+        }
+        let layer = Self::of(&plain)?;
+        // What the shell would have changed isn't a name.
+        let changed = |letter| matches!(letter, '$' | '`' | '\\' | '\'' | '"' | '*' | '?' | '[' | '{' | '~');
+        (!layer.target.contains(changed)).then_some(layer)
+    }
+}
+
 /// Without what a terminal could take for something else.
 fn harmless(text: &str) -> String {
     text.chars().filter(|character| crate::column::is_plain(*character)).take(LONGEST).collect()
@@ -317,6 +344,26 @@ mod tests {
     }
 
     #[test]
+    fn the_first_command_of_a_line_says_where_it_leads() {
+        for (line, wanted) in [
+            ("ssh prod", Some("ssh prod")),
+            ("A=1 B_2= ssh -p 22 prod 'x | y'", Some("ssh prod")),
+            ("sudo true; ssh prod", Some("sudo root")),
+            ("sudo -u www|cat", Some("sudo www")),
+            ("ssh prod>out", Some("ssh prod")),
+            ("ssh $HOST", None),
+            ("ssh \"$HOST\"", None),
+            ("ssh 'prod'", None),
+            ("echo ssh prod", None),
+            ("ls && sudo true", None),
+            ("=x ssh", None),
+            ("", None),
+        ] {
+            assert_eq!(Layer::of_line(line).map(|layer| layer.to_string()).as_deref(), wanted, "{line}");
+        }
+    }
+
+    #[test]
     fn names_are_harmless_and_short() {
         let host = format!("a\x1b]0;\u{202e}b{}", "c".repeat(1000));
         let layer = Layer::of(&["ssh", &host, ""]).unwrap();
@@ -328,6 +375,7 @@ mod tests {
         const NAMES: [&str; 8] = ["ssh", "sudo", "su", "docker", "kubectl", "lxc", "nsenter", "bash"];
         bolero::check!().for_each(|bytes: &[u8]| {
             let text = String::from_utf8_lossy(bytes);
+            let _any = Layer::of_line(&text);
             for name in NAMES {
                 let words: Vec<&str> = core::iter::once(name).chain(text.split(' ')).collect();
                 let _any = Layer::of(&words);

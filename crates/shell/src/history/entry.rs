@@ -10,6 +10,9 @@ pub const LONGEST: usize = 64 * 1024;
 /// wrong with the line.
 const ENDED: [i32; 4] = [130, 141, 143, 148];
 
+/// The context of a command that led nowhere else.
+pub const LOCAL: &str = "local";
+
 /// One command that was run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entry {
@@ -23,6 +26,9 @@ pub struct Entry {
     pub user: String,
     /// In which session of a shell; empty if unknown.
     pub session: String,
+    /// Where its program took the terminal: through these, the outermost first (`ssh prod`, `sudo root > ssh prod`), or
+    /// [`LOCAL`]; empty if unknown.
+    pub context: String,
     /// When it started, in nanoseconds since 1970, UTC.
     pub started: i64,
     /// How long it took, in nanoseconds.

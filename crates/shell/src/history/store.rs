@@ -49,6 +49,8 @@ pub struct Filter {
     pub since: Option<i64>,
     /// Ended with a code other than 0 (`true`), or with 0 (`false`).
     pub failed: Option<bool>,
+    /// That led there: through a step that begins with these words (`ssh`, `ssh prod`), or [`LOCAL`](super::LOCAL).
+    pub context: Option<String>,
     /// The newest so many.
     pub most: Option<usize>,
 }
@@ -78,25 +80,30 @@ pub struct Store {
     place: Place,
     identity: Identity,
     connection: Connection,
+    /// What is read as an entry's context: the column, or nothing of a store of version 1 that is only read.
+    context: &'static str,
     aside: Option<PathBuf>,
 }
 
-/// What of an entry is read, in the order that [`row`] has it.
+/// What of an entry is read, in the order that [`row`] has it. `{context}` is [`Store::context`].
 const COLUMNS: &str = "e.id, e.line, coalesce(d.value, ''), coalesce(h.value, ''), coalesce(u.value, ''),
-    coalesce(s.value, ''), e.started, e.duration, e.exit, o.value";
+    coalesce(s.value, ''), e.started, e.duration, e.exit, o.value, coalesce(c.value, '')";
 const FROM: &str = "FROM entry e LEFT JOIN word d ON d.id = e.directory LEFT JOIN word h ON h.id = e.host
-    LEFT JOIN word u ON u.id = e.user LEFT JOIN word s ON s.id = e.session LEFT JOIN word o ON o.id = e.source";
+    LEFT JOIN word u ON u.id = e.user LEFT JOIN word s ON s.id = e.session LEFT JOIN word o ON o.id = e.source
+    LEFT JOIN word c ON c.id = {context}";
 /// What [`Filter`] asks for.
 const WHERE: &str = "WHERE (?1 IS NULL OR instr(e.line, ?1) > 0)
     AND (?2 IS NULL OR substr(e.line, 1, length(?2)) = ?2)
     AND (?3 IS NULL OR e.directory = (SELECT id FROM word WHERE value = ?3))
     AND (?4 IS NULL OR e.session = (SELECT id FROM word WHERE value = ?4))
     AND (?5 IS NULL OR e.started >= ?5)
-    AND (?6 IS NULL OR e.exit IS NOT NULL AND (e.exit <> 0) = ?6)";
+    AND (?6 IS NULL OR e.exit IS NOT NULL AND (e.exit <> 0) = ?6)
+    AND (?8 IS NULL OR {context} IN
+        (SELECT id FROM word WHERE instr(' > ' || value || ' ', ' > ' || ?8 || ' ') > 0))";
 
 impl Store {
     /// Opens the store at `file` for writing; makes it (mode 0600), with its directories (0700), if there is none.
-    /// One that is damaged is moved aside ([`Store::take_aside`]).
+    /// One that is damaged is moved aside ([`Store::take_aside`]), one of an older version is brought up to date.
     ///
     /// # Errors
     /// When it can't be made, opened or believed, is locked or a newer program's.
@@ -140,8 +147,8 @@ impl Store {
         let _lock = place.lock_shared()?;
         *seen = place.identity()?;
         let Some(identity) = *seen else { return Ok(None) };
-        let connection = layout::connect(&place.file, access)?;
-        Ok(Some(Self { place: place.clone(), identity, connection, aside: None }))
+        let (connection, context) = layout::connect(&place.file, access)?;
+        Ok(Some(Self { place: place.clone(), identity, connection, context, aside: None }))
     }
 
     /// Where a damaged store was moved to, once.
@@ -174,13 +181,13 @@ impl Store {
     /// # Errors
     /// When the store can't be read.
     pub fn each(&self, filter: &Filter, mut wanted: impl FnMut(Row) -> bool) -> Result<(), StoreError> {
-        let Filter { contains, begins, directory, session, since, failed, most } = filter;
+        let Filter { contains, begins, directory, session, since, failed, context, most } = filter;
         let most = most.map_or(-1, |most| i64::try_from(most).unwrap_or(i64::MAX));
-        let query = format!("SELECT {COLUMNS} {FROM} {WHERE} ORDER BY e.started DESC, e.id DESC LIMIT ?7");
+        let query = self.query(&format!("{WHERE} ORDER BY e.started DESC, e.id DESC LIMIT ?7"));
         let read = || {
             let mut statement = self.connection.prepare(&query)?;
-            let mut rows =
-                statement.query(params![contains, begins, directory, session, since, failed, most])?;
+            let mut rows = statement
+                .query(params![contains, begins, directory, session, since, failed, most, context])?;
             while let Some(found) = rows.next()? {
                 if !wanted(row(found)?) {
                     break;
@@ -191,12 +198,17 @@ impl Store {
         self.reading(read)
     }
 
+    /// What reads entries.
+    fn query(&self, which: &str) -> String {
+        format!("SELECT {COLUMNS} {FROM} {which}").replace("{context}", self.context)
+    }
+
     /// The entry of a number.
     ///
     /// # Errors
     /// When the store can't be read.
     pub fn row(&self, id: i64) -> Result<Option<Row>, StoreError> {
-        let query = format!("SELECT {COLUMNS} {FROM} WHERE e.id = ?1");
+        let query = self.query("WHERE e.id = ?1");
         self.reading(|| {
             let mut statement = self.connection.prepare(&query)?;
             let mut rows = statement.query([id])?;
@@ -278,6 +290,7 @@ fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
             host: row.get(3)?,
             user: row.get(4)?,
             session: row.get(5)?,
+            context: row.get(10)?,
             started: row.get(6)?,
             duration: row.get(7)?,
             exit: row.get(8)?,

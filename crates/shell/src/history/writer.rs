@@ -70,10 +70,11 @@ impl Writer {
         Id(id)
     }
 
-    /// It ended, after `duration`, with this code. Never waits.
-    pub fn finished(&self, id: Id, exit: Option<i32>, duration: Option<Duration>) {
+    /// It ended, after `duration`, with this code, having led there ([`Entry::context`]; empty: nothing new is known).
+    /// Never waits.
+    pub fn finished(&self, id: Id, exit: Option<i32>, duration: Option<Duration>, context: &str) {
         let duration = duration.map(|duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX));
-        self.send(Change::Finished(id.0, exit, duration));
+        self.send(Change::Finished(id.0, exit, duration, context.to_owned()));
     }
 
     /// All entries of a line are to be deleted ([`Store::forget`]). Never waits.

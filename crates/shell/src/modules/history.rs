@@ -2,8 +2,9 @@
 //! What was typed before: ghost text, a list to pick from, and remembering.
 
 use crate::chain::{Action, Acts, Ended, Flow, Module, View};
+use crate::foreground::Layer;
 use crate::history::{
-    Entry, Found, Id, Index, LIST, Loading, Privacy, Sources, Writer, import::Kind, load, now,
+    Entry, Found, Id, Index, LIST, LOCAL, Loading, Privacy, Sources, Writer, import::Kind, load, now,
 };
 use crate::key::{Code, Input};
 use crate::settings::{Name, Settings};
@@ -25,6 +26,8 @@ pub struct History {
     user: String,
     session: String,
     current: Option<(Id, Entry)>,
+    /// The kernel has said where it leads.
+    seen: bool,
 }
 
 impl History {
@@ -56,6 +59,7 @@ impl History {
             user: std::env::var("USER").unwrap_or_default(),
             session: format!("{}-{}", std::process::id(), now()),
             current: None,
+            seen: false,
         }
     }
 
@@ -144,6 +148,7 @@ impl Module for History {
 
     fn started(&mut self, line: &str, view: &View<'_>) {
         self.current = None;
+        self.seen = false;
         // What is typed to somebody else isn't this shell's history.
         if view.foreground.is_foreign()
             || view.incognito
@@ -158,6 +163,8 @@ impl Module for History {
             host: self.host.clone(),
             user: self.user.clone(),
             session: self.session.clone(),
+            // Until the kernel says better; many end before it is asked.
+            context: Layer::of_line(line).map(|layer| layer.to_string()).unwrap_or_default(),
             started: now(),
             duration: None,
             exit: None,
@@ -169,10 +176,23 @@ impl Module for History {
         }
     }
 
+    fn foreground(&mut self, view: &View<'_>) {
+        // The first step away from here is what the line was for. That none is seen says less than the line's words: the
+        // command may have ended before.
+        if let Some((_, entry)) = self.current.as_mut().filter(|_| !self.seen && view.foreground.is_foreign())
+        {
+            self.seen = true;
+            entry.context = view.foreground.to_string();
+        }
+    }
+
     fn ended(&mut self, ended: &Ended<'_>, _view: &View<'_>) {
         let Some((id, mut entry)) = self.current.take() else { return };
+        if entry.context.is_empty() {
+            LOCAL.clone_into(&mut entry.context);
+        }
         if let Some(writer) = &self.writer {
-            writer.finished(id, Some(ended.code), Some(ended.duration));
+            writer.finished(id, Some(ended.code), Some(ended.duration), &entry.context);
         }
         entry.exit = Some(ended.code);
         entry.duration = i64::try_from(ended.duration.as_nanos()).ok();

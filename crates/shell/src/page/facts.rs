@@ -140,7 +140,7 @@ mod tests {
             let directory = if number % 2 == 0 { "/srv" } else { "" }.to_owned();
             let started = i64::try_from(number).unwrap();
             let id = writer.started(Entry { line, directory, started, ..Entry::default() });
-            writer.finished(id, Some(i32::from(number == 4)), Some(Duration::from_secs(number)));
+            writer.finished(id, Some(i32::from(number == 4)), Some(Duration::from_secs(number)), "");
         }
         drop(writer);
         let store = home.path().join("history.sqlite");

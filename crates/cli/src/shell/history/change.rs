@@ -147,7 +147,7 @@ fn question(rows: &[Row]) -> String {
         .map(|row| {
             let mut row = row.clone();
             row.entry.line = redacted(&row.entry.line).into_owned();
-            show::line(&row, width)
+            show::line(&row, width, 0)
         })
         .collect();
     let more =

@@ -6,7 +6,7 @@ use crate::answer::{self, Failure, NO, YES, harmless};
 use crate::{output, package_info};
 use clap::ValueHint;
 use palisade_shell::history::import::{self, Kind};
-use palisade_shell::history::{Filter, Row, Statistics, Store};
+use palisade_shell::history::{Filter, LOCAL, Row, Statistics, Store};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,9 @@ pub(super) struct List {
     /// Only what was run in this session
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
+    /// Only what led there: `local`, `ssh`, `ssh prod`, `sudo`, `docker web`
+    #[arg(long, value_name = "CONTEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    context: Option<String>,
     /// Only what ended with another exit code than 0
     #[arg(long)]
     failed: bool,
@@ -61,6 +64,7 @@ impl List {
             directory: directory.map(|path| if path.is_empty() { "/".to_owned() } else { path }),
             session: self.session.clone(),
             failed: self.failed.then_some(true),
+            context: self.context.clone(),
             most: (self.limit > 0).then_some(self.limit),
             ..Filter::default()
         }
@@ -82,6 +86,8 @@ struct Shown<'a> {
     host: Option<&'a str>,
     user: Option<&'a str>,
     session: Option<&'a str>,
+    /// Where its program took the terminal: `local`, `ssh prod`.
+    context: Option<&'a str>,
     /// RFC 3339, UTC.
     started: String,
     started_ns: i64,
@@ -102,6 +108,7 @@ impl<'a> Shown<'a> {
             host: known(&entry.host),
             user: known(&entry.user),
             session: known(&entry.session),
+            context: known(&entry.context),
             started: moment(entry.started, 'T', "Z"),
             started_ns: entry.started,
             duration_ns: entry.duration,
@@ -139,23 +146,33 @@ fn print(filter: &Filter, json: bool) -> Result<bool, Failure> {
         answer::print_json(&Entries { entries: rows.iter().map(Shown::new).collect() })?;
     } else {
         let width = rows.last().map_or(0, |row| row.id.to_string().len());
-        let text: String = rows.iter().map(|row| line(row, width)).collect();
+        let contexts = rows.iter().map(|row| elsewhere(row).chars().count()).max().unwrap_or(0);
+        let text: String = rows.iter().map(|row| line(row, width, contexts)).collect();
         answer::print(&text)?;
     }
     Ok(!rows.is_empty())
 }
 
-/// An entry for people, with its number in front.
-pub(super) fn line(row: &Row, width: usize) -> String {
+/// Where an entry led, if that isn't here.
+fn elsewhere(row: &Row) -> &str {
+    Some(row.entry.context.as_str()).filter(|context| *context != LOCAL).unwrap_or_default()
+}
+
+/// An entry for people, with its number in front, and where it led in a column of so many characters.
+pub(super) fn line(row: &Row, width: usize, contexts: usize) -> String {
     let exit = match row.entry.exit {
         None => "  ?".to_owned(),
         Some(0) => "   ".to_owned(),
         Some(code) => format!("{code:>3}"),
     };
+    let context = match contexts {
+        0 => String::new(),
+        _ => format!("{:<contexts$}  ", harmless(elsewhere(row))),
+    };
     // The lines after the first are below it.
-    let indent = format!("\n{}", " ".repeat(width + 27));
+    let indent = format!("\n{}", " ".repeat(width + 27 + context.chars().count()));
     let text = harmless(row.entry.line.trim_end()).replace('\n', &indent);
-    format!("{:>width$}  {}  {exit}  {text}\n", row.id, moment(row.entry.started, ' ', ""))
+    format!("{:>width$}  {}  {exit}  {context}{text}\n", row.id, moment(row.entry.started, ' ', ""))
 }
 
 #[derive(Serialize)]

@@ -85,6 +85,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Option<Entry>> {
         host: host.to_owned(),
         user: user.to_owned(),
         session: text(5).to_owned(),
+        context: String::new(),
         started,
         duration: number(1).filter(|duration| *duration >= 0),
         exit: number(2).and_then(|exit| i32::try_from(exit).ok()).filter(|exit| *exit >= 0),

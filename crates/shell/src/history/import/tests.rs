@@ -217,6 +217,7 @@ fn atuin_is_read_and_left_as_it_is() {
             host: "box".into(),
             user: "me".into(),
             session: "s1".into(),
+            context: String::new(),
             started: 1_500_000_002 * SECOND,
             duration: Some(5_000_000),
             exit: Some(1),

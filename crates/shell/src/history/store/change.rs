@@ -14,8 +14,8 @@ use crate::history::import::Taken;
 pub(in crate::history) enum Change {
     /// A command started. Its number in the store goes to `marks` under this mark.
     Started(u64, Box<Entry>),
-    /// The one of this mark ended.
-    Finished(u64, Option<i32>, Option<i64>),
+    /// The one of this mark ended: its code, its duration, its context.
+    Finished(u64, Option<i32>, Option<i64>, String),
     /// A line is to be forgotten.
     Forget(String),
 }
@@ -47,12 +47,16 @@ impl Store {
                     Change::Started(mark, entry) => {
                         marks.insert(*mark, insert(transaction, entry)?);
                     }
-                    Change::Finished(mark, exit, duration) => {
+                    Change::Finished(mark, exit, duration, context) => {
                         // Without a mark it is one that was forgotten, or lost.
                         if let Some(id) = marks.remove(mark) {
+                            let context = word(transaction, context)?;
                             transaction
-                                .prepare_cached("UPDATE entry SET exit = ?2, duration = ?3 WHERE id = ?1")?
-                                .execute(params![id, exit, duration])?;
+                                .prepare_cached(
+                                    "UPDATE entry SET exit = ?2, duration = ?3,
+                                     context = coalesce(?4, context) WHERE id = ?1",
+                                )?
+                                .execute(params![id, exit, duration, context])?;
                         }
                     }
                     Change::Forget(line) => {
@@ -200,16 +204,18 @@ fn put(
     source: Option<i64>,
     imported: Option<[u8; 16]>,
 ) -> rusqlite::Result<usize> {
-    let Entry { line, directory, host, user, session, started, duration, exit } = entry;
-    let [directory, host, user, session] =
-        [directory, host, user, session].map(|value| word(transaction, value));
+    let Entry { line, directory, host, user, session, context, started, duration, exit } = entry;
+    let [directory, host, user, session, context] =
+        [directory, host, user, session, context].map(|value| word(transaction, value));
     transaction
         .prepare_cached(
             "INSERT OR IGNORE INTO entry
-             (line, directory, host, user, session, started, duration, exit, source, imported)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+             (line, directory, host, user, session, context, started, duration, exit, source, imported)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?
-        .execute(params![line, directory?, host?, user?, session?, started, duration, exit, source, imported])
+        .execute(params![
+            line, directory?, host?, user?, session?, context?, started, duration, exit, source, imported
+        ])
 }
 
 /// The number of a word; none of the empty one.

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use palisade_database::{Format, StoreError};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 const FORMAT: Format = Format {
     name: "a history",
     // "Palh".
     mark: 0x5061_6c68,
-    schema: 1,
+    schema: 2,
     // A thread of its own waits for it; other shells hold it for a millisecond at a time.
     patience: Duration::from_secs(2),
 };
@@ -33,7 +33,8 @@ CREATE TABLE entry (
     duration  INTEGER,          -- nanoseconds
     exit      INTEGER,
     source    INTEGER REFERENCES word, -- what it was imported from
-    imported  BLOB UNIQUE              -- what tells an imported entry from all others
+    imported  BLOB UNIQUE,             -- what tells an imported entry from all others
+    context   INTEGER REFERENCES word  -- where its program took the terminal
 ) STRICT;
 CREATE INDEX entry_started ON entry (started);
 -- Hashes of lines that the user deleted: they aren't imported again.
@@ -48,9 +49,29 @@ pub(super) fn make(path: &Path, remote: bool) -> Result<(), StoreError> {
     FORMAT.make(path, if remote { "DELETE" } else { "WAL" }, TABLES)
 }
 
-/// Opens the database and sees whether it is one.
-pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
-    let connection = FORMAT.open(path, access)?;
+/// What version 2 has beside version 1. What was there before has no context.
+const SECOND: &str = "ALTER TABLE entry ADD COLUMN context INTEGER REFERENCES word; PRAGMA user_version = 2;";
+
+/// Opens the database and sees whether it is one. Who may write brings one of an older version up to date. Says what the
+/// context of an entry `e` is read from, too.
+pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<(Connection, &'static str), StoreError> {
+    let mut connection = FORMAT.open(path, access)?;
+    let mut bring = || -> rusqlite::Result<&'static str> {
+        if version(&connection)? >= 2 {
+            return Ok("e.context");
+        }
+        if access.contains(OpenFlags::SQLITE_OPEN_READ_ONLY) {
+            return Ok("NULL");
+        }
+        // All or nothing; who was faster has done it.
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if version(&transaction)? < 2 {
+            transaction.execute_batch(SECOND)?;
+        }
+        transaction.commit()?;
+        Ok("e.context")
+    };
+    let context = bring().map_err(|source| StoreError::of("bring up to date", path, source))?;
     // A look at every table's first page, so that damage is found here rather than in the middle of things. What is
     // deleted is to be gone: its pages are written over.
     let tables =
@@ -61,5 +82,9 @@ pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, Stor
         )
         .and_then(|()| connection.query_row(tables, (), |_row| Ok(())))
         .map_err(|source| StoreError::of("open", path, source))?;
-    Ok(connection)
+    Ok((connection, context))
+}
+
+fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("PRAGMA user_version", (), |row| row.get(0))
 }

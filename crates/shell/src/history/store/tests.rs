@@ -13,6 +13,7 @@ fn entry(line: &str, started: i64) -> Entry {
         host: "box".into(),
         user: "me".into(),
         session: "s1".into(),
+        context: "local".into(),
         started,
         duration: Some(5),
         exit: Some(0),
@@ -87,11 +88,22 @@ fn filters_hold_together() {
     assert_eq!(ask(Filter { since: Some(3), ..none() }), ["git_log%", "cargo git"]);
     assert_eq!(ask(Filter { failed: Some(true), ..none() }), ["git log"]);
     assert_eq!(ask(Filter { failed: Some(false), begins: Some("git".into()), ..none() }), ["git log"]);
+    store.add(&Entry { context: "sudo root > ssh prod".into(), ..entry("sudo -i", 5) }).unwrap();
+    store.add(&Entry { context: "ssh production".into(), ..entry("ssh production", 6) }).unwrap();
+    store.add(&Entry { context: String::new(), ..entry("unknown", 7) }).unwrap();
+    let of =
+        |context: &str| lines(&store, &Filter { context: Some(context.into()), since: Some(4), ..none() });
+    assert_eq!(of("local"), ["cargo git"]);
+    assert_eq!(of("ssh"), ["sudo -i", "ssh production"]);
+    assert_eq!(of("ssh prod"), ["sudo -i"]);
+    assert_eq!(of("sudo root"), ["sudo -i"]);
+    assert_eq!(of("sudo root > ssh prod"), ["sudo -i"]);
+    assert_eq!((of("prod"), of("s"), of("%")), (vec![], vec![], vec![]));
     let statistics = store.statistics(1).unwrap();
-    assert_eq!((statistics.entries, statistics.lines, statistics.failed), (4, 3, 1));
-    assert_eq!(statistics.span, Some((1, 4)));
+    assert_eq!((statistics.entries, statistics.lines, statistics.failed), (7, 6, 1));
+    assert_eq!(statistics.span, Some((1, 7)));
     assert_eq!(statistics.frequent, [("git log".to_owned(), 2)]);
-    assert_eq!(statistics.directories, [("/src".to_owned(), 3)]);
+    assert_eq!(statistics.directories, [("/src".to_owned(), 6)]);
 }
 
 #[test]
