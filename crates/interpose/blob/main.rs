@@ -76,3 +76,20 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     // SAFETY: ends the process, as a broken invariant must.
     unsafe { core::arch::asm!("ud2", options(noreturn)) }
 }
+
+/// What slices are compared by. Not every compiler's own library has it for a program without a C library.
+///
+/// # Safety
+/// Both are `length` bytes long.
+// SAFETY: needed because the compiler calls it by this name. Sound: nobody else defines it in this image.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bcmp(one: *const u8, other: *const u8, length: usize) -> i32 {
+    let mut differs = 0;
+    let mut at = 0;
+    while at < length {
+        // SAFETY: needed because there are only pointers. Sound: by the caller's promise.
+        differs |= unsafe { one.add(at).read() ^ other.add(at).read() };
+        at += 1;
+    }
+    i32::from(differs)
+}
