@@ -39,6 +39,7 @@ fn shell(world: &World, shell: &str, settings: &str) -> Screen {
 
 /// Types a line as people do: what comes at once is a program's, and before the prompt is whole it isn't judged.
 fn typed(screen: &mut Screen, line: &str) {
+    screen.prompted();
     screen.slowly(line);
     screen.keys("\r");
 }
@@ -198,6 +199,55 @@ fn a_job_keeps_its_scope_and_the_shell_has_none() {
     screen.wait_for("can't change scopes");
     typed(&mut screen, "exit");
     screen.end();
+}
+
+/// Whatever the proxy knows of a line, it has its scope until it is over.
+#[test]
+fn a_line_that_is_known_late_or_never_has_its_scope() {
+    if !possible() {
+        return;
+    }
+    let world = World::new("[enforcement]\nprofile = \"audit\"");
+    loaded(&world);
+    for name in ["bash", "zsh", "fish"].into_iter().filter(|name| has(name)) {
+        let mut screen = shell(&world, name, "");
+        let go = screen.path("go");
+        let ends = |label: &str| {
+            until(&format!("scope of {label} in {name}"), || {
+                let scopes = scopes(&world);
+                scopes.len() == 1 && scopes[0]["live"] == 1 && scopes[0]["label"] == label
+            });
+        };
+        // Its first key comes before its prompt: the shell is asked at Enter, and bash draws its prompt anew behind the
+        // answer, when the line was given to it long since.
+        typed(&mut screen, "echo be''gun; sh -c 'until test -e go; do sleep 0.05; done'");
+        screen.wait_for("begun");
+        screen.keys("s");
+        std::thread::sleep(Duration::from_millis(50));
+        std::fs::write(&go, "").unwrap();
+        screen.slowly(&format!("leep 600 & echo early: {}", "wide ".repeat(20)));
+        screen.keys("\r");
+        screen.wait_until("line", |screen| screen.contents().lines().any(|line| line.starts_with("early: ")));
+        ends("shell: sleep");
+        screen.wait_for_last("$");
+        typed(&mut screen, "kill %1; echo go''ne");
+        screen.wait_for("gone");
+        if name == "fish" {
+            typed(&mut screen, "exit");
+            screen.end();
+            continue;
+        }
+        // What a search finds and Enter runs isn't told by bash.
+        screen.wait_for_last("$");
+        screen.keys("\x12");
+        screen.slowly("leep 600 ");
+        screen.keys("\r");
+        ends(if name == "bash" { "shell: ?" } else { "shell: sleep" });
+        screen.wait_for_last("$");
+        typed(&mut screen, "kill $!; wait; exit");
+        screen.end();
+        until("end of all scopes", || scopes(&world).is_empty());
+    }
 }
 
 /// An ordinary user's shell, whose lines are the user's scopes.

@@ -177,6 +177,9 @@ pub trait Module {
         Ruling::Run
     }
 
+    /// Enter was pressed, and nobody knows what the line is.
+    fn unread(&mut self, _view: &View<'_>) {}
+
     /// A line begins to run.
     fn started(&mut self, _line: &str, _view: &View<'_>) {}
 

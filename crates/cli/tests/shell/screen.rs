@@ -188,6 +188,13 @@ impl Screen {
 
     /// Types a line and Enter; if a prompt is on its way, at that prompt.
     pub(crate) fn line(&mut self, line: &str) {
+        self.prompted();
+        self.keys(line);
+        self.keys("\r");
+    }
+
+    /// Waits for a prompt that is on its way.
+    pub(crate) fn prompted(&mut self) {
         const MARK: &[u8] = b"\x1b]133;";
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(2) {
@@ -201,8 +208,6 @@ impl Screen {
                 _ => break,
             }
         }
-        self.keys(line);
-        self.keys("\r");
     }
 
     /// Takes in what has come.

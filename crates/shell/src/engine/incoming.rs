@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is typed.
 
-use super::{ASK, EDITOR, Engine, KEPT, PATIENCE, PROMPT, Phase};
+use super::{ASK, EDITOR, Engine, KEPT, PATIENCE, PROMPT, Phase, THOUGHT};
 use crate::chain::{Flow, Ruling};
 use crate::key::{Chord, Code, Decoder, Input};
 use crate::line::Origin;
@@ -298,10 +298,12 @@ impl Engine {
             self.running.clear();
             self.running.push_str(self.line.text());
         } else {
+            self.with_view(|chain, view, _| chain.each(|module| module.unread(view)));
             self.running.clear();
         }
         self.asking.answered = false;
         self.phase = Phase::Submitted;
+        self.given = true;
         self.forward(input, raw, to);
     }
 
@@ -351,7 +353,6 @@ impl Engine {
             decoder.give_up(|input, raw| self.one(&input, raw, to));
         }
         if self.wants_to_ask() {
-            const THOUGHT: Duration = Duration::from_millis(40);
             if self.now.saturating_duration_since(self.last_key) >= THOUGHT {
                 self.ask(to);
             }

@@ -5,7 +5,7 @@ use super::{Engine, Phase};
 use crate::chain::Ended;
 use crate::foreground::Foreground;
 use crate::links;
-use crate::mark::{self, Mark};
+use crate::mark::{self, Mark, Shell};
 use crate::vt::{Control, Found};
 use palisade_sys::terminal::Modes;
 
@@ -201,6 +201,8 @@ impl Engine {
                 self.bar.outdate();
             }
             Mark::Done(code) => {
+                self.given = false;
+                self.redraws = false;
                 self.bar.forget_saved();
                 if self.phase == Phase::Running {
                     let duration = self.now.saturating_duration_since(self.since);
@@ -230,7 +232,12 @@ impl Engine {
             }
             Mark::Edit => {
                 self.start = self.column.get();
-                if self.phase != Phase::Edit {
+                let late = core::mem::take(&mut self.redraws) && self.phase == Phase::Submitted;
+                // Of what it drew before Enter came, this is the last: the line is the shell's all the same.
+                if self.phase != Phase::Edit && !late {
+                    // No word of the line's end: it may still be there, of several lines, or not have been taken.
+                    let again = self.phase == Phase::Submitted;
+                    self.given &= again;
                     self.phase = Phase::Edit;
                     if core::mem::take(&mut self.bar.held) {
                         self.bar.outdate();
@@ -239,7 +246,7 @@ impl Engine {
                     self.asking.begin_line();
                     self.exact = false;
                     self.doubted = false;
-                    if core::mem::take(&mut self.ahead) {
+                    if core::mem::take(&mut self.ahead) || again {
                         self.line.lose();
                     }
                     self.mention();
@@ -247,6 +254,7 @@ impl Engine {
             }
             Mark::Run => {
                 self.phase = Phase::Running;
+                self.redraws = false;
                 self.asking.begin_command();
                 self.looked = false;
                 self.since = self.now;
@@ -275,6 +283,7 @@ impl Engine {
             Mark::Reply(point, sent) => {
                 self.told(*point, sent);
                 self.exact = true;
+                self.redraws = self.shell == Some(Shell::Bash);
                 self.asking.answer();
             }
             Mark::Unknown => self.line.lose(),

@@ -75,6 +75,36 @@ fn what_comes_too_late_is_said_below_the_next_line() {
     assert!(!has(&drawn, "\x1b[?1049h"));
 }
 
+/// bash draws its prompt anew when it has answered; by then it may long have been given the line.
+#[test]
+fn a_prompt_that_is_drawn_anew_ends_no_line() {
+    let mut engine = engine();
+    prompt(&mut engine);
+    run(&mut engine);
+    let mut given = Vec::new();
+    engine.input(b"k", &mut |bytes| given.extend_from_slice(bytes));
+    prompt(&mut engine);
+    assert!(!engine.has_line() && !engine.line().is_certain());
+    engine.input(b"ill 7\r", &mut |bytes| given.extend_from_slice(bytes));
+    assert_eq!(given, [b"kill 7", ASK].concat(), "Enter waits for the answer");
+    let answer = format!("\x1b]7717;{DIGITS};R;6;kill 7\x07");
+    engine.output(answer.as_bytes(), &mut |_| (), &mut |bytes| given.extend_from_slice(bytes));
+    assert!(given.ends_with(b"\r") && engine.has_line());
+    let anew = format!("\r\x1b[K\x1b]133;A;p={DIGITS}\x07$ \x1b]133;B;p={DIGITS}\x07kill 7");
+    shown(&mut engine, anew.as_bytes());
+    assert!(engine.has_line());
+    assert_eq!((engine.phase(), engine.line().text()), (Phase::Submitted, "kill 7"));
+    shown(&mut engine, format!("\r\n\x1b]133;C;p={DIGITS}\x07").as_bytes());
+    assert!(engine.has_line());
+    prompt(&mut engine);
+    assert_eq!((engine.phase(), engine.has_line()), (Phase::Edit, false));
+    // Once more than it owes: the editor is there, perhaps with all that was typed.
+    engine.input(b"l\r", &mut |_| ());
+    shown(&mut engine, anew.as_bytes());
+    assert!(engine.has_line() && !engine.line().is_certain());
+    assert_eq!(engine.phase(), Phase::Edit);
+}
+
 /// Who hasn't the nonce is passed on byte by byte, whatever it is and however it comes, and means nothing.
 #[test]
 fn any_output_without_the_nonce_is_passed_on_as_it_is() {

@@ -87,14 +87,20 @@ impl Guard {
 
     fn run(&mut self, verdict: &Verdict) -> Ruling {
         self.context.session.note(verdict);
-        if let Some(link) = &self.link
-            && !verdict.of_scopes
-        {
+        if !verdict.of_scopes {
             // What was warned of or asked about is told of in any profile.
             let suspect = verdict.level >= Level::Warn;
+            self.mark(&verdict.command, if suspect { scope::Verdict::Warn } else { scope::Verdict::Watch });
+        }
+        Ruling::Run
+    }
+
+    /// Has the line made a scope, by the name of its first command.
+    fn mark(&self, command: &str, verdict: scope::Verdict) {
+        if let Some(link) = &self.link {
             link.borrow_mut().run(Wanted {
-                verdict: if suspect { scope::Verdict::Warn } else { scope::Verdict::Watch },
-                label: format!("shell: {}", verdict.command),
+                verdict,
+                label: format!("shell: {command}"),
                 calls: false,
                 profile: match self.scope {
                     Scope::Off | Scope::Prompt => None,
@@ -104,7 +110,6 @@ impl Guard {
                 },
             });
         }
-        Ruling::Run
     }
 }
 
@@ -123,6 +128,12 @@ impl Module for Guard {
             }
             Err(_) => false,
         }
+    }
+
+    /// The kernel holds it like any other line; whether it is of scopes nobody can say.
+    fn unread(&mut self, _view: &View<'_>) {
+        self.asked = None;
+        self.mark("?", scope::Verdict::Watch);
     }
 
     fn commit(&mut self, view: &View<'_>, acts: &mut Acts) -> Ruling {
