@@ -10,17 +10,30 @@ use std::process::Command;
 /// When it can't be built.
 #[must_use]
 pub fn palisaded(beside: &Path) -> PathBuf {
-    if let Some(given) = std::env::var_os("PALISADED_BIN") {
+    built(beside, "palisaded", "palisade-daemon", "PALISADED_BIN")
+}
+
+/// The command line that was built beside a program, or is now; `PALISADE_BIN` is another.
+///
+/// # Panics
+/// When it can't be built.
+#[must_use]
+pub fn palisade(beside: &Path) -> PathBuf {
+    built(beside, "palisade", "palisade-cli", "PALISADE_BIN")
+}
+
+fn built(beside: &Path, name: &str, package: &str, variable: &str) -> PathBuf {
+    if let Some(given) = std::env::var_os(variable) {
         return given.into();
     }
-    let path = beside.with_file_name("palisaded");
+    let path = beside.with_file_name(name);
     if !path.exists() {
         let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build.args(["build", "--offline", "-q", "-p", "palisade-daemon", "--bin", "palisaded"]);
+        build.args(["build", "--offline", "-q", "-p", package, "--bin", name]);
         if path.parent().is_some_and(|directory| directory.ends_with("release")) {
             build.arg("--release");
         }
-        assert!(build.status().is_ok_and(|status| status.success()), "palisaded isn't built");
+        assert!(build.status().is_ok_and(|status| status.success()), "{name} isn't built");
     }
     path
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::thread::available_parallelism;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use palisade_protocol::date;
 use serde::{Deserialize, Serialize};
 
 /// The machine and its state when the measurement began.
@@ -154,18 +155,9 @@ fn mitigations() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Seconds since 1970 as a date (the algorithm is `civil_from_days` of <https://howardhinnant.github.io/date_algorithms.html>).
+/// Seconds since 1970 as RFC 3339 has them.
 fn rfc3339(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+    format!("{}T{}Z", date::day(seconds), date::time(seconds))
 }
 
 #[cfg(test)]

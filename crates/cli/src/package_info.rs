@@ -2,6 +2,7 @@
 //! What is said of a package. It may be anybody's: its words are made harmless.
 
 use crate::answer::harmless;
+use palisade_protocol::date;
 use palisade_sandbox::layers::packed::Definition;
 use palisade_sandbox::package::error::{PackageError, mebibytes};
 use palisade_sandbox::package::manifest::{Manifest, What};
@@ -55,7 +56,7 @@ impl Info {
         for (word, value) in [
             ("program", self.program.clone()),
             ("machine", self.machine.clone()),
-            ("made", format!("{} by palisade {}", date(self.made), self.palisade)),
+            ("made", format!("{} by palisade {}", date::day(self.made), self.palisade)),
             (
                 "size",
                 format!(
@@ -99,30 +100,4 @@ pub(crate) fn files(manifest: &Manifest) -> String {
         };
     }
     harmless(&out)
-}
-
-/// Seconds since 1970 as a day (`civil_from_days` of <https://howardhinnant.github.io/date_algorithms.html>).
-pub(crate) fn date(seconds: u64) -> String {
-    let days = seconds / 86400 + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let (day, month) =
-        (day_of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days() {
-        for (seconds, day) in [(0, "1970-01-01"), (951_782_400, "2000-02-29"), (1_767_225_599, "2025-12-31")]
-        {
-            assert_eq!(date(seconds), day);
-        }
-    }
 }

@@ -4,7 +4,7 @@
 use crate::answer::{self, Failure, NO, YES};
 use crate::output;
 use palisade_protocol::guard::Refusal;
-use palisade_protocol::{Connection, ProtocolError};
+use palisade_protocol::{Connection, ProtocolError, date};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -124,6 +124,11 @@ pub(crate) fn listen<R: DeserializeOwned, T: Serialize>(
         }
     }
     Ok(YES)
+}
+
+/// The time of day, UTC, of nanoseconds since 1970.
+pub(crate) fn clock(nanoseconds: u64) -> String {
+    format!("{}Z", date::time(nanoseconds / 1_000_000_000))
 }
 
 /// A pipe without a reader is an error, which is told without being asked for.

@@ -112,8 +112,7 @@ fn what_happened_is_on_the_page_and_what_is_not_remembered_is_not() {
     screen.keys("\r");
     screen.wait_for_line("q-1");
     wait_for(&screen, "/counts/rulings/confirmed", 1);
-    // The question may still be there, below the prompt.
-    screen.wait_for_line("$");
+    screen.wait_for_last("$");
     typed(&mut screen, "echo b-1 '<script>alert(2)</script>'");
     screen.wait_for("not run");
     wait_for(&screen, "/counts/rulings/blocked", 1);

@@ -52,6 +52,7 @@ fn every_line() {
         process_numbers,
         pressure,
         refused_starts,
+        one_user_is_not_everybody,
         killed,
         killed_while_it_imports,
         linker,

@@ -38,15 +38,9 @@ fn words(decided: &Decided) -> String {
     };
     let line = format!(
         "{} {exe} ({pid}, user {uid}): {verdict}: {access} {path} ({kind}, {trust}): {rule}",
-        clock(decided.time)
+        palisaded::clock(decided.time)
     );
     harmless(&line)
-}
-
-/// The time of day, UTC, of nanoseconds since 1970.
-fn clock(nanoseconds: u64) -> String {
-    let seconds = nanoseconds / 1_000_000_000 % 86400;
-    format!("{:02}:{:02}:{:02}Z", seconds / 3600, seconds % 3600 / 60, seconds % 60)
 }
 
 #[cfg(test)]

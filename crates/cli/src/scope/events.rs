@@ -69,13 +69,7 @@ fn words(happened: &Happened) -> String {
         ("began", _) => format!("begins: {command} ({pid}, user {uid})"),
         _ => format!("{verdict}: {command} ({pid}, user {uid}): {why}: below {parents}"),
     };
-    harmless(&format!("{} scope {scope} {what}", clock(happened.time)))
-}
-
-/// The time of day, UTC, of nanoseconds since 1970.
-fn clock(nanoseconds: u64) -> String {
-    let seconds = nanoseconds / 1_000_000_000 % 86400;
-    format!("{:02}:{:02}:{:02}Z", seconds / 3600, seconds % 3600 / 60, seconds % 60)
+    harmless(&format!("{} scope {scope} {what}", palisaded::clock(happened.time)))
 }
 
 #[cfg(test)]

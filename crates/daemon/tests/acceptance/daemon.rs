@@ -2,10 +2,10 @@
 //! How the daemon lives and ends.
 
 use crate::support::lines::tell;
-use crate::support::{Bed, Settings};
+use crate::support::{Bed, ORDINARY, Settings};
 use palisade_protocol::guard::{Request, Response};
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -48,6 +48,53 @@ fn may_raise_limits() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
     u64::from_str_radix(line.trim(), 16).unwrap() & 1 << 24 != 0
+}
+
+/// Connects a hundred times and says nothing: how many are listened to? They are held until the end of the input.
+const CROWD: &str = "
+import os, socket, sys
+crowd = []
+for number in range(100):
+    one = socket.socket(socket.AF_UNIX)
+    one.settimeout(20)
+    one.connect(os.environ['SOCKET'])
+    try:
+        heard = one.recv(1)
+    except ConnectionResetError:
+        heard = b''
+    if heard: crowd.append(one)
+print(len(crowd), flush=True)
+sys.stdin.read()
+";
+
+pub(crate) fn one_user_is_not_everybody() {
+    let bed = plain(&[]);
+    // Others may have to be let in to the daemon's directory; whom it listens to is its own affair.
+    let socket = bed.socket();
+    let crowd = |uid| {
+        let mut command = bed.command(uid, "60", &["python3", "-c", CROWD]);
+        command.env("SOCKET", &socket).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        (child, said.trim().parse::<u32>().unwrap())
+    };
+    let (mut many, heard) = crowd(ORDINARY);
+    assert!((1..64).contains(&heard), "{heard} conversations of one user");
+    // Root and other users are heard all the same.
+    assert!(bed.status().generation > 0);
+    let (mut others, heard) = crowd(ORDINARY + 1);
+    assert!(heard > 0);
+    assert!(bed.status().generation > 0);
+    for child in [&mut many, &mut others] {
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+    }
+    bed.wait("the seats are free again", |_| {
+        let (mut child, now) = crowd(ORDINARY);
+        drop(child.stdin.take());
+        child.wait().unwrap().success() && now == 24
+    });
 }
 
 pub(crate) fn memory() {

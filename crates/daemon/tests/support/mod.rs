@@ -180,7 +180,8 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         if self.is_host { "/var/lib/palisade".into() } else { self.base.join("state") }.join(name)
     }
 
-    fn socket(&self) -> PathBuf {
+    /// Where the daemon answers.
+    pub fn socket(&self) -> PathBuf {
         if self.is_host { "/run/palisade/guard.sock".into() } else { self.base.join("socket") }
     }
 

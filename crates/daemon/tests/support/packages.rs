@@ -3,7 +3,7 @@
 
 use super::{Bed, ORDINARY, compile};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 /// A program that is no other, and says which version it is.
 pub fn program(says: &str) -> Vec<u8> {
@@ -12,19 +12,7 @@ pub fn program(says: &str) -> Vec<u8> {
 
 /// The command line that was built beside the daemon, or is now.
 pub fn palisade() -> PathBuf {
-    if let Some(given) = std::env::var_os("PALISADE_BIN") {
-        return given.into();
-    }
-    let path = Path::new(env!("CARGO_BIN_EXE_palisaded")).with_file_name("palisade");
-    if !path.exists() {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--offline", "-q", "-p", "palisade-cli", "--bin", "palisade"]);
-        if path.parent().is_some_and(|directory| directory.ends_with("release")) {
-            build.arg("--release");
-        }
-        assert!(build.status().unwrap().success());
-    }
-    path
+    palisade_acceptance::programs::palisade(Path::new(env!("CARGO_BIN_EXE_palisaded")))
 }
 
 /// Builds `/root/NAME_VERSION.deb`, whose scripts execute its own program and, before that is there, its own helper.

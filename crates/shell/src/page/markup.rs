@@ -4,6 +4,7 @@
 use super::{Facts, Often};
 use crate::counts::Ruling;
 use core::fmt::Write;
+use palisade_protocol::date;
 
 /// How it looks.
 pub(super) const STYLE: &str = include_str!("style.css");
@@ -258,19 +259,8 @@ fn lasted(nanoseconds: i64) -> String {
 
 /// A time in nanoseconds since 1970 as day and time of day.
 fn moment(time: i64) -> String {
-    let seconds = (time / SECOND).max(0);
-    let (days, second) = (seconds / 86400, seconds % 86400);
-    // Howard Hinnant, chrono-compatible low-level date algorithms: civil_from_days.
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
+    let seconds = u64::try_from(time / SECOND).unwrap_or(0);
+    format!("{} {}", date::day(seconds), date::time(seconds))
 }
 
 #[cfg(test)]

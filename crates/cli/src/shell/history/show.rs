@@ -3,8 +3,9 @@
 
 use super::{Answer, Form, HistoryError, count, read};
 use crate::answer::{self, Failure, NO, YES, harmless};
-use crate::{output, package_info};
+use crate::output;
 use clap::ValueHint;
+use palisade_protocol::date;
 use palisade_shell::history::import::{self, Kind};
 use palisade_shell::history::{Filter, LOCAL, Row, Statistics, Store};
 use serde::Serialize;
@@ -280,8 +281,7 @@ fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 /// A time in nanoseconds since 1970 as day and time of day, to the second.
 fn moment(time: i64, between: char, end: &str) -> String {
     let seconds = u64::try_from(time / SECOND).unwrap_or(0);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{}{between}{hour:02}:{minute:02}:{second:02}{end}", package_info::date(seconds))
+    format!("{}{between}{}{end}", date::day(seconds), date::time(seconds))
 }
 
 #[cfg(test)]
