@@ -57,6 +57,7 @@ use guard::load::LoadError;
 use options::{Measure, Request};
 use random::Random;
 use report::text::Style;
+use shell::relay::RelayError;
 use suite::{SUITES, Suite};
 use summary::Report;
 use syscalls::caller::CallerError;
@@ -72,6 +73,8 @@ enum Fatal {
     Inside(#[from] InsideError),
     #[error(transparent)]
     Load(#[from] LoadError),
+    #[error(transparent)]
+    Relay(#[from] RelayError),
     #[error(transparent)]
     Caller(#[from] CallerError),
     #[error("can't write {}", path.display())]
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         Request::Inside(inside) => inside.run().map(|()| ExitCode::SUCCESS).map_err(Fatal::from),
         Request::Calls(caller) => caller.run().map(|()| ExitCode::SUCCESS).map_err(Fatal::from),
         Request::Load(load) => load.run().map(|()| ExitCode::SUCCESS).map_err(Fatal::from),
+        Request::Relay(relay) => relay.run().map(|()| ExitCode::SUCCESS).map_err(Fatal::from),
         Request::List => print(&list()).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

@@ -9,6 +9,7 @@ use clap::{Args, Command, FromArgMatches};
 use crate::agents::client::Inside;
 use crate::guard::load::Load;
 use crate::report::text::Style;
+use crate::shell::relay::Relay;
 use crate::suite::{More, SUITES, Suite};
 use crate::syscalls::caller::Caller;
 use crate::template::{Template, parse_named};
@@ -154,6 +155,7 @@ pub(crate) enum Request {
     Compare(Compare),
     Inside(Inside),
     Load(Load),
+    Relay(Relay),
     Calls(Caller),
     List,
 }
@@ -232,6 +234,7 @@ pub(crate) fn command() -> Command {
         .subcommand(Compare::augment_args(Command::new("compare").about("Ratios between two result files")))
         .subcommand(Inside::augment_args(Command::new("inside").hide(true)))
         .subcommand(Load::augment_args(Command::new("load").hide(true)))
+        .subcommand(Relay::augment_args(Command::new("relay").hide(true)))
         .subcommand(Caller::augment_args(Command::new("calls").hide(true)))
         .subcommand(Command::new("list").about("The suites, and which peers are here"))
 }
@@ -262,6 +265,7 @@ fn request(matches: &clap::ArgMatches) -> Result<Request, clap::Error> {
         "inside" => Ok(Request::Inside(Inside::from_arg_matches(matches)?)),
         "calls" => Ok(Request::Calls(Caller::from_arg_matches(matches)?)),
         "load" => Ok(Request::Load(Load::from_arg_matches(matches)?)),
+        "relay" => Ok(Request::Relay(Relay::from_arg_matches(matches)?)),
         _ => Ok(Request::List),
     }
 }

@@ -36,17 +36,17 @@ fn throughput_is_a_ratio_of_pairs() {
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows: Vec<&Value> =
         document["results"].as_array().unwrap().iter().map(|result| &result["palisade"]).collect();
-    assert_eq!(rows.len(), 4, "{rows:?}");
+    assert_eq!(rows.len(), 5, "{rows:?}");
     for row in rows {
         assert_eq!((&row["workload"], &row["valid"]), (&"pty_throughput".into(), &true.into()), "{row}");
         assert_eq!(row["rounds"].as_array().unwrap().len(), 3);
         assert!(row["wall"]["median"].as_f64().unwrap() > 0.0);
     }
     let goals = document["palisade"]["goals"].as_array().unwrap();
-    let [whole, bare, alone, with] = &goals[..] else { panic!("{goals:?}") };
+    let [whole, bare, relay, ruled, alone, with] = &goals[..] else { panic!("{goals:?}") };
     assert_eq!((&whole["wanted"], &whole["unit"]), (&0.95.into(), &"ratio".into()), "{whole}");
-    assert_eq!(bare["wanted"], Value::Null);
-    for goal in [whole, bare, alone, with] {
+    assert!([bare, relay, ruled].iter().all(|goal| goal["wanted"] == Value::Null));
+    for goal in [whole, bare, relay, ruled, alone, with] {
         let [low, median, high] = ["low", "median", "high"].map(|name| goal["seen"][name].as_f64().unwrap());
         assert!(0.0 < low && low <= median && median <= high, "{goal}");
     }

@@ -3,9 +3,10 @@
 //!
 //! [`operations`]: parts of a key's and of output's way, in this process, with what they allocate. [`roundtrip`]: from a
 //! key to its echo through a pseudo-terminal, with and without the proxy. [`throughput`]: much output on the same way back.
-//! `terminal`: who is at its ends.
+//! `terminal`: who is at its ends. [`relay`]: what any proxy costs.
 
 pub(crate) mod operations;
+pub(crate) mod relay;
 pub(crate) mod roundtrip;
 mod terminal;
 pub(crate) mod throughput;

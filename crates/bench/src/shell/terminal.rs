@@ -54,6 +54,12 @@ impl Home {
         Terminal::start(what, self.command(Path::new(BASH), &["--norc", "-i"]))
     }
 
+    /// bash behind what reads and writes and does nothing else.
+    pub(super) fn relayed(&self) -> Result<Terminal, ShellError> {
+        let own = std::env::current_exe().map_err(ShellError::Home)?;
+        Terminal::start("a bare relay", self.command(&own, &["relay", "--", BASH, "--norc", "-i"]))
+    }
+
     /// bash behind the proxy, with every module that is on by itself or with none.
     pub(super) fn proxied(&self, what: &str, modules: bool) -> Result<Terminal, ShellError> {
         let mut command = self.command(&self.palisade, &["shell", "--shell", BASH]);

@@ -97,9 +97,10 @@ pub(crate) fn measure(palisade: &Path, rounds: usize, random: &mut Random) -> Re
         home.alone("bash again (A/A)")?,
         home.proxied("palisade shell", true)?,
         home.proxied("palisade shell, no module", false)?,
+        home.relayed()?,
     ];
-    let mut walls = [const { Vec::new() }; 4];
-    let mut order = [0, 1, 2, 3];
+    let mut walls = [const { Vec::new() }; 5];
+    let mut order = [0, 1, 2, 3, 4];
     let mut buffer = vec![0; 256 << 10];
     for round in 0..=rounds {
         random.shuffle(&mut order);
@@ -118,11 +119,16 @@ pub(crate) fn measure(palisade: &Path, rounds: usize, random: &mut Random) -> Re
         .collect();
     let mut table = Table::summarise(NAME, rounds, 1, rows, random);
     let bytes = u32::try_from(size).map_or(f64::MAX, f64::from);
-    for (index, wanted) in [(2, Some(0.95)), (3, None)] {
+    for (index, of, words, wanted) in [
+        (2, 0, "without it", Some(0.95)),
+        (3, 0, "without it", None),
+        (4, 0, "without it", None),
+        (2, 4, "of a bare relay", None),
+    ] {
         // Of each round: what the machine does meanwhile falls on both.
-        let ratios: Vec<f64> = walls[0].iter().zip(&walls[index]).map(|(bare, with)| bare / with).collect();
+        let ratios: Vec<f64> = walls[of].iter().zip(&walls[index]).map(|(bare, with)| bare / with).collect();
         table.goals.push(Goal {
-            what: format!("{}: throughput, of that without it", terminals[index].what),
+            what: format!("{}: throughput, of that {words}", terminals[index].what),
             unit: Unit::Ratio,
             bound: Bound::AtLeast,
             wanted,

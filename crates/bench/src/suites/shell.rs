@@ -10,8 +10,8 @@ use crate::summary::Report;
 /// What the reader should know.
 const NOTES: [&str; 3] = [
     "operations: mean of as many as take 2 ms, in this process; allocations are counted in all of them",
-    "pty_roundtrip: from the write of a key to the read of its echo; bash alone and behind the proxy in turns, each at its prompt, hooks, history and guard on; a row is the median of 20 keys a round",
-    "pty_throughput: from Enter to the end of 32 MiB of coloured text that cat prints, read from the terminal's other end; bash alone and behind the proxy in turns, every run's length and exit code checked",
+    "pty_roundtrip: from the write of a key to the read of its echo; bash alone, behind the proxy and behind a relay that only reads and writes in turns, each at its prompt, hooks, history and guard on; a row is the median of 20 keys a round",
+    "pty_throughput: from Enter to the end of 32 MiB of coloured text that cat prints, read from the terminal's other end; bash alone, behind the proxy and behind a relay that only reads and writes in turns, every run's length and exit code checked",
 ];
 
 /// The terminal that knows what was meant.
@@ -51,11 +51,11 @@ impl Suite for Shell {
                 continue;
             };
             tables.push(if name == roundtrip::NAME {
-                bench.say(&format!("{name}: {rounds} rounds of 3 terminals"));
+                bench.say(&format!("{name}: {rounds} rounds of 4 terminals"));
                 roundtrip::measure(palisade, rounds, &mut bench.random)?
             } else {
                 let rounds = crate::suite::rounds(rounds, throughput::DIVISOR);
-                bench.say(&format!("{name}: {rounds} rounds of 4 terminals"));
+                bench.say(&format!("{name}: {rounds} rounds of 5 terminals"));
                 throughput::measure(palisade, rounds, &mut bench.random)?
             });
         }
