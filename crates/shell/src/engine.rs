@@ -61,18 +61,20 @@ pub enum Phase {
 #[derive(Debug)]
 struct PathsOf {
     home: String,
-    host: String,
     memory: (String, String),
+}
+
+/// This machine's name, of letters that may stand in an address.
+fn host() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '_');
+    host.trim_end().chars().filter(|character| plain(*character)).collect()
 }
 
 impl PathsOf {
     fn here() -> Self {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let plain =
-            |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '_');
         Self {
             home: std::env::var("HOME").unwrap_or_default(),
-            host: host.trim_end().chars().filter(|character| plain(*character)).collect(),
             memory: (String::with_capacity(1024), String::with_capacity(2048)),
         }
     }
@@ -118,6 +120,8 @@ pub struct Engine {
     /// bash was asked what is in its editor, and draws its prompt anew behind the answer.
     redraws: bool,
     directory: String,
+    /// This machine's name.
+    host: String,
     incognito: bool,
     asking: Asking,
     overlay: Overlay,
@@ -180,6 +184,7 @@ impl Engine {
             given: false,
             redraws: false,
             directory: String::with_capacity(4096),
+            host: host(),
             incognito: false,
             asking: Asking::default(),
             overlay: Overlay::default(),

@@ -5,6 +5,7 @@
 //! stays as it is. A path becomes `file://HOST/PATH`, with `#LINE` where a line's number follows it, and only if there is
 //! such a file: a word is looked up with one system call, and no more than [`LOOKS`] words of one read are.
 
+use core::fmt::Write;
 use memchr::memmem;
 
 const SCHEMES: [&[u8]; 4] = [b"https", b"http", b"file", b"ftp"];
@@ -126,7 +127,6 @@ fn path(word: &[u8]) -> Option<(usize, Option<(u32, usize)>)> {
 impl Paths<'_> {
     /// Puts the link to a file into memory, if the file is there.
     fn find(&mut self, name: &str, line: Option<u32>) -> bool {
-        use core::fmt::Write;
         let (whole, link) = (&mut *self.memory.0, &mut *self.memory.1);
         whole.clear();
         link.clear();
@@ -153,20 +153,24 @@ impl Paths<'_> {
         if most > link.capacity() {
             return false;
         }
-        link.push_str("file://");
-        link.push_str(self.host);
-        for byte in whole.bytes() {
-            if byte.is_ascii_alphanumeric() || b"/-._~+@,:".contains(&byte) {
-                link.push(char::from(byte));
-            } else {
-                // There is room for it.
-                let _written = write!(link, "%{byte:02X}");
-            }
-        }
+        write_address(self.host, whole, link);
         if let Some(line) = line {
             let _written = write!(link, "#{line}");
         }
         true
+    }
+}
+
+/// Appends the address of a path on a machine, as terminals want it: three times the path's length and what is before it.
+pub(crate) fn write_address(host: &str, path: &str, into: &mut String) {
+    into.push_str("file://");
+    into.push_str(host);
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~+@,:".contains(&byte) {
+            into.push(char::from(byte));
+        } else {
+            let _written = write!(into, "%{byte:02X}");
+        }
     }
 }
 

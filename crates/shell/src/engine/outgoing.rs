@@ -120,7 +120,7 @@ impl Engine {
                         let mut paths = links::Paths {
                             directory: &self.directory,
                             home: &paths.home,
-                            host: &paths.host,
+                            host: &self.host,
                             is_there: &links::is_there,
                             memory: (whole, link),
                         };
@@ -197,6 +197,9 @@ impl Engine {
                 self.directory.clear();
                 if !mark::plain(sent, &mut self.directory) {
                     self.directory.clear();
+                }
+                if self.directory.starts_with('/') {
+                    self.tell_directory(to);
                 }
                 self.bar.outdate();
             }
@@ -292,6 +295,15 @@ impl Engine {
                 self.asking.answer();
             }
         }
+    }
+
+    /// Tells the terminal where the shell is (OSC 7), so that a new window of it begins there. Once a prompt.
+    fn tell_directory(&self, to: &mut dyn FnMut(&[u8])) {
+        let mut words = String::with_capacity(16 + self.host.len() + 3 * self.directory.len());
+        words.push_str("\x1b]7;");
+        links::write_address(&self.host, &self.directory, &mut words);
+        words.push('\x07');
+        to(words.as_bytes());
     }
 
     /// Behind a command's output, and never in another screen than the normal one.

@@ -75,6 +75,19 @@ fn what_comes_too_late_is_said_below_the_next_line() {
     assert!(!has(&drawn, "\x1b[?1049h"));
 }
 
+/// A new window of the terminal begins where the shell is; what isn't the shell's says nothing of it.
+#[test]
+fn the_terminal_is_told_where_the_shell_is() {
+    let mut engine = engine();
+    engine.host = "here".into();
+    let told = shown(&mut engine, format!("\x1b]7717;{DIGITS};W;/tmp/a b;\\n\u{e9}\x07$ ").as_bytes());
+    assert_eq!(String::from_utf8(told).unwrap(), "\x1b]7;file://here/tmp/a%20b%3B%0A%C3%A9\x07$ ");
+    for nothing in ["", "relative", "\x1b]0;x"] {
+        let told = shown(&mut engine, format!("\x1b]7717;{DIGITS};W;{nothing}\x07$ ").as_bytes());
+        assert!(!has(&told, "file:"), "{nothing}");
+    }
+}
+
 /// bash draws its prompt anew when it has answered; by then it may long have been given the line.
 #[test]
 fn a_prompt_that_is_drawn_anew_ends_no_line() {
