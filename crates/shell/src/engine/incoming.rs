@@ -16,6 +16,10 @@ pub(super) struct Asking {
     kept: Vec<u8>,
     /// The next Enter is the one that was asked for.
     answered: bool,
+    /// It is a menu's.
+    menu: bool,
+    /// Nothing was asked: the shell is busy with a key, and will tell of itself.
+    silent: bool,
     /// What was typed last is no place for a question: it would be taken for the rest of something.
     unsafe_until: Until,
     /// It was asked since the line became uncertain.
@@ -47,6 +51,8 @@ impl Default for Asking {
             since: None,
             kept: Vec::with_capacity(KEPT),
             answered: false,
+            menu: false,
+            silent: false,
             unsafe_until: Until::Now,
             tried: false,
             escaped: false,
@@ -84,8 +90,22 @@ impl Asking {
     /// The shell has answered.
     pub(super) fn answer(&mut self) {
         self.since = None;
+        self.silent = false;
         self.early = false;
         self.escaped = false;
+    }
+
+    /// The shell has told of itself.
+    pub(super) fn hear(&mut self) {
+        if self.silent {
+            self.answer();
+        }
+    }
+
+    /// The shell has answered that a menu has the keys.
+    pub(super) fn answer_menu(&mut self) {
+        self.menu = self.since.is_some();
+        self.answer();
     }
 
     pub(super) fn begin_line(&mut self) {
@@ -122,7 +142,7 @@ impl Asking {
 impl Engine {
     /// Bytes of the keyboard; `to` gets what the shell is to have.
     pub fn input(&mut self, bytes: &[u8], to: &mut dyn FnMut(&[u8])) {
-        self.last_key = self.now;
+        self.key_before = core::mem::replace(&mut self.last_key, self.now);
         if self.asking.is_open() {
             self.keep(bytes, to);
             return;
@@ -223,9 +243,13 @@ impl Engine {
         }
         let flow = self.with_view(|chain, view, acts| chain.input(input, view, acts));
         self.settings_of_acts();
+        let told = core::mem::take(&mut self.told);
         match flow {
             Flow::Forward => {}
-            Flow::Swallow => return,
+            Flow::Swallow => {
+                self.told = told;
+                return;
+            }
             Flow::Replace => {
                 let typed = core::mem::take(&mut self.acts.typed);
                 for character in typed.chars() {
@@ -247,6 +271,7 @@ impl Engine {
         }
         match input {
             Input::Key(chord) if *chord == Chord::plain(Code::Enter) || *chord == Chord::ctrl('j') => {
+                self.told = told;
                 self.enter(input, raw, to);
             }
             Input::Key(chord)
@@ -278,16 +303,22 @@ impl Engine {
 
     /// Enter: the line is run unless somebody is against it.
     fn enter(&mut self, input: &Input<'_>, raw: &[u8], to: &mut dyn FnMut(&[u8])) {
-        let recent = self.now.saturating_duration_since(self.last_told()) < Duration::from_millis(250);
-        let unsure = !self.line.is_certain()
-            || self.doubted
-            || (self.shell == Some(Shell::Zsh) && !self.exact && recent);
+        // What zsh told may be of an earlier key than the last.
+        let recent = self.now.saturating_duration_since(self.key_before) < Duration::from_millis(250);
+        let zsh = self.shell == Some(Shell::Zsh);
+        // Of zsh, which has told since the last key, it is known better than by where the cursor is.
+        let doubted = self.doubted && !(zsh && self.told);
+        let unsure = !self.line.is_certain() || doubted || (zsh && !self.exact && (recent || !self.told));
+        if core::mem::take(&mut self.asking.menu) {
+            self.asking.answered = false;
+            return self.forward(input, raw, to);
+        }
         if unsure && !core::mem::take(&mut self.asking.answered) && self.may_ask() {
             self.ask(to);
             self.asking.answered = true;
             return self.keep(raw, to);
         }
-        if self.line.is_certain() && !self.doubted {
+        if self.line.is_certain() && !doubted {
             let ruling = self.with_view(|chain, view, acts| chain.commit(view, acts));
             self.settings_of_acts();
             if ruling == Ruling::Hold {
@@ -307,10 +338,6 @@ impl Engine {
         self.forward(input, raw, to);
     }
 
-    fn last_told(&self) -> Instant {
-        self.last_key
-    }
-
     fn may_ask(&self) -> bool {
         self.shell.is_some() && self.asking.unsafe_until == Until::Now
     }
@@ -318,7 +345,11 @@ impl Engine {
     fn ask(&mut self, to: &mut dyn FnMut(&[u8])) {
         self.asking.since = Some(self.now);
         self.asking.tried = true;
-        to(ASK);
+        // zsh tells after each key. If it hasn't yet, a menu or a question of its own has the keys, or it is slow.
+        self.asking.silent = self.shell == Some(Shell::Zsh) && !self.told;
+        if !self.asking.silent {
+            to(ASK);
+        }
     }
 
     /// Whether the shell is to be asked although nobody has pressed Enter.

@@ -282,18 +282,45 @@ impl Engine {
                 }
             }
             Mark::Ahead(sent) => self.asking.give_back(sent, self.now),
-            Mark::Line(point, sent) => self.told(*point, sent),
+            Mark::Line(point, sent) => {
+                self.edit_on();
+                self.told(*point, sent);
+                self.asking.hear();
+            }
             Mark::Reply(point, sent) => {
                 self.told(*point, sent);
                 self.exact = true;
                 self.redraws = self.shell == Some(Shell::Bash);
                 self.asking.answer();
             }
-            Mark::Unknown => self.line.lose(),
+            Mark::Unknown => {
+                self.edit_on();
+                self.line.lose();
+                self.told = true;
+                self.asking.hear();
+            }
+            Mark::Menu => {
+                self.line.lose();
+                self.asking.answer_menu();
+            }
+            Mark::Left => {
+                if self.phase == Phase::Edit {
+                    self.phase = Phase::Submitted;
+                    self.given = true;
+                }
+            }
             Mark::NoReply => {
+                self.told = true;
                 self.line.lose();
                 self.asking.answer();
             }
+        }
+    }
+
+    /// The shell says on its own what is in its editor: Enter was for a menu, or it says that it leaves right behind this.
+    fn edit_on(&mut self) {
+        if self.phase == Phase::Submitted {
+            self.phase = Phase::Edit;
         }
     }
 
@@ -328,6 +355,7 @@ impl Engine {
         let expected = self.line.is_certain().then(|| self.line.text().len());
         let hash = foresee(self.line.text());
         self.line.told(point, sent);
+        self.told = true;
         self.doubted = false;
         self.exact = expected == Some(self.line.text().len()) && hash == foresee(self.line.text());
     }

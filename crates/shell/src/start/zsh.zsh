@@ -24,6 +24,7 @@ __palisade_init() {
     print -rn -- $'\e]133;B;p='"$__palisade_nonce"$'\a' >$TTY
     __palisade_line
 }
+__palisade_finish() { print -rn -- $'\e]7717;'"$__palisade_nonce;F"$'\a' >$TTY }
 # What was typed before the prompt came, with an Enter in it, is given back to be looked at as if it were typed now.
 __palisade_ahead() {
     emulate -L zsh
@@ -53,11 +54,15 @@ autoload -Uz add-zle-hook-widget
 zle -N __palisade_init
 zle -N __palisade_line
 zle -N __palisade_reply
+zle -N __palisade_finish
 add-zle-hook-widget line-init __palisade_init
 add-zle-hook-widget line-pre-redraw __palisade_line
+add-zle-hook-widget line-finish __palisade_finish
 for __palisade_text in emacs viins vicmd; do
     bindkey -M $__palisade_text '\e[7717~' __palisade_reply
 done
+# In a menu nothing can be answered, and the question must not end it.
+zmodload -i zsh/complist 2>/dev/null && bindkey -M menuselect '\e[7717~' redisplay
 typeset -ga precmd_functions preexec_functions
 precmd_functions=(__palisade_precmd $precmd_functions)
 preexec_functions=($preexec_functions __palisade_preexec)
