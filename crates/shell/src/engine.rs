@@ -96,8 +96,8 @@ pub struct Engine {
     line: Line,
     /// The shell has told what keys were expected to make of the line.
     exact: bool,
-    /// The shell has told something since the last key.
-    told: bool,
+    /// Keys of which zsh has yet to tell what they made of the line: it does after each.
+    pending: usize,
     /// The cursor isn't where the line says.
     doubted: bool,
     column: Column,
@@ -173,7 +173,7 @@ impl Engine {
             followed: true,
             line: Line::default(),
             exact: false,
-            told: false,
+            pending: 0,
             doubted: false,
             column: Column::of_width(usize::from(columns)),
             start: None,

@@ -18,8 +18,6 @@ pub(super) struct Asking {
     answered: bool,
     /// It is a menu's.
     menu: bool,
-    /// Nothing was asked: the shell is busy with a key, and will tell of itself.
-    silent: bool,
     /// What was typed last is no place for a question: it would be taken for the rest of something.
     unsafe_until: Until,
     /// It was asked since the line became uncertain.
@@ -52,7 +50,6 @@ impl Default for Asking {
             kept: Vec::with_capacity(KEPT),
             answered: false,
             menu: false,
-            silent: false,
             unsafe_until: Until::Now,
             tried: false,
             escaped: false,
@@ -90,16 +87,8 @@ impl Asking {
     /// The shell has answered.
     pub(super) fn answer(&mut self) {
         self.since = None;
-        self.silent = false;
         self.early = false;
         self.escaped = false;
-    }
-
-    /// The shell has told of itself.
-    pub(super) fn hear(&mut self) {
-        if self.silent {
-            self.answer();
-        }
     }
 
     /// The shell has answered that a menu has the keys.
@@ -243,13 +232,9 @@ impl Engine {
         }
         let flow = self.with_view(|chain, view, acts| chain.input(input, view, acts));
         self.settings_of_acts();
-        let told = core::mem::take(&mut self.told);
         match flow {
             Flow::Forward => {}
-            Flow::Swallow => {
-                self.told = told;
-                return;
-            }
+            Flow::Swallow => return,
             Flow::Replace => {
                 let typed = core::mem::take(&mut self.acts.typed);
                 for character in typed.chars() {
@@ -259,6 +244,7 @@ impl Engine {
                     }
                 }
                 self.overlay.advance(&typed);
+                self.pending += typed.chars().count();
                 to(typed.as_bytes());
                 self.acts.typed = typed;
                 self.acts.typed.clear();
@@ -271,7 +257,6 @@ impl Engine {
         }
         match input {
             Input::Key(chord) if *chord == Chord::plain(Code::Enter) || *chord == Chord::ctrl('j') => {
-                self.told = told;
                 self.enter(input, raw, to);
             }
             Input::Key(chord)
@@ -297,18 +282,21 @@ impl Engine {
         }
     }
 
-    fn forward(&self, input: &Input<'_>, raw: &[u8], to: &mut dyn FnMut(&[u8])) {
+    fn forward(&mut self, input: &Input<'_>, raw: &[u8], to: &mut dyn FnMut(&[u8])) {
+        self.pending += 1;
         if self.kitty { legacy(input, raw, to) } else { to(raw) }
     }
 
     /// Enter: the line is run unless somebody is against it.
     fn enter(&mut self, input: &Input<'_>, raw: &[u8], to: &mut dyn FnMut(&[u8])) {
-        // What zsh told may be of an earlier key than the last.
+        // What zsh told may still be of an earlier key than the last.
         let recent = self.now.saturating_duration_since(self.key_before) < Duration::from_millis(250);
         let zsh = self.shell == Some(Shell::Zsh);
-        // Of zsh, which has told since the last key, it is known better than by where the cursor is.
-        let doubted = self.doubted && !(zsh && self.told);
-        let unsure = !self.line.is_certain() || doubted || (zsh && !self.exact && (recent || !self.told));
+        // Of zsh, which has told since the last key, it is known better than by where the cursor is. Where it asks the user
+        // something below the line, a question of ours would be taken for the answer.
+        let doubted = self.doubted && !(zsh && self.pending == 0);
+        let unsure =
+            !self.line.is_certain() || doubted || (zsh && !self.exact && (recent || self.pending > 0));
         if core::mem::take(&mut self.asking.menu) {
             self.asking.answered = false;
             return self.forward(input, raw, to);
@@ -345,11 +333,7 @@ impl Engine {
     fn ask(&mut self, to: &mut dyn FnMut(&[u8])) {
         self.asking.since = Some(self.now);
         self.asking.tried = true;
-        // zsh tells after each key. If it hasn't yet, a menu or a question of its own has the keys, or it is slow.
-        self.asking.silent = self.shell == Some(Shell::Zsh) && !self.told;
-        if !self.asking.silent {
-            to(ASK);
-        }
+        to(ASK);
     }
 
     /// Whether the shell is to be asked although nobody has pressed Enter.

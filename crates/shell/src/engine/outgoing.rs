@@ -246,6 +246,7 @@ impl Engine {
                         self.bar.outdate();
                     }
                     self.line.begin();
+                    self.pending = 0;
                     self.asking.begin_line();
                     self.exact = false;
                     self.doubted = false;
@@ -285,10 +286,10 @@ impl Engine {
             Mark::Line(point, sent) => {
                 self.edit_on();
                 self.told(*point, sent);
-                self.asking.hear();
             }
             Mark::Reply(point, sent) => {
                 self.told(*point, sent);
+                self.pending = 0;
                 self.exact = true;
                 self.redraws = self.shell == Some(Shell::Bash);
                 self.asking.answer();
@@ -296,8 +297,7 @@ impl Engine {
             Mark::Unknown => {
                 self.edit_on();
                 self.line.lose();
-                self.told = true;
-                self.asking.hear();
+                self.pending = self.pending.saturating_sub(1);
             }
             Mark::Menu => {
                 self.line.lose();
@@ -310,7 +310,7 @@ impl Engine {
                 }
             }
             Mark::NoReply => {
-                self.told = true;
+                self.pending = 0;
                 self.line.lose();
                 self.asking.answer();
             }
@@ -355,7 +355,7 @@ impl Engine {
         let expected = self.line.is_certain().then(|| self.line.text().len());
         let hash = foresee(self.line.text());
         self.line.told(point, sent);
-        self.told = true;
+        self.pending = self.pending.saturating_sub(1);
         self.doubted = false;
         self.exact = expected == Some(self.line.text().len()) && hash == foresee(self.line.text());
     }
