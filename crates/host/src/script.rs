@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brush_parser::ast::{
     AndOr, AndOrList, AssignmentName, AssignmentValue, Command, CommandPrefixOrSuffixItem, CompoundCommand,
@@ -28,8 +28,10 @@ const CAP: usize = 1 << 20;
 const DEPTH: usize = 64;
 /// The parser goes down with what lies in each other: enough for what isn't [`knot`]ted.
 const STACK: usize = 128 << 20;
-/// How long a script may take to parse: those of 1 MiB take 0.2 s.
+/// How long a script may take to parse, of a processor's time: those of 1 MiB take 0.2 s.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// The same by the clock on the wall, where others have the processors.
+const LONGEST: Duration = Duration::from_secs(30);
 /// What `$0` stands for, among the variables.
 const OWN_PATH: &str = "0";
 /// So many values of a variable, and of a word, are followed.
@@ -61,7 +63,7 @@ pub enum ScriptError {
         reason: String,
     },
     /// It is made so that it takes for ever. The thread that reads it goes on until the process ends.
-    #[error("reading {path} takes longer than {PATIENCE:?}")]
+    #[error("reading {path} takes longer than {PATIENCE:?} of a processor's time, or {LONGEST:?}")]
     TooSlow {
         /// The script.
         path: PathBuf,
@@ -105,14 +107,39 @@ fn parse(text: &str, own: &str) -> Result<Script, Problem> {
     }
     let (text, own) = (text.to_owned(), own.to_owned());
     let (tell, told) = std::sync::mpsc::channel();
-    let work = move || drop(tell.send(parse_here(&text, &own)));
+    let (begin, begun) = std::sync::mpsc::channel();
+    let work = move || {
+        let _nobody_waits = begin.send(rustix::thread::gettid());
+        drop(tell.send(parse_here(&text, &own)));
+    };
     let thread = std::thread::Builder::new().stack_size(STACK).spawn(work);
     thread.map_err(|error| Problem::NotUnderstood(error.to_string()))?;
-    match told.recv_timeout(PATIENCE) {
-        Ok(script) => script.map_err(Problem::NotUnderstood),
-        Err(RecvTimeoutError::Timeout) => Err(Problem::TooSlow),
-        Err(RecvTimeoutError::Disconnected) => Err(Problem::NotUnderstood("the parser gave up".to_owned())),
+    let until = Instant::now() + LONGEST;
+    let reader = begun.recv_timeout(LONGEST).ok();
+    let mut wait = PATIENCE;
+    loop {
+        match told.recv_timeout(wait) {
+            Ok(script) => return script.map_err(Problem::NotUnderstood),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Problem::NotUnderstood("the parser gave up".to_owned()));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                // Where the kernel doesn't say, all of the time was its own.
+                let used = reader.and_then(processor_time).unwrap_or(PATIENCE);
+                wait = PATIENCE.saturating_sub(used).min(until.saturating_duration_since(Instant::now()));
+                if wait.is_zero() {
+                    return Err(Problem::TooSlow);
+                }
+            }
+        }
     }
+}
+
+/// How long a thread of ours has had a processor: the first number of its `schedstat`, in nanoseconds.
+fn processor_time(thread: rustix::thread::Pid) -> Option<Duration> {
+    let path = format!("/proc/self/task/{}/schedstat", thread.as_raw_nonzero());
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
 }
 
 /// Why a text says nothing.
