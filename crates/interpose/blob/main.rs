@@ -9,6 +9,7 @@
 //! - [`found`]: a list of sites
 //! - [`signals`]: SIGSYS stays ours and the program's at once
 //! - [`fake`]: answers that the kernel wouldn't give
+//! - [`until`]: waits until a time of day that is moved
 //! - [`execute`]: programs that are executed stay interposed
 //! - [`start`]: the beginning
 //! - [`call`]: the kernel
@@ -35,6 +36,7 @@ mod patch;
 mod signals;
 mod start;
 mod trap;
+mod until;
 
 use layout::{Shared, State};
 
