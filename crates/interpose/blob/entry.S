@@ -16,16 +16,6 @@
 .set COUNTER_ERRORS, 8
 .set COUNTER_TICKS, 16
 
-# struct ucontext: its stack's flags, the registers in struct sigcontext (r8 first), some of these, the vector state.
-.set FRAME_STACK_FLAGS, 24
-.set FRAME, 40
-.set FRAME_FLAGS, FRAME + 136
-.set FRAME_CODE, FRAME + 144
-.set FRAME_VECTORS, FRAME + 184
-# struct _fpx_sw_bytes in it: a word that says that it is there, and which parts were saved.
-.set VECTORS_MAGIC, 464
-.set VECTORS_SAVED, 472
-
 .section .head,"ax"
     .quad init
     .quad body
@@ -130,101 +120,6 @@ mask_in_r10:
     jrcxz 1f
     jmp *SLOT_VALUE(%r11)
 1:  jmp *SLOT_PLAIN(%r11)
-
-# Waits until a time of day, while that is moved: the kernel is given a copy of the time with that taken off. It lies on
-# the program's stack, below the red zone, where it stays for as long as the call is made again after a signal. Which
-# calls wait so is seen from their arguments; flags are in ax meanwhile. A pointer that can't be one is the kernel's to
-# refuse.
-.macro UNCHANGED
-    add $0x7f, %al
-    sahf
-    mov SLOT_NUMBER(%r11), %eax
-    jmp *SLOT_PLAIN(%r11)
-.endm
-.macro WAIT_UNTIL register
-    lea -4096(\register), %rcx
-    shr $47, %rcx
-    jnz 9f
-    mov (\register), %rcx
-    test %rcx, %rcx
-    js 9f
-    lea -128(%rsp), %rsp
-    push %r11
-    push \register
-    push 8(\register)
-    sub {AHEAD}, %rcx
-    jo 7f
-    jns 8f
-    xor %ecx, %ecx                      # before 1970: long ago
-    jmp 8f
-7:  mov $-1, %rcx
-    shr $1, %rcx
-8:  push %rcx
-    mov %rsp, \register
-    add $0x7f, %al
-    sahf
-    mov SLOT_NUMBER(%r11), %eax
-    syscall
-    mov 16(%rsp), \register
-    mov 24(%rsp), %r11
-    lea 32 + 128(%rsp), %rsp
-    jmp *SLOT_VALUE(%r11)
-9:  UNCHANGED
-.endm
-
-.globl until_sleep                      # clock_nanosleep(clock, flags, time, rest)
-until_sleep:
-    lahf
-    seto %al
-    test $1, %sil                       # TIMER_ABSTIME
-    jz 1f
-    cmp $0, %edi                        # CLOCK_REALTIME
-    je 2f
-    cmp $8, %edi                        # CLOCK_REALTIME_ALARM
-    je 2f
-    cmp $11, %edi                       # CLOCK_TAI
-    je 2f
-1:  UNCHANGED
-2:  WAIT_UNTIL %rdx
-.globl until_futex                      # futex(word, operation, value, time, ...)
-until_futex:
-    lahf
-    seto %al
-    mov %esi, %ecx
-    and $0x7f, %ecx
-    cmp $6, %ecx                        # FUTEX_LOCK_PI goes by the time of day alone
-    je 2f
-    test $0x100, %esi                   # FUTEX_CLOCK_REALTIME
-    jz 1f
-    cmp $9, %ecx                        # FUTEX_WAIT_BITSET
-    je 2f
-    cmp $11, %ecx                       # FUTEX_WAIT_REQUEUE_PI
-    je 2f
-    cmp $13, %ecx                       # FUTEX_LOCK_PI2
-    je 2f
-1:  UNCHANGED
-2:  WAIT_UNTIL %r10
-.globl until_words                      # futex_waitv(words, number, flags, time, clock)
-until_words:
-    lahf
-    seto %al
-    test %r8d, %r8d
-    jz 2f
-    UNCHANGED
-2:  WAIT_UNTIL %r10
-.globl until_word                       # futex_wait(word, value, mask, flags, time, clock)
-until_word:
-    lahf
-    seto %al
-    test %r9d, %r9d
-    jz 2f
-    UNCHANGED
-2:  WAIT_UNTIL %r8
-.globl until_message                    # mq_timedsend and mq_timedreceive(queue, text, length, priority, time)
-until_message:
-    lahf
-    seto %al
-    WAIT_UNTIL %r8
 
 # An answer that is known.
 .globl answer
@@ -592,65 +487,6 @@ init:
     xor %r14d, %r14d
     xor %r15d, %r15d
     jmp *-8(%rsp)
-
-# ---- Where a trap comes: rdi the signal, rsi what of, rdx the frame. Every register is in the frame, so all are free.
-
-# What `handle` has left in the frame is put in force here, where that is enough: rt_sigreturn would do the same, and costs
-# a quarter of a trap. It has to do it where more was changed (the mask, which `handle` says), where the kernel keeps count
-# of what returns (shadow stacks, and stacks for signals that are disarmed meanwhile), and for flags and segments that
-# aren't given back here. The frame's own stack is left as by a jump out of a handler, which the kernel knows as well.
-.globl trapped
-trapped:
-    mov %rdx, %rbx
-    sub $8, %rsp
-    call handle
-    add $8, %rsp
-    test %al, %al
-    jz 9f
-    xor %eax, %eax
-    rdsspq %rax                         # nothing happens where there are no shadow stacks
-    test %rax, %rax
-    jnz 9f
-    testl $1, (%rbx)                    # UC_FP_XSTATE
-    jz 9f
-    testl $0x80000000, FRAME_STACK_FLAGS(%rbx) # SS_AUTODISARM
-    jnz 9f
-    testl $0x10500, FRAME_FLAGS(%rbx)   # RF, DF, TF
-    jnz 9f
-    cmpw $0x33, FRAME_CODE(%rbx)        # 64-bit
-    jne 9f
-    mov FRAME_VECTORS(%rbx), %rcx
-    cmpl $0x46505853, VECTORS_MAGIC(%rcx) # FP_XSTATE_MAGIC1: it is as xsave writes it
-    jne 9f
-    mov VECTORS_SAVED(%rcx), %eax
-    mov VECTORS_SAVED + 4(%rcx), %edx
-    xrstor64 (%rcx)
-    mov %rbx, %r11
-    mov FRAME + 0(%r11), %r8
-    mov FRAME + 8(%r11), %r9
-    mov FRAME + 16(%r11), %r10
-    mov FRAME + 32(%r11), %r12
-    mov FRAME + 40(%r11), %r13
-    mov FRAME + 48(%r11), %r14
-    mov FRAME + 56(%r11), %r15
-    mov FRAME + 64(%r11), %rdi
-    mov FRAME + 72(%r11), %rsi
-    mov FRAME + 80(%r11), %rbp
-    mov FRAME + 88(%r11), %rbx
-    mov FRAME + 96(%r11), %rdx
-    mov FRAME_FLAGS(%r11), %eax
-    mov %eax, %ecx
-    shr $11, %ecx
-    and $1, %ecx
-    mov %al, %ah
-    mov %cl, %al
-    add $0x7f, %al
-    sahf
-    mov FRAME + 104(%r11), %rax
-    mov FRAME + 128(%r11), %rcx
-    mov FRAME + 120(%r11), %rsp
-    jmp *%rcx
-9:  ret
 
 .globl restorer
 restorer:

@@ -83,7 +83,7 @@ pub(crate) fn varying(entrance: usize) -> &'static Varying {
     unsafe { &*((VARIANTS + VARIANT * entrance) as *const Varying) }
 }
 
-/// The kernel comes here with a signal, by way of `trapped` in `entry.S`. Answers whether the frame's registers are all that
+/// The kernel comes here with a signal, by way of `trapped.S`. Answers whether the frame's registers are all that
 /// must be put in force: its mask is what it was.
 // SAFETY: needed because the assembly calls it by this name. Sound: nobody else defines it in this image.
 #[unsafe(no_mangle)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waits until a time of day, while that is moved: the kernel is told its own. Bodies do it (`entry.S`) for calls that say
+//! Waits until a time of day, while that is moved: the kernel is told its own. Bodies do it (`until.S`) for calls that say
 //! which clock they go by. Timers are set by the handler, which asks the kernel for theirs, and so are calls without a
 //! body.
 
