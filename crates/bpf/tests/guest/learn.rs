@@ -23,18 +23,15 @@ pub(crate) fn all() {
         // What nobody asked for isn't put down.
         ensure(end(&programs, 1, 1)?.is_empty(), "a session that is over has calls")
     });
-    report("learn-tells-tasks-with-the-same-number-apart", || {
+    report("learn-tells-a-task-from-the-one-before-it", || {
         let programs = load()?;
-        // Numbers go from 300 on again and again, and each was somebody's who made the call already.
-        fs::write("/proc/sys/kernel/pid_max", "400").map_err(|error| format!("pid_max: {error}"))?;
-        let mut answer = Ok(());
-        for number in 2..5 {
-            let before = Command::new("/init").args(["act", "threads", "150"]).status();
+        // Stacks in the kernel are used again at once, and each was somebody's who made the call already.
+        for number in 2..8 {
+            let before = Command::new("/init").args(["act", "threads", "50"]).status();
             ensure(before.is_ok_and(|status| status.success()), "threads didn't call")?;
-            answer = answer.and_then(|()| session(&programs, number));
+            session(&programs, number)?;
         }
-        fs::write("/proc/sys/kernel/pid_max", "32768").map_err(|error| format!("pid_max: {error}"))?;
-        answer
+        Ok(())
     });
 }
 
