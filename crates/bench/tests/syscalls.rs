@@ -38,6 +38,7 @@ fn mechanisms_do_what_their_rows_say() {
         "notification, ADDFD that sends",
         "notification, ADDFD and then sent",
         "compiled before (as in a plan)",
+        "compiled before, two answers among them",
     ] {
         let row = rows.iter().find(|row| row["name"] == name);
         assert!(row.is_some() || no_rulers, "{name}: {missing}");
@@ -56,6 +57,17 @@ fn a_server_is_put_under_load() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let row = &document["results"][0]["palisade"];
     assert_eq!((&row["name"], &row["valid"]), (&"native".into(), &true.into()), "{row}");
+    // And by its own processor time, of which there is some, and less than there was time.
+    let results = document["results"].as_array().unwrap();
+    let of_processor = |result: &&Value| {
+        result["palisade"]["workload"].as_str().unwrap().ends_with("processor time")
+            && result["palisade"]["name"] == "native"
+    };
+    let processor = results.iter().find(of_processor).unwrap();
+    let (all, own) = (results[0]["median"].as_f64().unwrap(), processor["median"].as_f64().unwrap());
+    assert!(own > 0.0 && own < all, "{own} of {all}");
+    let parts = processor["user"].as_f64().unwrap() + processor["system"].as_f64().unwrap();
+    assert!((parts - own).abs() < 1e-9, "{processor}");
 }
 
 fn is_on_path(program: &str) -> bool {

@@ -27,6 +27,11 @@ unsafe extern "C" {
     fn moved_day();
     fn moved_time();
     fn through();
+    fn until_sleep();
+    fn until_futex();
+    fn until_words();
+    fn until_word();
+    fn until_message();
 }
 
 /// A body's number.
@@ -235,6 +240,15 @@ fn make(site: u64, call: u64) -> Option<Body> {
         number::TIME => Some(moved_time),
         _ => None,
     };
+    let until: Option<unsafe extern "C" fn()> = match call {
+        number::CLOCK_NANOSLEEP => Some(until_sleep),
+        number::FUTEX => Some(until_futex),
+        number::FUTEX_WAITV => Some(until_words),
+        number::FUTEX_WAIT => Some(until_word),
+        number::MQ_TIMEDSEND | number::MQ_TIMEDRECEIVE => Some(until_message),
+        _ => None,
+    };
+    let answered = if mode & (COUNT | LOG) != 0 { done } else { address(through) };
     match call {
         number::GETPID if shared().fakes.which & FAKE_PID != 0 => {
             slot.kind = common;
@@ -263,7 +277,12 @@ fn make(site: u64, call: u64) -> Option<Body> {
         _ if moved.is_some() && shared().fakes.which & FAKE_TIME != 0 => {
             slot.kind = after;
             slot.after = moved.map_or(0, address);
-            slot.value = if mode & (COUNT | LOG) != 0 { done } else { address(through) };
+            slot.value = answered;
+        }
+        _ if until.is_some() && shared().fakes.which & FAKE_TIME != 0 => {
+            slot.kind = common;
+            slot.common = until.map_or(0, address);
+            slot.value = answered;
         }
         // Neither comes back.
         number::EXIT | number::EXIT_GROUP => slot.kind = pass,

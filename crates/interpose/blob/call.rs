@@ -32,6 +32,13 @@ pub(crate) mod number {
     pub(crate) const PRCTL: u64 = 157;
     pub(crate) const GETTID: u64 = 186;
     pub(crate) const FUTEX: u64 = 202;
+    pub(crate) const TIMER_SETTIME: u64 = 223;
+    pub(crate) const CLOCK_NANOSLEEP: u64 = 230;
+    pub(crate) const MQ_TIMEDSEND: u64 = 242;
+    pub(crate) const MQ_TIMEDRECEIVE: u64 = 243;
+    pub(crate) const TIMERFD_SETTIME: u64 = 286;
+    pub(crate) const FUTEX_WAITV: u64 = 449;
+    pub(crate) const FUTEX_WAIT: u64 = 455;
     pub(crate) const EXIT_GROUP: u64 = 231;
     pub(crate) const OPENAT: u64 = 257;
     pub(crate) const TGKILL: u64 = 234;

@@ -4,13 +4,14 @@
 
 use crate::call::{self, number};
 use crate::layout::{FAKE_CPUS, FAKE_HOST, FAKE_RELEASE, FAKE_TIME, NAME};
-use crate::shared;
+use crate::{shared, until};
 
 /// Which of the answers a call needs; 0: none.
 const fn needed(call: u64) -> u32 {
     match call {
         number::UNAME => FAKE_HOST | FAKE_RELEASE,
         number::SCHED_GETAFFINITY => FAKE_CPUS,
+        number::TIMERFD_SETTIME | number::TIMER_SETTIME => FAKE_TIME,
         _ => 0,
     }
 }
@@ -23,6 +24,9 @@ pub(crate) fn is_faked(call: u64) -> bool {
 /// The answer to such a call.
 pub(crate) fn answer(call: u64, a: [u64; 6]) -> i64 {
     let fakes = &shared().fakes;
+    if matches!(call, number::TIMERFD_SETTIME | number::TIMER_SETTIME) {
+        return until::set(call, a);
+    }
     // SAFETY: the program's call, as it made it; it only writes where the program said.
     let result = unsafe { call::raw(call, a) };
     if call::is_error(result) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is mapped into an interposed program.
 //!
-//! - `entry.S`: what runs in the place of a system call
+//! - `entry.S`: what runs in the place of a system call; `until.S`: in that of a wait until a time of day
+//! - `trapped.S`: the way into the handler and out of it
 //! - [`trap`]: the handler of calls that trapped, the one place where things are decided
 //! - [`bodies`]: which body stands for which site
 //! - [`patch`]: sites that lead to their bodies without a trap
@@ -9,6 +10,7 @@
 //! - [`found`]: a list of sites
 //! - [`signals`]: SIGSYS stays ours and the program's at once
 //! - [`fake`]: answers that the kernel wouldn't give
+//! - [`until`]: waits until a time of day that is moved
 //! - [`execute`]: programs that are executed stay interposed
 //! - [`start`]: the beginning
 //! - [`call`]: the kernel
@@ -35,11 +37,14 @@ mod patch;
 mod signals;
 mod start;
 mod trap;
+mod until;
 
 use layout::{Shared, State};
 
 core::arch::global_asm!(
     include_str!("entry.S"),
+    include_str!("until.S"),
+    include_str!("trapped.S"),
     SLOTS = const layout::SLOTS,
     VARIANTS = const layout::VARIANTS,
     CALLS = const layout::CALLS,

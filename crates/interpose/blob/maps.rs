@@ -78,7 +78,11 @@ pub(crate) fn library(address: u64) -> Option<Pages> {
 
 /// Does something with the list opened; none if it can't be.
 fn with<T>(what: impl FnOnce(u64) -> T) -> Option<T> {
-    let path = c"/proc/self/maps";
+    opened(b"/proc/self/maps\0", what)
+}
+
+/// The same with a file whose path is ended by zero.
+fn opened<T>(path: &[u8], what: impl FnOnce(u64) -> T) -> Option<T> {
     const AT_FDCWD: u64 = -100_i64 as u64;
     const O_CLOEXEC: u64 = 0o2_000_000;
     // SAFETY: a string that ends with zero.
@@ -128,9 +132,14 @@ fn query(file: u64, address: u64) -> Option<Option<Pages>> {
 
 /// Tells of all mappings, until the answer is that it is enough.
 pub(crate) fn each(mut tell: impl FnMut(&Mapping) -> bool) {
-    with(|file| {
+    let mut line = Line::new();
+    bytes(b"/proc/self/maps\0", |byte| line.take(byte) && tell(&line.mapping));
+}
+
+/// Tells of a file's bytes, until the answer is that it is enough. The path is ended by zero.
+pub(crate) fn bytes(path: &[u8], mut tell: impl FnMut(u8) -> bool) {
+    opened(path, |file| {
         let mut text = [0_u8; 1024];
-        let mut line = Line::new();
         loop {
             // SAFETY: writes as much as there is room.
             let read = unsafe { call::call(number::READ, file, text.as_mut_ptr() as u64, text.len() as u64) };
@@ -138,7 +147,7 @@ pub(crate) fn each(mut tell: impl FnMut(&Mapping) -> bool) {
                 return;
             }
             for byte in &text[..(read as usize).min(text.len())] {
-                if line.take(*byte) && tell(&line.mapping) {
+                if tell(*byte) {
                     return;
                 }
             }

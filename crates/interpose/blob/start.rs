@@ -4,11 +4,12 @@
 use crate::call::{self, number};
 use crate::layout::{Action, CODE, FREE, OWN, OWN_LENGTH, SHARDS, SHARED, STATE, State, TABLE, TABLE_LENGTH};
 use crate::signals::{BIT, SIGSYS};
-use crate::{bodies, shared, trap};
+use crate::{bodies, shared};
 use core::sync::atomic::Ordering;
 
 unsafe extern "C" {
     fn restorer();
+    fn trapped();
 }
 
 const PROT_READ_WRITE: u64 = 3;
@@ -41,7 +42,7 @@ unsafe extern "C" fn setup(segment: u64, brought_by: u64) {
         return;
     }
     let state = STATE as *mut State;
-    let handler = trap::handle as extern "C" fn(u64, u64, u64) as usize as u64;
+    let handler = trapped as *const () as u64;
     let action = Action { handler, flags: FLAGS, restorer: restorer as *const () as u64, mask: 0 };
     // SAFETY: nobody else is there yet; the memory is zero, which every field can be.
     unsafe {

@@ -6,7 +6,7 @@
 use crate::bodies::{self, Body};
 use crate::call::{self, number};
 use crate::layout::{ENTRANCE_TRAPS, HOT, SITES, TRAPS, VARIANT, VARIANTS, VARYING, Varying};
-use crate::{execute, fake, patch, shared, signals, state};
+use crate::{execute, fake, patch, shared, signals, state, until};
 use core::sync::atomic::Ordering;
 
 /// `si_code` of a call that the dispatch stopped.
@@ -83,12 +83,15 @@ pub(crate) fn varying(entrance: usize) -> &'static Varying {
     unsafe { &*((VARIANTS + VARIANT * entrance) as *const Varying) }
 }
 
-/// The kernel comes here with a signal.
-pub(crate) extern "C" fn handle(signal: u64, info: u64, frame: u64) {
+/// The kernel comes here with a signal, by way of `trapped.S`. Answers whether the frame's registers are all that
+/// must be put in force: its mask is what it was.
+// SAFETY: needed because the assembly calls it by this name. Sound: nobody else defines it in this image.
+#[unsafe(no_mangle)]
+extern "C" fn handle(signal: u64, info: u64, frame: u64) -> bool {
     // SAFETY: the kernel's siginfo.
     if unsafe { *(info as *const i32).add(2) } != SYS_USER_DISPATCH {
         signals::foreign(signal, info, frame);
-        return;
+        return false;
     }
     shared().traps.fetch_add(1, Ordering::Relaxed);
     let mut frame = Frame(frame as *mut u64);
@@ -115,7 +118,7 @@ pub(crate) extern "C" fn handle(signal: u64, info: u64, frame: u64) {
         bodies::count(call, a, answer, ticks().saturating_sub(begun));
         frame.set(RAX, answer as u64);
         frame.set(RIP, site + 2);
-        return;
+        return call != number::RT_SIGPROCMASK;
     }
     let mut as_is = false;
     match call {
@@ -145,11 +148,11 @@ pub(crate) extern "C" fn handle(signal: u64, info: u64, frame: u64) {
         shared().bodiless.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the program's call, as it made it. What depends on the stack pointer (rt_sigreturn, clone) has its
         // body from the first few on, as a program of that many sites had such calls before.
-        let answer = fake::moved(call, a, unsafe { call::raw(call, a) });
+        let answer = fake::moved(call, a, unsafe { until::raw(call, a) });
         bodies::count(call, a, answer, ticks().saturating_sub(begun));
         frame.set(RAX, answer as u64);
         frame.set(RIP, site + 2);
-        return;
+        return true;
     };
     frame.set(RIP, if as_is { body.plain() } else { body.kind() });
     match origin {
@@ -169,6 +172,7 @@ pub(crate) extern "C" fn handle(signal: u64, info: u64, frame: u64) {
         }
         _ => {}
     }
+    true
 }
 
 /// The processor's clock, if what calls take is counted; else 0.

@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Load,
     /// Load one that was compiled before
     Install,
+    /// Load one that was compiled before, of as many rules with two answers among them
+    InstallAlike,
 }
 
 /// A filter that the caller puts on itself.
@@ -78,8 +80,9 @@ impl Caller {
                 Shape::Many.load()?;
                 (before.elapsed().as_secs_f64(), "loaded".to_owned())
             }
-            Kind::Install => {
-                let filter = compile(&refusing(MOST), Arch::NATIVE)
+            Kind::Install | Kind::InstallAlike => {
+                let answers = if self.kind == Kind::Install { MOST } else { 2 };
+                let filter = compile(&refusing_by(MOST, answers), Arch::NATIVE)
                     .map_err(|source| CallerError::Filter { source })?;
                 palisade_sys::seccomp::no_new_privileges().map_err(failed("give up privileges"))?;
                 let before = Instant::now();
@@ -145,7 +148,7 @@ impl Kind {
                 }
                 return Ok(release);
             }
-            Self::Load | Self::Install => {}
+            Self::Load | Self::Install | Self::InstallAlike => {}
         }
         Ok(last.to_string())
     }
@@ -196,11 +199,17 @@ pub(super) fn refused(count: usize) -> usize {
 /// So many rules, each with an error of its own, so that none can be merged with its neighbour. Calls that this program makes have rules
 /// that never hold.
 fn refusing(count: usize) -> Rules {
+    refusing_by(count, count)
+}
+
+/// So many rules, with so many errors among them, two neighbours by the same one and the next two by another.
+fn refusing_by(count: usize, answers: usize) -> Rules {
     let mut rules = Rules::new(Action::Allow);
     let own = |call: &Syscall| palisade_syscall::group::base().contains(call) || OWN.contains(&call.name());
     let others = Syscall::all().filter(|call| call.number(Arch::NATIVE).is_some() && !own(call));
-    for (number, call) in (1..).zip(others.take(count)) {
-        if let Some(errno) = Errno::new(number) {
+    for (number, call) in (0_usize..).zip(others.take(count)) {
+        let which = if answers < count { number / 2 % answers } else { number };
+        if let Some(errno) = u16::try_from(which + 1).ok().and_then(Errno::new) {
             rules.add(call, Rule::always(Action::Errno(errno), "for the bench"));
         }
     }
@@ -240,6 +249,8 @@ mod tests {
         assert!(rules.calls().count() > 250);
         let filter = compile(&rules, Arch::NATIVE).unwrap();
         assert!(filter.program.len() > 300, "{}", filter.program.len());
+        let alike = compile(&refusing_by(300, 2), Arch::NATIVE).unwrap();
+        assert!((100..filter.program.len() / 2).contains(&alike.program.len()), "{}", alike.program.len());
     }
 
     #[test]

@@ -66,27 +66,51 @@ pub(crate) fn race(
     Ok(table)
 }
 
-/// `SECONDS SEEN`, if it isn't the run that is timed.
+/// The same rounds by what the contenders said of the processor's time: a count, which neighbours hardly touch. None if they
+/// didn't say.
+pub(super) fn processor(table: &Table, title: &str, bench: &mut Bench) -> Option<Table> {
+    let of = |sample: &Sample| Sample { wall: sample.user + sample.system, ..sample.clone() };
+    let series: Vec<Series> = table
+        .rows
+        .iter()
+        .map(|row| Series {
+            name: row.series.name.clone(),
+            command: row.series.command.clone(),
+            isolation: row.series.isolation.clone(),
+            samples: row.series.samples.iter().map(of).collect(),
+            failed: row.series.failed.clone(),
+            failed_at_start: row.series.failed_at_start,
+        })
+        .collect();
+    if series.iter().flat_map(|series| &series.samples).any(|sample| sample.wall <= 0.0) {
+        return None;
+    }
+    let mut table = Table::summarise(title, table.rounds, table.burst, series, &mut bench.random);
+    table.scale = Scale::Microseconds;
+    Some(table)
+}
+
+/// `SECONDS SEEN`, if it isn't the run that is timed; maybe with a second line, `USER SYSTEM`.
 fn read(run: &Run, contender: &Contender) -> Result<Sample, Failure> {
     Check::Success.verify(run)?;
+    let (mut user, mut system) = (run.usage.user.as_secs_f64(), run.usage.system.as_secs_f64());
+    let no_time = |_no_number| Failure::Proof { why: "it said no time".to_owned() };
     let wall = match contender.timed {
         Timed::Run => run.wall.as_secs_f64(),
         Timed::Itself => {
             let text = String::from_utf8_lossy(&run.stdout);
+            let (text, rest) = text.trim().split_once('\n').unwrap_or((text.trim(), ""));
+            if let Some((own_user, own_system)) = rest.split_once(' ') {
+                user = own_user.parse().map_err(no_time)?;
+                system = own_system.parse().map_err(no_time)?;
+            }
             let (seconds, seen) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
             if seen != contender.seen {
                 let why = format!("the call returned {seen:?} and not {:?}", contender.seen);
                 return Err(Failure::Proof { why });
             }
-            seconds.parse().map_err(|_no_number| Failure::Proof { why: "it said no time".to_owned() })?
+            seconds.parse().map_err(no_time)?
         }
     };
-    Ok(Sample {
-        round: 0,
-        wall,
-        user: run.usage.user.as_secs_f64(),
-        system: run.usage.system.as_secs_f64(),
-        max_rss: run.usage.max_rss,
-        exit_code: run.code(),
-    })
+    Ok(Sample { round: 0, wall, user, system, max_rss: run.usage.max_rss, exit_code: run.code() })
 }

@@ -2,7 +2,7 @@
 //! All tables measured, and what was to be reached in each.
 
 use super::SyscallsError;
-use super::race::{Contender, race};
+use super::race::{self, Contender, race};
 use super::stage::Stage;
 use super::tables::{Against, By, NATIVE, PEERS, SCENARIOS, Scenario, Who};
 use crate::bench::Bench;
@@ -53,7 +53,13 @@ pub(crate) fn all(bench: &mut Bench, missing: &mut Vec<Missing>) -> Result<Vec<T
         let count = rounds(bench.options.rounds(), 2);
         let mut table = race(bench, scenario.title, &contenders, count)?;
         table.goals = goals(&table, scenario, bench);
+        let title = format!("{}: the server's own processor time", scenario.title);
+        let processor = (scenario.kind == "server").then(|| race::processor(&table, &title, bench)).flatten();
         tables.push(table);
+        if let Some(mut table) = processor {
+            table.goals = goals(&table, scenario, bench);
+            tables.push(table);
+        }
     }
     Ok(tables)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::SyscallsError;
-use super::tables::{By, Served};
+use super::tables::{By, Served, Whose};
 use crate::bench::Bench;
 use crate::entry::Missing;
 use crate::launch::Invocation;
@@ -23,6 +23,14 @@ const POLICIES: [(&str, &str); 4] = [
 pub(super) const MANY: &str = "many";
 /// Puts a server under load.
 const SERVER: &str = "server.sh";
+/// Makes calls while calls are learned.
+const LEARN: &str = "learn.sh";
+/// Those with what they share.
+const SCRIPTS: [(&str, &str); 3] = [
+    ("daemon.sh", include_str!("programs/daemon.sh")),
+    (SERVER, include_str!("programs/server.sh")),
+    (LEARN, include_str!("programs/learn.sh")),
+];
 
 /// The programs that show what mechanisms cost by themselves: they are compiled where a compiler is.
 struct Rulers {
@@ -95,7 +103,9 @@ impl Stage {
             write(&format!("{name}.toml"), &format!("schema = 1\nname = \"{name}\"\n{section}{body}\n"))?;
         }
         write(&format!("{MANY}.toml"), &many())?;
-        write(SERVER, include_str!("programs/server.sh"))?;
+        for (name, text) in SCRIPTS {
+            write(name, text)?;
+        }
         for program in ["redis-server", "redis-benchmark", "redis-cli"] {
             if programs::on_path(program).is_none() {
                 let how = format!("`{program}` is not on PATH; apt install redis-server redis-tools");
@@ -134,6 +144,11 @@ impl Stage {
             let argv = self.server(count, how)?;
             return Some((Invocation { argv, directory, variables }, Timed::Itself));
         }
+        if let By::Learned(whose) = by {
+            let (directory, variables) = (self.work.clone(), Vec::new());
+            let argv = self.learned(kind, count, whose)?;
+            return Some((Invocation { argv, directory, variables }, Timed::Itself));
+        }
         let mut argv: Vec<OsString> = Vec::new();
         let mut variables = Vec::new();
         let taskset =
@@ -149,6 +164,7 @@ impl Stage {
             | By::Ruler(_)
             | By::RulerAlone(_)
             | By::Libseccomp
+            | By::Learned(_)
             | By::Server(_) => {}
             By::Palisade(policy, more) | By::Pinned(policy, more) => {
                 argv.extend(self.palisade(policy, more)?);
@@ -209,17 +225,10 @@ impl Stage {
         for program in ["redis-server", "redis-benchmark", "redis-cli"] {
             programs::on_path(program)?;
         }
-        let mut argv: Vec<OsString> = Vec::new();
-        let mut palisaded = OsString::new();
-        if how == Served::LearnedByKernel {
-            let beside = self.palisade.as_ref()?.with_file_name("palisaded");
-            palisaded = programs::on_path(beside.to_str()?)?.into();
-            if !rustix::process::geteuid().is_root() {
-                return None;
-            }
-            argv.push(programs::on_path("unshare")?.into());
-            argv.extend(["--mount", "--propagation", "private"].map(OsString::from));
-        }
+        let (mut argv, palisaded) = match how {
+            Served::LearnedByKernel => self.daemon()?,
+            Served::Bare | Served::Filtered | Served::Learned => (Vec::new(), OsString::new()),
+        };
         argv.push(programs::of_the_system("sh")?.into());
         argv.push(self.work.join(SERVER).into());
         argv.extend([count.to_string().into(), palisaded]);
@@ -230,6 +239,36 @@ impl Stage {
                 argv.extend(self.palisade(None, &["--quiet", "--syscalls", "learn"])?);
             }
         }
+        Some(argv)
+    }
+
+    /// What gives a mount namespace of its own, and palisaded; for root alone.
+    fn daemon(&self) -> Option<(Vec<OsString>, OsString)> {
+        let beside = self.palisade.as_ref()?.with_file_name("palisaded");
+        let palisaded = programs::on_path(beside.to_str()?)?.into();
+        if !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        let mut argv: Vec<OsString> = vec![programs::on_path("unshare")?.into()];
+        argv.extend(["--mount", "--propagation", "private"].map(OsString::from));
+        Some((argv, palisaded))
+    }
+
+    /// The caller, while its own calls are learned by the kernel, or another's.
+    fn learned(&self, kind: &str, count: u32, whose: Whose) -> Option<Vec<OsString>> {
+        let (mut argv, palisaded) = self.daemon()?;
+        argv.push(programs::of_the_system("sh")?.into());
+        argv.extend([self.work.join(LEARN).into(), palisaded]);
+        match whose {
+            Whose::Own => {
+                // Those that any program needs aren't kept; of kinds of calls this one is.
+                argv.push("getpriority".into());
+                argv.extend(self.palisade(None, &["--quiet", "--syscalls", "learn"])?);
+            }
+            Whose::Anothers => argv.extend(["".into(), self.palisade.clone()?.into()]),
+        }
+        argv.push(self.own.clone().into());
+        argv.extend(["calls", "--kind", kind, "--count", &count.to_string()].map(OsString::from));
         Some(argv)
     }
 

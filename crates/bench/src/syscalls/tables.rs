@@ -40,6 +40,15 @@ pub(super) enum By {
     Libseccomp,
     /// A server under load from outside.
     Server(Served),
+    /// Itself while the kernel puts calls down for palisaded: its own, in `palisade run`, or another's.
+    Learned(Whose),
+}
+
+/// Whose calls are put down.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    Own,
+    Anothers,
 }
 
 /// How a server is started.
@@ -117,7 +126,7 @@ pub(super) const NATIVE: &str = "native";
 const COUNTED: &[&str] = &["--count", "--output", "/dev/null"];
 
 /// All that is measured.
-pub(super) const SCENARIOS: [Scenario; 14] = [
+pub(super) const SCENARIOS: [Scenario; 15] = [
     Scenario {
         title: "a call decided by its number (getppid)",
         kind: "number",
@@ -205,6 +214,23 @@ pub(super) const SCENARIOS: [Scenario; 14] = [
         goals: &[seconds("palisade, answered", 2.6e-6), times("palisade, learning", NATIVE, 25.0)],
     },
     Scenario {
+        title: "a call that is learned by the kernel (getpriority)",
+        kind: "argument",
+        count: 300_000,
+        seen: "its own",
+        base: By::Itself(None),
+        peers: false,
+        who: &[
+            who("palisade", By::Palisade(None, &[])),
+            who("palisade, learning by the kernel", By::Learned(Whose::Own)),
+            who("native, while another's are learned", By::Learned(Whose::Anothers)),
+        ],
+        goals: &[
+            times("palisade, learning by the kernel", NATIVE, 1.5),
+            times("palisade, learning by the kernel", "palisade", 1.5),
+        ],
+    },
+    Scenario {
         title: "uname, made up",
         kind: "machine",
         count: 30_000,
@@ -232,9 +258,14 @@ pub(super) const SCENARIOS: [Scenario; 14] = [
         seen: "loaded",
         base: By::Itself(None),
         peers: false,
-        who: &[who("compiled before (as in a plan)", By::Kind("install")), who("libseccomp", By::Libseccomp)],
+        who: &[
+            who("compiled before (as in a plan)", By::Kind("install")),
+            who("compiled before, two answers among them", By::Kind("install-alike")),
+            who("libseccomp", By::Libseccomp),
+        ],
         goals: &[
             seconds("compiled before (as in a plan)", 1e-4),
+            seconds("compiled before, two answers among them", 1e-4),
             Aim { row: "libseccomp", against: Against::Times(NATIVE), most: None, published: None },
         ],
     },

@@ -48,6 +48,13 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
         ["stranger-chmod", path] => stranger(|| fs::set_permissions(path, fs::Permissions::from_mode(0o777))),
         ["stranger-write", path] => stranger(|| File::options().append(true).open(path).map(|_| ())),
         ["daemon"] => crate::lives::daemon(),
+        ["launch", program, more @ ..] => crate::learn::launch(program, more),
+        ["thread-and-child", program] => crate::learn::thread_and_child(program),
+        ["threads", times] => crate::learn::threads(times.parse().unwrap_or(0)),
+        ["sync"] => {
+            rustix::fs::sync();
+            Ok(())
+        }
         ["child", program, more @ ..] => child(program, more),
         ["attempts", attempts @ ..] => crate::scope::attempt::all(attempts),
         ["wait-attempts", attempts @ ..] => {

@@ -39,6 +39,7 @@ pub(crate) fn main() -> ! {
         "bpf" => all(),
         "plain" => {
             report("not-in-force-is-said", not_in_force);
+            crate::learn::all();
             println!("cannot go on elsewhere: {}", crate::daemon::switch());
         }
         "scope" => crate::scope::all(),

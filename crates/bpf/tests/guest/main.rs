@@ -16,6 +16,7 @@ mod closed;
 mod daemon;
 mod inside;
 mod kernel;
+mod learn;
 mod lives;
 mod machine;
 mod overlay;

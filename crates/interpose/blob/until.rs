@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Waits until a time of day, while that is moved: the kernel is told its own. Bodies do it (`until.S`) for calls that say
+//! which clock they go by. Timers are set by the handler, which asks the kernel for theirs, and so are calls without a
+//! body.
+
+use crate::call::{self, number};
+use crate::layout::FAKE_TIME;
+use crate::{maps, shared, state};
+use core::sync::atomic::Ordering;
+
+/// `CLOCK_REALTIME`, `CLOCK_REALTIME_ALARM`, `CLOCK_TAI`: those that can be waited by and are moved.
+const fn is_moved(clock: u32) -> bool {
+    matches!(clock, 0 | 8 | 11)
+}
+
+/// The kernel's time for one of the program's. What is no time is left to the kernel to refuse.
+fn kernels(seconds: i64) -> i64 {
+    if seconds < 0 { seconds } else { seconds.saturating_sub(shared().fakes.ahead).max(0) }
+}
+
+/// Whether there may be memory at an address: what can't be a pointer is the kernel's to refuse.
+const fn is_pointer(address: u64) -> bool {
+    address >= 4096 && address < 1 << 47
+}
+
+/// Which argument is the pointer to a time of day until which a call waits, if it waits so.
+fn waits(call: u64, a: [u64; 6]) -> Option<usize> {
+    let operation = a[1] as u32 & 0x7f;
+    let (which, waits) = match call {
+        // TIMER_ABSTIME
+        number::CLOCK_NANOSLEEP => (2, a[1] & 1 != 0 && is_moved(a[0] as u32)),
+        // FUTEX_LOCK_PI; FUTEX_WAIT_BITSET, FUTEX_WAIT_REQUEUE_PI, FUTEX_LOCK_PI2 with FUTEX_CLOCK_REALTIME
+        number::FUTEX => (3, operation == 6 || a[1] & 0x100 != 0 && matches!(operation, 9 | 11 | 13)),
+        number::FUTEX_WAITV => (3, a[4] as u32 == 0),
+        number::FUTEX_WAIT => (4, a[5] as u32 == 0),
+        number::MQ_TIMEDSEND | number::MQ_TIMEDRECEIVE => (4, true),
+        _ => return None,
+    };
+    (waits && is_pointer(a[which])).then_some(which)
+}
+
+/// Makes a call as `call::raw`, with the time until which it waits the kernel's.
+///
+/// # Safety
+///
+/// As the call asks for.
+pub(crate) unsafe fn raw(call: u64, mut a: [u64; 6]) -> i64 {
+    let mut time = [0_i64; 2];
+    if shared().fakes.which & FAKE_TIME != 0
+        && let Some(which) = waits(call, a)
+    {
+        // SAFETY: the pointer that the program gave the kernel for just this.
+        time = unsafe { (a[which] as *const [i64; 2]).read_unaligned() };
+        time[0] = kernels(time[0]);
+        a[which] = time.as_ptr() as u64;
+    }
+    // SAFETY: the caller's; the copy is alive meanwhile.
+    unsafe { call::raw(call, a) }
+}
+
+/// `timerfd_settime(file, flags, new, old)`, `timer_settime(timer, flags, new, old)`.
+pub(crate) fn set(call: u64, mut a: [u64; 6]) -> i64 {
+    let number = a[0] as u32;
+    let clock = match call {
+        _ if a[1] & 1 == 0 || !is_pointer(a[2]) => None,
+        // Files can't be looked at any more.
+        _ if state().sealed.load(Ordering::Relaxed) != 0 => None,
+        number::TIMERFD_SETTIME => clock_of_file(number),
+        _ => clock_of_timer(number),
+    };
+    // Interval, and time; each seconds and nanoseconds.
+    let mut times = [0_i64; 4];
+    if clock.is_some_and(is_moved) {
+        // SAFETY: the pointer that the program gave the kernel for just this.
+        times = unsafe { (a[2] as *const [i64; 4]).read_unaligned() };
+        // Zero ends the timer.
+        if times[2] != 0 || times[3] != 0 {
+            times[2] = kernels(times[2]);
+            // Zero would end it here, too, and what is meant has been.
+            if times[2] == 0 && times[3] == 0 {
+                times[3] = 1;
+            }
+            a[2] = times.as_ptr() as u64;
+        }
+    }
+    // SAFETY: the program's call; the copy is alive meanwhile.
+    unsafe { call::raw(call, a) }
+}
+
+/// `clockid: 0`, in what the kernel says of a descriptor.
+fn clock_of_file(file: u32) -> Option<u32> {
+    const DIRECTORY: &[u8] = b"/proc/self/fdinfo/";
+    let mut path = [0_u8; DIRECTORY.len() + 11];
+    path[..DIRECTORY.len()].copy_from_slice(DIRECTORY);
+    let (mut digits, mut rest) = (0, file);
+    let mut backwards = [0_u8; 10];
+    loop {
+        backwards[digits] = b'0' + (rest % 10) as u8;
+        (digits, rest) = (digits + 1, rest / 10);
+        if rest == 0 {
+            break;
+        }
+    }
+    for (to, from) in path[DIRECTORY.len()..].iter_mut().zip(backwards[..digits].iter().rev()) {
+        *to = *from;
+    }
+    let mut found = None;
+    lines(&path, |line| {
+        found = after(line, b"clockid:");
+        found.is_some()
+    });
+    found
+}
+
+/// `ID: 3`, and some lines later `ClockID: 0`.
+fn clock_of_timer(timer: u32) -> Option<u32> {
+    let (mut own, mut found) = (false, None);
+    lines(b"/proc/self/timers\0", |line| {
+        if let Some(which) = after(line, b"ID:") {
+            own = which == timer;
+        }
+        found = after(line, b"ClockID:").filter(|_| own);
+        found.is_some()
+    });
+    found
+}
+
+/// The number behind a word that a line begins with.
+fn after(line: &[u8], word: &[u8]) -> Option<u32> {
+    let rest = line.strip_prefix(word)?;
+    let digits = rest.iter().skip_while(|byte| matches!(byte, b' ' | b'\t'));
+    let mut number = None;
+    for digit in digits.take_while(|byte| byte.is_ascii_digit()) {
+        number = Some(number.unwrap_or(0_u32).wrapping_mul(10).wrapping_add(u32::from(digit - b'0')));
+    }
+    number
+}
+
+/// Tells of a file's lines, their first bytes, until the answer is that it is enough.
+fn lines(path: &[u8], mut tell: impl FnMut(&[u8]) -> bool) {
+    let mut line = [0_u8; 32];
+    let mut length = 0;
+    maps::bytes(path, |byte| {
+        if byte == b'\n' {
+            let enough = tell(&line[..length]);
+            length = 0;
+            return enough;
+        }
+        if let Some(place) = line.get_mut(length) {
+            *place = byte;
+            length += 1;
+        }
+        false
+    });
+}
