@@ -27,6 +27,7 @@
 pub mod answer;
 mod below;
 pub mod builtin;
+pub mod clock;
 pub mod command_line;
 pub mod condition;
 pub mod context;
@@ -60,6 +61,7 @@ pub mod word;
 
 pub use answer::SyscallAnswer;
 pub use builtin::built_in;
+pub use clock::StartTime;
 pub use condition::{Condition, Fact};
 pub use context::{Application, Context, Directories};
 pub use decide::{Decision, EffectiveGlob, EffectivePath, Protected};
