@@ -206,6 +206,7 @@ impl StartError {
             Step::Landlock => "apply Landlock",
             Step::Filter => "load the seccomp filter",
             Step::Builder => "finish: the launch was interrupted",
+            Step::Watch => "watch programs begin, for a time of day of their own",
             Step::Broker => "leave somebody behind to start the broker",
             Step::Warden => "leave somebody behind who keeps names covered",
         };
