@@ -121,9 +121,6 @@ impl Wait {
                 if left <= 0 {
                     return Some(Answer::Value(0));
                 }
-                if is_interrupted(shared, self.thread) {
-                    return Some(Answer::Error(Errno::INTR));
-                }
                 left
             }
             Until::Word { address, value, time } => {
@@ -136,13 +133,15 @@ impl Wait {
                 if left <= 0 {
                     return Some(Answer::Error(Errno::TIMEDOUT));
                 }
-                // A signal is handled when it asks again, too.
-                if now.duration_since(self.began) >= WORD {
-                    return Some(Answer::Value(0));
-                }
                 left
             }
         };
+        if is_interrupted(shared, self.thread) {
+            return Some(Answer::Error(Errno::INTR));
+        }
+        if matches!(self.until, Until::Word { .. }) && now.duration_since(self.began) >= WORD {
+            return Some(Answer::Value(0));
+        }
         self.look = (self.look * 4).min(LOOK);
         let left = u64::try_from(left).map_or(self.look, Duration::from_nanos);
         self.next = now + self.look.min(left);
