@@ -72,7 +72,8 @@ mod tests {
 
     #[test]
     fn what_the_policy_denies_stays_denied() {
-        let (rules, _) = Rules::deny_list().with(&[], &["clock_gettime", "time"]).unwrap().timed(Arch::X86_64);
+        let (rules, _) =
+            Rules::deny_list().with(&[], &["clock_gettime", "time"]).unwrap().timed(Arch::X86_64);
         assert_eq!(decide(&rules, "clock_gettime", [0; 6]), Action::Errno(Errno::EPERM));
         assert_eq!(decide(&rules, "clock_gettime", [1, 0, 0, 0, 0, 0]), Action::Errno(Errno::EPERM));
         assert_eq!(decide(&rules, "time", [0; 6]), Action::Errno(Errno::EPERM));

@@ -5,8 +5,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Node, Problem, Reader, find};
 use crate::answer::{Action, AnswerError, KEYS, Question, SyscallAnswer, Written};
-use crate::layer::Sourced;
 use crate::clock::StartTime;
+use crate::layer::Sourced;
 use crate::value::{MOST_PROCESSORS, SyscallRule, ValueError};
 
 impl Reader<'_> {

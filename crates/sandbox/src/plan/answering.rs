@@ -111,7 +111,8 @@ impl Answering<'_> {
         use palisade_syscall::{Arch, Syscall};
         let name = |number| Syscall::from_number(Arch::NATIVE, number).map_or("?", Syscall::name);
         let clock = self.start.map(|start| {
-            let start = StartTime::from_seconds(start).map_or_else(|_| start.to_string(), |start| start.to_string());
+            let start =
+                StartTime::from_seconds(start).map_or_else(|_| start.to_string(), |start| start.to_string());
             Cow::Owned(format!("the clock starts at {start}, and programs have no vDSO"))
         });
         let calls = self.calls.iter().filter(|answer| answer.made != Made::Clock).map(|answer| {

@@ -137,7 +137,11 @@ impl Clock {
                 if left <= 0 {
                     return Ok(Outcome::Value(0));
                 }
-                self.waits.add(worker.shared, caller.call, Until::Time { clock, time: until - self.ahead })?;
+                self.waits.add(
+                    worker.shared,
+                    caller.call,
+                    Until::Time { clock, time: until - self.ahead },
+                )?;
                 Ok(Outcome::Later)
             }
             "futex" => self.futex(worker, caller),
