@@ -96,7 +96,8 @@ fn read_timespec(bytes: &[u8]) -> Result<Nanoseconds, Errno> {
 impl Clock {
     /// One that shows `start`, in seconds since 1970, now.
     pub(super) fn starting_at(start: i64) -> Self {
-        Self { ahead: i128::from(start) * SECOND - host(TellsDay::Realtime), waits: Waits::default() }
+        // The one that lags behind: none of them shows a time before the start.
+        Self { ahead: i128::from(start) * SECOND - host(TellsDay::Coarse), waits: Waits::default() }
     }
 
     fn now(&self, clock: TellsDay) -> Nanoseconds {
