@@ -185,7 +185,7 @@ pub(crate) const OWN: &[&str] = &[
 ];
 
 /// And those that it makes where the time is the policy's.
-pub(crate) const WITH_CLOCK: &[&str] = &["ptrace", "timerfd_settime", "wait4"];
+pub(crate) const WITH_CLOCK: &[&str] = &["ptrace", "timerfd_settime", "tkill", "wait4"];
 
 #[cfg(test)]
 mod tests {

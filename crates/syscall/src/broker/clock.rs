@@ -147,7 +147,7 @@ impl Clock {
             }
             "futex" => self.futex(worker, caller),
             "timerfd_settime" => timers::set_file(self.ahead, caller),
-            "timer_settime" => timers::set(caller),
+            "timer_settime" => timers::set(self, worker, caller),
             _ => Err(Errno::NOSYS),
         }
     }

@@ -65,7 +65,7 @@ fn watch_first(shared: &Shared, call: &Notification) {
         let _killed = match stop {
             Stop::Executed => return prepare(shared, tracee),
             Stop::Ended => return,
-            Stop::Asked => tracee.go_on(0),
+            Stop::Asked | Stop::Call => tracee.go_on(0),
             Stop::Group(_) => tracee.stay(),
             Stop::Signal(signal) => tracee.go_on(signal),
         };
@@ -85,7 +85,7 @@ fn watch(shared: &Shared, call: &Notification) {
     match tracee.wait() {
         Stop::Executed => prepare(shared, tracee),
         // It has failed, or is to be made again.
-        Stop::Asked | Stop::Group(_) => drop(tracee.detach(0)),
+        Stop::Asked | Stop::Group(_) | Stop::Call => drop(tracee.detach(0)),
         Stop::Signal(signal) => drop(tracee.detach(signal)),
         Stop::Ended => {}
     }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Timers that are set to a time of day.
 
-use super::{Nanoseconds, SECOND, TIMESPEC, nanoseconds, read_timespec, timespec};
-use crate::broker::Outcome;
+use super::{Clock, Nanoseconds, SECOND, TIMESPEC, TellsDay, nanoseconds, read_timespec, timespec};
 use crate::broker::caller::Caller;
-use palisade_sys::notify;
+use crate::broker::{Outcome, Shared, Worker};
+use palisade_sys::notify::{self, Answer, Notification};
+use palisade_sys::tracee::{Stop, Tracee};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
+use std::sync::Arc;
 
 /// The size of a `struct itimerspec`: how often, and when first.
 const ITIMERSPEC: usize = 2 * TIMESPEC;
@@ -41,13 +43,49 @@ pub(super) fn set_file(ahead: Nanoseconds, caller: &Caller<'_>) -> Result<Outcom
     Ok(Outcome::Value(0))
 }
 
-/// `timer_settime` with a time, which the timer's clock may tell. Such a timer is its process's alone: nobody else can
-/// set it, and an error is better than a signal in years.
-pub(super) fn set(caller: &Caller<'_>) -> Result<Outcome, Errno> {
-    match clock_of_timer(&caller.tells("timers")?, caller.int(0)) {
-        Some(0 | 11) => Err(Errno::OPNOTSUPP),
-        _ => Ok(Outcome::Continue),
-    }
+/// `timer_settime` with a time, which the timer's clock may tell. Such a timer is its process's alone: the caller sets
+/// it itself, to how long it is until then.
+pub(super) fn set(clock: &Clock, worker: &Worker<'_>, caller: &Caller<'_>) -> Result<Outcome, Errno> {
+    let tells = match clock_of_timer(&caller.tells("timers")?, caller.int(0)) {
+        Some(0) => TellsDay::Realtime,
+        Some(11) => TellsDay::Tai,
+        _ => return Ok(Outcome::Continue),
+    };
+    let bytes = caller.bytes(2, ITIMERSPEC)?;
+    let (interval, first) = bytes.split_at(TIMESPEC);
+    let (interval, first) = (read_timespec(interval)?, shifted(read_timespec(first)?, clock.now(tells)));
+    let from_now = [timespec(interval), timespec(first)].concat();
+    let (shared, call) = (Arc::clone(worker.shared), *caller.call);
+    // Its filter is that of this worker.
+    std::thread::Builder::new()
+        .stack_size(64 * 1024)
+        .spawn(move || make_instead(&shared, &call, &from_now))
+        .map_err(|_limit| Errno::AGAIN)?;
+    Ok(Outcome::Later)
+}
+
+/// Has the caller of `timer_settime` make it without `TIMER_ABSTIME`, and with this time.
+fn make_instead(shared: &Shared, call: &Notification, from_now: &[u8]) {
+    let answer = |errno| {
+        let _nobody_waits = shared.listener.answer(call.id, Answer::Error(errno));
+    };
+    let mut tracee = match Tracee::seize(call.thread) {
+        Ok(tracee) => tracee,
+        Err(errno) => return answer(errno),
+    };
+    // If it has been killed, that is what is heard. No handler runs before it is stopped.
+    let _killed = tracee.interrupt();
+    answer(Errno::OPNOTSUPP);
+    let signal = match tracee.wait() {
+        Stop::Asked | Stop::Group(_) => 0,
+        Stop::Signal(signal) => signal,
+        Stop::Executed | Stop::Call | Stop::Ended => return,
+    };
+    let [timer, _flags, _time, before, ..] = call.arguments;
+    let arguments = [timer, 0, 0, before, 0, 0];
+    // Whoever can't be had to make it is told so: that is the answer it has.
+    let _made = u64::try_from(call.number).map(|number| tracee.call(number, arguments, from_now, 2));
+    let _killed = tracee.detach(signal);
 }
 
 /// The time on the host's clock; 0 stays 0, which stops a timer.
