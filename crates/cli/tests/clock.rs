@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A sandbox's own time of day: who is told of it, what waits for it, and programs that begin.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
 
 mod support;
 

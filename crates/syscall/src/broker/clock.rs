@@ -156,7 +156,7 @@ impl Clock {
     fn futex(&self, worker: &Worker<'_>, caller: &Caller<'_>) -> Result<Outcome, Errno> {
         let limit = read_timespec(&caller.bytes(3, TIMESPEC)?)?;
         let address = caller.argument(0);
-        if caller.unsigned(5) == 0 || address % 4 != 0 {
+        if caller.unsigned(5) == 0 || !address.is_multiple_of(4) {
             return Err(Errno::INVAL);
         }
         let value = caller.unsigned(2);
