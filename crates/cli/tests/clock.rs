@@ -10,9 +10,10 @@
 mod support;
 
 use rustix::process::{Signal, kill_process};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use support::job::below;
-use support::{Place, Run, eventually, everybody, has, job};
+use support::{Place, Run, eventually, everybody, has, is_root, job};
 
 /// 2040-01-01 and 1980-01-01: both far from any day on which this runs.
 const STARTS: [(&str, i64); 2] = [("\"2040-01-01\"", 2_208_988_800), ("315532800", 315_532_800)];
@@ -368,7 +369,53 @@ fn mistakes_are_told_before_anything_starts() {
     }
 }
 
-/// A lock holds, a later layer wins otherwise.
+/// Whom nobody may look into can't have its vDSO hidden, and whom somebody traces can't be watched: neither begins.
+#[test]
+fn what_cant_be_watched_doesnt_begin() {
+    let lines = "def traced():\n\
+        \x20   l.ptrace(0, 0, 0, 0)\n\
+        \x20   try: os.execv('/bin/true', ['true'])\n\
+        \x20   except OSError as e: os._exit(e.errno)\n\
+        child = os.fork()\n\
+        if child == 0: traced()\n\
+        status = os.waitpid(child, 0)[1]; stopped = os.WIFSTOPPED(status)\n\
+        if stopped: os.kill(child, 9); os.waitpid(child, 0)\n\
+        print('begun' if stopped else os.WEXITSTATUS(status))\n";
+    for place in everybody() {
+        profile(&place, "\"2040-01-01\"", "[syscalls]\nallow = [\"ptrace\"]");
+        assert_eq!(outside(&place, lines), "begun\n");
+        assert_eq!(python(&place, &["--protect", "off"], lines).ok(), "1");
+        profile(&place, "\"2040-01-01\"", "");
+        if is_root() && !place.is_root() {
+            let file = place.work.join("unreadable");
+            std::fs::copy("/bin/true", &file).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o711)).unwrap();
+            assert_eq!(place.outside("./unreadable && echo begun"), "begun\n");
+            let run = told(&place, &[], &["sh", "-c", "./unreadable; echo $?"]);
+            assert_eq!(run.ok(), "137", "{run:?}");
+            assert!(run.err.contains("execve without a vDSO"), "{run:?}");
+            assert_eq!(told(&place, &[], &["./unreadable"]).code, 137);
+        }
+        place.assert_all_dead();
+    }
+}
+
+/// Whoever makes namespaces of its own sees the same time in them.
+#[test]
+fn namespaces_of_its_own_change_nothing() {
+    for place in everybody().into_iter().filter(|place| !place.is_root()) {
+        profile(&place, "\"2040-01-01\"", "namespaces = true");
+        let run = told(
+            &place,
+            &[],
+            &["sh", "-c", "unshare -Ur date +%Y; unshare -Urpf sh -c 'date +%Y; date +%Y'"],
+        );
+        assert_eq!(run.ok(), "2040\n2040\n2040", "{run:?}");
+        assert_ne!(place.outside("unshare -Ur date +%Y").trim(), "2040");
+    }
+}
+
+/// What a later layer says holds.
 #[test]
 fn layers_decide_on_the_time_as_on_anything_else() {
     for place in everybody() {

@@ -98,7 +98,8 @@ fn prepare(shared: &Shared, tracee: Tracee) {
         // It has been killed.
         Err(Errno::SRCH) => {}
         Err(errno) => {
-            let report = Report::Overload { call: "execve".to_owned(), errno: errno.raw_os_error() };
+            let report =
+                Report::Overload { call: "execve without a vDSO".to_owned(), errno: errno.raw_os_error() };
             shared.reporter.insist(&report);
         }
     }
