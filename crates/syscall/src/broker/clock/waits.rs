@@ -9,6 +9,7 @@ use crate::broker::Shared;
 use palisade_sys::notify::{self, Answer, Notification};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,11 @@ const FIRST_LOOK: Duration = Duration::from_micros(100);
 const LOOK: Duration = Duration::from_millis(5);
 /// After so long whoever waits for a word is told that it was woken, and asks again if it wasn't.
 const WORD: Duration = Duration::from_millis(10);
+/// The same for one that has asked again, and for waits for a time, which are never short.
+const LONG_LOOK: Duration = Duration::from_millis(10);
+const LONG_WORD: Duration = Duration::from_millis(50);
+/// From here on it is looked for signals, too, which takes ten times as long as to look at a word.
+const SIGNALS: Duration = Duration::from_millis(2);
 
 /// What is waited for. Times are the host's.
 #[derive(Clone, Copy)]
@@ -32,6 +38,8 @@ struct Wait {
     thread: u32,
     until: Until,
     began: Instant,
+    /// It isn't a short one.
+    long: bool,
     look: Duration,
     next: Instant,
 }
@@ -51,7 +59,13 @@ struct Waiting {
     all: Vec<Wait>,
     /// There is a thread for them.
     served: bool,
+    /// Threads that were told they had been woken, and by which word they had waited: if they do so again they
+    /// weren't, and this wait is no short one.
+    long: HashMap<u32, (u64, u32)>,
 }
+
+/// More threads than this aren't remembered.
+const MOST_LONG: usize = 4096;
 
 impl State {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -66,8 +80,15 @@ impl Waits {
     /// `EAGAIN` without a thread to do it.
     pub(super) fn add(&self, shared: &Arc<Shared>, call: &Notification, until: Until) -> Result<(), Errno> {
         let now = Instant::now();
-        let (call, thread, look) = (call.id, call.thread, FIRST_LOOK);
+        let (call, thread) = (call.id, call.thread);
         let mut waiting = self.0.waiting();
+        let again = waiting.long.remove(&thread);
+        let long = match until {
+            Until::Word { address, value, .. } => again == Some((address, value)),
+            Until::Time { .. } => true,
+        };
+        let look = if long { LONG_LOOK } else { FIRST_LOOK };
+        let left = until.left();
         if !waiting.served {
             let (state, shared) = (Arc::clone(&self.0), Arc::clone(shared));
             // Its filter is that of the worker which starts it.
@@ -77,7 +98,7 @@ impl Waits {
                 .map_err(|_limit| Errno::AGAIN)?;
             waiting.served = true;
         }
-        waiting.all.push(Wait { call, thread, until, began: now, look, next: now + look });
+        waiting.all.push(Wait { call, thread, until, began: now, long, look, next: now + look.min(left) });
         drop(waiting);
         self.0.news.notify_one();
         Ok(())
@@ -89,11 +110,20 @@ fn serve(state: &State, shared: &Shared) {
     let mut waiting = state.waiting();
     loop {
         let now = Instant::now();
-        waiting.all.retain_mut(|wait| {
+        let Waiting { all, long, .. } = &mut *waiting;
+        all.retain_mut(|wait| {
             if wait.next > now {
                 return true;
             }
-            let Some(answer) = wait.look(shared, now) else { return true };
+            let Some((answer, why)) = wait.look(shared, now) else { return true };
+            if why == Why::Long
+                && let Until::Word { address, value, .. } = wait.until
+            {
+                if long.len() >= MOST_LONG {
+                    long.clear();
+                }
+                long.insert(wait.thread, (address, value));
+            }
             // Fails when the caller was killed meanwhile.
             let _nobody_waits = shared.listener.answer(wait.call, answer);
             false
@@ -108,42 +138,55 @@ fn serve(state: &State, shared: &Shared) {
     }
 }
 
+/// Why a wait has ended.
+#[derive(PartialEq, Eq)]
+enum Why {
+    /// Whatever it is, it is over.
+    Over,
+    /// Nothing has happened yet.
+    Long,
+}
+
+impl Until {
+    /// How long it is until the time, at most; 0 when it has come.
+    fn left(&self) -> Duration {
+        let left = match *self {
+            Self::Time { clock, time } => time - host(clock),
+            Self::Word { time, .. } => time - host(TellsDay::Realtime),
+        };
+        u64::try_from(left.max(0)).map_or(Duration::MAX, Duration::from_nanos)
+    }
+}
+
 impl Wait {
     /// The answer, if there is one now.
-    fn look(&mut self, shared: &Shared, now: Instant) -> Option<Answer> {
+    fn look(&mut self, shared: &Shared, now: Instant) -> Option<(Answer, Why)> {
+        let over = |answer| Some((answer, Why::Over));
         if !shared.listener.is_waiting(self.call) {
             // To nobody.
-            return Some(Answer::Error(Errno::INTR));
+            return over(Answer::Error(Errno::INTR));
         }
-        let left = match self.until {
-            Until::Time { clock, time } => {
-                let left = time - host(clock);
-                if left <= 0 {
-                    return Some(Answer::Value(0));
-                }
-                left
+        let mut come = Answer::Value(0);
+        if let Until::Word { address, value, .. } = self.until {
+            match word(self.thread, address) {
+                Ok(found) if found == value => come = Answer::Error(Errno::TIMEDOUT),
+                Ok(_changed) => return over(Answer::Value(0)),
+                Err(errno) => return over(Answer::Error(errno)),
             }
-            Until::Word { address, value, time } => {
-                match word(self.thread, address) {
-                    Ok(found) if found == value => {}
-                    Ok(_changed) => return Some(Answer::Value(0)),
-                    Err(errno) => return Some(Answer::Error(errno)),
-                }
-                let left = time - host(TellsDay::Realtime);
-                if left <= 0 {
-                    return Some(Answer::Error(Errno::TIMEDOUT));
-                }
-                left
-            }
-        };
-        if is_interrupted(shared, self.thread) {
-            return Some(Answer::Error(Errno::INTR));
         }
-        if matches!(self.until, Until::Word { .. }) && now.duration_since(self.began) >= WORD {
-            return Some(Answer::Value(0));
+        let left = self.until.left();
+        if left.is_zero() {
+            return over(come);
         }
-        self.look = (self.look * 4).min(LOOK);
-        let left = u64::try_from(left).map_or(self.look, Duration::from_nanos);
+        let since = now.duration_since(self.began);
+        if since >= SIGNALS && is_interrupted(shared, self.thread) {
+            return over(Answer::Error(Errno::INTR));
+        }
+        let word = if self.long { LONG_WORD } else { WORD };
+        if matches!(self.until, Until::Word { .. }) && since >= word {
+            return Some((Answer::Value(0), Why::Long));
+        }
+        self.look = (self.look * 4).min(if self.long { LONG_LOOK } else { LOOK });
         self.next = now + self.look.min(left);
         None
     }
