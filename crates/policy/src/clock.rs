@@ -142,6 +142,20 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_holds_and_a_later_layer_wins_otherwise() {
+        let of = |administrator: &str| {
+            let administrator = crate::parse(administrator, None, crate::Layer::Administrator).unwrap();
+            let user =
+                crate::parse("schema = 1\n[process]\ntime = \"2031-01-01\"\n", None, crate::Layer::User)
+                    .unwrap();
+            let time = crate::merge(vec![administrator, user]).time().unwrap();
+            time.value.to_string()
+        };
+        assert_eq!(of("schema = 1\n[process]\ntime = 0\n"), "2031-01-01T00:00:00Z");
+        assert_eq!(of("schema = 1\n[locked.process]\ntime = 0\n"), "1970-01-01T00:00:00Z");
+    }
+
+    #[test]
     fn what_is_written_is_read_again() {
         for seconds in (0..=LATEST).step_by(86_399_999 * 7).chain([0, LATEST, 951_782_400, 4_107_542_399]) {
             let time = StartTime::from_seconds(seconds).unwrap();

@@ -66,25 +66,28 @@ pub(super) fn set(clock: &Clock, worker: &Worker<'_>, caller: &Caller<'_>) -> Re
 
 /// Has the caller of `timer_settime` make it without `TIMER_ABSTIME`, and with this time.
 fn make_instead(shared: &Shared, call: &Notification, from_now: &[u8]) {
-    let answer = |errno| {
-        let _nobody_waits = shared.listener.answer(call.id, Answer::Error(errno));
-    };
+    let answer = |errno| shared.listener.answer(call.id, Answer::Error(errno));
     let mut tracee = match Tracee::seize(call.thread) {
         Ok(tracee) => tracee,
-        Err(errno) => return answer(errno),
+        Err(errno) => {
+            let _nobody_waits = answer(errno);
+            return;
+        }
     };
     // If it has been killed, that is what is heard. No handler runs before it is stopped.
     let _killed = tracee.interrupt();
-    answer(Errno::OPNOTSUPP);
+    // If nobody waits, the caller was killed before, and this is another thread with its number.
+    let is_caller = answer(Errno::OPNOTSUPP).is_ok();
     let signal = match tracee.wait() {
         Stop::Asked | Stop::Group(_) => 0,
         Stop::Signal(signal) => signal,
         Stop::Executed | Stop::Call | Stop::Ended => return,
     };
     let [timer, _flags, _time, before, ..] = call.arguments;
-    let arguments = [timer, 0, 0, before, 0, 0];
-    // Whoever can't be had to make it is told so: that is the answer it has.
-    let _made = u64::try_from(call.number).map(|number| tracee.call(number, arguments, from_now, 2));
+    if is_caller && let Ok(number) = u64::try_from(call.number) {
+        // Whoever can't be had to make it is told so: that is the answer it has.
+        let _made = tracee.call(number, [timer, 0, 0, before, 0, 0], from_now, 2);
+    }
     let _killed = tracee.detach(signal);
 }
 
