@@ -19,7 +19,7 @@
 //! - [`decide`]: what holds of a path and why; the one truth about precedence
 //! - [`hint`]: what to type to permit what was refused
 //! - [`environment`]: which variables go in
-//! - [`answer`]: what a program is told instead of what is
+//! - [`answer`]: what a program is told instead of what is; [`clock`]: its time of day
 //! - [`event`]: what every plane reports of a decision
 //! - [`suggest`]: "did you mean"
 #![forbid(unsafe_code)]
