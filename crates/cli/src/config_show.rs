@@ -94,6 +94,9 @@ pub(crate) fn statements(policy: &Policy, resolved: &Resolved) -> Vec<Statement>
     if let Some(count) = policy.processors() {
         one("process", "processors", Value::Number(count.value.into()), place(&count));
     }
+    if let Some(time) = policy.time() {
+        one("process", "time", Value::Text(time.value.to_string()), place(&time));
+    }
     for (key, id) in [("uid", policy.uid()), ("gid", policy.gid())] {
         if let Some(id) = id {
             one("process", key, Value::Number(id.value.into()), place(&id));

@@ -468,7 +468,7 @@ mod tests {
         let text = "[syscalls]\nanswers = [{ call = \"a\", when = \"arg0 in 1\", action = \"return\", value = 7 }, \
             { call = \"b\", action = \"deny\", errno = \"ENOENT\" }, { call = \"c\", action = \"ask\" }, \
             { open = \"/a b\", action = \"redirect\", to = \"/c\\\"\" }, { open = \"/d\", action = \"give\", descriptor = 3 }]\n\
-            [process]\nrelease = \"5.4.0\"\nprocessors = 3\n";
+            [process]\nrelease = \"5.4.0\"\nprocessors = 3\ntime = 951868801\n";
         let first = policy(Layer::User, text);
         let again = parse(&crate::render::render(&first), None, Layer::User).unwrap();
         let values = |policy: &crate::settings::LayerPolicy| -> Vec<SyscallAnswer> {
@@ -477,6 +477,7 @@ mod tests {
         assert_eq!(values(&first).len(), 5);
         assert_eq!(values(&first), values(&again));
         assert_eq!(again.settings.processors[0].value, 3);
+        assert_eq!(again.settings.time[0].value.to_string(), "2000-03-01T00:00:01Z");
         assert_eq!(again.settings.words.len(), 1);
     }
 }

@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     /// A list of tables: what calls, and opening paths, are answered with.
     Answers,
     Processors,
+    /// A time of day.
+    Time,
     /// A list of name patterns of variables.
     KeepVariables,
     RemoveVariables,
@@ -272,6 +274,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             key("hostname", Kind::Hostname, "The machine's name inside."),
             key("release", Kind::Word(Word::Release), "The kernel's release inside."),
             key("processors", Kind::Processors, "How many processors there are inside."),
+            key("time", Kind::Time, "The time of day (UTC) at which the clock inside starts."),
             key("uid", Kind::Uid, "The user's number inside."),
             key("gid", Kind::Gid, "The group's number inside."),
             key("cwd", Kind::Cwd, "The working directory inside."),

@@ -19,7 +19,7 @@
 //! - [`decide`]: what holds of a path and why; the one truth about precedence
 //! - [`hint`]: what to type to permit what was refused
 //! - [`environment`]: which variables go in
-//! - [`answer`]: what a program is told instead of what is
+//! - [`answer`]: what a program is told instead of what is; [`clock`]: its time of day
 //! - [`event`]: what every plane reports of a decision
 //! - [`suggest`]: "did you mean"
 #![forbid(unsafe_code)]
@@ -27,6 +27,7 @@
 pub mod answer;
 mod below;
 pub mod builtin;
+pub mod clock;
 pub mod command_line;
 pub mod condition;
 pub mod context;
@@ -60,6 +61,7 @@ pub mod word;
 
 pub use answer::SyscallAnswer;
 pub use builtin::built_in;
+pub use clock::StartTime;
 pub use condition::{Condition, Fact};
 pub use context::{Application, Context, Directories};
 pub use decide::{Decision, EffectiveGlob, EffectivePath, Protected};

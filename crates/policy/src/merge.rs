@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::answer::{self, SyscallAnswer};
+use crate::clock::StartTime;
 use crate::context::Context;
 use crate::environment::{EnvironmentRule, Filter};
 use crate::launch::{Hook, MadeFile, When};
@@ -242,6 +243,12 @@ impl Policy {
     #[must_use]
     pub fn processors(&self) -> Option<Sourced<u32>> {
         prevailing(&self.settings.processors).cloned()
+    }
+
+    /// The time of day at which the clock inside starts.
+    #[must_use]
+    pub fn time(&self) -> Option<Sourced<StartTime>> {
+        prevailing(&self.settings.time).cloned()
     }
 
     /// The filter of environment variables.

@@ -298,6 +298,7 @@ impl Reader<'_> {
             }
             Kind::Answers => self.answers(&name, node),
             Kind::Processors => self.processors(&name, node),
+            Kind::Time => self.time(&name, node),
             Kind::KeepVariables => self.variables(&name, node, EnvironmentRule::keep),
             Kind::RemoveVariables => self.variables(&name, node, EnvironmentRule::remove),
             Kind::SetVariables => self.set_variables(&name, node),

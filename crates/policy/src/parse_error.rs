@@ -183,6 +183,7 @@ impl Problem {
             Self::Pattern(_) => "this path",
             Self::Network(NetworkError::Host(_)) => "this host",
             Self::Network(_) => "this value",
+            Self::Value(ValueError::Time { .. }) => "this time",
             Self::Value(_) | Self::Name(_) => "this name",
             Self::UnsupportedSchema { .. } => "this number",
             Self::TooLarge { .. } | Self::TooManyEntries | Self::MissingSchema => "",

@@ -154,6 +154,7 @@ fn put_key(
         ),
         Kind::Answers => Value::List(of(&from.answers, strength).map(answer).collect()),
         Kind::Processors => one(last(&from.processors, strength).map(u32::to_string)),
+        Kind::Time => one(last(&from.time, strength).map(|time| string(&time.to_string()))),
         Kind::KeepVariables => names(from, strength, |rule| match rule {
             EnvironmentRule::Keep(glob) => Some(glob),
             _ => None,

@@ -111,6 +111,16 @@ fn value(kind: Kind, about: &str) -> Value {
             "examples": [[{ "call": "sethostname", "action": "deny", "errno": "EPERM" }]],
         }),
         Kind::Processors => json!({ "type": "integer", "minimum": 1, "maximum": MOST_PROCESSORS }),
+        Kind::Time => json!({
+            "oneOf": [
+                {
+                    "type": "string",
+                    "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)?$",
+                },
+                { "type": "integer", "minimum": 0, "maximum": crate::clock::LATEST },
+            ],
+            "examples": ["2030-01-01", "2030-01-01T12:00:00Z", 1_893_456_000],
+        }),
         Kind::KeepVariables | Kind::RemoveVariables => json!({
             "type": "array",
             "items": { "type": "string", "pattern": "^[^=\u{0}]+$" },

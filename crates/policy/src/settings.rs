@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::answer::SyscallAnswer;
+use crate::clock::StartTime;
 use crate::condition::Condition;
 use crate::environment::EnvironmentRule;
 use crate::feature::Want;
@@ -52,6 +53,8 @@ pub struct Settings {
     pub answers: Vec<Sourced<SyscallAnswer>>,
     /// `process.processors`: how many there are inside.
     pub processors: Vec<Sourced<u32>>,
+    /// `process.time`: when the clock inside starts.
+    pub time: Vec<Sourced<StartTime>>,
     /// `process.hostname`.
     pub hostname: Vec<Sourced<Hostname>>,
     /// `process.uid`: the user's number inside.
@@ -107,6 +110,7 @@ impl Settings {
         join(&mut self.syscalls, other.syscalls, Sourced::rank);
         join(&mut self.answers, other.answers, Sourced::rank);
         join(&mut self.processors, other.processors, Sourced::rank);
+        join(&mut self.time, other.time, Sourced::rank);
         join(&mut self.hostname, other.hostname, Sourced::rank);
         join(&mut self.uid, other.uid, Sourced::rank);
         join(&mut self.gid, other.gid, Sourced::rank);
@@ -149,6 +153,7 @@ impl Settings {
         each(&mut self.syscalls);
         each(&mut self.answers);
         each(&mut self.processors);
+        each(&mut self.time);
         each(&mut self.hostname);
         each(&mut self.uid);
         each(&mut self.gid);

@@ -155,6 +155,12 @@ pub enum ValueError {
         /// The nearest that is one.
         nearest: Option<&'static str>,
     },
+    /// No time at which a clock can start.
+    #[error("{text:?} is no time of day: a day or a second of the years 1970 to 9999, in UTC")]
+    Time {
+        /// The text.
+        text: String,
+    },
     /// A value that can't be passed in the environment.
     #[error("the value of `{name}` holds a NUL byte, which no environment variable can")]
     VariableValue {
@@ -172,6 +178,10 @@ impl ValueError {
             Self::Portal { nearest: None, .. } => {
                 Some(format!("known portals: {}", crate::portal::PORTALS.join(", ")))
             }
+            Self::Time { .. } => Some(
+                "time = \"2030-01-01\", time = \"2030-01-01T12:00:00Z\", or seconds since 1970: time = 1893456000"
+                    .to_owned(),
+            ),
             _ => None,
         }
     }

@@ -37,6 +37,7 @@ pub(crate) struct Answered {
     opens: Vec<Open<'static>>,
     release: Option<Text<'static>>,
     processors: Option<u32>,
+    start: Option<i64>,
 }
 
 /// Says which entries can't be.
@@ -108,6 +109,7 @@ impl Answered {
             opens: Vec::new(),
             release: policy.word(Word::Release).map(|release| Text::new(release.value)).transpose()?,
             processors: policy.processors().map(|count| count.value),
+            start: policy.time().map(|time| time.value.seconds()),
         };
         for stated in policy.answers() {
             let made = rule(&stated)
@@ -128,6 +130,7 @@ impl Answered {
             notes.push(Cow::Owned(format!("some calls aren't answered as the policy says: {reason}")));
             out.rules.retain(|(_, rule)| rule.action != Action::Notify);
             (out.calls, out.opens, out.release, out.processors) = (Vec::new(), Vec::new(), None, None);
+            out.start = None;
         }
         Ok(out)
     }
@@ -170,6 +173,7 @@ impl Answered {
             || !self.opens.is_empty()
             || self.release.is_some()
             || self.processors.is_some()
+            || self.start.is_some()
     }
 
     /// The rules with those for calls in front.
@@ -186,7 +190,7 @@ impl Answered {
         if !self.is_brokered() {
             return Ok((rules, None));
         }
-        let Self { mut calls, opens, release, processors, .. } = self;
+        let Self { mut calls, opens, release, processors, start, .. } = self;
         let made = [
             ("uname", release.as_ref().map(|_release| Made::Machine)),
             ("sched_getaffinity", processors.map(Made::Processors)),
@@ -199,10 +203,15 @@ impl Answered {
                 calls.push(Answer { number, tests: Vec::new(), made });
             }
         }
+        if start.is_some() {
+            let (timed, clock) = rules.timed(Arch::NATIVE);
+            rules = timed;
+            calls.extend(clock);
+        }
         if !opens.is_empty() {
             rules = rules.opening()?;
         }
-        Ok((rules, Some(Answering { calls, opens, release, passed })))
+        Ok((rules, Some(Answering { calls, opens, release, start, passed })))
     }
 }
 

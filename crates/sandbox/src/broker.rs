@@ -59,6 +59,8 @@ pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Brok
     };
     let terminal = terminal();
     let broker = Broker::giving(Box::new(serve), proc, theirs, terminal, given);
+    let has_clock = told.answers.as_ref().is_some_and(|answers| answers.start.is_some());
+    let broker = if has_clock { broker.watching() } else { broker };
     let ear = Ear { socket: ours, told, rules: OnceCell::new(), ended: Cell::new(false) };
     Ok(Some((broker, ear)))
 }

@@ -160,6 +160,11 @@ impl StartError {
             Self::Launch { action, .. } if action.contains("namespace") => {
                 "palisade doctor   # shows what this host lacks and how to enable it".to_owned()
             }
+            Self::Launch { action, .. } if action.contains("watch programs") => {
+                "sysctl kernel.yama.ptrace_scope   # 3 forbids it, and so does a tracer of the launch such as strace; \
+                 or take `time` out of the policy's [process]"
+                    .to_owned()
+            }
             Self::Cgroup { .. } => {
                 "palisade run --best-effort …   # without the limits this host can't give".to_owned()
             }
@@ -206,6 +211,7 @@ impl StartError {
             Step::Landlock => "apply Landlock",
             Step::Filter => "load the seccomp filter",
             Step::Builder => "finish: the launch was interrupted",
+            Step::Watch => "watch programs begin, for a time of day of their own",
             Step::Broker => "leave somebody behind to start the broker",
             Step::Warden => "leave somebody behind who keeps names covered",
         };

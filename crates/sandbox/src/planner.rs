@@ -18,6 +18,7 @@ use palisade_policy::resolve::Resolved;
 use palisade_policy::word::{Switch, SyscallMode};
 use palisade_policy::{Context, Grant, Layer, NetworkMode, Policy, View};
 use palisade_sys::landlock::{Handled, Rights};
+use palisade_syscall::broker::own_filter_with_clock;
 use palisade_syscall::{Arch, Passed, Rules};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -132,8 +133,12 @@ fn plan(
     if calls.is_some() {
         broker.get_or_insert(wards::listener()?).calls = calls;
     }
-    if answers.is_some() {
-        broker.get_or_insert(wards::listener()?).answers = answers;
+    if let Some(answers) = answers {
+        let broker = broker.get_or_insert(wards::listener()?);
+        if answers.start.is_some() {
+            broker.filter = Filter::from(&own_filter_with_clock(Arch::NATIVE)?);
+        }
+        broker.answers = Some(answers);
     }
     let arch = Arch::NATIVE;
     let program = palisade_syscall::compile(&rules, arch)?;

@@ -40,6 +40,8 @@ pub(crate) struct Setup {
     reports: OwnedFd,
     extra: Option<OwnedFd>,
     given: Vec<OwnedFd>,
+    /// The broker watches programs begin.
+    watches: bool,
     /// By the command: the filter's listener, in the table that builder, keeper and launcher share.
     pub(crate) listener: Event,
     /// By the keeper: it has a table of its own.
@@ -75,7 +77,24 @@ impl Broker {
     ) -> Self {
         given.truncate(MOST_GIVEN);
         let (listener, settled) = (Event::default(), Event::default());
-        Self(Arc::new(Setup { owner: raw::getpid(), serve, proc, reports, extra, given, listener, settled }))
+        let watches = false;
+        let owner = raw::getpid();
+        Self(Arc::new(Setup { owner, serve, proc, reports, extra, given, watches, listener, settled }))
+    }
+
+    /// The same, for a broker that watches programs begin, the first one too. That is no call which it could be told
+    /// of in time: it has to have [seized](crate::tracee::Tracee::seize) the command before. So the command asks for
+    /// it, by executing the null pointer; the answer is 0, or the error for which nobody watches.
+    #[must_use]
+    pub fn watching(mut self) -> Self {
+        if let Some(setup) = Arc::get_mut(&mut self.0) {
+            setup.watches = true;
+        }
+        self
+    }
+
+    pub(crate) fn watches(&self) -> bool {
+        self.0.watches
     }
 
     pub(crate) fn proc(&self) -> Fd {
@@ -201,7 +220,9 @@ impl Keeper<'_> {
         // A session of its own: opening `/dev/tty` here must not mean the user's terminal.
         let prepared = crate::init::die_with_parent()
             .and_then(|()| raw::setsid())
-            .and_then(|()| raw::prctl(libc::PR_SET_NAME, c"palisade-broker".as_ptr() as usize, 0));
+            .and_then(|()| raw::prctl(libc::PR_SET_NAME, c"palisade-broker".as_ptr() as usize, 0))
+            // What it was copied from may have been dumpable at this moment, see `command::be_watched`.
+            .and_then(|_| raw::prctl(libc::PR_SET_DUMPABLE, 0, 0));
         if prepared.is_err() || raw::getppid() != keeper {
             raw::exit(1);
         }

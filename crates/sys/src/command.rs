@@ -135,6 +135,9 @@ fn prepare(shared: &mut Shared<'_>) -> Result<(), Failure> {
         shared.listener = crate::seccomp::install_with_listener(command.filter).map_err(at(Step::Filter))?;
         // At once: the filter may pass on the very call by which the command begins.
         broker.hand_over(shared.listener);
+        if broker.watches() {
+            be_watched().map_err(at(Step::Watch))?;
+        }
     } else if !command.filter.is_empty() {
         crate::seccomp::install(command.filter).map_err(at(Step::Filter))?;
     }
@@ -159,6 +162,17 @@ pub(crate) fn restrict(shared: &Shared<'_>) -> Result<(), Failure> {
         progress.allow(broker.proc(), crate::landlock::Rights::READ_FILE).map_err(at(Step::Landlock))?;
     }
     crate::landlock::restrict_self(ruleset).map_err(at(Step::Landlock))
+}
+
+/// Has the broker watch this process, for the program that it is about to execute.
+///
+/// Until then it has the launcher's memory, which the broker may look into for this moment only. Nobody else is inside
+/// yet who could make use of it, and the broker has a copy of that memory anyway.
+fn be_watched() -> Result<(), Errno> {
+    raw::prctl(libc::PR_SET_DUMPABLE, 1, 0)?;
+    let watched = raw::ask_to_be_watched();
+    raw::prctl(libc::PR_SET_DUMPABLE, 0, 0)?;
+    watched
 }
 
 /// No capability now, none to be had by exec.

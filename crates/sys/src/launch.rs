@@ -182,6 +182,8 @@ pub enum Step {
     Landlock,
     /// Loading the seccomp filter.
     Filter,
+    /// Having the broker watch the command execute.
+    Watch,
     /// Executing the command.
     Exec,
     /// The builder died before it finished.

@@ -20,6 +20,7 @@
 //! - [`lease`]: whether anybody writes; [`verity`]: whether anybody can
 //! - [`fork`]: work in somebody else's name
 //! - [`timed`]: executing with the clock in view
+//! - [`tracee`]: who is watched while it executes a program
 //! - [`seal`]: whether the program's file carries a package
 //! - [`terminal`]: a program behind a pseudo-terminal, and putting a terminal in order again
 //! - [`arena`]: memory for programs that start and end
@@ -55,6 +56,7 @@ pub mod seal;
 pub mod seccomp;
 pub mod terminal;
 pub mod timed;
+pub mod tracee;
 pub mod usage;
 pub mod verity;
 pub mod wait;

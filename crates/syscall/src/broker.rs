@@ -15,12 +15,13 @@
 //! `caller` (what is read of the caller), `resolve` (from a path to a directory and a name),
 //! [`guard`] (what is refused) with `history` (what was made inside), `open`, `tree`, `attributes`, `sockets` (the calls themselves),
 //! `config` (files that may change if the change is harmless), `repository` (what git takes for one, whatever its name), `observe` (what is noted while a command
-//! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make), [`answers`] (what a policy makes up), [`report`] (what the launcher hears).
+//! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make), [`answers`] (what a policy makes up), `clock` (its time of day), [`report`] (what the launcher hears).
 
 pub mod answers;
 mod attributes;
 mod caller;
 mod calls;
+mod clock;
 mod config;
 pub mod guard;
 mod history;
@@ -89,6 +90,8 @@ struct Shared {
     observer: Option<observe::Observer>,
     judge: Option<unlearned::Judge>,
     answerer: Option<answers::Answerer>,
+    /// Where the time is the policy's.
+    programs: Option<clock::programs::Programs>,
 }
 
 impl Server {
@@ -99,6 +102,11 @@ impl Server {
         if self.try_serve(station).is_err() {
             palisade_sys::process::exit_now(1);
         }
+    }
+
+    /// Whether the time is the policy's: programs are watched while they begin then.
+    fn has_clock(&self) -> bool {
+        self.answers.as_ref().is_some_and(|answers| answers.start.is_some())
     }
 
     /// Nobody watches calls, but the user is asked about some.
@@ -132,6 +140,7 @@ impl Server {
             terminal,
             observer: self.learn.then(observe::Observer::default),
             judge: self.unlearned.clone().or_else(|| self.asked()).map(unlearned::Judge::new),
+            programs: self.has_clock().then(clock::programs::Programs::default),
             answerer: self.answers.clone().map(|answers| answers::Answerer::new(answers, given)),
         });
         let mut workers = Vec::with_capacity(WORKERS);
@@ -211,8 +220,20 @@ fn nobody_is_left(listener: &Listener) -> bool {
 /// # Errors
 /// None for the built-in list.
 pub fn own_filter(arch: Arch) -> Result<Filter, crate::Error> {
+    filter_of(calls::OWN, arch)
+}
+
+/// The same for a broker with a clock of its own.
+///
+/// # Errors
+/// None for the built-in lists.
+pub fn own_filter_with_clock(arch: Arch) -> Result<Filter, crate::Error> {
+    filter_of(&[calls::OWN, calls::WITH_CLOCK].concat(), arch)
+}
+
+fn filter_of(calls: &[&str], arch: Arch) -> Result<Filter, crate::Error> {
     let rules = crate::Rules::new(crate::Action::Errno(crate::Errno::EPERM));
-    let known: Vec<&str> = calls::OWN
+    let known: Vec<&str> = calls
         .iter()
         .copied()
         .filter(|name| name.parse::<crate::Syscall>().is_ok_and(|call| call.number(arch).is_some()))
@@ -266,7 +287,13 @@ impl<'s> Worker<'s> {
         let listener = &self.shared.listener;
         let answer = match outcome {
             Ok(Outcome::Value(value)) => Answer::Value(value),
-            Ok(Outcome::Continue) => Answer::Continue,
+            Ok(Outcome::Continue) => match &self.shared.programs {
+                Some(programs) if crate::clock::EXECUTING.contains(&calls::name_of(call)) => {
+                    programs.meet(self.shared, call);
+                    return self.locks.release();
+                }
+                _ => Answer::Continue,
+            },
             Ok(Outcome::File { file, close_on_exec }) => deliver(listener, call.into(), file, close_on_exec),
             Ok(Outcome::Later) => return self.locks.release(),
             Err(errno) => Answer::Error(errno),

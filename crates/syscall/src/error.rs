@@ -85,6 +85,7 @@ pub enum Error {
     /// Programs have an answer without making the call.
     #[error(
         "`{name}` can't be {word}: the kernel's vDSO tells it in the program's own memory, and no call is made; \
+         [process] time moves the time of day, and outside of a sandbox \
          `palisade interpose --fake time=2030-01-01 -- COMMAND` hides the vDSO"
     )]
     Vdso {

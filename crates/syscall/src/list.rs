@@ -43,6 +43,7 @@ fn word(text: &str) -> (&str, &str) {
 
 fn action(word: &str) -> Option<Action> {
     match word {
+        "allow" => Some(Action::Allow),
         "kill" => Some(Action::KillProcess),
         "notify" => Some(Action::Notify),
         name => Errno::from_name(name).map(Action::Errno),

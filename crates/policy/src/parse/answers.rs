@@ -5,8 +5,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Node, Problem, Reader, find};
 use crate::answer::{Action, AnswerError, KEYS, Question, SyscallAnswer, Written};
+use crate::clock::StartTime;
 use crate::layer::Sourced;
-use crate::value::{MOST_PROCESSORS, SyscallRule};
+use crate::value::{MOST_PROCESSORS, SyscallRule, ValueError};
 
 impl Reader<'_> {
     /// `syscalls.answers`.
@@ -73,6 +74,27 @@ impl Reader<'_> {
             .find(|rule| rule.strength == self.strength && !rule.value.allow && rule.value.name == *call)?;
         let other = !matches!(answer.action, Action::Deny { .. });
         other.then(|| AnswerError::Denied { call: call.clone(), line: denied.origin.line })
+    }
+
+    /// `process.time`.
+    pub(super) fn time(&mut self, name: &str, node: &Node<'_>) {
+        let time = match node.get_ref() {
+            DeValue::String(text) => StartTime::parse(text),
+            DeValue::Integer(_) => match self.integer(name, "", node) {
+                Some(seconds) => StartTime::from_seconds(seconds),
+                None => return,
+            },
+            // TOML has dates of its own, with more forms than are meant here.
+            DeValue::Datetime(date) => Err(ValueError::Time { text: date.to_string() }),
+            other => {
+                let expected = "a time (`\"2030-01-01\"`, `\"2030-01-01T12:00:00Z\"`, seconds since 1970)";
+                return self.wrong_type(name, expected, other, node.span());
+            }
+        };
+        if let Some(time) = self.checked(time, &node.span()) {
+            let time = self.sourced(time, node.span());
+            self.policy.settings.time.push(time);
+        }
     }
 
     /// `process.processors`.

@@ -2,6 +2,7 @@
 //! What a plan's broker answers calls with.
 
 use crate::text::Text;
+use palisade_policy::StartTime;
 use palisade_syscall::Passed;
 use palisade_syscall::broker::answers::{self, Answer, Answers, FIELD, Opened};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,8 @@ pub struct Answering<'a> {
     /// The kernel's release inside.
     #[serde(borrow)]
     pub release: Option<Text<'a>>,
+    /// The time of day at which the clock inside starts, in seconds since 1970.
+    pub start: Option<i64>,
     /// What is passed on for other reasons.
     pub passed: Passed,
 }
@@ -59,6 +62,7 @@ impl Answering<'_> {
             calls: self.calls,
             opens: opens.collect(),
             release: self.release.map(Text::into_owned),
+            start: self.start,
             passed: self.passed,
         }
     }
@@ -95,6 +99,7 @@ impl Answering<'_> {
                 .release
                 .as_ref()
                 .map_or_else(Vec::new, |release| machine(release.as_bytes(), hostname)),
+            start: self.start,
             passed: self.passed,
         }
     }
@@ -105,7 +110,12 @@ impl Answering<'_> {
         use palisade_syscall::broker::answers::Made;
         use palisade_syscall::{Arch, Syscall};
         let name = |number| Syscall::from_number(Arch::NATIVE, number).map_or("?", Syscall::name);
-        let calls = self.calls.iter().map(|answer| {
+        let clock = self.start.map(|start| {
+            let start =
+                StartTime::from_seconds(start).map_or_else(|_| start.to_string(), |start| start.to_string());
+            Cow::Owned(format!("the clock starts at {start}, and programs have no vDSO"))
+        });
+        let calls = self.calls.iter().filter(|answer| answer.made != Made::Clock).map(|answer| {
             let name = name(answer.number);
             let some = if answer.tests.is_empty() { "" } else { " with certain arguments" };
             Cow::Owned(match answer.made {
@@ -116,6 +126,7 @@ impl Answering<'_> {
                     format!("{name} tells of release {release}")
                 }
                 Made::Processors(count) => format!("{name} tells of {count} processors"),
+                Made::Clock => format!("{name} goes by that clock"),
             })
         });
         let opens = self.opens.iter().map(|open| {
@@ -124,7 +135,7 @@ impl Answering<'_> {
                 Instead::Descriptor(number) => format!("opening {} gives descriptor {number}", open.path),
             })
         });
-        calls.chain(opens).collect()
+        clock.into_iter().chain(calls).chain(opens).collect()
     }
 }
 

@@ -7,6 +7,7 @@
 //! may be opened at all is decided by the sandbox's walls.
 
 use crate::broker::caller::{Caller, path_of};
+use crate::broker::clock::Clock;
 use crate::broker::open::{CWD_NUMBER, How};
 use crate::broker::resolve::{Spot, c_string};
 use crate::broker::unlearned::Fate;
@@ -28,6 +29,8 @@ pub struct Answers {
     pub opens: Vec<Open>,
     /// What `uname` writes, if it isn't the kernel's: six fields of [`FIELD`] bytes.
     pub machine: Vec<u8>,
+    /// The time of day at which the clock starts, in seconds since 1970, if it isn't the host's.
+    pub start: Option<i64>,
     /// Which calls are passed on for other reasons.
     pub passed: Passed,
 }
@@ -55,6 +58,8 @@ pub enum Made {
     Machine,
     /// `sched_getaffinity`: so many processors.
     Processors(u32),
+    /// By the policy's own clock.
+    Clock,
 }
 
 /// An answer to opening a path.
@@ -84,11 +89,13 @@ pub(crate) struct Answerer {
     given: Vec<OwnedFd>,
     /// The paths of `opens` with the links of their directories followed: found out at the first opening.
     paths: OnceLock<Vec<Vec<u8>>>,
+    clock: Option<Clock>,
 }
 
 impl Answerer {
-    pub(crate) const fn new(answers: Answers, given: Vec<OwnedFd>) -> Self {
-        Self { answers, given, paths: OnceLock::new() }
+    pub(crate) fn new(answers: Answers, given: Vec<OwnedFd>) -> Self {
+        let clock = answers.start.map(Clock::starting_at);
+        Self { answers, given, paths: OnceLock::new(), clock }
     }
 
     pub(super) fn dispatch(&self, worker: &Worker<'_>, call: &Notification) -> Result<Outcome, Errno> {
@@ -120,6 +127,10 @@ impl Answerer {
                 Ok(Outcome::Value(0))
             }
             Made::Processors(count) => processors(caller, count),
+            Made::Clock => match &self.clock {
+                Some(clock) => clock.answer(worker, caller),
+                None => Err(Errno::NOSYS),
+            },
             Made::Question => match &worker.shared.judge {
                 Some(judge) => judge.decide(worker, caller.call, Fate::Ask { kill: false }, index + 1),
                 None => Err(Errno::PERM),
@@ -237,7 +248,7 @@ impl Caller<'_> {
     /// The call still waits when it is looked at: its memory is the caller's. Between that and the writing the caller
     /// could be killed and its number given to another process, of the same sandbox: the broker can write to no
     /// other.
-    fn put(&self, index: usize, bytes: &[u8]) -> Result<(), Errno> {
+    pub(super) fn put(&self, index: usize, bytes: &[u8]) -> Result<(), Errno> {
         if !self.waits() {
             return Err(Errno::SRCH);
         }

@@ -28,6 +28,7 @@ fn shared(learn: bool) -> Arc<Shared> {
         observer: learn.then(observe::Observer::default),
         judge: None,
         answerer: None,
+        programs: None,
     })
 }
 

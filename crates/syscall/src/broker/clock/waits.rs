@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Calls that wait for a time of day, all in one thread.
+//!
+//! Once a broker has heard of a call, only what ends its process interrupts it. So it is looked, every few milliseconds,
+//! whether a signal has come for which the kernel would have ended the wait.
+
+use super::{Nanoseconds, TellsDay, host};
+use crate::broker::Shared;
+use palisade_sys::notify::{self, Answer, Notification};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Until the first look: most waits for a word are short. Each further time it is four times as long, up to [`LOOK`].
+const FIRST_LOOK: Duration = Duration::from_micros(100);
+const LOOK: Duration = Duration::from_millis(5);
+/// After so long whoever waits for a word is told that it was woken, and asks again if it wasn't.
+const WORD: Duration = Duration::from_millis(10);
+/// The same for one that has asked again, and for waits for a time, which are never short.
+const LONG_LOOK: Duration = Duration::from_millis(10);
+const LONG_WORD: Duration = Duration::from_millis(50);
+/// From here on it is looked for signals, too, which takes ten times as long as to look at a word.
+const SIGNALS: Duration = Duration::from_millis(2);
+
+/// What is waited for. Times are the host's.
+#[derive(Clone, Copy)]
+pub(super) enum Until {
+    /// A time on one of its clocks.
+    Time { clock: TellsDay, time: Nanoseconds },
+    /// That a word isn't this value any more, at most until a time of day.
+    Word { address: u64, value: u32, time: Nanoseconds },
+}
+
+struct Wait {
+    call: u64,
+    thread: u32,
+    until: Until,
+    began: Instant,
+    /// It isn't a short one.
+    long: bool,
+    look: Duration,
+    next: Instant,
+}
+
+/// Those that wait.
+#[derive(Default)]
+pub(super) struct Waits(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    waiting: Mutex<Waiting>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    all: Vec<Wait>,
+    /// There is a thread for them.
+    served: bool,
+    /// Threads that were told they had been woken, and by which word they had waited: if they do so again they
+    /// weren't, and this wait is no short one.
+    long: HashMap<u32, (u64, u32)>,
+}
+
+/// More threads than this aren't remembered.
+const MOST_LONG: usize = 4096;
+
+impl State {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waits {
+    /// Has a call answered later.
+    ///
+    /// # Errors
+    /// `EAGAIN` without a thread to do it.
+    pub(super) fn add(&self, shared: &Arc<Shared>, call: &Notification, until: Until) -> Result<(), Errno> {
+        let now = Instant::now();
+        let (call, thread) = (call.id, call.thread);
+        let mut waiting = self.0.waiting();
+        let again = waiting.long.remove(&thread);
+        let long = match until {
+            Until::Word { address, value, .. } => again == Some((address, value)),
+            Until::Time { .. } => true,
+        };
+        let look = if long { LONG_LOOK } else { FIRST_LOOK };
+        let left = until.left();
+        if !waiting.served {
+            let (state, shared) = (Arc::clone(&self.0), Arc::clone(shared));
+            // Its filter is that of the worker which starts it.
+            std::thread::Builder::new()
+                .stack_size(64 * 1024)
+                .spawn(move || serve(&state, &shared))
+                .map_err(|_limit| Errno::AGAIN)?;
+            waiting.served = true;
+        }
+        waiting.all.push(Wait { call, thread, until, began: now, long, look, next: now + look.min(left) });
+        drop(waiting);
+        self.0.news.notify_one();
+        Ok(())
+    }
+}
+
+/// Answers calls when it is time, as long as there is a broker.
+fn serve(state: &State, shared: &Shared) {
+    let mut waiting = state.waiting();
+    loop {
+        let now = Instant::now();
+        let Waiting { all, long, .. } = &mut *waiting;
+        all.retain_mut(|wait| {
+            if wait.next > now {
+                return true;
+            }
+            let Some((answer, why)) = wait.look(shared, now) else { return true };
+            if why == Why::Long
+                && let Until::Word { address, value, .. } = wait.until
+            {
+                if long.len() >= MOST_LONG {
+                    long.clear();
+                }
+                long.insert(wait.thread, (address, value));
+            }
+            // Fails when the caller was killed meanwhile.
+            let _nobody_waits = shared.listener.answer(wait.call, answer);
+            false
+        });
+        waiting = match waiting.all.iter().map(|wait| wait.next).min() {
+            None => state.news.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+            Some(next) => {
+                let rest = next.saturating_duration_since(Instant::now());
+                state.news.wait_timeout(waiting, rest).unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+    }
+}
+
+/// Why a wait has ended.
+#[derive(PartialEq, Eq)]
+enum Why {
+    /// Whatever it is, it is over.
+    Over,
+    /// Nothing has happened yet.
+    Long,
+}
+
+impl Until {
+    /// How long it is until the time, at most; 0 when it has come.
+    fn left(&self) -> Duration {
+        let left = match *self {
+            Self::Time { clock, time } => time - host(clock),
+            Self::Word { time, .. } => time - host(TellsDay::Realtime),
+        };
+        u64::try_from(left.max(0)).map_or(Duration::MAX, Duration::from_nanos)
+    }
+}
+
+impl Wait {
+    /// The answer, if there is one now.
+    fn look(&mut self, shared: &Shared, now: Instant) -> Option<(Answer, Why)> {
+        let over = |answer| Some((answer, Why::Over));
+        if !shared.listener.is_waiting(self.call) {
+            // To nobody.
+            return over(Answer::Error(Errno::INTR));
+        }
+        let mut come = Answer::Value(0);
+        if let Until::Word { address, value, .. } = self.until {
+            match word(self.thread, address) {
+                Ok(found) if found == value => come = Answer::Error(Errno::TIMEDOUT),
+                Ok(_changed) => return over(Answer::Value(0)),
+                Err(errno) => return over(Answer::Error(errno)),
+            }
+        }
+        let left = self.until.left();
+        if left.is_zero() {
+            return over(come);
+        }
+        let since = now.duration_since(self.began);
+        if since >= SIGNALS && is_interrupted(shared, self.thread) {
+            return over(Answer::Error(Errno::INTR));
+        }
+        let word = if self.long { LONG_WORD } else { WORD };
+        if matches!(self.until, Until::Word { .. }) && since >= word {
+            return Some((Answer::Value(0), Why::Long));
+        }
+        self.look = (self.look * 4).min(if self.long { LONG_LOOK } else { LOOK });
+        self.next = now + self.look.min(left);
+        None
+    }
+}
+
+/// A word of a caller's memory.
+///
+/// # Errors
+/// `EFAULT` when there is none.
+pub(super) fn word(thread: u32, address: u64) -> Result<u32, Errno> {
+    let mut bytes = [0; 4];
+    match notify::read_memory(thread, address, &mut bytes)? {
+        4 => Ok(u32::from_ne_bytes(bytes)),
+        _ => Err(Errno::FAULT),
+    }
+}
+
+/// Whether a signal waits for a thread that it neither blocks nor ignores.
+fn is_interrupted(shared: &Shared, thread: u32) -> bool {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::openat(&shared.proc, format!("{thread}/status"), flags, Mode::empty()) else {
+        return false;
+    };
+    let mut text = [0u8; 4096];
+    let length = rustix::io::read(&file, &mut text[..]).unwrap_or(0);
+    pending(&text[..length]).is_some_and(|signals| signals != 0)
+}
+
+/// The signals that would interrupt, from a `status` file.
+fn pending(status: &[u8]) -> Option<u64> {
+    let mut sets = [0; 4];
+    for (set, name) in sets.iter_mut().zip(["\nSigPnd:", "\nShdPnd:", "\nSigBlk:", "\nSigIgn:"]) {
+        let start = status.windows(name.len()).position(|window| window == name.as_bytes())? + name.len();
+        let digits = status[start..].split(|byte| *byte == b'\n').next()?;
+        *set = u64::from_str_radix(core::str::from_utf8(digits).ok()?.trim(), 16).ok()?;
+    }
+    let [own, shared, blocked, ignored] = sets;
+    Some((own | shared) & !blocked & !ignored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_that_are_blocked_or_ignored_interrupt_nothing() {
+        let status = |own: u64, shared: u64, blocked: u64, ignored: u64| {
+            let text = format!(
+                "Name:\tSigPnd\nThreads:\t1\nSigQ:\t0/1\nSigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\n\
+                 SigBlk:\t{blocked:016x}\nSigIgn:\t{ignored:016x}\nSigCgt:\t0000000000000000\n"
+            );
+            pending(text.as_bytes())
+        };
+        assert_eq!(status(0, 0, 0, 0), Some(0));
+        assert_eq!(status(2, 4, 0, 0), Some(6));
+        assert_eq!(status(2, 4, 2, 4), Some(0));
+        assert_eq!(status(u64::MAX, 0, 1, 2), Some(u64::MAX - 3));
+        assert_eq!(pending(b"Name:\tx\n"), None);
+    }
+}
