@@ -81,9 +81,11 @@ fn watch(shared: &Shared, call: &Notification) {
     };
     // Whatever comes of the call, it stops at the end. If it has been killed, that is what is heard.
     let _killed = tracee.interrupt();
-    let _nobody_waits = shared.listener.answer(call.id, Answer::Continue);
+    // Without anybody who waits, the number may be another's by now, who isn't the sandbox's: its program is let alone.
+    let waits = shared.listener.answer(call.id, Answer::Continue).is_ok();
     match tracee.wait() {
-        Stop::Executed => prepare(shared, tracee),
+        Stop::Executed if waits => prepare(shared, tracee),
+        Stop::Executed => drop(tracee.detach(0)),
         // It has failed, or is to be made again.
         Stop::Asked | Stop::Group(_) | Stop::Call => drop(tracee.detach(0)),
         Stop::Signal(signal) => drop(tracee.detach(signal)),
