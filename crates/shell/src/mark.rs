@@ -8,7 +8,7 @@
 //! - `7717;NONCE;L;POINT;TEXT`: what is in the editor; it and the following go no further
 //! - `7717;NONCE;U`: what is in the editor can't be said
 //! - `7717;NONCE;R;POINT;TEXT`, `7717;NONCE;V`: the same two, because it was asked
-//! - `7717;NONCE;M`: the same as the last, because a menu has the keys
+//! - `7717;NONCE;M;POINT;TEXT`: what is in the editor, because it was asked, and that it shows a menu
 //! - `7717;NONCE;F`: the editor is left
 //! - `7717;NONCE;X;TEXT`: the line that is about to be executed
 //! - `7717;NONCE;T;KEYS`: what was typed before the prompt, and is nobody's yet; there `\\a`, `\\x` and `\\z` stand for
@@ -101,8 +101,8 @@ pub enum Mark<'a> {
     Unknown,
     /// The same, because it was asked for.
     NoReply,
-    /// A menu of the editor's has the keys, because it was asked for.
-    Menu,
+    /// What is in the editor, because it was asked for; a menu is shown, which may take the keys.
+    Menu(usize, &'a str),
     /// The editor is left.
     Left,
     /// What is about to be executed, as it was sent.
@@ -171,7 +171,10 @@ pub fn understood<'a>(command: &'a [u8], nonce: &Nonce) -> Option<Mark<'a>> {
         }
         "U" => Some(Mark::Unknown),
         "V" => Some(Mark::NoReply),
-        "M" => Some(Mark::Menu),
+        "M" => {
+            let (point, text) = rest.split_once(';')?;
+            Some(point.parse().map_or(Mark::NoReply, |point| Mark::Menu(point, text)))
+        }
         "F" => Some(Mark::Left),
         "X" => Some(Mark::Execute(rest)),
         "W" => Some(Mark::Directory(rest)),

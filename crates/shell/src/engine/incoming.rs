@@ -16,7 +16,7 @@ pub(super) struct Asking {
     kept: Vec<u8>,
     /// The next Enter is the one that was asked for.
     answered: bool,
-    /// It is a menu's.
+    /// A menu is shown, which may take it: then nothing is run.
     menu: bool,
     /// What was typed last is no place for a question: it would be taken for the rest of something.
     unsafe_until: Until,
@@ -91,7 +91,7 @@ impl Asking {
         self.escaped = false;
     }
 
-    /// The shell has answered that a menu has the keys.
+    /// The shell has answered, and shows a menu.
     pub(super) fn answer_menu(&mut self) {
         self.menu = self.since.is_some();
         self.answer();
@@ -297,10 +297,6 @@ impl Engine {
         let doubted = self.doubted && !(zsh && self.pending == 0);
         let unsure =
             !self.line.is_certain() || doubted || (zsh && !self.exact && (recent || self.pending > 0));
-        if core::mem::take(&mut self.asking.menu) {
-            self.asking.answered = false;
-            return self.forward(input, raw, to);
-        }
         if unsure && !core::mem::take(&mut self.asking.answered) && self.may_ask() {
             self.ask(to);
             self.asking.answered = true;
@@ -310,6 +306,7 @@ impl Engine {
             let ruling = self.with_view(|chain, view, acts| chain.commit(view, acts));
             self.settings_of_acts();
             if ruling == Ruling::Hold {
+                self.asking.menu = false;
                 self.bar.held = true;
                 self.bar.outdate();
                 return;
@@ -321,7 +318,11 @@ impl Engine {
             self.running.clear();
         }
         self.asking.answered = false;
-        self.phase = Phase::Submitted;
+        if core::mem::take(&mut self.asking.menu) {
+            self.line.lose();
+        } else {
+            self.phase = Phase::Submitted;
+        }
         self.given = true;
         self.forward(input, raw, to);
     }

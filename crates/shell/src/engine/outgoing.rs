@@ -299,8 +299,9 @@ impl Engine {
                 self.line.lose();
                 self.pending = self.pending.saturating_sub(1);
             }
-            Mark::Menu => {
-                self.line.lose();
+            Mark::Menu(point, sent) => {
+                self.told(*point, sent);
+                self.exact = true;
                 self.asking.answer_menu();
             }
             Mark::Left => {

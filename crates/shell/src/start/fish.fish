@@ -7,11 +7,9 @@ if status is-interactive; and not set -q __palisade_nonce
         string replace -a \\ \\\\ -- $argv | string replace -a \t '\\t' | string replace -a \e '\\e' | string join '\\n'
     end
     function __palisade_line
-        if commandline --paging-mode
-            printf '\e]7717;%s;M\a' $__palisade_nonce >/dev/tty
-            return
-        end
-        printf '\e]7717;%s;R;%s;%s\a' $__palisade_nonce (commandline -C) (__palisade_escape (commandline -b)) >/dev/tty
+        set -l kind R
+        commandline --paging-mode; and set kind M
+        printf '\e]7717;%s;%s;%s;%s\a' $__palisade_nonce $kind (commandline -C) (__palisade_escape (commandline -b)) >/dev/tty
     end
     function __palisade_prompt --on-event fish_prompt
         set -l code $__palisade_status
