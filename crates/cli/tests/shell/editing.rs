@@ -293,8 +293,7 @@ fn a_dangerous_line_is_asked_about() {
         screen.wait_for("palisade: ");
         assert!(!screen.text().contains("curl: ("), "{}", screen.text());
         // It doesn't run at Control-C.
-        screen.keys("\x03");
-        screen.wait_for_last("$");
+        screen.dismiss();
         assert!(!screen.text().contains("curl: ("), "{}", screen.text());
         screen.line("echo still''here");
         screen.wait_for_line("stillhere");
@@ -366,8 +365,7 @@ fn what_was_typed_ahead_is_judged_and_remembered() {
         screen.wait_for_line("ahead-1");
         screen.wait_for_line("ahead-2");
         screen.wait_for("Enter again");
-        screen.keys("\x03");
-        screen.wait_for_last("$");
+        screen.dismiss();
         // What a program reads is its own all the same.
         screen.line(&format!("echo ag''ain; {}; head -n1 | rev; {}", until("two"), until("three")));
         screen.wait_for_line("again");

@@ -143,6 +143,14 @@ fn winsize((columns, rows): (u16, u16)) -> Winsize {
     Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
+fn is_last(screen: &vt100::Screen, line: &str) -> bool {
+    screen
+        .contents()
+        .lines()
+        .rfind(|found| !found.trim().is_empty())
+        .is_some_and(|found| found.trim_end() == line)
+}
+
 /// What is looked at.
 pub(crate) struct Screen {
     parser: vt100::Parser,
@@ -282,13 +290,25 @@ impl Screen {
     /// Waits until the last line that isn't empty is that.
     #[track_caller]
     pub(crate) fn wait_for_last(&mut self, line: &str) {
-        self.wait_until(line, |screen| {
-            screen
-                .contents()
-                .lines()
-                .rfind(|found| !found.trim().is_empty())
-                .is_some_and(|found| found.trim_end() == line)
-        });
+        self.wait_until(line, |screen| is_last(screen, line));
+    }
+
+    /// Presses Control-C until there is an empty prompt. fish takes one that comes while it answers for a signal to what
+    /// answers.
+    #[track_caller]
+    pub(crate) fn dismiss(&mut self) {
+        for _ in 0..10 {
+            self.keys("\x03");
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_secs(2) {
+                self.look();
+                if is_last(self.parser.screen(), "$") {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        panic!("Control-C gives no prompt:\n{}", self.text());
     }
 
     /// Changes the size.
