@@ -11,11 +11,11 @@
 //! (`palisade_sys::launch::Broker`): fooled or taken over, it can do nothing to files that the
 //! command couldn't do; what it adds is only refusals.
 //!
-//! In reading order: [`Server`] (what it is given, its workers), `calls` (which call goes where),
+//! In reading order: [`Server`] (what it is given), `crew` (its workers), `calls` (which call goes where),
 //! `caller` (what is read of the caller), `resolve` (from a path to a directory and a name),
-//! [`guard`] (what is refused) with `history` (what was made inside), `open`, `tree`, `attributes`, `sockets` (the calls themselves),
+//! [`guard`] (what is refused) with `history` (what was made inside), `open` with `literal`, `tree`, `attributes`, `sockets` (the calls themselves),
 //! `config` (files that may change if the change is harmless), `repository` (what git takes for one, whatever its name), `observe` (what is noted while a command
-//! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make), [`answers`] (what a policy makes up), `clock` (its time of day), [`report`] (what the launcher hears).
+//! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make) with `running` (which program that is), [`answers`] (what a policy makes up), `clock` (its time of day), [`report`] (what the launcher hears).
 
 pub mod answers;
 mod attributes;
@@ -23,14 +23,18 @@ mod caller;
 mod calls;
 mod clock;
 mod config;
+mod crew;
 pub mod guard;
 mod history;
+mod literal;
 mod observe;
 mod open;
 pub mod report;
 mod repository;
 mod resolve;
+mod running;
 mod sockets;
+mod together;
 mod tree;
 pub mod unlearned;
 mod waiter;
@@ -43,8 +47,6 @@ use palisade_sys::launch::Station;
 use palisade_sys::notify::{Answer, Listener};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, RwLock};
 
@@ -67,13 +69,10 @@ pub struct Server {
     pub answers: Option<answers::Answers>,
 }
 
-/// Threads that receive calls: with two a call into a slow file system doesn't hold up the others, and
-/// one alone is no faster (ADR 0013). What may block for ever has threads of its own (`waiter`).
-const WORKERS: usize = 2;
-
 /// What the workers share.
 struct Shared {
     listener: Listener,
+    crew: crew::Crew,
     proc: OwnedFd,
     callers: Callers,
     guard: Guard,
@@ -127,6 +126,7 @@ impl Server {
         let _slower_without = listener.wake_synchronously();
         let shared = Arc::new(Shared {
             listener,
+            crew: crew::Crew::default(),
             proc,
             callers: Callers::new(),
             guard: Guard::new(self.wards.clone()),
@@ -143,22 +143,11 @@ impl Server {
             programs: self.has_clock().then(clock::programs::Programs::default),
             answerer: self.answers.clone().map(|answers| answers::Answerer::new(answers, given)),
         });
-        let mut workers = Vec::with_capacity(WORKERS);
-        for _ in 0..WORKERS {
-            let shared = Arc::clone(&shared);
-            let filter = self.filter.clone();
-            let worker = std::thread::Builder::new()
-                .stack_size(256 * 1024)
-                .spawn(move || {
-                    // A worker that can't go on takes the whole broker with it: half a broker
-                    // would answer every other call.
-                    if run_worker(&shared, &filter).is_err() {
-                        palisade_sys::process::exit_now(1);
-                    }
-                })
-                .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))?;
-            workers.push(worker);
-        }
+        let filter = self.filter.clone();
+        let workers = crew::start(&shared, move |shared| {
+            shared.own_directory()?;
+            palisade_sys::seccomp::install(&filter.program)
+        })?;
         palisade_sys::seccomp::install(&self.filter.program)?;
         for worker in workers {
             // Panics abort.
@@ -176,6 +165,7 @@ struct Worker<'s> {
     deeds: core::cell::RefCell<Vec<observe::Done>>,
     /// Directories that are locked for the present call.
     locks: repository::Locks,
+    spot: together::Spot,
 }
 
 impl Shared {
@@ -187,32 +177,6 @@ impl Shared {
         let descriptors = rustix::fs::openat(&self.proc, "self/fd", flags, Mode::empty())?;
         rustix::process::fchdir(&descriptors)
     }
-}
-
-fn run_worker(shared: &Arc<Shared>, filter: &Filter) -> Result<(), Errno> {
-    shared.own_directory()?;
-    palisade_sys::seccomp::install(&filter.program)?;
-    let worker = Worker::new(shared);
-    loop {
-        match shared.listener.receive() {
-            Ok(call) => worker.answer(&call),
-            Err(Errno::INTR) => {}
-            // The caller died before its call was fetched; or nobody is left.
-            Err(Errno::NOENT) => {
-                if nobody_is_left(&shared.listener) {
-                    return Ok(());
-                }
-            }
-            Err(errno) => return Err(errno),
-        }
-    }
-}
-
-fn nobody_is_left(listener: &Listener) -> bool {
-    use rustix::event::{PollFd, PollFlags, poll};
-    let mut fds = [PollFd::new(listener, PollFlags::IN)];
-    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::HUP)
 }
 
 /// The rules for the broker's own calls: what it needs and no more.
@@ -262,10 +226,12 @@ impl<'s> Worker<'s> {
             umask: core::cell::Cell::new(shared.umask),
             deeds: core::cell::RefCell::default(),
             locks: repository::Locks::default(),
+            spot: together::Spot::default(),
         }
     }
 
     fn answer(&self, call: &palisade_sys::notify::Notification) {
+        self.spot.meet(call.thread);
         let outcome = match (&self.shared.answerer, &self.shared.judge) {
             (Some(answerer), _) => answerer.dispatch(self, call),
             (None, Some(judge)) => judge.dispatch(self, call),
@@ -294,7 +260,9 @@ impl<'s> Worker<'s> {
                 }
                 _ => Answer::Continue,
             },
-            Ok(Outcome::File { file, close_on_exec }) => deliver(listener, call.into(), file, close_on_exec),
+            Ok(Outcome::File { file, close_on_exec }) => {
+                deliver(listener, call.into(), file, close_on_exec, Some(&self.spot))
+            }
             Ok(Outcome::Later) => return self.locks.release(),
             Err(errno) => Answer::Error(errno),
         };
@@ -318,53 +286,22 @@ impl From<&palisade_sys::notify::Notification> for Call {
     }
 }
 
-/// Keeps a caller, while it takes a file, on the processor that its worker runs on.
-///
-/// The kernel wakes it for that, and not as it does for an answer: the worker's processor being busy it
-/// would be put on an idle one, and taking the file would cost the time in which that one wakes up, which
-/// is longer than the whole call. It can't notice: it is in the middle of its call.
-struct Together {
-    thread: Pid,
-    before: Option<CpuSet>,
-}
-
-impl Together {
-    fn with(thread: u32) -> Self {
-        let thread = i32::try_from(thread).ok().and_then(Pid::from_raw).unwrap_or(Pid::INIT);
-        Self { thread, before: Self::place(thread) }
-    }
-
-    /// Says where it may have run until now, if it could be kept here.
-    fn place(thread: Pid) -> Option<CpuSet> {
-        let here = sched_getcpu();
-        let before = sched_getaffinity(Some(thread)).ok()?;
-        if before.count() < 2 || !before.is_set(here) {
-            return None;
-        }
-        let mut only = CpuSet::new();
-        only.set(here);
-        sched_setaffinity(Some(thread), &only).ok()?;
-        Some(before)
-    }
-}
-
-impl Drop for Together {
-    fn drop(&mut self) {
-        if let Some(before) = &self.before {
-            // Fails when it has been killed.
-            let _gone = sched_setaffinity(Some(self.thread), before);
-        }
-    }
-}
-
 /// Gives a caller its file, or says why not.
 ///
 /// Not in one call that also answers (`SECCOMP_ADDFD_FLAG_SEND`), though that takes 3 µs less: the caller would
 /// go on while the broker still has the file open, and couldn't execute what it has just written, or wouldn't
 /// see the end of a FIFO.
-fn deliver(listener: &Listener, call: Call, file: OwnedFd, close_on_exec: bool) -> Answer {
+///
+/// `spot` is that of the calling worker, if it is one that answers calls all the time.
+fn deliver(
+    listener: &Listener,
+    call: Call,
+    file: OwnedFd,
+    close_on_exec: bool,
+    spot: Option<&together::Spot>,
+) -> Answer {
     let given = {
-        let _together = Together::with(call.thread);
+        let _together = spot.map(|spot| spot.share_with(call.thread));
         listener.give(call.id, file.as_fd(), close_on_exec)
     };
     drop(file);

@@ -14,6 +14,7 @@ fn shared(learn: bool) -> Arc<Shared> {
     Arc::new(Shared {
         // No answer goes anywhere.
         listener: Listener::from(open("/dev/null")),
+        crew: crew::Crew::default(),
         proc: open("/proc"),
         callers: Callers::new(),
         guard: Guard::new(Wards::default()),
@@ -38,6 +39,7 @@ fn worker(shared: &Arc<Shared>) -> Worker<'_> {
         umask: core::cell::Cell::new(0o22),
         deeds: core::cell::RefCell::default(),
         locks: repository::Locks::default(),
+        spot: together::Spot::default(),
     }
 }
 

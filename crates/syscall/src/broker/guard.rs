@@ -238,6 +238,17 @@ impl Guard {
         Err(refused)
     }
 
+    /// Whether anything may be done to the file that has this real path, and that can be told by the path alone.
+    pub(crate) fn is_free_as_written(&self, inside: &[u8]) -> bool {
+        !config::is_on_its_way(last(inside))
+            && self
+                .stand(inside)
+                // Whichever of its directories may be a repository.
+                .is_none_or(|stand| {
+                    stand.standing == Standing::Free && self.verdict(&stand, |_, _| true).is_none()
+                })
+    }
+
     /// What decides about a path: a rule on it, or one on what it would be in a `.git`, where
     /// `is_repository` says of a directory above it (its depth, that of the path) that it is one.
     fn verdict<'g>(

@@ -61,7 +61,14 @@ impl How {
         self.makes() || self.flags.intersects(OFlags::RWMODE | OFlags::TRUNC)
     }
 
-    fn makes(self) -> bool {
+    /// Whether this is about a name, and a link behind it would be followed.
+    pub(super) fn is_plain(self) -> bool {
+        self.writes()
+            && !self.flags.intersects(OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY)
+            && !self.flags.intersects(TMPFILE)
+    }
+
+    pub(super) fn makes(self) -> bool {
         self.flags.contains(OFlags::CREATE) || self.flags.intersects(TMPFILE)
     }
 
@@ -78,15 +85,19 @@ impl How {
 
     /// Opens a name, following no link. Not by `O_NOFOLLOW`, which would show in the file's flags.
     fn open_at(self, place: &Place) -> Result<OwnedFd, Errno> {
-        let mode = if self.makes() { self.mode } else { Mode::empty() };
-        let resolve = ResolveFlags::NO_SYMLINKS;
         loop {
-            match rustix::fs::openat2(&place.parent, &*place.name, self.on_name(), mode, resolve) {
+            match self.open_name_at(&place.parent, &place.name) {
                 // Something was moved at this moment.
                 Err(Errno::AGAIN) if !self.may_be_leased(place) => {}
                 other => return other,
             }
         }
+    }
+
+    /// The same once, with no link followed in any place of `name`.
+    pub(super) fn open_name_at(self, parent: impl AsFd, name: &CStr) -> Result<OwnedFd, Errno> {
+        let mode = if self.makes() { self.mode } else { Mode::empty() };
+        rustix::fs::openat2(parent, name, self.on_name(), mode, ResolveFlags::NO_SYMLINKS)
     }
 
     /// `EAGAIN` also says that somebody else would have to give up a lease first.
@@ -111,6 +122,9 @@ impl Worker<'_> {
         path: &CStr,
         how: How,
     ) -> Result<Outcome, Errno> {
+        if let Some(outcome) = self.open_literally(caller, path, how) {
+            return Ok(outcome);
+        }
         let mut spot = caller.resolve(descriptor, path)?;
         if how.makes() {
             self.assume_mask(caller)?;
@@ -222,7 +236,7 @@ impl Worker<'_> {
     }
 
     /// Sets what the caller asked for, and has it wait where it would have waited.
-    fn hand_over(&self, caller: &Caller<'_>, file: OwnedFd, how: How) -> Result<Outcome, Errno> {
+    pub(super) fn hand_over(&self, caller: &Caller<'_>, file: OwnedFd, how: How) -> Result<Outcome, Errno> {
         let waits = !how.flags.intersects(OFlags::NONBLOCK | OFlags::PATH)
             && !how.flags.contains(OFlags::CREATE | OFlags::EXCL);
         if waits {
@@ -266,7 +280,7 @@ impl Worker<'_> {
             let flags = how.on_object().difference(OFlags::TRUNC);
             let opened = rustix::fs::openat(CWD, by_number(object.as_fd(), &mut buffer), flags, how.mode);
             let answer = match opened {
-                Ok(file) => deliver(&shared.listener, call, file, how.flags.contains(OFlags::CLOEXEC)),
+                Ok(file) => deliver(&shared.listener, call, file, how.flags.contains(OFlags::CLOEXEC), None),
                 Err(errno) => Answer::Error(errno),
             };
             let _nobody_waits = shared.listener.answer(id, answer);

@@ -2,12 +2,14 @@
 //! Calls that weren't learned of a profile's programs: remembered, refused, or made if the user says so.
 //!
 //! The filter passes them on whatever their arguments, besides those that the broker answers anyway. A call is the
-//! program's whose file the thread executes, which is looked up at each one: a thread may have become another program
-//! since. What is told is told once for each program and call, and once for each call that is refused.
+//! program's whose file the thread executes, which is looked up at each one that isn't merely remembered: a thread may
+//! have become another program since. What is told is told once for each program and call, and once for each call that is refused.
 
 use crate::broker::caller::Caller;
 use crate::broker::report::{Program, Report};
-use crate::broker::{Outcome, Shared, Worker};
+use crate::broker::running::Running;
+use crate::broker::{Outcome, Shared, Worker, calls};
+use crate::clock::EXECUTING;
 use crate::{Arch, Call, Numbers, Passed};
 use palisade_sys::notify::Notification;
 use rustix::io::Errno;
@@ -56,11 +58,18 @@ pub(crate) struct Judge {
     answers: Mutex<HashMap<Key, bool>>,
     /// Held by whoever asks: one question at a time. The number of the last one.
     asking: Mutex<u64>,
+    running: Running,
 }
 
 impl Judge {
     pub(crate) fn new(unlearned: Unlearned) -> Self {
-        Self { unlearned, told: Mutex::default(), answers: Mutex::default(), asking: Mutex::default() }
+        Self {
+            unlearned,
+            told: Mutex::default(),
+            answers: Mutex::default(),
+            asking: Mutex::default(),
+            running: Running::new(),
+        }
     }
 
     /// What becomes of a call.
@@ -87,28 +96,49 @@ impl Judge {
     ) -> Result<Outcome, Errno> {
         let number = u32::try_from(call.number).unwrap_or(u32::MAX);
         let caller = &Caller::new(worker, call);
+        let (asks, kill) = match fate {
+            Fate::Remember => {
+                self.put_down(worker, caller, number);
+                return self.proceed(worker, call);
+            }
+            Fate::Refuse => (false, false),
+            Fate::Kill => (false, true),
+            Fate::Ask { kill } => (true, kill),
+        };
         let program = caller.executable();
         let key = (program.device, program.inode, number, question);
-        match fate {
-            Fate::Remember => {
-                if self.is_news(key) {
-                    worker.shared.reporter.insist(&Report::Called { program, call: number });
-                }
-                self.proceed(worker, call)
+        match if asks { self.answer(key) } else { Some(false) } {
+            Some(true) => self.proceed(worker, call),
+            Some(false) => Err(self.refuse(worker, call, program, key, kill)),
+            None => {
+                let (process, call) = (caller.process()?, *call);
+                let shared = Arc::clone(worker.shared);
+                let ask = move || ask(&shared, &call, program, kill, question);
+                worker.shared.waiters.start(Arc::clone(worker.shared), call.id, process, ask)?;
+                Ok(Outcome::Later)
             }
-            Fate::Refuse => Err(self.refuse(worker, call, program, key, false)),
-            Fate::Kill => Err(self.refuse(worker, call, program, key, true)),
-            Fate::Ask { kill } => match self.answer(key) {
-                Some(true) => self.proceed(worker, call),
-                Some(false) => Err(self.refuse(worker, call, program, key, kill)),
-                None => {
-                    let (process, call) = (caller.process()?, *call);
-                    let shared = Arc::clone(worker.shared);
-                    let ask = move || ask(&shared, &call, program, kill, question);
-                    worker.shared.waiters.start(Arc::clone(worker.shared), call.id, process, ask)?;
-                    Ok(Outcome::Later)
-                }
-            },
+        }
+    }
+
+    /// Tells of a call if it is this program's first of its number.
+    fn put_down(&self, worker: &Worker<'_>, caller: &Caller<'_>, number: u32) {
+        let thread = caller.call.thread;
+        let executes = EXECUTING.contains(&calls::name_of(caller.call));
+        if !executes
+            && let Some((device, inode)) = self.running.file_of(thread)
+            && self.is_told((device, inode, number, 0))
+        {
+            return;
+        }
+        let program = caller.executable();
+        if !executes {
+            self.running.remember(thread, &program);
+        } else if let Ok(process) = caller.process() {
+            // Who can't be looked at any more executes nothing.
+            self.running.executes(thread, process);
+        }
+        if self.is_news((program.device, program.inode, number, 0)) {
+            worker.shared.reporter.insist(&Report::Called { program, call: number });
         }
     }
 
@@ -141,6 +171,10 @@ impl Judge {
             let _ended_meanwhile = pidfd_send_signal(&victim, Signal::KILL);
         }
         Errno::PERM
+    }
+
+    fn is_told(&self, key: Key) -> bool {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).contains(&key)
     }
 
     /// Whether it has not been told; full, nothing is news any more.
