@@ -304,3 +304,77 @@ fn landlock_is_in_force_whoever_keeps_names() {
         }
     }
 }
+
+/// Opens paths in all the ways that paths can be written, and says what came of it.
+const OPENING: &str = r#"
+import errno, fcntl, os, stat, sys
+base = sys.argv[1]
+def opened(path, flags, mode=0o666):
+    try:
+        file = os.open(path, flags | os.O_NONBLOCK, mode)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    found, status = os.fstat(file), fcntl.fcntl(file, fcntl.F_GETFL)
+    os.close(file)
+    return f"{stat.filemode(found.st_mode)} {found.st_size} {status:o}"
+W, C, E, T, A = os.O_WRONLY, os.O_CREAT, os.O_EXCL, os.O_TRUNC, os.O_APPEND
+os.umask(0o27)
+for path, flags in [
+    ("there", W), ("there", os.O_RDWR | A), ("there", W | C), ("there", W | C | E), ("there", W | T), ("missing", W),
+    ("d/new", W | C), ("d/new", W | C | E), ("d/only", W | C | E | os.O_CLOEXEC), ("d", W), ("d", W | C), ("none/x", W | C),
+    ("there/x", W | C), ("link", W), ("link", W | os.O_NOFOLLOW), ("dangling", W | C), ("to-d/../d/new", W), ("to-d/through", W | C),
+    ("./d/./new", W), ("d//new", W), ("d/new/", W), ("fifo", os.O_RDWR), ("fifo", W), ("d/\u00e4", W | C), ("closed", W),
+    ("HEAD", W | C), ("config", W | C),
+]:
+    print(path, oct(flags), opened(base + path, flags))
+print(opened("/dev/null", W), opened("/dev/null", W | T), opened("/proc/self/fd/1", W)[:4], opened("/nowhere", W | C)[:1])
+"#;
+
+#[test]
+fn a_path_from_the_root_is_opened_as_any_other() {
+    for place in everybody() {
+        let prepare = "rm -rf t && mkdir -p t/d && echo text >t/there && ln -s there t/link && ln -s d t/to-d && \
+                       ln -s d/made t/dangling && mkfifo t/fifo && touch t/closed && chmod 400 t/closed";
+        let whole = format!("{}/t/", place.work.display());
+        let results = ["t/", &whole].map(|base| {
+            let inside = |options: &[&str]| {
+                place.outside(prepare);
+                place.run(options, &["python3", "-c", OPENING, base]).ok().to_owned()
+            };
+            let brokered = inside(&[]);
+            assert_eq!(brokered, inside(&["--protect", "off"]), "{base}");
+            brokered
+        });
+        let [short, long] = results;
+        assert!(short.lines().count() == 28 && short.contains("-rw-r-----"), "{short}");
+        assert_eq!(short, long);
+    }
+}
+
+#[test]
+fn a_path_from_the_root_leads_to_no_protected_name() {
+    for place in everybody() {
+        place.outside("git init -q r && mkdir r/sub && ln -s .git r/renamed && ln -s ../.git r/sub/up && ln -s .git/hooks h");
+        place.outside("git init -q --bare bare");
+        let base = place.work.display().to_string();
+        for (path, free) in [
+            ("r/.git/hooks/post-checkout", "r/.git/free"),
+            ("r/.git/config", "r/.git/description"),
+            ("r/.GIT/hooks/x", "r/GIT"),
+            ("r/renamed/hooks/x", "r/renamed/free"),
+            ("r/sub/up/hooks/x", "r/sub/free"),
+            ("r/sub/../.git/hooks/x", "r/sub/../free"),
+            ("r//.git/./hooks//x", "r/./other"),
+            ("bare/hooks/x", "bare/free"),
+            ("bare/config", "bare/description"),
+        ] {
+            for (path, goes) in [(path, false), (free, true)] {
+                let line = format!("mkdir -p r/.GIT/hooks && echo x >>'{base}/{path}'");
+                let inside = place.sh(&[], &format!("echo x >>'{base}/{path}'"));
+                // Without a file system that knows no case, the name in capitals is another one, protected as well.
+                assert_eq!((inside.code == 0, path), (goes, path), "{inside:?}");
+                place.outside(&line);
+            }
+        }
+    }
+}

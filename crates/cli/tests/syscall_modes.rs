@@ -98,6 +98,36 @@ fn calls_are_the_programs_that_made_them() {
     }
 }
 
+/// Which program a thread runs is remembered for a moment, and not beyond an execution, whoever asked for it.
+#[test]
+fn a_program_makes_its_first_calls_itself() {
+    for place in everybody() {
+        place.outside(
+            "cp $(readlink -f $(command -v cat)) one && cp one two && cp one three && echo done >text",
+        );
+        // Those are over before what was remembered is forgotten anyway. The first thread goes on calling until it is gone.
+        let line = "import os, threading\n\
+                    def calls():\n\
+                    \x20   while True: os.close(os.open('text', os.O_RDONLY))\n\
+                    if os.fork() == 0:\n\
+                    \x20   for _ in range(200): os.close(os.open('text', os.O_RDONLY))\n\
+                    \x20   os.execv('./one', ['one', 'text'])\n\
+                    os.wait()\n\
+                    os.waitpid(os.posix_spawn('./two', ['two', 'text'], os.environ), 0)\n\
+                    threading.Timer(0.3, os.execv, ['./three', ['three', 'text']]).start()\n\
+                    calls()\n";
+        let run = python(&place, LEARN, line);
+        assert_eq!(run.ok(), "done\ndone\ndone", "{run:?}");
+        for program in ["one", "two", "three"] {
+            let path = place.work.join(program);
+            let shown = palisade(&place, &["syscalls", "show", path.to_str().unwrap(), "--json"]);
+            // Which all have made already, as another program.
+            assert!(shown.ok().contains("\"openat\""), "{program}: {shown:?}");
+        }
+        place.assert_all_dead();
+    }
+}
+
 /// By a profile, whatever the command; and what its policy allows by name needn't be learned.
 #[test]
 fn a_profile_says_the_mode() {

@@ -254,7 +254,7 @@ impl<'s> Worker<'s> {
         let answer = match outcome {
             Ok(Outcome::Value(value)) => Answer::Value(value),
             Ok(Outcome::Continue) => match &self.shared.programs {
-                Some(programs) if crate::clock::EXECUTING.contains(&calls::name_of(call)) => {
+                Some(programs) if crate::group::EXECUTING.contains(&calls::name_of(call)) => {
                     programs.meet(self.shared, call);
                     return self.locks.release();
                 }

@@ -2,6 +2,7 @@
 //! Which calls know the time of day, for a sandbox with a time of its own.
 
 use crate::broker::answers::{Answer, Made};
+use crate::group::EXECUTING;
 use crate::{Action, Arch, Rule, Rules, Syscall};
 use std::sync::LazyLock;
 
@@ -9,9 +10,6 @@ static CLOCK_LIST: LazyLock<Vec<(Syscall, Rule)>> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
     crate::list::parse(include_str!("data/clock.list")).expect("data/clock.list parses")
 });
-
-/// The calls by which programs begin.
-pub(crate) const EXECUTING: [&str; 2] = ["execve", "execveat"];
 
 impl Rules {
     /// These rules, with the calls passed on that know the time of day (`data/clock.list`), unless an earlier rule

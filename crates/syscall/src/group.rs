@@ -37,6 +37,9 @@ pub fn group(name: &str) -> Option<&'static Group> {
     groups().find(|group| group.name.strip_prefix('@') == Some(name))
 }
 
+/// The calls by which programs begin.
+pub const EXECUTING: [&str; 2] = ["execve", "execveat"];
+
 /// What hardly any program can do without and what gives access to nothing new: always allowed, never learned.
 #[must_use]
 pub fn base() -> &'static BTreeSet<Syscall> {

@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     Read,
     /// Open a file for writing, and close it
     Change,
+    /// The same by its path from the root
+    ChangeFromRoot,
     /// `uname`
     Machine,
     /// Compile and load a filter of as many rules as there are calls
@@ -35,6 +37,8 @@ pub(crate) enum Kind {
 /// A filter that the caller puts on itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shape {
+    /// No call is refused
+    Nothing,
     /// 5 calls are refused
     Five,
     /// 300 calls are refused
@@ -128,10 +132,16 @@ impl Kind {
                     last = i32::from(rustix::io::write(&null, b"x").map_err(failed("write"))? == 1);
                 }
             }
-            Self::Read | Self::Change => {
+            Self::Read | Self::Change | Self::ChangeFromRoot => {
                 let how = if self == Self::Read { OFlags::RDONLY } else { OFlags::WRONLY };
+                let path = if self == Self::ChangeFromRoot {
+                    let here = std::env::current_dir();
+                    here.map_err(|source| CallerError::Call { what: "find itself", source })?.join("file")
+                } else {
+                    "file".into()
+                };
                 for _ in 0..count {
-                    drop(open("file", how)?);
+                    drop(open(&path, how)?);
                 }
                 let file = open("file", OFlags::RDONLY)?;
                 let mut text = [0; 64];
@@ -161,7 +171,7 @@ fn niceness() -> Option<i32> {
     text.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse().ok()
 }
 
-fn open(path: &str, how: OFlags) -> Result<std::os::fd::OwnedFd, CallerError> {
+fn open(path: impl rustix::path::Arg, how: OFlags) -> Result<std::os::fd::OwnedFd, CallerError> {
     rustix::fs::open(path, how | OFlags::CLOEXEC, Mode::empty()).map_err(failed("open a file"))
 }
 
@@ -170,6 +180,7 @@ impl Shape {
         let wrong = |source| CallerError::Filter { source };
         palisade_sys::seccomp::no_new_privileges().map_err(failed("give up privileges"))?;
         let (rules, times) = match self {
+            Self::Nothing => (refusing(0), 1),
             Self::Five => (refusing(5), 1),
             Self::Many => (refusing(MOST), 1),
             Self::Stacked => (refusing(5), 4),

@@ -227,13 +227,19 @@ impl Stage {
         }
         let (mut argv, palisaded) = match how {
             Served::LearnedByKernel => self.daemon()?,
-            Served::Bare | Served::Filtered | Served::Learned => (Vec::new(), OsString::new()),
+            Served::Bare | Served::BareFilter | Served::Filtered | Served::Learned => {
+                (Vec::new(), OsString::new())
+            }
         };
         argv.push(programs::of_the_system("sh")?.into());
         argv.push(self.work.join(SERVER).into());
         argv.extend([count.to_string().into(), palisaded]);
         match how {
             Served::Bare => {}
+            Served::BareFilter => {
+                argv.push(self.rulers.as_ref()?.mechanisms.clone().into());
+                argv.extend(["filter-exec", "number", "0"].map(OsString::from));
+            }
             Served::Filtered => argv.extend(self.palisade(None, &["--quiet"])?),
             Served::Learned | Served::LearnedByKernel => {
                 argv.extend(self.palisade(None, &["--quiet", "--syscalls", "learn"])?);

@@ -56,6 +56,8 @@ pub(super) enum Whose {
 pub(super) enum Served {
     /// As it is.
     Bare,
+    /// With a filter that refuses a call that it doesn't make.
+    BareFilter,
     /// In `palisade run`.
     Filtered,
     /// The same, while its calls are learned by the broker.
@@ -126,7 +128,7 @@ pub(super) const NATIVE: &str = "native";
 const COUNTED: &[&str] = &["--count", "--output", "/dev/null"];
 
 /// All that is measured.
-pub(super) const SCENARIOS: [Scenario; 15] = [
+pub(super) const SCENARIOS: [Scenario; 16] = [
     Scenario {
         title: "a call decided by its number (getppid)",
         kind: "number",
@@ -135,6 +137,7 @@ pub(super) const SCENARIOS: [Scenario; 15] = [
         base: By::Itself(None),
         peers: true,
         who: &[
+            who("filter, allows everything", By::Itself(Some("nothing"))),
             who("filter, 5 numbers", By::Itself(Some("five"))),
             who("filter, 300 numbers", By::Itself(Some("many"))),
             who("filter, 5 numbers, four times", By::Itself(Some("stacked"))),
@@ -189,6 +192,20 @@ pub(super) const SCENARIOS: [Scenario; 15] = [
         who: &[
             who("palisade, brokered", By::Palisade(None, &[])),
             who("palisade, not brokered", By::Palisade(None, &["--protect", "off"])),
+            who("native, one processor", By::Alone),
+            who("palisade, brokered, one processor", By::Pinned(None, &[])),
+        ],
+        goals: &[times("palisade, brokered", NATIVE, 8.0), seconds("palisade, brokered", 5.5e-6)],
+    },
+    Scenario {
+        title: "open for writing and close, by the path from the root",
+        kind: "change-from-root",
+        count: 30_000,
+        seen: "text",
+        base: By::Itself(None),
+        peers: false,
+        who: &[
+            who("palisade, brokered", By::Palisade(None, &[])),
             who("native, one processor", By::Alone),
             who("palisade, brokered, one processor", By::Pinned(None, &[])),
         ],
@@ -338,6 +355,7 @@ pub(super) const SCENARIOS: [Scenario; 15] = [
             who("notification, ADDFD that sends", By::Ruler("add-send")),
             who("notification, ADDFD and then sent", By::Ruler("add")),
             who("notification, ADDFD that sends, one processor", By::RulerAlone("add-send")),
+            who("notification, ADDFD and then sent, one processor", By::RulerAlone("add")),
         ],
         goals: &[times("Landlock", NATIVE, 1.25)],
     },
@@ -365,6 +383,7 @@ pub(super) const SCENARIOS: [Scenario; 15] = [
         base: By::Server(Served::Bare),
         peers: false,
         who: &[
+            who("filter, a number", By::Server(Served::BareFilter)),
             who("palisade", By::Server(Served::Filtered)),
             who("palisade, learning by the kernel", By::Server(Served::LearnedByKernel)),
             who("palisade, learning by the broker", By::Server(Served::Learned)),

@@ -9,8 +9,8 @@ use crate::broker::caller::Caller;
 use crate::broker::report::{Program, Report};
 use crate::broker::running::Running;
 use crate::broker::{Outcome, Shared, Worker, calls};
-use crate::clock::EXECUTING;
-use crate::{Arch, Call, Numbers, Passed};
+use crate::group::EXECUTING;
+use crate::{Arch, Call, Numbers, Passed, Syscall, group};
 use palisade_sys::notify::Notification;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -58,17 +58,23 @@ pub(crate) struct Judge {
     answers: Mutex<HashMap<Key, bool>>,
     /// Held by whoever asks: one question at a time. The number of the last one.
     asking: Mutex<u64>,
-    running: Running,
+    /// If executions are passed on.
+    running: Option<Running>,
 }
 
 impl Judge {
     pub(crate) fn new(unlearned: Unlearned) -> Self {
+        let sees = |name: &&str| {
+            let number = name.parse::<Syscall>().ok().and_then(|call| call.number(Arch::NATIVE));
+            number.is_none_or(|number| unlearned.numbers.contains(number))
+        };
+        let running = EXECUTING.iter().all(|name| sees(&name)).then(Running::new);
         Self {
             unlearned,
             told: Mutex::default(),
             answers: Mutex::default(),
             asking: Mutex::default(),
-            running: Running::new(),
+            running,
         }
     }
 
@@ -123,19 +129,27 @@ impl Judge {
     /// Tells of a call if it is this program's first of its number.
     fn put_down(&self, worker: &Worker<'_>, caller: &Caller<'_>, number: u32) {
         let thread = caller.call.thread;
-        let executes = EXECUTING.contains(&calls::name_of(caller.call));
-        if !executes
-            && let Some((device, inode)) = self.running.file_of(thread)
+        let name = calls::name_of(caller.call);
+        if EXECUTING.contains(&name) {
+            // Who can't be looked at any more executes nothing.
+            if let (Some(running), Ok(process)) = (&self.running, caller.process()) {
+                running.executes(thread, process);
+            }
+            // It is passed on for this alone: a program that can't call it can't begin.
+            if group::base().iter().any(|call| call.name() == name) {
+                return;
+            }
+        } else if let Some(running) = &self.running
+            && let Some((device, inode)) = running.file_of(thread)
             && self.is_told((device, inode, number, 0))
         {
             return;
         }
         let program = caller.executable();
-        if !executes {
-            self.running.remember(thread, &program);
-        } else if let Ok(process) = caller.process() {
-            // Who can't be looked at any more executes nothing.
-            self.running.executes(thread, process);
+        if let Some(running) = &self.running
+            && !EXECUTING.contains(&name)
+        {
+            running.remember(thread, &program);
         }
         if self.is_news((program.device, program.inode, number, 0)) {
             worker.shared.reporter.insist(&Report::Called { program, call: number });
