@@ -110,7 +110,7 @@ fn a_program_makes_its_first_calls_itself() {
                     def calls():\n\
                     \x20   while True: os.close(os.open('text', os.O_RDONLY))\n\
                     if os.fork() == 0:\n\
-                    \x20   for _ in range(200): os.close(os.open('text', os.O_RDONLY))\n\
+                    \x20   for _ in range(9): os.close(os.open('text', os.O_RDONLY))\n\
                     \x20   os.execv('./one', ['one', 'text'])\n\
                     os.wait()\n\
                     os.waitpid(os.posix_spawn('./two', ['two', 'text'], os.environ), 0)\n\

@@ -11,7 +11,6 @@ use palisade_policy::Policy;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Verdict, Why};
 use palisade_policy::word::{SyscallMode, SyscallRefusal};
 use palisade_syscall::broker::report::Program;
-use palisade_syscall::group::EXECUTING;
 use palisade_syscall::store::Store;
 use palisade_syscall::{Action, Arch, Errno, Passed, Rules, Syscall, group};
 use std::borrow::Cow;
@@ -126,12 +125,11 @@ pub(crate) fn plan(
         return Ok((rules.only(&allowed, action, arch), None));
     }
     let by_kernel = mode == SyscallMode::Learn && kernel_learns(facts);
-    if mode == SyscallMode::Learn && !by_kernel {
-        // Whoever puts down what programs call is told when they become others.
-        allowed.retain(|call| !(EXECUTING.contains(&call.name()) && group::base().contains(call)));
-    }
     let unwatched = by_kernel.then(|| rules.clone());
-    let (watched, numbers) = rules.watched(&allowed, arch);
+    let (mut watched, mut numbers) = rules.watched(&allowed, arch);
+    if mode == SyscallMode::Learn && !by_kernel {
+        watched = watched.executing(&mut numbers, arch);
+    }
     let numbers = Cow::Owned(numbers.bits().to_vec());
     let calls = Calls { mode, refusal, profile: Text::new(profile)?, numbers, passed, by_kernel };
     Ok((unwatched.unwrap_or(watched), Some(calls)))

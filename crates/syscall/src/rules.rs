@@ -371,6 +371,19 @@ impl Rules {
         (self, numbers)
     }
 
+    /// These rules, with `execve` passed on too: whoever puts down what programs call has to know when one becomes
+    /// another. It is added to `numbers`.
+    #[must_use]
+    pub fn executing(mut self, numbers: &mut Numbers, arch: Arch) -> Self {
+        if let Ok(call) = "execve".parse::<Syscall>()
+            && let Some(number) = call.number(arch)
+        {
+            self.add(call, Rule::always(Action::Notify, "becomes another program"));
+            numbers.insert(number);
+        }
+        self
+    }
+
     /// These rules, with every call that isn't among `allowed` answered so: where there is nobody to pass it on to.
     #[must_use]
     pub fn only(mut self, allowed: &BTreeSet<Syscall>, action: Action, arch: Arch) -> Self {
