@@ -307,6 +307,8 @@ pub struct Shared {
     pub supervisor: AtomicU32,
     /// [`COUNT`], [`LOG`].
     pub mode: AtomicU32,
+    /// Which tables of counters processes have taken, as bits: others are never looked at.
+    pub shards: AtomicU64,
     /// How often a program was made ready.
     pub images: AtomicU64,
     /// Traps.
