@@ -3,10 +3,10 @@
 
 use crate::call::{self, number};
 use crate::layout::{
-    BODIES, BODY, CALLS, COUNT, Counter, FAKE_PID, FAKE_TIME, HASHED, INDEX, LIST, LOG, RECORDS, SITES, SLOT,
+    BODIES, BODY, CALLS, COUNT, Counter, FAKE_PID, FAKE_TIME, HASHED, INDEX, LIST, LOG, RECORDS, RESERVED, SLOT,
     SLOTS, SPARE, Slot, TIME, TRAPS,
 };
-use crate::{found, shared, state};
+use crate::{found, shared, state, supervisor};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 unsafe extern "C" {
@@ -187,21 +187,44 @@ fn give_back(spare: Body) {
     let _kept = state().spare.iter().any(|place| keep(place).is_ok());
 }
 
-/// A slot's number.
-fn take() -> Option<Body> {
-    let kept = state().spare.iter().find_map(|place| place.swap(0, Ordering::Relaxed).checked_sub(1));
+/// A slot's number, of those whose bodies are there.
+fn take(call: u64) -> Option<Body> {
+    let spare = state().spare.iter().filter(|place| place.load(Ordering::Relaxed) != 0);
+    let kept = spare.filter_map(|place| place.swap(0, Ordering::Relaxed).checked_sub(1)).next();
     if let Some(kept) = kept {
         return Some(Body(kept as usize));
     }
-    let free = &state().slots;
-    let number = free
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| (free < SITES as u32).then_some(free + 1))
-        .ok()?;
-    Some(Body(number as usize))
+    let next = |free: &AtomicU32, end: usize| {
+        let more = |free| (free < end as u32).then_some(free + 1);
+        free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|number| number as usize)
+    };
+    loop {
+        let there = shared().bodies.load(Ordering::Acquire);
+        if let Some(number) = next(&state().slots, (there as usize).saturating_sub(RESERVED)) {
+            return Some(Body(RESERVED + number));
+        }
+        if !supervisor::makes_more_bodies(there) {
+            break;
+        }
+    }
+    if goes_by_stack(call) { next(&state().reserved, RESERVED).map(Body) } else { None }
+}
+
+/// Calls that nobody but a body can make: they come back elsewhere, or with another stack, or without one.
+fn goes_by_stack(call: u64) -> bool {
+    matches!(
+        call,
+        number::RT_SIGRETURN
+            | number::CLONE
+            | number::FORK
+            | number::VFORK
+            | number::CLONE3
+            | number::MUNMAP
+    )
 }
 
 fn make(site: u64, call: u64) -> Option<Body> {
-    let body = take()?;
+    let body = take(call)?;
     let mode = shared().mode.load(Ordering::Relaxed);
     if mode & LIST != 0 {
         found::note(site);

@@ -157,7 +157,6 @@ pub use here::launch;
 #[cfg(target_arch = "x86_64")]
 mod here {
     use super::{Call, Count, Fakes, File, Found, Launch, LaunchError, Outcome};
-    use crate::image;
     use crate::injection::Given;
     use crate::layout::{
         ANONYMOUS, CALLS, CODE_LENGTH, COUNT, FAKE_CPUS, FAKE_HOST, FAKE_PID, FAKE_RELEASE, FAKE_TIME, LIST,
@@ -214,10 +213,14 @@ mod here {
         let mut supervisor = Supervisor::new(shared, given, child.process()).map_err(LaunchError::Watch)?;
         child.go();
         // While the kernel reads the program: it has no use for the image before it is met.
-        image::write(code.bytes());
+        supervisor.make_image(&mut code);
         let ended = AtomicBool::new(false);
         let mut attend = || {
             let status = supervisor.attend(|| launch.wait && data.holders() > 1);
+            if !launch.wait {
+                // For those who stay.
+                supervisor.complete_image();
+            }
             shared.closed.store(1, Ordering::Release);
             ended.store(true, Ordering::Release);
             status

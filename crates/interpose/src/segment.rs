@@ -3,6 +3,7 @@
 //! number alone: no descriptor that would have to survive the execution, or show up among the program's own.
 
 use std::io::Error;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 /// A segment that goes with the last process that has it.
@@ -41,8 +42,14 @@ impl Segment {
 
     /// Its bytes, while nobody else has it.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: attached for as long as this lives; borrowed uniquely, and no program has it yet.
-        unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.length) }
+        self.part(0..self.length)
+    }
+
+    /// Some of its bytes, which nobody else has a use for yet.
+    pub(crate) fn part(&mut self, bytes: Range<usize>) -> &mut [u8] {
+        assert!(bytes.start <= bytes.end && bytes.end <= self.length, "the segment was made for this");
+        // SAFETY: attached for as long as this lives; borrowed uniquely, and programs don't look there yet.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr().add(bytes.start), bytes.len()) }
     }
 
     /// Its memory.
