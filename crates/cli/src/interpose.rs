@@ -105,6 +105,7 @@ fn start(options: &Options) -> Result<Outcome, InterposeError> {
         hide_vdso: options.no_vdso,
         fakes,
         wait: !options.no_wait,
+        meanwhile: report::prepare,
     };
     let outcome = match &mut log {
         None => launch::launch(&launch, None)?,

@@ -141,6 +141,12 @@ pub(crate) fn count(number: u64, a: [u64; 6], result: i64, ticks: u64) {
     record.number.store(number as u32 + 1, Ordering::Release);
 }
 
+/// Places in a page of the index.
+const NEAR_HASHED: usize = 1024;
+/// As many are looked at there.
+const NEAR: usize = 16;
+
+/// A place in the index, of [`HASHED`].
 fn index(place: usize) -> &'static AtomicU32 {
     // SAFETY: HASHED words of the process's own, only used atomically.
     unsafe { AtomicU32::from_ptr((INDEX + 4 * (place % HASHED)) as *mut u32) }
@@ -152,9 +158,11 @@ pub(crate) fn of(site: u64, call: u64) -> Option<Body> {
         return None;
     }
     let hash = ((site ^ (call << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
+    // The first page alone is enough for most programs: each other one is two page faults more.
+    let near = (0..NEAR).map(|step| (hash + step) % NEAR_HASHED);
     let mut made = None;
-    for step in 0..HASHED {
-        let place = index(hash + step);
+    for number in near.chain((0..HASHED).map(|step| (hash + step) % HASHED)) {
+        let place = index(number);
         let mut known = place.load(Ordering::Acquire);
         if known == 0 {
             let new = match made {

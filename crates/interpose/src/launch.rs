@@ -55,6 +55,9 @@ pub struct Launch {
     pub fakes: Fakes,
     /// Whether to wait for all processes of the run when the command has ended.
     pub wait: bool,
+    /// What is to be done while the command runs its first instructions, and the caller's processor would be idle:
+    /// work for what is said afterwards.
+    pub meanwhile: fn(),
 }
 
 /// How often a call was made.
@@ -216,7 +219,7 @@ mod here {
         supervisor.make_image(&mut code);
         let ended = AtomicBool::new(false);
         let mut attend = || {
-            let status = supervisor.attend(|| launch.wait && data.holders() > 1);
+            let status = supervisor.attend(|| launch.wait && data.holders() > 1, launch.meanwhile);
             if !launch.wait {
                 // For those who stay.
                 supervisor.complete_image();

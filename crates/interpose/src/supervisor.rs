@@ -148,12 +148,20 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Until the child has ended, and all others that `others` tells of; answers the child's status.
-    pub(crate) fn attend(&mut self, mut others: impl FnMut() -> bool) -> c_int {
+    /// Until the child has ended, and all others that `others` tells of; answers the child's status. Does something
+    /// else when the first program has been let go.
+    pub(crate) fn attend(&mut self, mut others: impl FnMut() -> bool, meanwhile: impl FnOnce()) -> c_int {
+        let mut meanwhile = Some(meanwhile);
         loop {
             let rung = self.shared.doorbell.load(Ordering::Acquire);
             while self.hear() {}
             self.answer();
+            if self.watched.is_empty()
+                && self.status.is_none()
+                && let Some(meanwhile) = meanwhile.take()
+            {
+                meanwhile();
+            }
             if self.shared.wanted.load(Ordering::Acquire) != 0 {
                 self.complete_image();
             }

@@ -44,6 +44,7 @@ fn launcher() {
         hide_vdso: false,
         fakes: Fakes { ahead, ..Fakes::default() },
         wait: true,
+        meanwhile: || (),
     };
     let outcome = launch(&wanted, None).unwrap();
     let calls =

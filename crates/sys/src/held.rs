@@ -79,7 +79,13 @@ impl<'a> Held<'a> {
         // the kernel says that the child is done with them, as `drop` waits for that; of `shared` both sides have
         // shared references alone, and change atomics; `execute_when_told` uses raw calls only.
         let process = unsafe {
-            clone::sharing_memory_noted(libc::SIGCHLD, stacks.of(0), execute_when_told, argument, &shared.held)
+            clone::sharing_memory_noted(
+                libc::SIGCHLD,
+                stacks.of(0),
+                execute_when_told,
+                argument,
+                &shared.held,
+            )
         }?;
         let held = Self { process, shared, _stacks: stacks };
         let meant = meanwhile(process);
@@ -161,8 +167,7 @@ unsafe extern "C" fn execute_when_told(shared: *mut c_void) -> ! {
     // Until here a handler of the parent's would run, on the parent's memory.
     let _valid = raw::set_signal_mask(shared.mask);
     // SAFETY: needed to execute. Sound: both lists end in a null pointer, and have C strings.
-    let errno =
-        unsafe { raw::exec(shared.program, shared.arguments.as_ptr(), shared.environment.as_ptr()) };
+    let errno = unsafe { raw::exec(shared.program, shared.arguments.as_ptr(), shared.environment.as_ptr()) };
     shared.failed.store(errno.raw_os_error(), Ordering::Release);
     raw::exit(127)
 }
