@@ -4,14 +4,14 @@
 
 use crate::call::{self, number};
 use crate::layout::{FAILED, FILLING, GRANTED, Request, VACANT, WANTED};
-use crate::supervisor::{changed, is_gone, ring};
+use crate::supervisor::{ALWAYS, changed, is_gone, ring};
 use crate::{shared, state};
 use core::sync::atomic::Ordering;
 
 /// Makes the call; comes back only if it failed.
 pub(crate) fn execute(call: u64, a: [u64; 6]) -> i64 {
     let request = ask();
-    let granted = request.is_some_and(|request| changed(&request.state, WANTED) == Some(GRANTED));
+    let granted = request.is_some_and(|request| changed(&request.state, WANTED, ALWAYS) == Some(GRANTED));
     if !granted {
         shared().lost.fetch_add(1, Ordering::Relaxed);
         if let Some(request) = request {
@@ -25,7 +25,7 @@ pub(crate) fn execute(call: u64, a: [u64; 6]) -> i64 {
             // The supervisor makes the place vacant, when it has let go of this thread.
             request.state.store(FAILED, Ordering::Release);
             ring();
-            changed(&request.state, FAILED);
+            changed(&request.state, FAILED, ALWAYS);
         }
         _ => {
             shared().lost.fetch_sub(1, Ordering::Relaxed);

@@ -6,6 +6,9 @@ use crate::layout::SITES;
 use crate::{shared, state};
 use core::sync::atomic::{AtomicU32, Ordering};
 
+/// For what can't be done without.
+pub(crate) const ALWAYS: u32 = u32::MAX;
+
 /// How long to wait before looking whether there still is a supervisor, in milliseconds.
 const PATIENCE: u64 = 200;
 
@@ -20,9 +23,9 @@ pub(crate) fn is_gone() -> bool {
     shared().closed.load(Ordering::Acquire) != 0
 }
 
-/// What a word is when it is no longer this; none when there is nobody to change it.
-pub(crate) fn changed(word: &AtomicU32, now: u32) -> Option<u32> {
-    loop {
+/// What a word is when it is no longer this; none when there is nobody to change it, or it was looked at so often.
+pub(crate) fn changed(word: &AtomicU32, now: u32, often: u32) -> Option<u32> {
+    for _ in 0..often {
         let found = word.load(Ordering::Acquire);
         if found != now {
             return Some(found);
@@ -41,14 +44,22 @@ pub(crate) fn changed(word: &AtomicU32, now: u32) -> Option<u32> {
             }
         }
     }
+    None
 }
 
-/// Whether there are more bodies than so many, now that they are needed.
+/// Whether there are more bodies than so many, now that they are needed. A program can do without, so it waits for them for
+/// a second, and once.
 pub(crate) fn makes_more_bodies(than: u32) -> bool {
-    if than >= SITES as u32 || state().sealed.load(Ordering::Relaxed) != 0 {
+    const SECOND: u32 = 1000 / PATIENCE as u32;
+    let asks_nobody = state().sealed.load(Ordering::Relaxed) | state().unheard.load(Ordering::Relaxed);
+    if than >= SITES as u32 || asks_nobody != 0 {
         return false;
     }
     shared().wanted.store(1, Ordering::Release);
     ring();
-    changed(&shared().bodies, than).is_some()
+    let there = changed(&shared().bodies, than, SECOND).is_some();
+    if !there {
+        state().unheard.store(1, Ordering::Relaxed);
+    }
+    there
 }

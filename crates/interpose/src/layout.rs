@@ -161,6 +161,8 @@ pub struct State {
     pub patching: AtomicU32,
     /// Not 0 when the process has a filter of its own: then nothing is called on its behalf any more.
     pub sealed: AtomicU32,
+    /// Not 0 when nobody has answered it: then it asks for no bodies any more.
+    pub unheard: AtomicU32,
     /// Not 0 if [`TABLE`] is there.
     pub table: u32,
     /// The process's table of counters.

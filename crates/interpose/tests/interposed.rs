@@ -103,6 +103,7 @@ impl Bench {
     fn run(&self, before: &[&str], ahead: Option<i64>, program: &[&str]) -> Run {
         let own = std::env::current_exe().unwrap();
         let outcome = self.root.path().join("outcome");
+        let _of_another_run = std::fs::remove_file(&outcome);
         let mut words: Vec<&str> = before.to_vec();
         words.push(own.to_str().unwrap());
         let mut command = Command::new(words[0]);
@@ -170,6 +171,20 @@ fn a_trap_keeps_what_a_system_call_keeps() {
     run.said("kept");
     let [.., traps, _patched, calls] = run.numbers.unwrap();
     assert!(traps >= calls, "its own sites can't be patched: {run:?}");
+}
+
+#[test]
+fn who_can_ask_nobody_for_bodies_makes_the_same_calls() {
+    let bench = Bench::new();
+    let program = bench.compile("many");
+    let run = bench.run(&["env"], None, &[&program, "stop"]);
+    run.said("kept");
+    assert_eq!(run.numbers.unwrap()[5], 401, "{run:?}");
+    // Nobody is left to count.
+    let run = bench.run(&["env"], None, &[&program, "kill"]);
+    let text = String::from_utf8_lossy(&run.output.stdout);
+    assert!(text.lines().any(|line| line.ends_with("kept")), "{run:?}");
+    assert_eq!(run.numbers, None);
 }
 
 /// A mount namespace of one's own in which there is nothing in `/proc`, and a program in it.
