@@ -52,8 +52,9 @@ extern "C" fn pass_on(signal: c_int, info: *const libc::siginfo_t, _: *const c_v
 pub(crate) struct Ears(Vec<(c_int, libc::sigaction)>);
 
 impl Ears {
-    /// From now on.
-    pub(crate) fn new(shared: &Shared) -> Self {
+    /// From now on; signals are passed on to this child.
+    pub(crate) fn new(shared: &Shared, child: pid_t) -> Self {
+        CHILD.store(child, Ordering::Release);
         DOORBELL.store((&raw const shared.doorbell).cast_mut(), Ordering::Release);
         let passed = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
         let pass_on = pass_on as *const () as usize;
@@ -118,7 +119,6 @@ fn ptrace(request: Asked, process: pid_t, data: usize) -> Result<(), Error> {
 impl<'a> Supervisor<'a> {
     /// Of a child that is about to execute the first program, and waits.
     pub(crate) fn new(shared: &'a Shared, given: Given, child: pid_t) -> Result<Self, Error> {
-        CHILD.store(child, Ordering::Release);
         let watched = HashMap::new();
         let mut new = Self { shared, code: None, given, child, status: None, watched, unprepared: 0 };
         new.watch(child, None)?;
