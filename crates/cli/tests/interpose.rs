@@ -397,8 +397,9 @@ fn little_memory_is_made_for_a_small_program() {
     let without = faults(&[PALISADE, "interpose", "--", "/no/such/program"]);
     let with = faults(&[PALISADE, "interpose", "--", "true"]);
     let bare = faults(&["true"]);
-    // 70 are seen. With all bodies it is 130; with a fork, and with counters that are looked at in vain, 270.
-    assert!(with < without + bare + 160, "{with} of {without} and {bare}");
+    // 160 are seen, and 60 more where it was slow and all bodies were made. With a fork, and with counters that are looked at
+    // in vain, it was 325.
+    assert!(with < without + bare + 250, "{with} of {without} and {bare}");
 }
 
 #[test]
