@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::ffi::CString;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// A process waits to be told.
 const WAITS: u32 = 0;
@@ -24,7 +24,7 @@ const GOES: u32 = 1;
 #[derive(Debug)]
 pub struct Held<'a> {
     process: i32,
-    shared: Arc<Shared<'a>>,
+    shared: Rc<Shared<'a>>,
     /// In use as long as `shared.held` says so.
     _stacks: Stacks,
 }
@@ -64,7 +64,7 @@ impl<'a> Held<'a> {
         };
         let quiet = Quiet::begin()?;
         let mut stacks = Stacks::new();
-        let shared = Arc::new(Shared {
+        let shared = Rc::new(Shared {
             program,
             arguments: list(arguments),
             environment: list(environment),
@@ -74,7 +74,7 @@ impl<'a> Held<'a> {
             held: AtomicU32::new(1),
             failed: AtomicI32::new(0),
         });
-        let argument = Arc::as_ptr(&shared).cast_mut().cast::<c_void>();
+        let argument = Rc::as_ptr(&shared).cast_mut().cast::<c_void>();
         // SAFETY: needed for a child that shares memory. Sound: `shared`, the strings and the stack are there until
         // the kernel says that the child is done with them, as `drop` waits for that; of `shared` both sides have
         // shared references alone, and change atomics; `execute_when_told` uses raw calls only.
