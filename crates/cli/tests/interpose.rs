@@ -383,6 +383,7 @@ fn the_exit_code_is_the_commands_or_says_why_there_was_none() {
 }
 
 /// Page faults of a command and what it starts: the fewest of some runs, as others may keep it waiting.
+#[expect(clippy::zombie_processes, reason = "it is waited for by its number")]
 fn faults(command: &[&str]) -> u64 {
     let run = || {
         let mut child = Command::new(command[0]);
