@@ -191,7 +191,7 @@ pub(crate) unsafe fn sharing_memory_noted(
             "ud2",
             "2:",
             inlateout("rax") CLONE => returned,
-            in("rdi") flags, in("rsi") top, in("rdx") 0, in("r10") held.as_ptr(), in("r8") 0,
+            in("rdi") flags, in("rsi") top, in("rdx") 0usize, in("r10") held.as_ptr(), in("r8") 0usize,
             in("r12") entry, in("r13") argument,
             lateout("rcx") _, lateout("r11") _,
         );
@@ -209,7 +209,7 @@ pub(crate) unsafe fn sharing_memory_noted(
             "2:",
             in("x8") CLONE,
             inlateout("x0") flags => returned,
-            in("x1") top, in("x2") 0, in("x3") 0, in("x4") held.as_ptr(),
+            in("x1") top, in("x2") 0usize, in("x3") 0usize, in("x4") held.as_ptr(),
             in("x5") entry, in("x6") argument,
         );
     }
