@@ -210,10 +210,10 @@ mod here {
         };
         let clock = Clock::new();
 
-        let (child, ears) = Held::start(&launch.program, &launch.arguments, &launch.environment, |child| {
-            Ears::new(shared, child)
-        })
-        .map_err(|errno| LaunchError::Process(errno.into()))?;
+        let (program, arguments) = (launch.program.clone(), launch.arguments.clone());
+        let ears = |child| Ears::new(shared, child);
+        let (child, ears) = Held::start(program, arguments, launch.environment.clone(), ears)
+            .map_err(|errno| LaunchError::Process(errno.into()))?;
         let mut supervisor = Supervisor::new(shared, given, child.process()).map_err(LaunchError::Watch)?;
         child.go();
         // While the kernel reads the program: it has no use for the image before it is met.

@@ -6,7 +6,7 @@
 
 use crate::clone::{self, Stacks};
 use crate::raw;
-use core::ffi::{CStr, c_void};
+use core::ffi::c_void;
 use core::ptr::null;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use rustix::io::Errno;
@@ -22,20 +22,21 @@ const GOES: u32 = 1;
 /// A process that executes a program when it is [told to](Self::go). Dropped before that it is killed. What it ends
 /// with is its parent's to wait for, as of any child.
 #[derive(Debug)]
-pub struct Held<'a> {
+pub struct Held {
     process: i32,
-    shared: Rc<Shared<'a>>,
+    shared: Rc<Shared>,
     /// In use as long as `shared.held` says so.
     _stacks: Stacks,
 }
 
 /// What the process knows, and tells.
 #[derive(Debug)]
-struct Shared<'a> {
-    program: &'a CStr,
-    /// Ended by a null pointer.
+struct Shared {
+    program: CString,
+    /// Of the strings below, ended by a null pointer.
     arguments: Vec<*const u8>,
     environment: Vec<*const u8>,
+    _strings: [Vec<CString>; 2],
     /// Signals that were blocked.
     mask: u64,
     parent: i32,
@@ -46,7 +47,7 @@ struct Shared<'a> {
     failed: AtomicI32,
 }
 
-impl<'a> Held<'a> {
+impl Held {
     /// Makes a process for a program that will have these arguments and this environment, the default action for
     /// `SIGPIPE`, and of signals' actions else what this process has now. `meanwhile` gets its number and may
     /// change these: until it has returned signals wait, here as there.
@@ -54,9 +55,9 @@ impl<'a> Held<'a> {
     /// # Errors
     /// As `clone(2)`.
     pub fn start<T>(
-        program: &'a CStr,
-        arguments: &'a [CString],
-        environment: &'a [CString],
+        program: CString,
+        arguments: Vec<CString>,
+        environment: Vec<CString>,
         meanwhile: impl FnOnce(i32) -> T,
     ) -> Result<(Self, T), Errno> {
         let list = |strings: &[CString]| -> Vec<*const u8> {
@@ -66,8 +67,9 @@ impl<'a> Held<'a> {
         let mut stacks = Stacks::new();
         let shared = Rc::new(Shared {
             program,
-            arguments: list(arguments),
-            environment: list(environment),
+            arguments: list(&arguments),
+            environment: list(&environment),
+            _strings: [arguments, environment],
             mask: quiet.mask,
             parent: raw::getpid(),
             state: AtomicU32::new(WAITS),
@@ -75,9 +77,9 @@ impl<'a> Held<'a> {
             failed: AtomicI32::new(0),
         });
         let argument = Rc::as_ptr(&shared).cast_mut().cast::<c_void>();
-        // SAFETY: needed for a child that shares memory. Sound: `shared`, the strings and the stack are there until
-        // the kernel says that the child is done with them, as `drop` waits for that; of `shared` both sides have
-        // shared references alone, and change atomics; `execute_when_told` uses raw calls only.
+        // SAFETY: needed for a child that shares memory. Sound: `shared`, which has the strings, and the stack are there
+        // until the kernel says that the child is done with them, as `drop` waits for that; of `shared` both sides
+        // have shared references alone, and change atomics; `execute_when_told` uses raw calls only.
         let process = unsafe {
             clone::sharing_memory_noted(
                 libc::SIGCHLD,
@@ -115,7 +117,7 @@ impl<'a> Held<'a> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Held {
     fn drop(&mut self) {
         if self.shared.held.load(Ordering::Acquire) == 0 {
             return;
@@ -154,7 +156,7 @@ impl Drop for Quiet {
 /// `shared` must point to a [`Shared`] that stays until this process has executed or ended.
 unsafe extern "C" fn execute_when_told(shared: *mut c_void) -> ! {
     // SAFETY: needed because a child gets a pointer only. Sound: as promised by the caller.
-    let shared = unsafe { &*shared.cast::<Shared<'_>>() };
+    let shared = unsafe { &*shared.cast::<Shared>() };
     // Rust's run-time ignores it, and that would be inherited.
     let _valid = raw::restore_default(libc::SIGPIPE);
     while shared.state.load(Ordering::Acquire) == WAITS {
@@ -167,7 +169,7 @@ unsafe extern "C" fn execute_when_told(shared: *mut c_void) -> ! {
     // Until here a handler of the parent's would run, on the parent's memory.
     let _valid = raw::set_signal_mask(shared.mask);
     // SAFETY: needed to execute. Sound: both lists end in a null pointer, and have C strings.
-    let errno = unsafe { raw::exec(shared.program, shared.arguments.as_ptr(), shared.environment.as_ptr()) };
+    let errno = unsafe { raw::exec(&shared.program, shared.arguments.as_ptr(), shared.environment.as_ptr()) };
     shared.failed.store(errno.raw_os_error(), Ordering::Release);
     raw::exit(127)
 }
@@ -192,7 +194,7 @@ mod tests {
     fn a_program_is_executed_when_told_with_its_arguments_environment_and_signals() {
         let script = "test \"$1 $NAME\" = 'one two' || exit 1; kill -PIPE $$; exit 2";
         let (arguments, environment) = (strings(&["sh", "-c", script, "sh", "one"]), strings(&["NAME=two"]));
-        let (held, born) = Held::start(c"/bin/sh", &arguments, &environment, |process| process).unwrap();
+        let (held, born) = Held::start(c"/bin/sh".into(), arguments, environment, |process| process).unwrap();
         assert_eq!(born, held.process());
         assert_eq!(held.shared.held.load(Ordering::Acquire), 1);
         held.go();
@@ -204,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_executed_is_told() {
-        let (held, ()) = Held::start(c"/no/such/program", &[], &[], |_| ()).unwrap();
+        let (held, ()) = Held::start(c"/no/such/program".into(), vec![], vec![], |_| ()).unwrap();
         held.go();
         assert_eq!(libc::WEXITSTATUS(status(held.process())), 127);
         assert_eq!(held.failure(), Some(Errno::NOENT));
@@ -212,7 +214,7 @@ mod tests {
 
     #[test]
     fn one_that_is_never_told_is_gone() {
-        let (held, process) = Held::start(c"/bin/true", &[], &[], |process| process).unwrap();
+        let (held, process) = Held::start(c"/bin/true".into(), vec![], vec![], |process| process).unwrap();
         drop(held);
         assert_eq!(raw::kill(process, 0), Err(Errno::SRCH));
     }
