@@ -17,6 +17,15 @@ pub(crate) struct Segment {
 impl Segment {
     /// Of so many zero bytes, for this user's processes alone.
     pub(crate) fn new(length: usize) -> Result<Self, Error> {
+        // Ended between its being made and its being marked, it would stay: there is nobody to remove it.
+        let before = block_all();
+        let new = Self::make(length);
+        // SAFETY: the mask that was in force.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+        new
+    }
+
+    fn make(length: usize) -> Result<Self, Error> {
         // The owner may execute what is in it: SHM_EXEC asks for that.
         // SAFETY: makes a segment.
         let id = unsafe { libc::shmget(libc::IPC_PRIVATE, length, libc::IPC_CREAT | 0o700) };
@@ -64,6 +73,17 @@ impl Segment {
         // SAFETY: writes the status of this segment.
         let answer = unsafe { libc::shmctl(self.id, libc::IPC_STAT, &raw mut status) };
         if answer < 0 { 1 } else { status.shm_nattch }
+    }
+}
+
+/// Has this thread's signals wait, and answers which did before.
+fn block_all() -> libc::sigset_t {
+    // SAFETY: zeros are a valid set, both are written.
+    unsafe {
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
     }
 }
 
