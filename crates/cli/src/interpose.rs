@@ -76,6 +76,19 @@ pub(crate) struct Options {
     command: Vec<OsString>,
 }
 
+/// Runs the command if the arguments are these options alone. What all other verbs understand isn't built for them; help and
+/// mistakes are the long way's to tell.
+pub(crate) fn shortcut(arguments: &[OsString]) -> Option<u8> {
+    let [verb, ..] = arguments else { return None };
+    if verb != "interpose" {
+        return None;
+    }
+    let command = <Options as clap::Args>::augment_args(clap::Command::new("interpose"));
+    let matches = command.try_get_matches_from(arguments).ok()?;
+    let options = <Options as clap::FromArgMatches>::from_arg_matches(&matches).ok()?;
+    Some(run(&options))
+}
+
 /// The command's exit code, or ours.
 pub(crate) fn run(options: &Options) -> u8 {
     match start(options) {
@@ -105,6 +118,7 @@ fn start(options: &Options) -> Result<Outcome, InterposeError> {
         hide_vdso: options.no_vdso,
         fakes,
         wait: !options.no_wait,
+        meanwhile: report::prepare,
     };
     let outcome = match &mut log {
         None => launch::launch(&launch, None)?,

@@ -173,6 +173,9 @@ fn main() -> ExitCode {
     if let Some(code) = run::shortcut(&arguments, begun) {
         return ExitCode::from(code);
     }
+    if let Some(code) = interpose::shortcut(&arguments) {
+        return ExitCode::from(code);
+    }
     ExitCode::from(long_way(&arguments, begun))
 }
 

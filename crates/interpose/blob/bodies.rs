@@ -3,10 +3,10 @@
 
 use crate::call::{self, number};
 use crate::layout::{
-    BODIES, BODY, CALLS, COUNT, Counter, FAKE_PID, FAKE_TIME, HASHED, INDEX, LIST, LOG, RECORDS, SITES, SLOT,
+    BODIES, BODY, CALLS, COUNT, Counter, FAKE_PID, FAKE_TIME, HASHED, INDEX, LIST, LOG, RECORDS, RESERVED, SLOT,
     SLOTS, SPARE, Slot, TIME, TRAPS,
 };
-use crate::{found, shared, state};
+use crate::{found, shared, state, supervisor};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 unsafe extern "C" {
@@ -141,6 +141,12 @@ pub(crate) fn count(number: u64, a: [u64; 6], result: i64, ticks: u64) {
     record.number.store(number as u32 + 1, Ordering::Release);
 }
 
+/// Places in a page of the index.
+const NEAR_HASHED: usize = 1024;
+/// As many are looked at there.
+const NEAR: usize = 16;
+
+/// A place in the index, of [`HASHED`].
 fn index(place: usize) -> &'static AtomicU32 {
     // SAFETY: HASHED words of the process's own, only used atomically.
     unsafe { AtomicU32::from_ptr((INDEX + 4 * (place % HASHED)) as *mut u32) }
@@ -152,9 +158,11 @@ pub(crate) fn of(site: u64, call: u64) -> Option<Body> {
         return None;
     }
     let hash = ((site ^ (call << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
+    // The first page alone is enough for most programs: each other one is two page faults more.
+    let near = (0..NEAR).map(|step| (hash + step) % NEAR_HASHED);
     let mut made = None;
-    for step in 0..HASHED {
-        let place = index(hash + step);
+    for number in near.chain((0..HASHED).map(|step| (hash + step) % HASHED)) {
+        let place = index(number);
         let mut known = place.load(Ordering::Acquire);
         if known == 0 {
             let new = match made {
@@ -187,21 +195,44 @@ fn give_back(spare: Body) {
     let _kept = state().spare.iter().any(|place| keep(place).is_ok());
 }
 
-/// A slot's number.
-fn take() -> Option<Body> {
-    let kept = state().spare.iter().find_map(|place| place.swap(0, Ordering::Relaxed).checked_sub(1));
+/// A slot's number, of those whose bodies are there.
+fn take(call: u64) -> Option<Body> {
+    let spare = state().spare.iter().filter(|place| place.load(Ordering::Relaxed) != 0);
+    let kept = spare.filter_map(|place| place.swap(0, Ordering::Relaxed).checked_sub(1)).next();
     if let Some(kept) = kept {
         return Some(Body(kept as usize));
     }
-    let free = &state().slots;
-    let number = free
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| (free < SITES as u32).then_some(free + 1))
-        .ok()?;
-    Some(Body(number as usize))
+    let next = |free: &AtomicU32, end: usize| {
+        let more = |free| (free < end as u32).then_some(free + 1);
+        free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|number| number as usize)
+    };
+    loop {
+        let there = shared().bodies.load(Ordering::Acquire);
+        if let Some(number) = next(&state().slots, (there as usize).saturating_sub(RESERVED)) {
+            return Some(Body(RESERVED + number));
+        }
+        if !supervisor::makes_more_bodies(there) {
+            break;
+        }
+    }
+    if goes_by_stack(call) { next(&state().reserved, RESERVED).map(Body) } else { None }
+}
+
+/// Calls that nobody but a body can make: they come back elsewhere, or with another stack, or without one.
+fn goes_by_stack(call: u64) -> bool {
+    matches!(
+        call,
+        number::RT_SIGRETURN
+            | number::CLONE
+            | number::FORK
+            | number::VFORK
+            | number::CLONE3
+            | number::MUNMAP
+    )
 }
 
 fn make(site: u64, call: u64) -> Option<Body> {
-    let body = take()?;
+    let body = take(call)?;
     let mode = shared().mode.load(Ordering::Relaxed);
     if mode & LIST != 0 {
         found::note(site);

@@ -3,17 +3,15 @@
 //! first instruction. It watches from the asking to that instruction, and at no other time.
 
 use crate::call::{self, number};
-use crate::layout::{FAILED, FILLING, GRANTED, REFUSED, Request, VACANT, WANTED};
+use crate::layout::{FAILED, FILLING, GRANTED, Request, VACANT, WANTED};
+use crate::supervisor::{ALWAYS, changed, is_gone, ring};
 use crate::{shared, state};
 use core::sync::atomic::Ordering;
-
-/// How long to wait before looking whether there still is a supervisor, in milliseconds.
-const PATIENCE: u64 = 200;
 
 /// Makes the call; comes back only if it failed.
 pub(crate) fn execute(call: u64, a: [u64; 6]) -> i64 {
     let request = ask();
-    let granted = request.is_some_and(|request| until(request, WANTED) == GRANTED);
+    let granted = request.is_some_and(|request| changed(&request.state, WANTED, ALWAYS) == Some(GRANTED));
     if !granted {
         shared().lost.fetch_add(1, Ordering::Relaxed);
         if let Some(request) = request {
@@ -27,7 +25,7 @@ pub(crate) fn execute(call: u64, a: [u64; 6]) -> i64 {
             // The supervisor makes the place vacant, when it has let go of this thread.
             request.state.store(FAILED, Ordering::Release);
             ring();
-            until(request, FAILED);
+            changed(&request.state, FAILED, ALWAYS);
         }
         _ => {
             shared().lost.fetch_sub(1, Ordering::Relaxed);
@@ -36,19 +34,9 @@ pub(crate) fn execute(call: u64, a: [u64; 6]) -> i64 {
     answer
 }
 
-fn ring() {
-    shared().doorbell.fetch_add(1, Ordering::AcqRel);
-    call::wake(&shared().doorbell);
-}
-
-/// Whether nobody will ever answer.
-fn alone() -> bool {
-    shared().closed.load(Ordering::Acquire) != 0
-}
-
 fn ask() -> Option<&'static Request> {
     loop {
-        if alone() {
+        if is_gone() {
             return None;
         }
         let free = shared().requests.iter().find(|request| {
@@ -69,28 +57,5 @@ fn ask() -> Option<&'static Request> {
         request.state.store(WANTED, Ordering::Release);
         ring();
         return Some(request);
-    }
-}
-
-/// What the state is when it is no longer this one, or when there is nobody to change it.
-fn until(request: &Request, now: u32) -> u32 {
-    loop {
-        let found = request.state.load(Ordering::Acquire);
-        if found != now {
-            return found;
-        }
-        if alone() {
-            return REFUSED;
-        }
-        let supervisor = shared().supervisor.load(Ordering::Relaxed);
-        call::wait(&request.state, now, PATIENCE);
-        if request.state.load(Ordering::Acquire) == now {
-            // SAFETY: signal 0 asks whether the process is there.
-            let answer = unsafe { call::call(number::KILL, u64::from(supervisor), 0, 0) };
-            const ESRCH: i64 = -3;
-            if answer == ESRCH {
-                shared().closed.store(1, Ordering::Release);
-            }
-        }
     }
 }

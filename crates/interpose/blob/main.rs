@@ -12,6 +12,7 @@
 //! - [`fake`]: answers that the kernel wouldn't give
 //! - [`until`]: waits until a time of day that is moved
 //! - [`execute`]: programs that are executed stay interposed
+//! - [`supervisor`]: asking it for something
 //! - [`start`]: the beginning
 //! - [`call`]: the kernel
 //!
@@ -36,6 +37,7 @@ mod maps;
 mod patch;
 mod signals;
 mod start;
+mod supervisor;
 mod trap;
 mod until;
 

@@ -48,6 +48,7 @@ unsafe extern "C" fn setup(segment: u64, brought_by: u64) {
     unsafe {
         (*state).table = u32::from(map(TABLE, TABLE_LENGTH));
         (*state).shard = call::call(number::GETPID, 0, 0, 0) as u32 % SHARDS as u32;
+        shared().shards.fetch_or(1 << (*state).shard, Ordering::Relaxed);
         (*state).action = action;
         call::raw(
             number::RT_SIGACTION,

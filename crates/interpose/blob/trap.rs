@@ -146,8 +146,8 @@ extern "C" fn handle(signal: u64, info: u64, frame: u64) -> bool {
     };
     let Some(body) = body else {
         shared().bodiless.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the program's call, as it made it. What depends on the stack pointer (rt_sigreturn, clone) has its
-        // body from the first few on, as a program of that many sites had such calls before.
+        // SAFETY: the program's call, as it made it. For what depends on the stack pointer (rt_sigreturn, clone) some
+        // bodies are kept.
         let answer = fake::moved(call, a, unsafe { until::raw(call, a) });
         bodies::count(call, a, answer, ticks().saturating_sub(begun));
         frame.set(RAX, answer as u64);

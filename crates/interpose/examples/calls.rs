@@ -84,6 +84,7 @@ mod here {
             hide_vdso: false,
             fakes,
             wait: true,
+            meanwhile: || (),
         };
         let outcome = launch(&wanted, None).unwrap();
         assert!(outcome.status.success() && outcome.images == 1, "{outcome:?}");

@@ -5,6 +5,7 @@
 use crate::layout::{
     BODIES, BODY, CODE, CODE_LENGTH, ENTRANCE, ENTRANCES, Header, SITES, SLOT, TRAPS, VARIANT, VARYING,
 };
+use core::ops::Range;
 
 /// As it was built, for [`CODE`].
 static BUILT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blob.bin"));
@@ -28,26 +29,34 @@ fn place(address: u64) -> usize {
     usize::try_from(address).map_or(0, |address| address.wrapping_sub(CODE))
 }
 
-/// Writes all that is executed; `memory` stands for the memory at [`CODE`], and is zero.
+/// Writes all that is executed but the bodies; `memory` stands for the memory at [`CODE`], and is zero.
 pub(crate) fn write(memory: &mut [u8]) {
     assert!(memory.len() >= CODE_LENGTH, "the memory was made for this");
     memory[..BUILT.len()].copy_from_slice(BUILT);
-    let body = place(header(core::mem::offset_of!(Header, template)));
-    let fields = place(header(core::mem::offset_of!(Header, fields)));
-    repeat(memory, &BUILT[body..body + BODY], &BUILT[fields..], BODIES - CODE, SITES, SLOT);
     let entrance = place(header(core::mem::offset_of!(Header, entrance)));
     let fields = place(header(core::mem::offset_of!(Header, entrance_fields)));
-    let template = &BUILT[entrance..entrance + ENTRANCE];
-    repeat(memory, template, &BUILT[fields..], ENTRANCES - CODE, VARYING, VARIANT);
+    let entrances = &mut memory[ENTRANCES - CODE..][..ENTRANCE * VARYING];
+    repeat(entrances, &BUILT[entrance..entrance + ENTRANCE], &BUILT[fields..], 0, VARIANT);
     for call in memory[TRAPS - CODE..TRAPS - CODE + 2 * (SITES + VARYING)].chunks_exact_mut(2) {
         call.copy_from_slice(&CALL);
     }
 }
 
-/// Writes so many of a template, one behind the other, the addresses in it growing.
-fn repeat(memory: &mut [u8], template: &[u8], fields: &[u8], at: usize, times: usize, growth: usize) {
-    let copies = memory[at..at + times * template.len()].chunks_exact_mut(template.len());
-    for (number, copy) in copies.enumerate() {
+/// Where bodies are in the memory at [`CODE`].
+pub(crate) const fn bodies(numbers: &Range<usize>) -> Range<usize> {
+    BODIES - CODE + BODY * numbers.start..BODIES - CODE + BODY * numbers.end
+}
+
+/// Writes bodies, the first of them with this number; `memory` is [theirs](bodies), and zero.
+pub(crate) fn write_bodies(memory: &mut [u8], first: usize) {
+    let body = place(header(core::mem::offset_of!(Header, template)));
+    let fields = place(header(core::mem::offset_of!(Header, fields)));
+    repeat(memory, &BUILT[body..body + BODY], &BUILT[fields..], first, SLOT);
+}
+
+/// Fills memory with a template, the addresses in it growing from one to the next; the first has this number.
+fn repeat(memory: &mut [u8], template: &[u8], fields: &[u8], first: usize, growth: usize) {
+    for (number, copy) in (first..).zip(memory.chunks_exact_mut(template.len())) {
         copy.copy_from_slice(template);
         for field in fields.iter().take_while(|field| **field != 0).map(|field| usize::from(*field)) {
             let mut address = [0; 4];
@@ -62,13 +71,16 @@ fn repeat(memory: &mut [u8], template: &[u8], fields: &[u8], at: usize, times: u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{SLOTS, VARIANTS};
+    use crate::layout::{FIRST, SLOTS, VARIANTS};
 
     #[test]
     fn each_body_works_with_its_own_slot() {
         let mut memory = vec![0; CODE_LENGTH];
         write(&mut memory);
-        for number in [0, 1, SITES - 1] {
+        for numbers in [0..FIRST, FIRST..SITES] {
+            write_bodies(&mut memory[bodies(&numbers)], numbers.start);
+        }
+        for number in [0, 1, FIRST - 1, FIRST, SITES - 1] {
             let body = &memory[BODIES - CODE + BODY * number..][..BODY];
             // movl SLOTS, %eax
             assert_eq!(body[..3], [0x8b, 0x04, 0x25]);

@@ -8,9 +8,7 @@
 use crate::image;
 use crate::layout::CODE;
 use libc::{c_void, pid_t, user_regs_struct};
-use std::fs::OpenOptions;
 use std::io::{self, Error};
-use std::os::unix::fs::FileExt;
 
 /// `SHM_RDONLY | SHM_EXEC`
 const READ_EXECUTE: u32 = 0o10_000 | 0o100_000;
@@ -41,13 +39,14 @@ pub(crate) fn prepare(process: pid_t, given: Given) -> Result<(), Error> {
     if registers.cs != USER_CODE {
         return Err(Error::new(io::ErrorKind::Unsupported, "it is no 64-bit program"));
     }
-    let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{process}/mem"))?;
-    let (entry, vdso) = vdso(process, &memory, registers.rsp)?;
+    let (entry, vdso) = vdso(process, registers.rsp)?;
     let code = instructions(given.code);
-    let place = end_of_vdso(&memory, vdso, code.len() as u64)?;
-    memory.write_all_at(&code, place)?;
+    let place = end_of_vdso(process, vdso, code.len() as u64)?;
+    for (at, word) in (place..).step_by(8).zip(words(&code)) {
+        write(process, at, word)?;
+    }
     if given.hide_vdso {
-        memory.write_all_at(&AT_IGNORE.to_le_bytes(), entry)?;
+        write(process, entry, AT_IGNORE)?;
     }
     registers.r15 = registers.rip;
     registers.r14 = u64::from(given.data.unsigned_abs());
@@ -86,58 +85,75 @@ fn instructions(code: i32) -> Vec<u8> {
     text
 }
 
+/// Bytes as words, the last one filled with zeros.
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes.chunks(8).map(|some| {
+        let mut word = [0; 8];
+        word[..some.len()].copy_from_slice(some);
+        u64::from_le_bytes(word)
+    })
+}
+
 /// Where the auxiliary vector says where the vDSO is, and what it says.
-fn vdso(process: pid_t, memory: &std::fs::File, stack: u64) -> Result<(u64, u64), Error> {
-    let words = |text: &[u8]| -> Vec<u64> {
-        text.chunks_exact(8).map(|word| word.try_into().map(u64::from_le_bytes).unwrap_or_default()).collect()
-    };
-    let text = std::fs::read(format!("/proc/{process}/auxv"))?;
-    let vector = words(&text);
+fn vdso(process: pid_t, stack: u64) -> Result<(u64, u64), Error> {
     let missing = || Error::new(io::ErrorKind::Unsupported, "it has no vDSO");
-    let vdso = vector
-        .chunks_exact(2)
-        .find_map(|pair| (pair[0] == AT_SYSINFO_EHDR).then_some(pair[1]))
-        .ok_or_else(missing)?;
     // On the stack: the number of arguments; the arguments and the environment, each ended by a null pointer; pairs.
     let (mut at, mut nulls, mut key) = (stack + 8, 0, None);
     let mut above = [0; 4096];
     loop {
-        let read = memory.read_at(&mut above, at)?;
-        let found = words(&above[..read]);
-        if found.is_empty() {
+        let read = read(process, at, &mut above)? & !7;
+        if read == 0 {
             return Err(missing());
         }
-        for (number, word) in found.iter().enumerate() {
+        for (place, word) in (at..).step_by(8).zip(words(&above[..read])) {
             match key {
-                _ if nulls < 2 => nulls += u32::from(*word == 0),
-                None => key = Some(*word),
-                Some(AT_SYSINFO_EHDR) => return Ok((at + 8 * number as u64 - 8, vdso)),
+                _ if nulls < 2 => nulls += u32::from(word == 0),
+                None => key = Some(word),
+                Some(AT_SYSINFO_EHDR) => return Ok((place - 8, word)),
                 Some(0) => return Err(missing()),
                 Some(_) => key = None,
             }
         }
-        at += 8 * found.len() as u64;
+        at += read as u64;
     }
 }
 
 /// Unused bytes at the end of the vDSO's code.
-fn end_of_vdso(memory: &std::fs::File, vdso: u64, length: u64) -> Result<u64, Error> {
+fn end_of_vdso(process: pid_t, vdso: u64, length: u64) -> Result<u64, Error> {
     let short = || Error::new(io::ErrorKind::Unsupported, "its vDSO has no room");
     // Its sections' table is the last thing in the file: e_shoff, and e_shentsize times e_shnum.
     let mut header = [0; 64];
-    memory.read_exact_at(&mut header, vdso)?;
+    if read(process, vdso, &mut header)? < header.len() {
+        return Err(short());
+    }
     let word = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
     let mut sections = [0; 8];
     sections.copy_from_slice(&header[40..48]);
     let end = u64::from_le_bytes(sections) + u64::from(word(58)) * u64::from(word(60));
+    let length = length.next_multiple_of(8);
     let room = end.next_multiple_of(PAGE) - end;
     if end == 0 || end > 16 * PAGE || room < length + 16 {
         return Err(short());
     }
     let place = vdso + end.next_multiple_of(16);
     let mut there = vec![0; usize::try_from(length).unwrap_or_default()];
-    memory.read_exact_at(&mut there, place)?;
-    if there.iter().any(|byte| *byte != 0) { Err(short()) } else { Ok(place) }
+    let whole = read(process, place, &mut there)? == there.len();
+    if !whole || there.iter().any(|byte| *byte != 0) { Err(short()) } else { Ok(place) }
+}
+
+/// Reads memory up to where there is none.
+fn read(process: pid_t, address: u64, to: &mut [u8]) -> Result<usize, Error> {
+    Ok(palisade_sys::notify::read_memory(process.unsigned_abs(), address, to)?)
+}
+
+/// Writes a word, also where the program itself can't. It takes as long to open its memory in `/proc` as to write what is
+/// written here.
+fn write(process: pid_t, address: u64, word: u64) -> Result<(), Error> {
+    let at = std::ptr::without_provenance_mut::<c_void>(usize::try_from(address).unwrap_or_default());
+    let word = std::ptr::without_provenance_mut::<c_void>(usize::try_from(word).unwrap_or_default());
+    // SAFETY: writes to memory of a stopped process.
+    let answer = unsafe { libc::ptrace(libc::PTRACE_POKEDATA, process, at, word) };
+    if answer < 0 { Err(Error::last_os_error()) } else { Ok(()) }
 }
 
 fn registers(process: pid_t) -> Result<user_regs_struct, Error> {

@@ -55,6 +55,9 @@ pub struct Launch {
     pub fakes: Fakes,
     /// Whether to wait for all processes of the run when the command has ended.
     pub wait: bool,
+    /// What is to be done while the command runs its first instructions, and the caller's processor would be idle:
+    /// work for what is said afterwards.
+    pub meanwhile: fn(),
 }
 
 /// How often a call was made.
@@ -157,7 +160,6 @@ pub use here::launch;
 #[cfg(target_arch = "x86_64")]
 mod here {
     use super::{Call, Count, Fakes, File, Found, Launch, LaunchError, Outcome};
-    use crate::image;
     use crate::injection::Given;
     use crate::layout::{
         ANONYMOUS, CALLS, CODE_LENGTH, COUNT, FAKE_CPUS, FAKE_HOST, FAKE_PID, FAKE_RELEASE, FAKE_TIME, LIST,
@@ -165,8 +167,7 @@ mod here {
     };
     use crate::segment::Segment;
     use crate::supervisor::{Ears, Supervisor};
-    use std::ffi::{CString, c_char};
-    use std::io::{Error, PipeReader, PipeWriter, Read, Write, pipe};
+    use palisade_sys::held::Held;
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -190,7 +191,6 @@ mod here {
         log: Option<&mut (dyn FnMut(Call) + Send)>,
     ) -> Result<Outcome, LaunchError> {
         let mut code = Segment::new(CODE_LENGTH).map_err(LaunchError::Segment)?;
-        image::write(code.bytes());
         let data = Segment::new(size_of::<Shared>()).map_err(LaunchError::Segment)?;
         // SAFETY: the segment has the size, is aligned to a page, and nobody else has it yet.
         write(unsafe { &mut (*data.memory().cast::<Shared>().as_ptr()).fakes }, &launch.fakes);
@@ -210,64 +210,44 @@ mod here {
         };
         let clock = Clock::new();
 
-        let ears = Ears::new(shared);
-        let (gate, open) = pipe().map_err(LaunchError::Process)?;
-        let (mut words, say) = pipe().map_err(LaunchError::Process)?;
-        // SAFETY: the process has one thread, so the child may do anything.
-        let child = unsafe { libc::fork() };
-        if child < 0 {
-            return Err(LaunchError::Process(Error::last_os_error()));
-        }
-        if child == 0 {
-            drop(ears);
-            drop((open, words));
-            become_command(launch, gate, say);
-        }
-        drop((gate, say));
-        let mut supervisor = Supervisor::new(shared, given, child).map_err(LaunchError::Watch)?;
-        let mut opened: PipeWriter = open;
-        opened.write_all(&[1]).map_err(LaunchError::Process)?;
+        let (program, arguments) = (launch.program.clone(), launch.arguments.clone());
+        let ears = |child| Ears::new(shared, child);
+        let (child, ears) = Held::start(program, arguments, launch.environment.clone(), ears)
+            .map_err(|errno| LaunchError::Process(errno.into()))?;
+        let mut supervisor = Supervisor::new(shared, given, child.process()).map_err(LaunchError::Watch)?;
+        child.go();
+        // While the kernel reads the program: it has no use for the image before it is met.
+        supervisor.make_image(&mut code);
         let ended = AtomicBool::new(false);
-        let status = thread::scope(|scope| {
-            let reader = log.map(|log| scope.spawn(|| read(shared, log, &ended)));
-            let status = supervisor.attend(|| launch.wait && data.holders() > 1);
+        let mut attend = || {
+            let status = supervisor.attend(|| launch.wait && data.holders() > 1, launch.meanwhile);
+            if !launch.wait {
+                // For those who stay.
+                supervisor.complete_image();
+            }
             shared.closed.store(1, Ordering::Release);
             ended.store(true, Ordering::Release);
-            // It ends by itself; a panic in it would have ended the process.
-            let _ended = reader.map(thread::ScopedJoinHandle::join);
             status
-        });
+        };
+        let status = match log {
+            None => attend(),
+            // It ends by itself; a panic in it would have ended the process.
+            Some(log) => thread::scope(|scope| {
+                scope.spawn(|| read(shared, log, &ended));
+                attend()
+            }),
+        };
         drop(ears);
 
-        let mut said = [0; 4];
-        if words.read_exact(&mut said).is_ok() {
+        if let Some(errno) = child.failure() {
             let program = launch.program.to_string_lossy().into_owned();
-            let source = Error::from_raw_os_error(i32::from_le_bytes(said));
-            return Err(LaunchError::Execute { program, source });
+            return Err(LaunchError::Execute { program, source: errno.into() });
         }
+        let found = if launch.sites { found(shared) } else { Found::default() };
         Ok(Outcome {
             lost: shared.lost.load(Ordering::Relaxed) + supervisor.unprepared,
-            ..outcome(shared, status, &clock)
+            ..outcome(shared, status, &clock, found)
         })
-    }
-
-    /// In the child: waits until it is watched, and executes the program.
-    fn become_command(launch: &Launch, mut gate: PipeReader, mut say: PipeWriter) -> ! {
-        let pointers = |texts: &[CString]| -> Vec<*const c_char> {
-            texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
-        };
-        let (arguments, environment) = (pointers(&launch.arguments), pointers(&launch.environment));
-        if gate.read_exact(&mut [0]).is_ok() {
-            // Rust's run-time ignores it, and that would be inherited.
-            // SAFETY: the default for a signal.
-            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-            // SAFETY: strings and lists that end with null, alive here.
-            unsafe { libc::execve(launch.program.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
-            let number = Error::last_os_error().raw_os_error().unwrap_or_default();
-            let _nobody_listens = say.write_all(&number.to_le_bytes());
-        }
-        // SAFETY: ends the child without the parent's destructors.
-        unsafe { libc::_exit(127) }
     }
 
     fn write(fakes: &mut crate::layout::Fakes, wanted: &Fakes) {
@@ -390,7 +370,7 @@ mod here {
         found
     }
 
-    fn outcome(shared: &Shared, status: i32, clock: &Clock) -> Outcome {
+    fn outcome(shared: &Shared, status: i32, clock: &Clock, found: Found) -> Outcome {
         let tick = clock.tick();
         #[expect(
             clippy::cast_precision_loss,
@@ -399,10 +379,13 @@ mod here {
             reason = "so many digits aren't meant, and neither is negative"
         )]
         let nanoseconds = |ticks: u64| (ticks as f64 * tick) as u64;
+        // Memory that nobody has touched yet would be made for a look at it.
+        let taken = shared.shards.load(Ordering::Relaxed);
+        let tables = || shared.counters.iter().enumerate().filter(|(shard, _)| taken >> shard & 1 != 0);
         let mut counts = Vec::new();
         for number in 0..CALLS {
             let sum = |of: fn(&crate::layout::Counter) -> u64| -> u64 {
-                shared.counters.iter().map(|table| of(&table[number])).sum()
+                tables().map(|(_, table)| of(&table[number])).sum()
             };
             let count = Count {
                 number: u32::try_from(number).unwrap_or(u32::MAX),
@@ -424,7 +407,7 @@ mod here {
             unpatchable: shared.unpatchable.load(Ordering::Relaxed),
             dropped: shared.dropped.load(Ordering::Relaxed),
             bodiless: shared.bodiless.load(Ordering::Relaxed),
-            found: found(shared),
+            found,
         }
     }
 }

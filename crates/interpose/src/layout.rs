@@ -14,6 +14,10 @@ pub const BODIES: usize = CODE + 0x1_0000;
 pub const BODY: usize = 128;
 /// How many bodies there are. A program that has more sites has the rest answered in the handler of the trap.
 pub const SITES: usize = 2048;
+/// So many of them are there when the first program begins. Making all takes longer than a small program.
+pub const FIRST: usize = 128;
+/// Of these, kept for calls that are made in a body or not at all: `clone`, `rt_sigreturn`.
+pub const RESERVED: usize = 16;
 /// One entrance for each patched site whose call number varies.
 pub const ENTRANCES: usize = BODIES + BODY * SITES;
 /// Bytes of an entrance.
@@ -145,8 +149,10 @@ pub const SPARES: usize = 32;
 #[repr(C)]
 #[derive(Debug)]
 pub struct State {
-    /// The next free slot.
+    /// The next free slot, counted from [`RESERVED`] on.
     pub slots: AtomicU32,
+    /// The next free one of those before.
+    pub reserved: AtomicU32,
     /// Slots that were taken for sites that another thread was faster with, plus 1; 0: none.
     pub spare: [AtomicU32; SPARES],
     /// The next free [`Varying`].
@@ -155,6 +161,8 @@ pub struct State {
     pub patching: AtomicU32,
     /// Not 0 when the process has a filter of its own: then nothing is called on its behalf any more.
     pub sealed: AtomicU32,
+    /// Not 0 when nobody has answered it: then it asks for no bodies any more.
+    pub unheard: AtomicU32,
     /// Not 0 if [`TABLE`] is there.
     pub table: u32,
     /// The process's table of counters.
@@ -307,6 +315,12 @@ pub struct Shared {
     pub supervisor: AtomicU32,
     /// [`COUNT`], [`LOG`].
     pub mode: AtomicU32,
+    /// How many bodies there are: [`FIRST`], and soon [`SITES`].
+    pub bodies: AtomicU32,
+    /// Not 0 when a program waits for more.
+    pub wanted: AtomicU32,
+    /// Which tables of counters processes have taken, as bits: others are never looked at.
+    pub shards: AtomicU64,
     /// How often a program was made ready.
     pub images: AtomicU64,
     /// Traps.

@@ -3,6 +3,7 @@
 //! number alone: no descriptor that would have to survive the execution, or show up among the program's own.
 
 use std::io::Error;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 /// A segment that goes with the last process that has it.
@@ -16,6 +17,15 @@ pub(crate) struct Segment {
 impl Segment {
     /// Of so many zero bytes, for this user's processes alone.
     pub(crate) fn new(length: usize) -> Result<Self, Error> {
+        // Ended between its being made and its being marked, it would stay: there is nobody to remove it.
+        let before = block_all();
+        let new = Self::make(length);
+        // SAFETY: the mask that was in force.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+        new
+    }
+
+    fn make(length: usize) -> Result<Self, Error> {
         // The owner may execute what is in it: SHM_EXEC asks for that.
         // SAFETY: makes a segment.
         let id = unsafe { libc::shmget(libc::IPC_PRIVATE, length, libc::IPC_CREAT | 0o700) };
@@ -41,8 +51,14 @@ impl Segment {
 
     /// Its bytes, while nobody else has it.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: attached for as long as this lives; borrowed uniquely, and no program has it yet.
-        unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.length) }
+        self.part(0..self.length)
+    }
+
+    /// Some of its bytes, which nobody else has a use for yet.
+    pub(crate) fn part(&mut self, bytes: Range<usize>) -> &mut [u8] {
+        assert!(bytes.start <= bytes.end && bytes.end <= self.length, "the segment was made for this");
+        // SAFETY: attached for as long as this lives; borrowed uniquely, and programs don't look there yet.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr().add(bytes.start), bytes.len()) }
     }
 
     /// Its memory.
@@ -57,6 +73,17 @@ impl Segment {
         // SAFETY: writes the status of this segment.
         let answer = unsafe { libc::shmctl(self.id, libc::IPC_STAT, &raw mut status) };
         if answer < 0 { 1 } else { status.shm_nattch }
+    }
+}
+
+/// Has this thread's signals wait, and answers which did before.
+fn block_all() -> libc::sigset_t {
+    // SAFETY: zeros are a valid set, both are written.
+    unsafe {
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
     }
 }
 

@@ -2,8 +2,12 @@
 //! Meets every program of a run at its first instruction. A thread is watched (by ptrace) only from when it is about
 //! to execute a program to when that program begins: traps and signals of running programs are nobody's stops.
 
+use crate::image;
 use crate::injection::{self, Given};
-use crate::layout::{FAILED, GRANTED, REFUSED, REQUESTS, Request, STATE, Shared, State, VACANT, WANTED};
+use crate::layout::{
+    FAILED, FIRST, GRANTED, REFUSED, REQUESTS, Request, SITES, STATE, Shared, State, VACANT, WANTED,
+};
+use crate::segment::Segment;
 use libc::{c_int, c_void, pid_t};
 use std::collections::HashMap;
 use std::io::Error;
@@ -13,6 +17,8 @@ use std::time::Duration;
 
 /// How long to wait before looking whether somebody is still there.
 const LOOK: Duration = Duration::from_millis(10);
+/// What has taken so long isn't small, and gets the rest of the image.
+const SMALL: Duration = Duration::from_millis(2);
 
 /// What rings when a child or a watched thread has changed.
 static DOORBELL: AtomicPtr<AtomicU32> = AtomicPtr::new(null_mut());
@@ -46,8 +52,9 @@ extern "C" fn pass_on(signal: c_int, info: *const libc::siginfo_t, _: *const c_v
 pub(crate) struct Ears(Vec<(c_int, libc::sigaction)>);
 
 impl Ears {
-    /// From now on.
-    pub(crate) fn new(shared: &Shared) -> Self {
+    /// From now on; signals are passed on to this child.
+    pub(crate) fn new(shared: &Shared, child: pid_t) -> Self {
+        CHILD.store(child, Ordering::Release);
         DOORBELL.store((&raw const shared.doorbell).cast_mut(), Ordering::Release);
         let passed = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
         let pass_on = pass_on as *const () as usize;
@@ -84,6 +91,8 @@ fn set(signal: c_int, handler: usize, flags: c_int) -> (c_int, libc::sigaction) 
 #[derive(Debug)]
 pub(crate) struct Supervisor<'a> {
     shared: &'a Shared,
+    /// The image, as long as there is something to be done to it.
+    code: Option<&'a mut Segment>,
     given: Given,
     child: pid_t,
     status: Option<c_int>,
@@ -110,10 +119,27 @@ fn ptrace(request: Asked, process: pid_t, data: usize) -> Result<(), Error> {
 impl<'a> Supervisor<'a> {
     /// Of a child that is about to execute the first program, and waits.
     pub(crate) fn new(shared: &'a Shared, given: Given, child: pid_t) -> Result<Self, Error> {
-        CHILD.store(child, Ordering::Release);
-        let mut new = Self { shared, given, child, status: None, watched: HashMap::new(), unprepared: 0 };
+        let watched = HashMap::new();
+        let mut new = Self { shared, code: None, given, child, status: None, watched, unprepared: 0 };
         new.watch(child, None)?;
         Ok(new)
+    }
+
+    /// Makes what the first program needs. To be called before that is [attended to](Self::attend).
+    pub(crate) fn make_image(&mut self, code: &'a mut Segment) {
+        image::write(code.bytes());
+        image::write_bodies(code.part(image::bodies(&(0..FIRST))), 0);
+        self.shared.bodies.store(u32::try_from(FIRST).unwrap_or_default(), Ordering::Release);
+        self.code = Some(code);
+    }
+
+    /// Makes the rest, if it isn't made.
+    pub(crate) fn complete_image(&mut self) {
+        if let Some(code) = self.code.take() {
+            image::write_bodies(code.part(image::bodies(&(FIRST..SITES))), FIRST);
+            self.shared.bodies.store(u32::try_from(SITES).unwrap_or_default(), Ordering::Release);
+            wake(&self.shared.bodies);
+        }
     }
 
     fn watch(&mut self, thread: pid_t, request: Option<usize>) -> Result<(), Error> {
@@ -122,30 +148,49 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Until the child has ended, and all others that `others` tells of; answers the child's status.
-    pub(crate) fn attend(&mut self, mut others: impl FnMut() -> bool) -> c_int {
+    /// Until the child has ended, and all others that `others` tells of; answers the child's status. Does something
+    /// else when the first program has been let go.
+    pub(crate) fn attend(&mut self, mut others: impl FnMut() -> bool, meanwhile: impl FnOnce()) -> c_int {
+        let mut meanwhile = Some(meanwhile);
         loop {
             let rung = self.shared.doorbell.load(Ordering::Acquire);
             while self.hear() {}
             self.answer();
+            if self.watched.is_empty()
+                && self.status.is_none()
+                && let Some(meanwhile) = meanwhile.take()
+            {
+                meanwhile();
+            }
+            if self.shared.wanted.load(Ordering::Acquire) != 0 {
+                self.complete_image();
+            }
             if let Some(status) = self.status
                 && !others()
             {
                 return status;
             }
-            let wait = if self.status.is_some() { LOOK } else { Duration::from_secs(1) };
-            self.sleep(rung, wait);
+            let wait = match (&self.code, self.status) {
+                (Some(_), _) => SMALL,
+                (None, Some(_)) => LOOK,
+                (None, None) => Duration::from_secs(1),
+            };
+            if !self.sleep(rung, wait) {
+                self.complete_image();
+            }
         }
     }
 
-    fn sleep(&self, rung: u32, most: Duration) {
+    /// Until it rings, or for so long; whether it has rung.
+    fn sleep(&self, rung: u32, most: Duration) -> bool {
         let most = libc::timespec {
             tv_sec: i64::try_from(most.as_secs()).unwrap_or_default(),
             tv_nsec: i64::from(most.subsec_nanos()),
         };
         let word = self.shared.doorbell.as_ptr();
         // SAFETY: waits for a word that is alive; a signal's handler changes it, so none is missed.
-        unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, rung, &raw const most) };
+        let answer = unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, rung, &raw const most) };
+        answer == 0 || Error::last_os_error().raw_os_error() != Some(libc::ETIMEDOUT)
     }
 
     fn request(&self, number: usize) -> &'a Request {
@@ -156,8 +201,7 @@ impl<'a> Supervisor<'a> {
     fn tell(&self, number: usize, state: u32) {
         let word = &self.request(number).state;
         word.store(state, Ordering::Release);
-        // SAFETY: wakes who waits for a word that is alive.
-        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+        wake(word);
     }
 
     /// Looks what threads have asked for.
@@ -181,6 +225,8 @@ impl<'a> Supervisor<'a> {
             let known = nonce(thread) == Some(proof);
             if known && self.watch(thread, Some(number)).is_ok() {
                 self.tell(number, GRANTED);
+                // While the kernel reads the program. A run of more than one isn't small.
+                self.complete_image();
             } else {
                 self.tell(number, REFUSED);
             }
@@ -241,6 +287,12 @@ impl<'a> Supervisor<'a> {
             self.tell(number, VACANT);
         }
     }
+}
+
+/// Wakes who waits for a word, in whichever process.
+fn wake(word: &AtomicU32) {
+    // SAFETY: wakes who waits for a word that is alive.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
 /// Which thread has executed the program that a process now is.

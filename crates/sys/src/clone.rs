@@ -9,10 +9,12 @@ use crate::raw::{self, Result};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 #[expect(clippy::cast_possible_truncation, reason = "numbers of calls are small")]
 const CLONE3: isize = libc::SYS_clone3 as isize;
+#[expect(clippy::cast_possible_truncation, reason = "numbers of calls are small")]
+const CLONE: isize = libc::SYS_clone as isize;
 
 /// `struct clone_args`, first version (`CLONE_ARGS_SIZE_VER0`).
 #[repr(C)]
@@ -159,6 +161,59 @@ pub(crate) unsafe fn sharing_memory_with_descriptor(
     };
     // SAFETY: as promised by the caller.
     unsafe { on_stack(&arguments, entry, argument) }
+}
+
+/// As [`sharing_memory`], by `clone(2)`, which is also there where containers refuse `clone3(2)`. The kernel sets `held` to
+/// 0 when the child no longer uses this process's memory, as it has executed a program or ended.
+///
+/// # Safety
+/// As for [`sharing_memory`]; `held` must stay valid that long, too.
+pub(crate) unsafe fn sharing_memory_noted(
+    exit_signal: i32,
+    stack: *mut Stack,
+    entry: Entry,
+    argument: *mut c_void,
+    held: &AtomicU32,
+) -> Result<i32> {
+    let flags = (libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID | exit_signal).cast_unsigned() as usize;
+    let top = stack as usize + Stack::SIZE;
+    let returned: isize;
+    // SAFETY: needed because a child with another stack can't return through a compiled call. Sound: as in `on_stack`.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r13",
+            "call r12",
+            "ud2",
+            "2:",
+            inlateout("rax") CLONE => returned,
+            in("rdi") flags, in("rsi") top, in("rdx") 0usize, in("r10") held.as_ptr(), in("r8") 0usize,
+            in("r12") entry, in("r13") argument,
+            lateout("rcx") _, lateout("r11") _,
+        );
+    }
+    // SAFETY: as above, for aarch64.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x29, #0",
+            "mov x0, x6",
+            "blr x5",
+            "brk #1",
+            "2:",
+            in("x8") CLONE,
+            inlateout("x0") flags => returned,
+            in("x1") top, in("x2") 0usize, in("x3") 0usize, in("x4") held.as_ptr(),
+            in("x5") entry, in("x6") argument,
+        );
+    }
+    raw::check(returned).map(pid)
 }
 
 /// The call itself, for children with a stack of their own.

@@ -19,7 +19,7 @@
 //! - [`memory`]: what the C library keeps
 //! - [`lease`]: whether anybody writes; [`verity`]: whether anybody can
 //! - [`fork`]: work in somebody else's name
-//! - [`timed`]: executing with the clock in view
+//! - [`timed`]: executing with the clock in view; [`held`]: executing when told to
 //! - [`tracee`]: who is watched while it executes a program
 //! - [`seal`]: whether the program's file carries a package
 //! - [`terminal`]: a program behind a pseudo-terminal, and putting a terminal in order again
@@ -41,6 +41,7 @@ pub mod counting;
 pub mod datagram;
 pub mod fanotify;
 pub mod fork;
+pub mod held;
 pub mod landlock;
 pub mod launch;
 pub mod lease;

@@ -369,6 +369,13 @@ pub(crate) fn set_signal_mask(mask: u64) -> Result<()> {
     call!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, 0usize, size_of::<u64>()).map(drop)
 }
 
+/// Sets the mask of blocked signals, and answers what it was.
+pub(crate) fn exchange_signal_mask(mask: u64) -> Result<u64> {
+    let mut before = 0u64;
+    call!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, &raw mut before, size_of::<u64>())?;
+    Ok(before)
+}
+
 /// Gives up every capability of the calling process.
 pub(crate) fn drop_capabilities() -> Result<()> {
     keep_capabilities(0)

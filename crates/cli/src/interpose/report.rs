@@ -91,6 +91,11 @@ fn calls(outcome: &Outcome, shown: &Shown) -> Vec<Call<'static>> {
     counts.iter().map(call).collect()
 }
 
+/// Makes the tables that names are looked up in.
+pub(super) fn prepare() {
+    let _known = name(0);
+}
+
 /// A call's name.
 pub(super) fn name(number: u32) -> Cow<'static, str> {
     match Syscall::from_number(Arch::X86_64, number) {
