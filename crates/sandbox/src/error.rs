@@ -77,6 +77,12 @@ pub enum StartError {
         /// What the kernel said.
         source: Errno,
     },
+    /// Programs can't be watched while they begin.
+    #[error("can't watch programs begin, for a time of day of their own: {source}")]
+    Watch {
+        /// What the kernel said.
+        source: Errno,
+    },
     /// `/proc` numbers processes otherwise than the launcher's PID namespace does: by its numbers
     /// others would be found.
     #[error("can't look up processes: /proc shows those of another PID namespace")]
@@ -160,7 +166,7 @@ impl StartError {
             Self::Launch { action, .. } if action.contains("namespace") => {
                 "palisade doctor   # shows what this host lacks and how to enable it".to_owned()
             }
-            Self::Launch { action, .. } if action.contains("watch programs") => {
+            Self::Watch { .. } => {
                 "sysctl kernel.yama.ptrace_scope   # 3 forbids it, and so does a tracer of the launch such as strace; \
                  or take `time` out of the policy's [process]"
                     .to_owned()
@@ -211,7 +217,7 @@ impl StartError {
             Step::Landlock => "apply Landlock",
             Step::Filter => "load the seccomp filter",
             Step::Builder => "finish: the launch was interrupted",
-            Step::Watch => "watch programs begin, for a time of day of their own",
+            Step::Watch => return Self::Watch { source },
             Step::Broker => "leave somebody behind to start the broker",
             Step::Warden => "leave somebody behind who keeps names covered",
         };

@@ -68,7 +68,7 @@ impl Judge {
             let number = name.parse::<Syscall>().ok().and_then(|call| call.number(Arch::NATIVE));
             number.is_none_or(|number| unlearned.numbers.contains(number))
         };
-        let running = EXECUTING.iter().all(|name| sees(&name)).then(Running::new);
+        let running = EXECUTING.iter().all(sees).then(Running::new);
         Self {
             unlearned,
             told: Mutex::default(),
