@@ -31,8 +31,8 @@ impl Worker<'_> {
             return None;
         }
         let last = bytes.rsplit(|byte| *byte == b'/').next()?;
-        // Making one of these may make a repository.
-        if how.makes() && mark(last).is_some() {
+        // Making one of these may make a repository, and the last leads to one.
+        if how.makes() && (mark(last).is_some() || last == b".git") {
             return None;
         }
         let order = self.shared.read_order();
