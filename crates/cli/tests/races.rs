@@ -235,10 +235,17 @@ fn without_the_broker_each_race_is_won() {
         let ground = Ground::new(place);
         for race in RACES {
             let mut tally = Tally::default();
-            ground.run(&["--protect", "off"], race, 1000, &mut tally);
-            assert!(tally.wrong > 0, "{}: {} attempts", race.name(), tally.attempts);
             // There the last to write wins, and the harmless may come last.
-            assert!(matches!(race.mode, "content" | "born") || !tally.seen.is_empty(), "{}", race.name());
+            let is_won = |tally: &Tally| {
+                tally.wrong > 0 && (matches!(race.mode, "content" | "born") || !tally.seen.is_empty())
+            };
+            // On a busy machine who swaps may not have had its turn: then once more.
+            while !is_won(&tally) && tally.attempts < 20_000 {
+                let before = tally.attempts;
+                ground.run(&["--protect", "off"], race, 1000, &mut tally);
+                assert!(tally.attempts > before, "{}: no attempt", race.name());
+            }
+            assert!(is_won(&tally), "{}: {} attempts", race.name(), tally.attempts);
         }
     }
 }

@@ -10,6 +10,9 @@
 
 static int base(void) { return mode == DESCRIPTOR ? SWAPPED : AT_FDCWD; }
 
+// Whether it is this one's turn to be named from the root on; for a while, so that all calls are.
+static int by_whole_path(const struct worker *worker) { return worker->turn / 32 & 1; }
+
 // The path of what is hooks/… or info in the directory that is swapped, in this thread's own memory.
 static const char *contested(struct worker *worker, const char *rest) {
     char *path = worker->path;
@@ -24,7 +27,12 @@ static const char *contested(struct worker *worker, const char *rest) {
         break;
     default: // but for the first four bytes, which the flipper may be writing
         snprintf(path + 4, size - 4, "/%s", rest);
-        if (mode != MEMORY) memcpy(path, mode == LINK ? "link" : "free", 4);
+        snprintf(worker->swapped + 4, 64, "/%s", rest);
+        if (mode != MEMORY) {
+            memcpy(path, mode == LINK ? "link" : "free", 4);
+            memcpy(worker->swapped, path, 4);
+        }
+        if (by_whole_path(worker)) return worker->whole;
     }
     return path;
 }
@@ -35,7 +43,8 @@ static const char *in_hooks(struct worker *worker, const char *name) {
 }
 // What is there in both, for calls that follow links in the last place.
 static const char *existing(struct worker *worker) {
-    return mode == LINK && worker->turn & 1 ? "leaf" : in_hooks(worker, PRESENT);
+    if (mode == LINK && worker->turn & 1) return by_whole_path(worker) ? worker->leaf : "leaf";
+    return in_hooks(worker, PRESENT);
 }
 
 static ino_t inode(int directory, const char *name) {
@@ -267,6 +276,12 @@ void attempt(struct worker *worker) {
 void equip(struct worker *worker, int number) {
     worker->number = number;
     memcpy(worker->path, "free", 4);
+    // The four bytes are written as a word.
+    size_t before = strlen(top) + 1;
+    worker->whole = worker->room + (4 - before % 4) % 4;
+    worker->swapped = worker->whole + before;
+    snprintf(worker->whole, before + 5, "%s/free", top);
+    snprintf(worker->leaf, sizeof worker->leaf, "%s/leaf", top);
     snprintf(worker->doomed, sizeof worker->doomed, "doomed-%d", number);
     const struct { char *path; const char *name; } names[] = {
         {worker->own, "own"}, {worker->away, "away"}, {worker->box, "box"}, {worker->good, "good"},

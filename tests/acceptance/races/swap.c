@@ -133,8 +133,10 @@ static void flip_once(unsigned turn) {
     memcpy(&word[1], ".git", 4);
     switch (mode) {
     case MEMORY:
-        for (int i = 0; i < threads; i++)
+        for (int i = 0; i < threads; i++) {
             atomic_store_explicit((_Atomic uint32_t *)(void *)workers[i].path, word[side], memory_order_relaxed);
+            atomic_store_explicit((_Atomic uint32_t *)(void *)workers[i].swapped, word[side], memory_order_relaxed);
+        }
         break;
     case DIRECTORY: syscall(SYS_renameat2, AT_FDCWD, "free", AT_FDCWD, "link", 2); break;
     case LINK:

@@ -27,6 +27,9 @@ struct worker {
     _Alignas(64) char before[62];
     unsigned short family; // with the path behind it the address of a socket
     char path[3200];       // what its next call is about: the flipper writes the first four bytes
+    _Alignas(4) char room[3400];
+    char *whole, *swapped; // in there, the same path from the root on, and the four bytes of it
+    char leaf[3200];
     char name[32], doomed[32]; // a new name, and the one that is this thread's to remove
     char own[3200], away[3200];   // files of its own, by names that nothing swaps
     char box[3200], good[3200], bad[3200], trusted[3200]; // directories of its own, and where the host's was
