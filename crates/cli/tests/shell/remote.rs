@@ -165,8 +165,7 @@ fn the_window_of_a_shell_on_another_machine_changes_with_this_one() {
     // Control-C is the other side's.
     screen.line("echo sta''rt; sleep 1000");
     screen.wait_for("start");
-    std::thread::sleep(Duration::from_millis(300));
-    screen.keys("\x03");
+    screen.press("\x03", "far>");
     screen.line("echo af''ter");
     screen.wait_for("after");
 }

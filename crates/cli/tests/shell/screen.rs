@@ -293,22 +293,28 @@ impl Screen {
         self.wait_until(line, |screen| is_last(screen, line));
     }
 
-    /// Presses Control-C until there is an empty prompt. fish takes one that comes while it answers for a signal to what
-    /// answers.
+    /// Presses Control-C until there is an empty prompt.
     #[track_caller]
     pub(crate) fn dismiss(&mut self) {
+        self.press("\x03", "$");
+    }
+
+    /// Presses keys that interrupt until the last line that isn't empty is that. A shell that is about to fork, and fish while
+    /// it answers, take a signal for what is gone at once, or has nothing to do with it: whoever sits there presses again.
+    #[track_caller]
+    pub(crate) fn press(&mut self, keys: &str, line: &str) {
         for _ in 0..10 {
-            self.keys("\x03");
+            self.keys(keys);
             let begun = Instant::now();
             while begun.elapsed() < Duration::from_secs(2) {
                 self.look();
-                if is_last(self.parser.screen(), "$") {
+                if is_last(self.parser.screen(), line) {
                     return;
                 }
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
-        panic!("Control-C gives no prompt:\n{}", self.text());
+        panic!("no {line:?} after {keys:?}:\n{}", self.text());
     }
 
     /// Changes the size.
