@@ -299,22 +299,22 @@ impl Screen {
         self.press("\x03", "$");
     }
 
-    /// Presses keys that interrupt until the last line that isn't empty is that. A shell that is about to fork, and fish while
+    /// Presses keys that interrupt until this prompt, and nothing behind it, is the last that stands there. A shell that is about to fork, and fish while
     /// it answers, take a signal for what is gone at once, or has nothing to do with it: whoever sits there presses again.
     #[track_caller]
-    pub(crate) fn press(&mut self, keys: &str, line: &str) {
+    pub(crate) fn press(&mut self, keys: &str, prompt: &str) {
         for _ in 0..10 {
             self.keys(keys);
             let begun = Instant::now();
             while begun.elapsed() < Duration::from_secs(2) {
                 self.look();
-                if is_last(self.parser.screen(), line) {
+                if self.text().trim_end().ends_with(prompt) {
                     return;
                 }
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
-        panic!("no {line:?} after {keys:?}:\n{}", self.text());
+        panic!("no {prompt:?} after {keys:?}:\n{}", self.text());
     }
 
     /// Changes the size.
