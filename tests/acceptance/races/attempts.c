@@ -237,10 +237,12 @@ static void configure(struct worker *worker) {
     if (!judged(fd)) return;
     if (write(fd, EVIL, strlen(EVIL)) < 0) die("nest/config");
     close(fd);
+    // Looked at before the text: whoever makes a repository meanwhile has the file replaced by a harmless one first.
+    int born = is_born();
     fd = must(open("nest/config", O_RDONLY), "nest/config");
     if (read(fd, text, sizeof text - 1) < 0) die("nest/config");
     close(fd);
-    settle(!strstr(text, "fsmonitor") || !is_born());
+    settle(!strstr(text, "fsmonitor") || !born);
     unlink("nest/config");
 }
 
