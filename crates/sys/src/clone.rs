@@ -177,8 +177,30 @@ pub(crate) unsafe fn sharing_memory_noted(
 ) -> Result<i32> {
     let flags = (libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID | exit_signal).cast_unsigned() as usize;
     let top = stack as usize + Stack::SIZE;
+    // SAFETY: as promised by the caller.
+    unsafe { enter(CLONE, [flags, top, held.as_ptr() as usize], entry, argument) }
+}
+
+/// `clone3(2)`, for children with a stack of their own.
+///
+/// # Safety
+/// As for [`sharing_memory`].
+unsafe fn on_stack(arguments: &CloneArgs, entry: Entry, argument: *mut c_void) -> Result<i32> {
+    let arguments = [&raw const *arguments as usize, size_of::<CloneArgs>(), 0];
+    // SAFETY: as promised by the caller.
+    unsafe { enter(CLONE3, arguments, entry, argument) }
+}
+
+/// The call itself, `clone(2)` or `clone3(2)`, whose child begins at `entry`. `arguments` are its first two, and `clone`'s
+/// `child_tid`.
+///
+/// # Safety
+/// As for [`sharing_memory`]; what the arguments point to must be what that call expects.
+unsafe fn enter(number: isize, arguments: [usize; 3], entry: Entry, argument: *mut c_void) -> Result<i32> {
     let returned: isize;
-    // SAFETY: needed because a child with another stack can't return through a compiled call. Sound: as in `on_stack`.
+    // SAFETY: needed because a child with another stack can't return through a compiled call.
+    // Sound: the child leaves this frame at once for `entry` on its own stack and never comes
+    // back; the parent sees an ordinary call that clobbers the declared registers.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         core::arch::asm!(
@@ -190,8 +212,8 @@ pub(crate) unsafe fn sharing_memory_noted(
             "call r12",
             "ud2",
             "2:",
-            inlateout("rax") CLONE => returned,
-            in("rdi") flags, in("rsi") top, in("rdx") 0usize, in("r10") held.as_ptr(), in("r8") 0usize,
+            inlateout("rax") number => returned,
+            in("rdi") arguments[0], in("rsi") arguments[1], in("rdx") 0usize, in("r10") arguments[2], in("r8") 0usize,
             in("r12") entry, in("r13") argument,
             lateout("rcx") _, lateout("r11") _,
         );
@@ -207,55 +229,10 @@ pub(crate) unsafe fn sharing_memory_noted(
             "blr x5",
             "brk #1",
             "2:",
-            in("x8") CLONE,
-            inlateout("x0") flags => returned,
-            in("x1") top, in("x2") 0usize, in("x3") 0usize, in("x4") held.as_ptr(),
+            in("x8") number,
+            inlateout("x0") arguments[0] => returned,
+            in("x1") arguments[1], in("x2") 0usize, in("x3") 0usize, in("x4") arguments[2],
             in("x5") entry, in("x6") argument,
-        );
-    }
-    raw::check(returned).map(pid)
-}
-
-/// The call itself, for children with a stack of their own.
-///
-/// # Safety
-/// As for [`sharing_memory`].
-unsafe fn on_stack(arguments: &CloneArgs, entry: Entry, argument: *mut c_void) -> Result<i32> {
-    let returned: isize;
-    // SAFETY: needed because a child with another stack can't return through a compiled call.
-    // Sound: the child leaves this frame at once for `entry` on its own stack and never comes
-    // back; the parent sees an ordinary call that clobbers the declared registers.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        core::arch::asm!(
-            "syscall",
-            "test rax, rax",
-            "jnz 2f",
-            "xor ebp, ebp",
-            "mov rdi, r9",
-            "call r8",
-            "ud2",
-            "2:",
-            inlateout("rax") CLONE3 => returned,
-            in("rdi") &raw const *arguments, in("rsi") size_of::<CloneArgs>(),
-            in("r8") entry, in("r9") argument,
-            lateout("rcx") _, lateout("r11") _,
-        );
-    }
-    // SAFETY: as above, for aarch64.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        core::arch::asm!(
-            "svc 0",
-            "cbnz x0, 2f",
-            "mov x29, #0",
-            "mov x0, x3",
-            "blr x2",
-            "brk #1",
-            "2:",
-            in("x8") CLONE3,
-            inlateout("x0") &raw const *arguments => returned,
-            in("x1") size_of::<CloneArgs>(), in("x2") entry, in("x3") argument,
         );
     }
     raw::check(returned).map(pid)
