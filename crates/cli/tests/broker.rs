@@ -354,7 +354,7 @@ fn a_path_from_the_root_is_opened_as_any_other() {
 #[test]
 fn a_path_from_the_root_leads_to_no_protected_name() {
     for place in everybody() {
-        place.outside("git init -q r && mkdir r/sub && ln -s .git r/renamed && ln -s ../.git r/sub/up && ln -s .git/hooks h");
+        place.outside("git init -q r && mkdir r/sub && ln -s .git r/renamed && ln -s ../.git r/sub/up && ln -s r/.git/hooks short && ln -s r/.git/config leaf");
         place.outside("git init -q --bare bare");
         let base = place.work.display().to_string();
         for (path, free) in [
@@ -365,6 +365,9 @@ fn a_path_from_the_root_leads_to_no_protected_name() {
             ("r/sub/up/hooks/x", "r/sub/free"),
             ("r/sub/../.git/hooks/x", "r/sub/../free"),
             ("r//.git/./hooks//x", "r/./other"),
+            // Nothing in these names says where they lead.
+            ("short/x", "r/short"),
+            ("leaf", "r/leaf"),
             ("bare/hooks/x", "bare/free"),
             ("bare/config", "bare/description"),
         ] {
