@@ -3,7 +3,6 @@
 //!
 //! `PALISADE_BIN` names the binary, `PALISADE_TEST_HAS` declares what the machine has,
 //! `PALISADE_ACCEPTANCE_ONLY` picks the cases whose name contains a text.
-#![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
 use std::io::Write as _;

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Launching as another user: what is reached by whoever gets out is the account's.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::{Place, everybody, job};
 use std::os::unix::fs::PermissionsExt;
-use support::{Place, everybody, job};
 
 /// Root's place and the ordinary user's: the account.
 fn people() -> Option<(Place, Place)> {

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Answers of a policy's own to system calls: made-up values, other files, descriptors, questions.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::job::below;
+use crate::support::terminal::{Terminal, words};
+use crate::support::{Place, Run, eventually, everybody, has, job};
 use rustix::process::{Signal, kill_process};
 use std::process::Stdio;
 use std::time::Duration;
-use support::job::below;
-use support::terminal::{Terminal, words};
-use support::{Place, Run, eventually, everybody, has, job};
 
 /// Writes the profile `told`.
 fn profile(place: &Place, body: &str) -> std::path::PathBuf {

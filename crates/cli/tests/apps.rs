@@ -5,31 +5,22 @@
 //! must be there: `./x test` and `./x test apps` install them. `PALISADE_APPS_REPORT=FILE` has the table in that file
 //! renewed (`docs/applications.md`), `PALISADE_APPS_TESTED=write` the list of what was opened, and
 //! `PALISADE_APPS_PICTURES=DIRECTORY` takes pictures of the screens.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-#[path = "apps/catalogue.rs"]
 mod catalogue;
-#[path = "apps/display.rs"]
 mod display;
-#[path = "apps/picture.rs"]
 mod picture;
-#[path = "apps/report.rs"]
 mod report;
-#[path = "apps/sample.rs"]
 mod sample;
-#[path = "apps/session.rs"]
 mod session;
-#[path = "apps/shown.rs"]
 mod shown;
-mod support;
-#[path = "apps/trial.rs"]
 mod trial;
 
+use crate::support;
 use catalogue::Wanted;
 use std::io::Write;
 use trial::Trial;

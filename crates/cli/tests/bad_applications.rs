@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Applications whose files aren't what they should be: an error that says so, or the launch goes on; never a hang.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::{Place, Run, everybody, job, ordinary, root};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use support::{Place, Run, everybody, job, ordinary, root};
 
 fn profile(place: &Place, program: &Path) {
     let text = format!("schema = 1\nname = \"app\"\n[program]\npath = \"{}\"\n", program.display());

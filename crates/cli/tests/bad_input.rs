@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can't work says so: the exit code of the class, a message that names operation, object and
 //! cause, a hint, and nothing has been started. The surroundings that go wrong: `bad_surroundings.rs`.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::{self, Place, everybody, job};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use support::{Place, everybody, job};
 
 /// Runs `palisade run WORDS…`, where a command that did start would leave the file `started`.
 fn run(place: &Place, words: &[&str]) -> support::Run {

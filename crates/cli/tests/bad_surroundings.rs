@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Surroundings that are not as usual: closed descriptors, full disks, no home, a working directory
 //! that is gone. Either it works or it says what is wrong.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::{self, Place, everybody, job, root};
 use std::os::unix::fs::PermissionsExt;
-use support::{Place, everybody, job, root};
 
 /// Runs a line of shell outside, in which `$P` is palisade's binary.
 fn outside(place: &Place, line: &str) -> support::Run {

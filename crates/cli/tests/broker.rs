@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Protected names and sockets of others, as a user meets them: what is said, what is kept, and what
 //! happens when the broker isn't there. (The attacks themselves are in the acceptance suite.)
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::job::below;
+use crate::support::{self, Place, eventually, everybody, give, has, job};
 use rustix::process::{Signal, kill_process};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::process::Stdio;
-use support::job::below;
-use support::{Place, eventually, everybody, give, has, job};
 
 #[test]
 fn a_refusal_says_what_and_why_and_how_and_is_kept() {

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A sandbox's own time of day: who is told of it, what waits for it, and programs that begin.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::job::below;
+use crate::support::{Place, Run, eventually, everybody, has, is_root, job};
 use rustix::process::{Signal, kill_process};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
-use support::job::below;
-use support::{Place, Run, eventually, everybody, has, is_root, job};
 
 /// 2040-01-01 and 1980-01-01: both far from any day on which this runs.
 const STARTS: [(&str, i64); 2] = [("\"2040-01-01\"", 2_208_988_800), ("315532800", 315_532_800)];

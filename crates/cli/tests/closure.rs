@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The view `closure`: a program's own files, and nothing else of the host.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::{Place, everybody, has, job, ordinary};
 use std::path::Path;
-use support::{Place, everybody, has, job, ordinary};
 
 const CLOSURE: &[&str] = &["--quiet", "--view", "closure"];
 

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Hidden, denied and mount-protected names stay so when programs of the host replace them.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::{Place, eventually, everybody, job};
 use std::os::unix::fs::symlink;
 use std::process::{Child, Stdio};
-use support::{Place, eventually, everybody, job};
 
 /// Something inside that goes on until the file `stop` is there, having said so in `up`.
 fn living(place: &Place, options: &[&str], line: &str) -> Child {

@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Message buses behind a filter: what gets through, and what doesn't. When the filter comes and goes is in `ends`, what
 //! portals make of it in `portals`.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test that can't go on should panic, in its small functions too"
 )]
 
-#[path = "dbus/ends.rs"]
 mod ends;
-#[path = "dbus/portals.rs"]
 mod portals;
-mod support;
-#[path = "dbus/world.rs"]
 mod world;
 
+use crate::support::{eventually, everybody, has, job};
 use std::io::BufRead;
-use support::{eventually, everybody, has, job};
 use world::{Process, World, output_of, python};
 
 #[test]

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade desktop`: what it makes in a home, what it refuses, and that nothing of it stays.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test that can't go on should panic, in its small functions too"
 )]
 
-mod support;
-#[path = "desktop/world.rs"]
-mod world;
+pub(crate) mod world;
 
 use std::fs::Permissions;
 use std::os::unix::ffi::OsStringExt;

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `palisade desktop` makes starts Palisade and nothing else when GLib, the session bus and systemd
 //! read it.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test that can't go on should panic, in its small functions too"
 )]
 
-mod support;
-#[path = "desktop/world.rs"]
-mod world;
-
+use crate::desktop::world::{APP, Answer, World};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use world::{APP, Answer, World};
 
 fn there(program: &str) -> bool {
     let there =

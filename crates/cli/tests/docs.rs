@@ -5,7 +5,6 @@
 //! The binary is `PALISADE_BIN`, else the one that cargo has built. `TRYCMD=overwrite` writes what
 //! was seen into the documents, for a person to read before it is committed.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on has failed")]
-#![forbid(unsafe_code)]
 
 use palisade_acceptance::case::data_directory;
 use palisade_acceptance::feature::Features;

@@ -3,21 +3,18 @@
 //! those in `/usr/bin` that answer `--version` or `--help` with the whole system in sight.
 //!
 //! Every program with `./x test soak`; otherwise one of `EACH`.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::{Place, ordinary};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{Place, ordinary};
 
 /// Without `PALISADE_SOAK_ATTEMPTS`.
 const EACH: usize = 20;

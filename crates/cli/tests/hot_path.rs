@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a launch seen before costs, in numbers that don't depend on the machine's speed: system
 //! calls, page faults, processes. A change that adds some fails here and has to say why.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
-use support::{Place, everybody, has};
+use crate::support::{self, Place, everybody, has};
 
 /// System calls of launcher, builder, init, the broker's keeper and command together, `/bin/true`'s own
 /// left out, as counted on Linux 6.18 (390) with a margin of a tenth. 40 are the keeper's. Most make the file tree, one for each of

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! On a terminal: editors, shells with job control, pipelines, sizes, and a terminal that belongs
 //! to the caller's shell again afterwards.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
-use support::terminal::Terminal;
-use support::{Place, everybody, has};
+use crate::support::terminal::Terminal;
+use crate::support::{Place, everybody, has};
 
 /// A terminal for each person, if the machine can have one.
 fn on_terminals(test: impl Fn(&Place, &Terminal<'_>, &str)) {

@@ -17,7 +17,6 @@ const PALISADE: &str = env!("CARGO_BIN_EXE_palisade");
 /// Calls and errors by name.
 type Counts = BTreeMap<String, (u64, u64)>;
 
-#[path = "interpose/measured.rs"]
 mod measured;
 
 /// A directory with programs made for a test.

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade learn`: what a command used becomes a profile that is enough for it, and no more than it
 //! had; nothing is in force unseen.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::{Place, Run, everybody, has, job};
 use palisade_policy::{Access, Layer, LayerPolicy};
 use std::time::Duration;
-use support::{Place, Run, everybody, has, job};
 
 /// `palisade learn OPTIONS -- COMMAND` where there is no terminal.
 fn learn(place: &Place, options: &[&str], command: &[&str]) -> Run {

@@ -3,7 +3,6 @@
 //!
 //! The daemon answers at its usual place, in a mount namespace of the test's own. For root, who starts it; the commands
 //! are root's and an ordinary user's.
-#![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use serde_json::Value;

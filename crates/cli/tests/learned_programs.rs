@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Real programs whose calls are learned by one run and enforced by the next: the same work is done, and a call that
 //! none of them made is refused.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
-use support::{Place, Run, everybody, has, job};
+use crate::support::{self, Place, Run, everybody, has, job};
 
 /// A program, what the machine needs for it, a line of shell that puts it to work, and what that prints.
 struct Job {

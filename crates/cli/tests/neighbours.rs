@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Others who work in the same directory while a sandbox lives, or after it: the user's own programs, another
 //! sandbox, the next launch. A broker hears of none of them.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::{Place, Run, eventually, everybody, has, job};
 use std::io::Write;
 use std::process::{Child, Stdio};
 use std::time::Duration;
-use support::{Place, Run, eventually, everybody, has, job};
 
 /// A line of shell inside, that waits between steps (`step N`) until the host has done its part.
 struct Lived<'p> {

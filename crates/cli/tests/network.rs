@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A filtered network: names decide what is reached, whoever asks and however.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-#[path = "network/bed.rs"]
-mod bed;
-mod support;
+pub(crate) mod bed;
 
+use crate::support::terminal::{Terminal, words};
+use crate::support::{eventually, has, job};
 use bed::{Bed, people};
 use rustix::process::{Pid, Signal};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use support::terminal::{Terminal, words};
-use support::{eventually, has, job};
 
 /// Lines that each fetch `$URL` by another client, and print what came.
 const FETCH: [(&str, &str); 6] = [

@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Real clients of a filtered network: each does its job with an allowed host, and reaches nothing of another. With
 //! the small internet of these tests, and with real registries where the machine reaches them.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-#[path = "network/bed.rs"]
-#[allow(dead_code, reason = "each test file uses a part of it")]
-mod bed;
-mod support;
-
-use bed::Bed;
+use crate::network::bed::Bed;
+use crate::support::{self, Place, Run, everybody, has, job};
 use std::io::Write;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use support::{Place, Run, everybody, has, job};
 
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/network/clients");
 const SERVICES: (&str, &str) = ("services", include_str!("network/services.py"));

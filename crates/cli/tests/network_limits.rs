@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A filtered network where something is missing or at its limit: nftables, descriptors, the record of events.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-#[path = "network/bed.rs"]
-#[allow(dead_code, reason = "each test file uses a part of it")]
-mod bed;
-mod support;
-
-use bed::{Bed, people};
+use crate::network::bed::{Bed, people};
+use crate::support::{Place, Run, eventually, job};
 use rustix::process::Pid;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Place, Run, eventually, job};
 
 const ALLOW: [&str; 2] = ["--allow", "*.allowed.example"];
 const FETCH: &str = "curl -fsS -m 20";

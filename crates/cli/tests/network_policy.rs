@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whom a command may talk to, as it is said on the command line and in files, and as it is explained.
 //! What the kernel makes of it isn't here.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
-use support::{Place, Run, job, ordinary};
+use crate::support::{self, Place, Run, job, ordinary};
 
 const CONFIG: &str = ".config/palisade/config.toml";
 

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which way connections go out: by the caller's variables about proxies.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-#[path = "network/bed.rs"]
-#[allow(dead_code, reason = "each test file uses a part of it")]
-mod bed;
-mod support;
-
-use bed::{Bed, people};
-use support::{Place, Run, job};
+use crate::network::bed::{Bed, people};
+use crate::support::{Place, Run, job};
 
 fn bed(place: Place) -> Bed {
     Bed::serving(place, &[("proxies", include_str!("network/proxies.py"))])

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Applications by their profiles: what is started, with what home, files and features, and what is run around it.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::{Place, Run, eventually, everybody, job};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Stdio;
 use std::time::Duration;
-use support::{Place, Run, eventually, everybody, job};
 
 const PROFILES: &str = ".config/palisade/profiles";
 const FEATURES: &str = ".config/palisade/features";

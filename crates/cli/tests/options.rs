@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What each option of `palisade run` does: in pairs, what it permits and what it doesn't.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
-use support::{Place, everybody, has, job, root};
+use crate::support::{Place, everybody, has, job, root};
 
 /// A home with `data/{in,sub/deep}` and a secret beside it.
 fn with_data(test: impl Fn(&Place)) {

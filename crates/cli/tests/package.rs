@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Applications as one program each: run where there is nothing else, unpacked once whatever happens, and confined.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
-#[path = "package/parcel.rs"]
 mod parcel;
 
+use crate::support::{self, Place, eventually, everybody, has, job};
 use parcel::{Parcel, bare, no_room, packages, unfinished};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use support::{Place, eventually, everybody, has, job};
 
 /// What these tests can't be made with: a launcher that needs the host's libraries.
 fn places() -> Vec<Place> {

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The plan that is printed is the plan that is applied, and a kept plan is used exactly as long
 //! as it is right.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::{self, Place, everybody, has, job, root};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
-use support::{Place, everybody, has, job, root};
 
 /// What a command can see of its sandbox, without what differs from launch to launch.
 const LOOK: &str = "

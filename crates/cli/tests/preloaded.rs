@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The feature `hardened_malloc`, with a library of that name: Debian doesn't have the real one.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
-use support::{everybody, has, job};
+use crate::support::{self, everybody, has, job};
 
 #[test]
 fn another_allocator_is_loaded_into_all_that_is_started() {

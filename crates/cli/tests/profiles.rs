@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade profile` and `palisade feature`, and how plans of applications come about.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::{self, Place, Run, everybody, has, job, ordinary};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use support::{Place, Run, everybody, has, job, ordinary};
 
 fn palisade(place: &Place, line: &str) -> Run {
     job::finish(place.command(place.binary()).args(line.split(' ')))

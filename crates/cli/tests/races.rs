@@ -5,21 +5,18 @@
 //!
 //! `PALISADE_SOAK_ATTEMPTS` says how many attempts each person has, all races together; `./x test soak` asks for a
 //! million. (The same races in pairs, outside and inside, are the acceptance suite's.)
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::{Place, eventually, everybody, has, job};
 use palisade_acceptance::case::data_directory;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use support::{Place, eventually, everybody, has, job};
 
 /// Without `PALISADE_SOAK_ATTEMPTS`: a few seconds, in which each race still has both outcomes.
 const ATTEMPTS: u64 = 11_300;

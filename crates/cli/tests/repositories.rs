@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Repositories of any name: what git would take for one is protected as `.git` is. (The attacks are the acceptance
 //! suite's.)
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::{Place, everybody, has, job};
 use std::os::fd::AsFd;
-use support::{Place, everybody, has, job};
 
 /// A bare repository of the user's, with a hook.
 fn mine(place: &Place) {

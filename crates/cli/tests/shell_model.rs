@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade shell classify` with a model of the user's own. Without the feature `onnx` it is said that there is none.
-#![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 #![expect(clippy::cast_possible_truncation, reason = "bytes of numbers")]
 

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What happened in `palisade shell`, on its page and as numbers.
-#![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
-#![allow(dead_code, reason = "screens of other tests, of which not all is needed here")]
 
-#[path = "shell/screen.rs"]
-mod screen;
-
-use screen::{PALISADE, Screen, Setting};
+use crate::shell::screen::{PALISADE, Screen, Setting};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade shell` with a palisaded that runs: lines are scopes, and what the kernel refuses is said where it happened.
-#![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
-#![allow(dead_code, reason = "screens and daemons of other tests, of which not all is needed here")]
 
-#[path = "shell/screen.rs"]
-mod screen;
-#[path = "scope/world.rs"]
-mod world;
-
+use crate::scope::world::World;
+use crate::shell::screen::{PALISADE, Screen, Setting, has};
 use palisade_acceptance::case::data_directory;
 use palisade_acceptance::feature::Features;
-use screen::{PALISADE, Screen, Setting, has};
 use serde_json::Value;
 use std::time::{Duration, Instant};
-use world::World;
 
 /// Whether there can be scopes: as the daemon's own tests ask.
 fn possible() -> bool {
@@ -261,7 +254,7 @@ fn an_ordinary_user_has_it_too() {
     let home = world.base.join("files");
     std::fs::write(home.join(".bashrc"), "PS1='$ '; HISTFILE=\n").unwrap();
     loaded(&world);
-    let uid = world::ORDINARY;
+    let uid = crate::scope::world::ORDINARY;
     let socket = world.socket();
     let mut screen = Setting::of("bash", "")
         .command(&[

@@ -2,7 +2,6 @@
 //! A lot of output through `palisade shell`, whose memory stays what it was.
 //!
 //! `PALISADE_SHELL_SOAK` says how many MiB; 10,240 take minutes.
-#![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use palisade_sys::terminal::{self, Pair};

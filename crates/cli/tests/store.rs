@@ -2,16 +2,13 @@
 //! The system's store: what a user's programs write is neither policy nor plan any more.
 //!
 //! Each test has a `/var/lib` and an `/etc/palisade` of its own, in a mount namespace: on the host other launches go on as before.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
-use support::{Place, Run, everybody, has, job};
+use crate::support::{Place, Run, everybody, has, job};
 
 /// Root's place and the ordinary user's.
 fn people() -> Option<(Place, Place)> {

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! System calls by program: learned, then enforced or asked for.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
+use crate::support::job::below;
+use crate::support::terminal::{Terminal, words};
+use crate::support::{Place, Run, eventually, everybody, has, job};
 use rustix::process::{Signal, kill_process};
 use std::process::Stdio;
 use std::time::Duration;
-use support::job::below;
-use support::terminal::{Terminal, words};
-use support::{Place, Run, eventually, everybody, has, job};
 
 /// A line of Python that makes a call that Python by itself doesn't make.
 const PRIORITY: &str = "import os; print(os.getpriority(os.PRIO_PROCESS, 0))";

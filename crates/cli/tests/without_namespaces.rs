@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where the kernel gives no user namespaces, as in many containers: a clear refusal, or, if the
 //! user says so, the walls that are left.
-#![forbid(unsafe_code)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "a test may die of what the machine should give"
 )]
 
-mod support;
-
-use support::everybody;
+use crate::support::{self, everybody};
 
 /// Runs a line where no further user namespace can be made. `$P` is palisade.
 fn confined(place: &support::Place, line: &str) -> String {

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What users of fapolicyd rely on, and what went wrong there: each line of `acceptance.list` with a guard that runs.
-#![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
-#[path = "acceptance/daemon.rs"]
 mod daemon;
-#[path = "acceptance/regression.rs"]
 mod regression;
-#[path = "acceptance/rules.rs"]
 mod rules;
-mod support;
-#[path = "acceptance/trust.rs"]
 mod trust;
 
+use crate::support;
 use daemon::*;
 use regression::*;
 use rules::*;
@@ -20,7 +15,7 @@ use trust::*;
 
 #[test]
 fn every_line() {
-    let tests = tests![
+    let tests = crate::tests![
         allow_by_path,
         allow_by_directory,
         allow_by_hash,

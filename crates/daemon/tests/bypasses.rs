@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ways around a guard with the default policy, in pairs: each works without a guard. Most are refused; those that
 //! fanotify can't refuse are known, and the table says so: `docs/guard-bypasses.md` is made of it.
-#![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
-mod support;
-
+use crate::support::lines::tell;
+use crate::support::{self, Bed, compile, has, host};
 use palisade_protocol::guard::Status;
 use std::fmt::Write;
 use std::path::Path;
-use support::lines::tell;
-use support::{Bed, compile, has, host};
 
 /// What becomes of it.
 enum Fate {

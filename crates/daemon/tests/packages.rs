@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A host that enforces the default policy with its own package database, while packages come and go.
-#![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
-mod support;
-
+use crate::support::lines::tell;
+use crate::support::packages::{end, false_refusals, others, package, palisade, program};
+use crate::support::{Settings, has, host};
 use palisade_protocol::guard::{Request, Response};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use support::lines::tell;
-use support::packages::{end, false_refusals, others, package, palisade, program};
-use support::{Settings, has, host};
 
 fn machine() -> bool {
     ["fanotify", "overlay", "gcc", "apt"].into_iter().all(has)

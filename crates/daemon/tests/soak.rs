@@ -4,19 +4,16 @@
 //! and the guard doesn't grow.
 //!
 //! `PALISADE_SOAK_SECONDS` says for how long; `./x test soak` asks for ten minutes.
-#![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
-mod support;
-
+use crate::support::lines::tell;
+use crate::support::packages::{end, false_refusals, package};
+use crate::support::{self, Bed, Settings, compile, has, host};
 use palisade_protocol::guard::Status;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use support::lines::tell;
-use support::packages::{end, false_refusals, package};
-use support::{Bed, Settings, compile, has, host};
 
 /// Without `PALISADE_SOAK_SECONDS`: some installations.
 const SECONDS: u64 = 15;

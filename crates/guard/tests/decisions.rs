@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The compiled rules answer as the rules do, one after the other; and what is said to hold for every subject does.
 
-mod sample;
-
 use std::cell::Cell;
 use std::path::Path;
 
@@ -13,7 +11,7 @@ use palisade_guard::linear;
 use palisade_guard::rule::{RuleSet, parse};
 use proptest::prelude::*;
 
-use sample::{Names, line, narrow_line, object, subject};
+use crate::sample::{self, Names, line, narrow_line, object, subject};
 
 fn rules(text: &[u8]) -> RuleSet {
     parse::parse(Path::new("test.rules"), text, &Names).unwrap_or_else(|error| panic!("{error}"))

@@ -2,17 +2,16 @@
 //! Side by side with the real fapolicyd, by real opens and execs. Needs root, and fapolicyd installed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-mod support;
-
+use crate::support;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsFd as _;
 
+use crate::support::oracle::WATCHED;
+use crate::support::world::{EVERYONE, world};
 use palisade_guard::facts::{Access, Facts as _, Start};
 use palisade_guard::kind::{Recognizer, Stat};
 use palisade_guard::subject::text::Environment;
-use support::oracle::WATCHED;
-use support::world::{EVERYONE, world};
 
 /// How a program was started, by the rule that fapolicyd took.
 #[test]

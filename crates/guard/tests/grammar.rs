@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is read as rules, what is refused and with which words, and that fapolicyd's own rules load as they are.
 
-mod sample;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,7 +12,7 @@ use palisade_guard::rule::lint::{Finding, lint};
 use palisade_guard::rule::parse::{Parser, Placeholder, parse};
 use palisade_guard::rule::{RuleId, RuleSet};
 
-use sample::Names;
+use crate::sample::{self, Names};
 
 fn read(text: &str) -> Result<RuleSet, LoadError> {
     parse(Path::new("x.rules"), text.as_bytes(), &Names)

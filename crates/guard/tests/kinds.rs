@@ -6,6 +6,7 @@
 //! feature, what the crate knows itself is compared.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+use crate::support;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -13,8 +14,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-
-mod support;
 
 use palisade_guard::kind::{Recognizer, Stat, shebang};
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the policies that come with Palisade say, and that they say it to everybody.
 
-mod sample;
-
+use crate::sample;
 use std::path::Path;
 
 use palisade_guard::decide::Decider;

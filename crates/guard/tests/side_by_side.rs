@@ -2,18 +2,17 @@
 //! The same rules, the same facts: fapolicyd's decision and ours, event by event.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-mod support;
-
+use crate::support;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::support::observed::Observed;
+use crate::support::world::{EVERYONE, world};
 use palisade_guard::decide::Decider;
 use palisade_guard::facts::{Access, Facts as _, Start};
 use palisade_guard::linear;
 use palisade_guard::rule::accounts::AccountFiles;
 use palisade_guard::rule::{RuleSet, parse::parse};
-use support::observed::Observed;
-use support::world::{EVERYONE, world};
 
 /// Every kind of condition that 1.1.7 takes and means as it says.
 const MANY: &str = "\

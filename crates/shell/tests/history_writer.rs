@@ -117,7 +117,10 @@ fn child(test: &str, directory: &Path, around: &[&str]) -> Command {
     let own = std::env::current_exe().unwrap();
     let mut words = around.iter().map(|word| (*word).to_owned()).chain([own.to_str().unwrap().to_owned()]);
     let mut command = Command::new(words.next().unwrap());
-    command.args(words).args(["--exact", test, "--nocapture"]).env(CHILD, directory);
+    command
+        .args(words)
+        .args(["--exact", &format!("history_writer::{test}"), "--nocapture"])
+        .env(CHILD, directory);
     command
 }
 

@@ -2,14 +2,11 @@
 //! The compiled filter does what the rules say, for every call.
 #![expect(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
-mod interpreter;
-mod samples;
-
-use interpreter::run;
+use crate::interpreter::run;
+use crate::samples::{ARCHES, action, arguments, lists, numbers, rules, test, verdict};
 use palisade_syscall::rules::{Question, Width};
 use palisade_syscall::{Action, Arch, Call, Errno, Filter, Rule, Rules, Syscall, Test, compile};
 use proptest::prelude::*;
-use samples::{ARCHES, action, arguments, lists, numbers, rules, test, verdict};
 
 fn agree_on(rules: &Rules, arch: Arch, number: u32) -> Result<(), TestCaseError> {
     agree_with(&compile(rules, arch).unwrap(), rules, arch, number)

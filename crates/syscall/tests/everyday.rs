@@ -7,12 +7,9 @@
 //! arguments shows whether there is one.
 #![expect(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
-mod interpreter;
-mod samples;
-
-use interpreter::{Run, run};
+use crate::interpreter::{Run, run};
+use crate::samples::{ARCHES, verdict};
 use palisade_syscall::{Action, Arch, Call, Filter, Rules, Syscall, compile};
-use samples::{ARCHES, verdict};
 
 /// Offsets in `struct seccomp_data`.
 const NUMBER_AND_ARCHITECTURE: [usize; 2] = [0, 4];

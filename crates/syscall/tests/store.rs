@@ -354,7 +354,7 @@ impl Drop for Writer {
 
 fn start_writer(home: &Home) -> Writer {
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "writer", "--ignored", "--test-threads=1"])
+        .args(["--exact", "store::writer", "--ignored", "--test-threads=1"])
         .env(WRITER, home.path())
         .stdout(Stdio::null())
         .spawn()
@@ -448,7 +448,7 @@ fn a_full_disk_is_an_error_and_no_more() {
     };
     let writer = command
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "writer", "--ignored", "--test-threads=1", "--nocapture"])
+        .args(["--exact", "store::writer", "--ignored", "--test-threads=1", "--nocapture"])
         .env(WRITER, home.path())
         .output()
         .unwrap();

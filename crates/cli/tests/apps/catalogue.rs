@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which applications are to be opened: those of `apps.list`, and what else is on this host.
 
-use crate::sample;
+use super::sample;
 use crate::support::{Place, job};
 use palisade_policy::Layer;
 use palisade_policy::launch::Stanza;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An X server without a screen, and what is on it.
 
-use crate::picture::Area;
+use super::picture::Area;
 use crate::support::{Place, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{File, Permissions};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What came of the trials, as lines for who waits and as a table for the documentation.
 
-use crate::catalogue::Application;
-use crate::trial::Trial;
+use super::catalogue::Application;
+use super::trial::Trial;
 use std::path::Path;
 
 /// A line about one of them.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A person at a desktop, for as long as one application is tried.
 
-use crate::display::Display;
+use super::display::Display;
 use crate::support::{Place, eventually, give, is_root, ordinary};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{File, Permissions};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One application: whether it does its job by its profile, and whether its profile keeps the rest from it.
 
-use crate::catalogue::Application;
-use crate::display::Display;
-use crate::picture::{Area, Picture};
-use crate::sample;
-use crate::session::{Job, Session};
-use crate::shown::Shown;
+use super::catalogue::Application;
+use super::display::Display;
+use super::picture::{Area, Picture};
+use super::sample;
+use super::session::{Job, Session};
+use super::shown::Shown;
 use crate::support::job;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

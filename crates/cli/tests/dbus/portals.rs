@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Portals: which can be used, and what they know of who asks.
 
+use super::world::{World, python};
 use crate::support::{eventually, everybody, has, job};
-use crate::world::{World, python};
 
 #[test]
 fn unknown_portals_are_errors() {

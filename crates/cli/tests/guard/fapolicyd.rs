@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Coming from fapolicyd.
 
+use super::world::{World, parse};
 use crate::support::job::{Run, finish};
-use crate::world::{World, parse};
 
 const CONF: &str = "permissive = 1\nq_size = 640\nwatch_fs = ext4,tmpfs\ntrust = debdb,file\nintegrity = sha256\n\
                     syslog_format = rule,dec,perm,auid,pid,exe,:,path,ftype,trust\n";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Enforcing and not, for a while and for good: with a palisaded that watches a tmpfs.
 
-use crate::world::{Guarded, NOT_BAD};
+use super::world::{Guarded, NOT_BAD};
 use std::time::Duration;
 
 #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can be said without the daemon.
 
-use crate::world::World;
+use super::world::World;
 
 const GOOD: &str =
     "allow perm=any all : trust=1\ndeny perm=execute all : path=/usr/bin/no\nallow perm=any all : all\n";

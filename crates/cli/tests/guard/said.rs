@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What palisaded says, and to whom.
 
+use super::world::{Guarded, NOT_BAD};
 use crate::support::job::finish;
-use crate::world::{Guarded, NOT_BAD};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
@@ -115,5 +115,5 @@ fn garbage_is_no_question() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_palisade"));
     let run = finish(command.args(["guard", "status", "--json", "--socket"]).arg(&strange));
     answering.join().unwrap().unwrap().unwrap();
-    assert_eq!((run.code, &crate::world::parse(&run)["error"]["class"]), (2, &"protocol".into()));
+    assert_eq!((run.code, &super::world::parse(&run)["error"]["class"]), (2, &"protocol".into()));
 }

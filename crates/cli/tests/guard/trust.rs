@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which files are trusted, without the daemon.
 
-use crate::world::{Guarded, World};
+use super::world::{Guarded, World};
 
 fn files_only(world: &World) {
     world.write(
@@ -99,7 +99,7 @@ fn programs_of_path_that_nobody_trusts() {
             crate::support::job::finish(command.env("PATH", world.path("bin")))
         };
         let run = ask();
-        let answer = crate::world::parse(&run);
+        let answer = super::world::parse(&run);
         assert_eq!((run.code, &answer["looked_at"]), (1, &2.into()));
         assert!(answer["untrusted"][0].as_str().unwrap().ends_with("bin/two"), "{answer}");
         world.guard(&["trust", "add", "bin/two"]).ok();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Antimony's profiles and features, key by key.
 
-use crate::world::{World, at, list, reasons};
+use super::world::{World, at, list, reasons};
 
 const ANTIMONY: &str = r##"
 notes = "Set it up first.\nThen run it."

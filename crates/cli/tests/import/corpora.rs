@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All that Antimony and firejail ship, where it is at hand.
 
+use super::world::World;
 use crate::support::has;
-use crate::world::World;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

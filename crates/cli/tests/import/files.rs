@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Files that are no profiles, and where profiles are written.
 
-use crate::world::{World, at, list};
+use super::world::{World, at, list};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;

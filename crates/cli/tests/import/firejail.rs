@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Firejail's profiles, statement by statement.
 
-use crate::world::{World, at, list, reasons};
+use super::world::{World, at, list, reasons};
 
 #[test]
 fn a_firejail_profile_is_what_all_its_files_come_to() {

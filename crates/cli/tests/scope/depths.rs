@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How far below a mark a process may be.
 
-use crate::world::World;
+use super::world::World;
 
 /// A command so many processes below the shell: each subshell is one, the command itself the last.
 fn below(levels: usize) -> String {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Profiles, and what is denied.
 
-use crate::world::World;
+use super::world::World;
 use serde_json::json;
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The daemon's end and beginning, and what goes wrong.
 
-use crate::world::{ORDINARY, World};
+use super::world::{ORDINARY, World};
 use serde_json::json;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -251,7 +251,7 @@ pub(crate) fn too_many() {
         world.palisade.display(),
         world.socket().display()
     );
-    let run: crate::world::Run = world.command(ORDINARY, &["bash", "-c", &script]).output().unwrap().into();
+    let run: super::world::Run = world.command(ORDINARY, &["bash", "-c", &script]).output().unwrap().into();
     assert_eq!(run.out.matches("refused").count(), 2, "{run:?}");
     assert!(run.out.contains("palisade scope clear"), "{run:?}");
     assert_eq!(world.script(&[], "echo others").out, "others\n");

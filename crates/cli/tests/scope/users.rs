@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who may do what.
 
-use crate::world::{ORDINARY, OTHER, World};
+use super::world::{ORDINARY, OTHER, World};
 use serde_json::{Value, json};
 
 fn list_as(world: &World, uid: u32) -> Vec<Value> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What becomes of what is executed in a scope, and what is told of it.
 
-use crate::world::World;
+use super::world::World;
 use serde_json::json;
 
 pub(crate) fn up() {

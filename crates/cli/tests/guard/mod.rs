@@ -7,9 +7,6 @@
 )]
 #![allow(unreachable_pub, reason = "modules of one program")]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod fapolicyd;
 mod modes;
 mod offline;

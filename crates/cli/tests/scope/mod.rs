@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Scopes with a daemon that runs: each line of `scopes.list`.
-#![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod depths;
@@ -8,7 +7,7 @@ mod profiles;
 mod surroundings;
 mod users;
 mod verdicts;
-mod world;
+pub(crate) mod world;
 
 use depths::*;
 use palisade_acceptance::case::data_directory;

@@ -16,6 +16,4 @@ mod corpora;
 mod files;
 mod firejail;
 mod oracle;
-#[path = "../support/mod.rs"]
-mod support;
 mod world;

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A real `palisaded` on a tree of its own.
+//!
+//! One program for all of them: each file here would otherwise be linked by itself.
+#![forbid(unsafe_code)]
+
+mod acceptance;
+mod bypasses;
+mod manual;
+mod packages;
+mod soak;
+mod support;
