@@ -56,7 +56,17 @@ pub enum FeatureError {
     },
 }
 
+/// What an earlier look at this machine has found, so that each test program needn't look again.
+pub const FOUND: &str = "PALISADE_TEST_FOUND";
+
 impl Features {
+    /// What is there, as [`FOUND`] says it.
+    #[must_use]
+    pub fn found(&self) -> String {
+        let there = self.known.iter().filter(|(_, there)| **there).map(|(name, _)| name.as_str());
+        there.collect::<Vec<_>>().join(",")
+    }
+
     /// Reads the declaration and probes.
     ///
     /// # Errors
@@ -65,6 +75,11 @@ impl Features {
         let text = std::fs::read_to_string(directory.join("features.toml")).map_err(FeatureError::Read)?;
         let features: BTreeMap<String, Feature> =
             toml::from_str(&text).map_err(|error| FeatureError::Parse(error.into()))?;
+        if let Ok(found) = std::env::var(FOUND) {
+            let found: Vec<&str> = found.split(',').collect();
+            let known = features.keys().map(|name| (name.clone(), found.contains(&name.as_str()))).collect();
+            return Ok(Features { known });
+        }
         let declared: Option<Vec<String>> = std::env::var("PALISADE_TEST_HAS").ok().map(|list| {
             list.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
         });

@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::case::Who;
 
@@ -13,6 +14,9 @@ static PASSWORD_FILE: Mutex<()> = Mutex::new(());
 
 /// The names of users made by this suite, whatever its process.
 const PREFIX: &str = "palisade-acc-";
+
+/// Names an ordinary user that the runner of the tests has made; its first taker in a process has it for itself.
+pub const GIVEN: &str = "PALISADE_TEST_USER";
 
 /// Somebody a case runs as.
 #[derive(Debug)]
@@ -92,6 +96,9 @@ impl Person {
     /// # Errors
     /// If `useradd` fails or is missing.
     pub fn ordinary(label: &str) -> Result<Person, PersonError> {
+        if let Some(person) = given(label)? {
+            return Ok(person);
+        }
         let name = format!("{PREFIX}{}-{label}", std::process::id());
         let _locked = PASSWORD_FILE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         remove_stale();
@@ -129,6 +136,21 @@ impl Drop for Person {
             eprintln!("acceptance: {} stays behind: {error}", self.base.display());
         }
     }
+}
+
+/// The user that the runner has made, for the first who asks in this process.
+fn given(label: &str) -> Result<Option<Person>, PersonError> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    let Some(name) = std::env::var(GIVEN).ok().filter(|_| !TAKEN.swap(true, Ordering::Relaxed)) else {
+        return Ok(None);
+    };
+    let home = PathBuf::from("/home").join(&name);
+    let metadata =
+        std::fs::metadata(&home).map_err(|source| PersonError::Prepare { path: home.clone(), source })?;
+    let (uid, gid) = (metadata.uid(), metadata.gid());
+    let base = home.join(format!("cases-{}-{label}", std::process::id()));
+    make_directory(&base, uid, gid)?;
+    Ok(Some(Person { who: Who::User, name, uid, gid, base, made: false }))
 }
 
 fn make_directory(path: &Path, uid: u32, gid: u32) -> Result<(), PersonError> {

@@ -13,6 +13,7 @@ use serde_json::Value;
 const ALLOWED: &[(&str, &[&str])] = &[
     // test-only, outside the pile
     ("palisade-acceptance", &[]),
+    ("palisade-runner", &["palisade-acceptance"]),
     // faces
     (
         "palisade-cli",

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The tests of a program, as it lists them itself.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+
+use crate::programs::Program;
+
+/// Why a program's tests aren't known.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ListError {
+    #[error("start {}: {source}", path.display())]
+    Start { path: std::path::PathBuf, source: std::io::Error },
+    #[error("{} --list failed: {said}", path.display())]
+    Failed { path: std::path::PathBuf, said: String },
+}
+
+/// The names of the tests that a run starts; those marked `#[ignore]` are started by other tests.
+///
+/// # Errors
+/// [`ListError`].
+pub(crate) fn tests(program: &Program) -> Result<Vec<String>, ListError> {
+    let all = listed(program, &[])?;
+    // A program without libtest knows nothing of ignored tests; it would list the same again.
+    let ignored: BTreeSet<String> = listed(program, &["--ignored"])?.into_iter().collect();
+    if ignored.len() == all.len() {
+        return Ok(all);
+    }
+    Ok(all.into_iter().filter(|name| !ignored.contains(name)).collect())
+}
+
+fn listed(program: &Program, more: &[&str]) -> Result<Vec<String>, ListError> {
+    let output = Command::new(&program.path)
+        .args(["--list", "--format", "terse"])
+        .args(more)
+        .current_dir(&program.directory)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|source| ListError::Start { path: program.path.clone(), source })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(ListError::Failed { path: program.path.clone(), said });
+    }
+    Ok(named(&String::from_utf8_lossy(&output.stdout)))
+}
+
+fn named(text: &str) -> Vec<String> {
+    text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_are_what_stands_before_the_kind() {
+        let text = "a::b: test\nc: benchmark\n\n2 tests, 1 benchmark\nd::e: test\n";
+        assert_eq!(super::named(text), ["a::b", "d::e"]);
+    }
+}

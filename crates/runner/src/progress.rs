@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What runs, and how long the rest may take: a line that is renewed on a terminal, now and then a line elsewhere.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Renewed so often where nobody watches.
+const PERIOD: Duration = Duration::from_secs(20);
+
+/// What a run tells while it runs.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    terminal: bool,
+    total: usize,
+    done: usize,
+    failed: usize,
+    /// Seconds of work as it was expected, and how much of it is done.
+    work: f64,
+    work_done: f64,
+    began: Instant,
+    told: Instant,
+    running: Vec<(usize, String, Instant)>,
+}
+
+impl Progress {
+    /// `total`: tests; `work`: the seconds that they are thought to take, one after the other.
+    pub(crate) fn new(total: usize, work: f64) -> Progress {
+        let now = Instant::now();
+        Progress {
+            terminal: std::io::stderr().is_terminal(),
+            total,
+            done: 0,
+            failed: 0,
+            work,
+            work_done: 0.0,
+            began: now,
+            told: now,
+            running: Vec::new(),
+        }
+    }
+
+    /// A job has started.
+    pub(crate) fn started(&mut self, job: usize, name: String) {
+        self.running.push((job, name, Instant::now()));
+        self.tell(false);
+    }
+
+    /// A job has ended.
+    pub(crate) fn ended(&mut self, job: usize, tests: usize, failed: usize, expected: f64) {
+        self.running.retain(|(other, _, _)| *other != job);
+        self.done += tests;
+        self.failed += failed;
+        self.work_done += expected;
+    }
+
+    /// Says how far the run is; where there is no terminal, only now and then.
+    pub(crate) fn tell(&mut self, now: bool) {
+        let every = if self.terminal { Duration::from_millis(200) } else { PERIOD };
+        if !now && self.told.elapsed() < every {
+            return;
+        }
+        self.told = Instant::now();
+        let mut line = format!("{} of {} tests, {} failed", self.done, self.total, self.failed);
+        if let Some(rest) = self.rest() {
+            line.push_str(&format!(", about {} left", words(rest)));
+        }
+        let mut longest: Vec<_> = self.running.iter().collect();
+        longest.sort_by_key(|(_, _, since)| *since);
+        for (number, (_, name, since)) in longest.iter().enumerate() {
+            let before = if number == 0 { "; running: " } else { ", " };
+            line.push_str(&format!("{before}{name} ({} s)", since.elapsed().as_secs()));
+        }
+        let mut stderr = std::io::stderr().lock();
+        let _nobody_reads = if self.terminal {
+            let width =
+                rustix::termios::tcgetwinsize(&stderr).map_or(80, |size| usize::from(size.ws_col.max(20)));
+            let line: String = line.chars().take(width - 1).collect();
+            write!(stderr, "\r\x1b[K{line}")
+        } else {
+            writeln!(stderr, "x test: {line}")
+        };
+    }
+
+    /// Prints lines that stay.
+    pub(crate) fn say(&self, text: &str) {
+        let mut stderr = std::io::stderr().lock();
+        let before = if self.terminal { "\r\x1b[K" } else { "" };
+        let _nobody_reads = writeln!(stderr, "{before}{text}");
+    }
+
+    /// Ends the line that is renewed.
+    pub(crate) fn end(&self) {
+        if self.terminal {
+            let _nobody_reads = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+
+    /// What is left, at the pace so far.
+    fn rest(&self) -> Option<Duration> {
+        let passed = self.began.elapsed().as_secs_f64();
+        if self.work_done < 1.0 || passed < 1.0 {
+            return None;
+        }
+        let rest = (self.work - self.work_done).max(0.0) * passed / self.work_done;
+        Duration::try_from_secs_f64(rest).ok()
+    }
+}
+
+fn words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..100 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds.div_ceil(60)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_follows_the_pace() {
+        let mut progress = Progress::new(10, 100.0);
+        assert_eq!(progress.rest(), None);
+        progress.began = Instant::now() - Duration::from_secs(10);
+        progress.started(0, "x".into());
+        progress.ended(0, 5, 0, 50.0);
+        let rest = progress.rest().unwrap().as_secs();
+        assert!((9..=11).contains(&rest), "{rest}");
+        assert_eq!(words(Duration::from_secs(99)), "99 s");
+        assert_eq!(words(Duration::from_secs(121)), "3 min");
+    }
+}

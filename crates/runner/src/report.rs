@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The end of a run, in words.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::job::{TestResult, Verdict};
+use crate::plan::LeftOut;
+
+/// How many of the slowest tests are named.
+const SLOWEST: usize = 10;
+
+/// Everything a run has found.
+#[derive(Debug)]
+pub(crate) struct Report<'a> {
+    /// A result for each test.
+    pub(crate) results: &'a [TestResult],
+    /// Tests that ran out of time, were repeated alone and passed.
+    pub(crate) repeated: &'a [String],
+    /// Suites that did not run.
+    pub(crate) left_out: &'a [LeftOut],
+    /// Why the suites of the long run were part of it, if they were for want of a base.
+    pub(crate) no_base: Option<&'a str>,
+    /// From the first job to the last.
+    pub(crate) took: Duration,
+}
+
+impl Report<'_> {
+    /// Tests that failed, also those which even alone ran out of time.
+    pub(crate) fn failed(&self) -> impl Iterator<Item = &TestResult> {
+        self.results.iter().filter(|result| matches!(result.verdict, Verdict::Failed | Verdict::NotDecided))
+    }
+
+    /// The last screen of a run.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        let mut line = |words: std::fmt::Arguments<'_>| {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{words}");
+        };
+        let mut slow: Vec<&TestResult> = self.results.iter().collect();
+        slow.sort_by_key(|result| std::cmp::Reverse(result.took));
+        line(format_args!("\nthe slowest tests:"));
+        for result in slow.iter().take(SLOWEST) {
+            line(format_args!("  {:7.1} s  {}", result.took.as_secs_f64(), result.name));
+        }
+        let not_tried: Vec<&TestResult> =
+            self.results.iter().filter(|one| !one.not_tried.is_empty()).collect();
+        if !not_tried.is_empty() {
+            line(format_args!("\nnot tried, for want of something on this machine:"));
+            for result in not_tried {
+                let mut reasons: Vec<&str> = result.not_tried.iter().map(String::as_str).collect();
+                reasons.sort_unstable();
+                reasons.dedup();
+                line(format_args!("  {}: {}", result.name, reasons.join("; ")));
+            }
+        }
+        if !self.left_out.is_empty() {
+            line(format_args!("\nleft out (./x test all runs them):"));
+            for one in self.left_out {
+                line(format_args!("  {} ({} tests): {}", common(&one.tests), one.tests.len(), one.why));
+            }
+        }
+        if let Some(why) = self.no_base {
+            line(format_args!("\nsuites of the long run ran, too: {why}"));
+        }
+        if !self.repeated.is_empty() {
+            line(format_args!("\nnot decided at first, passed alone:"));
+            for name in self.repeated {
+                line(format_args!("  {name}"));
+            }
+        }
+        let failed: Vec<&TestResult> = self.failed().collect();
+        if !failed.is_empty() {
+            line(format_args!("\nfailed; each line runs one test again:"));
+            for result in &failed {
+                let word =
+                    if result.verdict == Verdict::NotDecided { "   # out of time, alone too" } else { "" };
+                line(format_args!("  ./x test {}{word}", quoted(&result.name)));
+            }
+        }
+        let ignored = self.results.iter().filter(|one| one.verdict == Verdict::Ignored).count();
+        let left_out: usize = self.left_out.iter().map(|one| one.tests.len()).sum();
+        let passed = self.results.len() - failed.len() - ignored;
+        line(format_args!("\ntests took {} s", self.took.as_secs()));
+        line(format_args!("{passed} passed, {} failed, {} skipped", failed.len(), ignored + left_out));
+        text
+    }
+}
+
+/// For a shell.
+pub(crate) fn quoted(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/:_-.".contains(&byte);
+    if name.bytes().all(plain) { name.to_owned() } else { format!("'{}'", name.replace('\'', r"'\''")) }
+}
+
+/// What names have in common, up to a boundary.
+fn common(names: &[String]) -> &str {
+    let Some(first) = names.first() else { return "" };
+    if names.len() == 1 {
+        return first;
+    }
+    let length = names.iter().fold(first.len(), |length, name| {
+        first.bytes().zip(name.bytes()).take(length).take_while(|(one, other)| one == other).count()
+    });
+    let end = first[..length].rfind(['/', ':']).map_or(0, |at| at + 1);
+    &first[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(name: &str, verdict: Verdict, seconds: u64) -> TestResult {
+        TestResult { name: name.into(), verdict, took: Duration::from_secs(seconds), not_tried: Vec::new() }
+    }
+
+    #[test]
+    fn the_end_counts_names_the_slowest_and_says_how_to_repeat() {
+        let results = [
+            result("a/unit/x", Verdict::Passed, 1),
+            result("a/unit/y", Verdict::Failed, 5),
+            result("a/unit/z", Verdict::NotDecided, 2),
+            result("a/unit/w", Verdict::Ignored, 0),
+        ];
+        let left_out = [LeftOut { tests: vec!["b/i/m::p".into(), "b/i/m::q".into()], why: "slow".into() }];
+        let report = Report {
+            results: &results,
+            repeated: &[],
+            left_out: &left_out,
+            no_base: None,
+            took: Duration::from_secs(9),
+        };
+        let text = report.text();
+        assert!(text.ends_with("\n1 passed, 2 failed, 3 skipped\n"), "{text}");
+        assert!(text.contains("  ./x test a/unit/y\n"), "{text}");
+        assert!(text.contains("  b/i/m:: (2 tests): slow\n"), "{text}");
+        let slowest = text.lines().nth(2).unwrap();
+        assert!(slowest.contains("5.0 s  a/unit/y"), "{slowest}");
+    }
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A run from its build to its report.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use palisade_acceptance::case::data_directory;
+use palisade_acceptance::feature::{FOUND, Features};
+
+use crate::base::Base;
+use crate::clock::processors;
+use crate::job::{self, Ended, TestResult, Verdict};
+use crate::listing;
+use crate::options::RunRequest;
+use crate::plan::{self, Job, LeftOut};
+use crate::programs::{self, Program};
+use crate::progress::Progress;
+use crate::report::Report;
+use crate::schedule::Schedule;
+use crate::slots::Slot;
+use crate::suites::Suites;
+use crate::times::Times;
+
+/// The checkout.
+pub(crate) fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().and_then(Path::parent).unwrap_or(own).to_owned()
+}
+
+/// Where cargo builds, and where the last run's times and programs are noted.
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path))
+}
+
+/// Runs tests; whether all passed.
+///
+/// # Errors
+/// What kept the run from beginning.
+pub(crate) fn main(request: &RunRequest) -> Result<bool, Box<dyn Error>> {
+    let (root, stop) = (root(), stops()?);
+    let target = target(&root);
+    std::fs::create_dir_all(&target)?;
+    let kept = target.join("test-programs.json");
+    let programs =
+        if request.no_build { programs::again(&kept)? } else { programs::build(&request.crates, &kept)? };
+    let programs: Vec<Program> = programs
+        .into_iter()
+        .filter(|program| request.crates.is_empty() || request.crates.contains(&program.package))
+        .collect();
+    let listed = listed(programs)?;
+    let file = root.join("tests/suites.toml");
+    let suites = Suites::read(&file)?;
+    if request.crates.is_empty() {
+        suites.check(&file, &plan::names(&listed))?;
+    }
+    let (committed, last) = (root.join("tests/times.tsv"), target.join("test-times.tsv"));
+    let mut times = Times::read(&committed, &last);
+    let base = Base::find(&root, std::env::var("PALISADE_BASE").ok().as_deref());
+    let (jobs, left_out) = plan::jobs(&listed, request, &suites, &base, &times);
+    if request.list {
+        let mut names: Vec<&str> =
+            jobs.iter().flat_map(|job| &job.tests).map(|test| test.name.as_str()).collect();
+        names.sort_unstable();
+        let _nobody_reads = writeln!(std::io::stdout(), "{}", names.join("\n"));
+        return Ok(true);
+    }
+    if jobs.is_empty() {
+        return Err("no test has such a name\nhint: ./x test --list".into());
+    }
+    let began = Instant::now();
+    let count = request.slots.unwrap_or_else(|| usize::try_from(processors()).map_or(2, |count| count + 1));
+    let slots = (0..count).map(Slot::new).collect::<Result<Vec<_>, _>>()?;
+    let mut race = Race {
+        slots: slots.into_iter().map(Arc::new).collect(),
+        environment: environment(request)?,
+        verbose: request.verbose,
+        stop,
+    };
+    let (mut results, interrupted) = race.run(&jobs, &mut times);
+    let repeated = if interrupted { Vec::new() } else { race.repeat(&jobs, &mut results, &mut times) };
+    drop(race);
+    // A run that can't note its times has tested all the same.
+    let _not_noted = std::fs::write(&last, times.text());
+    if std::env::var_os("PALISADE_TEST_TIMES").is_some_and(|word| word == "write") {
+        std::fs::write(&committed, times.long_ones())?;
+    }
+    if interrupted {
+        return Err("interrupted".into());
+    }
+    let results: Vec<TestResult> = results.into_values().collect();
+    Ok(finish(&results, &repeated, &left_out, request, &base, began.elapsed()))
+}
+
+fn finish(
+    results: &[TestResult],
+    repeated: &[String],
+    left_out: &[LeftOut],
+    request: &RunRequest,
+    base: &Base,
+    took: Duration,
+) -> bool {
+    let no_base = match base {
+        Base::None(why) if !request.all && request.only.is_empty() && request.crates.is_empty() => {
+            Some(why.as_str())
+        }
+        _ => None,
+    };
+    let report = Report { results, repeated, left_out, no_base, took };
+    let _nobody_reads = std::io::stdout().write_all(report.text().as_bytes());
+    report.failed().count() == 0
+}
+
+/// Every program with its tests.
+fn listed(programs: Vec<Program>) -> Result<Vec<(Program, Vec<String>)>, listing::ListError> {
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = programs
+            .into_iter()
+            .map(|program| scope.spawn(|| listing::tests(&program).map(|tests| (program, tests))))
+            .collect();
+        asked
+            .into_iter()
+            .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
+
+/// What every test is told: the machine is asked once what it has.
+fn environment(request: &RunRequest) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
+    let mut variables = vec![(FOUND, Features::find(&data_directory())?.found())];
+    if request.all {
+        variables.push(("PALISADE_TEST_ALL", "1".to_owned()));
+    }
+    Ok(variables)
+}
+
+/// Says when somebody wants the run to end.
+fn stops() -> std::io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// Jobs that run beside each other.
+struct Race {
+    slots: Vec<Arc<Slot>>,
+    environment: Vec<(&'static str, String)>,
+    verbose: bool,
+    stop: Arc<AtomicBool>,
+}
+
+/// A job that has ended: its number, its slot, what came of it, and what it left running.
+type Done = (usize, usize, std::io::Result<Ended>, Vec<String>);
+
+impl Race {
+    fn run(&self, jobs: &[Job], times: &mut Times) -> (BTreeMap<String, TestResult>, bool) {
+        let total = jobs.iter().map(|job| job.tests.len()).sum();
+        let mut progress = Progress::new(total, jobs.iter().map(|job| job.expected).sum());
+        let needs = jobs.iter().map(|job| job.needs.clone()).collect();
+        let mut schedule = Schedule::new(needs, self.slots.len());
+        let mut free: Vec<usize> = (0..self.slots.len()).rev().collect();
+        let (tell, told) = channel();
+        let mut results = BTreeMap::new();
+        let stopped = || self.stop.load(Ordering::Relaxed);
+        // After a stop nothing is started, and what runs is ended by who waits for it.
+        while !schedule.is_done() && !(stopped() && free.len() == self.slots.len()) {
+            while let Some(slot) = free.pop() {
+                if stopped() {
+                    free.push(slot);
+                    break;
+                }
+                let Some(number) = schedule.start() else {
+                    free.push(slot);
+                    break;
+                };
+                let job = &jobs[number];
+                progress.started(number, job.tests.first().map(|test| test.name.clone()).unwrap_or_default());
+                self.start(job.clone(), number, slot, tell.clone());
+            }
+            match told.recv_timeout(Duration::from_secs(1)) {
+                Ok((number, slot, ended, left)) => {
+                    schedule.end(number);
+                    free.push(slot);
+                    self.note((number, slot, ended, left), &jobs[number], &mut progress, &mut results, times);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            progress.tell(false);
+        }
+        progress.end();
+        (results, stopped())
+    }
+
+    fn start(&self, job: Job, number: usize, at: usize, tell: Sender<Done>) {
+        let slot = Arc::clone(&self.slots[at]);
+        let environment = self.environment.iter().cloned().chain(slot.environment()).collect();
+        let stop = Arc::clone(&self.stop);
+        std::thread::spawn(move || {
+            let ended = job::run(&job, environment, &stop);
+            let left = slot.clear();
+            // Nobody listens any more after an interruption.
+            let _ = tell.send((number, at, ended, left));
+        });
+    }
+
+    fn note(
+        &self,
+        (number, _, ended, left): Done,
+        job: &Job,
+        progress: &mut Progress,
+        results: &mut BTreeMap<String, TestResult>,
+        times: &mut Times,
+    ) {
+        let ended = ended.unwrap_or_else(|error| Ended {
+            results: job
+                .tests
+                .iter()
+                .map(|test| TestResult {
+                    name: test.name.clone(),
+                    verdict: Verdict::Failed,
+                    took: Duration::ZERO,
+                    not_tried: Vec::new(),
+                })
+                .collect(),
+            output: String::new(),
+            how: error.to_string(),
+        });
+        let bad = ended.results.iter().filter(|result| result.verdict == Verdict::Failed).count();
+        progress.ended(number, job.tests.len(), bad, job.expected);
+        if !left.is_empty() {
+            let names: Vec<&str> = job.tests.iter().map(|test| test.name.as_str()).collect();
+            progress.say(&format!("left running by {}: {}", names.join(" or "), left.join(", ")));
+        }
+        if bad > 0 {
+            progress.say(&format!("{}\n({})", ended.output.trim_end(), ended.how));
+        }
+        for result in ended.results {
+            match result.verdict {
+                Verdict::Failed => progress.say(&format!("FAILED       {}", result.name)),
+                Verdict::NotDecided => progress.say(&format!("not decided  {}: {}", result.name, ended.how)),
+                Verdict::Passed if self.verbose => {
+                    progress.say(&format!("ok {:7.1} s {}", result.took.as_secs_f64(), result.name));
+                }
+                Verdict::Passed | Verdict::Ignored => {}
+            }
+            if result.verdict == Verdict::Passed {
+                times.note(&result.name, result.took.as_secs_f64());
+            }
+            results.insert(result.name.clone(), result);
+        }
+    }
+
+    /// Runs what ran out of time once more, one after the other; the names of those that pass then.
+    fn repeat(
+        &mut self,
+        jobs: &[Job],
+        results: &mut BTreeMap<String, TestResult>,
+        times: &mut Times,
+    ) -> Vec<String> {
+        let undecided = |name: &str| results.get(name).is_some_and(|one| one.verdict == Verdict::NotDecided);
+        let again: Vec<Job> = jobs
+            .iter()
+            .flat_map(|job| job.tests.iter().map(move |test| (job, test)))
+            .filter(|(_, test)| undecided(&test.name))
+            .map(|(job, test)| Job { tests: vec![test.clone()], ..job.clone() })
+            .collect();
+        if again.is_empty() {
+            return Vec::new();
+        }
+        self.slots.truncate(1);
+        let (second, _) = self.run(&again, times);
+        let passed = second.values().filter(|one| one.verdict == Verdict::Passed);
+        let passed = passed.map(|one| one.name.clone()).collect();
+        results.extend(second);
+        passed
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which job may start next. Pure: it knows jobs by number.
+
+use std::collections::BTreeSet;
+
+/// What of a job matters here.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Needs {
+    /// Groups in which it is alone.
+    pub(crate) serial: Vec<String>,
+    /// Whether nothing else may run.
+    pub(crate) exclusive: bool,
+    /// As how many it counts.
+    pub(crate) slots: usize,
+}
+
+/// Jobs that wait and jobs that run.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    needs: Vec<Needs>,
+    /// In the order in which they are wanted.
+    waiting: Vec<usize>,
+    running: BTreeSet<usize>,
+    slots: usize,
+}
+
+impl Schedule {
+    /// Jobs in the order in which they are wanted; what must be alone comes last.
+    pub(crate) fn new(needs: Vec<Needs>, slots: usize) -> Schedule {
+        let (alone, shared): (Vec<usize>, Vec<usize>) =
+            (0..needs.len()).partition(|job| needs[*job].exclusive);
+        let waiting = [shared, alone].concat();
+        Schedule { needs, waiting, running: BTreeSet::new(), slots: slots.max(1) }
+    }
+
+    /// The next job that may start now; it counts as running from here on.
+    pub(crate) fn start(&mut self) -> Option<usize> {
+        let at = self.waiting.iter().position(|job| self.may_start(*job))?;
+        let job = self.waiting.remove(at);
+        self.running.insert(job);
+        Some(job)
+    }
+
+    /// A job has ended.
+    pub(crate) fn end(&mut self, job: usize) {
+        self.running.remove(&job);
+    }
+
+    /// Whether nothing waits or runs.
+    pub(crate) fn is_done(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty()
+    }
+
+    fn may_start(&self, job: usize) -> bool {
+        let needs = &self.needs[job];
+        let mut running = self.running.iter().map(|job| &self.needs[*job]);
+        if self.running.is_empty() {
+            return true;
+        }
+        let used: usize = self.running.iter().map(|job| self.needs[*job].slots).sum();
+        !needs.exclusive
+            && used + needs.slots <= self.slots
+            && running.all(|other| {
+                !other.exclusive && !other.serial.iter().any(|group| needs.serial.contains(group))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(serial: &[&str], exclusive: bool, slots: usize) -> Needs {
+        Needs { serial: serial.iter().map(|group| (*group).to_owned()).collect(), exclusive, slots }
+    }
+
+    #[test]
+    fn a_group_runs_one_at_a_time_and_others_go_past_it() {
+        let mut schedule =
+            Schedule::new(vec![job(&["a"], false, 1), job(&["a"], false, 1), job(&[], false, 1)], 2);
+        assert_eq!(schedule.start(), Some(0));
+        assert_eq!(schedule.start(), Some(2));
+        assert_eq!(schedule.start(), None);
+        schedule.end(0);
+        assert_eq!(schedule.start(), Some(1));
+        schedule.end(1);
+        schedule.end(2);
+        assert!(schedule.is_done());
+    }
+
+    #[test]
+    fn what_is_alone_comes_last_and_alone() {
+        let mut schedule = Schedule::new(vec![job(&[], true, 1), job(&[], false, 1), job(&[], false, 1)], 4);
+        assert_eq!(schedule.start(), Some(1));
+        assert_eq!(schedule.start(), Some(2));
+        assert_eq!(schedule.start(), None);
+        schedule.end(1);
+        assert_eq!(schedule.start(), None);
+        schedule.end(2);
+        assert_eq!(schedule.start(), Some(0));
+        assert_eq!(schedule.start(), None);
+        assert!(!schedule.is_done());
+    }
+
+    #[test]
+    fn a_large_job_waits_for_room_and_one_larger_than_all_runs_alone() {
+        let mut schedule = Schedule::new(vec![job(&[], false, 9), job(&[], false, 2), job(&[], false, 1)], 2);
+        assert_eq!(schedule.start(), Some(0));
+        assert_eq!(schedule.start(), None);
+        schedule.end(0);
+        assert_eq!(schedule.start(), Some(1));
+        assert_eq!(schedule.start(), None);
+        schedule.end(1);
+        assert_eq!(schedule.start(), Some(2));
+    }
+}

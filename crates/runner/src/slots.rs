@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Places in which jobs run: as root each has an ordinary user of its own, made once for the run instead of once for
+//! every test, so that what a job leaves behind is seen and ended.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use palisade_acceptance::person::{Person, PersonError};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A place for one job at a time.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    user: Option<Person>,
+}
+
+/// What a sandbox that is being torn down may take after its command has ended.
+const TEARDOWN: Duration = Duration::from_secs(3);
+
+impl Slot {
+    /// Makes the place's user where that is possible.
+    ///
+    /// # Errors
+    /// If root can't make a user.
+    pub(crate) fn new(number: usize) -> Result<Slot, PersonError> {
+        let is_root = rustix::process::geteuid().is_root();
+        let user = is_root.then(|| Person::ordinary(&format!("slot{number}"))).transpose()?;
+        Ok(Slot { user })
+    }
+
+    /// What a job's environment says about it.
+    pub(crate) fn environment(&self) -> Option<(&'static str, String)> {
+        self.user.as_ref().map(|user| (palisade_acceptance::person::GIVEN, user.name.clone()))
+    }
+
+    /// Ends what the user still runs, and names it.
+    pub(crate) fn clear(&self) -> Vec<String> {
+        let Some(user) = &self.user else { return Vec::new() };
+        let until = Instant::now() + TEARDOWN;
+        loop {
+            let left = processes_of(user.uid);
+            if left.is_empty() {
+                return Vec::new();
+            }
+            if Instant::now() >= until {
+                let names = left.iter().map(|(pid, name)| format!("{name} ({pid})")).collect();
+                for (pid, _) in left {
+                    if let Some(pid) = Pid::from_raw(pid) {
+                        // It may have ended by itself.
+                        let _ended = kill_process(pid, Signal::KILL);
+                    }
+                }
+                return names;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Processes of a user that aren't dead yet, with their names.
+fn processes_of(uid: u32) -> Vec<(i32, String)> {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+            // A process that isn't dumpable has root's directory; it is the command's own then, whose end its
+            // launcher waits for.
+            (entry.metadata().ok()?.uid() == uid).then_some(())?;
+            let stat =
+                std::fs::read_to_string(PathBuf::from("/proc").join(pid.to_string()).join("stat")).ok()?;
+            let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+            (!rest.trim_start().starts_with(['Z', 'X'])).then(|| (pid, name.to_owned()))
+        })
+        .collect()
+}

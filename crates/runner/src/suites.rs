@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is special about which tests: `tests/suites.toml`.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+/// The whole file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Suites {
+    /// In the order of the file.
+    #[serde(default, rename = "suite")]
+    suites: Vec<Suite>,
+}
+
+/// What holds for tests of some name.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Suite {
+    /// How the names begin: `CRATE/PROGRAM/TEST`.
+    tests: String,
+    /// Why, for the reader of the file and of the list of what was left out.
+    why: String,
+    /// Not at the same time as another test of this group.
+    #[serde(default)]
+    serial: Option<String>,
+    /// Not at the same time as any other test.
+    #[serde(default)]
+    exclusive: bool,
+    /// Counts as so many tests at once.
+    #[serde(default)]
+    slots: Option<usize>,
+    /// Seconds that one of them may take on an idle machine.
+    #[serde(default)]
+    limit: Option<u64>,
+    /// For the long run; in an ordinary run only if one of these files or directories differs from the base.
+    #[serde(default)]
+    long: Vec<String>,
+}
+
+/// What holds for one test.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Special {
+    /// The groups in which it is alone.
+    pub(crate) serial: Vec<String>,
+    /// Whether it is alone on the machine.
+    pub(crate) exclusive: bool,
+    /// As how many tests it counts, if not as one.
+    pub(crate) slots: Option<usize>,
+    /// Its limit in seconds, if not the usual one.
+    pub(crate) limit: Option<u64>,
+    /// Of the long run: what it depends on, and why it is left out otherwise.
+    pub(crate) long: Option<(Vec<String>, String)>,
+}
+
+/// Why the file says nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SuitesError {
+    #[error("read {}: {source}", path.display())]
+    Read { path: std::path::PathBuf, source: std::io::Error },
+    #[error("{}: {source}", path.display())]
+    Parse { path: std::path::PathBuf, source: Box<toml::de::Error> },
+    #[error("{}: no test begins with {tests:?}", path.display())]
+    Stale { path: std::path::PathBuf, tests: String },
+}
+
+impl Suites {
+    /// Reads `path`.
+    ///
+    /// # Errors
+    /// [`SuitesError`].
+    pub(crate) fn read(path: &Path) -> Result<Suites, SuitesError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| SuitesError::Read { path: path.to_owned(), source })?;
+        toml::from_str(&text)
+            .map_err(|source| SuitesError::Parse { path: path.to_owned(), source: Box::new(source) })
+    }
+
+    /// What all suites together say of a test.
+    pub(crate) fn of(&self, name: &str) -> Special {
+        let mut special = Special::default();
+        for suite in self.suites.iter().filter(|suite| name.starts_with(&suite.tests)) {
+            special.serial.extend(suite.serial.clone());
+            special.exclusive |= suite.exclusive;
+            special.slots = suite.slots.or(special.slots);
+            special.limit = suite.limit.or(special.limit);
+            if !suite.long.is_empty() {
+                special.long = Some((suite.long.clone(), suite.why.clone()));
+            }
+        }
+        special
+    }
+
+    /// An entry that concerns no test of a complete list is a mistake: a test was renamed.
+    ///
+    /// # Errors
+    /// [`SuitesError::Stale`].
+    pub(crate) fn check(&self, path: &Path, names: &[String]) -> Result<(), SuitesError> {
+        for suite in &self.suites {
+            if !names.iter().any(|name| name.starts_with(&suite.tests)) {
+                return Err(SuitesError::Stale { path: path.to_owned(), tests: suite.tests.clone() });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_suite_that_fits_adds_what_it_says() {
+        let suites: Suites = toml::from_str(
+            "[[suite]]\ntests = 'a/'\nwhy = 'w'\nserial = 'one'\nlimit = 5\n\
+             [[suite]]\ntests = 'a/b/'\nwhy = 'slow'\nlimit = 9\nlong = ['crates/a']\n",
+        )
+        .unwrap();
+        let special = suites.of("a/b/c");
+        assert_eq!(special.serial, ["one"]);
+        assert_eq!(special.limit, Some(9));
+        assert_eq!(special.long, Some((vec!["crates/a".into()], "slow".into())));
+        assert_eq!(suites.of("b/a/c"), Special::default());
+        assert!(suites.check(Path::new("f"), &["a/b/c".into()]).is_ok());
+        assert!(suites.check(Path::new("f"), &["a/c".into()]).is_err());
+    }
+}
