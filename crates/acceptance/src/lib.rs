@@ -7,13 +7,14 @@
 //! [`case`] what a case says, [`file`] the files that cases come from, [`feature`] what the machine must
 //! have for it, [`person`] as whom it runs, [`tool`] what confines it, [`process`] one bounded run, [`programs`] our own beside the one it is about,
 //! [`arena`] the directories of one run, [`trial`] control and attack of one case, [`suite`] all of them
-//! and the table at the end.
+//! and the table at the end. [`lines`] is for other suites that are tables.
 #![forbid(unsafe_code)]
 
 pub mod arena;
 pub mod case;
 pub mod feature;
 pub mod file;
+pub mod lines;
 pub mod person;
 pub mod process;
 pub mod programs;

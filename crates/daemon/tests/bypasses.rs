@@ -291,8 +291,8 @@ fn is_named(status: &Status, words: &str) -> bool {
 /// The section of SECURITY.md.
 fn section() -> String {
     let mut text = String::from(
-        "<!-- Made of crates/daemon/tests/bypasses.rs, which tries each of these: PALISADE_WRITE_DOCS=1 cargo test -p \
-         palisade-daemon --test bypasses -->\n\n# Ways around the guard\n\nWith the default policy, enforced, and nothing \
+        "<!-- Made of crates/daemon/tests/bypasses.rs, which tries each of these: PALISADE_WRITE_DOCS=1 ./x test \
+         daemon/integration/bypasses:: -->\n\n# Ways around the guard\n\nWith the default policy, enforced, and nothing \
          set on the host but that. Each was seen to work without a guard.\n\n## Refused\n\n",
     );
     for way in WAYS.iter().filter(|way| matches!(way.fate, Refused)) {
