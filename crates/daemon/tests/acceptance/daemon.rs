@@ -221,13 +221,16 @@ for _ in range(2): print(log.recv(4096).decode(), flush=True)";
     let Response::Decided(first) = follower.receive().unwrap() else { panic!("no decision") };
     assert!(first.path.ends_with("/a") && first.refused && first.rule == Some(1), "{first:?}");
     assert!(first.origin.as_deref().unwrap().ends_with("50-test.rules:1"), "{first:?}");
-    let said = bed.run("script -qec './a' /dev/null < /dev/null; sleep 0.3").out;
-    if !said.contains("palisade: may not execute") {
-        // The terminal is told by a process of its own time: it may be gone before.
-        let said = bed.run("script -qec './a; sleep 0.5' /dev/null < /dev/null");
-        assert!(said.out.contains("palisade: may not execute"), "{said:?}");
-        assert!(said.out.contains("hint: palisade guard explain"), "{said:?}");
-    }
+    // Told on the terminal of the process, which is gone when its exec is refused. The terminal is there until it is told.
+    let typescript = bed.base.join("typescript");
+    let told = || fs::read_to_string(&typescript).unwrap_or_default();
+    let line = format!("script -qefc './a; while [ ! -e heard ]; do sleep 0.05; done' '{}'", typescript.display());
+    let mut session = bed.command(0, "60", &["/bin/sh", "-c", &format!("cd \"$BED\"; {line}")]);
+    let mut session = session.stdout(Stdio::null()).spawn().unwrap();
+    bed.wait("the terminal is told", |_| told().contains("hint: palisade guard explain"));
+    assert!(told().contains("palisade: may not execute"), "{}", told());
+    bed.write(bed.at("heard"), "");
+    session.wait().unwrap();
 }
 
 pub(crate) fn audit() {
