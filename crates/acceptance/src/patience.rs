@@ -66,6 +66,14 @@ pub fn eventually(limit: Duration, mut condition: impl FnMut() -> bool) -> bool 
     }
 }
 
+/// Waits for what gives no sign of itself: `time` on an idle machine, longer on a busy one.
+pub fn pause(time: Duration) {
+    let mut patience = Patience::new(time);
+    while !patience.is_spent() {
+        std::thread::sleep((time / 10).clamp(Duration::from_millis(1), LOOK));
+    }
+}
+
 /// How many want each core: at least one.
 #[must_use]
 pub fn crowd() -> f64 {
@@ -120,5 +128,8 @@ mod tests {
         let began = Instant::now();
         assert!(eventually(Duration::from_secs(10), || began.elapsed() > Duration::from_millis(30)));
         assert!(!eventually(Duration::from_millis(10), || false));
+        let began = Instant::now();
+        pause(Duration::from_millis(50));
+        assert!(began.elapsed() >= Duration::from_millis(50), "never less than on an idle machine");
     }
 }

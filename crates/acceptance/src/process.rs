@@ -84,7 +84,10 @@ pub fn run(
 }
 
 /// Waits for the end of `child`, which wakes us, but no longer than `limit`, which grows with the machine's load.
-fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+///
+/// # Errors
+/// If it can't be waited for.
+pub fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
     let descriptor = pidfd_open(pid, PidfdFlags::empty())?;
@@ -105,9 +108,8 @@ fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     }
 }
 
-/// The processes that a run may leave behind: those whose numbers were given after it began.
-///
-/// Reading the environment of every process of the machine after each run took a third of a second of each hundred.
+/// The processes that a run may leave behind: those whose numbers were given after it began.. The environments of all
+/// others need not be read after each run.
 #[derive(Debug)]
 pub struct Brood {
     /// The last number given, and how many were ever given.

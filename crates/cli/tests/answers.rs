@@ -9,6 +9,7 @@
 
 mod support;
 
+use palisade_acceptance::patience::pause;
 use rustix::process::{Signal, kill_process};
 use std::process::Stdio;
 use std::time::Duration;
@@ -398,9 +399,9 @@ fn without_who_answers_nothing_is_answered() {
             broker = below(child.id(), "palisade-broker");
             broker.is_some()
         });
-        std::thread::sleep(Duration::from_millis(300));
+        pause(Duration::from_millis(300));
         kill_process(broker.expect("no broker"), Signal::KILL).unwrap();
-        std::thread::sleep(Duration::from_millis(200));
+        pause(Duration::from_millis(200));
         std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\n").unwrap();
         let output = child.wait_with_output().unwrap();
         let out = String::from_utf8_lossy(&output.stdout);

@@ -9,6 +9,7 @@ mod screen;
 #[path = "scope/world.rs"]
 mod world;
 
+use palisade_acceptance::patience::Patience;
 use palisade_acceptance::case::data_directory;
 use palisade_acceptance::feature::Features;
 use screen::{PALISADE, Screen, Setting, has};
@@ -51,9 +52,9 @@ fn loaded(world: &World) {
 
 #[track_caller]
 fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let mut patience = Patience::new(Duration::from_secs(20));
     while !so() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "no {what}");
+        assert!(!patience.is_spent(), "no {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How the daemon lives and ends.
 
+use palisade_acceptance::patience::Patience;
 use crate::support::lines::tell;
 use crate::support::{Bed, ORDINARY, Settings};
 use palisade_protocol::guard::{Request, Response};
@@ -132,10 +133,10 @@ pub(crate) fn open_files() {
     };
     limit(fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() / 2);
     // The kernel can't give it the file: whatever becomes of the open, nobody waits, and nothing is let through.
-    let began = Instant::now();
+    let mut patience = Patience::new(Duration::from_secs(8));
     assert!(!bed.run("timeout 10 ./refused").worked());
     assert!(!bed.run("timeout 10 cat data").worked());
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    assert!(!patience.is_spent());
     limit(hard);
     bed.run("./a").ok();
     bed.run("./refused").refused();
@@ -373,9 +374,9 @@ pub(crate) fn state_that_can_not_be_written() {
         bed.trust(name, &[&bed.at("a")]);
         std::thread::sleep(Duration::from_millis(100));
     }
-    bed.run("timeout 10 ./a").ok();
+    bed.run("timeout 30 ./a").ok();
     bed.run(&format!("rm {}", bed.state("fill").display())).ok();
-    bed.run("timeout 10 ./b").refused();
+    bed.run("timeout 30 ./b").refused();
     bed.stop();
 }
 
@@ -404,7 +405,7 @@ pub(crate) fn shutdown() {
         bed.command(0, "30", &["/bin/sh", "-c", "cat \"$BED/data\""]).stdout(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(200));
     assert!(waiting.try_wait().unwrap().is_none(), "nobody answers, and yet it goes on");
-    let began = Instant::now();
+    let mut patience = Patience::new(Duration::from_secs(10));
     bed.signal("-TERM");
     bed.signal("-CONT");
     assert_eq!(bed.ended(), Some(0));
@@ -412,9 +413,9 @@ pub(crate) fn shutdown() {
     let mut said = String::new();
     waiting.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!(said, "data\n");
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(!patience.is_spent());
     end(children);
-    bed.run("timeout 5 ./refused && timeout 5 cat data").ok();
+    bed.run("timeout 30 ./refused && timeout 30 cat data").ok();
 }
 
 pub(crate) fn process_numbers() {
@@ -504,7 +505,7 @@ pub(crate) fn killed() {
         bed.signal("-KILL");
         let _code = bed.ended();
         // Nobody hangs, and the host goes on without a guard.
-        bed.run("timeout 5 ./refused && timeout 5 ./a && timeout 5 cat data").ok();
+        bed.run("timeout 30 ./refused && timeout 30 ./a && timeout 30 cat data").ok();
         end(children);
         bed.start();
         bed.run("./refused").refused();
