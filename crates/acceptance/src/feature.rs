@@ -2,10 +2,14 @@
 //! What the machine must have. `PALISADE_TEST_HAS` declares it (`root,userns,bwrap,python3`); what
 //! is declared and missing fails. Undeclared, every core feature is taken as declared, and the
 //! kernel's optional ones are probed: absent only for the refusal a kernel without them gives.
+//!
+//! A feature is probed when it is first asked for: all of them together take seconds, and each test program is a
+//! process. That nothing declared is missing altogether, [`Features::check`] shows.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
 
@@ -23,7 +27,10 @@ struct Feature {
 /// The features that cases may rely on.
 #[derive(Debug)]
 pub struct Features {
-    known: BTreeMap<String, bool>,
+    features: BTreeMap<String, Feature>,
+    /// By `PALISADE_TEST_HAS`, where it is set.
+    declared: Option<Vec<String>>,
+    probed: Mutex<BTreeMap<String, bool>>,
 }
 
 /// Why the features can't be told.
@@ -38,6 +45,9 @@ pub enum FeatureError {
     /// `PALISADE_TEST_HAS` names something unknown.
     #[error("PALISADE_TEST_HAS names {0:?}, which features.toml does not know")]
     Unknown(String),
+    /// A test or a case needs what `features.toml` doesn't know.
+    #[error("features.toml does not know {0:?}")]
+    Unfamiliar(String),
     /// Declared, or core, but the probe says no.
     #[error("{name} is declared but this machine lacks it: the probe said {said:?}")]
     Missing {
@@ -60,78 +70,104 @@ pub enum FeatureError {
 pub const FOUND: &str = "PALISADE_TEST_FOUND";
 
 impl Features {
-    /// What is there, as [`FOUND`] says it.
-    #[must_use]
-    pub fn found(&self) -> String {
-        let there = self.known.iter().filter(|(_, there)| **there).map(|(name, _)| name.as_str());
-        there.collect::<Vec<_>>().join(",")
-    }
-
-    /// Reads the declaration and probes.
+    /// What is there, as [`FOUND`] says it: every feature is probed.
     ///
     /// # Errors
     /// If a declared feature is missing, or a probe fails in an unexpected way.
+    pub fn found(&self) -> Result<String, FeatureError> {
+        let mut there = Vec::new();
+        for name in self.features.keys() {
+            if self.probe(name)? {
+                there.push(name.as_str());
+            }
+        }
+        Ok(there.join(","))
+    }
+
+    /// Reads the declaration and what there is to be probed.
+    ///
+    /// # Errors
+    /// If one of them can't be read, or the declaration names a stranger.
     pub fn find(directory: &Path) -> Result<Features, FeatureError> {
         let text = std::fs::read_to_string(directory.join("features.toml")).map_err(FeatureError::Read)?;
         let features: BTreeMap<String, Feature> =
             toml::from_str(&text).map_err(|error| FeatureError::Parse(error.into()))?;
-        if let Ok(found) = std::env::var(FOUND) {
-            let found: Vec<&str> = found.split(',').collect();
-            let known = features.keys().map(|name| (name.clone(), found.contains(&name.as_str()))).collect();
-            return Ok(Features { known });
-        }
         let declared: Option<Vec<String>> = std::env::var("PALISADE_TEST_HAS").ok().map(|list| {
             list.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
         });
         if let Some(stranger) = declared.iter().flatten().find(|name| !features.contains_key(name.as_str())) {
             return Err(FeatureError::Unknown(stranger.clone()));
         }
-        let mut known = BTreeMap::new();
-        for (name, feature) in &features {
-            let wanted = match &declared {
-                Some(list) if !list.contains(name) => {
-                    known.insert(name.clone(), false);
-                    continue;
-                }
-                Some(_) => true,
-                None => feature.core,
-            };
-            let output = Command::new("/bin/sh")
-                .args(["-c", &feature.probe])
-                .env("PATH", crate::process::SYSTEM_PATH)
-                .output()
-                .map_err(FeatureError::Read)?;
-            let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-            let name = name.clone();
-            let present = match output.status.code() {
-                Some(0) => true,
-                Some(3) if wanted => return Err(FeatureError::Missing { name, said }),
-                Some(3) => false,
-                _ => return Err(FeatureError::Probe { name, said }),
-            };
-            known.insert(name, present);
+        let mut probed = BTreeMap::new();
+        if let Ok(found) = std::env::var(FOUND) {
+            let found: Vec<&str> = found.split(',').collect();
+            probed.extend(features.keys().map(|name| (name.clone(), found.contains(&name.as_str()))));
         }
-        Ok(Features { known })
+        Ok(Features { features, declared, probed: Mutex::new(probed) })
     }
 
-    /// The first feature of `needs` that is not there; `Err` if it is not even known.
+    /// Probes everything that is declared or core.
     ///
     /// # Errors
-    /// The name that `features.toml` lacks.
-    pub fn lacks<'a>(&self, needs: &'a [String]) -> Result<Option<&'a str>, &'a str> {
+    /// The first that is missing, or whose probe fails in an unexpected way.
+    pub fn check(&self) -> Result<(), FeatureError> {
+        for (name, feature) in &self.features {
+            if self.declared.as_ref().map_or(feature.core, |list| list.contains(name)) {
+                self.probe(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first feature of `needs` that is not there.
+    ///
+    /// # Errors
+    /// If one of them is declared and missing, its probe fails in an unexpected way, or nobody knows it.
+    pub fn lacks<'a>(&self, needs: &'a [String]) -> Result<Option<&'a str>, FeatureError> {
         for need in needs {
-            match self.known.get(need) {
-                Some(true) => {}
-                Some(false) => return Ok(Some(need)),
-                None => return Err(need),
+            if !self.probe(need)? {
+                return Ok(Some(need));
             }
         }
         Ok(None)
     }
 
     /// Whether `name` is there.
+    ///
+    /// # Panics
+    /// If it is declared and missing, its probe fails in an unexpected way, or nobody knows it: the test that asks
+    /// fails.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
-        self.known.get(name).copied().unwrap_or(false)
+        self.probe(name).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn probe(&self, name: &str) -> Result<bool, FeatureError> {
+        let feature = self.features.get(name).ok_or_else(|| FeatureError::Unfamiliar(name.to_owned()))?;
+        let wanted = match &self.declared {
+            Some(list) if !list.iter().any(|declared| declared == name) => return Ok(false),
+            Some(_) => true,
+            None => feature.core,
+        };
+        // Held while it is probed: threads that ask for the same feature at once wait for one probe.
+        let mut probed = self.probed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(present) = probed.get(name) {
+            return Ok(*present);
+        }
+        let output = Command::new("/bin/sh")
+            .args(["-c", &feature.probe])
+            .env("PATH", crate::process::SYSTEM_PATH)
+            .output()
+            .map_err(FeatureError::Read)?;
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        let name = name.to_owned();
+        let present = match output.status.code() {
+            Some(0) => true,
+            Some(3) if wanted => return Err(FeatureError::Missing { name, said }),
+            Some(3) => false,
+            _ => return Err(FeatureError::Probe { name, said }),
+        };
+        probed.insert(name, present);
+        Ok(present)
     }
 }

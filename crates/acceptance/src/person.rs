@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! As whom a case runs: root, or an ordinary user made for the occasion and removed with it.
 
+use std::fs::File;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::Mutex;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::case::Who;
+use crate::patience::Patience;
 
-/// useradd and userdel lock the password file and give up when it is locked.
-static PASSWORD_FILE: Mutex<()> = Mutex::new(());
+/// useradd and userdel lock the password file and give up when it is locked. Several test programs make users at the
+/// same time, so this directory is locked before: a file of ours would stay behind.
+const PASSWORD_FILES: &str = "/etc";
 
 /// The names of users made by this suite, whatever its process.
 const PREFIX: &str = "palisade-acc-";
@@ -100,7 +105,7 @@ impl Person {
             return Ok(person);
         }
         let name = format!("{PREFIX}{}-{label}", std::process::id());
-        let _locked = PASSWORD_FILE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _locked = lock_passwords()?;
         remove_stale();
         let home = PathBuf::from("/home").join(&name);
         tool(
@@ -128,8 +133,7 @@ impl Person {
 impl Drop for Person {
     fn drop(&mut self) {
         if self.made {
-            let _locked = PASSWORD_FILE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if let Err(error) = remove(&self.name) {
+            if let Err(error) = lock_passwords().and_then(|_locked| remove(&self.name)) {
                 eprintln!("acceptance: user {} stays behind: {error}", self.name);
             }
         } else if let Err(error) = std::fs::remove_dir_all(&self.base) {
@@ -151,6 +155,14 @@ fn given(label: &str) -> Result<Option<Person>, PersonError> {
     let base = home.join(format!("cases-{}-{label}", std::process::id()));
     make_directory(&base, uid, gid)?;
     Ok(Some(Person { who: Who::User, name, uid, gid, base, made: false }))
+}
+
+/// Waits for the other test programs; the lock goes with what is returned.
+fn lock_passwords() -> Result<File, PersonError> {
+    let failed = |source| PersonError::Prepare { path: PASSWORD_FILES.into(), source };
+    let directory = File::open(PASSWORD_FILES).map_err(failed)?;
+    flock(&directory, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+    Ok(directory)
 }
 
 fn make_directory(path: &Path, uid: u32, gid: u32) -> Result<(), PersonError> {
@@ -176,17 +188,16 @@ fn tool(command: &'static str, arguments: &[&str]) -> Result<Output, PersonError
 fn remove(name: &str) -> Result<(), PersonError> {
     // userdel refuses while a process of the user lives; a sandbox's teardown is asynchronous.
     let mut result = tool("userdel", &["--remove", name]);
-    for _ in 0..40 {
-        if result.is_ok() {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
+    let mut patience = Patience::new(Duration::from_secs(2));
+    while result.is_err() && !patience.is_spent() {
+        std::thread::sleep(Duration::from_millis(50));
         result = tool("userdel", &["--remove", name]);
     }
     result.map(drop)
 }
 
-/// Users left by a run that was killed: ours by name, and their process is gone.
+/// Users left by a run that was killed: ours by name, and their process is gone. Their process makes and removes them
+/// while it holds the lock that is held here, so that none is found that is only being made.
 fn remove_stale() {
     let Ok(passwd) = std::fs::read_to_string("/etc/passwd") else {
         return;
@@ -196,7 +207,8 @@ fn remove_stale() {
         if let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok())
             && !Path::new(&format!("/proc/{pid}")).exists()
         {
-            let _ = remove(name);
+            // Once: others wait for the lock. The next one tries again.
+            let _ = tool("userdel", &["--remove", name]);
         }
     }
 }

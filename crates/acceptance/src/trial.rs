@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Control and attack of one case.
+//! Control and attack of one case: one control, and one attack for each tool.
 
 use std::io;
 use std::path::Path;
@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use crate::arena::Arena;
 use crate::case::{Case, Expect, Language};
+use crate::look::Look;
 use crate::person::Person;
-use crate::process::{Ended, MARK, SYSTEM_PATH, kill_marked, run};
+use crate::process::{Brood, Ended, MARK, SYSTEM_PATH, run};
 use crate::tool::Tool;
 
 /// What every case of one leg of the suite shares.
@@ -16,8 +17,6 @@ use crate::tool::Tool;
 pub struct Stage<'a> {
     /// As whom.
     pub person: &'a Person,
-    /// Confined by what.
-    pub tool: &'a Tool,
     /// `tests/acceptance`, in a place that the person can read.
     pub data: &'a Path,
     /// `prelude.py`, put before each Python snippet.
@@ -43,8 +42,35 @@ pub enum Outcome {
     Broken(String),
     /// The pair says nothing: the control or the snippet did not run as it should.
     NoResult(String),
+    /// The control or the attack was ended at its time limit.
+    NotDecided(String),
     /// The machine lacks a feature, and nobody declared that it has it.
     NotTried(String),
+}
+
+impl Outcome {
+    /// Whether it tells nothing about the tool, perhaps because the machine was too busy.
+    #[must_use]
+    pub fn says_nothing(&self) -> bool {
+        matches!(self, Outcome::NoResult(_) | Outcome::NotDecided(_))
+    }
+
+    /// For the reader of a failure.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Outcome::Refused => "refused".into(),
+            Outcome::Works => "works".into(),
+            Outcome::Stopped => "stopped".into(),
+            Outcome::KnownGap(why) => format!("known gap: {why}"),
+            Outcome::Escape(seen) if seen.is_empty() => "ESCAPE".into(),
+            Outcome::Escape(seen) => format!("ESCAPE: {seen}"),
+            Outcome::Broken(why) => format!("broken: {why}"),
+            Outcome::NoResult(why) => format!("no result: {why}"),
+            Outcome::NotDecided(why) => format!("not decided: {why}"),
+            Outcome::NotTried(feature) => format!("not tried: no {feature} here"),
+        }
+    }
 }
 
 /// One observed run.
@@ -58,29 +84,70 @@ struct Observed {
     stdout: String,
 }
 
-/// Runs `case` outside and, if that had its effect, inside.
-#[must_use]
-pub fn try_case(case: &Case, stage: &Stage<'_>) -> Outcome {
-    match observe(case, stage, false) {
-        Err(error) => return Outcome::NoResult(format!("outside: {error}")),
-        Ok(control) if !control.started || !control.effect => {
-            return Outcome::NoResult(format!(
-                "the control outside had no effect ({:?}); stdout {:?}; stderr {:?}; seen {:?}",
-                control.ended, control.stdout, control.stderr, control.seen
-            ));
+/// Why a run could not be observed.
+#[derive(Debug, thiserror::Error)]
+enum Unobserved {
+    /// A directory, a file or a process that can't be had.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// One of the harness's own snippets failed.
+    #[error("{label} failed ({ended:?}): {said}")]
+    Failed {
+        /// `setup`, `effect`, …
+        label: &'static str,
+        ended: Ended,
+        said: String,
+    },
+}
+
+impl Unobserved {
+    fn outcome(self, place: &str) -> Outcome {
+        let words = format!("{place}: {self}");
+        match self {
+            Unobserved::Failed { ended: Ended::TimedOut, .. } => Outcome::NotDecided(words),
+            _ => Outcome::NoResult(words),
         }
-        Ok(_) => {}
-    }
-    match observe(case, stage, true) {
-        Err(error) => Outcome::NoResult(format!("inside: {error}")),
-        Ok(observed) => judge(case, stage, &observed),
     }
 }
 
-fn judge(case: &Case, stage: &Stage<'_>, observed: &Observed) -> Outcome {
-    let (expect, why) = case.expected(stage.tool.name(), stage.person.who);
+/// Runs `case` outside and, if that had its effect, inside each of `tools`.
+#[must_use]
+pub fn try_case(case: &Case, stage: &Stage<'_>, tools: &[&Tool]) -> Vec<Outcome> {
+    let outside = match observe(case, stage, None) {
+        Err(error) => Some(error.outcome("outside")),
+        Ok(control) if control.started && control.effect => None,
+        Ok(control) => {
+            let words = format!(
+                "the control outside had no effect ({:?}); stdout {:?}; stderr {:?}; seen {:?}",
+                control.ended, control.stdout, control.stderr, control.seen
+            );
+            Some(match control.ended {
+                Ended::TimedOut => Outcome::NotDecided(words),
+                Ended::Exited(_) => Outcome::NoResult(words),
+            })
+        }
+    };
+    let inside = |tool: &&Tool| match &outside {
+        Some(outcome) => outcome.clone(),
+        None => match observe(case, stage, Some(tool)) {
+            Err(error) => error.outcome("inside"),
+            Ok(observed) => judge(case, stage, tool, &observed),
+        },
+    };
+    tools.iter().map(inside).collect()
+}
+
+fn judge(case: &Case, stage: &Stage<'_>, tool: &Tool, observed: &Observed) -> Outcome {
+    let (expect, why) = case.expected(tool.name(), stage.person.who);
     let said = || format!("{:?}; stdout {:?}; stderr {:?}", observed.ended, observed.stdout, observed.stderr);
     let stopped = !observed.started && observed.ended.code() == Some(125) && !observed.stderr.is_empty();
+    let escaped = case.expect == Expect::Refused && observed.effect;
+    // Hanging is no refusal, and on a busy machine no failure. What has its effect all the same is judged by it.
+    let hung = matches!(observed.ended, Ended::TimedOut);
+    let is_gap = case.expect == Expect::Works && expect != Expect::Works;
+    if hung && !escaped && !is_gap && (!observed.effect || case.exit.is_some()) {
+        return Outcome::NotDecided(format!("inside it hung: {}; seen {:?}", said(), observed.seen));
+    }
     if expect == Expect::Stops {
         return match &case.stderr {
             _ if !stopped => Outcome::Broken(format!("it should have stopped before exec: {}", said())),
@@ -97,8 +164,7 @@ fn judge(case: &Case, stage: &Stage<'_>, observed: &Observed) -> Outcome {
         return Outcome::NoResult(format!("the snippet did not start inside: {}", said()));
     }
     // An escape is told as one, whatever else went wrong.
-    let escaped = case.expect == Expect::Refused && observed.effect;
-    if stage.tool.name() == "palisade" && !escaped {
+    if tool.name() == "palisade" && !escaped {
         if let Some(code) = case.exit
             && observed.ended.code() != Some(code)
         {
@@ -118,9 +184,6 @@ fn judge(case: &Case, stage: &Stage<'_>, observed: &Observed) -> Outcome {
         (Expect::Works, false) => {
             Outcome::Broken(format!("it should work: {}; seen {:?}", said(), observed.seen))
         }
-        (_, false) if matches!(observed.ended, Ended::TimedOut) => {
-            Outcome::NoResult(format!("it hung inside, which is no refusal: {}", said()))
-        }
         (_, false) => Outcome::Refused,
         (_, true) if expect != Expect::Refused => Outcome::KnownGap(why.unwrap_or_default().to_owned()),
         (_, true) => Outcome::Escape(observed.seen.clone()),
@@ -128,24 +191,30 @@ fn judge(case: &Case, stage: &Stage<'_>, observed: &Observed) -> Outcome {
 }
 
 /// Sets up, runs, looks, cleans up.
-fn observe(case: &Case, stage: &Stage<'_>, confined: bool) -> io::Result<Observed> {
+fn observe(case: &Case, stage: &Stage<'_>, tool: Option<&Tool>) -> Result<Observed, Unobserved> {
+    let brood = Brood::begin();
     let arena = Arena::new(stage.person, case.place)?;
-    let result = observe_in(&arena, case, stage, confined);
-    kill_marked(&arena.token);
+    let result = observe_in(&arena, case, stage, tool);
+    brood.kill_marked(&arena.token);
     if let Some(cleanup) = &case.root_cleanup {
         harness(&arena, case, stage, cleanup, true, "cleanup")?;
     }
     result
 }
 
-fn observe_in(arena: &Arena, case: &Case, stage: &Stage<'_>, confined: bool) -> io::Result<Observed> {
+fn observe_in(
+    arena: &Arena,
+    case: &Case,
+    stage: &Stage<'_>,
+    tool: Option<&Tool>,
+) -> Result<Observed, Unobserved> {
     if let Some(setup) = &case.root_setup {
         must(harness(arena, case, stage, setup, true, "root_setup")?, "root_setup", arena)?;
     }
     if let Some(setup) = &case.setup {
         must(harness(arena, case, stage, setup, false, "setup")?, "setup", arena)?;
     }
-    let snippet = if confined { &case.inside } else { case.outside.as_ref().unwrap_or(&case.inside) };
+    let snippet = if tool.is_some() { &case.inside } else { case.outside.as_ref().unwrap_or(&case.inside) };
     let started = format!("started {}", arena.token);
     let names = arena.attack_names();
     let command = match case.language {
@@ -162,12 +231,15 @@ fn observe_in(arena: &Arena, case: &Case, stage: &Stage<'_>, confined: bool) -> 
             vec!["/usr/bin/python3".into(), "-c".into(), text]
         }
     };
-    let command = if confined { stage.tool.wrap(case, arena, command) } else { command };
+    let command = match tool {
+        Some(tool) => tool.wrap(case, arena, command),
+        None => command,
+    };
     let line = match &case.via {
         None => command,
         Some(via) => {
             let names = arena.harness_names(stage.person, stage.data);
-            let program = if confined { stage.tool.program() } else { String::new() };
+            let program = tool.map(Tool::program).unwrap_or_default();
             let text = format!("{names}TOOL='{program}'\n{}\n{via}", stage.shell);
             [vec!["/bin/sh".into(), "-c".into(), text, "via".into()], command].concat()
         }
@@ -182,19 +254,23 @@ fn observe_in(arena: &Arena, case: &Case, stage: &Stage<'_>, confined: bool) -> 
         &arena.stderr(),
         Duration::from_secs(case.limit),
     )?;
-    let seen = |look: &str| -> io::Result<bool> {
-        Ok(harness(arena, case, stage, look, true, "effect")?.code() == Some(0))
+    let seen = |look: &str| -> Result<bool, Unobserved> {
+        if let Some(look) = Look::parse(look) {
+            return Ok(look.sees(arena));
+        }
+        let ended = harness(arena, case, stage, look, true, "effect")?;
+        match ended.code() {
+            Some(code) => Ok(code == 0),
+            // Not "no effect": it wasn't seen to the end.
+            None => must(ended, "effect", arena).map(|()| false),
+        }
     };
     // First: looking for the effect may change things itself.
     let trace = match &case.trace {
-        Some(trace) if confined => seen(trace)?,
+        Some(trace) if tool.is_some() => seen(trace)?,
         _ => false,
     };
-    let effect = seen(match case.effect.as_str() {
-        "reached" => r#"grep -q reached "$OUT""#,
-        "secret" => r#"grep -q -a "$SECRET" "$OUT""#,
-        other => other,
-    })?;
+    let effect = seen(&case.effect)?;
     let stdout = String::from_utf8_lossy(&std::fs::read(arena.stdout())?).into_owned();
     let stderr = String::from_utf8_lossy(&std::fs::read(arena.stderr())?).into_owned();
     Ok(Observed {
@@ -225,12 +301,12 @@ fn harness(
     run(&line, uid, gid, &arena.work, &environment(arena, stage.person), &log, &log, limit)
 }
 
-fn must(ended: Ended, label: &str, arena: &Arena) -> io::Result<()> {
+fn must(ended: Ended, label: &'static str, arena: &Arena) -> Result<(), Unobserved> {
     if ended.code() == Some(0) {
         return Ok(());
     }
     let said = std::fs::read_to_string(arena.log.join(label)).unwrap_or_default();
-    Err(io::Error::other(format!("{label} failed ({ended:?}): {said}")))
+    Err(Unobserved::Failed { label, ended, said })
 }
 
 fn environment(arena: &Arena, person: &Person) -> Vec<(String, String)> {

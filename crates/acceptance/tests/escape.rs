@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The suite itself: every case, for each tool, as root and as an ordinary user.
+//! The suite itself: every case, as root and as an ordinary user; for each its control outside, then each tool.
 //!
-//! `PALISADE_BIN` names the binary, `PALISADE_TEST_HAS` declares what the machine has,
-//! `PALISADE_ACCEPTANCE_ONLY` picks the cases whose name contains a text.
+//! `PALISADE_BIN` names the binary, `PALISADE_TEST_HAS` declares what the machine has. `PALISADE_ACCEPTANCE_TOOLS` names
+//! the tools, by default `palisade`; `palisade,bwrap` runs bubblewrap beside it, as a control of the suite itself.
+//! `PALISADE_ACCEPTANCE_ONLY` picks the cases whose name contains a text, or after `=` the one of that name;
+//! `PALISADE_ACCEPTANCE_LIST=short` those of `tests/acceptance/short.list`.
+//!
+//! Cases that must be alone on the machine are tests of their own, `alone_as_root` and `alone_as_user`: they wait until
+//! no other case runs.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -10,48 +15,78 @@ use std::io::Write as _;
 use palisade_acceptance::case::{Case, Expect, Who, data_directory};
 use palisade_acceptance::feature::Features;
 use palisade_acceptance::file::load;
-use palisade_acceptance::suite::run_leg;
+use palisade_acceptance::selection::{Selection, read_list, tools};
+use palisade_acceptance::suite::{Company, run_person};
 use palisade_acceptance::tool::{Tool, find_palisade};
 
 fn cases() -> Vec<Case> {
     load(&data_directory()).unwrap_or_else(|error| panic!("{error:?}"))
 }
 
-fn leg(tool: &Tool, who: Who) {
-    let features = Features::find(&data_directory()).unwrap_or_else(|error| panic!("{error}"));
+/// Past libtest's capture: what it says is worth reading when nothing failed, too.
+fn tell(text: &str) {
+    let _nobody_reads = std::io::stderr().write_all(text.as_bytes());
+}
+
+fn run(who: Who, company: Company) {
+    let data = data_directory();
+    let features = Features::find(&data).unwrap_or_else(|error| panic!("{error}"));
     if who == Who::Root && !features.has("root") {
-        let _ = writeln!(std::io::stderr(), "acceptance: not run by root: nothing was tried as root");
+        tell("acceptance: not run by root: nothing was tried as root\n");
         return;
     }
-    let report =
-        run_leg(&cases(), &features, &data_directory(), tool, who).unwrap_or_else(|error| panic!("{error}"));
-    // Past libtest's capture: the table is worth reading when nothing failed, too.
-    let _ = std::io::stderr().write_all(report.table().as_bytes());
+    let named = tools().unwrap_or_else(|error| panic!("{error}"));
+    let mut tools = Vec::new();
+    if named.contains("palisade") {
+        tools.push(Tool::Palisade(find_palisade().unwrap_or_else(|error| panic!("{error}"))));
+    }
+    if named.contains("bwrap") {
+        tools.push(Tool::Bubblewrap);
+    } else if company == Company::Together {
+        tell(
+            "acceptance: not run: bubblewrap, the suite's own control; PALISADE_ACCEPTANCE_TOOLS=palisade,bwrap does\n",
+        );
+    }
+    let selection = Selection::find(&data).unwrap_or_else(|error| panic!("{error}"));
+    let cases = cases();
+    if let Some(name) = selection.only.as_ref().and_then(|only| only.strip_prefix('=')) {
+        assert!(cases.iter().any(|case| case.name == name), "no case is called {name:?}");
+    }
+    let report = run_person(&cases, &features, &data, &tools, who, company, &selection)
+        .unwrap_or_else(|error| panic!("{error}"));
+    tell(&report.table());
     let failures = report.failures();
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
-    if std::env::var_os("PALISADE_ACCEPTANCE_ONLY").is_none() {
+    if selection.is_everything() {
         assert!(report.tried().count() > 0, "nothing was tried");
     }
 }
 
 #[test]
-fn bubblewrap_as_root() {
-    leg(&Tool::Bubblewrap, Who::Root);
+fn as_root() {
+    run(Who::Root, Company::Together);
 }
 
 #[test]
-fn bubblewrap_as_user() {
-    leg(&Tool::Bubblewrap, Who::User);
+fn as_user() {
+    run(Who::User, Company::Together);
 }
 
 #[test]
-fn palisade_as_root() {
-    leg(&Tool::Palisade(find_palisade().unwrap_or_else(|error| panic!("{error}"))), Who::Root);
+fn alone_as_root() {
+    run(Who::Root, Company::Alone);
 }
 
 #[test]
-fn palisade_as_user() {
-    leg(&Tool::Palisade(find_palisade().unwrap_or_else(|error| panic!("{error}"))), Who::User);
+fn alone_as_user() {
+    run(Who::User, Company::Alone);
+}
+
+/// Every other test asks only for what it needs itself.
+#[test]
+fn declared_features_are_here() {
+    let features = Features::find(&data_directory()).unwrap_or_else(|error| panic!("{error}"));
+    features.check().unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// The promise of the suite, kept by its data.
@@ -80,4 +115,14 @@ fn cases_are_well_formed() {
         }
     }
     assert!(cases.len() >= 90, "only {} pairs", cases.len());
+    // The short list is for a second binary: attacks of each kind that there is.
+    let short = read_list(&data_directory(), "short").unwrap_or_else(|error| panic!("{error}"));
+    let missing: Vec<_> = short.iter().filter(|name| !names.contains(name)).collect();
+    assert!(missing.is_empty(), "short.list: no such cases: {missing:?}");
+    assert!((25..=60).contains(&short.len()), "short.list: {} cases", short.len());
+    for file in ["files", "kernel", "names", "network", "processes", "secrets", "works"] {
+        let text = std::fs::read_to_string(data_directory().join(format!("{file}.toml"))).unwrap();
+        let listed = short.iter().filter(|name| text.contains(&format!("name = '{name}'"))).count();
+        assert!(listed >= 2, "short.list: {listed} cases of {file}.toml");
+    }
 }

@@ -9,6 +9,8 @@
 
 use crate::support::job::below;
 use crate::support::{self, Place, eventually, everybody, give, has, job};
+
+use palisade_acceptance::patience::pause;
 use rustix::process::{Signal, kill_process};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
@@ -107,7 +109,7 @@ fn without_the_broker_nothing_is_written() {
             place.home.join("work/a2").exists() && broker.is_some()
         }));
         // The file is there a moment before the call returns.
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        pause(std::time::Duration::from_millis(100));
         kill_process(broker.unwrap(), Signal::KILL).unwrap();
         assert!(eventually(|| below(child.id(), "palisade-broker").is_none()));
         use std::io::Write;

@@ -3,6 +3,7 @@
 #![cfg(target_arch = "x86_64")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
+use palisade_acceptance::patience::{Patience, pause};
 use palisade_sys::usage::wait_with_usage;
 use rustix::process::Pid;
 use serde_json::Value;
@@ -296,9 +297,9 @@ fn a_server_answers_its_clients() {
 }
 
 fn wait_for(mut what: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let mut patience = Patience::new(Duration::from_secs(30));
     while !what() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "it takes for ever");
+        assert!(!patience.is_spent(), "it takes for ever");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -422,7 +423,7 @@ fn a_dead_supervisor_stops_nobody() {
             std::fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|name| name == "sh\n")
         })
     });
-    std::thread::sleep(Duration::from_millis(200));
+    pause(Duration::from_millis(200));
     // Waiting would close it.
     let mut line = palisade.stdin.take().unwrap();
     palisade.kill().unwrap();

@@ -7,6 +7,8 @@
 )]
 
 use crate::support::{Place, Run, eventually, everybody, job};
+
+use palisade_acceptance::patience::pause;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Stdio;
 use std::time::Duration;
@@ -175,7 +177,7 @@ fn a_locked_home_is_for_one_at_a_time() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(200));
+        pause(Duration::from_millis(200));
         std::io::Write::write_all(&mut first.stdin.take().unwrap(), b"written\n").unwrap();
         assert!(first.wait().unwrap().success());
         assert_eq!(job::wait(second).ok(), "written");

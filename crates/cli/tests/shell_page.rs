@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::shell::screen::{PALISADE, Screen, Setting};
+
+use palisade_acceptance::patience::Patience;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -40,13 +42,13 @@ fn metrics(home: &Path) -> Value {
 /// Waits until a number has come to the file: about a second after what is counted.
 #[track_caller]
 fn wait_for(screen: &Screen, pointer: &str, number: u64) {
-    let begun = Instant::now();
+    let mut patience = Patience::new(Duration::from_secs(60));
     loop {
         let metrics = metrics(&screen.path(""));
         if metrics.pointer(pointer).and_then(Value::as_u64) == Some(number) {
             return;
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{pointer} isn't {number}: {metrics}");
+        assert!(!patience.is_spent(), "{pointer} isn't {number}: {metrics}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

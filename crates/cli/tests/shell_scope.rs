@@ -6,6 +6,7 @@ use crate::scope::world::World;
 use crate::shell::screen::{PALISADE, Screen, Setting, has};
 use palisade_acceptance::case::data_directory;
 use palisade_acceptance::feature::Features;
+use palisade_acceptance::patience::Patience;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -44,9 +45,9 @@ fn loaded(world: &World) {
 
 #[track_caller]
 fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let mut patience = Patience::new(Duration::from_secs(20));
     while !so() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "no {what}");
+        assert!(!patience.is_spent(), "no {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

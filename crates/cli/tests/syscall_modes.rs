@@ -9,6 +9,8 @@
 use crate::support::job::below;
 use crate::support::terminal::{Terminal, words};
 use crate::support::{Place, Run, eventually, everybody, has, job};
+
+use palisade_acceptance::patience::pause;
 use rustix::process::{Signal, kill_process};
 use std::process::Stdio;
 use std::time::Duration;
@@ -239,9 +241,9 @@ fn without_a_judge_nothing_is_allowed() {
             broker.is_some()
         });
         let broker = broker.expect("no broker");
-        std::thread::sleep(Duration::from_millis(300));
+        pause(Duration::from_millis(300));
         kill_process(broker, Signal::KILL).unwrap();
-        std::thread::sleep(Duration::from_millis(200));
+        pause(Duration::from_millis(200));
         std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\n").unwrap();
         let output = child.wait_with_output().unwrap();
         let out = String::from_utf8_lossy(&output.stdout);

@@ -6,6 +6,7 @@
     reason = "a test that can't go on should panic, in its small functions too"
 )]
 
+use palisade_acceptance::patience::Patience;
 use palisade_events::{Launch, Record, Store};
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::{Layer, Origin};
@@ -15,7 +16,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Longer than a busy machine takes.
@@ -104,7 +105,7 @@ impl Home {
         let out = lines(child.stdout.take().unwrap());
         let err = lines(child.stderr.take().unwrap());
         let following = Following { child, out, err };
-        let said = following.err.recv_timeout(PATIENCE).expect("it says that it waits");
+        let said = next(&following.err);
         assert!(said.contains("waiting"), "{said}");
         following
     }
@@ -122,6 +123,19 @@ fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
     from
 }
 
+/// The next line, which must come.
+#[track_caller]
+fn next(lines: &Receiver<String>) -> String {
+    let mut patience = Patience::new(PATIENCE);
+    loop {
+        match lines.recv_timeout(Duration::from_millis(100)) {
+            Ok(line) => return line,
+            Err(RecvTimeoutError::Timeout) if !patience.is_spent() => {}
+            Err(error) => panic!("no line: {error}"),
+        }
+    }
+}
+
 struct Following {
     child: Child,
     out: Receiver<String>,
@@ -131,14 +145,12 @@ struct Following {
 impl Following {
     /// Waits for a line about `object`.
     fn sees(&self, object: &str) -> String {
-        let begun = Instant::now();
-        while let Some(left) = PATIENCE.checked_sub(begun.elapsed()) {
-            let line = self.out.recv_timeout(left).unwrap_or_else(|error| panic!("{object}: {error}"));
+        loop {
+            let line = next(&self.out);
             if line.contains(&format!(" {object}:")) {
                 return line;
             }
         }
-        panic!("{object} was never shown")
     }
 
     fn interrupt(&mut self) -> ExitStatus {
@@ -147,12 +159,12 @@ impl Following {
     }
 
     fn end(&mut self) -> ExitStatus {
-        let begun = Instant::now();
+        let mut patience = Patience::new(PATIENCE);
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(begun.elapsed() < PATIENCE, "it goes on");
+            assert!(!patience.is_spent(), "it goes on");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -381,7 +393,7 @@ fn a_store_that_is_replaced_or_damaged_is_followed_on() {
     following.sees("/d");
     std::fs::write(home.path().with_extension("other"), "no database").unwrap();
     std::fs::rename(home.path().with_extension("other"), home.path()).unwrap();
-    let said = following.err.recv_timeout(PATIENCE).unwrap();
+    let said = next(&following.err);
     assert!(said.contains("damaged"), "{said}");
     home.append(&["/e"]);
     following.sees("/e");

@@ -83,7 +83,7 @@ impl Journal {
         let log = SystemLog::default();
         let mut second = (Instant::now(), 0_u64, 0_u64);
         let mut told: HashMap<(u32, String), Instant> = HashMap::new();
-        for Judged { decided, syslog } in queue {
+        for Judged { decided, syslog, terminal } in queue {
             let logged = syslog || !decided.decision.starts_with("allow");
             self.followers.tell(&decided, logged);
             if !logged {
@@ -105,23 +105,21 @@ impl Journal {
             if syslog {
                 log.write(&decided.line);
             }
-            if self.terminal && decided.refused {
+            if let Some(terminal) = terminal.filter(|_| self.terminal && decided.refused) {
                 told.retain(|_, at| at.elapsed() < REPEAT);
                 let key = (decided.pid, decided.path.clone());
                 if told.len() < TERMINALS && !told.contains_key(&key) {
                     told.insert(key, Instant::now());
-                    tell_terminal(&decided);
+                    tell_terminal(&terminal, &decided);
                 }
             }
         }
     }
 }
 
-/// Says a refusal where the user looks: on the terminal of the process, if it has one.
-fn tell_terminal(decided: &Decided) {
-    let Ok(status) = std::fs::read(format!("/proc/{}/stat", decided.pid)) else { return };
-    let Some(terminal) = terminal_of(&status) else { return };
-    let Ok(mut file) = std::fs::OpenOptions::new().write(true).custom_flags_nonblocking().open(&terminal)
+/// Says a refusal where the user looks: on the terminal of the process.
+fn tell_terminal(terminal: &str, decided: &Decided) {
+    let Ok(mut file) = std::fs::OpenOptions::new().write(true).custom_flags_nonblocking().open(terminal)
     else {
         return;
     };
@@ -145,21 +143,6 @@ impl Nonblocking for std::fs::OpenOptions {
         use std::os::unix::fs::OpenOptionsExt;
         let flags = OFlags::NOCTTY | OFlags::NONBLOCK;
         self.custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
-    }
-}
-
-/// The controlling terminal that a `/proc/PID/stat` names: a pseudo-terminal or a console.
-pub(crate) fn terminal_of(status: &[u8]) -> Option<String> {
-    let behind = status.iter().rposition(|&byte| byte == b')')? + 1;
-    let field =
-        status[behind..].split(|byte| byte.is_ascii_whitespace()).filter(|field| !field.is_empty()).nth(4)?;
-    let number: u64 = std::str::from_utf8(field).ok()?.parse().ok()?;
-    let (major, minor) = ((number >> 8) & 0xfff, (number & 0xff) | ((number >> 12) & 0xfff00));
-    match major {
-        136..=143 => Some(format!("/dev/pts/{}", (major - 136) * 256 + minor)),
-        4 if minor < 64 => Some(format!("/dev/tty{minor}")),
-        4 => Some(format!("/dev/ttyS{}", minor - 64)),
-        _ => None,
     }
 }
 
@@ -190,14 +173,6 @@ impl SystemLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn terminals() {
-        assert_eq!(terminal_of(b"7 (a) b) S 1 7 7 34818 7 0").as_deref(), Some("/dev/pts/2"));
-        assert_eq!(terminal_of(b"7 (sh) S 1 7 7 1025 7 0").as_deref(), Some("/dev/tty1"));
-        assert_eq!(terminal_of(b"7 (sh) S 1 7 7 0 -1 0"), None);
-        assert_eq!(terminal_of(b"garbage"), None);
-    }
 
     #[test]
     fn who_follows_hears_and_who_has_gone_is_forgotten() {

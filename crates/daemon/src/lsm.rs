@@ -9,6 +9,7 @@ use palisade_bpf::{
     Reason, SubjectClass, Verdict, support,
 };
 use palisade_guard::settings::{Asked, Backend, OnDeath};
+use palisade_guard::subject::Subject;
 use palisade_guard::watch::Judged;
 use palisade_guard::watch::engine::Engine;
 use palisade_guard::watch::label::{Label, Use};
@@ -442,6 +443,8 @@ fn said(event: &Event) -> Judged {
             ..Decided::default()
         },
         syslog: false,
+        // Told of after the fact: it may be gone already.
+        terminal: Subject::read(event.process).terminal(),
     }
 }
 

@@ -200,6 +200,11 @@ impl Subject {
         *self.started.get_or_init(|| self.with_file("stat", LONGEST, text::started).flatten())
     }
 
+    /// The terminal where its user looks, if it has one.
+    pub fn terminal(&self) -> Option<String> {
+        self.with_file("stat", LONGEST, text::terminal).flatten()
+    }
+
     fn status(&self) -> &Status {
         self.status.get_or_init(|| self.with_file("status", LONGEST, Status::parse).unwrap_or_default())
     }

@@ -41,6 +41,9 @@ pub struct Judged {
     pub decided: Decided,
     /// Whether the rule wants it in the system's log.
     pub syslog: bool,
+    /// Where the refusal is said to the user: the terminal of the process. It is found out while the process waits for
+    /// its answer, because a shell's child ends as soon as its exec is refused.
+    pub terminal: Option<String>,
 }
 
 impl Judged {
@@ -71,6 +74,7 @@ impl Judged {
                 steps: Vec::new(),
             },
             syslog: outcome.decision.syslog,
+            terminal: None,
         }
     }
 }

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use palisade_acceptance::patience::Patience;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-use crate::clock::Allowance;
 use crate::plan::Job;
 
 /// What came of a test.
@@ -138,11 +138,11 @@ fn wait(child: &mut Child, limit: Duration, stop: &AtomicBool) -> std::io::Resul
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::InvalidData))?;
     let watched = pidfd_open(pid, PidfdFlags::empty())?;
-    let mut allowance = Allowance::new(limit);
+    let mut patience = Patience::new(limit);
     let second = Timespec { tv_sec: 1, tv_nsec: 0 };
     loop {
         match poll(&mut [PollFd::new(&watched, PollFlags::IN)], Some(&second)) {
-            Ok(0) if allowance.is_used_up() || stop.load(Ordering::Relaxed) => {
+            Ok(0) if patience.is_spent() || stop.load(Ordering::Relaxed) => {
                 // The group is ours: the child leads it.
                 let _ended = kill_process_group(pid, Signal::KILL);
                 child.wait()?;

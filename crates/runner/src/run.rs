@@ -14,7 +14,6 @@ use palisade_acceptance::case::data_directory;
 use palisade_acceptance::feature::{FOUND, Features};
 
 use crate::base::Base;
-use crate::clock::processors;
 use crate::job::{self, Ended, TestResult, Verdict};
 use crate::listing;
 use crate::options::RunRequest;
@@ -74,7 +73,9 @@ pub(crate) fn main(request: &RunRequest) -> Result<bool, Box<dyn Error>> {
         return Err("no test has such a name\nhint: ./x test --list".into());
     }
     let began = Instant::now();
-    let count = request.slots.unwrap_or_else(|| usize::try_from(processors()).map_or(2, |count| count + 1));
+    let count = request
+        .slots
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(2, |count| count.get() + 1));
     let slots = (0..count).map(Slot::new).collect::<Result<Vec<_>, _>>()?;
     let mut race = Race {
         slots: slots.into_iter().map(Arc::new).collect(),
@@ -132,7 +133,7 @@ fn listed(programs: Vec<Program>) -> Result<Vec<(Program, Vec<String>)>, listing
 
 /// What every test is told: the machine is asked once what it has.
 fn environment(request: &RunRequest) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
-    let mut variables = vec![(FOUND, Features::find(&data_directory())?.found())];
+    let mut variables = vec![(FOUND, Features::find(&data_directory())?.found()?)];
     if request.all {
         variables.push(("PALISADE_TEST_ALL", "1".to_owned()));
     }

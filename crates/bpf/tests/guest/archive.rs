@@ -4,9 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Write};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use crate::place::directory;
 
 /// Where the daemon is in the guest.
 pub(crate) const DAEMON: &str = "/usr/sbin/palisaded";
@@ -17,18 +20,9 @@ pub(crate) const SWITCHED: &str = "/switched-root";
 /// libmagic's database, where it looks for it.
 const MAGIC: &str = "/usr/share/misc/magic.mgc";
 
-/// palisaded, up to date: `PALISADED`, or what cargo builds.
-pub(crate) fn palisaded() -> Result<PathBuf, String> {
-    built("PALISADED", "palisade-daemon", "palisaded")
-}
-
-/// The command line, up to date: `PALISADE`, or what cargo builds.
-pub(crate) fn palisade() -> Result<PathBuf, String> {
-    built("PALISADE", "palisade-cli", "palisade")
-}
-
-fn built(variable: &str, package: &str, program: &str) -> Result<PathBuf, String> {
-    if let Some(own) = std::env::var_os(variable) {
+/// Up to date: what one of `variables` names, or what cargo builds.
+fn built(variables: [&str; 2], package: &str, program: &str) -> Result<PathBuf, String> {
+    if let Some(own) = variables.iter().find_map(std::env::var_os) {
         return Ok(own.into());
     }
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -48,12 +42,41 @@ fn built(variable: &str, package: &str, program: &str) -> Result<PathBuf, String
     }
 }
 
-/// Writes it, with these drivers; returns where.
-pub(crate) fn image(drivers: &[PathBuf], palisaded: &Path, palisade: &Path) -> io::Result<PathBuf> {
-    let own = std::env::current_exe()?;
-    let directory = crate::kernel::directory();
-    fs::create_dir_all(&directory)?;
-    let program = stripped(&own, &directory);
+/// The archive for a kernel with these drivers: made anew where a program or a driver is another than before.
+pub(crate) fn image(version: &str, drivers: &[PathBuf]) -> Result<PathBuf, String> {
+    let palisaded = built(["PALISADED", "PALISADED_BIN"], "palisade-daemon", "palisaded")?;
+    let palisade = built(["PALISADE", "PALISADE_BIN"], "palisade-cli", "palisade")?;
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let image = directory().join(format!("image-{version}.cpio"));
+    let key = directory().join(format!("image-{version}.key"));
+    let failed = |error: io::Error| format!("make {}: {error}", image.display());
+    let mut made_from = String::new();
+    for path in [&own, &palisaded, &palisade].into_iter().chain(drivers) {
+        let metadata = fs::metadata(path).map_err(|error| format!("look at {}: {error}", path.display()))?;
+        let changed = (metadata.mtime(), metadata.mtime_nsec());
+        made_from.push_str(&format!("{} {} {changed:?}\n", path.display(), metadata.len()));
+    }
+    if image.exists() && fs::read_to_string(&key).is_ok_and(|key| key == made_from) {
+        return Ok(image);
+    }
+    let archive = archive(drivers, &own, &palisaded, &palisade).map_err(failed)?;
+    // Whoever boots the one of before has read it, or has it open.
+    let partly = image.with_extension("partly");
+    let write = || {
+        if key.exists() {
+            fs::remove_file(&key)?;
+        }
+        fs::write(&partly, &archive)?;
+        fs::rename(&partly, &image)?;
+        fs::write(&key, &made_from)
+    };
+    write().map_err(failed)?;
+    Ok(image)
+}
+
+fn archive(drivers: &[PathBuf], own: &Path, palisaded: &Path, palisade: &Path) -> io::Result<Vec<u8>> {
+    let directory = directory();
+    let program = stripped(own, &directory);
     let daemon = stripped(palisaded, &directory);
     let command = stripped(palisade, &directory);
     let mut archive = Archive::default();
@@ -74,7 +97,7 @@ pub(crate) fn image(drivers: &[PathBuf], palisaded: &Path, palisade: &Path) -> i
         (PALISADE.into(), command.clone()),
         (MAGIC.into(), MAGIC.into()),
     ]);
-    for program in [&own, palisaded, palisade] {
+    for program in [own, palisaded, palisade] {
         files.extend(libraries(program)?.into_iter().map(|library| (library.clone(), library)));
     }
     for (inside, file) in files {
@@ -86,13 +109,11 @@ pub(crate) fn image(drivers: &[PathBuf], palisaded: &Path, palisade: &Path) -> i
         }
         archive.entry(&inside, 0o100_755, &fs::read(&file)?, (0, 0));
     }
-    let path = directory.join(format!("image-{}.cpio", std::process::id()));
-    // Two runs may be here at once; the program's copy is in the archive now.
+    // Their copies are in the archive now.
     for name in ["guest", "palisaded", "palisade"] {
         let _ = fs::remove_file(copy_of(name, &directory));
     }
-    fs::File::create(&path)?.write_all(&archive.finish())?;
-    Ok(path)
+    Ok(archive.finish())
 }
 
 /// Without its debugging information, which is nine tenths of it, where `strip` can be had.

@@ -5,12 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Debian's, then Ubuntu's, oldest first: empty packages that depend on one with a version in its name. The first that
-/// is to be had is booted.
+use crate::place::directory;
+
+/// Debian's, then Ubuntu's: empty packages that depend on one with a version in its name. The first that is to be had is
+/// the oldest kernel that is booted.
 const OLDEST: &[&str] =
     &["linux-image-cloud-amd64", "linux-image-virtual", "linux-image-kvm", "linux-image-generic"];
 
-/// Newer kernels have other hooks: one is booted too where the distribution has it.
+/// Newer kernels have other hooks: where the distribution has one of these, it is the newest.
 const NEWER: &[&str] = &["linux-image-6.12-cloud-amd64", "linux-image-virtual-hwe-24.04"];
 
 /// What is booted.
@@ -20,29 +22,58 @@ pub(crate) struct Kernel {
     pub(crate) drivers: Vec<PathBuf>,
 }
 
+/// A kernel that can be had.
+pub(crate) struct Named {
+    /// For people: `6.12`.
+    pub(crate) version: String,
+    /// The package, or the caller's own image.
+    pub(crate) package: String,
+}
+
 /// Where they are below the kernel's directory of drivers.
 const DRIVERS: [(&str, &str); 2] = [("fs/overlayfs", "overlay.ko"), ("drivers/block", "brd.ko")];
 
-/// The kernels to boot.
-pub(crate) fn find() -> Result<Vec<Kernel>, String> {
+/// The kernels that can be booted, the newest first; at least one.
+pub(crate) fn named() -> Result<Vec<Named>, String> {
     if let Some(own) = std::env::var_os("PALISADE_GUEST_KERNEL") {
-        return Ok(vec![Kernel { image: own.into(), drivers: Vec::new() }]);
+        return Ok(vec![Named { version: "own".into(), package: own.to_string_lossy().into_owned() }]);
     }
-    let cache = directory();
-    fs::create_dir_all(&cache).map_err(|error| format!("make {}: {error}", cache.display()))?;
-    let first = |names: &[&str]| names.iter().find_map(|name| versioned(name));
-    let oldest = first(OLDEST)
-        .ok_or_else(|| format!("apt knows none of {OLDEST:?} (apt-get update brings its lists)"))?;
-    let mut images = vec![fetch(&cache, &oldest)?];
-    if let Some(newer) = first(NEWER).filter(|newer| *newer != oldest) {
-        images.push(fetch(&cache, &newer)?);
-    }
-    Ok(images)
+    let packages = match remembered() {
+        Some(packages) => packages,
+        None => {
+            let first = |names: &[&str]| names.iter().find_map(|name| versioned(name));
+            let oldest = first(OLDEST)
+                .ok_or_else(|| format!("apt knows none of {OLDEST:?} (apt-get update brings its lists)"))?;
+            let newer = first(NEWER).filter(|newer| *newer != oldest);
+            let packages: Vec<String> = newer.into_iter().chain([oldest]).collect();
+            remember(&packages);
+            packages
+        }
+    };
+    Ok(packages.into_iter().map(|package| Named { version: version(&package), package }).collect())
 }
 
-/// `target/guest` of the clone that this was built in.
-pub(crate) fn directory() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is target/tmp").join("guest")
+/// `6.12` of `linux-image-6.12.117+deb12-cloud-amd64`.
+fn version(package: &str) -> String {
+    let start = package.trim_start_matches("linux-image-");
+    start.split(['.', '-', '+']).take(2).collect::<Vec<_>>().join(".")
+}
+
+/// What apt said when its lists were what they are now: asking it takes a second of the processor each time.
+fn remembered() -> Option<Vec<String>> {
+    let own = directory().join("packages");
+    let asked = fs::metadata(&own).ok()?.modified().ok()?;
+    let lists = fs::metadata("/var/lib/apt/lists").ok()?.modified().ok()?;
+    let packages: Vec<String> = fs::read_to_string(&own).ok()?.lines().map(str::to_owned).collect();
+    (lists < asked && !packages.is_empty()).then_some(packages)
+}
+
+fn remember(packages: &[String]) {
+    // Another of this program may read it at this moment, so it is there at once; whoever finds none asks apt.
+    let partly = directory().join(format!("packages.{}", std::process::id()));
+    let _asked_again = fs::create_dir_all(directory())
+        .and_then(|()| fs::write(&partly, packages.join("\n")))
+        .and_then(|()| fs::rename(&partly, directory().join("packages")));
 }
 
 /// The package with a version that an empty one depends on.
@@ -55,13 +86,18 @@ fn versioned(name: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn fetch(cache: &Path, package: &str) -> Result<Kernel, String> {
+/// Gets it, if it isn't here yet.
+pub(crate) fn fetch(named: &Named) -> Result<Kernel, String> {
+    if std::env::var_os("PALISADE_GUEST_KERNEL").is_some() {
+        return Ok(Kernel { image: named.package.clone().into(), drivers: Vec::new() });
+    }
+    let (cache, package) = (directory(), named.package.as_str());
     let unpacked = cache.join(package);
     if let Some(kernel) = unpacked_kernel(&unpacked) {
         return Ok(kernel);
     }
     let run = |command: &mut Command| {
-        let output = command.current_dir(cache).output().map_err(|error| format!("{command:?}: {error}"))?;
+        let output = command.current_dir(&cache).output().map_err(|error| format!("{command:?}: {error}"))?;
         if output.status.success() {
             Ok(())
         } else {
@@ -69,7 +105,7 @@ fn fetch(cache: &Path, package: &str) -> Result<Kernel, String> {
         }
     };
     run(Command::new("apt-get").args(["-qq", "download", package]))?;
-    let downloaded = fs::read_dir(cache)
+    let downloaded = fs::read_dir(&cache)
         .map_err(|error| format!("list {}: {error}", cache.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .find(|path| {

@@ -3,11 +3,12 @@
 
 use super::display::Display;
 use crate::support::{Place, eventually, give, is_root, ordinary};
+use palisade_acceptance::patience::Patience;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// An ordinary user with a home, a display and applications that are open.
 pub(crate) struct Session {
@@ -133,12 +134,12 @@ impl Job {
 
     /// Waits for its end; nothing if it goes on for longer.
     pub(crate) fn end_within(&mut self, limit: Duration) -> Option<i32> {
-        let deadline = Instant::now() + limit;
+        let mut patience = Patience::new(limit);
         loop {
             if let Some(code) = self.ended() {
                 return Some(code);
             }
-            if Instant::now() > deadline {
+            if patience.is_spent() {
                 return None;
             }
             std::thread::sleep(Duration::from_millis(20));

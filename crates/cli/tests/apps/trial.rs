@@ -8,6 +8,7 @@ use super::sample;
 use super::session::{Job, Session};
 use super::shown::Shown;
 use crate::support::job;
+use palisade_acceptance::patience::Patience;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -266,12 +267,12 @@ impl Ways {
 
 /// Waits until `condition` holds; false if it takes too long, or the job ends.
 fn comes(job: &mut Job, condition: impl Fn() -> bool) -> bool {
-    let deadline = Instant::now() + WINDOW;
+    let mut patience = Patience::new(WINDOW);
     loop {
         if condition() {
             return true;
         }
-        if Instant::now() > deadline || job.ended().is_some() {
+        if patience.is_spent() || job.ended().is_some() {
             return false;
         }
         std::thread::sleep(Duration::from_millis(50));

@@ -3,6 +3,7 @@
 
 use crate::support::job::{Run, finish};
 use crate::support::{self, Place};
+use palisade_acceptance::patience::Patience;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
@@ -187,18 +188,18 @@ impl Guarded {
 
     #[track_caller]
     pub fn wait_until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        let begun = Instant::now();
+        let mut patience = Patience::new(Duration::from_secs(60));
         while !holds() {
             let log = std::fs::read_to_string(self.top().join("log")).unwrap_or_default();
-            assert!(begun.elapsed() < Duration::from_secs(60), "never: {what}\n{log}");
+            assert!(!patience.is_spent(), "never: {what}\n{log}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
     /// Whether the daemon ends by itself.
     pub fn ends(&mut self) -> bool {
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(20) {
+        let mut patience = Patience::new(Duration::from_secs(20));
+        while !patience.is_spent() {
             if self.daemon.try_wait().unwrap().is_some() {
                 return true;
             }

@@ -2,6 +2,7 @@
 //! The daemon's end and beginning, and what goes wrong.
 
 use super::world::{ORDINARY, World};
+use palisade_acceptance::patience::Patience;
 use serde_json::json;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -28,9 +29,9 @@ fn waiting(world: &World, verdict: &str) -> std::process::Child {
     let began = |world: &World| world.events_as(0).iter().filter(|event| event["what"] == "began").count();
     let before = began(world);
     let child = command.stdin(Stdio::piped()).spawn().unwrap();
-    let until = Instant::now() + Duration::from_secs(10);
+    let mut patience = Patience::new(Duration::from_secs(10));
     while began(world) == before {
-        assert!(Instant::now() < until, "it doesn't begin");
+        assert!(!patience.is_spent(), "it doesn't begin");
     }
     child
 }
@@ -52,9 +53,9 @@ pub(crate) fn outlives() {
     assert_eq!(go(second), "ran\n0\n");
     // Ended orderly, without scopes, it leaves nothing.
     assert_eq!(world.script(&[], ":").code, 0);
-    let until = Instant::now() + Duration::from_secs(10);
+    let mut patience = Patience::new(Duration::from_secs(10));
     while world.json(&["list", "--json"])["scopes"] != json!([]) {
-        assert!(Instant::now() < until);
+        assert!(!patience.is_spent());
     }
     world.end("-TERM");
     assert!(!world.base.join("bpf/scope").exists());
@@ -138,11 +139,11 @@ time.sleep(40)
     let socket = world.socket();
     let mut slow =
         world.command(0, &["/usr/bin/python3", "-c", follow, socket.to_str().unwrap()]).spawn().unwrap();
-    let began = Instant::now();
+    let mut patience = Patience::new(Duration::from_secs(40));
     assert_eq!(world.script(&["--verdict", "kill"], "/bin/echo ran; echo $?").out, "137\n");
     let script = "i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done";
     assert_eq!(world.script(&[], script).code, 0);
-    assert!(began.elapsed() < Duration::from_secs(40), "nobody waits for them");
+    assert!(!patience.is_spent(), "nobody waits for them");
     assert_eq!(world.status()["lost"], 0);
     let _gone = slow.kill();
     slow.wait().unwrap();

@@ -2,6 +2,7 @@
 //! Who may do what.
 
 use super::world::{ORDINARY, OTHER, World};
+use palisade_acceptance::patience::Patience;
 use serde_json::{Value, json};
 
 fn list_as(world: &World, uid: u32) -> Vec<Value> {
@@ -36,7 +37,7 @@ pub(crate) fn users_apart() {
 
 /// The process that `timeout` bounds.
 fn child(timeout: u32) -> String {
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let mut patience = Patience::new(std::time::Duration::from_secs(10));
     loop {
         let text =
             std::fs::read_to_string(format!("/proc/{timeout}/task/{timeout}/children")).unwrap_or_default();
@@ -45,7 +46,7 @@ fn child(timeout: u32) -> String {
         {
             return pid.to_owned();
         }
-        assert!(std::time::Instant::now() < until);
+        assert!(!patience.is_spent());
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
@@ -83,14 +84,14 @@ pub(crate) fn bad_marks() {
     assert!(run.code == 2 && run.err.contains("already"), "{run:?}");
     // With what it has started: the other was there before.
     let mut tree = world.command(0, &["sh", "-c", "sleep 50 & sleep 50"]).spawn().unwrap();
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let mut patience = Patience::new(std::time::Duration::from_secs(10));
     loop {
         let marked = world.json(&["mark", &tree.id().to_string(), "--json"]);
         if marked["processes"] == json!(4) {
             break;
         }
         assert_eq!(world.scope(&["clear", &marked["scope"].to_string()]).code, 0, "{marked}");
-        assert!(std::time::Instant::now() < until, "{marked}");
+        assert!(!patience.is_spent(), "{marked}");
     }
     for child in [&mut sleeper, &mut tree] {
         // `timeout` passes it on.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A palisaded that serves scopes only, with places of its own: settings, state, socket and pins.
 
+use palisade_acceptance::patience::Patience;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -83,9 +84,9 @@ impl World {
         command.arg("--state").arg(self.base.join("state")).arg("--socket").arg(self.base.join("guard.sock"));
         command.arg("--scope-pins").arg(self.base.join("bpf/scope")).stdin(Stdio::null()).stderr(log);
         self.daemon = Some(command.spawn().unwrap());
-        let until = Instant::now() + Duration::from_secs(20);
+        let mut patience = Patience::new(Duration::from_secs(20));
         while std::os::unix::net::UnixStream::connect(self.socket()).is_err() {
-            assert!(Instant::now() < until, "no daemon\n{}", self.log());
+            assert!(!patience.is_spent(), "no daemon\n{}", self.log());
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -177,13 +178,13 @@ impl World {
     /// Waits until what is remembered has what `wanted` says.
     #[track_caller]
     pub(crate) fn event(&self, wanted: impl Fn(&Value) -> bool) -> Value {
-        let until = Instant::now() + Duration::from_secs(10);
+        let mut patience = Patience::new(Duration::from_secs(10));
         loop {
             let events = self.events_as(0);
             if let Some(event) = events.iter().find(|event| wanted(event)) {
                 return event.clone();
             }
-            assert!(Instant::now() < until, "{events:#?}\n{}", self.log());
+            assert!(!patience.is_spent(), "{events:#?}\n{}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -2,6 +2,7 @@
 //! Lines that go to somebody else than the shell: it is said to whom, and nothing is done with them.
 
 use super::screen::{Screen, Setting};
+use palisade_acceptance::patience::{Patience, pause};
 
 const SETTINGS: &str = "schema = 1\n[status]\nrow = true\nshow = [\"context\", \"exit\"]\n";
 
@@ -102,7 +103,8 @@ fn where_a_line_led_is_remembered_with_it() {
     // It is written by somebody whom nobody waits for.
     let ask = |context: &str, wanted: &str| {
         let mut found = String::new();
-        for _ in 0..200 {
+        let mut patience = Patience::new(std::time::Duration::from_secs(20));
+        while !patience.is_spent() {
             let output = std::process::Command::new(super::screen::PALISADE)
                 .args(["shell", "history", "list", "--json", "--context", context])
                 .env("HOME", screen.path(""))
@@ -113,7 +115,7 @@ fn where_a_line_led_is_remembered_with_it() {
             if found.contains(wanted) {
                 return found;
             }
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            pause(std::time::Duration::from_millis(100));
         }
         panic!("no {wanted} in {context}: {found}");
     };
@@ -146,9 +148,9 @@ fn who_has_the_nonce_behind_somebody_else_is_not_the_shell() {
     wait_for_context(&mut screen, "bash");
     screen.line("true");
     screen.wait_until("two prompts", |screen| screen.contents().matches("in>").count() >= 2);
-    std::thread::sleep(std::time::Duration::from_millis(1200));
+    pause(std::time::Duration::from_millis(1200));
     screen.slowly("echo the");
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    pause(std::time::Duration::from_millis(300));
     assert!(!screen.text().contains("quick"), "{}", screen.text());
     // Nor is anything judged there.
     screen.keys("\x15");

@@ -2,6 +2,7 @@
 //! The proxy dies, and the terminal is usable.
 
 use super::screen::{Screen, Setting};
+use palisade_acceptance::patience::pause;
 use rustix::process::{Signal, kill_process};
 use std::time::Duration;
 
@@ -69,12 +70,12 @@ fn the_outer_shell_goes_on() {
     screen.line("kill -KILL $PPID");
     // That is asked about.
     screen.wait_for("Enter again");
-    std::thread::sleep(Duration::from_millis(400));
+    pause(Duration::from_millis(400));
     screen.keys("\r");
     screen.wait_for("Killed");
     // Behind it may be what the proxy had no time to take away.
     screen.wait_until("the outer prompt", |screen| screen.contents().contains("\nouter>"));
-    std::thread::sleep(Duration::from_millis(200));
+    pause(Duration::from_millis(200));
     screen.line("clear; echo us''able; stty -a | grep -ow icanon");
     screen.wait_for_line("usable");
     screen.wait_for_line("icanon");

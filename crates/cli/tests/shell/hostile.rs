@@ -2,6 +2,7 @@
 //! Programs that lie, floods, and places that can't be written.
 
 use super::screen::{PALISADE, Screen, Setting, has};
+use palisade_acceptance::patience::pause;
 use std::time::Duration;
 
 /// How much memory the proxy has, in KiB.
@@ -15,11 +16,11 @@ fn memory(screen: &Screen) -> u64 {
 #[test]
 fn a_program_that_says_it_is_the_prompt_is_not_believed() {
     let mut screen = Setting::of("bash", "").file(".bash_history", "echo the quick brown fox\n").ready();
-    std::thread::sleep(Duration::from_millis(1200));
+    pause(Duration::from_millis(1200));
     screen.line("printf '\\e]133;D;0\\a\\e]133;A\\a$ \\e]133;B\\a'; head -n1 | rev");
-    std::thread::sleep(Duration::from_millis(300));
+    pause(Duration::from_millis(300));
     screen.slowly("echo th");
-    std::thread::sleep(Duration::from_millis(300));
+    pause(Duration::from_millis(300));
     assert!(!screen.text().contains("quick"), "{}", screen.text());
     screen.keys("\r");
     screen.wait_for_line("ht ohce");
@@ -57,7 +58,7 @@ fn the_nonce_is_never_on_the_terminal() {
 fn a_command_without_end_takes_no_memory() {
     let mut screen = Setting::of("bash", "").ready();
     screen.line("true");
-    std::thread::sleep(Duration::from_millis(300));
+    pause(Duration::from_millis(300));
     let before = memory(&screen);
     screen.line("for p in '\\e]133;' '\\e]7717;' '\\eP' '\\e['; do printf $p; head -c 3000000 /dev/zero | tr '\\0' 1; printf '\\a\\e\\\\m'; done; echo sur''vived");
     screen.wait_for("survived");
@@ -71,7 +72,7 @@ fn a_command_without_end_takes_no_memory() {
 fn much_output_takes_no_memory() {
     let mut screen = Setting::of("bash", "").ready();
     screen.line("yes 'a line of some length with \u{20ac} and more in it, over and over' | head -c 60000000 | tail -c 60000000; echo fin''ished");
-    std::thread::sleep(Duration::from_millis(300));
+    pause(Duration::from_millis(300));
     let early = memory(&screen);
     screen.wait_for("finished");
     let late = memory(&screen);
@@ -120,7 +121,7 @@ fn ten_thousand_columns() {
         let mut screen = Setting::of(shell, "").ready();
         let line = format!("echo {} | wc -c", "x".repeat(9_990));
         screen.keys(format!("\x1b[200~{line}\x1b[201~"));
-        std::thread::sleep(Duration::from_millis(500));
+        pause(Duration::from_millis(500));
         screen.keys("\r");
         screen.wait_for_line("9991");
     }
@@ -180,9 +181,9 @@ fn a_shell_without_hooks_is_left_alone() {
         .with("PS1", "$ ")
         .file(".bash_history", "echo the quick brown fox\n")
         .ready();
-    std::thread::sleep(Duration::from_millis(1200));
+    pause(Duration::from_millis(1200));
     screen.slowly("echo th");
-    std::thread::sleep(Duration::from_millis(200));
+    pause(Duration::from_millis(200));
     assert!(!screen.text().contains("quick"), "{}", screen.text());
     screen.keys("em\r");
     screen.wait_for_line("them");

@@ -2,6 +2,7 @@
 //! Exit codes, job control, nesting, and no terminal.
 
 use super::screen::{PALISADE, Setting, has};
+use palisade_acceptance::patience::pause;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -54,7 +55,7 @@ fn a_shell_that_is_killed_is_told_by_128_and_the_signal() {
     screen.line("kill -KILL $$");
     // That is asked about.
     screen.wait_for("Enter again");
-    std::thread::sleep(Duration::from_millis(400));
+    pause(Duration::from_millis(400));
     screen.keys("\r");
     assert_eq!(screen.end().code(), Some(137));
     assert!(screen.is_restored());
@@ -78,7 +79,7 @@ fn jobs_stop_and_go_on() {
         let mut screen = Setting::of(shell, "").ready();
         screen.line("sh -c 'echo be''gun; sleep 1; echo fin''ished'");
         screen.wait_for_line("begun");
-        std::thread::sleep(Duration::from_millis(300));
+        pause(Duration::from_millis(300));
         screen.keys("\x1a");
         screen.wait_until("a stopped job", |screen| {
             let text = screen.contents().to_lowercase();

@@ -2,6 +2,7 @@
 //! Programs behind it: editors, multiplexers, other protocols of the keyboard, sizes.
 
 use super::screen::{Setting, has};
+use palisade_acceptance::patience::{Patience, pause};
 use std::time::Duration;
 
 #[test]
@@ -85,7 +86,7 @@ fn an_editors_questions_to_the_terminal_are_answered_to_it() {
     screen.line(
         "stty raw -echo; printf '\\e[6n\\e[c\\e]11;?\\a'; head -c6 | od -An -c; stty sane; echo answe''red",
     );
-    std::thread::sleep(Duration::from_millis(300));
+    pause(Duration::from_millis(300));
     screen.keys("\x1b[5;1R");
     screen.wait_for("033   [   5   ;   1   R");
     screen.wait_for("answered");
@@ -97,7 +98,7 @@ fn an_answer_that_comes_late_does_not_end_in_the_line() {
     screen.line("echo fi''rst");
     screen.wait_for_line("first");
     screen.line("cat -v");
-    std::thread::sleep(Duration::from_millis(200));
+    pause(Duration::from_millis(200));
     screen.keys("\x1b[?62c\n");
     screen.wait_for("^[[?62c");
     screen.keys("\x04");
@@ -112,7 +113,7 @@ fn the_size_is_the_windows() {
         screen.line("stty size");
         screen.wait_for_line("24 80");
         screen.resize(100, 30);
-        std::thread::sleep(Duration::from_millis(100));
+        pause(Duration::from_millis(100));
         screen.line("stty size");
         screen.wait_for_line("30 100");
     }
@@ -126,9 +127,9 @@ fn a_size_that_changes_during_output_loses_none() {
         screen.resize(60 + step, 20 + step % 5);
         std::thread::sleep(Duration::from_millis(5));
     }
-    let begun = std::time::Instant::now();
+    let mut patience = Patience::new(Duration::from_secs(20));
     while !String::from_utf8_lossy(screen.raw()).contains("\nfinished") {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{}", screen.text());
+        assert!(!patience.is_spent(), "{}", screen.text());
         std::thread::sleep(Duration::from_millis(10));
     }
     let raw = String::from_utf8_lossy(screen.raw()).into_owned();
@@ -140,7 +141,7 @@ fn a_size_that_changes_during_output_loses_none() {
 #[test]
 fn in_the_alternate_screen_nothing_is_drawn_and_no_key_is_kept() {
     let mut screen = Setting::of("bash", "").file(".bash_history", "echo the quick brown fox\n").ready();
-    std::thread::sleep(Duration::from_millis(1200));
+    pause(Duration::from_millis(1200));
     screen.line(
         "printf '\\e[?1049h'; stty raw -echo; echo go; head -c10 | od -An -c; stty sane; printf '\\e[?1049l'",
     );
@@ -191,13 +192,13 @@ fn what_is_on_the_screen_is_recorded() {
     // It goes on when other settings are in force.
     std::fs::write(screen.path(".config/palisade/shell.toml"), "schema = 1\nmodules = [\"ghost\"]\n")
         .unwrap();
-    std::thread::sleep(Duration::from_millis(1200));
+    pause(Duration::from_millis(1200));
     screen.line("true");
     screen.wait_for("the settings are read again");
     screen.line("echo re''corded €");
     screen.wait_for_line("recorded €");
     screen.resize(90, 25);
-    std::thread::sleep(Duration::from_millis(100));
+    pause(Duration::from_millis(100));
     screen.line("exit");
     screen.end();
     let text = std::fs::read_to_string(screen.path("session.cast")).unwrap();

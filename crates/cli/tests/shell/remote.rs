@@ -3,6 +3,7 @@
 
 use super::context::{remembered, wait_for_context};
 use super::screen::{PALISADE, Setting, has};
+use palisade_acceptance::patience::{Patience, pause};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -100,8 +101,8 @@ impl Server {
                 .stderr(std::fs::File::create(place.path().join("log")).unwrap())
                 .spawn()
                 .unwrap();
-            let begun = Instant::now();
-            while begun.elapsed() < Duration::from_secs(20) && child.try_wait().unwrap().is_none() {
+            let mut patience = Patience::new(Duration::from_secs(20));
+            while !patience.is_spent() && child.try_wait().unwrap().is_none() {
                 if TcpStream::connect(("127.0.0.1", port)).is_ok() {
                     return Some(Self { place, child });
                 }
@@ -127,7 +128,7 @@ fn what_is_typed_on_another_machine_is_neither_suggested_nor_remembered_here() {
         .file(".config/palisade/shell.toml", ROW)
         .file(".bash_history", "echo the quick brown fox\n")
         .ready();
-    std::thread::sleep(Duration::from_millis(1200));
+    pause(Duration::from_millis(1200));
     screen.line(&server.ssh());
     screen.wait_for("far>");
     wait_for_context(&mut screen, "ssh far");
@@ -136,7 +137,7 @@ fn what_is_typed_on_another_machine_is_neither_suggested_nor_remembered_here() {
     screen.wait_for_line("23 80");
     screen.slowly("echo the");
     screen.wait_for("far> echo the");
-    std::thread::sleep(Duration::from_millis(200));
+    pause(Duration::from_millis(200));
     assert!(!screen.text().contains("quick"), "{}", screen.text());
     screen.keys("\x15");
     screen.line("(exit 3); exit");
@@ -156,11 +157,11 @@ fn the_window_of_a_shell_on_another_machine_changes_with_this_one() {
     screen.wait_for("far>");
     screen.resize(100, 30);
     screen.wait_until("the size", |_| true);
-    let begun = Instant::now();
+    let mut patience = Patience::new(Duration::from_secs(20));
     while !screen.text().contains("30 100") {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{}", screen.text());
+        assert!(!patience.is_spent(), "{}", screen.text());
         screen.line("stty size");
-        std::thread::sleep(Duration::from_millis(200));
+        pause(Duration::from_millis(200));
     }
     // Control-C is the other side's.
     screen.line("echo sta''rt; sleep 1000");
@@ -186,12 +187,12 @@ fn it_runs_on_another_machine_too() {
     screen.line(&format!("'{PALISADE}' shell status"));
     screen.wait_for("the proxy runs in this terminal");
     // What the other side suggests is from there.
-    let begun = Instant::now();
+    let mut patience = Patience::new(Duration::from_secs(20));
     while !screen.text().contains("echo the quick brown fox") {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{}", screen.text());
+        assert!(!patience.is_spent(), "{}", screen.text());
         screen.keys("\x15");
         screen.slowly("echo the");
-        std::thread::sleep(Duration::from_millis(300));
+        pause(Duration::from_millis(300));
     }
     screen.keys("\x05\r");
     screen.wait_for_line("the quick brown fox");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A terminal with the proxy in it: what is typed goes in, and what it shows is a screen of 80 by 24.
 
+use palisade_acceptance::patience::Patience;
 use palisade_sys::terminal::{self, Pair};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 use std::fs;
@@ -205,7 +206,8 @@ impl Screen {
     pub(crate) fn prompted(&mut self) {
         const MARK: &[u8] = b"\x1b]133;";
         let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(2) {
+        let mut patience = Patience::new(Duration::from_secs(2));
+        while !patience.is_spent() {
             self.look();
             let last = self.raw.windows(MARK.len()).rposition(|bytes| bytes == MARK);
             match last.and_then(|at| self.raw.get(at + MARK.len())) {
@@ -235,9 +237,9 @@ impl Screen {
     /// Waits until the terminal has got those bytes.
     #[track_caller]
     pub(crate) fn wait_for_raw(&mut self, bytes: &[u8]) {
-        let begun = Instant::now();
+        let mut patience = Patience::new(PATIENCE);
         while !self.raw().windows(bytes.len()).any(|found| found == bytes) {
-            assert!(begun.elapsed() < PATIENCE, "no {}: {}", bytes.escape_ascii(), self.raw.escape_ascii());
+            assert!(!patience.is_spent(), "no {}: {}", bytes.escape_ascii(), self.raw.escape_ascii());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -257,13 +259,13 @@ impl Screen {
     /// Waits until the screen is right.
     #[track_caller]
     pub(crate) fn wait_until(&mut self, what: &str, mut right: impl FnMut(&vt100::Screen) -> bool) {
-        let begun = Instant::now();
+        let mut patience = Patience::new(PATIENCE);
         loop {
             self.look();
             if right(self.parser.screen()) {
                 return;
             }
-            if begun.elapsed() > PATIENCE {
+            if patience.is_spent() {
                 let text = self.parser.screen().contents();
                 let from = self.raw.len().saturating_sub(1500);
                 panic!("no {what} on the screen:\n{text}\n---\n{}", self.raw[from..].escape_ascii());
@@ -305,8 +307,8 @@ impl Screen {
     pub(crate) fn press(&mut self, keys: &str, prompt: &str) {
         for _ in 0..10 {
             self.keys(keys);
-            let begun = Instant::now();
-            while begun.elapsed() < Duration::from_secs(2) {
+            let mut patience = Patience::new(Duration::from_secs(2));
+            while !patience.is_spent() {
                 self.look();
                 if self.text().trim_end().ends_with(prompt) {
                     return;
@@ -332,13 +334,13 @@ impl Screen {
     /// Waits for its end.
     #[track_caller]
     pub(crate) fn end(&mut self) -> ExitStatus {
-        let begun = Instant::now();
+        let mut patience = Patience::new(PATIENCE);
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 self.look();
                 return status;
             }
-            assert!(begun.elapsed() < PATIENCE, "it doesn't end:\n{}", self.text());
+            assert!(!patience.is_spent(), "it doesn't end:\n{}", self.text());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -354,9 +356,9 @@ impl Screen {
     /// Waits until they are.
     #[track_caller]
     pub(crate) fn wait_for_restored(&mut self) {
-        let begun = Instant::now();
+        let mut patience = Patience::new(PATIENCE);
         while !self.is_restored() {
-            assert!(begun.elapsed() < PATIENCE, "the terminal isn't as it was");
+            assert!(!patience.is_spent(), "the terminal isn't as it was");
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -2,6 +2,7 @@
 //! The status line: it says what it should, stays where it is whatever programs do, and leaves nothing behind.
 
 use super::screen::{Screen, Setting, has};
+use palisade_acceptance::patience::{Patience, pause};
 use rustix::process::{Signal, kill_process};
 
 const ON: &str = "schema = 1\n[status]\nrow = true\n";
@@ -221,17 +222,17 @@ fn suggestions_and_questions_stand_above_it() {
     screen.keys("\x03");
     screen.wait_until("no question", |screen| !screen.contents().contains("Enter again"));
     scrolls_above(&mut screen);
-    let begun = std::time::Instant::now();
+    let mut patience = Patience::new(std::time::Duration::from_secs(20));
     loop {
         screen.keys("\x15echo the");
         let shown = {
-            std::thread::sleep(std::time::Duration::from_millis(200));
+            pause(std::time::Duration::from_millis(200));
             screen.text().contains("echo the quick brown fox")
         };
         if shown {
             break;
         }
-        assert!(begun.elapsed().as_secs() < 20, "{}", screen.text());
+        assert!(!patience.is_spent(), "{}", screen.text());
     }
     wait_for_row(&mut screen, "| guard");
     screen.keys("\x05\r");
@@ -263,7 +264,7 @@ fn nothing_of_it_is_left_when_the_proxy_is_killed() {
     let mut screen = outer();
     screen.line("kill -KILL $PPID");
     screen.wait_for("Enter again");
-    std::thread::sleep(std::time::Duration::from_millis(400));
+    pause(std::time::Duration::from_millis(400));
     screen.keys("\r");
     screen.wait_for("Killed");
     screen.wait_until("the outer prompt", |screen| screen.contents().contains("\nouter>"));

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One bounded run of a command, and what came of it.
 
+use palisade_acceptance::patience::Patience;
 use rustix::process::Pid;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 /// Nothing that the tests start takes a tenth of it on an idle machine.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -73,8 +74,14 @@ pub fn wait(mut child: Child) -> Run {
     let (out, err) = (collect(child.stdout.take()), collect(child.stderr.take()));
     let status = bounded(&mut child);
     let text = |receiver: Receiver<Vec<u8>>| {
-        let bytes = receiver.recv_timeout(Duration::from_secs(20));
-        String::from_utf8_lossy(&bytes.expect("something still holds the output")).into_owned()
+        let mut patience = Patience::new(Duration::from_secs(20));
+        loop {
+            match receiver.recv_timeout(Duration::from_millis(100)) {
+                Ok(bytes) => return String::from_utf8_lossy(&bytes).into_owned(),
+                Err(RecvTimeoutError::Timeout) if !patience.is_spent() => {}
+                Err(error) => panic!("something still holds the output: {error}"),
+            }
+        }
     };
     Run { code: code(status), out: text(out), err: text(err) }
 }
@@ -87,18 +94,12 @@ pub fn code(status: ExitStatus) -> i32 {
 /// Waits, but not for ever.
 #[track_caller]
 pub fn bounded(child: &mut Child) -> ExitStatus {
-    let deadline = Instant::now() + LIMIT;
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        if Instant::now() > deadline {
-            let _killed = child.kill();
-            let _reaped = child.wait();
-            panic!("still running after {LIMIT:?}");
-        }
-        std::thread::sleep(Duration::from_micros(300));
+    if let Some(status) = palisade_acceptance::process::wait(child, LIMIT).unwrap() {
+        return status;
     }
+    let _killed = child.kill();
+    let _reaped = child.wait();
+    panic!("still running after {LIMIT:?}, or longer on a busy machine");
 }
 
 fn collect(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use job::Run;
 
@@ -249,17 +249,8 @@ impl Drop for Place {
 }
 
 /// Whether `condition` comes to hold within a bound that a busy machine keeps.
-pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
-        if condition() {
-            return true;
-        }
-        if Instant::now() > deadline {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+pub fn eventually(condition: impl FnMut() -> bool) -> bool {
+    palisade_acceptance::patience::eventually(Duration::from_secs(20), condition)
 }
 
 /// Makes everything below `path` the place's own.

@@ -76,7 +76,7 @@ pub(super) fn all() -> impl Iterator<Item = u32> {
 /// Its terminal.
 pub(super) fn terminal(pid: u32) -> Option<PathBuf> {
     let status = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    crate::journal::terminal_of(&status).map(PathBuf::from)
+    palisade_guard::subject::text::terminal(&status).map(PathBuf::from)
 }
 
 #[cfg(test)]

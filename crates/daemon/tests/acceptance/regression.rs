@@ -58,7 +58,7 @@ pub(crate) fn sockets_and_pipes() {
     let settings = Settings::enforce().trust(&format!("directories = [\"{}\"]", bed.point.display()));
     bed.settings(&settings);
     bed.wait_for_import(|| bed.reload());
-    bed.run("timeout 5 sh -c './cat pipe & echo said > pipe; wait'").ok();
+    bed.run("timeout 30 sh -c './cat pipe & echo said > pipe; wait'").ok();
     bed.run("./cat socket").refused_by_itself();
     bed.run("./cat < /dev/null").ok();
 }

@@ -12,6 +12,7 @@ pub mod packages;
 
 use palisade_acceptance::case::data_directory;
 use palisade_acceptance::feature::Features;
+use palisade_acceptance::patience::{Patience, crowd};
 use palisade_protocol::Connection;
 use palisade_protocol::guard::{Metrics, Request, Response, Status};
 use std::fs;
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Somebody ordinary, who has no account: the guard needs none.
 pub const ORDINARY: u32 = 47_110;
@@ -35,6 +36,11 @@ pub fn has(feature: &str) -> bool {
     static FEATURES: OnceLock<Features> = OnceLock::new();
     let find = || Features::find(&data_directory()).unwrap_or_else(|error| panic!("{error}"));
     FEATURES.get_or_init(find).has(feature)
+}
+
+/// So many seconds of an idle machine, on this one at this moment.
+fn scaled(seconds: u64) -> u64 {
+    Duration::from_secs(seconds).mul_f64(crowd().min(10.0)).as_secs()
 }
 
 /// How a command ended.
@@ -261,7 +267,8 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
     /// A command in the bed, not yet started.
     pub fn command(&self, uid: u32, seconds: &str, words: &[&str]) -> Command {
         let mut command = Command::new("timeout");
-        command.args(["-k", "2", seconds, "nsenter"]);
+        let seconds = scaled(seconds.parse().unwrap()).to_string();
+        command.args(["-k", "2", &seconds, "nsenter"]);
         self.enter(&mut command);
         if uid != 0 {
             let (user, group) = (format!("--reuid={uid}"), format!("--regid={uid}"));
@@ -317,8 +324,7 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
             bed.imports() > before
                 && matches!(bed.try_ask(&Request::Status), Some(Response::Status(status)) if status.enforcing == enforces)
         });
-        // The database is in force a moment after it is told of.
-        std::thread::sleep(Duration::from_millis(30));
+        self.settle();
     }
 
     fn imports(&self) -> usize {
@@ -330,15 +336,21 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         let before = self.imports();
         act();
         self.wait("the import ends", |bed| bed.imports() > before);
-        std::thread::sleep(Duration::from_millis(30));
+        self.settle();
+    }
+
+    /// The database is in force a moment after it is told of. Where something can't be read it never is: the guard
+    /// says so, and the test goes on with what there is.
+    fn settle(&self) {
+        let _said = self.try_ask(&Request::Sync { seconds: scaled(5) });
     }
 
     /// Waits until something is so; panics when it takes too long, or the guard has ended.
     #[track_caller]
     pub fn wait(&self, what: &str, mut so: impl FnMut(&Self) -> bool) {
-        let until = Instant::now() + Duration::from_secs(100);
+        let mut patience = Patience::new(Duration::from_secs(60));
         while !so(self) {
-            assert!(Instant::now() < until, "{what}: it takes too long\n{}", self.log());
+            assert!(!patience.is_spent(), "{what}: it takes too long\n{}", self.log());
             assert!(
                 self.guard.is_none() || self.guard_lives(),
                 "{what}: the guard has ended\n{}",
@@ -422,17 +434,12 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
     #[track_caller]
     pub fn ended(&mut self) -> Option<i32> {
         let mut guard = self.guard.take().unwrap();
-        let until = Instant::now() + Duration::from_secs(20);
-        loop {
-            if let Some(status) = guard.try_wait().unwrap() {
-                return status.code();
-            }
-            if Instant::now() > until {
-                end(&mut guard);
-                panic!("the guard doesn't end\n{}", self.log());
-            }
-            std::thread::sleep(Duration::from_millis(10));
+        if let Some(status) = palisade_acceptance::process::wait(&mut guard, Duration::from_secs(20)).unwrap()
+        {
+            return status.code();
         }
+        end(&mut guard);
+        panic!("the guard doesn't end\n{}", self.log());
     }
 
     /// Ends the guard as an administrator does.
@@ -464,12 +471,8 @@ impl Drop for Bed {
 fn end(guard: &mut Child) {
     let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", guard.id())).unwrap_or_default();
     let _gone = Command::new("kill").arg("-TERM").arg(guard.id().to_string()).status();
-    let until = Instant::now() + Duration::from_secs(5);
-    while Instant::now() < until {
-        if matches!(guard.try_wait(), Ok(Some(_))) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
+    if matches!(palisade_acceptance::process::wait(guard, Duration::from_secs(5)), Ok(Some(_))) {
+        return;
     }
     for pid in children.split_whitespace() {
         let _gone = Command::new("kill").args(["-KILL", pid]).status();

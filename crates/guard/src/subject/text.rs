@@ -62,6 +62,21 @@ pub fn started(stat: &[u8]) -> Option<u64> {
     std::str::from_utf8(field).ok()?.trim_end().parse().ok()
 }
 
+/// The controlling terminal that `stat` names: a pseudo-terminal or a console.
+pub fn terminal(stat: &[u8]) -> Option<String> {
+    let behind = stat.iter().rposition(|&byte| byte == b')')? + 1;
+    let field =
+        stat[behind..].split(|byte| byte.is_ascii_whitespace()).filter(|field| !field.is_empty()).nth(4)?;
+    let number: u64 = std::str::from_utf8(field).ok()?.parse().ok()?;
+    let (major, minor) = ((number >> 8) & 0xfff, (number & 0xff) | ((number >> 12) & 0xfff00));
+    match major {
+        136..=143 => Some(format!("/dev/pts/{}", (major - 136) * 256 + minor)),
+        4 if minor < 64 => Some(format!("/dev/tty{minor}")),
+        4 => Some(format!("/dev/ttyS{}", minor - 64)),
+        _ => None,
+    }
+}
+
 /// Where a deleted program was.
 pub fn without_deleted(mut target: Vec<u8>) -> Vec<u8> {
     const DELETED: &[u8] = b" (deleted)";
@@ -134,6 +149,14 @@ mod tests {
             assert_eq!(started(format!("9 ({name}){fields}").as_bytes()), Some(4711), "{name}");
         }
         assert_eq!(started(b"9 (sh"), None);
+    }
+
+    #[test]
+    fn terminals() {
+        assert_eq!(terminal(b"7 (a) b) S 1 7 7 34818 7 0").as_deref(), Some("/dev/pts/2"));
+        assert_eq!(terminal(b"7 (sh) S 1 7 7 1025 7 0").as_deref(), Some("/dev/tty1"));
+        assert_eq!(terminal(b"7 (sh) S 1 7 7 0 -1 0"), None);
+        assert_eq!(terminal(b"garbage"), None);
     }
 
     #[test]

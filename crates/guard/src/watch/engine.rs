@@ -412,7 +412,11 @@ impl Engine {
             object_trust: u32::from(occurrence.trusted()),
         });
         let said = !allow || outcome.decision.is_logged() || self.follow_all.load(Ordering::Relaxed);
-        let judged = said.then(|| Judged::new(policy, outcome, refused, &occurrence));
+        let tells = refused && policy.settings.log.terminal;
+        let judged = said.then(|| Judged {
+            terminal: if tells { occurrence.terminal() } else { None },
+            ..Judged::new(policy, outcome, refused, &occurrence)
+        });
         let untrusted = refused && !occurrence.trusted();
         let aside = occurrence.stepped_aside();
         drop(occurrence);

@@ -172,6 +172,11 @@ impl<'a> Occurrence<'a> {
         self.process().map(|process| &process.subject)
     }
 
+    /// Where the user of the process looks.
+    pub(super) fn terminal(&self) -> Option<String> {
+        self.subject().and_then(Subject::terminal)
+    }
+
     /// Whether the process can be looked at, as far as anybody asked.
     pub(super) fn subject_is_known(&self) -> bool {
         !matches!(self.process.get(), Some(None))
