@@ -99,8 +99,7 @@ fn program(message: &Value) -> Option<Program> {
     let name = message["target"]["name"].as_str()?;
     let target = match kind {
         "test" => name.to_owned(),
-        "lib" => "unit".to_owned(),
-        "bin" => "main".to_owned(),
+        "lib" | "bin" => "unit".to_owned(),
         _ => format!("{kind}-{name}"),
     };
     Some(Program { package, target, path: path.into(), directory })
