@@ -44,7 +44,7 @@ fn list(policy: &LayerPolicy, access: Access) -> Vec<String> {
 
 #[test]
 fn a_build_runs_with_what_was_learned_of_it_and_can_do_no_more() {
-    if !has("cc") {
+    if !has("gcc") {
         return;
     }
     for place in everybody() {

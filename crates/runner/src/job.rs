@@ -63,7 +63,7 @@ const NOT_DECIDED: &str = "not decided: ";
 /// If its process can't be started or waited for.
 pub(crate) fn run(
     job: &Job,
-    environment: Vec<(&'static str, String)>,
+    environment: Vec<(String, String)>,
     stop: &AtomicBool,
 ) -> std::io::Result<Ended> {
     let mut kept = temporary()?;

@@ -15,25 +15,30 @@ pub(crate) enum ListError {
     Failed { path: std::path::PathBuf, said: String },
 }
 
-/// The names of the tests that a run starts; those marked `#[ignore]` are started by other tests.
+/// The names of the tests that a run with such variables starts; those marked `#[ignore]` are started by other tests.
 ///
 /// # Errors
 /// [`ListError`].
-pub(crate) fn tests(program: &Program) -> Result<Vec<String>, ListError> {
-    let all = listed(program, &[])?;
+pub(crate) fn tests(program: &Program, environment: &[(String, String)]) -> Result<Vec<String>, ListError> {
+    let all = listed(program, environment, &[])?;
     // A program without libtest knows nothing of ignored tests; it would list the same again.
-    let ignored: BTreeSet<String> = listed(program, &["--ignored"])?.into_iter().collect();
+    let ignored: BTreeSet<String> = listed(program, environment, &["--ignored"])?.into_iter().collect();
     if ignored.len() == all.len() {
         return Ok(all);
     }
     Ok(all.into_iter().filter(|name| !ignored.contains(name)).collect())
 }
 
-fn listed(program: &Program, more: &[&str]) -> Result<Vec<String>, ListError> {
+fn listed(
+    program: &Program,
+    environment: &[(String, String)],
+    more: &[&str],
+) -> Result<Vec<String>, ListError> {
     let output = Command::new(&program.path)
         .args(["--list", "--format", "terse"])
         .args(more)
         .current_dir(&program.directory)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .output()
         .map_err(|source| ListError::Start { path: program.path.clone(), source })?;

@@ -58,6 +58,10 @@ impl Report<'_> {
         if !self.left_out.is_empty() {
             line(format_args!("\nleft out (./x test all runs them):"));
             for one in self.left_out {
+                if one.tests.is_empty() {
+                    line(format_args!("  {}", one.why));
+                    continue;
+                }
                 line(format_args!("  {} ({} tests): {}", common(&one.tests), one.tests.len(), one.why));
             }
         }

@@ -52,16 +52,17 @@ pub(crate) fn main(request: &RunRequest) -> Result<bool, Box<dyn Error>> {
         .into_iter()
         .filter(|program| request.crates.is_empty() || request.crates.contains(&program.package))
         .collect();
-    let listed = listed(programs)?;
     let file = root.join("tests/suites.toml");
     let suites = Suites::read(&file)?;
+    let base = Base::find(&root, std::env::var("PALISADE_BASE").ok().as_deref());
+    let (variables, not_asked) = suites.variables(request.all, &base);
+    let listed = listed(programs, &variables)?;
     if request.crates.is_empty() {
         suites.check(&file, &plan::names(&listed))?;
     }
     let (committed, last) = (root.join("tests/times.tsv"), target.join("test-times.tsv"));
     let mut times = Times::read(&committed, &last);
-    let base = Base::find(&root, std::env::var("PALISADE_BASE").ok().as_deref());
-    let (jobs, left_out) = plan::jobs(&listed, request, &suites, &base, &times);
+    let (jobs, mut left_out) = plan::jobs(&listed, request, &suites, &base, &times);
     if request.list {
         let mut names: Vec<&str> =
             jobs.iter().flat_map(|job| &job.tests).map(|test| test.name.as_str()).collect();
@@ -72,6 +73,9 @@ pub(crate) fn main(request: &RunRequest) -> Result<bool, Box<dyn Error>> {
     if jobs.is_empty() {
         return Err("no test has such a name\nhint: ./x test --list".into());
     }
+    if request.only.is_empty() && request.crates.is_empty() {
+        left_out.extend(not_asked.into_iter().map(|why| LeftOut { tests: Vec::new(), why }));
+    }
     let began = Instant::now();
     let count = request
         .slots
@@ -79,7 +83,7 @@ pub(crate) fn main(request: &RunRequest) -> Result<bool, Box<dyn Error>> {
     let slots = (0..count).map(Slot::new).collect::<Result<Vec<_>, _>>()?;
     let mut race = Race {
         slots: slots.into_iter().map(Arc::new).collect(),
-        environment: environment(request)?,
+        environment: environment(variables)?,
         verbose: request.verbose,
         stop,
     };
@@ -118,11 +122,16 @@ fn finish(
 }
 
 /// Every program with its tests.
-fn listed(programs: Vec<Program>) -> Result<Vec<(Program, Vec<String>)>, listing::ListError> {
+fn listed(
+    programs: Vec<Program>,
+    environment: &[(String, String)],
+) -> Result<Vec<(Program, Vec<String>)>, listing::ListError> {
     std::thread::scope(|scope| {
         let asked: Vec<_> = programs
             .into_iter()
-            .map(|program| scope.spawn(|| listing::tests(&program).map(|tests| (program, tests))))
+            .map(|program| {
+                scope.spawn(|| listing::tests(&program, environment).map(|tests| (program, tests)))
+            })
             .collect();
         asked
             .into_iter()
@@ -132,11 +141,8 @@ fn listed(programs: Vec<Program>) -> Result<Vec<(Program, Vec<String>)>, listing
 }
 
 /// What every test is told: the machine is asked once what it has.
-fn environment(request: &RunRequest) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
-    let mut variables = vec![(FOUND, Features::find(&data_directory())?.found()?)];
-    if request.all {
-        variables.push(("PALISADE_TEST_ALL", "1".to_owned()));
-    }
+fn environment(mut variables: Vec<(String, String)>) -> Result<Vec<(String, String)>, Box<dyn Error>> {
+    variables.push((FOUND.to_owned(), Features::find(&data_directory())?.found()?));
     Ok(variables)
 }
 
@@ -152,7 +158,7 @@ fn stops() -> std::io::Result<Arc<AtomicBool>> {
 /// Jobs that run beside each other.
 struct Race {
     slots: Vec<Arc<Slot>>,
-    environment: Vec<(&'static str, String)>,
+    environment: Vec<(String, String)>,
     verbose: bool,
     stop: Arc<AtomicBool>,
 }

@@ -29,8 +29,8 @@ impl Slot {
     }
 
     /// What a job's environment says about it.
-    pub(crate) fn environment(&self) -> Option<(&'static str, String)> {
-        self.user.as_ref().map(|user| (palisade_acceptance::person::GIVEN, user.name.clone()))
+    pub(crate) fn environment(&self) -> Option<(String, String)> {
+        self.user.as_ref().map(|user| (palisade_acceptance::person::GIVEN.to_owned(), user.name.clone()))
     }
 
     /// Ends what the user still runs, and names it.

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::base::Base;
+
 /// The whole file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -12,6 +14,22 @@ pub(crate) struct Suites {
     /// In the order of the file.
     #[serde(default, rename = "suite")]
     suites: Vec<Suite>,
+    /// What else belongs to the long run.
+    #[serde(default, rename = "variable")]
+    variables: Vec<Variable>,
+}
+
+/// A variable that makes tests do all that they can: for the long run, and where its files differ from the base.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variable {
+    name: String,
+    /// Its value then.
+    value: String,
+    /// What is left out without it.
+    why: String,
+    /// Files and directories that what it adds depends on.
+    files: Vec<String>,
 }
 
 /// What holds for tests of some name.
@@ -92,6 +110,20 @@ impl Suites {
         special
     }
 
+    /// The variables to set when everything is to be run (`all`) or the files of one differ from `base`, and what is
+    /// left out because the others aren't set. One that is set already stays as it is.
+    pub(crate) fn variables(&self, all: bool, base: &Base) -> (Vec<(String, String)>, Vec<String>) {
+        let (mut set, mut left_out) = (Vec::new(), Vec::new());
+        for variable in self.variables.iter().filter(|one| std::env::var_os(&one.name).is_none()) {
+            if all || base.touches(&variable.files) {
+                set.push((variable.name.clone(), variable.value.clone()));
+            } else {
+                left_out.push(variable.why.clone());
+            }
+        }
+        (set, left_out)
+    }
+
     /// An entry that concerns no test of a complete list is a mistake: a test was renamed.
     ///
     /// # Errors
@@ -109,6 +141,19 @@ impl Suites {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variables_are_set_for_all_or_where_their_files_differ() {
+        let suites: Suites = toml::from_str(
+            "[[variable]]\nname = 'PALISADE_TEST_OF_SUITES'\nvalue = 'v'\nwhy = 'w'\nfiles = ['crates/a']\n",
+        )
+        .unwrap();
+        let set = (vec![("PALISADE_TEST_OF_SUITES".to_owned(), "v".to_owned())], Vec::new());
+        let changed = |path: &str| Base::Changed(vec![path.into()]);
+        assert_eq!(suites.variables(false, &changed("crates/a/x")), set);
+        assert_eq!(suites.variables(true, &changed("docs")), set);
+        assert_eq!(suites.variables(false, &changed("docs")), (Vec::new(), vec!["w".to_owned()]));
+    }
 
     #[test]
     fn every_suite_that_fits_adds_what_it_says() {
