@@ -247,7 +247,6 @@ impl Search<'_> {
     ) -> Result<(), NeedsError> {
         let named = match named {
             Ok(named) => named,
-            Err(error @ ScriptError::TooSlow { .. }) => return Err(error.into()),
             Err(error) => {
                 self.needs.unread.push(error);
                 return Ok(());
