@@ -53,9 +53,6 @@ pub enum NeedsError {
     /// It can't be loaded.
     #[error(transparent)]
     Closure(#[from] ClosureError),
-    /// It is a script that nobody can read.
-    #[error(transparent)]
-    Script(#[from] ScriptError),
     /// Each of these scripts is another's interpreter.
     #[error("{path} is a script whose interpreter is a script, and so on: more than {LEVELS} levels")]
     TooDeep {

@@ -46,7 +46,7 @@ fn group(text: &str) -> Option<(&str, &str, &str)> {
             (b'\'', _) => quote::single(bytes, at + 1).0,
             (b'"', _) => close(bytes, at + 1, Bracket::Double).0,
             (b'`', _) => close(bytes, at + 1, Bracket::Back).0,
-            (b'$', Some(b'{')) => scan::parameter(bytes, at + 2, false).0,
+            (b'$', Some(b'{')) => close(bytes, at + 2, Bracket::Parameter).0,
             (b'$', Some(b'(')) => scan::substitution(bytes, at + 2).1.0,
             (b'{', _) => {
                 if open.is_none() {

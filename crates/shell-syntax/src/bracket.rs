@@ -12,11 +12,8 @@ pub(crate) enum Bracket {
     Double,
     /// Backquotes.
     Back,
-    /// `${…}`; whether `'` is a letter like others there, as it is within `"…"` before some operators.
-    Parameter {
-        /// See above.
-        plain_quotes: bool,
-    },
+    /// `${…}`: `'` quotes in it as bash has it, within `"…"`, too.
+    Parameter,
     /// `(…)` with commands: `$(…)`, `<(…)`, and groups in it.
     Commands,
     /// `(…)` with words: elements of an array, patterns.
@@ -32,7 +29,7 @@ impl Bracket {
         match self {
             Self::Double => b'"',
             Self::Back => b'`',
-            Self::Parameter { .. } => b'}',
+            Self::Parameter => b'}',
             Self::Commands | Self::Words | Self::Sum => b')',
             Self::Index => b']',
         }
@@ -53,14 +50,6 @@ impl Level {
     fn new(bracket: Bracket) -> Self {
         Self { bracket, cases: 0, fresh: true, waiting: Waiting::default() }
     }
-}
-
-/// Whether `'` is a letter like others in the `${…}` whose inside begins at `at`, if it stands within `"…"`.
-pub(crate) fn plain_quotes(text: &[u8], at: usize) -> bool {
-    let rest = text.get(at..).unwrap_or_default();
-    let length = quote::name_length(rest).max(1);
-    // What takes off or replaces takes patterns, with their quotes.
-    !matches!(rest.get(length), Some(b'#' | b'%' | b'/' | b'^' | b','))
 }
 
 /// The index after what closes `bracket`, whose inside begins at `at`.
@@ -87,16 +76,8 @@ impl Closing<'_> {
         self.at += length;
     }
 
-    fn is_quoted(&self) -> bool {
-        matches!(
-            self.levels.last().map(|level| level.bracket),
-            Some(Bracket::Double | Bracket::Parameter { plain_quotes: true })
-        )
-    }
-
     fn step(&mut self) {
         let (text, at) = (self.text, self.at);
-        let quoted = self.is_quoted();
         let (Some(&byte), Some(level)) = (text.get(at), self.levels.last_mut()) else { return };
         let next = text.get(at + 1).copied();
         let bracket = level.bracket;
@@ -117,8 +98,7 @@ impl Closing<'_> {
             }
             (b'$', Some(b'{')) => {
                 level.fresh = false;
-                let plain_quotes = quoted && plain_quotes(text, at + 2);
-                self.push(Bracket::Parameter { plain_quotes }, 2);
+                self.push(Bracket::Parameter, 2);
             }
             (b'`', _) => {
                 level.fresh = false;
@@ -129,11 +109,11 @@ impl Closing<'_> {
                 level.fresh = false;
                 self.push(Bracket::Double, 1);
             }
-            (b'\'', _) if !quoted => {
+            (b'\'', _) => {
                 level.fresh = false;
                 self.at = quote::single(text, at + 1).0;
             }
-            (b'$', Some(b'\'')) if !quoted => {
+            (b'$', Some(b'\'')) => {
                 level.fresh = false;
                 self.at = quote::ansi(text, at + 2).0;
             }

@@ -142,7 +142,7 @@ impl Iterator for Parts<'_> {
                 if byte == b'<' { Part::Readable(inner) } else { Part::Writable(inner) }
             }
             (b'$', Some(b'{')) => {
-                let closed = scan::parameter(bytes, at + 2, !plain);
+                let closed = close(bytes, at + 2, Bracket::Parameter);
                 Part::Parameter(self.enclosed(2, closed, 1))
             }
             (b'$', Some(following)) if is_name_start(following) => {

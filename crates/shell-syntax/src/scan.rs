@@ -2,7 +2,7 @@
 //! Where words and lines end.
 
 use crate::assignment;
-use crate::bracket::{self, Bracket, close};
+use crate::bracket::{Bracket, close};
 use crate::quote::{self, Closed, ends_word};
 
 /// The index after the word that begins at `start`.
@@ -32,7 +32,7 @@ fn step(text: &[u8], at: usize, byte: u8, before: Option<u8>) -> Option<Closed> 
         (b'`', _) => close(text, at + 1, Bracket::Back),
         (b'$', Some(b'\'')) => quote::ansi(text, at + 2),
         (b'$', Some(b'(')) => substitution(text, at + 2).1,
-        (b'$', Some(b'{')) => parameter(text, at + 2, false),
+        (b'$', Some(b'{')) => close(text, at + 2, Bracket::Parameter),
         // `<(…)` at the start of a word or within it.
         (b'<' | b'>', Some(b'(')) => close(text, at + 2, Bracket::Commands),
         // `name=(…)`, `@(…|…)`.
@@ -64,11 +64,6 @@ pub(crate) fn substitution(text: &[u8], at: usize) -> (bool, Closed) {
         }
         reach = reach.saturating_mul(4);
     }
-}
-
-/// Where the `${…}` ends whose inside begins at `at`; `quoted`: within `"…"` or a here-document.
-pub(crate) fn parameter(text: &[u8], at: usize, quoted: bool) -> Closed {
-    close(text, at, Bracket::Parameter { plain_quotes: quoted && bracket::plain_quotes(text, at) })
 }
 
 /// The index after the regular expression that begins at `start`: brackets in it hold words together.

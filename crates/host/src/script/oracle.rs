@@ -33,9 +33,9 @@ const OWN_PATH: &str = "0";
 const VALUES: usize = 8;
 
 /// `own`: the script's own path.
-pub(super) fn parse(text: &str, own: &str) -> Result<Script, Problem> {
+pub(super) fn parse(text: &str, own: &str) -> Result<Script, String> {
     if knot::is_knotted(text) {
-        return Err(Problem::NotUnderstood("its brackets lie too deep in each other".to_owned()));
+        return Err("its brackets lie too deep in each other".to_owned());
     }
     let (text, own) = (text.to_owned(), own.to_owned());
     let (tell, told) = std::sync::mpsc::channel();
@@ -45,22 +45,22 @@ pub(super) fn parse(text: &str, own: &str) -> Result<Script, Problem> {
         drop(tell.send(parse_here(&text, &own)));
     };
     let thread = std::thread::Builder::new().stack_size(STACK).spawn(work);
-    thread.map_err(|error| Problem::NotUnderstood(error.to_string()))?;
+    thread.map_err(|error| error.to_string())?;
     let until = Instant::now() + LONGEST;
     let reader = begun.recv_timeout(LONGEST).ok();
     let mut wait = PATIENCE;
     loop {
         match told.recv_timeout(wait) {
-            Ok(script) => return script.map_err(Problem::NotUnderstood),
+            Ok(script) => return script,
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(Problem::NotUnderstood("the parser gave up".to_owned()));
+                return Err("the parser gave up".to_owned());
             }
             Err(RecvTimeoutError::Timeout) => {
                 // Where the kernel doesn't say, all of the time was its own.
                 let used = reader.and_then(processor_time).unwrap_or(PATIENCE);
                 wait = PATIENCE.saturating_sub(used).min(until.saturating_duration_since(Instant::now()));
                 if wait.is_zero() {
-                    return Err(Problem::TooSlow);
+                    return Err("it takes too long".to_owned());
                 }
             }
         }
@@ -72,13 +72,6 @@ fn processor_time(thread: rustix::thread::Pid) -> Option<Duration> {
     let path = format!("/proc/self/task/{}/schedstat", thread.as_raw_nonzero());
     let text = std::fs::read_to_string(path).ok()?;
     Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
-}
-
-/// Why a text says nothing.
-#[derive(Debug)]
-pub(super) enum Problem {
-    NotUnderstood(String),
-    TooSlow,
 }
 
 fn parse_here(text: &str, own: &str) -> Result<Script, String> {
