@@ -30,6 +30,7 @@ mod parameter;
 mod part;
 mod quote;
 mod reader;
+mod redirection;
 mod reserved;
 mod scan;
 #[cfg(test)]

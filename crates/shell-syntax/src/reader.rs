@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::bracket::{Bracket, close};
-use crate::event::{Document, End, Event, Operator, Redirect};
+use crate::event::{End, Event};
 use crate::fault::{Fault, FaultKind};
 use crate::frame::{Frame, Group, Stage};
-use crate::{assignment, document, quote, scan};
+use crate::{assignment, quote, scan};
 
 /// What is being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Reader<'t> {
     pub(crate) text: &'t str,
     pub(crate) at: usize,
     /// Where the line after here-documents begins.
-    resume: Option<usize>,
+    pub(crate) resume: Option<usize>,
     ready: VecDeque<Event>,
     pub(crate) frames: Vec<Frame>,
     pub(crate) kind: Kind,
@@ -96,7 +96,7 @@ impl<'t> Reader<'t> {
         self.text.as_bytes()
     }
 
-    fn byte(&self, ahead: usize) -> Option<u8> {
+    pub(crate) fn byte(&self, ahead: usize) -> Option<u8> {
         self.bytes().get(self.at + ahead).copied()
     }
 
@@ -133,22 +133,6 @@ impl<'t> Reader<'t> {
                 None => self.word(),
             },
         }
-    }
-
-    /// The number, or `{name}`, before a redirection's sign, and its length.
-    fn descriptor(&self, byte: u8) -> Option<(usize, Option<u32>)> {
-        let rest = self.bytes().get(self.at..).unwrap_or_default();
-        let (length, descriptor) = if byte == b'{' {
-            let length = quote::name_length(rest.get(1..).unwrap_or_default());
-            // The shell gives the first number from 10 on that is free.
-            (if length > 0 && rest.get(length + 1) == Some(&b'}') { length + 2 } else { 0 }, Some(10))
-        } else {
-            let length = rest.iter().take(4).take_while(|byte| byte.is_ascii_digit()).count();
-            (length, self.text.get(self.at..self.at + length).and_then(|digits| digits.parse().ok()))
-        };
-        let follows = matches!(rest.get(length), Some(b'<' | b'>'));
-        ((1..=3).contains(&length) || byte == b'{' && length > 0).then_some(())?;
-        follows.then_some((length, descriptor))
     }
 
     /// Whether a command's name, or a word that begins or ends a group, would stand here.
@@ -505,57 +489,6 @@ impl<'t> Reader<'t> {
             self.tell(Event::Word(at..self.at));
         }
         self.wrong(FaultKind::Open, start, "`[[` isn't closed");
-    }
-
-    fn redirect(&mut self, descriptor: Option<u32>) {
-        let start = self.at;
-        let rest = self.bytes().get(start..).unwrap_or_default();
-        let (operator, length) = Operator::of(rest);
-        let without_tabs = rest.starts_with(b"<<-");
-        self.at += length;
-        while self.byte(0).is_some_and(quote::is_blank) {
-            self.at += 1;
-        }
-        let at = self.at;
-        let (end, closed) = match operator {
-            Operator::Document => (document::delimiter_end(self.bytes(), at), true),
-            _ => scan::word(self.bytes(), at),
-        };
-        self.at = self.text.ceil_char_boundary(end);
-        let target = at..self.at;
-        if !closed || target.is_empty() {
-            self.wrong(FaultKind::Open, at, "a redirection has no target, or one that isn't closed");
-        }
-        if !matches!(self.kind, Kind::Simple | Kind::Closed | Kind::FunctionBody) {
-            return self.wrong(
-                FaultKind::Stray,
-                start,
-                "a redirection stands in `for`, `case` or `function`",
-            );
-        }
-        if self.kind != Kind::Closed {
-            self.begin();
-        }
-        let document = match operator {
-            Operator::Document => Some(self.document(target.clone(), without_tabs)),
-            _ => None,
-        };
-        self.tell(Event::Redirect(Redirect { operator, descriptor, target, document }));
-    }
-
-    /// The lines behind this one up to the delimiter.
-    fn document(&mut self, target: Range<usize>, without_tabs: bool) -> Document {
-        let raw = self.bytes().get(target.clone()).unwrap_or_default();
-        let is_expanded = !raw.iter().any(|byte| b"'\"\\".contains(byte));
-        let start = self.resume.or_else(|| Some(scan::line_end(self.bytes(), self.at)? + 1));
-        let start = start.unwrap_or(self.text.len());
-        let (body, after, closed) =
-            document::body(self.bytes(), start, &document::delimiter(raw), without_tabs);
-        if !closed {
-            self.wrong(FaultKind::Open, target.start, "a here-document isn't closed");
-        }
-        self.resume = Some(after);
-        Document { body, is_expanded, without_tabs }
     }
 
     fn end(&mut self) {

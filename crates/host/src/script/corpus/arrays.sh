@@ -1,4 +1,3 @@
-#!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # names: a1 b1
 list=(one "two three" /usr/share/doc [5]=$(a1) # a comment

@@ -1,4 +1,3 @@
-#!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # names: a1 b1
 for x in {1..3} {a,b}; { a1; }

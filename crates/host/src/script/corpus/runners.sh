@@ -1,4 +1,3 @@
-#!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # names: a1 b1 c1 d1 env nice sudo timeout xargs
 env -u X A=b a1

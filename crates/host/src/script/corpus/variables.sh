@@ -1,4 +1,3 @@
-#!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # names: /usr/share/tool/run gawk mawk
 DIR=/usr/share
