@@ -53,9 +53,6 @@ pub enum NeedsError {
     /// It can't be loaded.
     #[error(transparent)]
     Closure(#[from] ClosureError),
-    /// It is a script that nobody can read.
-    #[error(transparent)]
-    Script(#[from] ScriptError),
     /// Each of these scripts is another's interpreter.
     #[error("{path} is a script whose interpreter is a script, and so on: more than {LEVELS} levels")]
     TooDeep {
@@ -247,7 +244,6 @@ impl Search<'_> {
     ) -> Result<(), NeedsError> {
         let named = match named {
             Ok(named) => named,
-            Err(error @ ScriptError::TooSlow { .. }) => return Err(error.into()),
             Err(error) => {
                 self.needs.unread.push(error);
                 return Ok(());

@@ -9,9 +9,10 @@
 //! - [`Settings`], [`Rule`]: what the user can say
 //! - [`Verdict`], [`Level`], [`Origin`], [`Reason`]: what comes out
 //! - [`Context`], [`Session`]: where a line runs, and what was run before
-//! - `lexer`, `reading`, `expansion`, `output`, `wrapping`: from text to commands, without running anything
+//! - `reading`, `expansion`, `output`, `wrapping`: from text to commands, without running anything; the text itself is read
+//!   by [`palisade_shell_syntax`]
 //! - `subject`, `argument`, `condition`, `atoms`: what is known to be dangerous
-//! - `chains`, `signals`, `characters`, `doubt`: what several commands, small signs, odd characters say
+//! - `chains`, `signals`, `characters`: what several commands, small signs, odd characters say
 //! - [`lists`], `packages`, `version`: what is known of packages and hosts
 //! - [`model`]: what a model of the user's own says, where these aren't sure
 //! - [`trust`]: what the user has said to be meant so
@@ -24,9 +25,7 @@ mod command;
 #[cfg(test)]
 mod comparison;
 mod condition;
-mod doubt;
 mod expansion;
-mod lexer;
 pub mod lists;
 pub mod model;
 mod output;
@@ -260,7 +259,7 @@ fn unknown(line: &str, reading: &Reading, named: Option<&atoms::Atom>) -> Option
     let named = named.filter(|atom| atom.level >= Level::Confirm);
     let words = match (reading.doubt, named) {
         (Some(Doubt::Deep | Doubt::Long), _) => "It is too long or too deep to be understood as a whole",
-        (Some(Doubt::Open | Doubt::Stray), Some(_)) if doubt::parses(line) != Some(true) => {
+        (Some(Doubt::Open | Doubt::Stray), Some(_)) => {
             "It isn't complete as a line of shell, and names something dangerous"
         }
         _ => return None,

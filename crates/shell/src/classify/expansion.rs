@@ -3,8 +3,9 @@
 
 use std::ops::Range;
 
+use palisade_shell_syntax::{Parameter, Part, Quoting, ansi, braces, parts};
+
 use super::command::{Doubt, Inside, UNKNOWN, Word};
-use super::lexer;
 use super::reading::{Base, Draft, MOST_TEXT, Reader};
 
 /// Longer words' braces aren't expanded, in bytes.
@@ -53,7 +54,7 @@ impl Reader {
         // What longer ones expand to grows with the square of their length.
         if raw.len() <= MOST_BRACES
             && raw.contains('{')
-            && let Some(parts) = lexer::braces(raw, 64)
+            && let Some(parts) = braces(raw, 64)
         {
             let whole = Base::Fixed(span.clone());
             let mut words = Vec::new();
@@ -85,7 +86,7 @@ impl Reader {
     fn fields(&mut self, raw: &str, base: &Base, draft: &mut Draft, depth: usize) -> Vec<Word> {
         let span = base.span(0..raw.len());
         let mut fields = vec![Field::default()];
-        self.pieces(raw, base, draft, depth, false, &mut fields);
+        self.pieces(raw, base, draft, depth, Quoting::Plain, &mut fields);
         let opens_plainly = raw.starts_with(['\'', '"']);
         fields
             .into_iter()
@@ -112,118 +113,101 @@ impl Reader {
             .collect()
     }
 
-    /// Adds what `raw` comes to; `quoted`: within `"…"`.
+    /// The value of `raw` as one word, if it stands in quotes that aren't part of it.
+    pub(super) fn expand_quoted(
+        &mut self,
+        raw: &str,
+        base: &Base,
+        quoting: Quoting,
+        draft: &mut Draft,
+        depth: usize,
+    ) -> Word {
+        let mut fields = vec![Field::default()];
+        self.pieces(raw, base, draft, depth, quoting, &mut fields);
+        let field = fields.pop().unwrap_or_default();
+        let span = base.span(0..raw.len());
+        Word { value: field.text, span, dynamic: field.dynamic, quoted: true, ..Word::default() }
+    }
+
+    /// Adds what `raw` comes to.
     fn pieces(
         &mut self,
         raw: &str,
         base: &Base,
         draft: &mut Draft,
         depth: usize,
-        quoted: bool,
+        quoting: Quoting,
         fields: &mut Vec<Field>,
     ) {
-        let bytes = raw.as_bytes();
-        let mut at = 0;
-        while let Some(&byte) = bytes.get(at) {
-            let next = bytes.get(at + 1).copied();
+        let quoted = quoting != Quoting::Plain;
+        let slice = |range: &Range<usize>| raw.get(range.clone()).unwrap_or_default();
+        for part in parts(raw, quoting) {
             let Some(field) = fields.last_mut() else { return };
-            match (byte, next) {
-                (b'\\', Some(b'\n')) => at += 2,
-                (b'\\', Some(following)) if quoted && !b"$\"\\`".contains(&following) => {
-                    field.push("\\");
-                    at += 1;
+            match part {
+                Part::Text(range) => {
+                    let text = slice(&range);
+                    field.globbed |= !quoted && text.contains(['*', '?', '[']);
+                    field.push(text);
                 }
-                (b'\\', Some(_)) => {
-                    let end = character_end(raw, at + 1);
-                    field.push(raw.get(at + 1..end).unwrap_or_default());
+                Part::Escaped(range) => {
+                    let text = slice(&range);
+                    field.push(text);
                     field.seams +=
-                        u32::from(!quoted && next.is_some_and(|byte| byte.is_ascii_alphanumeric()));
+                        u32::from(!quoted && text.starts_with(|c: char| c.is_ascii_alphanumeric()));
                     field.quoted |= !quoted;
-                    at = end;
                 }
-                (b'\'', _) if !quoted => {
-                    let (end, closed) = lexer::single_quote(bytes, at + 1);
-                    field.push(raw.get(at + 1..end - usize::from(closed)).unwrap_or_default());
+                Part::Single(range) => {
+                    field.push(slice(&range));
                     field.quoted = true;
                     field.seams += 1;
-                    at = end;
                 }
-                (b'"', _) if !quoted => {
-                    let (end, closed) = lexer::close(bytes, at + 1, b'"');
-                    let inner = at + 1..end - usize::from(closed);
+                Part::Double(range) => {
                     field.quoted = true;
                     field.begun = true;
                     field.seams += 1;
-                    let text = raw.get(inner.clone()).unwrap_or_default();
-                    self.pieces(text, &base.inner(inner), draft, depth, true, fields);
-                    at = end;
+                    let text = slice(&range);
+                    self.pieces(text, &base.inner(range), draft, depth, Quoting::Double, fields);
                 }
-                (b'$', Some(b'\'')) if !quoted => {
-                    let (end, closed) = lexer::ansi_quote(bytes, at + 2);
-                    let inner = raw.get(at + 2..end - usize::from(closed)).unwrap_or_default();
+                Part::Ansi(range) => {
+                    let inner = slice(&range);
                     field.push(&ansi(inner));
                     field.seams += 1 + u32::from(inner.contains('\\'));
                     field.quoted = true;
-                    at = end;
                 }
-                (b'$', Some(b'"')) if !quoted => at += 1,
-                (b'`', _) => {
-                    let (end, closed) = lexer::close(bytes, at + 1, b'`');
-                    let inner = at + 1..end - usize::from(closed);
-                    let text = raw.get(inner.clone()).unwrap_or_default().replace("\\`", "`");
-                    let value =
-                        self.substitution(&text, &base.inner(inner), draft, Inside::Substitution, depth);
+                Part::Backquoted(range) => {
+                    let text = slice(&range).replace("\\`", "`");
+                    let place = base.inner(range);
+                    let value = self.substitution(&text, &place, draft, Inside::Substitution, depth);
                     splice(fields, value, quoted);
-                    at = end;
                 }
-                (b'$', Some(b'(')) => {
-                    let (end, closed) = lexer::close(bytes, at + 2, b')');
-                    let inner = at + 2..end - usize::from(closed);
-                    let text = raw.get(inner.clone()).unwrap_or_default();
-                    let value = match text.strip_prefix('(') {
-                        Some(sum) => arithmetic(sum.trim_end_matches(')')),
-                        None => {
-                            self.substitution(text, &base.inner(inner), draft, Inside::Substitution, depth)
-                        }
-                    };
+                Part::Command(range) => {
+                    let text = slice(&range);
+                    let place = base.inner(range);
+                    let value = self.substitution(text, &place, draft, Inside::Substitution, depth);
                     splice(fields, value, quoted);
-                    at = end;
                 }
-                (b'<' | b'>', Some(b'(')) if !quoted => {
-                    let (end, closed) = lexer::close(bytes, at + 2, b')');
-                    let inner = at + 2..end - usize::from(closed);
-                    let text = raw.get(inner.clone()).unwrap_or_default();
-                    let kind = if byte == b'<' { Inside::Readable } else { Inside::Writable };
-                    self.substitution(text, &base.inner(inner), draft, kind, depth);
-                    splice(fields, Value { text: format!("/dev/fd/{UNKNOWN}"), known: false }, true);
-                    at = end;
-                }
-                (b'$', Some(b'{')) => {
-                    let (end, closed) = lexer::close(bytes, at + 2, b'}');
-                    let inner = at + 2..end - usize::from(closed);
-                    let text = raw.get(inner.clone()).unwrap_or_default();
-                    let value = self.parameter(text, &base.inner(inner), draft, depth);
-                    splice(fields, value, quoted);
-                    at = end;
-                }
-                (b'$', Some(following)) if is_name_start(following) || is_special(following) => {
-                    let mut end = at + 2;
-                    while is_name_start(following)
-                        && bytes.get(end).is_some_and(|byte| is_name_start(*byte) || byte.is_ascii_digit())
-                    {
-                        end += 1;
+                Part::Sum(range) => {
+                    let text = slice(&range);
+                    if text.contains(['$', '`']) && depth <= super::reading::DEEPEST {
+                        let place = base.inner(range);
+                        self.expand_quoted(text, &place, Quoting::Double, draft, depth + 1);
                     }
-                    let value = self.variable(raw.get(at + 1..end).unwrap_or_default());
+                    splice(fields, arithmetic(text), quoted);
+                }
+                Part::Readable(range) | Part::Writable(range) => {
+                    let reads =
+                        range.start.checked_sub(2).and_then(|at| raw.as_bytes().get(at)) == Some(&b'<');
+                    let kind = if reads { Inside::Readable } else { Inside::Writable };
+                    let text = slice(&range);
+                    self.substitution(text, &base.inner(range), draft, kind, depth);
+                    splice(fields, Value { text: format!("/dev/fd/{UNKNOWN}"), known: false }, true);
+                }
+                Part::Parameter(range) => {
+                    let text = slice(&range);
+                    let value = self.parameter(text, &base.inner(range), draft, depth);
                     splice(fields, value, quoted);
-                    at = end;
                 }
-                _ => {
-                    let end = plain_end(raw, at, quoted);
-                    let text = raw.get(at..end).unwrap_or_default();
-                    field.globbed |= !quoted && text.contains(['*', '?', '[']);
-                    field.push(text);
-                    at = end;
-                }
+                Part::Variable(range) => splice(fields, self.variable(slice(&range)), quoted),
             }
             self.spend(fields);
         }
@@ -290,17 +274,9 @@ impl Reader {
             self.doubt(Doubt::Deep);
             return Value::unknown();
         }
-        let (indirect, rest) = match body.strip_prefix('!') {
-            Some(rest) if !rest.is_empty() => (true, rest),
-            _ => (false, body),
-        };
-        let length = rest.bytes().take_while(|byte| is_name_start(*byte) || byte.is_ascii_digit()).count();
-        let length = if length == 0 { rest.len().min(1) } else { length };
-        let (Some(name), Some(operation)) = (rest.get(..length), rest.get(length..)) else {
-            return Value::unknown();
-        };
+        let Parameter { is_indirect, name, operation } = Parameter::of(body);
         let name =
-            if indirect { self.value_of(name).unwrap_or_default().to_owned() } else { name.to_owned() };
+            if is_indirect { self.value_of(name).unwrap_or_default().to_owned() } else { name.to_owned() };
         let value = self.variable(&name);
         let set = self.value_of(&name).is_some_and(|value| !value.is_empty());
         let mut one = |reader: &mut Self, text: &str| {
@@ -417,92 +393,6 @@ fn splice(fields: &mut Vec<Field>, value: Value, quoted: bool) {
     if trails || value.text.trim().is_empty() {
         fields.push(Field { seams: 1, ..Field::default() });
     }
-}
-
-fn is_name_start(byte: u8) -> bool {
-    byte.is_ascii_alphabetic() || byte == b'_'
-}
-
-fn is_special(byte: u8) -> bool {
-    byte.is_ascii_digit() || b"@*#?$!-".contains(&byte)
-}
-
-fn character_end(text: &str, at: usize) -> usize {
-    (at + 1..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len())
-}
-
-/// The end of the text from `at` on that means itself. At least one character.
-fn plain_end(text: &str, at: usize, quoted: bool) -> usize {
-    let special: &[u8] = if quoted { b"\\$`" } else { b"\\$`'\"<>" };
-    let rest = text.as_bytes().get(at + 1..).unwrap_or_default();
-    let length = rest.iter().position(|byte| special.contains(byte)).unwrap_or(rest.len());
-    (at + 1 + length..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len())
-}
-
-/// What `$'…'` comes to.
-pub(super) fn ansi(text: &str) -> String {
-    let mut bytes: Vec<u8> = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('\\') {
-        bytes.extend_from_slice(rest.get(..at).unwrap_or_default().as_bytes());
-        let after = rest.get(at + 1..).unwrap_or_default();
-        let Some(letter) = after.chars().next() else {
-            bytes.push(b'\\');
-            rest = "";
-            break;
-        };
-        let tail = after.get(letter.len_utf8()..).unwrap_or_default();
-        let (value, used) = match letter {
-            'x' => number(tail, 16, 2),
-            'u' => number(tail, 16, 4),
-            'U' => number(tail, 16, 8),
-            '0'..='7' => number(after, 8, if letter == '0' { 4 } else { 3 }),
-            _ => (None, 0),
-        };
-        rest = match (letter, value) {
-            ('u' | 'U', Some(value)) => {
-                let mut buffer = [0; 4];
-                let letter = char::from_u32(value).unwrap_or('\u{FFFD}');
-                bytes.extend_from_slice(letter.encode_utf8(&mut buffer).as_bytes());
-                tail.get(used..).unwrap_or_default()
-            }
-            ('x', Some(value)) => {
-                bytes.push(u8::try_from(value & 0xFF).unwrap_or_default());
-                tail.get(used..).unwrap_or_default()
-            }
-            ('0'..='7', Some(value)) => {
-                bytes.push(u8::try_from(value & 0xFF).unwrap_or_default());
-                after.get(used..).unwrap_or_default()
-            }
-            _ => {
-                match letter {
-                    'n' => bytes.push(b'\n'),
-                    't' => bytes.push(b'\t'),
-                    'r' => bytes.push(b'\r'),
-                    'a' => bytes.push(7),
-                    'b' => bytes.push(8),
-                    'e' | 'E' => bytes.push(27),
-                    'f' => bytes.push(12),
-                    'v' => bytes.push(11),
-                    '\\' | '\'' | '"' | '?' => bytes.push(u8::try_from(u32::from(letter)).unwrap_or(b'?')),
-                    _ => {
-                        bytes.push(b'\\');
-                        let mut buffer = [0; 4];
-                        bytes.extend_from_slice(letter.encode_utf8(&mut buffer).as_bytes());
-                    }
-                }
-                tail
-            }
-        };
-    }
-    bytes.extend_from_slice(rest.as_bytes());
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// The number of at most `most` digits that a text begins with, and how many there are.
-fn number(text: &str, radix: u32, most: usize) -> (Option<u32>, usize) {
-    let digits = text.bytes().take(most).take_while(|byte| char::from(*byte).is_digit(radix)).count();
-    (u32::from_str_radix(text.get(..digits).unwrap_or_default(), radix).ok(), digits)
 }
 
 /// Where something of an inner text is in the line.

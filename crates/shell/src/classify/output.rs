@@ -5,8 +5,9 @@
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
+use palisade_shell_syntax::ansi;
+
 use super::command::{Command, Direction, Word};
-use super::expansion::ansi;
 use super::reading::MOST_TEXT;
 
 /// Padding is left away often, and decoders don't mind.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands that run what is in their arguments or in their input: `sudo`, `env`, `sh -c`, `eval`, `xargs`, `ssh`.
 
+use palisade_shell_syntax::Assignment;
+
 use super::command::{Command, Doubt, Inside, Way, Word};
 use super::reading::{DEEPEST, Reader};
 
@@ -312,10 +314,10 @@ impl Reader {
         let mut assigned = command.assignments.clone();
         if matches!(name, "env" | "sudo" | "doas" | "systemd-run" | "setarch") {
             while let Some(word) = rest.first()
-                && let Some((name, length)) = super::lexer::assignment(&word.value)
+                && let Some(assignment) = Assignment::of(&word.value)
             {
-                let value = word.value.get(length..).unwrap_or_default().to_owned();
-                assigned.push((name.to_owned(), Word { value, ..word.clone() }));
+                let value = word.value.get(assignment.value).unwrap_or_default().to_owned();
+                assigned.push((assignment.name.to_owned(), Word { value, ..word.clone() }));
                 rest = rest.get(1..).unwrap_or_default();
             }
         }

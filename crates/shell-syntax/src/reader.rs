@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From a text to its events.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::bracket::{Bracket, close};
+use crate::event::{End, Event};
+use crate::fault::{Fault, FaultKind};
+use crate::frame::{Frame, Group, Stage};
+use crate::{assignment, quote, scan};
+
+/// What is being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A command.
+    Simple,
+    /// What may stand behind a group: redirections.
+    Closed,
+    /// `for`, before the variable.
+    LoopVariable,
+    /// Before `in`.
+    LoopIn,
+    /// The values.
+    LoopItems,
+    /// `case`, before what is looked at.
+    Subject,
+    /// Before `in`.
+    CaseIn,
+    /// Patterns; whether there is one.
+    Pattern(bool),
+    /// `function`, before the name.
+    FunctionName,
+    /// Behind the name.
+    FunctionBody,
+}
+
+/// Reads a text: an iterator over its [`Event`]s, in time that grows with the length of the text.
+#[derive(Debug)]
+pub struct Reader<'t> {
+    pub(crate) text: &'t str,
+    pub(crate) at: usize,
+    /// Where the line after here-documents begins.
+    pub(crate) resume: Option<usize>,
+    ready: VecDeque<Event>,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) kind: Kind,
+    /// There is something of the command.
+    pub(crate) has_begun: bool,
+    /// There is a word of the command.
+    has_words: bool,
+    /// An operator waits for the command behind it.
+    pub(crate) is_wanted: bool,
+    /// So many bytes may still be looked through for the end of what isn't `((…))` after all.
+    patience: usize,
+    fault: Option<Fault>,
+    has_ended: bool,
+}
+
+impl<'t> Reader<'t> {
+    /// Begins to read.
+    #[must_use]
+    pub fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            at: 0,
+            resume: None,
+            ready: VecDeque::new(),
+            frames: Vec::new(),
+            kind: Kind::Simple,
+            has_begun: false,
+            has_words: false,
+            is_wanted: false,
+            patience: text.len().saturating_mul(4).saturating_add(4096),
+            fault: None,
+            has_ended: false,
+        }
+    }
+
+    /// The first place so far at which a shell would refuse the text. Once there are no events left: of the whole text,
+    /// without the texts in its words.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    pub(crate) fn wrong(&mut self, kind: FaultKind, at: usize, words: &'static str) {
+        self.fault.get_or_insert(Fault { kind, at, words });
+    }
+
+    pub(crate) fn tell(&mut self, event: Event) {
+        self.ready.push_back(event);
+    }
+
+    pub(crate) fn bytes(&self) -> &'t [u8] {
+        self.text.as_bytes()
+    }
+
+    pub(crate) fn byte(&self, ahead: usize) -> Option<u8> {
+        self.bytes().get(self.at + ahead).copied()
+    }
+
+    fn step(&mut self) {
+        let at = self.at;
+        let Some(byte) = self.byte(0) else { return };
+        match (byte, self.byte(1)) {
+            _ if quote::is_blank(byte) => self.at += 1,
+            (b'\\', Some(b'\n')) => self.at += 2,
+            (b'\n', _) => self.line_end(),
+            (b'#', _) => {
+                let rest = self.bytes().get(at..).unwrap_or_default();
+                self.at += rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+            }
+            (b';', Some(b';' | b'&')) => self.case_end(),
+            (b';', _) => self.separate(End::Plain, 1),
+            (b'&', Some(b'>')) => self.redirect(None),
+            (b'&', Some(b'&')) => self.join(End::Plain, 2),
+            (b'&', _) => self.separate(End::Background, 1),
+            (b'|', _) if matches!(self.kind, Kind::Pattern(_)) => self.at += 1,
+            (b'|', Some(b'|')) => self.join(End::Plain, 2),
+            (b'|', Some(b'&')) => self.join(End::Pipe, 2),
+            (b'|', _) => self.join(End::Pipe, 1),
+            (b'(', _) => self.open_bracket(),
+            (b')', _) => self.shut_bracket(),
+            (b'<' | b'>', Some(b'(')) => self.word(),
+            (b'<' | b'>', _) => self.redirect(None),
+            (b'!', Some(b'(')) if self.is_at_name() && self.kind != Kind::Closed => self.at += 1,
+            _ => match self.descriptor(byte) {
+                Some((length, descriptor)) => {
+                    self.at += length;
+                    self.redirect(descriptor);
+                }
+                None => self.word(),
+            },
+        }
+    }
+
+    /// Whether a command's name, or a word that begins or ends a group, would stand here.
+    pub(crate) fn is_at_name(&self) -> bool {
+        match self.kind {
+            Kind::Simple => !self.has_begun,
+            Kind::Closed | Kind::FunctionBody => true,
+            _ => false,
+        }
+    }
+
+    fn line_end(&mut self) {
+        match self.kind {
+            Kind::LoopIn | Kind::CaseIn | Kind::Pattern(_) | Kind::FunctionBody => {}
+            Kind::Simple if !self.has_begun => {}
+            _ => self.finish(End::Plain),
+        }
+        let after = self.at + 1;
+        self.at = self.resume.take().filter(|resume| *resume > after).unwrap_or(after);
+    }
+
+    /// At `;` or `&`.
+    fn separate(&mut self, end: End, length: usize) {
+        self.check_left_side();
+        self.finish(end);
+        self.at += length;
+    }
+
+    /// At `&&`, `||` or `|`.
+    fn join(&mut self, end: End, length: usize) {
+        self.check_left_side();
+        self.finish(end);
+        self.is_wanted = true;
+        self.at += length;
+    }
+
+    fn check_left_side(&mut self) {
+        let is_missing = match self.kind {
+            Kind::Simple => !self.has_begun,
+            Kind::Closed | Kind::LoopIn | Kind::LoopItems => false,
+            _ => true,
+        };
+        if is_missing {
+            self.wrong(FaultKind::Stray, self.at, "an operator stands where a command is missing");
+        }
+    }
+
+    /// At `;;`, `;&` or `;;&`.
+    fn case_end(&mut self) {
+        let at = self.at;
+        self.at += if self.byte(1) == Some(b';') && self.byte(2) == Some(b'&') { 3 } else { 2 };
+        self.check_complete(at);
+        self.finish(End::Plain);
+        match self.frames.last() {
+            Some(frame) if frame.group == Group::Case && frame.stage == Stage::Body => {
+                self.kind = Kind::Pattern(false);
+            }
+            _ => self.wrong(FaultKind::Stray, at, "`;;` stands outside of `case`"),
+        }
+    }
+
+    /// Something of a command is there.
+    pub(crate) fn begin(&mut self) {
+        if self.kind == Kind::FunctionBody {
+            self.wrong(FaultKind::Stray, self.at, "a function's body is no group of commands");
+            self.kind = Kind::Simple;
+        }
+        self.has_begun = true;
+        self.is_wanted = false;
+        if let Some(frame) = self.frames.last_mut() {
+            frame.is_filled = true;
+        }
+    }
+
+    /// The command that was read so far ends.
+    pub(crate) fn finish(&mut self, end: End) {
+        match self.kind {
+            Kind::LoopVariable | Kind::Subject | Kind::CaseIn | Kind::Pattern(_) => {
+                self.wrong(FaultKind::Stray, self.at, "`for` or `case` breaks off");
+            }
+            Kind::FunctionName | Kind::FunctionBody => {
+                self.wrong(FaultKind::Stray, self.at, "a function has no name or no body");
+            }
+            Kind::Simple | Kind::Closed | Kind::LoopIn | Kind::LoopItems => {}
+        }
+        self.kind = Kind::Simple;
+        self.has_begun = false;
+        self.has_words = false;
+        self.tell(Event::End(end));
+    }
+
+    pub(crate) fn open(&mut self, group: Group, stage: Stage) {
+        if self.kind == Kind::Closed {
+            self.wrong(FaultKind::Stray, self.at, "a group begins behind another one");
+            self.finish(End::Plain);
+        }
+        self.kind = Kind::Simple;
+        self.begin();
+        self.has_begun = false;
+        self.frames.push(Frame::new(group, stage));
+        self.tell(Event::Open);
+    }
+
+    /// What must be there before a word, or bracket, that goes on with a group or ends it.
+    pub(crate) fn check_complete(&mut self, at: usize) {
+        if self.is_wanted || self.frames.last().is_some_and(|frame| !frame.is_complete()) {
+            self.wrong(FaultKind::Stray, at, "a group goes on or ends where a command is missing");
+        }
+        self.is_wanted = false;
+    }
+
+    /// The innermost group ends, by `word` at `at`.
+    pub(crate) fn shut(&mut self, at: usize, word: &str) {
+        self.check_complete(at);
+        self.finish(End::Plain);
+        match self.frames.pop() {
+            Some(frame) => {
+                if !frame.ends_with(word) {
+                    self.wrong(FaultKind::Stray, at, "a group ends that is another one");
+                }
+                self.tell(Event::Shut);
+                self.kind = Kind::Closed;
+            }
+            None => self.wrong(FaultKind::Stray, at, "a group ends that never began"),
+        }
+    }
+
+    /// At `(`: a group, a sum, or nothing that is known.
+    fn open_bracket(&mut self) {
+        let at = self.at;
+        match self.kind {
+            Kind::Pattern(false) => self.at += 1,
+            Kind::LoopVariable => match self.sum() {
+                Some(inner) => {
+                    self.tell(Event::Sum(inner));
+                    self.kind = Kind::LoopIn;
+                }
+                None => self.foreign(),
+            },
+            Kind::LoopIn => self.loop_list(),
+            _ if self.is_at_name() => {
+                let sum = if self.kind == Kind::Closed { None } else { self.sum() };
+                if let Some(inner) = sum {
+                    self.kind = Kind::Simple;
+                    self.begin();
+                    self.tell(Event::Sum(inner));
+                    self.has_begun = false;
+                    self.kind = Kind::Closed;
+                } else {
+                    self.open(Group::Paren, Stage::Body);
+                    self.at = at + 1;
+                }
+            }
+            _ => self.foreign(),
+        }
+    }
+
+    /// What is in the `((…))` that begins here, if one does; goes behind it.
+    fn sum(&mut self) -> Option<Range<usize>> {
+        let at = self.at;
+        if self.byte(1) != Some(b'(') {
+            return None;
+        }
+        if self.patience == 0 {
+            self.wrong(FaultKind::Stray, at, "too many brackets lie in each other");
+            return None;
+        }
+        let (end, closed) = close(self.bytes(), at + 2, Bracket::Sum);
+        if closed && self.bytes().get(end) == Some(&b')') {
+            self.at = end + 1;
+            return Some(at + 2..(end - 1).max(at + 2));
+        }
+        self.patience = self.patience.saturating_sub(end - at);
+        None
+    }
+
+    /// `for name (…)`, as zsh has it.
+    fn loop_list(&mut self) {
+        let at = self.at;
+        let (end, closed) = close(self.bytes(), at + 1, Bracket::Words);
+        self.wrong(FaultKind::Stray, at, "brackets stand where `in` should");
+        let inner = at + 1..(end - usize::from(closed)).max(at + 1);
+        for element in assignment::elements(self.text.get(inner).unwrap_or_default()) {
+            self.tell(Event::Item(element.start + at + 1..element.end + at + 1));
+        }
+        self.at = end;
+        self.finish(End::Plain);
+    }
+
+    /// `(…)` among words: a substitution in fish, a qualifier in zsh.
+    fn foreign(&mut self) {
+        let at = self.at;
+        let (end, closed) = close(self.bytes(), at + 1, Bracket::Commands);
+        self.wrong(
+            if closed { FaultKind::Stray } else { FaultKind::Open },
+            at,
+            "a bracket stands among words",
+        );
+        if self.kind == Kind::Simple {
+            self.begin();
+            self.has_words = true;
+        }
+        self.tell(Event::Foreign(at + 1..(end - usize::from(closed)).max(at + 1)));
+        self.at = end;
+    }
+
+    fn shut_bracket(&mut self) {
+        let at = self.at;
+        self.at += 1;
+        if let Kind::Pattern(any) = self.kind {
+            if !any {
+                self.wrong(FaultKind::Stray, at, "a pattern of `case` is missing");
+            }
+            if let Some(frame) = self.frames.last_mut() {
+                frame.stage = Stage::Body;
+            }
+            self.kind = Kind::Simple;
+            return;
+        }
+        self.shut(at, ")");
+    }
+
+    fn word(&mut self) {
+        let at = self.at;
+        let (end, closed) = scan::word(self.bytes(), at);
+        if !closed {
+            self.wrong(FaultKind::Open, at, "a quote or bracket isn't closed");
+        }
+        // A byte that nothing else knows, for one.
+        let end = self.text.ceil_char_boundary(end.max(at + 1));
+        self.at = end;
+        let raw = self.text.get(at..end).unwrap_or_default();
+        match self.kind {
+            Kind::Simple | Kind::Closed | Kind::FunctionBody => self.command_word(raw, at..end),
+            Kind::Pattern(false) if raw == "esac" => {
+                self.kind = Kind::Simple;
+                self.shut(at, raw);
+            }
+            Kind::Pattern(_) => {
+                self.tell(Event::Pattern(at..end));
+                self.kind = Kind::Pattern(true);
+            }
+            Kind::LoopVariable => {
+                self.tell(Event::Variable(at..end));
+                self.kind = Kind::LoopIn;
+            }
+            Kind::LoopIn if raw == "in" => self.kind = Kind::LoopItems,
+            Kind::LoopIn => {
+                if !matches!(raw, "do" | "{") {
+                    self.wrong(FaultKind::Stray, at, "a word stands where `in` or `do` should");
+                }
+                self.finish(End::Plain);
+                self.command_word(raw, at..end);
+            }
+            Kind::LoopItems => self.tell(Event::Item(at..end)),
+            Kind::Subject => {
+                self.tell(Event::Item(at..end));
+                self.kind = Kind::CaseIn;
+            }
+            Kind::CaseIn => {
+                if raw != "in" {
+                    self.wrong(FaultKind::Stray, at, "a word stands where `in` should");
+                }
+                self.tell(Event::End(End::Plain));
+                self.kind = Kind::Pattern(false);
+            }
+            Kind::FunctionName if raw == "{" => {
+                self.kind = Kind::FunctionBody;
+                self.command_word(raw, at..end);
+            }
+            Kind::FunctionName => self.function(at..end),
+        }
+    }
+
+    /// The index behind the `()` that follows here, if it does.
+    fn after_brackets(&self) -> Option<usize> {
+        let blanks = |at: usize| {
+            let rest = self.bytes().get(at..).unwrap_or_default();
+            at + rest.iter().take_while(|byte| quote::is_blank(**byte)).count()
+        };
+        let open = blanks(self.at);
+        (self.bytes().get(open) == Some(&b'(')).then_some(())?;
+        let shut = blanks(open + 1);
+        (self.bytes().get(shut) == Some(&b')')).then_some(shut + 1)
+    }
+
+    fn function(&mut self, name: Range<usize>) {
+        self.at = self.after_brackets().unwrap_or(self.at);
+        self.tell(Event::Function(name));
+        self.kind = Kind::FunctionBody;
+    }
+
+    /// A word of a command, or one that begins, goes on with or ends a group.
+    fn command_word(&mut self, raw: &str, range: Range<usize>) {
+        if self.is_at_name() {
+            if self.reserved(raw, range.clone()) {
+                return;
+            }
+            if self.kind == Kind::Closed {
+                self.wrong(FaultKind::Stray, range.start, "a word stands behind a group");
+                self.finish(End::Plain);
+            }
+            if self.after_brackets().is_some() {
+                self.begin();
+                self.has_begun = false;
+                self.function(range);
+                return;
+            }
+        }
+        self.begin();
+        if !self.has_words && crate::Assignment::of(raw).is_some() {
+            self.tell(Event::Assignment(range));
+        } else {
+            self.has_words = true;
+            self.tell(Event::Word(range));
+        }
+    }
+
+    /// `[[ … ]]`, whose first word is at `range`.
+    pub(crate) fn test(&mut self, range: Range<usize>) {
+        let start = range.start;
+        self.begin();
+        self.tell(Event::Test(range));
+        let bytes = self.bytes();
+        let mut is_pattern = false;
+        while let Some(byte) = self.byte(0) {
+            if quote::is_blank(byte) || byte == b'\n' || byte == b'\\' && self.byte(1) == Some(b'\n') {
+                self.at += 1 + usize::from(byte == b'\\');
+                continue;
+            }
+            let at = self.at;
+            let substitutes = matches!(byte, b'<' | b'>') && self.byte(1) == Some(b'(');
+            let (end, closed) = if std::mem::take(&mut is_pattern) {
+                scan::regular_expression(bytes, at)
+            } else if quote::ends_word(byte) && !substitutes {
+                self.at += 1;
+                continue;
+            } else {
+                scan::word(bytes, at)
+            };
+            self.at = self.text.ceil_char_boundary(end.max(at + 1));
+            if !closed {
+                self.wrong(FaultKind::Open, at, "a quote or bracket isn't closed");
+            }
+            match self.text.get(at..self.at) {
+                Some("]]") => {
+                    self.has_begun = false;
+                    self.kind = Kind::Closed;
+                    return;
+                }
+                Some("=~") => is_pattern = true,
+                _ => {}
+            }
+            self.tell(Event::Word(at..self.at));
+        }
+        self.wrong(FaultKind::Open, start, "`[[` isn't closed");
+    }
+
+    fn end(&mut self) {
+        let at = self.text.len();
+        let is_open =
+            !self.frames.is_empty() || self.is_wanted || !matches!(self.kind, Kind::Simple | Kind::Closed);
+        if is_open {
+            self.wrong(FaultKind::Open, at, "it ends where something is missing");
+        }
+        self.finish(End::Plain);
+        self.has_ended = true;
+    }
+}
+
+impl Iterator for Reader<'_> {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            if self.has_ended {
+                return None;
+            }
+            if self.at < self.text.len() { self.step() } else { self.end() }
+        }
+    }
+}
