@@ -35,17 +35,8 @@ pub(crate) mod code {
     /// The DNS's own word for a code (RFC 6895, 2.3).
     pub(crate) fn word(code: u8) -> String {
         const WORDS: [&str; 11] = [
-            "NOERROR",
-            "FORMERR",
-            "SERVFAIL",
-            "NXDOMAIN",
-            "NOTIMP",
-            "REFUSED",
-            "YXDOMAIN",
-            "YXRRSET",
-            "NXRRSET",
-            "NOTAUTH",
-            "NOTZONE",
+            "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET",
+            "NXRRSET", "NOTAUTH", "NOTZONE",
         ];
         WORDS.get(usize::from(code)).map_or_else(|| code.to_string(), |word| (*word).to_owned())
     }
