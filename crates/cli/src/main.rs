@@ -45,6 +45,7 @@ mod import;
 mod interpose;
 mod learn;
 mod learner;
+mod line_diff;
 mod man;
 mod network;
 mod network_options;

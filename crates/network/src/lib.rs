@@ -49,6 +49,7 @@ mod tests;
 mod upstream;
 mod variables;
 mod wait;
+mod wire;
 
 pub use control::{Answer, Control, Instruction, Question, Remedy, Report, Told, What};
 pub use resolving::Resolving;

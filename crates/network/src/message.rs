@@ -4,11 +4,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use domain::base::iana::{Class, Opcode, Rcode};
-use domain::base::message_builder::AdditionalBuilder;
-use domain::base::{Message, MessageBuilder, Name as Wire, ParsedName, Rtype, ToName, Ttl};
-use domain::rdata::{A, Aaaa, Cname, Ptr};
 use palisade_policy::network::Name;
+
+use crate::wire::{Message, Question, WireName, Writer, class, code, flag, kind};
 
 /// How much a UDP answer may be: what gets through everywhere (DNS flag day 2020).
 const PAYLOAD: u16 = 1232;
@@ -58,38 +56,36 @@ pub(crate) enum Reply<'n> {
 
 /// Reads a message that came to the server.
 pub(crate) fn read(bytes: &[u8]) -> Query {
-    let Ok(message) = Message::from_slice(bytes) else { return Query::Drop };
-    let header = message.header();
+    let Some(message) = Message::new(bytes) else { return Query::Drop };
     // Answering an answer makes two servers talk for ever.
-    if header.qr() {
+    if message.has(flag::ANSWER) {
         return Query::Drop;
     }
-    if header.opcode() != Opcode::QUERY {
-        return error(message, Rcode::NOTIMP);
+    if message.has(flag::OPCODE) {
+        return error(&message, code::NOTIMP);
     }
-    let Ok(question) = message.sole_question() else { return error(message, Rcode::FORMERR) };
-    if message.header_counts().ancount() != 0 || header.tc() {
-        return error(message, Rcode::FORMERR);
+    let Some(question) = message.question() else { return error(&message, code::FORMERR) };
+    if message.answers != 0 || message.has(flag::TRUNCATED) {
+        return error(&message, code::FORMERR);
     }
-    if message.opt().is_some_and(|opt| opt.version() != 0) {
+    if message.edns().is_some_and(|version| version != 0) {
         // BADVERS has its high bits in an OPT record; nobody has ever sent version 1.
-        return error(message, Rcode::FORMERR);
+        return error(&message, code::FORMERR);
     }
-    if !matches!(question.qclass(), Class::IN | Class::ANY) {
-        return error(message, Rcode::REFUSED);
+    if !matches!(question.class, class::IN | class::ANY) {
+        return error(&message, code::REFUSED);
     }
-    if matches!(question.qtype(), Rtype::AXFR | Rtype::IXFR) {
-        return error(message, Rcode::REFUSED);
+    if matches!(question.kind, kind::AXFR | kind::IXFR) {
+        return error(&message, code::REFUSED);
     }
-    let text = question.qname().to_string();
-    Query::Asked(match (question.qtype(), text.parse::<Name>()) {
-        (_, Ok(name)) if name.as_str().ends_with(".arpa") => {
+    Query::Asked(match (question.kind, question.name.host()) {
+        (_, Some(name)) if name.as_str().ends_with(".arpa") => {
             reverse(name.as_str()).map_or(Asked::Nonsense, Asked::Reverse)
         }
-        (Rtype::A, Ok(name)) => Asked::Address(name, false),
-        (Rtype::AAAA, Ok(name)) => Asked::Address(name, true),
-        (_, Ok(name)) => Asked::Other(name),
-        (_, Err(_error)) => Asked::Nonsense,
+        (kind::A, Some(name)) => Asked::Address(name, false),
+        (kind::AAAA, Some(name)) => Asked::Address(name, true),
+        (_, Some(name)) => Asked::Other(name),
+        (_, None) => Asked::Nonsense,
     })
 }
 
@@ -113,72 +109,50 @@ fn reverse(name: &str) -> Option<IpAddr> {
     (count == 32).then(|| Ipv6Addr::from_bits(bits).into())
 }
 
-fn error(query: &Message<[u8]>, rcode: Rcode) -> Query {
-    // A question that can't be read can't be repeated.
-    let mut answer = match MessageBuilder::new_vec().start_error(query, rcode) {
-        answer if query.sole_question().is_ok() => answer,
-        _ => {
-            let mut bare = MessageBuilder::new_vec();
-            let header = bare.header_mut();
-            header.set_id(query.header().id());
-            header.set_qr(true);
-            header.set_rcode(rcode);
-            bare.answer()
+fn error(query: &Message<'_>, code: u8) -> Query {
+    let answer = match query.question() {
+        Some(question) => {
+            let mut answer = Writer::answer_to(query, code);
+            answer.question(&question);
+            answer
         }
+        // A question that can't be read can't be repeated.
+        None => Writer::new(query.id, flag::ANSWER | flag::RECURSION_AVAILABLE | u16::from(code)),
     };
-    answer.header_mut().set_ra(true);
     Query::Error(answer.finish())
 }
 
 /// Writes the answer to a message that was [`read`].
 pub(crate) fn answer(query: &[u8], reply: Reply<'_>, ttl: Duration) -> Option<Vec<u8>> {
-    let query = Message::from_slice(query).ok()?;
-    let rcode = match reply {
-        Reply::NoSuchName => Rcode::NXDOMAIN,
-        Reply::Failure => Rcode::SERVFAIL,
-        Reply::V4(_) | Reply::V6(_) | Reply::Name(_) | Reply::Empty => Rcode::NOERROR,
+    let query = Message::new(query)?;
+    let question = query.question()?;
+    let code = match reply {
+        Reply::NoSuchName => code::NXDOMAIN,
+        Reply::Failure => code::SERVFAIL,
+        Reply::V4(_) | Reply::V6(_) | Reply::Name(_) | Reply::Empty => code::NOERROR,
     };
-    let mut answer = MessageBuilder::new_vec().start_answer(query, rcode).ok()?;
-    answer.header_mut().set_ra(true);
-    let question = query.sole_question().ok()?;
-    let name = question.qname();
-    let ttl = Ttl::from_secs(u32::try_from(ttl.as_secs()).unwrap_or(u32::MAX));
+    let mut answer = Writer::answer_to(&query, code);
+    answer.question(&question);
+    let ttl = u32::try_from(ttl.as_secs()).unwrap_or(u32::MAX);
     match reply {
-        Reply::V4(address) => answer.push((name, ttl, A::new(address))).ok()?,
-        Reply::V6(address) => answer.push((name, ttl, Aaaa::new(address))).ok()?,
-        Reply::Name(host) => {
-            let host: Wire<Vec<u8>> = host.as_str().parse().ok()?;
-            answer.push((name, ttl, Ptr::new(host))).ok()?;
-        }
+        Reply::V4(address) => answer.answer(&question.name, kind::A, ttl, &address.octets()),
+        Reply::V6(address) => answer.answer(&question.name, kind::AAAA, ttl, &address.octets()),
+        Reply::Name(host) => answer.answer_name(&question.name, kind::PTR, ttl, &host.into()),
         Reply::Empty | Reply::NoSuchName | Reply::Failure => {}
     }
-    let mut additional = answer.additional();
-    if query.opt().is_some() {
-        extend(&mut additional)?;
+    if query.edns().is_some() {
+        answer.edns(PAYLOAD);
     }
-    Some(additional.finish())
-}
-
-fn extend(additional: &mut AdditionalBuilder<Vec<u8>>) -> Option<()> {
-    additional
-        .opt(|opt| {
-            opt.set_udp_payload_size(PAYLOAD);
-            Ok(())
-        })
-        .ok()
+    Some(answer.finish())
 }
 
 /// Writes a question to a server outside.
-pub(crate) fn question(id: u16, name: &Name, v6: bool) -> Option<Vec<u8>> {
-    let name: Wire<Vec<u8>> = name.as_str().parse().ok()?;
-    let mut message = MessageBuilder::new_vec();
-    message.header_mut().set_id(id);
-    message.header_mut().set_rd(true);
-    let mut question = message.question();
-    question.push((&name, if v6 { Rtype::AAAA } else { Rtype::A })).ok()?;
-    let mut additional = question.additional();
-    extend(&mut additional)?;
-    Some(additional.finish())
+pub(crate) fn question(id: u16, name: &Name, v6: bool) -> Vec<u8> {
+    let mut message = Writer::new(id, flag::RECURSION_DESIRED);
+    let kind = if v6 { kind::AAAA } else { kind::A };
+    message.question(&Question { name: name.into(), kind, class: class::IN });
+    message.edns(PAYLOAD);
+    message.finish()
 }
 
 /// What a server outside answered.
@@ -202,51 +176,46 @@ pub(crate) fn answered(bytes: &[u8], id: u16, name: &Name, v6: bool) -> Answered
 }
 
 fn read_answer(bytes: &[u8], id: u16, name: &Name, v6: bool) -> Option<Answered> {
-    let message = Message::from_slice(bytes).ok()?;
-    let header = message.header();
-    let question = message.sole_question().ok()?;
-    let kind = if v6 { Rtype::AAAA } else { Rtype::A };
-    let wanted: Wire<Vec<u8>> = name.as_str().parse().ok()?;
-    if !header.qr()
-        || header.id() != id
-        || question.qtype() != kind
-        || question.qclass() != Class::IN
-        || !question.qname().name_eq(&wanted)
+    let message = Message::new(bytes)?;
+    let question = message.question()?;
+    let kind = if v6 { kind::AAAA } else { kind::A };
+    let mut owner: WireName = name.into();
+    if !message.has(flag::ANSWER)
+        || message.id != id
+        || question.kind != kind
+        || question.class != class::IN
+        || !question.name.same(&owner)
     {
         return None;
     }
-    if header.tc() {
+    if message.has(flag::TRUNCATED) {
         return Some(Answered::Truncated);
     }
-    match header.rcode() {
-        Rcode::NOERROR => {}
-        Rcode::NXDOMAIN => return Some(Answered::NoSuchName),
-        other => return Some(Answered::Failure(other.to_string())),
+    match message.code() {
+        code::NOERROR => {}
+        code::NXDOMAIN => return Some(Answered::NoSuchName),
+        other => return Some(Answered::Failure(code::word(other))),
     }
-    let mut owner: Wire<Vec<u8>> = wanted;
     let mut lives = u32::MAX;
     // Aliases come before what they lead to; servers that mix them up are followed all the same.
     for _alias in 0..ALIASES {
         let mut addresses = Vec::new();
         let mut alias = None;
-        for record in message.answer().ok()? {
-            let record = record.ok()?;
-            if record.class() != Class::IN || !record.owner().name_eq(&owner) {
+        for record in message.answer() {
+            let record = record?;
+            if record.class != class::IN || !record.owner.same(&owner) {
                 continue;
             }
-            let ttl = record.ttl().as_secs();
-            if record.rtype() == kind {
-                let address = if v6 {
-                    record.to_record::<Aaaa>().ok()?.map(|record| IpAddr::V6(record.data().addr()))
+            if record.kind == kind {
+                addresses.push(if v6 {
+                    IpAddr::from(<[u8; 16]>::try_from(record.data).ok()?)
                 } else {
-                    record.to_record::<A>().ok()?.map(|record| IpAddr::V4(record.data().addr()))
-                };
-                addresses.extend(address);
-                lives = lives.min(ttl);
-            } else if record.rtype() == Rtype::CNAME {
-                let record = record.to_record::<Cname<ParsedName<_>>>().ok()??;
-                alias = Some(record.data().cname().to_vec());
-                lives = lives.min(ttl);
+                    IpAddr::from(<[u8; 4]>::try_from(record.data).ok()?)
+                });
+                lives = lives.min(record.ttl);
+            } else if record.kind == kind::CNAME {
+                alias = Some(record.name()?);
+                lives = lives.min(record.ttl);
             }
         }
         match alias {

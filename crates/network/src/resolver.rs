@@ -164,7 +164,7 @@ async fn ask_one(server: SocketAddr, name: &Name, v6: bool) -> io::Result<Answer
     let mut id = [0; 2];
     rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty())?;
     let id = u16::from_ne_bytes(id);
-    let question = message::question(id, name, v6).ok_or(io::ErrorKind::InvalidInput)?;
+    let question = message::question(id, name, v6);
     let any: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),

@@ -6,10 +6,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use globset::{GlobBuilder, GlobMatcher};
-
 use crate::below::below;
 use crate::context::Context;
+use crate::glob::Glob;
 use crate::layer::Layer;
 use crate::pattern::{PathPattern, SPECIAL, Token, Variable};
 
@@ -41,9 +40,6 @@ pub enum ExpandError {
     /// A working or home directory whose name isn't UTF-8 stands behind a glob.
     #[error("a variable behind `*` holds bytes that are not UTF-8")]
     GlobNotUtf8,
-    /// The glob compiler refuses it, which it does for patterns that would grow too large.
-    #[error("the pattern can't be compiled")]
-    Glob(#[source] globset::Error),
 }
 
 /// What a pattern stands for.
@@ -57,20 +53,18 @@ pub(crate) enum Expanded {
 
 /// A compiled pattern: the directory under which it holds, and what follows.
 ///
-/// Splitting the plain beginning off keeps the home's name (which may hold any byte) out of the
-/// glob compiler, and tells where a walk has to begin.
+/// The plain beginning tells where a walk has to begin.
 #[derive(Debug, Clone)]
 pub struct GlobPattern {
     base: PathBuf,
-    tail: Arc<str>,
-    /// The tail as it would be written.
+    /// What follows the base, as it would be written.
     written: Arc<str>,
-    matcher: GlobMatcher,
+    glob: Glob,
 }
 
 impl PartialEq for GlobPattern {
     fn eq(&self, other: &Self) -> bool {
-        self.base == other.base && self.tail == other.tail
+        self.base == other.base && self.glob == other.glob
     }
 }
 
@@ -83,12 +77,6 @@ impl GlobPattern {
         &self.base
     }
 
-    /// What follows the base, in globset's syntax.
-    #[must_use]
-    pub fn tail(&self) -> &str {
-        &self.tail
-    }
-
     /// What follows the base, as it would be written.
     pub(crate) fn written(&self) -> &str {
         &self.written
@@ -97,14 +85,13 @@ impl GlobPattern {
     /// How many names below the base a match is; none if at any depth.
     #[must_use]
     pub fn depth(&self) -> Option<usize> {
-        let any = self.tail.split('/').any(|part| part == "**");
-        (!any).then(|| self.tail.split('/').count())
+        self.glob.depth()
     }
 
     /// Whether this very path matches.
     #[must_use]
     pub fn matches(&self, path: &Path) -> bool {
-        below(path, &self.base).is_some_and(|rest| self.matcher.is_match(rest))
+        below(path, &self.base).is_some_and(|rest| self.glob.matches(rest.as_os_str().as_bytes()))
     }
 
     /// The shallowest of `path` and its ancestors that matches: where the rule begins to hold.
@@ -114,7 +101,7 @@ impl GlobPattern {
         let mut reached = PathBuf::new();
         for name in rest {
             reached.push(name);
-            if self.matcher.is_match(&reached) {
+            if self.glob.matches(reached.as_os_str().as_bytes()) {
                 return Some(self.base.join(reached));
             }
         }
@@ -161,15 +148,8 @@ pub(crate) fn expand(
     if first_glob.is_none() {
         return Ok(Expanded::Path(base));
     }
-    let tail = glob_text(&tokens[split..], glob_part)?;
-    let written = glob_text(&tokens[split..], written_part)?;
-    let matcher = GlobBuilder::new(&tail)
-        .literal_separator(true)
-        .backslash_escape(true)
-        .build()
-        .map_err(ExpandError::Glob)?
-        .compile_matcher();
-    Ok(Expanded::Glob(GlobPattern { base, tail: tail.into(), written: written.into(), matcher }))
+    let written = written_text(&tokens[split..])?.into();
+    Ok(Expanded::Glob(GlobPattern { base, written, glob: Glob::new(&tokens[split..]) }))
 }
 
 /// The pattern's pieces with variables replaced, beginning with a separator.
@@ -298,13 +278,10 @@ fn normal(tokens: &[Token]) -> PathBuf {
 }
 
 /// Writes pieces with slashes between them. Empty names and `.` are left out, as in a plain path.
-fn glob_text(
-    tokens: &[Token],
-    write: fn(&[Token]) -> Result<String, ExpandError>,
-) -> Result<String, ExpandError> {
+fn written_text(tokens: &[Token]) -> Result<String, ExpandError> {
     let mut parts: Vec<String> = Vec::new();
     for part in tokens.split(|token| *token == Token::Separator) {
-        let text = write(part)?;
+        let text = written_part(part)?;
         if !text.is_empty() && text != "." {
             parts.push(text);
         }
@@ -328,43 +305,6 @@ fn written_part(part: &[Token]) -> Result<String, ExpandError> {
             Token::AnyOne => text.push(b'?'),
             Token::Class(negated, members) => {
                 text.extend(if *negated { b"[!".as_slice() } else { b"[" });
-                text.extend(members.as_bytes());
-                text.push(b']');
-            }
-            // Replaced before.
-            Token::Separator | Token::Home | Token::Variable(_) => {}
-        }
-    }
-    String::from_utf8(text).map_err(|_| ExpandError::GlobNotUtf8)
-}
-
-/// In globset's syntax.
-fn glob_part(part: &[Token]) -> Result<String, ExpandError> {
-    let mut text: Vec<u8> = Vec::new();
-    for token in part {
-        match token {
-            Token::Byte(byte) => {
-                if br"*?[]{}\!^-,".contains(byte) {
-                    text.push(b'\\');
-                }
-                text.push(*byte);
-            }
-            Token::Star => text.push(b'*'),
-            Token::DoubleStar => text.extend(b"**"),
-            Token::AnyOne => text.push(b'?'),
-            Token::Class(negated, members) => {
-                text.push(b'[');
-                let mut members = members.as_str();
-                if *negated {
-                    text.push(b'!');
-                    // A leading hyphen must stay in front, or it would make a range.
-                    if let Some(rest) = members.strip_prefix('-') {
-                        text.push(b'-');
-                        members = rest;
-                    }
-                    // globset lets a negated set match a separator; a name never holds one.
-                    text.push(b'/');
-                }
                 text.extend(members.as_bytes());
                 text.push(b']');
             }

@@ -36,6 +36,7 @@ pub mod environment;
 pub mod event;
 pub mod expand;
 pub mod feature;
+mod glob;
 mod grammar;
 pub mod hint;
 pub mod launch;

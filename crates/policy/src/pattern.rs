@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use serde::{Serialize, Serializer};
 
 use crate::context::Context;
-use crate::suggest;
+use crate::{glob, suggest};
 
 /// `PATH_MAX` of Linux: a longer path can't be passed to any call (`limits.h`).
 pub const LONGEST: usize = 4096;
@@ -426,20 +426,9 @@ fn class(rest: &[u8]) -> Result<(Token, usize), PatternError> {
 
 /// No reversed range, and none that holds the separator: a set stands for one character of a name.
 fn class_is_sound(members: &str) -> bool {
-    let characters: Vec<char> = members.chars().collect();
-    let mut at = 0;
-    while at < characters.len() {
-        let low = characters[at];
-        let (high, used) = match (characters.get(at + 1), characters.get(at + 2)) {
-            (Some('-'), Some(&high)) => (high, 3),
-            _ => (low, 1),
-        };
-        if low > high || (low..=high).contains(&'/') || low == '\\' || high == '\\' {
-            return false;
-        }
-        at += used;
-    }
-    !characters.is_empty()
+    let Some(ranges) = glob::ranges(members) else { return false };
+    let sound = |(low, high): &(char, char)| !(*low..=*high).contains(&'/');
+    !ranges.is_empty() && !members.contains('\\') && ranges.iter().all(sound)
 }
 
 /// A variable, after its `$`; and how many bytes it takes, `$` included.
@@ -501,6 +490,8 @@ mod tests {
         assert_eq!(error("/a[b"), PatternError::UnclosedClass);
         assert!(matches!(error("/a[+-9]"), PatternError::BadClass { .. }));
         assert!(matches!(error("/a[z-a]"), PatternError::BadClass { .. }));
+        assert!(matches!(error("/a[+-,-9]"), PatternError::BadClass { .. }), "from + to 9");
+        assert!(matches!(error("/a[b-c-a]"), PatternError::BadClass { .. }));
         assert_eq!(error("/a/b**"), PatternError::PartialDoubleStar);
         assert_eq!(error("/a/../b"), PatternError::ParentAfterName);
         assert_eq!(error("/.."), PatternError::ParentAfterName);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Showing a learned profile, and writing it if somebody agrees.
 
-use crate::{answer, output};
-use similar::{ChangeTag, TextDiff};
+use crate::{answer, line_diff, output};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -94,19 +93,13 @@ fn statements(text: &str) -> Vec<&str> {
 
 /// What changes, as `diff -u` shows it.
 fn difference(old: &str, new: &str, file: &str) -> String {
-    let diff = TextDiff::from_lines(old, new);
     let before = if old.is_empty() { "/dev/null" } else { file };
     let mut out = format!("--- {before}\n+++ {file}\n");
-    for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
+    for hunk in line_diff::hunks(old, new) {
         out.push_str(&format!("{}\n", hunk.header()));
-        for change in hunk.iter_changes() {
-            let sign = match change.tag() {
-                ChangeTag::Delete => '-',
-                ChangeTag::Insert => '+',
-                ChangeTag::Equal => ' ',
-            };
-            out.push(sign);
-            out.push_str(&answer::harmless(change.value().trim_end_matches('\n')));
+        for (sign, line) in &hunk.lines {
+            out.push(sign.character());
+            out.push_str(&answer::harmless(line.trim_end_matches('\n')));
             out.push('\n');
         }
     }

@@ -3,13 +3,12 @@
 
 use super::Answer;
 use crate::answer::{self, Failure, NO, YES, harmless};
-use crate::{output, situation};
+use crate::{line_diff, output, situation};
 use palisade_policy::{Layer, ParseError};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Definition, LayerError, Sort};
 use palisade_sandbox::profiles;
 use serde::Serialize;
-use similar::TextDiff;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -217,8 +216,10 @@ fn place(definition: &Definition) -> String {
 fn difference(own: &Definition, other: &Definition) -> Result<Difference, Failure> {
     let (before, after) = (text_of(other)?, text_of(own)?);
     let (own_place, other_place) = (place(own), place(other));
-    let diff = TextDiff::from_lines(before.as_str(), after.as_str());
-    let diff = diff.unified_diff().context_radius(3).header(&other_place, &own_place).to_string();
+    let mut diff = format!("--- {other_place}\n+++ {own_place}\n");
+    for hunk in line_diff::hunks(&before, &after) {
+        diff.push_str(&hunk.to_string());
+    }
     Ok(Difference {
         name: own.name.clone(),
         same: before == after,
