@@ -5,4 +5,5 @@
 #![forbid(unsafe_code)]
 
 mod architecture;
+mod dependencies;
 mod escape;
