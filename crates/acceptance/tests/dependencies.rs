@@ -3,9 +3,7 @@
 #![expect(clippy::expect_used, reason = "a test may die of what cargo should have said")]
 
 mod graph;
-
 mod license;
-
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
