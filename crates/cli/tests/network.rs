@@ -11,8 +11,8 @@
 mod bed;
 mod support;
 
-use palisade_acceptance::patience::Patience;
 use bed::{Bed, people};
+use palisade_acceptance::patience::Patience;
 use rustix::process::{Pid, Signal};
 use std::path::Path;
 use std::process::Stdio;

@@ -12,8 +12,8 @@
 mod bed;
 mod support;
 
-use palisade_acceptance::patience::Patience;
 use bed::{Bed, people};
+use palisade_acceptance::patience::Patience;
 use rustix::process::Pid;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

@@ -9,9 +9,9 @@ mod screen;
 #[path = "scope/world.rs"]
 mod world;
 
-use palisade_acceptance::patience::Patience;
 use palisade_acceptance::case::data_directory;
 use palisade_acceptance::feature::Features;
+use palisade_acceptance::patience::Patience;
 use screen::{PALISADE, Screen, Setting, has};
 use serde_json::Value;
 use std::time::{Duration, Instant};

@@ -140,7 +140,10 @@ fn run(boots: &[Boot<'_>]) -> ExitCode {
     let failed = failed.into_inner().expect("no thread of ours panics while it holds it");
     let word = if failed.is_empty() { "ok" } else { "FAILED" };
     let passed = boots.len() - failed.len();
-    println!("\ntest result: {word}. {passed} passed; {} failed; 0 ignored; 0 measured; 0 filtered out", failed.len());
+    println!(
+        "\ntest result: {word}. {passed} passed; {} failed; 0 ignored; 0 measured; 0 filtered out",
+        failed.len()
+    );
     for name in &failed {
         println!("again: ./x test guest -- --exact {name}");
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! When the filter of a bus comes and goes.
 
-use palisade_acceptance::patience::Patience;
 use crate::support::{eventually, everybody, has, job};
 use crate::world::{OBEDIENT, Process, World, ask, output_of, python};
+use palisade_acceptance::patience::Patience;
 use std::time::{Duration, Instant};
 
 /// Nothing is started before somebody connects; and what is started then sees nothing but its work.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A configuration of one's own; and a palisaded that watches nothing but a tmpfs of one's own.
 
-use palisade_acceptance::patience::Patience;
 use crate::support::job::{Run, finish};
 use crate::support::{self, Place};
+use palisade_acceptance::patience::Patience;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;

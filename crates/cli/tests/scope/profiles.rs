@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Profiles, and what is denied.
 
-use palisade_acceptance::patience::Patience;
 use crate::world::World;
+use palisade_acceptance::patience::Patience;
 use serde_json::json;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The daemon's end and beginning, and what goes wrong.
 
-use palisade_acceptance::patience::Patience;
 use crate::world::{ORDINARY, World};
+use palisade_acceptance::patience::Patience;
 use serde_json::json;
 use std::io::Write;
 use std::os::unix::net::UnixStream;

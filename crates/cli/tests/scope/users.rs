@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who may do what.
 
-use palisade_acceptance::patience::Patience;
 use crate::world::{ORDINARY, OTHER, World};
+use palisade_acceptance::patience::Patience;
 use serde_json::{Value, json};
 
 fn list_as(world: &World, uid: u32) -> Vec<Value> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lines that go to somebody else than the shell: it is said to whom, and nothing is done with them.
 
-use palisade_acceptance::patience::{Patience, pause};
 use super::screen::{Screen, Setting};
+use palisade_acceptance::patience::{Patience, pause};
 
 const SETTINGS: &str = "schema = 1\n[status]\nrow = true\nshow = [\"context\", \"exit\"]\n";
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The proxy dies, and the terminal is usable.
 
-use palisade_acceptance::patience::pause;
 use super::screen::{Screen, Setting};
+use palisade_acceptance::patience::pause;
 use rustix::process::{Signal, kill_process};
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is typed at a prompt: ghost text, picking, incognito, pastes, and what the guard asks.
 
-use palisade_acceptance::patience::pause;
 use super::screen::{Screen, Setting, has};
+use palisade_acceptance::patience::pause;
 use std::time::Duration;
 
 /// A shell whose history has some lines.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Programs that lie, floods, and places that can't be written.
 
-use palisade_acceptance::patience::pause;
 use super::screen::{PALISADE, Screen, Setting, has};
+use palisade_acceptance::patience::pause;
 use std::time::Duration;
 
 /// How much memory the proxy has, in KiB.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Exit codes, job control, nesting, and no terminal.
 
-use palisade_acceptance::patience::pause;
 use super::screen::{PALISADE, Setting, has};
+use palisade_acceptance::patience::pause;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 

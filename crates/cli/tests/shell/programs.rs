@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Programs behind it: editors, multiplexers, other protocols of the keyboard, sizes.
 
-use palisade_acceptance::patience::{Patience, pause};
 use super::screen::{Setting, has};
+use palisade_acceptance::patience::{Patience, pause};
 use std::time::Duration;
 
 #[test]

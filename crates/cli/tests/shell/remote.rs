@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Over ssh, to a server of the test's own on loopback, with keys and settings of its own, run by who runs the tests.
 
-use palisade_acceptance::patience::{Patience, pause};
 use super::context::{remembered, wait_for_context};
 use super::screen::{PALISADE, Setting, has};
+use palisade_acceptance::patience::{Patience, pause};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

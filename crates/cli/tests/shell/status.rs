@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The status line: it says what it should, stays where it is whatever programs do, and leaves nothing behind.
 
-use palisade_acceptance::patience::{Patience, pause};
 use super::screen::{Screen, Setting, has};
+use palisade_acceptance::patience::{Patience, pause};
 use rustix::process::{Signal, kill_process};
 
 const ON: &str = "schema = 1\n[status]\nrow = true\n";

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How the daemon lives and ends.
 
-use palisade_acceptance::patience::Patience;
 use crate::support::lines::tell;
 use crate::support::{Bed, ORDINARY, Settings};
+use palisade_acceptance::patience::Patience;
 use palisade_protocol::guard::{Request, Response};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -225,7 +225,8 @@ for _ in range(2): print(log.recv(4096).decode(), flush=True)";
     // Told on the terminal of the process, which is gone when its exec is refused. The terminal is there until it is told.
     let typescript = bed.base.join("typescript");
     let told = || fs::read_to_string(&typescript).unwrap_or_default();
-    let line = format!("script -qefc './a; while [ ! -e heard ]; do sleep 0.05; done' '{}'", typescript.display());
+    let line =
+        format!("script -qefc './a; while [ ! -e heard ]; do sleep 0.05; done' '{}'", typescript.display());
     let mut session = bed.command(0, "60", &["/bin/sh", "-c", &format!("cd \"$BED\"; {line}")]);
     let mut session = session.stdout(Stdio::null()).spawn().unwrap();
     bed.wait("the terminal is told", |_| told().contains("hint: palisade guard explain"));

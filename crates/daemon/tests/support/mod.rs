@@ -434,7 +434,8 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
     #[track_caller]
     pub fn ended(&mut self) -> Option<i32> {
         let mut guard = self.guard.take().unwrap();
-        if let Some(status) = palisade_acceptance::process::wait(&mut guard, Duration::from_secs(20)).unwrap() {
+        if let Some(status) = palisade_acceptance::process::wait(&mut guard, Duration::from_secs(20)).unwrap()
+        {
             return status.code();
         }
         end(&mut guard);
