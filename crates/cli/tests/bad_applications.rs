@@ -12,7 +12,7 @@ mod support;
 use palisade_acceptance::patience::Patience;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use support::{Place, Run, everybody, job, ordinary, root};
 
 fn profile(place: &Place, program: &Path) {

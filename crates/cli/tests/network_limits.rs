@@ -16,7 +16,7 @@ use bed::{Bed, people};
 use palisade_acceptance::patience::Patience;
 use rustix::process::Pid;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use support::{Place, Run, eventually, job};
 
 const ALLOW: [&str; 2] = ["--allow", "*.allowed.example"];

@@ -14,7 +14,7 @@ use palisade_acceptance::feature::Features;
 use palisade_acceptance::patience::Patience;
 use screen::{PALISADE, Screen, Setting, has};
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use world::World;
 
 /// Whether there can be scopes: as the daemon's own tests ask.
