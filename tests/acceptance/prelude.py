@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Put before each Python snippet: system calls by name, without a library in between.
-import ctypes, errno, os, platform, signal, socket, struct, sys, time
+import ctypes, errno, os, signal, socket, struct, sys, time
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -28,7 +28,7 @@ _ARM = dict(
     pidfd_open=434, clone3=435, openat2=437, pidfd_getfd=438, mount_setattr=442, clone=220,
     shmget=194, shmat=196, msgget=186, msgrcv=188, quotactl=60, process_madvise=440,
     pidfd_send_signal=424, landlock_create_ruleset=444)
-NR = _ARM if platform.machine() == 'aarch64' else _X86
+NR = _ARM if os.uname().machine == 'aarch64' else _X86
 
 
 def call(name, *arguments):

@@ -110,6 +110,7 @@ impl Arena {
             ("OUT", &*self.stdout().to_string_lossy()),
             ("DATA", &*data.to_string_lossy()),
             ("ME", &person.uid.to_string()),
+            ("KEPT", &*person.kept().to_string_lossy()),
         ] {
             names.push_str(&format!("{name}='{value}'\n"));
         }

@@ -130,6 +130,14 @@ impl Person {
     }
 }
 
+impl Person {
+    /// What setups may leave for those after them, such as a compiler's cache: it goes with the person.
+    #[must_use]
+    pub fn kept(&self) -> PathBuf {
+        self.base.join("kept")
+    }
+}
+
 impl Drop for Person {
     fn drop(&mut self) {
         if self.made {

@@ -2,6 +2,7 @@
 //! What came of the cases of one person, for people.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use crate::case::Who;
 use crate::suite::Company;
@@ -19,6 +20,8 @@ pub struct Entry {
     pub outcome: Outcome,
     /// What the first run said, where it said nothing about the tool and was repeated.
     pub first: Option<String>,
+    /// How long the case took, with its control and every tool.
+    pub took: Duration,
 }
 
 /// The results of one person and one half of the cases.
@@ -102,7 +105,7 @@ impl Report {
                 count(|outcome| matches!(outcome, Outcome::NotTried(_))),
             );
         }
-        for Entry { case, tool, outcome, first } in &self.entries {
+        for Entry { case, tool, outcome, first, .. } in &self.entries {
             let line = match (outcome, first) {
                 (Outcome::KnownGap(why), _) => format!("  gap       {case} ({tool}): {why}"),
                 (Outcome::NotTried(feature), _) => format!("  not tried {case} ({tool}): no {feature} here"),
@@ -111,6 +114,15 @@ impl Report {
             };
             let _ = writeln!(text, "{line}");
         }
+        let mut slowest: Vec<&Entry> =
+            self.entries.iter().filter(|entry| Some(&entry.tool) == self.tools.first()).collect();
+        slowest.sort_by_key(|entry| std::cmp::Reverse(entry.took));
+        let slowest: Vec<String> = slowest
+            .iter()
+            .take(8)
+            .map(|entry| format!("{} {:.1} s", entry.case, entry.took.as_secs_f32()))
+            .collect();
+        let _ = writeln!(text, "  slowest   {}", slowest.join(", "));
         text
     }
 }
@@ -131,7 +143,13 @@ mod tests {
     use super::*;
 
     fn entry(case: &str, outcome: Outcome, first: Option<&str>) -> Entry {
-        Entry { case: case.into(), tool: "palisade", outcome, first: first.map(str::to_owned) }
+        Entry {
+            case: case.into(),
+            tool: "palisade",
+            outcome,
+            first: first.map(str::to_owned),
+            took: Duration::ZERO,
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -78,6 +79,7 @@ pub fn run_person(
     let one = |case: &Case| -> Vec<Entry> {
         let mut tools: Vec<&Tool> = place.tools.iter().collect();
         tools.retain(|tool| case.tools.iter().any(|name| name == tool.name()));
+        let began = Instant::now();
         let all = |outcome: Outcome| vec![outcome; tools.len()];
         let outcomes = match features.lacks(&case.needs) {
             Ok(None) if !features.has("root") && case.is_prepared_by_root() => {
@@ -87,11 +89,13 @@ pub fn run_person(
             Ok(Some(feature)) => all(Outcome::NotTried(feature.to_owned())),
             Err(error) => all(Outcome::NoResult(error.to_string())),
         };
+        let took = began.elapsed();
         let entry = |(tool, outcome): (&&Tool, Outcome)| Entry {
             case: case.name.clone(),
             tool: tool.name(),
             outcome,
             first: None,
+            took,
         };
         tools.iter().zip(outcomes).map(entry).collect()
     };

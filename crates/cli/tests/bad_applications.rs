@@ -11,7 +11,7 @@ use crate::support::{Place, Run, everybody, job, ordinary, root};
 use palisade_acceptance::patience::Patience;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn profile(place: &Place, program: &Path) {
     let text = format!("schema = 1\nname = \"app\"\n[program]\npath = \"{}\"\n", program.display());

@@ -12,7 +12,7 @@ use crate::support::{Place, Run, eventually, job};
 use palisade_acceptance::patience::Patience;
 use rustix::process::Pid;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const ALLOW: [&str; 2] = ["--allow", "*.allowed.example"];
 const FETCH: &str = "curl -fsS -m 20";

@@ -8,7 +8,7 @@ use palisade_acceptance::case::data_directory;
 use palisade_acceptance::feature::Features;
 use palisade_acceptance::patience::Patience;
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Whether there can be scopes: as the daemon's own tests ask.
 fn possible() -> bool {

@@ -9,7 +9,7 @@ use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-use crate::daemon::{UNTRUSTED, said};
+use crate::daemon::{PATIENCE, UNTRUSTED, said};
 use crate::scenario::{Outcome, Result, ensure, expect, report, run};
 
 // `linux/audit.h`
@@ -79,7 +79,7 @@ impl Audit {
         message.extend([0; 8]);
         message.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
         rustix::net::send(&self.0, &message, SendFlags::empty())?;
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
             let Some((kind, payload)) = self.next()? else { continue };
             if kind == ERROR {
@@ -105,7 +105,7 @@ impl Audit {
 
     /// The next record of this type.
     fn record(&self, wanted: u16) -> Result<String> {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + PATIENCE;
         let mut others = Vec::new();
         while Instant::now() < end {
             match self.next().map_err(|error| format!("read records: {error}"))? {
@@ -145,7 +145,7 @@ fn recorded(audit: &Audit, from: usize) -> Result {
     ensure(told == is_since_6_3(), format!("on this kernel: {record}"))?;
     if told {
         // The journal has its own thread.
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + PATIENCE;
         let rule = loop {
             let lines = said();
             let line = lines.get(from..).unwrap_or_default().lines().find(|line| line.contains(UNTRUSTED));

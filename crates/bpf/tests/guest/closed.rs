@@ -46,7 +46,7 @@ pub(crate) fn all() {
     report("daemon-essential-is-labelled-after-a-reload", || {
         let daemon = Daemon::start(CLOSED, in_force)?;
         done(&Request::Reload { force: false })?;
-        done(&Request::Sync { seconds: 60 })?;
+        done(&Request::Sync { seconds: crate::daemon::PATIENCE.as_secs() })?;
         daemon.end(Signal::KILL)?;
         // Labels of before count for a while yet, so these are looked at.
         let programs = GuardPrograms::open(&Pins::default()).map_err(|error| told("open")(&error))?;

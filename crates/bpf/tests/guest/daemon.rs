@@ -25,8 +25,8 @@ pub(crate) const UNTRUSTED: &str = "/untrusted";
 const ON_OVERLAY: &str = "/mnt/trusted";
 const IN_LAYER: &str = "/work/lower/trusted";
 const LOG: &str = "/log";
-/// Without acceleration everything takes its time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+/// Without acceleration everything takes its time, and more where others use the processors too.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Whether this is the second life of process 1, below.
 pub(crate) fn is_switched() -> bool {
@@ -395,7 +395,7 @@ pub(crate) fn all() {
 
 /// The journal has its own thread.
 pub(crate) fn eventually_said(start: &str, what: &str) -> Result {
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + PATIENCE;
     loop {
         let said = said();
         if said.lines().any(|line| line.starts_with(start) && line.contains(what)) {

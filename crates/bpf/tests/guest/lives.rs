@@ -185,7 +185,7 @@ pub(crate) fn all() {
 
 /// The kernel detaches in its own time.
 pub(crate) fn eventually(what: &str, attempt: impl Fn() -> Outcome, expected: &Outcome) -> Result {
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + crate::daemon::PATIENCE;
     while attempt() != *expected && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(20));
     }

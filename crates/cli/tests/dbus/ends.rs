@@ -4,7 +4,7 @@
 use super::world::{OBEDIENT, Process, World, ask, output_of, python};
 use crate::support::{eventually, everybody, has, job};
 use palisade_acceptance::patience::Patience;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Nothing is started before somebody connects; and what is started then sees nothing but its work.
 #[test]

@@ -4,7 +4,7 @@
 use super::world::World;
 use palisade_acceptance::patience::Patience;
 use serde_json::json;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) fn prompt_and_audit() {
     let world = World::new("[enforcement]\nprofile = \"prompt\"");

@@ -7,7 +7,7 @@ use serde_json::json;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A shell in a scope that waits for a line, then executes something.
 fn waiting(world: &World, verdict: &str) -> std::process::Child {

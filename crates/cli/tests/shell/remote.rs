@@ -7,7 +7,7 @@ use palisade_acceptance::patience::{Patience, pause};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A server, and the client's settings for it.
 struct Server {

@@ -22,7 +22,7 @@ pub(crate) const HURRY: &str = "/work/hurry";
 
 /// Is the program: it ran. `linger`: and waits to be killed by somebody.
 pub(crate) fn ran(linger: bool) -> ExitCode {
-    let end = Instant::now() + Duration::from_secs(40);
+    let end = Instant::now() + crate::daemon::PATIENCE;
     while linger && !Path::new(HURRY).exists() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(20));
     }
