@@ -77,9 +77,11 @@ pub fn wait(mut child: Child) -> Run {
         let mut patience = Patience::new(Duration::from_secs(20));
         loop {
             match receiver.recv_timeout(Duration::from_millis(100)) {
-                Ok(bytes) => return String::from_utf8_lossy(&bytes).into_owned(),
                 Err(RecvTimeoutError::Timeout) if !patience.is_spent() => {}
-                Err(error) => panic!("something still holds the output: {error}"),
+                bytes => {
+                    let bytes = bytes.expect("something still holds the output");
+                    return String::from_utf8_lossy(&bytes).into_owned();
+                }
             }
         }
     };
