@@ -14,6 +14,7 @@ use crate::suite::{More, SUITES, Suite};
 use crate::syscalls::caller::Caller;
 use crate::template::{Template, parse_named};
 
+const ROUNDS: usize = 200;
 const QUICK_ROUNDS: usize = 30;
 
 /// Options of every suite.
@@ -22,12 +23,15 @@ pub(crate) struct Measure {
     /// The palisade to measure [default: the one beside this program, else on PATH]
     #[arg(long, value_name = "PATH")]
     pub(crate) binary: Option<PathBuf>,
-    /// Rounds; long workloads take fewer
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = at_least_one)]
-    pub(crate) runs: usize,
-    /// 30 rounds: enough to see that it works, not to publish
-    #[arg(long, conflicts_with = "runs")]
+    /// Rounds; long workloads take fewer [default: 200; 30 if quick]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) runs: Option<usize>,
+    /// 30 rounds, if --runs doesn't say how many, and smaller workloads: enough to see that it works, not to publish
+    #[arg(long)]
     pub(crate) quick: bool,
+    /// Exit with 1 as well if no peer could be compared with (a peer that fails is else only reported)
+    #[arg(long)]
+    pub(crate) need_peers: bool,
     /// Only rows whose WORKLOAD/NAME matches: a regular expression, or any text that is in it
     #[arg(long, value_name = "PATTERN")]
     pub(crate) filter: Option<String>,
@@ -70,6 +74,16 @@ pub(crate) struct Measure {
     pub(crate) guard: Guard,
     #[arg(skip)]
     pub(crate) scopes: Scopes,
+    #[arg(skip)]
+    pub(crate) again: Again,
+}
+
+/// More options of `aa`.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Again {
+    /// Compare so many times: does at most one in twenty show a difference that there isn't?
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) times: Option<usize>,
 }
 
 /// More options of `guard`.
@@ -162,7 +176,7 @@ pub(crate) enum Request {
 
 impl Measure {
     pub(crate) fn rounds(&self) -> usize {
-        if self.quick { QUICK_ROUNDS } else { self.runs }
+        self.runs.unwrap_or(if self.quick { QUICK_ROUNDS } else { ROUNDS })
     }
 
     pub(crate) fn seed_or_clock(&self) -> u64 {
@@ -228,6 +242,7 @@ pub(crate) fn command() -> Command {
             More::Agents => Agents::augment_args(verb),
             More::Guard => Guard::augment_args(verb),
             More::Scopes => Scopes::augment_args(verb),
+            More::Again => Again::augment_args(verb),
         });
     }
     command
@@ -257,6 +272,7 @@ fn request(matches: &clap::ArgMatches) -> Result<Request, clap::Error> {
             More::Agents => measure.agents = Agents::from_arg_matches(matches)?,
             More::Guard => measure.guard = Guard::from_arg_matches(matches)?,
             More::Scopes => measure.scopes = Scopes::from_arg_matches(matches)?,
+            More::Again => measure.again = Again::from_arg_matches(matches)?,
         }
         return Ok(Request::Measure(suite, Box::new(measure)));
     }
@@ -271,7 +287,7 @@ fn request(matches: &clap::ArgMatches) -> Result<Request, clap::Error> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn parse(words: &[&str]) -> Result<Request, clap::Error> {
@@ -280,7 +296,7 @@ mod tests {
             .and_then(|matches| request(&matches))
     }
 
-    fn measure(words: &[&str]) -> Measure {
+    pub(crate) fn measure(words: &[&str]) -> Measure {
         match parse(words) {
             Ok(Request::Measure(_, measure)) => *measure,
             Ok(_) => panic!("another verb"),
@@ -312,6 +328,9 @@ mod tests {
         );
         assert_eq!(measure(&["aa", "--runs", "7", "--back-to-back", "3"]).back_to_back, Some(3));
         assert_eq!(measure(&["aa", "--seed", "9"]).seed_or_clock(), 9);
+        let both = measure(&["scopes", "--quick", "--runs", "3"]);
+        assert!(both.quick && both.rounds() == 3);
+        assert_eq!(measure(&["launch"]).rounds(), 200);
     }
 
     #[test]
@@ -355,12 +374,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for words in [
-            &["launch", "--runs", "0"][..],
-            &["launch", "--with", "x"],
-            &["launch", "--quick", "--runs", "3"],
-            &["compare", "a"],
-        ] {
+        for words in [&["launch", "--runs", "0"][..], &["launch", "--with", "x"], &["compare", "a"]] {
             assert!(parse(words).is_err(), "{words:?}");
         }
     }

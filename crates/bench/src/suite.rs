@@ -15,6 +15,7 @@ pub(crate) enum More {
     Agents,
     Guard,
     Scopes,
+    Again,
 }
 
 /// A group of measurements with a name on the command line.

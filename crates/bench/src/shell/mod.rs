@@ -26,6 +26,8 @@ pub(crate) enum ShellError {
     Code { what: String, code: String },
     #[error("the guard can't be made: {0}")]
     Guard(#[from] palisade_shell::classify::RuleError),
+    #[error("stopped by a signal")]
+    Stopped,
     #[error("can't make a home for the shell: {0}")]
     Home(#[source] std::io::Error),
 }
@@ -37,12 +39,5 @@ fn series(name: &str, command: &str, walls: &[f64]) -> Series {
         .enumerate()
         .map(|(round, &wall)| Sample { round, wall, user: 0.0, system: 0.0, max_rss: 0, exit_code: 0 })
         .collect();
-    Series {
-        name: name.to_owned(),
-        command: command.to_owned(),
-        isolation: Vec::new(),
-        samples,
-        failed: Vec::new(),
-        failed_at_start: false,
-    }
+    Series { samples, ..Series::begun(name, command.to_owned()) }
 }

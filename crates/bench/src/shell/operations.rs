@@ -2,8 +2,8 @@
 //! Parts of a key's and of output's way, in this process.
 
 use super::{ShellError, series};
+use crate::bench::{Bench, BenchError};
 use crate::goal::{Bound, Goal, Unit};
-use crate::random::Random;
 use crate::statistics::estimate;
 use crate::summary::{Scale, Table};
 use palisade_shell::chain::{Chain, Module};
@@ -80,7 +80,7 @@ fn engine(index: Index) -> Result<Engine, ShellError> {
 }
 
 /// One table an operation.
-pub(crate) fn measure(name: &str, rounds: usize, random: &mut Random) -> Result<Option<Table>, ShellError> {
+pub(crate) fn measure(bench: &mut Bench, name: &str, rounds: usize) -> Result<Option<Table>, BenchError> {
     let Some((_, about, most)) = OPERATIONS.iter().find(|(other, ..)| *other == name) else {
         return Ok(None);
     };
@@ -162,10 +162,16 @@ pub(crate) fn measure(name: &str, rounds: usize, random: &mut Random) -> Result<
     let mut walls = Vec::with_capacity(rounds);
     let before = allocations();
     for _ in 0..rounds {
+        if bench.is_stopped() {
+            let rows = vec![series(name, about, &walls)];
+            let begun = Table::summarise(name, rounds, 1, rows, &mut bench.random);
+            match bench.keep_begun(Table { scale: Scale::Microseconds, ..begun })? {}
+        }
         let begun = Instant::now();
         (0..times).for_each(|_| work());
         walls.push(begun.elapsed().as_secs_f64() / f64::from(times));
     }
+    let random = &mut bench.random;
     let allocated = (allocations() - before).to_string().parse().unwrap_or(f64::MAX);
     let mut table = Table::summarise(name, rounds, 1, vec![series(name, about, &walls)], random);
     table.scale = Scale::Microseconds;
