@@ -58,6 +58,8 @@ pub(crate) enum BenchError {
     #[error("no workload can be run: {reasons}")]
     NoWorkload { reasons: String },
     #[error(transparent)]
+    Gate(#[from] crate::gate::GateError),
+    #[error(transparent)]
     Output(#[from] OutputError),
 }
 
@@ -73,7 +75,7 @@ impl BenchError {
                 | Self::Guard(GuardError::Launch(LaunchError::Stopped))
                 | Self::Scopes(ScopesError::Launch(LaunchError::Stopped))
                 | Self::Syscalls(SyscallsError::Launch(LaunchError::Stopped))
-                | Self::Shell(crate::shell::ShellError::Stopped)
+                | Self::Gate(crate::gate::GateError::Launch(LaunchError::Stopped))
         )
     }
 }
@@ -82,7 +84,6 @@ impl BenchError {
 #[derive(Debug)]
 pub(crate) struct Bench {
     pub(crate) options: Measure,
-    pub(crate) seed: u64,
     pub(crate) filter: Filter,
     pub(crate) environment: Environment,
     pub(crate) launcher: Launcher,
@@ -111,19 +112,7 @@ impl Bench {
         let filter = Filter::new(options.filter.as_deref());
         let output = Output::new(&options, suite, seed, &environment);
         let (random, tables, written) = (Random::new(seed), Vec::new(), Instant::now());
-        Ok(Self {
-            seed,
-            filter,
-            environment,
-            launcher,
-            session,
-            random,
-            suite,
-            output,
-            tables,
-            written,
-            options,
-        })
+        Ok(Self { filter, environment, launcher, session, random, suite, output, tables, written, options })
     }
 
     /// Takes a table that is complete, and writes what there is so far to the files that were asked for.

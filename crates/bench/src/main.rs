@@ -10,6 +10,7 @@
 //! [`syscalls`] what single system calls cost,
 //! [`shell`] what stands between a keyboard and a shell,
 //! [`guard`] what it costs that a daemon is asked before files are opened and executed,
+//! [`gate`] whether anything costs more than it did,
 //! [`scopes`] what marked subtrees of processes cost each command.
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ mod entry;
 mod environment;
 mod files;
 mod filter;
+mod gate;
 mod goal;
 mod guard;
 mod interleave;

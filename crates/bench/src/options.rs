@@ -21,7 +21,7 @@ const QUICK_ROUNDS: usize = 30;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Measure {
     /// The palisade to measure [default: the one beside this program, else on PATH]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, visible_alias = "palisade", value_name = "PATH")]
     pub(crate) binary: Option<PathBuf>,
     /// Rounds; long workloads take fewer [default: 200; 30 if quick]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
@@ -76,8 +76,38 @@ pub(crate) struct Measure {
     pub(crate) scopes: Scopes,
     #[arg(skip)]
     pub(crate) again: Again,
+    #[arg(skip)]
+    pub(crate) gate: Gate,
 }
 
+/// More options of `gate`.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Gate {
+    /// Put what is counted now into the baseline
+    #[arg(long)]
+    pub(crate) renew: bool,
+    /// The baseline [default: bench/gate.json in the repository]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// Count nothing: only compare times
+    #[arg(long, conflicts_with = "renew")]
+    pub(crate) no_counts: bool,
+    /// Build this commit as the palisade of now was built, and launch both in turns
+    #[arg(long, value_name = "COMMIT", conflicts_with = "earlier")]
+    pub(crate) against: Option<String>,
+    /// The same with a palisade that is built already
+    #[arg(long, value_name = "PATH")]
+    pub(crate) earlier: Option<PathBuf>,
+    /// By how much a launch may be slower than that, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
+    pub(crate) allow: f64,
+    /// By which profile palisade was built [default: as its directory is called]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// The project's repository [default: the working directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repository: Option<PathBuf>,
+}
 /// More options of `aa`.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Again {
@@ -219,6 +249,14 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if (0.0..=1000.0).contains(&percent) => Ok(percent),
+        Ok(_) => Err("it is between 0 and 1000".to_owned()),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.001..=3600.0).contains(&seconds) => Ok(seconds),
@@ -243,6 +281,7 @@ pub(crate) fn command() -> Command {
             More::Guard => Guard::augment_args(verb),
             More::Scopes => Scopes::augment_args(verb),
             More::Again => Again::augment_args(verb),
+            More::Gate => Gate::augment_args(verb),
         });
     }
     command
@@ -273,6 +312,7 @@ fn request(matches: &clap::ArgMatches) -> Result<Request, clap::Error> {
             More::Guard => measure.guard = Guard::from_arg_matches(matches)?,
             More::Scopes => measure.scopes = Scopes::from_arg_matches(matches)?,
             More::Again => measure.again = Again::from_arg_matches(matches)?,
+            More::Gate => measure.gate = Gate::from_arg_matches(matches)?,
         }
         return Ok(Request::Measure(suite, Box::new(measure)));
     }

@@ -26,8 +26,6 @@ pub(crate) enum ShellError {
     Code { what: String, code: String },
     #[error("the guard can't be made: {0}")]
     Guard(#[from] palisade_shell::classify::RuleError),
-    #[error("stopped by a signal")]
-    Stopped,
     #[error("can't make a home for the shell: {0}")]
     Home(#[source] std::io::Error),
 }

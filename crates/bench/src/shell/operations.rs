@@ -44,8 +44,17 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 const DIGITS: &str = "00000000000000000000000000000000";
 
 fn index() -> Index {
+    history(LINES)
+}
+
+/// A short history.
+pub(crate) fn few() -> Index {
+    history(1000)
+}
+
+fn history(lines: i64) -> Index {
     let verbs = ["git commit -m", "ls -l", "cargo test -p", "kubectl get pods -n", "ssh host", "vim src/"];
-    let entries: Vec<Entry> = (0..LINES)
+    let entries: Vec<Entry> = (0..lines)
         .map(|number| Entry {
             line: format!(
                 "{} {number}-{}",
@@ -63,14 +72,20 @@ fn index() -> Index {
 
 /// An engine at a prompt with every module.
 fn engine(index: Index) -> Result<Engine, ShellError> {
+    engine_with(index, Vec::new())
+}
+
+/// The same, with more modules behind them.
+pub(crate) fn engine_with(index: Index, more: Vec<Box<dyn Module>>) -> Result<Engine, ShellError> {
     let settings = Settings::default();
-    let modules: Vec<Box<dyn Module>> = vec![
+    let mut modules: Vec<Box<dyn Module>> = vec![
         Box::new(Keymap::new(&settings.keys)),
         Box::new(incognito::Incognito),
         Box::new(ghost::Ghost),
         Box::new(history::History::of(index, Privacy::default())),
         Box::new(guard::Guard::new(&classify::Settings::default())?),
     ];
+    modules.extend(more);
     let mut engine = Engine::new(Nonce::of([0; 16]), Chain::of(modules), 120, 40, Instant::now());
     let prompt = format!(
         "\r\n\x1b]133;D;0;p={DIGITS}\x07\x1b]7717;{DIGITS};S;bash\x07\x1b]7717;{DIGITS};W;/home/user/project-3\x07\x1b]133;A;p={DIGITS}\x07$ \x1b]133;B;p={DIGITS}\x07"
