@@ -92,6 +92,9 @@ pub(crate) struct Gate {
     /// Count nothing: only compare times
     #[arg(long, conflicts_with = "renew")]
     pub(crate) no_counts: bool,
+    /// Don't count instructions, which takes some seconds
+    #[arg(long)]
+    pub(crate) skip_instructions: bool,
     /// Build this commit as the palisade of now was built, and launch both in turns
     #[arg(long, value_name = "COMMIT", conflicts_with = "earlier")]
     pub(crate) against: Option<String>,

@@ -43,7 +43,8 @@ pub(crate) fn allocated(more: Vec<Box<dyn Module>>) -> Result<u64, ShellError> {
 mod tests {
     use super::*;
     use crate::gate::baseline::{Baseline, Finding};
-    use palisade_shell::chain::{Acts, Flow, Input, View};
+    use palisade_shell::chain::{Acts, Flow, View};
+    use palisade_shell::key::Input;
 
     /// A module with the flaw that is looked for: it allocates one block for each key.
     #[derive(Default)]

@@ -4,17 +4,23 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
 
 use palisade_sys::counted::{self, By, Counted};
 use palisade_syscall::{Arch, Syscall};
+use rustix::io::Errno;
 use rustix::process::Pid;
 
 use super::GateError;
 use super::baseline::{Host, Launch};
 use crate::bench::Bench;
+use crate::launch::LaunchError;
 use crate::programs;
 use crate::watchdog::Watchdog;
 
@@ -42,8 +48,8 @@ impl<'b> Stage<'b> {
         Ok(Self { bench, palisade: palisade.to_owned(), home })
     }
 
-    /// All counts, of a program that was built by this profile.
-    pub(crate) fn count(&self, profile: &str) -> Result<Launch, GateError> {
+    /// All counts, of a program that was built by this profile; by calls alone without one.
+    pub(crate) fn count(&self, profile: Option<&str>) -> Result<Launch, GateError> {
         for _ in 0..WARM {
             let status = self.command().stdout(Stdio::null()).status();
             let status = status.map_err(|source| self.not_run(source))?;
@@ -60,20 +66,19 @@ impl<'b> Stage<'b> {
                 *count > 0
             });
         }
-        let mut instructions = u64::MAX;
-        for _ in 0..INSTRUCTIONS {
-            instructions = instructions.min(self.counted(By::Instructions)?.instructions);
+        let mut instructions = BTreeMap::new();
+        if let Some(profile) = profile {
+            let mut fewest = u64::MAX;
+            for _ in 0..INSTRUCTIONS {
+                fewest = fewest.min(self.counted(By::Instructions)?.instructions);
+            }
+            instructions.insert(profile.to_owned(), fewest);
         }
-        Ok(Launch {
-            host: self.host()?,
-            calls: named(calls.unwrap_or_default()),
-            instructions: [(profile.to_owned(), instructions)].into(),
-        })
+        Ok(Launch { host: self.host()?, calls: named(calls.unwrap_or_default()), instructions })
     }
 
     /// `palisade run -- true`, in an environment that is the same everywhere.
     fn command(&self) -> Command {
-        // It waits for a line, so that it can be watched from its first instruction on.
         let mut command = Command::new(&self.palisade);
         self.surround(&mut command);
         command.args(["run", "--", "/bin/true"]);
@@ -91,35 +96,27 @@ impl<'b> Stage<'b> {
 
     fn counted(&self, by: By) -> Result<Counted, GateError> {
         if self.bench.is_stopped() {
-            return Err(crate::launch::LaunchError::Stopped.into());
+            return Err(LaunchError::Stopped.into());
         }
         let mut command = Command::new("/bin/sh");
         self.surround(&mut command);
         // The shell waits for a line, so that what it becomes is watched from the first instruction on.
         command.args(["-c", "read _; exec \"$@\" </dev/null", "sh"]).arg(&self.palisade);
         command.args(["run", "--", "/bin/true"]).stdin(Stdio::piped()).stdout(Stdio::null());
-        let stop = self.bench.session.stop();
-        let watch = || -> Result<Counted, GateError> {
-            let watchdog = Watchdog::start(std::sync::Arc::clone(stop));
-            let started = counted::at_the_same_addresses(|| command.spawn());
-            // A container's filter may keep this from processes: then they are where chance puts them.
-            let started = started.unwrap_or_else(|_refused| command.spawn());
-            let mut child = started.map_err(|source| self.not_run(source))?;
-            let pid = Pid::from_child(&child);
-            let mut pipe = child.stdin.take();
-            watchdog.arm(pid, self.bench.options.limit());
-            let counted = counted::count(pid, by, || {
-                let told = pipe.take().map(|mut pipe| pipe.write_all(b"\n"));
-                told.unwrap_or(Ok(())).map_err(|_closed| rustix::io::Errno::PIPE)
-            });
-            if watchdog.disarm() {
-                return Err(self.fails("it took too long and was ended".to_owned()));
-            }
-            counted.map_err(|source| GateError::Count { path: self.palisade.clone(), source })
-        };
+        let (stop, limit) = (Arc::clone(self.bench.session.stop()), self.bench.options.limit());
         // In a thread of its own, which has no other children.
-        let counted = std::thread::scope(|scope| scope.spawn(watch).join());
-        let counted = counted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let watching = thread::spawn(move || watch(&mut command, by, stop, limit));
+        let counted = match watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+            Ok(counted) => counted,
+            Err(Unwatched::NotRun(source)) => return Err(self.not_run(source)),
+            Err(Unwatched::TooLong) => return Err(self.fails("it took too long and was ended".to_owned())),
+            Err(Unwatched::Refused(source)) => {
+                return Err(GateError::Count { path: self.palisade.clone(), source });
+            }
+        };
+        if self.bench.is_stopped() {
+            return Err(LaunchError::Stopped.into());
+        }
         if counted.status.success() {
             Ok(counted)
         } else {
@@ -142,13 +139,41 @@ impl<'b> Stage<'b> {
         })
     }
 
-    fn not_run(&self, source: std::io::Error) -> GateError {
+    fn not_run(&self, source: io::Error) -> GateError {
         GateError::Run { program: self.palisade.display().to_string(), source }
     }
 
     fn fails(&self, why: String) -> GateError {
         GateError::Fails { path: self.palisade.clone(), why }
     }
+}
+
+/// Why nothing was counted.
+enum Unwatched {
+    NotRun(io::Error),
+    TooLong,
+    Refused(Errno),
+}
+
+fn watch(
+    command: &mut Command,
+    by: By,
+    stop: Arc<AtomicBool>,
+    limit: Duration,
+) -> Result<Counted, Unwatched> {
+    let watchdog = Watchdog::start(stop);
+    let started = counted::at_the_same_addresses(|| command.spawn());
+    // A container's filter may keep this from processes: then they are where chance puts them.
+    let started = started.unwrap_or_else(|_refused| command.spawn());
+    let mut child = started.map_err(Unwatched::NotRun)?;
+    let pid = Pid::from_child(&child);
+    let mut pipe = child.stdin.take();
+    watchdog.arm(pid, limit);
+    let counted = counted::count(pid, by, || {
+        let told = pipe.take().map(|mut pipe| pipe.write_all(b"\n"));
+        told.unwrap_or(Ok(())).map_err(|_closed| Errno::PIPE)
+    });
+    if watchdog.disarm() { Err(Unwatched::TooLong) } else { counted.map_err(Unwatched::Refused) }
 }
 
 /// By name, without those that wait.

@@ -43,8 +43,9 @@ impl Suite for Gate {
         if !options.no_counts {
             let path = options.baseline.clone().unwrap_or_else(|| repository.join("bench/gate.json"));
             bench.say(&format!("counting what {} does, profile {}", palisade.display(), build.profile));
+            let profile = Some(build.profile.as_str()).filter(|_| !options.skip_instructions);
             let allocated = keys::allocated(Vec::new())?;
-            let now = launch::Stage::prepare(bench, &palisade)?.count(&build.profile)?;
+            let now = launch::Stage::prepare(bench, &palisade)?.count(profile)?;
             let mut kept = match Baseline::read(&path) {
                 Err(GateError::Read { source, .. })
                     if options.renew && source.kind() == std::io::ErrorKind::NotFound =>
