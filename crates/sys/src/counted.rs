@@ -87,6 +87,9 @@ pub fn at_the_same_addresses<T>(f: impl FnOnce() -> T) -> Result<T> {
 /// is executed by one of these. `go` lets the child go on, which waits until then, and is called when it is watched.
 /// It is reaped here, with all others that are watched.
 ///
+/// `first` must be past the start of its own program: who has spawned it may be told of that before it has begun, and its
+/// program would be taken for the one that is meant.
+///
 /// The calling thread must have no other children, and none of these may be waited for elsewhere meanwhile.
 ///
 /// # Errors
@@ -234,7 +237,7 @@ fn ptrace(request: usize, task: i32, address: usize, data: usize) -> Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::process::{Command, Stdio};
 
     fn counted(by: By, words: &[&str]) -> Counted {
@@ -242,11 +245,13 @@ mod tests {
         // Of this thread alone, whose children no other test has.
         std::thread::spawn(move || {
             let child = Command::new("/bin/sh")
-                .args(["-c", "read _; exec \"$@\" </dev/null", "sh"])
+                .args(["-c", "echo; read _; exec \"$@\" </dev/null >/dev/null", "sh"])
                 .args(&words)
                 .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
                 .spawn()
                 .unwrap();
+            child.stdout.as_ref().unwrap().read_exact(&mut [0]).unwrap();
             let mut pipe = child.stdin.as_ref().unwrap();
             count(Pid::from_child(&child), by, || {
                 pipe.write_all(b"\n").unwrap();

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -100,9 +100,10 @@ impl<'b> Stage<'b> {
         }
         let mut command = Command::new("/bin/sh");
         self.surround(&mut command);
-        // The shell waits for a line, so that what it becomes is watched from the first instruction on.
-        command.args(["-c", "read _; exec \"$@\" </dev/null", "sh"]).arg(&self.palisade);
-        command.args(["run", "--", "/bin/true"]).stdin(Stdio::piped()).stdout(Stdio::null());
+        // The shell says when it is there, and waits for a line: what it becomes is watched from the first instruction on.
+        let script = "echo; read _; exec \"$@\" </dev/null >/dev/null";
+        command.args(["-c", script, "sh"]).arg(&self.palisade);
+        command.args(["run", "--", "/bin/true"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let (stop, limit) = (Arc::clone(self.bench.session.stop()), self.bench.options.limit());
         // In a thread of its own, which has no other children.
         let watching = thread::spawn(move || watch(&mut command, by, stop, limit));
@@ -162,6 +163,17 @@ fn watch(
     limit: Duration,
 ) -> Result<Counted, Unwatched> {
     let watchdog = Watchdog::start(stop);
+    if by == By::Instructions {
+        // Who steps and who is stepped take turns at each instruction: on one core that is a switch, on two it is a call for the other.
+        if let Some(core) = rustix::thread::sched_getaffinity(None).ok().and_then(|cores| {
+            (0..rustix::thread::CpuSet::MAX_CPU).rfind(|&core| cores.is_set(core))
+        }) {
+            let mut one = rustix::thread::CpuSet::new();
+            one.set(core);
+            // Where it may not, it takes longer.
+            let _pinned = rustix::thread::sched_setaffinity(None, &one);
+        }
+    }
     let started = counted::at_the_same_addresses(|| command.spawn());
     // A container's filter may keep this from processes: then they are where chance puts them.
     let started = started.unwrap_or_else(|_refused| command.spawn());
@@ -169,6 +181,8 @@ fn watch(
     let pid = Pid::from_child(&child);
     let mut pipe = child.stdin.take();
     watchdog.arm(pid, limit);
+    let there = child.stdout.take().map_or(Ok(()), |mut said| said.read_exact(&mut [0]));
+    there.map_err(Unwatched::NotRun)?;
     let counted = counted::count(pid, by, || {
         let told = pipe.take().map(|mut pipe| pipe.write_all(b"\n"));
         told.unwrap_or(Ok(())).map_err(|_closed| Errno::PIPE)
