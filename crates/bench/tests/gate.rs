@@ -77,18 +77,33 @@ fn one_more_stat_in_the_launch_is_caught() {
     assert_eq!(row("system calls of a launch")[5], "MORE");
 }
 
+/// A launch of palisade's is stepped through twice, at some 15 µs an instruction where a virtual machine is left for each.
 #[cfg(target_arch = "x86_64")]
 #[test]
+#[ignore = "takes a minute and more; the next test is the same of a smaller program"]
 fn five_percent_more_instructions_in_the_launch_are_caught() {
     let Some(palisade) = palisade() else { return };
+    five_percent_are_caught(&palisade);
+}
+
+/// What counts and compares, with a program in palisade's place that does less.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn five_percent_more_instructions_are_caught() {
+    five_percent_are_caught(&Path::new("/bin/true").canonicalize().unwrap());
+}
+
+#[cfg(target_arch = "x86_64")]
+fn five_percent_are_caught(program: &Path) {
     let place = Place::new();
-    let renewed = place.gate(&palisade, &["--renew"]);
+    let renewed = place.gate(program, &["--renew"]);
     assert!(renewed.status.success(), "{}", text(&renewed));
     let counted = &rows(&renewed, "counts beside the baseline");
     let row = counted.iter().find(|row| row[0].starts_with("instructions")).unwrap();
     let instructions: u32 = row[1].parse().unwrap();
+    assert!(instructions > 1000, "{row:?}");
     let planted = place.at("planted");
-    planted::plant(&palisade, &planted, &planted::instructions(instructions / 20));
+    planted::plant(program, &planted, &planted::instructions(instructions / 20));
     let caught = place.gate(&planted, &[]);
     assert_eq!(caught.status.code(), Some(1), "{}", text(&caught));
     let rows = rows(&caught, "counts beside the baseline");
@@ -98,7 +113,7 @@ fn five_percent_more_instructions_in_the_launch_are_caught() {
 
 #[test]
 fn what_was_counted_of_another_profile_is_refused() {
-    let Some(palisade) = palisade() else { return };
+    let palisade = Path::new("/bin/true").canonicalize().unwrap();
     let place = Place::new();
     assert!(place.gate(&palisade, &["--renew", "--skip-instructions"]).status.success());
     // There are no instructions of it in the file.

@@ -36,7 +36,7 @@ const NOT_RANDOM: usize = 0x0004_0000;
 pub enum By {
     /// System calls.
     Calls,
-    /// Instructions of the program's own, by a stop after each: some hundred thousand a second.
+    /// Instructions of the first process, in user mode, by a stop after each: a hundred thousand a second at best.
     Instructions,
 }
 
@@ -56,6 +56,8 @@ pub struct Counted {
 /// Somebody who is watched.
 #[derive(Clone, Copy, Debug)]
 struct Task {
+    /// It is the first one.
+    first: bool,
     /// It has executed so many programs, its forebears' included.
     executed: u32,
 }
@@ -100,7 +102,7 @@ pub fn count(first: Pid, by: By, go: impl FnOnce() -> Result<()>) -> Result<Coun
     go()?;
     let mut counted =
         Counted { calls: BTreeMap::new(), instructions: 0, tasks: 0, status: ExitStatus::from_raw(0) };
-    let mut tasks = BTreeMap::from([(leader, Task { executed: 0 })]);
+    let mut tasks = BTreeMap::from([(leader, Task { first: true, executed: 0 })]);
     // Children that have stopped before their parents said that they have them.
     let mut early = BTreeSet::new();
     while let Some((task, status)) = next()? {
@@ -122,11 +124,12 @@ pub fn count(first: Pid, by: By, go: impl FnOnce() -> Result<()>) -> Result<Coun
             EVENT_EXEC => {
                 // A thread that executes becomes its process's first.
                 let executed = known.executed + 1;
-                tasks.insert(task, Task { executed });
+                tasks.insert(task, Task { executed, ..known });
                 counted.tasks += usize::from(executed == 1);
             }
             EVENT_FORK | EVENT_VFORK | EVENT_CLONE => {
                 let child = message(task)?;
+                let known = Task { first: false, ..known };
                 tasks.insert(child, known);
                 counted.tasks += usize::from(known.counts());
                 if early.remove(&child) {
@@ -144,7 +147,7 @@ pub fn count(first: Pid, by: By, go: impl FnOnce() -> Result<()>) -> Result<Coun
                     *counted.calls.entry(number).or_default() += 1;
                 }
             }
-            _ if signal == libc::SIGTRAP && by == By::Instructions && known.counts() => {
+            _ if signal == libc::SIGTRAP && by == By::Instructions && known.first && known.counts() => {
                 counted.instructions += 1;
             }
             _ => deliver = signal,
@@ -160,7 +163,8 @@ fn go_on(task: i32, how: Task, by: By, signal: c_int) -> Result<()> {
     let request = match by {
         _ if !how.counts() => CONTINUE,
         By::Calls => TO_CALL,
-        By::Instructions => STEP,
+        By::Instructions if how.first => STEP,
+        By::Instructions => CONTINUE,
     };
     gone(ptrace(request, task, 0, raw::arg(signal)))
 }

@@ -26,8 +26,9 @@ use crate::watchdog::Watchdog;
 
 /// Launches that are counted by their calls, of which the fewest of each call are taken: what waits is woken more often now and then.
 const CALLS: usize = 12;
-/// Those that are counted by their instructions, which takes a second each.
-const INSTRUCTIONS: usize = 3;
+/// A launch that is stepped through takes ten seconds where a virtual machine is left for each instruction, and minutes where
+/// others work beside it.
+const LONGEST: Duration = Duration::from_secs(600);
 /// After so many launches a plan is kept.
 const WARM: usize = 4;
 /// Calls that are made again whenever somebody was woken too early: not the same number each time.
@@ -68,11 +69,8 @@ impl<'b> Stage<'b> {
         }
         let mut instructions = BTreeMap::new();
         if let Some(profile) = profile {
-            let mut fewest = u64::MAX;
-            for _ in 0..INSTRUCTIONS {
-                fewest = fewest.min(self.counted(By::Instructions)?.instructions);
-            }
-            instructions.insert(profile.to_owned(), fewest);
+            // Once: it takes seconds, and the addresses are the same each time.
+            instructions.insert(profile.to_owned(), self.counted(By::Instructions)?.instructions);
         }
         Ok(Launch { host: self.host()?, calls: named(calls.unwrap_or_default()), instructions })
     }
@@ -104,7 +102,7 @@ impl<'b> Stage<'b> {
         let script = "echo; read _; exec \"$@\" </dev/null >/dev/null";
         command.args(["-c", script, "sh"]).arg(&self.palisade);
         command.args(["run", "--", "/bin/true"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let (stop, limit) = (Arc::clone(self.bench.session.stop()), self.bench.options.limit());
+        let (stop, limit) = (Arc::clone(self.bench.session.stop()), self.bench.options.limit().max(LONGEST));
         // In a thread of its own, which has no other children.
         let watching = thread::spawn(move || watch(&mut command, by, stop, limit));
         let counted = match watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
@@ -163,17 +161,6 @@ fn watch(
     limit: Duration,
 ) -> Result<Counted, Unwatched> {
     let watchdog = Watchdog::start(stop);
-    if by == By::Instructions {
-        // Who steps and who is stepped take turns at each instruction: on one core that is a switch, on two it is a call for the other.
-        if let Some(core) = rustix::thread::sched_getaffinity(None).ok().and_then(|cores| {
-            (0..rustix::thread::CpuSet::MAX_CPU).rfind(|&core| cores.is_set(core))
-        }) {
-            let mut one = rustix::thread::CpuSet::new();
-            one.set(core);
-            // Where it may not, it takes longer.
-            let _pinned = rustix::thread::sched_setaffinity(None, &one);
-        }
-    }
     let started = counted::at_the_same_addresses(|| command.spawn());
     // A container's filter may keep this from processes: then they are where chance puts them.
     let started = started.unwrap_or_else(|_refused| command.spawn());
