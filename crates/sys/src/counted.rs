@@ -244,18 +244,20 @@ mod tests {
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
 
+    #[expect(clippy::zombie_processes, reason = "what counts is what waits")]
     fn counted(by: By, words: &[&str]) -> Counted {
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         // Of this thread alone, whose children no other test has.
         std::thread::spawn(move || {
-            let child = Command::new("/bin/sh")
+            let mut child = Command::new("/bin/sh")
                 .args(["-c", "echo; read _; exec \"$@\" </dev/null >/dev/null", "sh"])
                 .args(&words)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .spawn()
                 .unwrap();
-            child.stdout.as_ref().unwrap().read_exact(&mut [0]).unwrap();
+            let mut said = child.stdout.take().unwrap();
+            said.read_exact(&mut [0]).unwrap();
             let mut pipe = child.stdin.as_ref().unwrap();
             count(Pid::from_child(&child), by, || {
                 pipe.write_all(b"\n").unwrap();
