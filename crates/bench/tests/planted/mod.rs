@@ -48,7 +48,7 @@ pub(crate) fn plant(program: &Path, planted: &Path, code: &[u8]) {
     let mut bytes = fs::read(program).unwrap();
     assert_eq!((&bytes[..5], number(&bytes, 18, 2)), (&b"\x7fELF\x02"[..], 62), "an x86-64 program");
     let (entry, begin) = (number(&bytes, 24, 8), usize::try_from(number(&bytes, 32, 8)).unwrap());
-    let (size, count) = (number(&bytes, 54, 2) as usize, number(&bytes, 56, 2) as usize);
+    let [size, count] = [54, 56].map(|at| usize::try_from(number(&bytes, at, 2)).unwrap());
     let header = |index: usize| begin + index * size;
     let kind = |bytes: &[u8], index: usize| u32::try_from(number(bytes, header(index), 4)).unwrap();
     let end = (0..count)
@@ -59,7 +59,7 @@ pub(crate) fn plant(program: &Path, planted: &Path, code: &[u8]) {
     let free = [NOTE, FRAMES]
         .iter()
         .find_map(|wanted| (0..count).rfind(|&index| kind(&bytes, index) == *wanted))
-        .expect("a header that nobody needs");
+        .unwrap_or_else(|| panic!("{}: no header that nobody needs", program.display()));
     bytes.resize(bytes.len().next_multiple_of(usize::try_from(PAGE).unwrap()), 0);
     let (offset, address) = (bytes.len() as u64, end.next_multiple_of(PAGE) + PAGE);
     let mut whole = code.to_vec();
