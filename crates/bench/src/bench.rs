@@ -1,28 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One run of the bench: what suites have in common.
 
+use std::convert::Infallible;
 use std::io::{self, Write};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use crate::agents::AgentsError;
-use crate::entry::Entry;
+use crate::entry::{Entry, Missing};
 use crate::environment::{self, Environment};
 use crate::filter::Filter;
 use crate::guard::GuardError;
 use crate::interleave::{Contender, Pace, Series, interleave};
 use crate::launch::{Invocation, LaunchError, Launched, Launcher};
 use crate::options::Measure;
+use crate::output::{Output, OutputError};
 use crate::profiles::ProfilesError;
 use crate::proof::{Isolation, Proof, ProofError};
 use crate::random::Random;
 use crate::scopes::ScopesError;
 use crate::session::{Session, SessionError};
 use crate::suite::{gap, rounds};
-use crate::summary::Table;
+use crate::summary::{Report, Table};
+
 use crate::syscalls::SyscallsError;
 use crate::workload::{Failure, Workload, first_line};
 
 /// Rounds that are run and verified but not counted: caches fill, the clock speeds up.
 const WARM_UP: usize = 3;
+
+/// So often what is measured of a table that isn't complete is written.
+const BETWEEN_WRITES: Duration = Duration::from_secs(5);
 
 /// What ends a run of the bench.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +57,10 @@ pub(crate) enum BenchError {
     Shell(#[from] crate::shell::ShellError),
     #[error("no workload can be run: {reasons}")]
     NoWorkload { reasons: String },
+    #[error(transparent)]
+    Gate(#[from] crate::gate::GateError),
+    #[error(transparent)]
+    Output(#[from] OutputError),
 }
 
 impl BenchError {
@@ -63,6 +75,7 @@ impl BenchError {
                 | Self::Guard(GuardError::Launch(LaunchError::Stopped))
                 | Self::Scopes(ScopesError::Launch(LaunchError::Stopped))
                 | Self::Syscalls(SyscallsError::Launch(LaunchError::Stopped))
+                | Self::Gate(crate::gate::GateError::Launch(LaunchError::Stopped))
         )
     }
 }
@@ -71,12 +84,16 @@ impl BenchError {
 #[derive(Debug)]
 pub(crate) struct Bench {
     pub(crate) options: Measure,
-    pub(crate) seed: u64,
     pub(crate) filter: Filter,
     pub(crate) environment: Environment,
     pub(crate) launcher: Launcher,
     pub(crate) session: Session,
     pub(crate) random: Random,
+    suite: &'static str,
+    output: Output,
+    /// Tables that are complete, or were when a signal came.
+    tables: Vec<Table>,
+    written: Instant,
 }
 
 /// An entry that was seen to do what it claims, or the reason why it is not measured.
@@ -86,14 +103,107 @@ pub(crate) struct Proven {
 }
 
 impl Bench {
-    pub(crate) fn prepare(options: Measure) -> Result<Self, BenchError> {
+    pub(crate) fn prepare(suite: &'static str, options: Measure) -> Result<Self, BenchError> {
         let seed = options.seed_or_clock();
         // Before the session's own files change the load and the caches.
         let environment = Environment::read();
         let session = Session::create(options.directory.as_deref())?;
         let launcher = Launcher::new(session.scratch(), options.limit(), session.stop())?;
         let filter = Filter::new(options.filter.as_deref());
-        Ok(Self { seed, filter, environment, launcher, session, random: Random::new(seed), options })
+        let output = Output::new(&options, suite, seed, &environment);
+        let (random, tables, written) = (Random::new(seed), Vec::new(), Instant::now());
+        Ok(Self { filter, environment, launcher, session, random, suite, output, tables, written, options })
+    }
+
+    /// Takes a table that is complete, and writes what there is so far to the files that were asked for.
+    pub(crate) fn keep(&mut self, table: Table) -> Result<(), BenchError> {
+        self.tables.push(table);
+        self.write_so_far()
+    }
+
+    /// Whether a signal has come.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.session.stop().load(Ordering::Relaxed)
+    }
+
+    /// How many tables there are.
+    pub(crate) fn kept(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// Gives back all from this one on, to whom has more to say about them and keeps them again.
+    pub(crate) fn take_from(&mut self, first: usize) -> Vec<Table> {
+        self.tables.split_off(first.min(self.tables.len()))
+    }
+
+    /// Takes a table whose measuring was ended by a signal, if anything in it was measured.
+    pub(crate) fn take_begun(&mut self, mut table: Table) {
+        let rounds = table.rows.iter().map(|row| row.series.samples.len()).max().unwrap_or(0);
+        if rounds > 0 {
+            table.rounds = rounds;
+            self.tables.push(table);
+        }
+    }
+
+    /// The same, and ends the suite.
+    pub(crate) fn keep_begun(&mut self, table: Table) -> Result<Infallible, BenchError> {
+        self.take_begun(table);
+        Err(LaunchError::Stopped.into())
+    }
+
+    /// Between rounds: once in a while what was measured of a table that isn't complete is written, too. `begun` summarises it, with
+    /// a generator of its own: the run's own goes on as if nothing had been written.
+    pub(crate) fn between_rounds(
+        &mut self,
+        begun: impl FnOnce(&mut Random) -> Table,
+    ) -> Result<(), BenchError> {
+        if !self.output.has_files() || self.written.elapsed() < BETWEEN_WRITES {
+            return Ok(());
+        }
+        let table = begun(&mut self.random.clone());
+        self.tables.push(table);
+        let written = self.write_so_far();
+        self.tables.pop();
+        written
+    }
+
+    fn write_so_far(&mut self) -> Result<(), BenchError> {
+        if self.output.has_files() {
+            let report =
+                Report { interrupted: true, ..Report::of(self.suite, std::mem::take(&mut self.tables)) };
+            let written = self.output.write(&report, &self.environment);
+            self.tables = report.tables;
+            self.written = Instant::now();
+            written?;
+        }
+        Ok(())
+    }
+
+    /// The report of a suite that has come to its end.
+    pub(crate) fn report(
+        &mut self,
+        missing: Vec<Missing>,
+        notes: &'static [&'static str],
+    ) -> Result<Report, BenchError> {
+        match &self.options.filter {
+            Some(pattern) if self.tables.is_empty() => {
+                Err(BenchError::NothingMatches { pattern: pattern.clone() })
+            }
+            _ => {
+                let tables = std::mem::take(&mut self.tables);
+                Ok(Report { missing, notes, ..Report::of(self.suite, tables) })
+            }
+        }
+    }
+
+    /// What there is when a signal has come.
+    pub(crate) fn interrupted(&mut self) -> Report {
+        let tables = std::mem::take(&mut self.tables);
+        Report { interrupted: true, ..Report::of(self.suite, tables) }
+    }
+
+    pub(crate) fn output(&self) -> &Output {
+        &self.output
     }
 
     /// Runs the proof in each entry and records each launcher's version.
@@ -145,28 +255,47 @@ impl Bench {
                     invocation: invocation.clone(),
                     check: workload.check.clone(),
                     isolation,
+                    peer: proven.entry.peer,
                 })
             })
             .collect();
         self.say(&format!("{}: {} rounds of {} launchers", workload.name, pace.rounds, contenders.len()));
-        let mut measured = interleave(&contenders, &pace, &self.launcher, &mut self.random)?.into_iter();
+        let raced = interleave(self, workload.name, &contenders, &pace)?;
+        let (stopped, mut measured) = (raced.stopped, raced.series.into_iter());
         let series: Vec<Series> = entries
             .iter()
             .zip(&invocations)
             .filter_map(|(proven, invocation)| match &proven.proof {
                 Ok(_) => measured.next(),
                 Err(failure) => {
-                    Some(Series::refused(&proven.entry.name, invocation.display(), failure.clone()))
+                    let refused = Series::refused(&proven.entry.name, invocation.display(), failure.clone());
+                    Some(refused.of_peer(proven.entry.peer))
                 }
             })
             .collect();
         self.environment.memory_floor_byte = environment::own_peak();
-        Ok(Table::summarise(workload.name, pace.rounds, pace.burst, series, &mut self.random))
+        let table = Table::summarise(workload.name, pace.rounds, pace.burst, series, &mut self.random);
+        if stopped {
+            match self.keep_begun(table)? {}
+        }
+        Ok(table)
     }
 
     /// Progress, in words, to stderr: once per workload, because a terminal that redraws takes part in what is measured.
     pub(crate) fn say(&self, words: &str) {
         // Nobody listening is no reason to stop measuring.
         let _ = writeln!(io::stderr(), "{words}");
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::options::tests::measure;
+    use std::path::Path;
+
+    pub(crate) fn bench(directory: &Path) -> Bench {
+        let directory = directory.to_str().unwrap();
+        Bench::prepare("aa", measure(&["aa", "--directory", directory, "--seed", "3"])).unwrap()
     }
 }

@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::report::grid::Grid;
 use crate::report::json::{Document, Entry};
 use crate::report::text::{Style, ms, ratio};
-use crate::statistics::{Estimate, estimate_independent_ratio, median};
+use crate::statistics::{Estimate, differ, estimate_independent_ratio, median};
 
 /// A full run is a few hundred kilobytes; more than this is not a result file.
 const MAX_FILE: u64 = 256 << 20;
@@ -45,7 +45,8 @@ pub(crate) fn compare(a: &Path, b: &Path, style: Style, random: &mut Random) -> 
         match estimate {
             Some(estimate) => {
                 found = true;
-                let cells = [middle(old), middle(new), ratio(&estimate), verdict(&estimate).to_owned()];
+                let verdict = verdict(&old.times, &new.times, &estimate).to_owned();
+                let cells = [middle(old), middle(new), ratio(&estimate), verdict];
                 grid.row([workload.to_owned(), name.to_owned()].into_iter().chain(cells).collect());
             }
             None => grid.remark(workload, format!("{name}: not valid in both")),
@@ -91,8 +92,9 @@ fn middle(entry: &Entry) -> String {
     median(&entry.times).map(ms).unwrap_or_default()
 }
 
-fn verdict(estimate: &Estimate) -> &'static str {
-    if estimate.contains(1.0) {
+/// What is claimed needs more than the 95% interval that is shown: of so many rows one in twenty would differ by chance.
+fn verdict(before: &[f64], after: &[f64], estimate: &Estimate) -> &'static str {
+    if !differ(before, after) {
         "no difference shown"
     } else if estimate.median < 1.0 {
         "B is faster"

@@ -37,6 +37,8 @@ pub(crate) struct Entry {
     pub(crate) claims: Vec<Claim>,
     /// The command that prints its version, if there is one.
     pub(crate) version: Vec<String>,
+    /// It is somebody else's: that it fails is a result.
+    pub(crate) peer: bool,
 }
 
 impl Entry {
@@ -47,6 +49,7 @@ impl Entry {
             template: Template::of(&["{}"]),
             claims: Vec::new(),
             version: Vec::new(),
+            peer: false,
         }
     }
 }

@@ -59,9 +59,7 @@ impl Goal {
 
     pub(crate) fn cells(&self) -> Vec<String> {
         let seen = match self.seen {
-            Some(seen) => {
-                format!("{} [{}, {}]", self.value(seen.median), self.bare(seen.low), self.bare(seen.high))
-            }
+            Some(seen) => seen.words(|value| self.value(value), |value| self.bare(value)),
             None => "failed".to_owned(),
         };
         let sign = match self.bound {
@@ -121,7 +119,7 @@ mod tests {
     use super::*;
 
     fn goal(bound: Bound, median: f64) -> Goal {
-        let seen = Some(Estimate { median, low: median - 0.5, high: median + 0.5 });
+        let seen = Some(Estimate { median, low: median - 0.5, high: median + 0.5, single: false });
         Goal { what: "x".into(), unit: Unit::Times, bound, wanted: Some(10.0), seen, published: Some(0.361) }
     }
 

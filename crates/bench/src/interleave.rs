@@ -5,8 +5,9 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use crate::bench::{Bench, BenchError};
 use crate::launch::{Invocation, LaunchError, Launched, Launcher};
-use crate::random::Random;
+use crate::summary::Table;
 use crate::workload::{Check, Failure};
 
 /// After so many failures a contender is not run any more: its row is invalid anyway, and each failure may cost a full time limit.
@@ -30,6 +31,8 @@ pub(crate) struct Contender {
     pub(crate) invocation: Invocation,
     pub(crate) check: Check,
     pub(crate) isolation: Vec<String>,
+    /// It is somebody else's.
+    pub(crate) peer: bool,
 }
 
 /// One sample: a launch, or the mean of a burst. Times in seconds.
@@ -45,7 +48,7 @@ pub(crate) struct Sample {
 }
 
 /// What a contender did.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) command: String,
@@ -56,25 +59,40 @@ pub(crate) struct Series {
     pub(crate) failed: Vec<Failure>,
     /// It failed before anything was measured.
     pub(crate) failed_at_start: bool,
+    /// It is somebody else's: that it fails is a result, and no fault of this project or of its bench.
+    pub(crate) peer: bool,
+}
+
+/// What was measured, and whether a signal ended that.
+#[derive(Debug)]
+pub(crate) struct Raced {
+    pub(crate) series: Vec<Series>,
+    pub(crate) stopped: bool,
 }
 
 /// Runs all contenders through all rounds. The first is the baseline; it takes part in the random order like any other.
 pub(crate) fn interleave(
+    bench: &mut Bench,
+    title: &str,
     contenders: &[Contender],
     pace: &Pace,
-    launcher: &Launcher,
-    random: &mut Random,
-) -> Result<Vec<Series>, LaunchError> {
+) -> Result<Raced, BenchError> {
     let mut series: Vec<Series> = contenders.iter().map(Series::of).collect();
     let mut order: Vec<usize> = (0..contenders.len()).collect();
     for round in 0..pace.warm_up + pace.rounds {
-        random.shuffle(&mut order);
+        bench.random.shuffle(&mut order);
+        bench.between_rounds(|random| {
+            Table::summarise(title, round.saturating_sub(pace.warm_up), pace.burst, series.clone(), random)
+        })?;
         for &index in &order {
-            let (contender, series) = (&contenders[index], &mut series[index]);
-            if series.failed_at_start || series.failed.len() >= GIVE_UP_AFTER {
+            if series[index].failed_at_start || series[index].failed.len() >= GIVE_UP_AFTER {
                 continue;
             }
-            let sample = burst(contender, pace.burst, launcher)?;
+            let sample = match burst(&contenders[index], pace.burst, &bench.launcher) {
+                Err(LaunchError::Stopped) => return Ok(Raced { series, stopped: true }),
+                sample => sample?,
+            };
+            let series = &mut series[index];
             sleep(pace.gap);
             match (round.checked_sub(pace.warm_up), sample) {
                 (None, Ok(_)) => {}
@@ -87,7 +105,7 @@ pub(crate) fn interleave(
             }
         }
     }
-    Ok(series)
+    Ok(Raced { series, stopped: false })
 }
 
 fn burst(
@@ -118,6 +136,7 @@ impl Series {
     fn of(contender: &Contender) -> Self {
         Self {
             isolation: contender.isolation.clone(),
+            peer: contender.peer,
             ..Self::begun(&contender.name, contender.invocation.display())
         }
     }
@@ -131,6 +150,7 @@ impl Series {
             samples: Vec::new(),
             failed: Vec::new(),
             failed_at_start: false,
+            peer: false,
         }
     }
 
@@ -143,7 +163,18 @@ impl Series {
             samples: Vec::new(),
             failed: vec![failure],
             failed_at_start: true,
+            peer: false,
         }
+    }
+
+    /// Marks it as somebody else's.
+    pub(crate) fn of_peer(self, peer: bool) -> Self {
+        Self { peer, ..self }
+    }
+
+    /// It is the baseline once more, which tells noise from differences. Such rows are called so in every suite.
+    pub(crate) fn is_again(&self) -> bool {
+        self.name.contains("again")
     }
 
     pub(crate) fn valid(&self) -> bool {
@@ -173,7 +204,6 @@ impl Series {
 mod tests {
     use super::*;
     use std::ffi::OsString;
-    use std::sync::Arc;
 
     fn contender(script: &str, check: Check) -> Contender {
         let argv = ["/bin/sh", "-c", script].map(OsString::from).to_vec();
@@ -182,13 +212,14 @@ mod tests {
             invocation: Invocation { argv, directory: "/".into(), variables: Vec::new() },
             check,
             isolation: Vec::new(),
+            peer: false,
         }
     }
 
     fn race(contenders: &[Contender], pace: Pace) -> Vec<Series> {
         let scratch = tempfile::tempdir().unwrap();
-        let launcher = Launcher::new(scratch.path(), Duration::from_secs(60), &Arc::default()).unwrap();
-        interleave(contenders, &pace, &launcher, &mut Random::new(3)).unwrap()
+        let mut bench = crate::bench::tests::bench(scratch.path());
+        interleave(&mut bench, "x", contenders, &pace).unwrap().series
     }
 
     const PACE: Pace = Pace { rounds: 8, warm_up: 1, gap: Duration::ZERO, burst: 1 };

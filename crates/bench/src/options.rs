@@ -14,20 +14,24 @@ use crate::suite::{More, SUITES, Suite};
 use crate::syscalls::caller::Caller;
 use crate::template::{Template, parse_named};
 
+const ROUNDS: usize = 200;
 const QUICK_ROUNDS: usize = 30;
 
 /// Options of every suite.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Measure {
     /// The palisade to measure [default: the one beside this program, else on PATH]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, visible_alias = "palisade", value_name = "PATH")]
     pub(crate) binary: Option<PathBuf>,
-    /// Rounds; long workloads take fewer
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = at_least_one)]
-    pub(crate) runs: usize,
-    /// 30 rounds: enough to see that it works, not to publish
-    #[arg(long, conflicts_with = "runs")]
+    /// Rounds; long workloads take fewer [default: 200; 30 if quick]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) runs: Option<usize>,
+    /// 30 rounds, if --runs doesn't say how many, and smaller workloads: enough to see that it works, not to publish
+    #[arg(long)]
     pub(crate) quick: bool,
+    /// Exit with 1 as well if no peer could be compared with (a peer that fails is else only reported)
+    #[arg(long)]
+    pub(crate) need_peers: bool,
     /// Only rows whose WORKLOAD/NAME matches: a regular expression, or any text that is in it
     #[arg(long, value_name = "PATTERN")]
     pub(crate) filter: Option<String>,
@@ -70,6 +74,49 @@ pub(crate) struct Measure {
     pub(crate) guard: Guard,
     #[arg(skip)]
     pub(crate) scopes: Scopes,
+    #[arg(skip)]
+    pub(crate) again: Again,
+    #[arg(skip)]
+    pub(crate) gate: Gate,
+}
+
+/// More options of `gate`.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Gate {
+    /// Put what is counted now into the baseline
+    #[arg(long)]
+    pub(crate) renew: bool,
+    /// The baseline [default: bench/gate.json in the repository]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// Count nothing: only compare times
+    #[arg(long, conflicts_with = "renew")]
+    pub(crate) no_counts: bool,
+    /// Don't count instructions, which takes some seconds
+    #[arg(long)]
+    pub(crate) skip_instructions: bool,
+    /// Build this commit as the palisade of now was built, and launch both in turns
+    #[arg(long, value_name = "COMMIT", conflicts_with = "earlier")]
+    pub(crate) against: Option<String>,
+    /// The same with a palisade that is built already
+    #[arg(long, value_name = "PATH")]
+    pub(crate) earlier: Option<PathBuf>,
+    /// By how much a launch may be slower than that, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
+    pub(crate) allow: f64,
+    /// By which profile palisade was built [default: as its directory is called]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// The project's repository [default: the working directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repository: Option<PathBuf>,
+}
+/// More options of `aa`.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Again {
+    /// Compare so many times: does at most one in twenty show a difference that there isn't?
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) times: Option<usize>,
 }
 
 /// More options of `guard`.
@@ -162,7 +209,7 @@ pub(crate) enum Request {
 
 impl Measure {
     pub(crate) fn rounds(&self) -> usize {
-        if self.quick { QUICK_ROUNDS } else { self.runs }
+        self.runs.unwrap_or(if self.quick { QUICK_ROUNDS } else { ROUNDS })
     }
 
     pub(crate) fn seed_or_clock(&self) -> u64 {
@@ -205,6 +252,14 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if (0.0..=1000.0).contains(&percent) => Ok(percent),
+        Ok(_) => Err("it is between 0 and 1000".to_owned()),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.001..=3600.0).contains(&seconds) => Ok(seconds),
@@ -228,6 +283,8 @@ pub(crate) fn command() -> Command {
             More::Agents => Agents::augment_args(verb),
             More::Guard => Guard::augment_args(verb),
             More::Scopes => Scopes::augment_args(verb),
+            More::Again => Again::augment_args(verb),
+            More::Gate => Gate::augment_args(verb),
         });
     }
     command
@@ -257,6 +314,8 @@ fn request(matches: &clap::ArgMatches) -> Result<Request, clap::Error> {
             More::Agents => measure.agents = Agents::from_arg_matches(matches)?,
             More::Guard => measure.guard = Guard::from_arg_matches(matches)?,
             More::Scopes => measure.scopes = Scopes::from_arg_matches(matches)?,
+            More::Again => measure.again = Again::from_arg_matches(matches)?,
+            More::Gate => measure.gate = Gate::from_arg_matches(matches)?,
         }
         return Ok(Request::Measure(suite, Box::new(measure)));
     }
@@ -271,7 +330,7 @@ fn request(matches: &clap::ArgMatches) -> Result<Request, clap::Error> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn parse(words: &[&str]) -> Result<Request, clap::Error> {
@@ -280,7 +339,7 @@ mod tests {
             .and_then(|matches| request(&matches))
     }
 
-    fn measure(words: &[&str]) -> Measure {
+    pub(crate) fn measure(words: &[&str]) -> Measure {
         match parse(words) {
             Ok(Request::Measure(_, measure)) => *measure,
             Ok(_) => panic!("another verb"),
@@ -312,6 +371,9 @@ mod tests {
         );
         assert_eq!(measure(&["aa", "--runs", "7", "--back-to-back", "3"]).back_to_back, Some(3));
         assert_eq!(measure(&["aa", "--seed", "9"]).seed_or_clock(), 9);
+        let both = measure(&["scopes", "--quick", "--runs", "3"]);
+        assert!(both.quick && both.rounds() == 3);
+        assert_eq!(measure(&["launch"]).rounds(), 200);
     }
 
     #[test]
@@ -355,12 +417,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for words in [
-            &["launch", "--runs", "0"][..],
-            &["launch", "--with", "x"],
-            &["launch", "--quick", "--runs", "3"],
-            &["compare", "a"],
-        ] {
+        for words in [&["launch", "--runs", "0"][..], &["launch", "--with", "x"], &["compare", "a"]] {
             assert!(parse(words).is_err(), "{words:?}");
         }
     }

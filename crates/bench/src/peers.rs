@@ -274,7 +274,7 @@ impl Peer {
                 how: format!("`{}` is not on PATH; {}", self.program, self.install),
             });
         };
-        Ok(entry(self.name, &path, self.arguments, self.claims, self.version))
+        Ok(Entry { peer: true, ..entry(self.name, &path, self.arguments, self.claims, self.version) })
     }
 
     pub(crate) fn find(&self) -> Option<PathBuf> {
@@ -334,6 +334,7 @@ fn entry(name: &str, program: &Path, arguments: &[&str], claims: &[Claim], versi
         template: Template::of(&words),
         claims: claims.to_vec(),
         version: if version.is_empty() { Vec::new() } else { asks(version) },
+        peer: false,
     }
 }
 

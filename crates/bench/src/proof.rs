@@ -191,6 +191,7 @@ mod tests {
             name: "x".into(),
             template: Template::parse(template).unwrap(),
             claims: claims.to_vec(),
+            peer: false,
             version: Vec::new(),
         };
         proof.check(&entry, &session, &launcher).unwrap()

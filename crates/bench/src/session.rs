@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tempfile::TempDir;
 
@@ -28,11 +28,16 @@ pub(crate) enum SessionError {
     Signal { signal: i32, source: io::Error },
 }
 
+/// What ends a run early, with its number as it is kept.
+const SIGNALS: [(i32, usize); 3] =
+    [(signal_hook::consts::SIGINT, 2), (signal_hook::consts::SIGTERM, 15), (signal_hook::consts::SIGHUP, 1)];
+
 /// The directories of one run, and whether it was asked to stop.
 #[derive(Debug)]
 pub(crate) struct Session {
     directory: TempDir,
     stop: Arc<AtomicBool>,
+    signal: Arc<AtomicUsize>,
     bundles: Cell<usize>,
 }
 
@@ -40,8 +45,11 @@ impl Session {
     /// Creates the session's directory below `base`, or below the first usable default.
     pub(crate) fn create(base: Option<&Path>) -> Result<Self, SessionError> {
         let stop = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
-        {
+        let which = Arc::new(AtomicUsize::new(0));
+        for (signal, number) in SIGNALS {
+            // First which one, then that there is one: who sees the flag finds the number.
+            signal_hook::flag::register_usize(signal, Arc::clone(&which), number)
+                .map_err(|source| SessionError::Signal { signal, source })?;
             // A flag and no exit: the stack unwinds to `main` in the ordinary way, and that removes the directory.
             signal_hook::flag::register(signal, Arc::clone(&stop))
                 .map_err(|source| SessionError::Signal { signal, source })?;
@@ -50,7 +58,7 @@ impl Session {
             Some(base) => create_below(base)?,
             None => create_in_default()?,
         };
-        let session = Self { directory, stop, bundles: Cell::new(0) };
+        let session = Self { directory, stop, signal: which, bundles: Cell::new(0) };
         session.populate()?;
         Ok(session)
     }
@@ -108,6 +116,11 @@ impl Session {
     /// Set when SIGINT, SIGTERM or SIGHUP arrived.
     pub(crate) fn stop(&self) -> &Arc<AtomicBool> {
         &self.stop
+    }
+
+    /// The number of the signal that arrived.
+    pub(crate) fn signal(&self) -> Option<u8> {
+        u8::try_from(self.signal.load(Ordering::Relaxed)).ok().filter(|&number| number > 0)
     }
 
     fn populate(&self) -> Result<(), SessionError> {

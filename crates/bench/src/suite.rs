@@ -15,6 +15,8 @@ pub(crate) enum More {
     Agents,
     Guard,
     Scopes,
+    Again,
+    Gate,
 }
 
 /// A group of measurements with a name on the command line.
@@ -48,6 +50,7 @@ pub(crate) const SUITES: &[&dyn Suite] = &[
     &suites::syscalls::Syscalls,
     &suites::shell::Shell,
     &suites::aa::Control,
+    &suites::gate::Gate,
 ];
 
 /// Between the options and the runner: rounds for a workload that is only run every `divisor` rounds. Never fewer than ten (unless

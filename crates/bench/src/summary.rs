@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::goal::Goal;
 use crate::interleave::Series;
 use crate::random::Random;
-use crate::statistics::{Estimate, estimate, median, quantile};
+use crate::statistics::{Estimate, differs, estimate, median, quantile};
 
 /// A/A intervals wider than this say that differences of a few per cent can't be seen.
 const WIDEST_QUIET: f64 = 0.05;
@@ -19,6 +19,42 @@ pub(crate) struct Report {
     pub(crate) missing: Vec<crate::entry::Missing>,
     /// What the reader should know before comparing.
     pub(crate) notes: &'static [&'static str],
+    /// It is what was measured until a signal came, or what is measured so far.
+    pub(crate) interrupted: bool,
+    /// The answer of a suite that asks a question with yes or no for one.
+    pub(crate) answer: Option<bool>,
+}
+
+impl Report {
+    pub(crate) fn of(suite: &'static str, tables: Vec<Table>) -> Self {
+        Self { suite, tables, missing: Vec::new(), notes: &[], interrupted: false, answer: None }
+    }
+
+    /// Rows of this project's, or of its bench's, that failed, each with its table and why: the run is a failure.
+    pub(crate) fn own_failures(&self) -> Vec<String> {
+        let rows = self.tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)));
+        rows.filter(|(_, row)| !row.series.peer && row.figures.is_none())
+            .map(|(table, row)| {
+                let why = row
+                    .series
+                    .failed
+                    .first()
+                    .map_or("no round was completed".to_owned(), ToString::to_string);
+                format!("{}/{}: {why}", table.workload, row.series.name)
+            })
+            .collect()
+    }
+
+    /// Whether a peer was compared with in each table that has any, and in one at least.
+    pub(crate) fn has_compared(&self) -> bool {
+        let mut compared = self
+            .tables
+            .iter()
+            .filter(|table| table.rows.iter().any(|row| row.series.peer))
+            .map(|table| table.rows.iter().any(|row| row.series.peer && row.figures.is_some()))
+            .peekable();
+        compared.peek().is_some() && compared.all(|one| one)
+    }
 }
 
 /// One workload, all contenders.
@@ -96,6 +132,8 @@ pub(crate) struct Figures {
     pub(crate) added: Option<Estimate>,
     pub(crate) p10: f64,
     pub(crate) p90: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
     pub(crate) user: f64,
     pub(crate) system: f64,
     /// Bytes.
@@ -107,20 +145,27 @@ pub(crate) struct Figures {
 pub(crate) struct Control {
     /// The second baseline's ratio to the first.
     pub(crate) ratio: Estimate,
+    /// It surely differs, though it is the same: a false difference.
+    #[serde(default)]
+    pub(crate) differs: bool,
     /// Why the table should not be trusted.
     pub(crate) noisy: Option<String>,
 }
 
 impl Control {
-    pub(crate) fn judge(ratio: Estimate) -> Self {
-        let noisy = if !ratio.contains(1.0) {
+    /// By the median of the rounds' ratios, and all of them.
+    pub(crate) fn judge(ratio: Estimate, ratios: &[f64]) -> Self {
+        let differs = differs(ratios, 1.0);
+        let noisy = if differs {
             Some("the same command differs from itself".to_owned())
+        } else if ratio.single {
+            Some("one round says nothing about noise".to_owned())
         } else if ratio.width() > WIDEST_QUIET {
             Some(format!("the same command is only known to within {:.0}%", ratio.width() * 100.0))
         } else {
             None
         };
-        Self { ratio, noisy }
+        Self { ratio, differs, noisy }
     }
 }
 
@@ -146,8 +191,16 @@ impl Table {
                 own.valid().then(|| Figures::of(own, baseline, random)).flatten()
             })
             .collect();
-        let control =
-            figures.get(1).and_then(Option::as_ref).and_then(|second| second.ratio).map(Control::judge);
+        let ratios = || match series.as_slice() {
+            [first, second, ..] => second.paired(first, |own, other| own / other),
+            _ => Vec::new(),
+        };
+        let control = figures
+            .get(1)
+            .and_then(Option::as_ref)
+            .filter(|_| series.get(1).is_some_and(Series::is_again))
+            .and_then(|second| second.ratio)
+            .map(|ratio| Control::judge(ratio, &ratios()));
         let rows = series.into_iter().zip(figures).map(|(series, figures)| Row { series, figures }).collect();
         Self {
             workload: workload.to_owned(),
@@ -178,6 +231,8 @@ impl Figures {
             added,
             p10: quantile(&walls, 0.1)?,
             p90: quantile(&walls, 0.9)?,
+            p95: quantile(&walls, 0.95)?,
+            p99: quantile(&walls, 0.99)?,
             user: median(&series.samples.iter().map(|sample| sample.user).collect::<Vec<_>>())?,
             system: median(&series.samples.iter().map(|sample| sample.system).collect::<Vec<_>>())?,
             max_rss: series.samples.iter().map(|sample| sample.max_rss).max()?,
@@ -211,6 +266,7 @@ pub(crate) mod tests {
             samples,
             failed: Vec::new(),
             failed_at_start: false,
+            peer: false,
         }
     }
 
@@ -251,10 +307,30 @@ pub(crate) mod tests {
 
     #[test]
     fn the_control_tells_quiet_from_noisy() {
-        let judge = |median, low, high| Control::judge(Estimate { median, low, high }).noisy;
+        let judge = |median: f64, low, high, ratios: &[f64]| {
+            Control::judge(Estimate { median, low, high, single: ratios.len() == 1 }, ratios).noisy
+        };
         assert!(table().control.unwrap().noisy.is_none());
-        assert_eq!(judge(1.0, 0.99, 1.01), None);
-        assert!(judge(1.02, 1.01, 1.03).unwrap().contains("differs from itself"));
-        assert!(judge(1.0, 0.9, 1.1).unwrap().contains("20%"));
+        assert_eq!(judge(1.0, 0.99, 1.01, &[0.99, 1.01]), None);
+        assert!(judge(1.02, 1.01, 1.03, &[1.02; 8]).unwrap().contains("differs from itself"));
+        // So few rounds are no reason to claim that.
+        assert_eq!(judge(1.02, 1.01, 1.03, &[1.02; 7]), None);
+        assert!(judge(1.0, 0.9, 1.1, &[1.0; 9]).unwrap().contains("20%"));
+        assert!(judge(1.0, 1.0, 1.0, &[1.0]).unwrap().contains("one round"));
+    }
+
+    #[test]
+    fn rows_of_ours_that_fail_are_told_from_peers() {
+        let whole = Report::of("x", vec![table()]);
+        assert_eq!(whole.own_failures(), ["true/flaky: exit code 3: no", "true/liar: it was not run"]);
+        assert!(!whole.has_compared(), "there is no peer");
+        let mut peers = table();
+        for row in &mut peers.rows[3..] {
+            row.series.peer = true;
+        }
+        let mut report = Report::of("x", vec![peers]);
+        assert!(report.own_failures().is_empty() && !report.has_compared());
+        report.tables[0].rows[2].series.peer = true;
+        assert!(report.has_compared());
     }
 }

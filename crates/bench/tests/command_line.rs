@@ -114,7 +114,7 @@ fn a_signal_ends_it_with_nothing_left_behind() {
     }
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
         .unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(child.wait().unwrap().code(), Some(143));
     assert!(is_empty(base.path()));
 }
 

@@ -134,6 +134,6 @@ fn a_signal_ends_it_with_nothing_left_behind() {
         sleep(Duration::from_millis(10));
     }
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(child.wait().unwrap().code(), Some(143));
     nothing_is_left(base.path());
 }

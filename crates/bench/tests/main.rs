@@ -6,7 +6,9 @@
 
 mod agents;
 mod command_line;
+mod gate;
 mod guard;
+mod honest;
 mod scopes;
 mod shell;
 mod syscalls;

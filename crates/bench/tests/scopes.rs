@@ -127,7 +127,7 @@ fn a_signal_ends_it() {
         sleep(Duration::from_millis(10));
     };
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(child.wait().unwrap().code(), Some(143));
     assert!(!Path::new("/proc").join(measuring).exists(), "the measurer has ended, too");
     assert!(fs::read_dir(base.path()).unwrap().next().is_none());
 }

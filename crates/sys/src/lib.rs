@@ -24,7 +24,7 @@
 //! - [`seal`]: whether the program's file carries a package
 //! - [`terminal`]: a program behind a pseudo-terminal, and putting a terminal in order again
 //! - [`arena`]: memory for programs that start and end
-//! - [`counting`]: memory for programs that measure
+//! - [`counting`]: memory for programs that measure; [`counted`]: calls and instructions of programs that are measured
 //! - `clone`, `raw`: the bottom
 
 mod broker;
@@ -37,6 +37,7 @@ mod raw;
 mod rest;
 
 pub mod arena;
+pub mod counted;
 pub mod counting;
 pub mod datagram;
 pub mod fanotify;

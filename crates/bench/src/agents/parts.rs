@@ -5,7 +5,6 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::AgentsError;
 use super::rows::FILTERED;
 use crate::bench::{Bench, BenchError};
 use crate::goal::{Bound, Goal, Unit};
@@ -49,6 +48,7 @@ impl Parts<'_> {
             invocations: vec![invocation],
             plans: Plans::Unused,
             reading,
+            peer: false,
         };
         let runners = [
             runner("plain", self.plain(&[nothing]), Reading::Wall),
@@ -59,9 +59,7 @@ impl Parts<'_> {
         ];
         let pace = pace(bench, 1);
         bench.say(&format!("plan: {} rounds of {} rows", pace.rounds, runners.len()));
-        let series = race(&runners, &pace, &bench.launcher, &mut bench.random)?;
-        let title = "plan of a filtered network, hot";
-        let mut table = Table::summarise(title, pace.rounds, 1, series, &mut bench.random);
+        let mut table = race(bench, "plan of a filtered network, hot", &runners, &pace)?;
         let figures = |name: &str| table.rows.iter().find(|row| row.series.name == name)?.figures.as_ref();
         let goal = |what: &str, seen| Goal {
             what: what.to_owned(),
@@ -91,6 +89,7 @@ impl Parts<'_> {
                 invocation: if inside { self.inside(&[], &words) } else { self.plain(&words) },
                 check: Check::Output(format!("{calls}\n").into_bytes()),
                 isolation: Vec::new(),
+                peer: false,
             }
         };
         let contenders = [
@@ -102,8 +101,13 @@ impl Parts<'_> {
         ];
         let pace = pace(bench, 5);
         bench.say(&format!("calls: {} rounds of {} rows", pace.rounds, contenders.len()));
-        let series =
-            interleave(&contenders, &pace, &bench.launcher, &mut bench.random).map_err(AgentsError::from)?;
+        let title = "a hundred calls in a live sandbox";
+        let raced = interleave(bench, title, &contenders, &pace)?;
+        if raced.stopped {
+            let begun = Table::summarise(title, pace.rounds, 1, raced.series, &mut bench.random);
+            match bench.keep_begun(begun)? {}
+        }
+        let series = raced.series;
         let calls = calls(&series);
         let mut seen = |f: fn(Call) -> f64| -> Option<Estimate> {
             estimate(&calls.iter().copied().map(f).collect::<Vec<_>>(), &mut bench.random)
@@ -140,8 +144,7 @@ impl Parts<'_> {
                 None,
             ),
         ];
-        let mut table =
-            Table::summarise("a hundred calls in a live sandbox", pace.rounds, 1, series, &mut bench.random);
+        let mut table = Table::summarise(title, pace.rounds, 1, series, &mut bench.random);
         table.goals = goals;
         Ok(table)
     }

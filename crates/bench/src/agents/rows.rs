@@ -86,6 +86,7 @@ fn with(program: &Path, name: &str, arguments: &[&str]) -> Entry {
         template: Template::of(&words),
         claims: vec![Claim::Namespace("pid"), Claim::Namespace("mnt"), Claim::NoWritingOutside],
         version: Vec::new(),
+        peer: true,
     }
 }
 

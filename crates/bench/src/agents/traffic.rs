@@ -10,10 +10,10 @@ use super::AgentsError;
 use super::attend::{Step, attend};
 use super::names::NAME;
 use super::server::Servers;
-use crate::bench::Bench;
+use crate::bench::{Bench, BenchError};
 use crate::goal::{Bound, Goal, Unit};
 use crate::interleave::{GIVE_UP_AFTER, Pace, Sample, Series};
-use crate::launch::Invocation;
+use crate::launch::{Invocation, LaunchError};
 use crate::random::Random;
 use crate::statistics::{Estimate, estimate};
 use crate::suite::{gap, rounds};
@@ -100,7 +100,7 @@ impl<'a> Traffic<'a> {
     }
 
     /// From the start until the first byte of a first connection has come.
-    pub(crate) fn initialise(&self, bench: &mut Bench) -> Result<Table, AgentsError> {
+    pub(crate) fn initialise(&self, bench: &mut Bench) -> Result<Table, BenchError> {
         let port = self.servers.echo.port();
         let (local, reach) = (format!("127.0.0.1:{port}"), port.to_string());
         let direct = ["connect", &local, "--times", "20"];
@@ -133,7 +133,7 @@ impl<'a> Traffic<'a> {
     }
 
     /// Connect and first byte.
-    pub(crate) fn connect(&self, bench: &mut Bench) -> Result<Table, AgentsError> {
+    pub(crate) fn connect(&self, bench: &mut Bench) -> Result<Table, BenchError> {
         let port = self.servers.echo.port();
         let (local, named, reach) = (format!("127.0.0.1:{port}"), format!("{NAME}:{port}"), port.to_string());
         let direct = ["connect", &local, "--times", CONNECTS];
@@ -162,7 +162,7 @@ impl<'a> Traffic<'a> {
     }
 
     /// Much in one connection.
-    pub(crate) fn bulk(&self, bench: &mut Bench) -> Result<Table, AgentsError> {
+    pub(crate) fn bulk(&self, bench: &mut Bench) -> Result<Table, BenchError> {
         let port = self.servers.bulk.port();
         let bytes = if bench.options.rounds() < 100 { BULK_QUICK } else { BULK };
         let amount = bytes.to_string();
@@ -206,6 +206,7 @@ impl<'a> Traffic<'a> {
                 median: ratio.median.recip(),
                 low: ratio.high.recip(),
                 high: ratio.low.recip(),
+                single: ratio.single,
             });
             table.goals.push(Goal {
                 what: format!("{name}: of direct"),
@@ -232,7 +233,7 @@ impl<'a> Traffic<'a> {
     }
 
     /// Many at once.
-    pub(crate) fn held(&self, bench: &mut Bench) -> Result<Table, AgentsError> {
+    pub(crate) fn held(&self, bench: &mut Bench) -> Result<Table, BenchError> {
         super::client::more_descriptors();
         let port = self.servers.hold.port();
         let connections = bench.options.agents.connections;
@@ -280,7 +281,7 @@ impl<'a> Traffic<'a> {
         title: &str,
         clients: &[Client],
         divisor: usize,
-    ) -> Result<(Table, Vec<Vec<f64>>), AgentsError> {
+    ) -> Result<(Table, Vec<Vec<f64>>), BenchError> {
         let pace = Pace {
             rounds: rounds(bench.options.rounds(), divisor),
             warm_up: 1,
@@ -294,13 +295,22 @@ impl<'a> Traffic<'a> {
         let mut order: Vec<usize> = (0..clients.len()).collect();
         for round in 0..pace.warm_up + pace.rounds {
             bench.random.shuffle(&mut order);
+            bench.between_rounds(|random| {
+                Table::summarise(title, round.saturating_sub(pace.warm_up), 1, series.clone(), random)
+            })?;
             for &index in &order {
-                let (client, series) = (&clients[index], &mut series[index]);
-                if series.failed_at_start || series.failed.len() >= GIVE_UP_AFTER {
+                if series[index].failed_at_start || series[index].failed.len() >= GIVE_UP_AFTER {
                     continue;
                 }
                 let (limit, stop) = (bench.options.limit(), bench.session.stop());
-                let steps = attend(&client.invocation, &self.helper, 2, limit, stop)?;
+                let steps = match attend(&clients[index].invocation, &self.helper, 2, limit, stop) {
+                    Err(LaunchError::Stopped) => {
+                        let begun = Table::summarise(title, pace.rounds, 1, series, &mut bench.random);
+                        match bench.keep_begun(begun)? {}
+                    }
+                    steps => steps.map_err(AgentsError::from)?,
+                };
+                let (client, series) = (&clients[index], &mut series[index]);
                 sleep(pace.gap);
                 let sample = steps.and_then(|steps| client.sample(&steps));
                 match (round.checked_sub(pace.warm_up), sample) {

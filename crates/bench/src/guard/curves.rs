@@ -10,7 +10,7 @@ use super::goals::row;
 use super::policy::{Policy, Rules};
 use super::race::{Contender, Reading, Scenario, Work, race};
 use super::scenarios::{ASK_ALWAYS, Entry, FAPOLICYD, OFF, OFF_AGAIN, PALISADE, enter, forget, placements};
-use crate::bench::Bench;
+use crate::bench::{Bench, BenchError};
 use crate::entry::Missing;
 use crate::goal::{Bound, Goal, Unit};
 use crate::interleave::{Sample, Series};
@@ -59,7 +59,7 @@ pub(crate) fn rules(
     bench: &mut Bench,
     daemons: &Daemons,
     missing: &mut Vec<Missing>,
-) -> Result<Vec<Table>, GuardError> {
+) -> Result<(), BenchError> {
     let points = upto(bench, &RULES);
     let policy = |others| Policy { others, ..Policy::plain(Rules::KnownLibs) };
     decisions(bench, daemons, points, "rules", policy, missing)
@@ -70,12 +70,11 @@ pub(crate) fn trusted(
     bench: &mut Bench,
     daemons: &Daemons,
     missing: &mut Vec<Missing>,
-) -> Result<Vec<Table>, GuardError> {
+) -> Result<(), BenchError> {
     let points = upto(bench, &TRUSTED);
     let policy = |trusted| Policy { trusted, ..Policy::plain(Rules::KnownLibs) };
-    let mut tables = decisions(bench, daemons, points, "trusted files", policy, missing)?;
-    tables.extend(starts(bench, daemons, points, missing)?);
-    Ok(tables)
+    decisions(bench, daemons, points, "trusted files", policy, missing)?;
+    starts(bench, daemons, points, missing)
 }
 
 fn title(what: &str, of: &str) -> String {
@@ -89,11 +88,11 @@ fn decisions(
     what: &str,
     policy: impl Fn(usize) -> Policy,
     missing: &mut Vec<Missing>,
-) -> Result<Vec<Table>, GuardError> {
+) -> Result<(), BenchError> {
     let (execs, opens) = (title("one program, call", what), title("open+close, steady", what));
     let programs = programs(bench, daemons, &[&execs, &opens]);
     if programs.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let name = |daemon: &str, point: usize| format!("{daemon}, {point} {what}");
     let mut entries: Vec<Entry> = Vec::new();
@@ -115,20 +114,21 @@ fn decisions(
     let contenders: Vec<Contender<'_>> = entries.iter().map(Entry::contender).collect();
     let rounds = rounds(bench.options.rounds(), 10);
     let one = Work::Same { sort: Sort::Clocks, number: 0, count: AGAIN };
-    let mut tables = Vec::new();
+    let begin = bench.kept();
     for (work, figure) in
         [(one, ("call", execs.as_str())), (Work::Open { count: COUNTS.texts }, ("each", opens.as_str()))]
     {
         let figures = [figure];
         let scenario = Scenario { work, reading: Reading::Said(&figures), rounds };
-        tables.extend(race(bench, &contenders, &scenario, &placements()[0])?);
+        for table in race(bench, &contenders, &scenario, &placements()[0])? {
+            bench.keep(Table { category: None, ..table })?;
+        }
     }
-    let [Some(&least), Some(&most)] = [points.first(), points.last()] else { return Ok(tables) };
-    for table in &mut tables {
-        table.category = None;
+    let [Some(&least), Some(&most)] = [points.first(), points.last()] else { return Ok(()) };
+    for mut table in bench.take_from(begin) {
         for daemon in [ASK_ALWAYS, FAPOLICYD] {
             let pair = [most, least]
-                .map(|point| row(table, &name(daemon, point)).filter(|row| row.figures.is_some()));
+                .map(|point| row(&table, &name(daemon, point)).filter(|row| row.figures.is_some()));
             let [Some(above), Some(below)] = pair else { continue };
             let added = above.series.paired(&below.series, |above, below| above - below);
             table.goals.push(Goal {
@@ -140,8 +140,9 @@ fn decisions(
                 published: None,
             });
         }
+        bench.keep(table)?;
     }
-    Ok(tables)
+    Ok(())
 }
 
 /// Starts: with lists of files that are read for the first time, and with what is known from before.
@@ -150,12 +151,12 @@ fn starts(
     daemons: &Daemons,
     points: &[usize],
     missing: &mut Vec<Missing>,
-) -> Result<Vec<Table>, GuardError> {
+) -> Result<(), BenchError> {
     let (first, known) =
         ("start, lists of trusted files read for the first time", "start, trusted files known");
     let programs = programs(bench, daemons, &[first, known]);
     if programs.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let beds = bench.session.scratch().join("beds");
     let bed = Bed::create(&beds, "start", Kind::Tmpfs, COUNTS)?;
@@ -185,7 +186,10 @@ fn starts(
         for &point in points {
             let name = format!("{daemon}, {point} files");
             let policy = Policy { trusted: point, ..Policy::plain(Rules::KnownLibs) };
-            let mut rows = [(); 2].map(|()| Series::begun(&name, program.path().display().to_string()));
+            let mut rows = [(); 2].map(|()| {
+                Series::begun(&name, program.path().display().to_string())
+                    .of_peer(daemon.starts_with(FAPOLICYD))
+            });
             for round in 0..STARTS {
                 let own = bench.session.scratch().join("daemons/start");
                 for (number, series) in rows.iter_mut().enumerate() {
@@ -224,7 +228,10 @@ fn starts(
         })
         .collect();
     start_goals(bench, &mut tables, points);
-    Ok(tables)
+    for table in tables {
+        bench.keep(table)?;
+    }
+    Ok(())
 }
 
 fn start_goals(bench: &mut Bench, tables: &mut [Table], points: &[usize]) {

@@ -10,10 +10,12 @@ use std::thread::sleep;
 use super::GuardError;
 use super::bed::{Bed, Sort};
 use super::daemon::Guard;
+use super::scenarios::FAPOLICYD;
 use super::trace::{Below, Tracepoints, strace};
-use crate::bench::Bench;
+use crate::bench::{Bench, BenchError};
 use crate::interleave::{GIVE_UP_AFTER, Sample, Series};
-use crate::launch::{Invocation, Launched};
+use crate::launch::{Invocation, LaunchError, Launched};
+use crate::random::Random;
 use crate::suite::gap;
 use crate::summary::{Scale, Table};
 use crate::workload::{Check, Failure};
@@ -85,7 +87,7 @@ pub(crate) fn race(
     contenders: &[Contender<'_>],
     scenario: &Scenario<'_>,
     placement: &Placement,
-) -> Result<Vec<Table>, GuardError> {
+) -> Result<Vec<Table>, BenchError> {
     let titles = scenario.titles();
     bench.say(&format!(
         "{}, {}: {} rounds of {} contenders",
@@ -96,18 +98,32 @@ pub(crate) fn race(
     ));
     let begin = |contender: &Contender<'_>| {
         let command = invocation(bench, contender, scenario, placement, 0).map(|it| it.display());
-        command.map(|command| titles.iter().map(|_| Series::begun(contender.name, command.clone())).collect())
+        command.map(|command| {
+            let peer = contender.name.starts_with(FAPOLICYD);
+            titles.iter().map(|_| Series::begun(contender.name, command.clone()).of_peer(peer)).collect()
+        })
     };
     let mut series: Vec<Vec<Series>> = contenders.iter().map(begin).collect::<Result<_, _>>()?;
     let mut order: Vec<usize> = (0..contenders.len()).collect();
     for round in 0..WARM_UP + scenario.rounds {
         bench.random.shuffle(&mut order);
         for &index in &order {
-            let (contender, all) = (&contenders[index], &mut series[index]);
-            if all.iter().any(|series| series.failed_at_start || series.failed.len() >= GIVE_UP_AFTER) {
+            if series[index]
+                .iter()
+                .any(|series| series.failed_at_start || series.failed.len() >= GIVE_UP_AFTER)
+            {
                 continue;
             }
-            let samples = sample(bench, contender, scenario, placement, round)?;
+            let samples = match sample(bench, &contenders[index], scenario, placement, round) {
+                Err(GuardError::Launch(LaunchError::Stopped)) => {
+                    for table in tables(&titles, series, scenario.rounds, placement, &mut bench.random) {
+                        bench.take_begun(table);
+                    }
+                    return Err(LaunchError::Stopped.into());
+                }
+                samples => samples?,
+            };
+            let all = &mut series[index];
             sleep(gap(bench.options.gap));
             let counted = round.checked_sub(WARM_UP);
             match (counted, samples) {
@@ -126,16 +142,27 @@ pub(crate) fn race(
             }
         }
     }
+    Ok(tables(&titles, series, scenario.rounds, placement, &mut bench.random))
+}
+
+/// A table for each figure.
+fn tables(
+    titles: &[&str],
+    mut series: Vec<Vec<Series>>,
+    rounds: usize,
+    placement: &Placement,
+    random: &mut Random,
+) -> Vec<Table> {
     let mut tables = Vec::with_capacity(titles.len());
-    for title in &titles {
+    for title in titles {
         let of_title: Vec<Series> = series.iter_mut().map(|all| all.remove(0)).collect();
-        let mut table = Table::summarise(title, scenario.rounds, 1, of_title, &mut bench.random);
+        let mut table = Table::summarise(title, rounds, 1, of_title, random);
         table.category = Some(placement.name);
         table.scale = Scale::Microseconds;
         table.waited = false;
         tables.push(table);
     }
-    Ok(tables)
+    tables
 }
 
 fn load_words(work: Work, round: usize) -> Vec<String> {

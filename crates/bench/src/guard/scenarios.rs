@@ -9,7 +9,7 @@ use super::policy::{Policy, Rules};
 use super::race::{Contender, Placement, Reading, Scenario, WARM_UP, Work, race};
 use super::trace::Tracepoints;
 use super::{GuardError, goals};
-use crate::bench::Bench;
+use crate::bench::{Bench, BenchError};
 use crate::entry::Missing;
 use crate::programs;
 use crate::suite::rounds;
@@ -170,27 +170,20 @@ fn wanted(bench: &Bench, titles: &[&str], contenders: &[Contender<'_>]) -> bool 
 }
 
 /// All tables.
-pub(crate) fn all(
-    bench: &mut Bench,
-    field: Field,
-    missing: &mut Vec<Missing>,
-) -> Result<Vec<Table>, GuardError> {
-    let mut tables = Vec::new();
+pub(crate) fn all(bench: &mut Bench, field: Field, missing: &mut Vec<Missing>) -> Result<(), BenchError> {
+    let begin = bench.kept();
     let contenders = field.contenders();
-    let measure = |bench: &mut Bench,
-                   tables: &mut Vec<Table>,
-                   work,
-                   reading: Reading<'_>,
-                   rounds,
-                   placement: &Placement| {
+    let measure = |bench: &mut Bench, work, reading: Reading<'_>, rounds, placement: &Placement| {
         let titles: Vec<&str> = match reading {
             Reading::Said(figures) => figures.iter().map(|(_, title)| *title).collect(),
             Reading::Strace(title) | Reading::Tracepoints(title, _) => vec![title],
         };
         if wanted(bench, &titles, &contenders) {
-            tables.extend(race(bench, &contenders, &Scenario { work, reading, rounds }, placement)?);
+            for table in race(bench, &contenders, &Scenario { work, reading, rounds }, placement)? {
+                bench.keep(table)?;
+            }
         }
-        Ok::<(), GuardError>(())
+        Ok::<(), BenchError>(())
     };
     let mut placements = placements();
     if bench.options.quick {
@@ -222,26 +215,26 @@ pub(crate) fn all(
             (many, &[("call", SECOND_CALL), ("each", SECOND_WALL)]),
             (touch, &[("each", TOUCH)]),
         ] {
-            measure(bench, &mut tables, work, Reading::Said(figures), slices, placement)?;
+            measure(bench, work, Reading::Said(figures), slices, placement)?;
         }
     }
     for placement in &placements {
         // On another core fapolicyd takes seconds for one round of it.
         let (steady, few) = (Work::Open { count: texts }, rounds(asked, 20));
-        measure(bench, &mut tables, steady, Reading::Said(&[("each", STEADY)]), few, placement)?;
+        measure(bench, steady, Reading::Said(&[("each", STEADY)]), few, placement)?;
     }
     let here = &placements[..1];
     for placement in here {
         let seconds = window(bench).as_secs_f64();
         let work = Work::Window { count: texts, seconds };
-        measure(bench, &mut tables, work, Reading::Said(&[("each", WINDOW)]), rounds(asked, 20), placement)?;
+        measure(bench, work, Reading::Said(&[("each", WINDOW)]), rounds(asked, 20), placement)?;
         let traced_again = Work::Same { sort: Sort::Dynamic, number: copies, count: again_traced };
         // Each tracer has half of the copies.
         let (traced, few) = self::slices(copies, 2, rounds(asked, 10));
         let many = |first| Work::Slice { sort: Sort::Dynamic, count: few, first };
         if programs::on_path("strace").is_some() {
-            measure(bench, &mut tables, traced_again, Reading::Strace(ONE_STRACE), traced, placement)?;
-            measure(bench, &mut tables, many(0), Reading::Strace(MANY_STRACE), traced, placement)?;
+            measure(bench, traced_again, Reading::Strace(ONE_STRACE), traced, placement)?;
+            measure(bench, many(0), Reading::Strace(MANY_STRACE), traced, placement)?;
         } else {
             let how = "`strace` is not on PATH; apt install strace".to_owned();
             missing.push(Missing { name: "strace".to_owned(), how });
@@ -253,8 +246,8 @@ pub(crate) fn all(
             Ok(tracer) => {
                 let (one, other) =
                     (Reading::Tracepoints(ONE_TRACE, &tracer), Reading::Tracepoints(MANY_TRACE, &tracer));
-                measure(bench, &mut tables, traced_again, one, traced, placement)?;
-                measure(bench, &mut tables, many(traced + WARM_UP), other, traced, placement)?;
+                measure(bench, traced_again, one, traced, placement)?;
+                measure(bench, many(traced + WARM_UP), other, traced, placement)?;
             }
             Err(error) => {
                 let how = format!("the kernel's tracer can't be used: {error}");
@@ -263,13 +256,19 @@ pub(crate) fn all(
         }
     }
     drop(contenders);
-    for table in &mut tables {
-        table.goals = goals::of(table, &mut bench.random);
+    for mut table in bench.take_from(begin) {
+        table.goals = goals::of(&table, &mut bench.random);
+        bench.keep(table)?;
     }
-    let idle = idle(bench, field, one, texts, &placements[0])?;
+    let watched = bench.kept();
+    idle(bench, field, one, texts, &placements[0])?;
+    let idle = bench.take_from(watched);
+    let mut tables = bench.take_from(begin);
     goals::undisturbed(&mut tables, &idle, &mut bench.random);
-    tables.extend(idle);
-    Ok(tables)
+    for table in tables.into_iter().chain(idle) {
+        bench.keep(table)?;
+    }
+    Ok(())
 }
 
 /// The same without any daemon: that the beds which nobody watches aren't slower while others are watched.
@@ -279,24 +278,22 @@ fn idle(
     one: Work,
     texts: usize,
     placement: &Placement,
-) -> Result<Vec<Table>, GuardError> {
+) -> Result<(), BenchError> {
     field.entries.retain(|entry| entry.guard.is_none());
     let contenders = field.contenders();
     let rounds = rounds(bench.options.rounds(), 5);
-    let mut tables = Vec::new();
     for (work, figures) in
         [(one, [("call", IDLE_CALL)]), (Work::Open { count: texts }, [("each", IDLE_OPEN)])]
     {
         if wanted(bench, &[figures[0].1], &contenders) {
             let scenario = Scenario { work, reading: Reading::Said(&figures), rounds };
-            tables.extend(race(bench, &contenders, &scenario, placement)?);
+            for table in race(bench, &contenders, &scenario, placement)? {
+                // Of no use as factors: nobody is compared.
+                bench.keep(Table { category: None, ..table })?;
+            }
         }
     }
-    // Of no use as factors: nobody is compared.
-    for table in &mut tables {
-        table.category = None;
-    }
-    Ok(tables)
+    Ok(())
 }
 
 /// How many rounds there can be, and how many files each takes, if every round of each part takes others.

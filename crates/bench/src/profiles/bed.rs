@@ -58,6 +58,7 @@ impl Tools {
             invocations: vec![home.invocation(&[self.yes.as_os_str()], &self.work)],
             plans: Plans::Unused,
             reading: Reading::Wall,
+            peer: false,
         })
     }
 }
@@ -166,12 +167,14 @@ impl Bed {
             invocations: vec![tools.palisade(&self.hot, &["open", "--quiet", "--timings", &trivial])],
             plans: Plans::Used(&self.hot),
             reading: Reading::Plan,
+            peer: false,
         });
         rows.push(Runner {
             name: HOT_LAUNCH.to_owned(),
             invocations: vec![tools.palisade(&self.hot, &["open", "--quiet", &trivial])],
             plans: Plans::Used(&self.hot),
             reading: Reading::Wall,
+            peer: false,
         });
         rows.extend(tools.antimony(&self.hot, "antimony run --dry", &["run", &self.name, "--dry"]));
         rows
@@ -187,6 +190,7 @@ impl Bed {
                 invocations: vec![tools.palisade(&self.cold, words)],
                 plans,
                 reading,
+                peer: false,
             });
         };
         let refresh = ["profile", "refresh", "--dry-run", "--json", name];
@@ -200,6 +204,7 @@ impl Bed {
                 invocations: self.files.iter().map(|file| tools.ldd(&self.cold, file)).collect(),
                 plans: Plans::Unused,
                 reading: Reading::Wall,
+                peer: false,
             });
         }
         rows.extend(tools.antimony(
@@ -232,6 +237,7 @@ impl Tools {
             invocations: vec![home.invocation(&argv, &self.work)],
             plans: Plans::Unused,
             reading: Reading::Wall,
+            peer: true,
         })
     }
 }

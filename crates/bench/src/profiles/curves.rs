@@ -112,6 +112,7 @@ impl Curves {
                     invocations: vec![tools.palisade(&place.hot, &["open", "--quiet", &listing_name(count)])],
                     plans: Plans::Used(&place.hot),
                     reading: Reading::Wall,
+                    peer: false,
                 });
             }
         }
@@ -129,6 +130,7 @@ impl Curves {
                     invocations: vec![tools.palisade(&place.cold, &words)],
                     plans: Plans::None(&place.cold),
                     reading: Reading::Refresh,
+                    peer: false,
                 });
             }
         }
@@ -143,6 +145,7 @@ impl Curves {
             invocations: vec![tools.palisade(home, &["open", "--quiet", &crowd_name(0)])],
             plans: Plans::Used(home),
             reading: Reading::Wall,
+            peer: false,
         }));
         rows
     }

@@ -8,9 +8,11 @@ use serde::Deserialize;
 
 use super::ProfilesError;
 use super::home::Home;
+use crate::bench::{Bench, BenchError};
+use crate::environment;
 use crate::interleave::{GIVE_UP_AFTER, Pace, Sample, Series};
-use crate::launch::{Invocation, Launched, Launcher, Run};
-use crate::random::Random;
+use crate::launch::{Invocation, LaunchError, Launched, Launcher, Run};
+use crate::summary::Table;
 use crate::workload::{Check, Failure};
 
 /// What a run has to do with kept plans.
@@ -45,25 +47,36 @@ pub(crate) struct Runner<'a> {
     pub(crate) invocations: Vec<Invocation>,
     pub(crate) plans: Plans<'a>,
     pub(crate) reading: Reading,
+    /// It is somebody else's.
+    pub(crate) peer: bool,
 }
 
 /// Runs all runners through all rounds.
 pub(crate) fn race(
+    bench: &mut Bench,
+    title: &str,
     runners: &[Runner<'_>],
     pace: &Pace,
-    launcher: &Launcher,
-    random: &mut Random,
-) -> Result<Vec<Series>, ProfilesError> {
+) -> Result<Table, BenchError> {
     let mut series: Vec<Series> = runners.iter().map(Runner::begin).collect();
     let mut order: Vec<usize> = (0..runners.len()).collect();
     for round in 0..pace.warm_up + pace.rounds {
-        random.shuffle(&mut order);
+        bench.random.shuffle(&mut order);
+        bench.between_rounds(|random| {
+            Table::summarise(title, round.saturating_sub(pace.warm_up), pace.burst, series.clone(), random)
+        })?;
         for &index in &order {
-            let (runner, series) = (&runners[index], &mut series[index]);
-            if series.failed_at_start || series.failed.len() >= GIVE_UP_AFTER {
+            if series[index].failed_at_start || series[index].failed.len() >= GIVE_UP_AFTER {
                 continue;
             }
-            let sample = runner.sample(launcher)?;
+            let sample = match runners[index].sample(&bench.launcher) {
+                Err(ProfilesError::Launch(LaunchError::Stopped)) => {
+                    let begun = Table::summarise(title, pace.rounds, pace.burst, series, &mut bench.random);
+                    match bench.keep_begun(begun)? {}
+                }
+                sample => sample?,
+            };
+            let series = &mut series[index];
             sleep(pace.gap);
             match (round.checked_sub(pace.warm_up), sample) {
                 (None, Ok(_)) => {}
@@ -76,7 +89,8 @@ pub(crate) fn race(
             }
         }
     }
-    Ok(series)
+    bench.environment.memory_floor_byte = environment::own_peak();
+    Ok(Table::summarise(title, pace.rounds, pace.burst, series, &mut bench.random))
 }
 
 impl Runner<'_> {
@@ -85,7 +99,7 @@ impl Runner<'_> {
             [first, _, ..] => format!("{} and {} more", first.display(), self.invocations.len() - 1),
             other => other.first().map(Invocation::display).unwrap_or_default(),
         };
-        Series::begun(&self.name, command)
+        Series::begun(&self.name, command).of_peer(self.peer)
     }
 
     fn sample(&self, launcher: &Launcher) -> Result<Result<Sample, Failure>, ProfilesError> {
@@ -199,6 +213,7 @@ mod tests {
             invocations: vec![home.invocation(&["/bin/sh", "-c", script].map(OsStr::new), Path::new("/"))],
             plans,
             reading: Reading::Wall,
+            peer: false,
         };
         let why = |runner: Runner<'_>| match runner.sample(&launcher).unwrap() {
             Ok(_) => String::new(),
@@ -217,17 +232,18 @@ mod tests {
     fn many_commands_are_one_sample() {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::create(directory.path().join("home"), None).unwrap();
-        let launcher = Launcher::new(directory.path(), Duration::from_secs(60), &Arc::default()).unwrap();
         let one = home.invocation(&["/bin/sh", "-c", "echo x >>count"].map(OsStr::new), directory.path());
         let runner = Runner {
             name: "x".into(),
             invocations: vec![one; 3],
             plans: Plans::Unused,
             reading: Reading::Wall,
+            peer: false,
         };
         let pace = Pace { rounds: 2, warm_up: 1, gap: Duration::ZERO, burst: 1 };
-        let series = race(&[runner], &pace, &launcher, &mut Random::new(1)).unwrap();
-        assert_eq!((series.len(), series[0].samples.len()), (1, 2));
+        let mut bench = crate::bench::tests::bench(directory.path());
+        let table = race(&mut bench, "x", &[runner], &pace).unwrap();
+        assert_eq!((table.rows.len(), table.rows[0].series.samples.len()), (1, 2));
         assert_eq!(std::fs::read_to_string(directory.path().join("count")).unwrap().len(), 18);
     }
 }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::ProfilesError;
-use crate::interleave::{Sample, Series};
-use crate::launch::{Invocation, LaunchError};
+use crate::interleave::{Raced, Sample, Series};
+use crate::launch::Invocation;
 use crate::programs;
 use crate::random::Random;
 use crate::workload::{Failure, first_line};
@@ -114,21 +114,21 @@ impl Race<'_> {
         &self,
         starts: &[(String, Invocation)],
         random: &mut Random,
-    ) -> Result<Vec<Series>, ProfilesError> {
+    ) -> Result<Raced, ProfilesError> {
         let mut series: Vec<Series> =
             starts.iter().map(|(name, start)| Series::begun(name, start.display())).collect();
         let mut order: Vec<usize> = (0..starts.len()).collect();
         for round in 0..=ROUNDS {
             random.shuffle(&mut order);
             for &index in &order {
-                let (series, (_, start)) = (&mut series[index], &starts[index]);
-                if !series.failed.is_empty() {
+                if !series[index].failed.is_empty() {
                     continue;
                 }
-                let outcome = self.start(start)?;
+                let outcome = self.start(&starts[index].1)?;
                 if self.stop.load(Ordering::Relaxed) {
-                    return Err(LaunchError::Stopped.into());
+                    return Ok(Raced { series, stopped: true });
                 }
+                let series = &mut series[index];
                 match (round.checked_sub(1), outcome) {
                     (_, Err(failure)) => {
                         series.failed.push(failure);
@@ -146,7 +146,7 @@ impl Race<'_> {
                 }
             }
         }
-        Ok(series)
+        Ok(Raced { series, stopped: false })
     }
 
     /// One start; the application is gone afterwards.

@@ -52,7 +52,7 @@ mod tests {
 
     fn report(category: Option<&'static str>) -> Report {
         let table = Table { category, ..table() };
-        Report { suite: "agents", tables: vec![table], missing: Vec::new(), notes: &[] }
+        Report::of("agents", vec![table])
     }
 
     #[test]

@@ -58,6 +58,10 @@ pub(crate) struct Details {
     pub(crate) added: Option<Estimate>,
     pub(crate) p10: Option<f64>,
     pub(crate) p90: Option<f64>,
+    #[serde(default)]
+    pub(crate) p95: Option<f64>,
+    #[serde(default)]
+    pub(crate) p99: Option<f64>,
     pub(crate) isolation: Vec<String>,
 }
 
@@ -67,6 +71,9 @@ pub(crate) struct Session {
     pub(crate) schema: u32,
     pub(crate) seed: u64,
     pub(crate) gap_milliseconds: f64,
+    /// A signal came, or it was killed: it is what was measured until then.
+    #[serde(default)]
+    pub(crate) interrupted: bool,
     pub(crate) environment: Environment,
     pub(crate) controls: Vec<NamedControl>,
     pub(crate) not_measured: Vec<NotMeasured>,
@@ -133,6 +140,7 @@ pub(crate) fn document(
         schema: 1,
         seed,
         gap_milliseconds,
+        interrupted: report.interrupted,
         environment: environment.clone(),
         controls,
         not_measured,
@@ -175,6 +183,8 @@ fn entry(suite: &str, table: &Table, row: &Row) -> Entry {
             added: figures.and_then(|figures| figures.added),
             p10: figures.map(|figures| figures.p10),
             p90: figures.map(|figures| figures.p90),
+            p95: figures.map(|figures| figures.p95),
+            p99: figures.map(|figures| figures.p99),
             isolation: row.series.isolation.clone(),
         }),
     }
@@ -186,7 +196,7 @@ mod tests {
     use crate::summary::tests::table;
 
     fn value() -> serde_json::Value {
-        let report = Report { suite: "launch", tables: vec![table()], missing: Vec::new(), notes: &[] };
+        let report = Report::of("launch", vec![table()]);
         serde_json::to_value(document(&report, &Environment::default(), 1, 2.0)).unwrap()
     }
 

@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn draws_a_bar_for_each_valid_row_only() {
-        let report = Report { suite: "launch", tables: vec![table()], missing: Vec::new(), notes: &[] };
+        let report = Report::of("launch", vec![table()]);
         let svg = render(&report, &Environment::default());
         assert_eq!(svg.matches("rx=\"2\"").count(), 3);
         assert!(svg.contains(">failed<") && svg.contains("some runs failed"), "{svg}");
@@ -282,10 +282,7 @@ mod tests {
     fn foreign_names_are_escaped() {
         let table =
             Table::summarise("a<b", 2, 1, vec![series("x & \"y\"\u{1b}", &[1.0, 1.0])], &mut Random::new(1));
-        let svg = render(
-            &Report { suite: "launch", tables: vec![table], missing: Vec::new(), notes: &[] },
-            &Environment::default(),
-        );
+        let svg = render(&Report::of("launch", vec![table]), &Environment::default());
         assert!(svg.contains("x &amp; &quot;y&quot;<") && svg.contains("a&lt;b"), "{svg}");
     }
 

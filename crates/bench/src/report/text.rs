@@ -24,6 +24,9 @@ pub(crate) fn render(report: &Report, environment: &Environment, seed: u64, styl
         environment.date,
         environment.bench_version
     ));
+    if report.interrupted {
+        blocks.push("INTERRUPTED: this is what was measured until then\n".to_owned());
+    }
     for table in &report.tables {
         let kind = table.category.map(|category| format!("{category}, ")).unwrap_or_default();
         let mut title = format!("{}: {kind}{}, {} rounds", report.suite, table.workload, table.rounds);
@@ -32,7 +35,7 @@ pub(crate) fn render(report: &Report, environment: &Environment, seed: u64, styl
         }
         if !table.is_words() {
             blocks.push(titled(&title, &grid(table, environment), style));
-            blocks.push(control(table));
+            blocks.extend(Some(control(table)).filter(|words| !words.is_empty()));
         }
         if !table.goals.is_empty() {
             blocks.push(goals(&table.goals, report.suite, style));
@@ -74,10 +77,19 @@ fn list(items: &[String]) -> String {
 
 fn grid(table: &Table, environment: &Environment) -> Grid {
     let unit = table.scale.name();
-    let (median, added, range) =
-        (format!("median {unit} [95%]"), format!("+{unit} [95%]"), format!("p10–p90 {unit}"));
-    let mut grid =
-        Grid::new(&["name", &median, "× plain [95%]", &added, &range, "user+sys ms", "max MiB", "ok/failed"]);
+    let (median, added) = (format!("median {unit} [95%]"), format!("+{unit} [95%]"));
+    let (range, slow) = (format!("p10–p90 {unit}"), format!("p95, p99 {unit}"));
+    let mut grid = Grid::new(&[
+        "name",
+        &median,
+        "× plain [95%]",
+        &added,
+        &range,
+        &slow,
+        "user+sys ms",
+        "max MiB",
+        "ok/failed",
+    ]);
     let floor = if table.waited { environment.memory_floor_byte } else { 0 };
     for row in &table.rows {
         match &row.figures {
@@ -89,16 +101,14 @@ fn grid(table: &Table, environment: &Environment) -> Grid {
 }
 
 fn cells(row: &Row, figures: &Figures, floor: u64, scale: Scale) -> Vec<String> {
-    let times = |estimate: &Estimate| {
-        let Estimate { median, low, high } = *estimate;
-        milliseconds(&Estimate { median: scale.of(median), low: scale.of(low), high: scale.of(high) })
-    };
+    let times = |estimate: &Estimate| milliseconds(&estimate.map(|seconds| scale.of(seconds)));
     vec![
         row.series.name.clone(),
         times(&figures.wall),
         figures.ratio.as_ref().map(ratio).unwrap_or_default(),
         figures.added.as_ref().map(times).unwrap_or_default(),
         format!("{}–{}", ms(scale.of(figures.p10)), ms(scale.of(figures.p90))),
+        format!("{}, {}", ms(scale.of(figures.p95)), ms(scale.of(figures.p99))),
         format!("{:.1}+{:.1}", figures.user * 1e3, figures.system * 1e3),
         memory(figures.max_rss, floor),
         format!("{}/0", row.series.samples.len()),
@@ -147,9 +157,18 @@ fn shown(grid: &Grid, style: Style) -> String {
 
 fn control(table: &Table) -> String {
     match &table.control {
-        None => "NOISY: no control, the plain command itself failed\n".to_owned(),
+        None => match table.rows.iter().take(2).find(|row| !row.series.failed.is_empty()) {
+            // What the others would have been compared with.
+            Some(row) => format!("NOISY: no control: {} itself failed\n", row.series.name),
+            None if table.rows.get(1).is_some_and(|row| row.series.is_again()) => {
+                "NOISY: no control: no round was completed\n".to_owned()
+            }
+            // Nothing here is measured against itself.
+            None => String::new(),
+        },
         Some(control) => {
-            let seen = format!("plain against itself {}", ratio(&control.ratio));
+            let itself = table.rows.first().map_or("plain", |row| row.series.name.as_str());
+            let seen = format!("{itself} against itself {}", ratio(&control.ratio));
             match &control.noisy {
                 None => format!("quiet: {seen}\n"),
                 Some(why) => format!(
@@ -187,11 +206,12 @@ pub(crate) fn ms(seconds: f64) -> String {
 }
 
 pub(crate) fn milliseconds(estimate: &Estimate) -> String {
-    format!("{} [{}, {}]", ms(estimate.median), ms(estimate.low), ms(estimate.high))
+    estimate.words(ms, ms)
 }
 
 pub(crate) fn ratio(estimate: &Estimate) -> String {
-    format!("{:.3} [{:.3}, {:.3}]", estimate.median, estimate.low, estimate.high)
+    let three = |value: f64| format!("{value:.3}");
+    estimate.words(three, three)
 }
 
 #[cfg(test)]
@@ -202,7 +222,7 @@ mod tests {
 
     fn report() -> Report {
         let missing = vec![Missing { name: "crun".into(), how: "apt install crun".into() }];
-        Report { suite: "launch", tables: vec![tests::table()], missing, notes: &[] }
+        Report { missing, ..Report::of("launch", vec![tests::table()]) }
     }
 
     fn environment() -> Environment {
@@ -242,7 +262,8 @@ mod tests {
     #[test]
     fn a_noisy_table_says_what_to_do() {
         let mut report = report();
-        report.tables[0].control = Some(Control::judge(Estimate { median: 1.2, low: 1.1, high: 1.3 }));
+        report.tables[0].control =
+            Some(Control::judge(Estimate { median: 1.2, low: 1.1, high: 1.3, single: false }, &[1.2; 9]));
         let text = render(&report, &environment(), 7, Style::Markdown);
         assert!(text.contains("NOISY") && text.contains("--runs 200"), "{text}");
         assert!(text.contains("### launch: true"), "{text}");

@@ -9,7 +9,6 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use super::{Line, ScopesError};
-use crate::launch::LaunchError;
 use crate::workload::first_line;
 
 const TICK: Duration = Duration::from_millis(50);
@@ -35,14 +34,14 @@ pub(crate) fn names(path: &Path) -> Result<Vec<String>, ScopesError> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-/// Has it measure what is named.
+/// Has it measure what is named; what it has said, and whether a signal ended that.
 pub(crate) fn measure(
     path: &Path,
     commands: usize,
     rounds: usize,
     names: &[String],
     stop: &AtomicBool,
-) -> Result<Vec<Line>, ScopesError> {
+) -> Result<(Vec<Line>, bool), ScopesError> {
     let run = |source| ScopesError::Run { path: path.to_owned(), source };
     let mut command = Command::new(path);
     command.args(["--commands", &commands.to_string(), "--rounds", &rounds.to_string()]);
@@ -81,7 +80,7 @@ pub(crate) fn measure(
             },
             Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
                 end(&mut child);
-                return Err(LaunchError::Stopped.into());
+                return Ok((lines, true));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
@@ -89,10 +88,10 @@ pub(crate) fn measure(
     }
     let status = child.wait().map_err(run)?;
     if status.success() {
-        return Ok(lines);
+        return Ok((lines, false));
     }
     if stop.load(Ordering::Relaxed) {
-        return Err(LaunchError::Stopped.into());
+        return Ok((lines, true));
     }
     let said = first_line(&complained.join().unwrap_or_default());
     Err(ScopesError::Ended { path: path.to_owned(), status: status.to_string(), said })

@@ -209,7 +209,8 @@ impl Measured {
 }
 
 pub(crate) fn nanoseconds(estimate: &Estimate) -> String {
-    format!("{:.0} [{:.0}, {:.0}]", estimate.median, estimate.low, estimate.high)
+    let whole = |value: f64| format!("{value:.0}");
+    estimate.words(whole, whole)
 }
 
 fn series(case: &Case) -> Series {

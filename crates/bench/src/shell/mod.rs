@@ -37,12 +37,5 @@ fn series(name: &str, command: &str, walls: &[f64]) -> Series {
         .enumerate()
         .map(|(round, &wall)| Sample { round, wall, user: 0.0, system: 0.0, max_rss: 0, exit_code: 0 })
         .collect();
-    Series {
-        name: name.to_owned(),
-        command: command.to_owned(),
-        isolation: Vec::new(),
-        samples,
-        failed: Vec::new(),
-        failed_at_start: false,
-    }
+    Series { samples, ..Series::begun(name, command.to_owned()) }
 }

@@ -2,8 +2,8 @@
 //! Parts of a key's and of output's way, in this process.
 
 use super::{ShellError, series};
+use crate::bench::{Bench, BenchError};
 use crate::goal::{Bound, Goal, Unit};
-use crate::random::Random;
 use crate::statistics::estimate;
 use crate::summary::{Scale, Table};
 use palisade_shell::chain::{Chain, Module};
@@ -44,8 +44,17 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 const DIGITS: &str = "00000000000000000000000000000000";
 
 fn index() -> Index {
+    history(LINES)
+}
+
+/// A short history.
+pub(crate) fn few() -> Index {
+    history(1000)
+}
+
+fn history(lines: i64) -> Index {
     let verbs = ["git commit -m", "ls -l", "cargo test -p", "kubectl get pods -n", "ssh host", "vim src/"];
-    let entries: Vec<Entry> = (0..LINES)
+    let entries: Vec<Entry> = (0..lines)
         .map(|number| Entry {
             line: format!(
                 "{} {number}-{}",
@@ -63,14 +72,20 @@ fn index() -> Index {
 
 /// An engine at a prompt with every module.
 fn engine(index: Index) -> Result<Engine, ShellError> {
+    engine_with(index, Vec::new())
+}
+
+/// The same, with more modules behind them.
+pub(crate) fn engine_with(index: Index, more: Vec<Box<dyn Module>>) -> Result<Engine, ShellError> {
     let settings = Settings::default();
-    let modules: Vec<Box<dyn Module>> = vec![
+    let mut modules: Vec<Box<dyn Module>> = vec![
         Box::new(Keymap::new(&settings.keys)),
         Box::new(incognito::Incognito),
         Box::new(ghost::Ghost),
         Box::new(history::History::of(index, Privacy::default())),
         Box::new(guard::Guard::new(&classify::Settings::default())?),
     ];
+    modules.extend(more);
     let mut engine = Engine::new(Nonce::of([0; 16]), Chain::of(modules), 120, 40, Instant::now());
     let prompt = format!(
         "\r\n\x1b]133;D;0;p={DIGITS}\x07\x1b]7717;{DIGITS};S;bash\x07\x1b]7717;{DIGITS};W;/home/user/project-3\x07\x1b]133;A;p={DIGITS}\x07$ \x1b]133;B;p={DIGITS}\x07"
@@ -80,7 +95,7 @@ fn engine(index: Index) -> Result<Engine, ShellError> {
 }
 
 /// One table an operation.
-pub(crate) fn measure(name: &str, rounds: usize, random: &mut Random) -> Result<Option<Table>, ShellError> {
+pub(crate) fn measure(bench: &mut Bench, name: &str, rounds: usize) -> Result<Option<Table>, BenchError> {
     let Some((_, about, most)) = OPERATIONS.iter().find(|(other, ..)| *other == name) else {
         return Ok(None);
     };
@@ -162,10 +177,16 @@ pub(crate) fn measure(name: &str, rounds: usize, random: &mut Random) -> Result<
     let mut walls = Vec::with_capacity(rounds);
     let before = allocations();
     for _ in 0..rounds {
+        if bench.is_stopped() {
+            let rows = vec![series(name, about, &walls)];
+            let begun = Table::summarise(name, rounds, 1, rows, &mut bench.random);
+            match bench.keep_begun(Table { scale: Scale::Microseconds, ..begun })? {}
+        }
         let begun = Instant::now();
         (0..times).for_each(|_| work());
         walls.push(begun.elapsed().as_secs_f64() / f64::from(times));
     }
+    let random = &mut bench.random;
     let allocated = (allocations() - before).to_string().parse().unwrap_or(f64::MAX);
     let mut table = Table::summarise(name, rounds, 1, vec![series(name, about, &walls)], random);
     table.scale = Scale::Microseconds;

@@ -3,6 +3,7 @@
 
 use super::terminal::{Home, Terminal};
 use super::{ShellError, series};
+use crate::bench::{Bench, BenchError};
 use crate::goal::{Bound, Goal, Unit};
 use crate::random::Random;
 use crate::statistics::{Estimate, quantile};
@@ -35,7 +36,7 @@ impl Terminal {
 }
 
 /// The table of it; `palisade` is the program.
-pub(crate) fn measure(palisade: &Path, rounds: usize, random: &mut Random) -> Result<Table, ShellError> {
+pub(crate) fn measure(bench: &mut Bench, palisade: &Path, rounds: usize) -> Result<Table, BenchError> {
     let home = Home::prepare(palisade)?;
     let mut terminals = [
         home.alone("bash")?,
@@ -47,8 +48,12 @@ pub(crate) fn measure(palisade: &Path, rounds: usize, random: &mut Random) -> Re
     let mut walls = [const { Vec::new() }; 4];
     let mut order = [0, 1, 2, 3];
     for round in 0..=rounds {
-        random.shuffle(&mut order);
+        bench.random.shuffle(&mut order);
         for &index in &order {
+            if bench.is_stopped() {
+                let begun = summarise(&terminals, &walls, rounds, &mut bench.random);
+                match bench.keep_begun(begun)? {}
+            }
             let wall = terminals[index].round(&mut times[index])?;
             if round == 0 {
                 times[index].clear();
@@ -57,10 +62,7 @@ pub(crate) fn measure(palisade: &Path, rounds: usize, random: &mut Random) -> Re
             }
         }
     }
-    let rows =
-        terminals.iter().zip(&walls).map(|(terminal, walls)| series(&terminal.what, "q", walls)).collect();
-    let mut table = Table::summarise(NAME, rounds, KEYS, rows, random);
-    table.scale = Scale::Microseconds;
+    let mut table = summarise(&terminals, &walls, rounds, &mut bench.random);
     for (at, most) in [(0.5, 20e-6), (0.99, 60e-6)] {
         let of = |index: usize| times.get(index).and_then(|times: &Vec<f64>| quantile(times, at));
         for (index, wanted) in [(2, Some(most)), (3, None)] {
@@ -74,10 +76,16 @@ pub(crate) fn measure(palisade: &Path, rounds: usize, random: &mut Random) -> Re
                 unit: Unit::Microseconds,
                 bound: Bound::AtMost,
                 wanted,
-                seen: added.map(|added| Estimate { median: added, low: added, high: added }),
+                seen: added.map(Estimate::single),
                 published: None,
             });
         }
     }
     Ok(table)
+}
+
+fn summarise(terminals: &[Terminal], walls: &[Vec<f64>], rounds: usize, random: &mut Random) -> Table {
+    let rows = terminals.iter().zip(walls).map(|(terminal, walls)| series(&terminal.what, "q", walls));
+    let table = Table::summarise(NAME, rounds, KEYS, rows.collect(), random);
+    Table { scale: Scale::Microseconds, ..table }
 }

@@ -3,6 +3,7 @@
 
 use super::terminal::{Home, Terminal};
 use super::{ShellError, series};
+use crate::bench::{Bench, BenchError};
 use crate::goal::{Bound, Goal, Unit};
 use crate::random::Random;
 use crate::statistics::estimate;
@@ -85,7 +86,7 @@ impl Terminal {
 }
 
 /// The table of it; `palisade` is the program.
-pub(crate) fn measure(palisade: &Path, rounds: usize, random: &mut Random) -> Result<Table, ShellError> {
+pub(crate) fn measure(bench: &mut Bench, palisade: &Path, rounds: usize) -> Result<Table, BenchError> {
     let home = Home::prepare(palisade)?;
     let lines = SIZE / LINE.len();
     std::fs::write(home.path("text"), LINE.repeat(lines)).map_err(ShellError::Home)?;
@@ -103,8 +104,12 @@ pub(crate) fn measure(palisade: &Path, rounds: usize, random: &mut Random) -> Re
     let mut order = [0, 1, 2, 3, 4];
     let mut buffer = vec![0; 256 << 10];
     for round in 0..=rounds {
-        random.shuffle(&mut order);
+        bench.random.shuffle(&mut order);
         for &index in &order {
+            if bench.is_stopped() {
+                let begun = summarise(&terminals, &walls, rounds, &mut bench.random);
+                match bench.keep_begun(begun)? {}
+            }
             let wall = terminals[index].print(&mut buffer, size)?;
             // The first round fills caches.
             if round > 0 {
@@ -112,12 +117,8 @@ pub(crate) fn measure(palisade: &Path, rounds: usize, random: &mut Random) -> Re
             }
         }
     }
-    let rows = terminals
-        .iter()
-        .zip(&walls)
-        .map(|(terminal, walls)| series(&terminal.what, "cat text", walls))
-        .collect();
-    let mut table = Table::summarise(NAME, rounds, 1, rows, random);
+    let mut table = summarise(&terminals, &walls, rounds, &mut bench.random);
+    let random = &mut bench.random;
     let bytes = u32::try_from(size).map_or(f64::MAX, f64::from);
     for (index, of, words, wanted) in [
         (2, 0, "without it", Some(0.95)),
@@ -148,6 +149,11 @@ pub(crate) fn measure(palisade: &Path, rounds: usize, random: &mut Random) -> Re
         });
     }
     Ok(table)
+}
+
+fn summarise(terminals: &[Terminal], walls: &[Vec<f64>], rounds: usize, random: &mut Random) -> Table {
+    let rows = terminals.iter().zip(walls).map(|(terminal, walls)| series(&terminal.what, "cat text", walls));
+    Table::summarise(NAME, rounds, 1, rows.collect(), random)
 }
 
 #[cfg(test)]

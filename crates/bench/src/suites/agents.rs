@@ -50,19 +50,21 @@ impl Suite for Agents {
     fn run(&self, bench: &mut Bench) -> Result<Report, BenchError> {
         let servers = Servers::start(bench.random.next()).map_err(|source| AgentsError::Serve { source })?;
         client::more_descriptors();
-        let (mut tables, mut missing) = workloads(bench, &servers)?;
+        let mut missing = workloads(bench, &servers)?;
         if let Some(palisade) = programs::palisade(bench.options.binary.as_deref()) {
             let nothing = crate::workload::installed("true")
                 .map_err(|error| BenchError::NoWorkload { reasons: error.to_string() })?;
             let parts = Parts { palisade: &palisade, work: bench.session.work() };
             if wanted(bench, PLAN) {
-                tables.push(parts.plan(bench, &nothing)?);
+                let table = parts.plan(bench, &nothing)?;
+                bench.keep(table)?;
             }
             if wanted(bench, CALLS) {
-                tables.push(parts.calls(bench, &nothing)?);
+                let table = parts.calls(bench, &nothing)?;
+                bench.keep(table)?;
             }
             let traffic = Traffic::prepare(&palisade, &servers, bench.session.work())?;
-            type Measure<'t> = fn(&Traffic<'t>, &mut Bench) -> Result<Table, AgentsError>;
+            type Measure<'t> = fn(&Traffic<'t>, &mut Bench) -> Result<Table, BenchError>;
             let measures: [(&str, Measure<'_>); 4] = [
                 (INITIALISE, Traffic::initialise),
                 (CONNECT, Traffic::connect),
@@ -79,7 +81,8 @@ impl Suite for Agents {
                 if let Some(how) = refused {
                     missing.push(Missing { name: HELD.to_owned(), how });
                 } else {
-                    tables.push(measure(&traffic, bench)?);
+                    let table = measure(&traffic, bench)?;
+                    bench.keep(table)?;
                 }
             }
         }
@@ -87,12 +90,7 @@ impl Suite for Agents {
             name: "warm launch".to_owned(),
             how: "not built yet: there is no pool of prepared sandboxes".to_owned(),
         });
-        match &bench.options.filter {
-            Some(pattern) if tables.is_empty() => {
-                Err(BenchError::NothingMatches { pattern: pattern.clone() })
-            }
-            _ => Ok(Report { suite: self.name(), tables, missing, notes: &rows::NOTES }),
-        }
+        bench.report(missing, &rows::NOTES)
     }
 }
 
@@ -111,7 +109,7 @@ fn wanted(bench: &Bench, part: &str) -> bool {
 }
 
 /// A table for each workload.
-fn workloads(bench: &mut Bench, servers: &Servers) -> Result<(Vec<Table>, Vec<Missing>), BenchError> {
+fn workloads(bench: &mut Bench, servers: &Servers) -> Result<Vec<Missing>, BenchError> {
     let binary = bench.options.binary.clone();
     let mut missing = Vec::new();
     let mut entries: Vec<Entry> = Vec::new();
@@ -126,6 +124,7 @@ fn workloads(bench: &mut Bench, servers: &Servers) -> Result<(Vec<Table>, Vec<Mi
         template: template.clone(),
         claims: Vec::new(),
         version: Vec::new(),
+        peer: true,
     }));
     let (mut reaching, incomparable) = rows::reaching(binary.as_deref(), servers.http);
     missing.extend(incomparable);
@@ -142,11 +141,10 @@ fn workloads(bench: &mut Bench, servers: &Servers) -> Result<(Vec<Table>, Vec<Mi
     entries.retain(|entry| tasks.iter().any(|task| !task.network && accepts(bench, task, &entry.name)));
     reaching.retain(|entry| tasks.iter().any(|task| task.network && accepts(bench, task, &entry.name)));
     if tasks.is_empty() {
-        return Ok((Vec::new(), missing));
+        return Ok(missing);
     }
     let plain = bench.prove(super::baselines())?;
     let (entries, reaching) = (bench.prove(entries)?, bench.prove(reaching)?);
-    let mut tables = Vec::new();
     for task in &tasks {
         let others = if task.network { &reaching } else { &entries };
         let rows: Vec<&Proven> =
@@ -154,9 +152,9 @@ fn workloads(bench: &mut Bench, servers: &Servers) -> Result<(Vec<Table>, Vec<Mi
         let mut table = bench.measure(&task.workload, &rows)?;
         table.category = Some(task.category);
         table.goals = goal(&table).into_iter().collect();
-        tables.push(table);
+        bench.keep(table)?;
     }
-    Ok((tables, missing))
+    Ok(missing)
 }
 
 /// With the proxy up, beside what Greywall publishes of its whole time.

@@ -40,19 +40,14 @@ impl Suite for Files {
         missing.extend(unprepared);
         let plain = bench.prove(super::baselines())?;
         let proven = bench.prove(others)?;
-        let mut tables = Vec::new();
         for workload in &workloads {
             let rows: Vec<_> = plain
                 .iter()
                 .chain(proven.iter().filter(|row| bench.filter.accepts(workload.name, &row.entry.name)))
                 .collect();
-            tables.push(bench.measure(workload, &rows)?);
+            let table = bench.measure(workload, &rows)?;
+            bench.keep(table)?;
         }
-        match &bench.options.filter {
-            Some(pattern) if tables.is_empty() => {
-                Err(BenchError::NothingMatches { pattern: pattern.clone() })
-            }
-            _ => Ok(Report { suite: self.name(), tables, missing, notes: &[] }),
-        }
+        bench.report(missing, &[])
     }
 }

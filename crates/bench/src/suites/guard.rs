@@ -76,20 +76,14 @@ impl Suite for Guard {
             palisaded: palisaded.map(|path| Program::Palisaded { path, ask_always: false }),
             fapolicyd: fapolicyd.map(|path| Program::Fapolicyd { path }),
         };
-        let mut tables = Vec::new();
         if let Some(field) = Field::prepare(bench, &daemons, &mut missing)? {
-            tables.extend(scenarios::all(bench, field, &mut missing)?);
+            scenarios::all(bench, field, &mut missing)?;
         }
         if bench.options.guard.curves {
-            tables.extend(curves::rules(bench, &daemons, &mut missing)?);
-            tables.extend(curves::trusted(bench, &daemons, &mut missing)?);
+            curves::rules(bench, &daemons, &mut missing)?;
+            curves::trusted(bench, &daemons, &mut missing)?;
         }
-        match &bench.options.filter {
-            Some(pattern) if tables.is_empty() => {
-                Err(BenchError::NothingMatches { pattern: pattern.clone() })
-            }
-            _ => Ok(Report { suite: self.name(), tables, missing, notes: &NOTES }),
-        }
+        bench.report(missing, &NOTES)
     }
 }
 

@@ -4,6 +4,7 @@
 pub(crate) mod aa;
 pub(crate) mod agents;
 pub(crate) mod files;
+pub(crate) mod gate;
 pub(crate) mod guard;
 pub(crate) mod launch;
 pub(crate) mod profiles;

@@ -3,8 +3,8 @@
 
 use crate::bench::{Bench, BenchError};
 use crate::entry::{Entry, Missing};
-use crate::environment;
 use crate::interleave::{Pace, Series};
+use crate::launch::LaunchError;
 use crate::profiles::bed::{self, Bed, Tools};
 use crate::profiles::curves::Curves;
 use crate::profiles::goals::Goals;
@@ -51,7 +51,6 @@ impl Suite for Profiles {
                     .to_owned(),
             });
         }
-        let mut tables = Vec::new();
         for name in names(&bench.options.profiles.names)? {
             bench.say(&format!("{name}: preparing"));
             match Bed::prepare(&name, &tools, bench.session.scratch(), &bench.launcher) {
@@ -59,11 +58,13 @@ impl Suite for Profiles {
                     if let Some(remark) = &bed.remark {
                         missing.push(Missing { name: name.clone(), how: remark.clone() });
                     }
-                    tables.push(hot(bench, &bed, &tools)?);
-                    tables.push(cold(bench, &bed, &tools)?);
+                    for measure in [hot, cold] {
+                        let table = measure(bench, &bed, &tools)?;
+                        bench.keep(table)?;
+                    }
                     if bench.options.profiles.windows {
                         match windows(bench, &bed, &tools) {
-                            Ok(table) => tables.push(table),
+                            Ok(table) => bench.keep(table)?,
                             Err(Unready::Profiles(error @ ProfilesError::Launch(_))) => {
                                 return Err(error.into());
                             }
@@ -80,12 +81,12 @@ impl Suite for Profiles {
             bench.say("curves: preparing");
             let scratch = bench.session.scratch();
             match Curves::prepare(&tools, scratch, &bench.launcher, &mut missing) {
-                Ok(all) => tables.extend(curves(bench, &all, &tools)?),
+                Ok(all) => curves(bench, &all, &tools)?,
                 Err(Unready::Profiles(error)) => return Err(error.into()),
                 Err(error) => missing.push(Missing { name: "curves".to_owned(), how: error.to_string() }),
             }
         }
-        Ok(Report { suite: self.name(), tables, missing, notes: &[] })
+        bench.report(missing, &[])
     }
 }
 
@@ -114,16 +115,18 @@ fn cold(bench: &mut Bench, bed: &Bed, tools: &Tools) -> Result<Table, BenchError
     Ok(table)
 }
 
-fn curves(bench: &mut Bench, curves: &Curves, tools: &Tools) -> Result<[Table; 3], BenchError> {
+fn curves(bench: &mut Bench, curves: &Curves, tools: &Tools) -> Result<(), BenchError> {
     let rows = curves.hot_rows(tools);
     let mut hot = measure(bench, "launch to exit by files listed, plan kept", &rows, 1, 1)?;
     let all: Vec<&Series> = hot.rows.iter().map(|row| &row.series).collect();
     hot.goals = curves.slope(&all, &mut bench.random).into_iter().collect();
+    bench.keep(hot)?;
     let rows = curves.cold_rows(tools);
     let cold = measure(bench, "plan by files listed, no plan kept", &rows, COLD_DIVISOR, 1)?;
     let rows = curves.crowd_rows(tools);
+    bench.keep(cold)?;
     let crowds = measure(bench, "launch to exit by profiles, plan kept", &rows, 1, 1)?;
-    Ok([hot, cold, crowds])
+    bench.keep(crowds)
 }
 
 /// Without arguments, natively and inside; the native start twice, as the control.
@@ -154,8 +157,12 @@ fn windows(bench: &mut Bench, bed: &Bed, tools: &Tools) -> Result<Table, Unready
     };
     let workload = format!("{}, first window", bed.name);
     bench.say(&format!("{workload}: {} rounds of {} starts", windows::ROUNDS, starts.len()));
-    let series = race.run(&starts, &mut bench.random)?;
-    Ok(Table::summarise(&workload, windows::ROUNDS, 1, series, &mut bench.random))
+    let raced = race.run(&starts, &mut bench.random)?;
+    let table = Table::summarise(&workload, windows::ROUNDS, 1, raced.series, &mut bench.random);
+    if raced.stopped {
+        match bench.keep_begun(table).map_err(|_stop| ProfilesError::Launch(LaunchError::Stopped))? {}
+    }
+    Ok(table)
 }
 
 fn series<'a>(table: &'a Table, name: &str) -> Option<&'a Series> {
@@ -177,7 +184,5 @@ pub(crate) fn measure(
         burst: 1,
     };
     bench.say(&format!("{workload}: {} rounds of {} rows", pace.rounds, rows.len()));
-    let series = race(rows, &pace, &bench.launcher, &mut bench.random)?;
-    bench.environment.memory_floor_byte = environment::own_peak();
-    Ok(Table::summarise(workload, pace.rounds, pace.burst, series, &mut bench.random))
+    race(bench, workload, rows, &pace)
 }

@@ -3,6 +3,7 @@
 
 use crate::bench::{Bench, BenchError};
 use crate::entry::Missing;
+use crate::launch::LaunchError;
 use crate::scopes::tables::{ATTY, Measured, PRESSURE};
 use crate::scopes::{ScopesError, measurer};
 use crate::suite::{More, Suite};
@@ -45,10 +46,9 @@ impl Suite for Scopes {
             let missing =
                 ["palisade", ATTY, PRESSURE].map(|name| Missing { name: name.into(), how: how.into() });
             return Ok(Report {
-                suite: self.name(),
-                tables: Vec::new(),
                 missing: missing.into(),
                 notes: &NOTES,
+                ..Report::of(self.name(), Vec::new())
             });
         };
         if !rustix::process::geteuid().is_root() {
@@ -64,9 +64,19 @@ impl Suite for Scopes {
             return Err(BenchError::NothingMatches { pattern: pattern.clone() });
         }
         bench.say(&format!("scopes: {rounds} rounds of {commands} commands, {} cases", chosen.len()));
-        let lines = measurer::measure(&path, commands, rounds, &chosen, bench.session.stop())?;
-        let tables = Measured::of(lines).tables(commands, &mut bench.random);
-        Ok(Report { suite: self.name(), tables, missing: Vec::new(), notes: &NOTES })
+        let (lines, stopped) = measurer::measure(&path, commands, rounds, &chosen, bench.session.stop())?;
+        for table in Measured::of(lines).tables(commands, &mut bench.random) {
+            if stopped {
+                bench.take_begun(table);
+            } else {
+                bench.keep(table)?;
+            }
+        }
+        if stopped {
+            Err(ScopesError::from(LaunchError::Stopped).into())
+        } else {
+            bench.report(Vec::new(), &NOTES)
+        }
     }
 }
 

@@ -29,12 +29,13 @@ impl Suite for Shell {
 
     fn run(&self, bench: &mut Bench) -> Result<Report, BenchError> {
         let rounds = bench.options.rounds();
-        let mut tables = Vec::new();
         let mut missing = Vec::new();
         for name in operations::names() {
             if bench.filter.accepts(name, name) {
                 bench.say(&format!("{name}: {rounds} rounds"));
-                tables.extend(operations::measure(name, rounds, &mut bench.random)?);
+                if let Some(table) = operations::measure(bench, name, rounds)? {
+                    bench.keep(table)?;
+                }
             }
         }
         let wanted = [roundtrip::NAME, throughput::NAME]
@@ -50,20 +51,16 @@ impl Suite for Shell {
                 });
                 continue;
             };
-            tables.push(if name == roundtrip::NAME {
+            let table = if name == roundtrip::NAME {
                 bench.say(&format!("{name}: {rounds} rounds of 4 terminals"));
-                roundtrip::measure(palisade, rounds, &mut bench.random)?
+                roundtrip::measure(bench, palisade, rounds)?
             } else {
                 let rounds = crate::suite::rounds(rounds, throughput::DIVISOR);
                 bench.say(&format!("{name}: {rounds} rounds of 5 terminals"));
-                throughput::measure(palisade, rounds, &mut bench.random)?
-            });
+                throughput::measure(bench, palisade, rounds)?
+            };
+            bench.keep(table)?;
         }
-        match &bench.options.filter {
-            Some(pattern) if tables.is_empty() => {
-                Err(BenchError::NothingMatches { pattern: pattern.clone() })
-            }
-            _ => Ok(Report { suite: self.name(), tables, missing, notes: &NOTES }),
-        }
+        bench.report(missing, &NOTES)
     }
 }

@@ -28,12 +28,7 @@ impl Suite for Syscalls {
 
     fn run(&self, bench: &mut Bench) -> Result<Report, BenchError> {
         let mut missing = Vec::new();
-        let tables = scenarios::all(bench, &mut missing)?;
-        match &bench.options.filter {
-            Some(pattern) if tables.is_empty() => {
-                Err(BenchError::NothingMatches { pattern: pattern.clone() })
-            }
-            _ => Ok(Report { suite: self.name(), tables, missing, notes: &NOTES }),
-        }
+        scenarios::all(bench, &mut missing)?;
+        bench.report(missing, &NOTES)
     }
 }

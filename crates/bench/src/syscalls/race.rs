@@ -4,11 +4,11 @@
 
 use std::thread::sleep;
 
-use super::SyscallsError;
 use super::stage::Timed;
-use crate::bench::Bench;
+use crate::bench::{Bench, BenchError};
 use crate::interleave::{GIVE_UP_AFTER, Sample, Series};
-use crate::launch::{Invocation, Launched, Run};
+use crate::launch::{Invocation, LaunchError, Launched, Run};
+use crate::random::Random;
 use crate::suite::gap;
 use crate::summary::{Scale, Table};
 use crate::workload::{Check, Failure};
@@ -22,6 +22,8 @@ pub(crate) struct Contender {
     pub(crate) seen: String,
     /// Which of its times is meant.
     pub(super) timed: Timed,
+    /// It is somebody else's.
+    pub(super) peer: bool,
 }
 
 /// Rounds that are run and verified but not counted.
@@ -33,22 +35,33 @@ pub(crate) fn race(
     title: &str,
     contenders: &[Contender],
     rounds: usize,
-) -> Result<Table, SyscallsError> {
+) -> Result<Table, BenchError> {
     bench.say(&format!("{title}: {rounds} rounds of {} callers", contenders.len()));
-    let mut series: Vec<Series> =
-        contenders.iter().map(|one| Series::begun(&one.name, one.invocation.display())).collect();
+    let mut series: Vec<Series> = contenders
+        .iter()
+        .map(|one| Series::begun(&one.name, one.invocation.display()).of_peer(one.peer))
+        .collect();
     let mut order: Vec<usize> = (0..contenders.len()).collect();
     for round in 0..WARM_UP + rounds {
         bench.random.shuffle(&mut order);
+        bench.between_rounds(|random| {
+            summarise(title, round.saturating_sub(WARM_UP), series.clone(), random)
+        })?;
         for &index in &order {
-            let (contender, series) = (&contenders[index], &mut series[index]);
-            if series.failed_at_start || series.failed.len() >= GIVE_UP_AFTER {
+            let contender = &contenders[index];
+            if series[index].failed_at_start || series[index].failed.len() >= GIVE_UP_AFTER {
                 continue;
             }
-            let sample = match bench.launcher.run(&contender.invocation)? {
-                Launched::Ended(run) => read(&run, contender),
-                Launched::NotStarted(why) => Err(Failure::NotStarted { why }),
+            let sample = match bench.launcher.run(&contender.invocation) {
+                Ok(Launched::Ended(run)) => read(&run, contender),
+                Ok(Launched::NotStarted(why)) => Err(Failure::NotStarted { why }),
+                Err(LaunchError::Stopped) => {
+                    let begun = summarise(title, rounds, series, &mut bench.random);
+                    match bench.keep_begun(begun)? {}
+                }
+                Err(error) => return Err(error.into()),
             };
+            let series = &mut series[index];
             sleep(gap(bench.options.gap));
             let counted = round.checked_sub(WARM_UP);
             match (counted, sample) {
@@ -61,9 +74,13 @@ pub(crate) fn race(
             }
         }
     }
-    let mut table = Table::summarise(title, rounds, 1, series, &mut bench.random);
+    Ok(summarise(title, rounds, series, &mut bench.random))
+}
+
+fn summarise(title: &str, rounds: usize, series: Vec<Series>, random: &mut Random) -> Table {
+    let mut table = Table::summarise(title, rounds, 1, series, random);
     table.scale = Scale::Microseconds;
-    Ok(table)
+    table
 }
 
 /// The same rounds by what the contenders said of the processor's time: a count, which neighbours hardly touch. None if they
@@ -73,14 +90,7 @@ pub(super) fn processor(table: &Table, title: &str, bench: &mut Bench) -> Option
     let series: Vec<Series> = table
         .rows
         .iter()
-        .map(|row| Series {
-            name: row.series.name.clone(),
-            command: row.series.command.clone(),
-            isolation: row.series.isolation.clone(),
-            samples: row.series.samples.iter().map(of).collect(),
-            failed: row.series.failed.clone(),
-            failed_at_start: row.series.failed_at_start,
-        })
+        .map(|row| Series { samples: row.series.samples.iter().map(of).collect(), ..row.series.clone() })
         .collect();
     if series.iter().flat_map(|series| &series.samples).any(|sample| sample.wall <= 0.0) {
         return None;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All tables measured, and what was to be reached in each.
 
-use super::SyscallsError;
 use super::race::{self, Contender, race};
 use super::stage::Stage;
 use super::tables::{Against, By, NATIVE, PEERS, SCENARIOS, Scenario, Who};
-use crate::bench::Bench;
+use crate::bench::{Bench, BenchError};
 use crate::entry::Missing;
 use crate::goal::{Bound, Goal, Unit};
 use crate::programs;
@@ -13,7 +12,7 @@ use crate::suite::rounds;
 use crate::summary::Table;
 
 /// Measures all of them.
-pub(crate) fn all(bench: &mut Bench, missing: &mut Vec<Missing>) -> Result<Vec<Table>, SyscallsError> {
+pub(crate) fn all(bench: &mut Bench, missing: &mut Vec<Missing>) -> Result<(), BenchError> {
     let stage = Stage::prepare(bench, missing)?;
     for peer in &PEERS {
         if let By::Peer(program, _) = peer.by
@@ -24,7 +23,6 @@ pub(crate) fn all(bench: &mut Bench, missing: &mut Vec<Missing>) -> Result<Vec<T
         }
     }
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    let mut tables = Vec::new();
     for scenario in &SCENARIOS {
         let native = [NATIVE, "native again (A/A)"].map(|name| Who { name, seen: None, by: scenario.base });
         let wanted = |who: &&Who| bench.filter.accepts(scenario.title, who.name);
@@ -44,7 +42,8 @@ pub(crate) fn all(bench: &mut Bench, missing: &mut Vec<Missing>) -> Result<Vec<T
                 };
                 let count = scenario.count;
                 let (invocation, timed) = stage.invocation(scenario.kind, count, who.by)?;
-                Some(Contender { name: who.name.to_owned(), invocation, seen: seen.to_owned(), timed })
+                let peer = matches!(who.by, By::Peer(..) | By::Libseccomp);
+                Some(Contender { name: who.name.to_owned(), invocation, seen: seen.to_owned(), timed, peer })
             })
             .collect();
         if contenders.is_empty() {
@@ -55,13 +54,13 @@ pub(crate) fn all(bench: &mut Bench, missing: &mut Vec<Missing>) -> Result<Vec<T
         table.goals = goals(&table, scenario, bench);
         let title = format!("{}: the server's own processor time", scenario.title);
         let processor = (scenario.kind == "server").then(|| race::processor(&table, &title, bench)).flatten();
-        tables.push(table);
+        bench.keep(table)?;
         if let Some(mut table) = processor {
             table.goals = goals(&table, scenario, bench);
-            tables.push(table);
+            bench.keep(table)?;
         }
     }
-    Ok(tables)
+    Ok(())
 }
 
 fn goals(table: &Table, scenario: &Scenario, bench: &mut Bench) -> Vec<Goal> {

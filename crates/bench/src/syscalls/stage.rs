@@ -288,7 +288,8 @@ impl Stage {
 
     fn palisade(&self, policy: Option<&str>, more: &[&str]) -> Option<Vec<OsString>> {
         let mut argv: Vec<OsString> = vec![self.palisade.clone()?.into(), "run".into(), "--ro".into()];
-        argv.push(self.own.parent().unwrap_or(Path::new("/")).into());
+        // The caller alone: its directory may be above the working directory, which would be read-only, too.
+        argv.push(self.own.clone().into());
         if let Some(policy) = policy {
             argv.extend(["--profile".into(), self.work.join(format!("{policy}.toml")).into()]);
         }

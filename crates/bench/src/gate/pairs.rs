@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Launches of this palisade and of an earlier one, in turns: in each round each once, in a new random order, and each seen to have done its work.
+
+use std::path::Path;
+
+use super::GateError;
+use crate::bench::{Bench, BenchError};
+use crate::entry::Entry;
+use crate::interleave::{Contender, Pace, interleave};
+use crate::launch::Invocation;
+use crate::statistics::{CONFIDENCE, certain_interval, median};
+use crate::suite::gap;
+use crate::summary::{Section, Table};
+use crate::workload::Check;
+
+/// Rounds that are run and verified but not counted; plans are kept in them.
+const WARM_UP: usize = 5;
+const NOW: &str = "now";
+const SAID: &str = "launched";
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Pairs {
+    pub(crate) table: Table,
+    /// Whether it is surely slower than is allowed. Nobody knows if one of both failed.
+    pub(crate) slower: Option<bool>,
+}
+
+/// Launches both. A launch may take so many times as long as before and no more.
+pub(crate) fn race(bench: &mut Bench, now: &Path, earlier: &Path, most: f64) -> Result<Pairs, BenchError> {
+    let launch = |palisade: &Path| -> Invocation {
+        let home = bench.session.scratch().join("home");
+        Invocation {
+            argv: [palisade.as_os_str(), "run".as_ref(), "--".as_ref(), "/bin/echo".as_ref(), SAID.as_ref()]
+                .map(Into::into)
+                .into(),
+            directory: bench.session.work(),
+            variables: vec![("HOME".into(), home.into())],
+        }
+    };
+    let contender = |name: &str, palisade: &Path| Contender {
+        name: name.to_owned(),
+        invocation: launch(palisade),
+        check: Check::Output(format!("{SAID}\n").into_bytes()),
+        isolation: Vec::new(),
+        peer: false,
+    };
+    let contenders =
+        [contender("earlier", earlier), contender("earlier again (A/A)", earlier), contender(NOW, now)];
+    for (name, path) in [("earlier", earlier), (NOW, now)] {
+        let version = vec![path.to_string_lossy().into_owned(), "--version".to_owned()];
+        bench.record_version(&Entry { version, ..Entry::plain(name) })?;
+    }
+    let pace =
+        Pace { rounds: bench.options.rounds(), warm_up: WARM_UP, gap: gap(bench.options.gap), burst: 1 };
+    let title = "launch of echo, beside an earlier palisade";
+    bench.say(&format!("{title}: {} rounds", pace.rounds));
+    let raced = interleave(bench, title, &contenders, &pace)?;
+    let ratios = raced.series[2].paired(&raced.series[0], |now, earlier| now / earlier);
+    let valid = raced.series.iter().all(|series| series.valid());
+    let mut table = Table::summarise(title, pace.rounds, 1, raced.series, &mut bench.random);
+    if raced.stopped {
+        match bench.keep_begun(table)? {}
+    }
+    let (words, slower) = judge(&ratios, most);
+    table.sections.push(words);
+    Ok(Pairs { table, slower: slower.filter(|_| valid) })
+}
+
+/// By the interval of the sign test: it fails only what is surely slower.
+fn judge(ratios: &[f64], most: f64) -> (Section, Option<bool>) {
+    let interval = certain_interval(ratios, CONFIDENCE);
+    let slower = interval.map(|(low, _)| low > most);
+    let three = |value: f64| format!("{value:.3}");
+    let row = vec![
+        median(ratios).map(three).unwrap_or_default(),
+        interval.map_or("too few rounds".to_owned(), |(low, high)| format!("[{low:.3}, {high:.3}]")),
+        format!("≤ {most:.3}"),
+        match slower {
+            Some(true) => "SLOWER",
+            Some(false) => "ok",
+            None => "not decided",
+        }
+        .to_owned(),
+    ];
+    let section = Section {
+        title: "now / earlier, by the rounds' ratios".to_owned(),
+        columns: ["median", "99%", "allowed", ""].map(str::to_owned).into(),
+        rows: vec![row],
+    };
+    (section, slower)
+}
+
+/// An earlier program that was named, if it is one.
+pub(crate) fn program(path: &Path) -> Result<std::path::PathBuf, GateError> {
+    crate::programs::palisade(Some(path))
+        .ok_or(GateError::Fails { path: path.to_owned(), why: "it is not an executable file".to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_surely_slower_fails() {
+        let around = |middle: f64| -> Vec<f64> {
+            (0..200).map(|n| middle + (f64::from(n % 21) - 10.0) * 0.01).collect()
+        };
+        assert_eq!(judge(&around(1.0), 1.02).1, Some(false));
+        assert_eq!(judge(&around(1.05), 1.02).1, Some(true));
+        // It may be slower, and may not.
+        assert_eq!(judge(&around(1.03), 1.02).1, Some(false));
+        assert_eq!(judge(&[1.5; 7], 1.02).1, None);
+    }
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A program and all that it starts, watched call by call or instruction by instruction, and counted: for programs that measure where
+//! no counter of the processor's is to be had, and where a figure is to be the same each time.
+
+use crate::raw;
+use core::ffi::c_int;
+use rustix::io::{Errno, Result};
+use rustix::process::Pid;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+const SEIZE: usize = 0x4206;
+const LISTEN: usize = 0x4208;
+const CONTINUE: usize = 7;
+const STEP: usize = 9;
+/// `PTRACE_SYSCALL`: until the next call begins or ends.
+const TO_CALL: usize = 24;
+const GET_MESSAGE: usize = 0x4201;
+const GET_CALL: usize = 0x420e;
+/// `PTRACE_O_TRACESYSGOOD|TRACEFORK|TRACEVFORK|TRACECLONE|TRACEEXEC|EXITKILL`
+const OPTIONS: usize = 1 | 2 | 4 | 8 | 0x10 | 0x10_0000;
+const AT_CALL: c_int = libc::SIGTRAP | 0x80;
+const EVENT_FORK: c_int = 1;
+const EVENT_VFORK: c_int = 2;
+const EVENT_CLONE: c_int = 3;
+const EVENT_EXEC: c_int = 4;
+const EVENT_STOP: c_int = 128;
+/// `PTRACE_SYSCALL_INFO_ENTRY`
+const ENTRY: u8 = 1;
+/// `ADDR_NO_RANDOMIZE`
+const NOT_RANDOM: usize = 0x0004_0000;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// System calls.
+    Calls,
+    /// Instructions of the first process, in user mode, by a stop after each: a hundred thousand a second at best.
+    Instructions,
+}
+
+/// What was counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// How often each system call was begun, by its number; empty where instructions are counted.
+    pub calls: BTreeMap<u64, u64>,
+    /// Instructions; 0 where calls are counted.
+    pub instructions: u64,
+    /// Processes and threads that were counted.
+    pub tasks: usize,
+    /// How the first one ended.
+    pub status: ExitStatus,
+}
+
+/// Somebody who is watched.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    /// It is the first one.
+    first: bool,
+    /// It has executed so many programs, its forebears' included.
+    executed: u32,
+}
+
+impl Task {
+    /// From the first program on, which is what is looked at, to the second, which that was asked to start.
+    const fn counts(self) -> bool {
+        self.executed == 1
+    }
+}
+
+/// Runs `f` in a thread whose new programs have their memory at the same addresses each time.
+///
+/// # Errors
+/// What the kernel says: a container's filter may refuse it.
+pub fn at_the_same_addresses<T>(f: impl FnOnce() -> T) -> Result<T> {
+    let exchange = |value: usize| {
+        // SAFETY: needed because rustix has no such call. Sound: it takes a number.
+        unsafe { raw::syscall(libc::SYS_personality, [value, 0, 0, 0, 0, 0]) }
+    };
+    let before = exchange(0xffff_ffff)?;
+    exchange(before | NOT_RANDOM)?;
+    let done = f();
+    exchange(before)?;
+    Ok(done)
+}
+
+/// Counts what the child `first` does from the time when it executes a program, and all that it starts; not what a program does that
+/// is executed by one of these. `go` lets the child go on, which waits until then, and is called when it is watched.
+/// It is reaped here, with all others that are watched.
+///
+/// `first` must be past the start of its own program: who has spawned it may be told of that before it has begun, and its
+/// program would be taken for the one that is meant.
+///
+/// The calling thread must have no other children, and none of these may be waited for elsewhere meanwhile.
+///
+/// # Errors
+/// `EPERM` where nobody may be watched; what `go` says.
+pub fn count(first: Pid, by: By, go: impl FnOnce() -> Result<()>) -> Result<Counted> {
+    let leader = first.as_raw_nonzero().get();
+    ptrace(SEIZE, leader, 0, OPTIONS)?;
+    go()?;
+    let mut counted =
+        Counted { calls: BTreeMap::new(), instructions: 0, tasks: 0, status: ExitStatus::from_raw(0) };
+    let mut tasks = BTreeMap::from([(leader, Task { first: true, executed: 0 })]);
+    // Children that have stopped before their parents said that they have them.
+    let mut early = BTreeSet::new();
+    while let Some((task, status)) = next()? {
+        if !libc::WIFSTOPPED(status) {
+            tasks.remove(&task);
+            early.remove(&task);
+            if task == leader {
+                counted.status = ExitStatus::from_raw(status);
+            }
+            continue;
+        }
+        let Some(known) = tasks.get(&task).copied() else {
+            early.insert(task);
+            continue;
+        };
+        let signal = libc::WSTOPSIG(status);
+        let mut deliver = 0;
+        match status >> 16 {
+            EVENT_EXEC => {
+                // A thread that executes becomes its process's first.
+                let executed = known.executed + 1;
+                tasks.insert(task, Task { executed, ..known });
+                counted.tasks += usize::from(executed == 1);
+            }
+            EVENT_FORK | EVENT_VFORK | EVENT_CLONE => {
+                let child = message(task)?;
+                let known = Task { first: false, ..known };
+                tasks.insert(child, known);
+                counted.tasks += usize::from(known.counts());
+                if early.remove(&child) {
+                    go_on(child, known, by, 0)?;
+                }
+            }
+            EVENT_STOP if signal == libc::SIGTRAP => {}
+            EVENT_STOP => {
+                // Its process is stopped, until somebody lets that go on.
+                gone(ptrace(LISTEN, task, 0, 0))?;
+                continue;
+            }
+            _ if signal == AT_CALL => {
+                if let Some(number) = begun(task)?.filter(|_| known.counts()) {
+                    *counted.calls.entry(number).or_default() += 1;
+                }
+            }
+            _ if signal == libc::SIGTRAP && by == By::Instructions && known.first && known.counts() => {
+                counted.instructions += 1;
+            }
+            _ => deliver = signal,
+        }
+        if let Some(now) = tasks.get(&task) {
+            go_on(task, *now, by, deliver)?;
+        }
+    }
+    Ok(counted)
+}
+
+fn go_on(task: i32, how: Task, by: By, signal: c_int) -> Result<()> {
+    let request = match by {
+        _ if !how.counts() => CONTINUE,
+        By::Calls => TO_CALL,
+        By::Instructions if how.first => STEP,
+        By::Instructions => CONTINUE,
+    };
+    gone(ptrace(request, task, 0, raw::arg(signal)))
+}
+
+/// One that was killed meanwhile says so by its end.
+fn gone(result: Result<()>) -> Result<()> {
+    match result {
+        Err(Errno::SRCH) => Ok(()),
+        result => result,
+    }
+}
+
+/// The next of those that are watched to stop or end; `None` when all have ended.
+fn next() -> Result<Option<(i32, c_int)>> {
+    loop {
+        let mut status: c_int = 0;
+        let options = raw::arg(libc::__WALL | libc::__WNOTHREAD);
+        // SAFETY: needed because rustix doesn't tell of ptrace's events. Sound: the kernel writes one int.
+        let waited = unsafe {
+            raw::syscall(libc::SYS_wait4, [raw::arg(-1), &raw mut status as usize, options, 0, 0, 0])
+        };
+        match waited {
+            Ok(task) => return i32::try_from(task).map(|task| Some((task, status))).map_err(|_| Errno::SRCH),
+            Err(Errno::INTR) => {}
+            Err(Errno::CHILD) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Which call begins, at a stop for a call; `None` at its end.
+fn begun(task: i32) -> Result<Option<u64>> {
+    /// The head of `struct ptrace_syscall_info`, and the number of a call that begins.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Call {
+        kind: u8,
+        _reserved: u8,
+        _flags: u16,
+        _architecture: u32,
+        _place: u64,
+        _stack: u64,
+        number: u64,
+    }
+    let mut call = Call::default();
+    // SAFETY: needed because rustix has no ptrace. Sound: the kernel writes no more than the size that it is told.
+    let read = unsafe {
+        raw::syscall(
+            libc::SYS_ptrace,
+            [GET_CALL, raw::arg(task), size_of::<Call>(), &raw mut call as usize, 0, 0],
+        )
+    };
+    gone(read.map(drop))?;
+    Ok((call.kind == ENTRY).then_some(call.number))
+}
+
+/// Whom it has made.
+fn message(task: i32) -> Result<i32> {
+    let mut made: libc::c_ulong = 0;
+    // SAFETY: needed because rustix has no ptrace. Sound: the kernel writes one long.
+    unsafe {
+        raw::syscall(libc::SYS_ptrace, [GET_MESSAGE, raw::arg(task), 0, &raw mut made as usize, 0, 0])
+    }?;
+    i32::try_from(made).map_err(|_| Errno::SRCH)
+}
+
+/// A request that takes numbers.
+fn ptrace(request: usize, task: i32, address: usize, data: usize) -> Result<()> {
+    debug_assert!([SEIZE, LISTEN, CONTINUE, STEP, TO_CALL].contains(&request));
+    // SAFETY: needed because rustix has no ptrace. Sound: these requests read and write no memory.
+    unsafe { raw::syscall(libc::SYS_ptrace, [request, raw::arg(task), address, data, 0, 0]) }.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
+
+    #[expect(clippy::zombie_processes, reason = "what counts is what waits")]
+    fn counted(by: By, words: &[&str]) -> Counted {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        // Of this thread alone, whose children no other test has.
+        std::thread::spawn(move || {
+            let mut child = Command::new("/bin/sh")
+                .args(["-c", "echo; read _; exec \"$@\" </dev/null >/dev/null", "sh"])
+                .args(&words)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut said = child.stdout.take().unwrap();
+            said.read_exact(&mut [0]).unwrap();
+            let mut pipe = child.stdin.as_ref().unwrap();
+            count(Pid::from_child(&child), by, || {
+                pipe.write_all(b"\n").unwrap();
+                Ok(())
+            })
+            .unwrap()
+        })
+        .join()
+        .unwrap()
+    }
+
+    fn of(counted: &Counted, number: libc::c_long) -> u64 {
+        counted.calls.get(&u64::try_from(number).unwrap()).copied().unwrap_or(0)
+    }
+
+    #[test]
+    fn calls_are_counted_over_all_processes_up_to_the_next_program() {
+        let without = counted(By::Calls, &["/bin/sh", "-c", "cd /; cd /"]);
+        let with = counted(By::Calls, &["/bin/sh", "-c", "cd /; (cd /; cd /); cd /"]);
+        assert!(without.status.success() && with.status.success());
+        assert_eq!(of(&with, libc::SYS_chdir) - of(&without, libc::SYS_chdir), 2);
+        assert_eq!((without.tasks, with.tasks), (1, 2));
+        // What that does isn't this one's.
+        let program = counted(By::Calls, &["/bin/sh", "-c", "cd /; exec /bin/sh -c 'cd /; cd /; cd /'"]);
+        assert_eq!(of(&program, libc::SYS_chdir), 1);
+        assert_eq!(counted(By::Calls, &["/bin/sh", "-c", "exit 7"]).status.code(), Some(7));
+    }
+
+    #[test]
+    fn instructions_are_the_same_each_time() {
+        let once = || {
+            let run = || {
+                counted(By::Instructions, &["/bin/sh", "-c", "i=0; while [ $i -lt 20 ]; do i=$((i+1)); done"])
+            };
+            // The thread that starts it is another one: as said for the process that starts that.
+            run().instructions
+        };
+        let (one, other) = (once(), once());
+        assert!(one > 20_000, "{one}");
+        assert!(one.abs_diff(other) * 50 < one, "{one} {other}");
+    }
+
+    #[test]
+    fn the_addresses_are_the_same_each_time() {
+        let stack = || {
+            at_the_same_addresses(|| {
+                let output = Command::new("/bin/sh").args(["-c", "grep stack /proc/self/maps"]).output();
+                String::from_utf8(output.unwrap().stdout).unwrap()
+            })
+            .unwrap()
+        };
+        let (one, other) = (stack(), stack());
+        assert!(one.contains("[stack]"), "{one}");
+        assert_eq!(one, other);
+    }
+
+    #[test]
+    fn a_signal_ends_what_is_watched() {
+        let killed = counted(By::Calls, &["/bin/sh", "-c", "kill -TERM $$"]);
+        assert_eq!(killed.status.signal(), Some(libc::SIGTERM));
+    }
+}
