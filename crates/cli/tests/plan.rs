@@ -16,7 +16,8 @@ use std::time::{Duration, SystemTime};
 const LOOK: &str = "
 grep -vE '^(Vm|Rss|Hugetlb|voluntary|nonvoluntary|Threads|Pid|Tgid|Ngid|PPid|TracerPid|NSp|NStgid|NSsid|Cpus|Mems|SigQ|Hug|x86)' /proc/self/status
 sed -E 's/^[0-9]+ [0-9]+ [0-9]+:[0-9]+ //; s/ (shared|master):[0-9]+//g' /proc/self/mountinfo | sort
-cat /proc/self/limits /proc/self/uid_map /proc/self/gid_map /proc/self/setgroups /proc/net/dev | tr -s ' '
+cat /proc/self/limits /proc/self/uid_map /proc/self/gid_map /proc/self/setgroups | tr -s ' '
+cut -d: -f1 /proc/net/dev
 sed -E 's/palisade-[0-9]+/palisade-N/' /proc/self/cgroup
 env | grep -v '^_=' | sort
 uname -n; pwd; umask; id
