@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A host that enforces the default policy with its own package database, while packages come and go.
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::lines::tell;
 use crate::support::packages::{end, false_refusals, others, package, palisade, program};

@@ -32,6 +32,20 @@ pub fn environment() -> impl Iterator<Item = &'static CStr> {
     })
 }
 
+/// A panic ends the process at once, whichever profile this was built with. In the profiles of what is shipped it does
+/// without this (`panic = "abort"`). Cargo builds tests with unwinding; their binaries are built so, too, because every
+/// dependency would be built twice otherwise. Between a fork and an exec nothing may unwind.
+pub fn end_at_panic() {
+    #[cfg(panic = "unwind")]
+    {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            report(panic);
+            std::process::abort();
+        }));
+    }
+}
+
 /// Overwrites the values of the environment where they lie: for a process that answers hostile callers
 /// and needs none of them.
 ///
