@@ -14,6 +14,7 @@ use palisade_acceptance::case::data_directory;
 use palisade_acceptance::feature::{FOUND, Features};
 
 use crate::base::Base;
+use crate::ground;
 use crate::job::{self, Ended, TestResult, Verdict};
 use crate::listing;
 use crate::options::RunRequest;
@@ -37,6 +38,14 @@ fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path))
 }
 
+/// What a run goes on needing, wherever it lies.
+fn needed(root: &Path, target: &Path) -> Vec<PathBuf> {
+    let variables = ["HOME", "CARGO_HOME", "RUSTUP_HOME", "PALISADE_BIN"];
+    let named = variables.iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let own = [std::env::current_exe(), std::env::current_dir()].into_iter().flatten();
+    [root.to_owned(), target.to_owned()].into_iter().chain(named).chain(own).collect()
+}
+
 /// Runs tests; whether all passed.
 ///
 /// # Errors
@@ -45,6 +54,9 @@ pub(crate) fn main(request: &RunRequest) -> Result<bool, Box<dyn Error>> {
     let (root, stop) = (root(), stops()?);
     let target = target(&root);
     std::fs::create_dir_all(&target)?;
+    if ground::is_own() {
+        ground::replace(&needed(&root, &target))?;
+    }
     let kept = target.join("test-programs.json");
     let programs =
         if request.no_build { programs::again(&kept)? } else { programs::build(&request.crates, &kept)? };

@@ -8,10 +8,21 @@ use std::time::{Duration, Instant};
 use palisade_acceptance::person::{Person, PersonError};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::ground;
+
 /// A place for one job at a time.
 #[derive(Debug)]
 pub(crate) struct Slot {
     user: Option<Person>,
+    /// The user's home, if it is in memory.
+    covered: Option<PathBuf>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // Before the user goes, with the directory below.
+        let _gone = self.covered.as_ref().map(|home| ground::uncover(home));
+    }
 }
 
 /// What a sandbox that is being torn down may take after its command has ended.
@@ -25,7 +36,12 @@ impl Slot {
     pub(crate) fn new(number: usize) -> Result<Slot, PersonError> {
         let is_root = rustix::process::geteuid().is_root();
         let user = is_root.then(|| Person::ordinary(&format!("slot{number}"))).transpose()?;
-        Ok(Slot { user })
+        let covered = user.as_ref().filter(|_| ground::is_own()).and_then(|user| {
+            let home = PathBuf::from("/home").join(&user.name);
+            // Without it the machine's own directory does.
+            ground::cover_home(&home, user.uid, user.gid).ok().map(|()| home)
+        });
+        Ok(Slot { user, covered })
     }
 
     /// What a job's environment says about it.
