@@ -36,6 +36,15 @@ impl Place {
         self.0.path().join(name)
     }
 
+    /// A copy of `palisade` that runs `code` first. It has the same name: a program of another name asks what it was started as.
+    #[cfg(target_arch = "x86_64")]
+    fn planted(&self, palisade: &Path, code: &[u8]) -> PathBuf {
+        let planted = self.at("planted").join(palisade.file_name().unwrap());
+        fs::create_dir(self.at("planted")).unwrap();
+        planted::plant(palisade, &planted, code);
+        planted
+    }
+
     fn gate(&self, palisade: &Path, more: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_palisade-bench"));
         command.args(["gate", "--json", "--profile", "test", "--seed", "3", "--gap", "0", "--baseline"]);
@@ -66,46 +75,33 @@ fn one_more_stat_in_the_launch_is_caught() {
     assert!(renewed.status.success(), "{}", text(&renewed));
     let again = place.gate(&palisade, &["--skip-instructions"]);
     assert!(again.status.success(), "the same is the same each time: {}", text(&again));
-    // By the same name: a program of another name asks what it was started as.
-    fs::create_dir(place.at("planted")).unwrap();
-    let planted = place.at("planted/palisade");
-    planted::plant(&palisade, &planted, &planted::stat());
+    let planted = place.planted(&palisade, &planted::stat());
     let caught = place.gate(&planted, &["--skip-instructions"]);
     assert_eq!(caught.status.code(), Some(1), "{}", text(&caught));
     let rows = rows(&caught, "counts beside the baseline");
     let row =
         |what: &str| rows.iter().find(|row| row[0].trim() == what).unwrap_or_else(|| panic!("{rows:?}"));
-    assert_eq!((row("system calls of a launch")[3].as_str(), row("stat")[3].as_str()), ("+1", "+1"), "{rows:?}");
+    assert_eq!(
+        (row("system calls of a launch")[3].as_str(), row("stat")[3].as_str()),
+        ("+1", "+1"),
+        "{rows:?}"
+    );
     assert_eq!(row("system calls of a launch")[5], "MORE");
 }
 
-/// A launch of palisade's is stepped through twice, at some 15 µs an instruction where a virtual machine is left for each.
+/// The first process of a launch is stepped through twice: some 15 µs an instruction where a virtual machine is left for each.
 #[cfg(target_arch = "x86_64")]
 #[test]
-#[ignore = "takes a minute and more; the next test is the same of a smaller program"]
 fn five_percent_more_instructions_in_the_launch_are_caught() {
     let Some(palisade) = palisade() else { return };
-    five_percent_are_caught(&palisade);
-}
-
-/// What counts and compares, with a program in palisade's place that does less.
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn five_percent_more_instructions_are_caught() {
-    five_percent_are_caught(&Path::new("/bin/true").canonicalize().unwrap());
-}
-
-#[cfg(target_arch = "x86_64")]
-fn five_percent_are_caught(program: &Path) {
     let place = Place::new();
-    let renewed = place.gate(program, &["--renew"]);
+    let renewed = place.gate(&palisade, &["--renew"]);
     assert!(renewed.status.success(), "{}", text(&renewed));
     let counted = &rows(&renewed, "counts beside the baseline");
     let row = counted.iter().find(|row| row[0].starts_with("instructions")).unwrap();
     let instructions: u32 = row[1].parse().unwrap();
     assert!(instructions > 1000, "{row:?}");
-    let planted = place.at("planted");
-    planted::plant(program, &planted, &planted::instructions(instructions / 20));
+    let planted = place.planted(&palisade, &planted::instructions(instructions / 20));
     let caught = place.gate(&planted, &[]);
     assert_eq!(caught.status.code(), Some(1), "{}", text(&caught));
     let rows = rows(&caught, "counts beside the baseline");
@@ -145,8 +141,7 @@ fn times_are_compared_with_an_earlier_palisade() {
     let options = ["--no-counts", "--runs", "20", "--allow", "10", "--earlier", earlier];
     let same = place.gate(&palisade, &options);
     assert!(same.status.success(), "{}", text(&same));
-    let planted = place.at("planted");
-    planted::plant(&palisade, &planted, &planted::instructions(1_000_000_000));
+    let planted = place.planted(&palisade, &planted::instructions(1_000_000_000));
     let caught = place.gate(&planted, &options);
     assert_eq!(caught.status.code(), Some(1), "{}", text(&caught));
     assert_eq!(rows(&caught, "now / earlier, by the rounds' ratios")[0][3], "SLOWER");

@@ -15,7 +15,8 @@ use serde_json::Value;
 fn measurer() -> PathBuf {
     let suite = Path::new(env!("CARGO_BIN_EXE_palisade-bench"));
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--offline", "-q", "-p", "palisade-bpf", "--example", "scopes"]);
+    // As the tests are built: what they have built already is found.
+    build.args(["build", "--offline", "-q", "--workspace", "--all-features", "--example", "scopes"]);
     if suite.parent().is_some_and(|directory| directory.ends_with("release")) {
         build.arg("--release");
     }

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Launching as another user: what is reached by whoever gets out is the account's.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
 
 use crate::support::{Place, everybody, job};
 use std::os::unix::fs::PermissionsExt;

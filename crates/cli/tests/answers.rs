@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Answers of a policy's own to system calls: made-up values, other files, descriptors, questions.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
 
 use crate::support::job::below;
 use crate::support::terminal::{Terminal, words};

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What people run works inside by default: as root and as an ordinary user, seen by an effect
 //! that they would notice. On a terminal: `interactive.rs`.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{self, Place, everybody, has, job};
 use std::os::unix::fs::MetadataExt;

@@ -5,11 +5,7 @@
 //! must be there: `./x test` and `./x test apps` install them. `PALISADE_APPS_REPORT=FILE` has the table in that file
 //! renewed (`docs/applications.md`), `PALISADE_APPS_TESTED=write` the list of what was opened, and
 //! `PALISADE_APPS_PICTURES=DIRECTORY` takes pictures of the screens.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 mod catalogue;
 mod display;

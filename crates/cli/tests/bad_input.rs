@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can't work says so: the exit code of the class, a message that names operation, object and
 //! cause, a hint, and nothing has been started. The surroundings that go wrong: `bad_surroundings.rs`.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
 
 use crate::support::{self, Place, everybody, job};
 use std::ffi::OsStr;

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Surroundings that are not as usual: closed descriptors, full disks, no home, a working directory
 //! that is gone. Either it works or it says what is wrong.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
 
 use crate::support::{self, Place, everybody, job, root};
 use std::os::unix::fs::PermissionsExt;

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A sandbox's own time of day: who is told of it, what waits for it, and programs that begin.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::job::below;
 use crate::support::{Place, Run, eventually, everybody, has, is_root, job};

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The view `closure`: a program's own files, and nothing else of the host.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
 
 use crate::support::{Place, everybody, has, job, ordinary};
 use std::path::Path;

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Message buses behind a filter: what gets through, and what doesn't. When the filter comes and goes is in `ends`, what
 //! portals make of it in `portals`.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that can't go on should panic, in its small functions too"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 mod ends;
 mod portals;

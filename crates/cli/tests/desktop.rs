@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade desktop`: what it makes in a home, what it refuses, and that nothing of it stays.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that can't go on should panic, in its small functions too"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 pub(crate) mod world;
 

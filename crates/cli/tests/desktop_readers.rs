@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `palisade desktop` makes starts Palisade and nothing else when GLib, the session bus and systemd
 //! read it.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that can't go on should panic, in its small functions too"
-)]
 
 use crate::desktop::world::{APP, Answer, World};
 use std::os::unix::fs::symlink;

@@ -3,11 +3,7 @@
 //! those in `/usr/bin` that answer `--version` or `--help` with the whole system in sight.
 //!
 //! Every program with `./x test soak`; otherwise one of `EACH`.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, ordinary};
 use std::os::unix::fs::PermissionsExt;

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! On a terminal: editors, shells with job control, pipelines, sizes, and a terminal that belongs
 //! to the caller's shell again afterwards.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
 
 use crate::support::terminal::Terminal;
 use crate::support::{Place, everybody, has};

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade learn`: what a command used becomes a profile that is enough for it, and no more than it
 //! had; nothing is in force unseen.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
 
 use crate::support::{Place, Run, everybody, has, job};
 
@@ -64,7 +59,11 @@ fn a_build_runs_with_what_was_learned_of_it_and_can_do_no_more() {
         let with = ["--profile", "p"];
         place.sh(&with, "make && cat ~/data/big").ok();
         for more in ["echo x >b.c", "echo x >>a.c", "cat ~/data/other", "cp /bin/true out/../t"] {
-            assert_eq!(place.sh(&[], more.replace("cat ~/data/other", "echo x >x").as_str()).code, 0, "{more}");
+            assert_eq!(
+                place.sh(&[], more.replace("cat ~/data/other", "echo x >x").as_str()).code,
+                0,
+                "{more}"
+            );
             assert_ne!(place.sh(&with, more).code, 0, "{more}");
         }
     }

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Real programs whose calls are learned by one run and enforced by the next: the same work is done, and a call that
 //! none of them made is refused.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
 
 use crate::support::{self, Place, Run, everybody, has, job};
 

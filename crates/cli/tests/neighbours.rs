@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Others who work in the same directory while a sandbox lives, or after it: the user's own programs, another
 //! sandbox, the next launch. A broker hears of none of them.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, Run, eventually, everybody, has, job};
 use std::io::Write;

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Real clients of a filtered network: each does its job with an allowed host, and reaches nothing of another. With
 //! the small internet of these tests, and with real registries where the machine reaches them.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::network::bed::Bed;
 use crate::support::{self, Place, Run, everybody, has, job};

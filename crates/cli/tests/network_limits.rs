@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A filtered network where something is missing or at its limit: nftables, descriptors, the record of events.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::network::bed::{Bed, people};
 use crate::support::{Place, Run, eventually, job};

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whom a command may talk to, as it is said on the command line and in files, and as it is explained.
 //! What the kernel makes of it isn't here.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
 
 use crate::support::{self, Place, Run, job, ordinary};
 

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which way connections go out: by the caller's variables about proxies.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::network::bed::{Bed, people};
 use crate::support::{Place, Run, job};

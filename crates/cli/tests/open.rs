@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Applications by their profiles: what is started, with what home, files and features, and what is run around it.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
 
 use crate::support::{Place, Run, eventually, everybody, job};
 

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The plan that is printed is the plan that is applied, and a kept plan is used exactly as long
 //! as it is right.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{self, Place, everybody, has, job, root};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};

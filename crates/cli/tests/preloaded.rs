@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The feature `hardened_malloc`, with a library of that name: Debian doesn't have the real one.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
 
 use crate::support::{self, everybody, has, job};
 

@@ -5,11 +5,7 @@
 //!
 //! `PALISADE_SOAK_ATTEMPTS` says how many attempts each person has, all races together; `./x test soak` asks for a
 //! million. (The same races in pairs, outside and inside, are the acceptance suite's.)
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, eventually, everybody, has, job};
 use palisade_acceptance::case::data_directory;

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Repositories of any name: what git would take for one is protected as `.git` is. (The attacks are the acceptance
 //! suite's.)
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
 
 use crate::support::{Place, everybody, has, job};
 use std::os::fd::AsFd;

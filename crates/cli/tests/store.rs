@@ -2,11 +2,6 @@
 //! The system's store: what a user's programs write is neither policy nor plan any more.
 //!
 //! Each test has a `/var/lib` and an `/etc/palisade` of its own, in a mount namespace: on the host other launches go on as before.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may die of what the machine should give"
-)]
 
 use crate::support::{Place, Run, everybody, has, job};
 

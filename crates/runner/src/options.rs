@@ -9,12 +9,13 @@ pub(crate) const HELP: &str = "\
   TEXT            only tests whose name contains TEXT; a whole name as printed by --list runs only that test
   -p CRATE        build and run only the tests of this crate (palisade-host or host); may be repeated
   --list          print the names of the tests and run none
-  --slots N       run N tests at once (default: one more than there are processors)
+  --slots N       run N tests at once (default: twice as many as there are processors)
   --verbose       print every test as it ends
   --no-build      take the test programs as the last run built them
 
   A name is CRATE/PROGRAM/TEST, for example host/unit/elf::tests::a_library_without_a_name.
-  PALISADE_BASE=COMMIT skips suites of the long run whose files are as they were in that commit.
+  PALISADE_BASE=COMMIT skips suites of the long run whose files are as they were in that commit, by default the one in
+  tests/all-green, at which all of them were last green; PALISADE_BASE= skips none.
 ";
 
 /// What was asked.

@@ -91,7 +91,7 @@ pub(crate) fn main(request: &RunRequest) -> Result<bool, Box<dyn Error>> {
     let began = Instant::now();
     let count = request
         .slots
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(2, |count| count.get() + 1));
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(2, |count| count.get() * 2));
     let slots = (0..count).map(Slot::new).collect::<Result<Vec<_>, _>>()?;
     let mut race = Race {
         slots: slots.into_iter().map(Arc::new).collect(),
@@ -189,7 +189,7 @@ impl Race {
         let mut results = BTreeMap::new();
         let stopped = || self.stop.load(Ordering::Relaxed);
         // After a stop nothing is started, and what runs is ended by who waits for it.
-        while !schedule.is_done() && !(stopped() && free.len() == self.slots.len()) {
+        while !(schedule.is_done() || stopped() && free.len() == self.slots.len()) {
             while let Some(slot) = free.pop() {
                 if stopped() {
                     free.push(slot);

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade guard`, as an administrator meets it: without the daemon, with it, and coming from fapolicyd.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that can't go on should panic, in its small functions too"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 #![allow(unreachable_pub, reason = "modules of one program")]
 
 mod fapolicyd;

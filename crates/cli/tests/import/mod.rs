@@ -5,11 +5,7 @@
 //! The profiles of Antimony and firejail themselves are no part of this repository. Where the features `antimony` and
 //! `firejail` of `tests/acceptance/features.toml` are there, all of them are imported, and firejail is asked what it
 //! makes of a profile.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that can't go on should panic, in its small functions too"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 mod antimony;
 mod corpora;

@@ -4,6 +4,7 @@
 use super::world::World;
 use palisade_acceptance::patience::Patience;
 use serde_json::json;
+use std::process::Stdio;
 use std::time::Duration;
 
 pub(crate) fn prompt_and_audit() {
@@ -145,9 +146,10 @@ pub(crate) fn switching() {
         assert_eq!(world.script(&[], script).out, said, "{profile}");
     }
     assert_eq!(world.scope(&["profile", "loud"]).code, 2);
-    // A scope's verdict, while it runs.
+    // A scope's verdict, while it runs. The shell goes with who has started it: only what it starts is killed by the verdict.
+    let script = "while kill -0 $PPID; do sleep 0.05; done";
     let mut sleeper =
-        world.scope_command(0, &["run", "--", "sh", "-c", "while :; do sleep 0.05; done"]).spawn().unwrap();
+        world.scope_command(0, &["run", "--", "sh", "-c", script]).stderr(Stdio::null()).spawn().unwrap();
     world.event(|event| event["arguments"] == json!(["sleep", "0.05"]));
     let id = world.json(&["list", "--json"])["scopes"][0]["scope"].to_string();
     assert_eq!(world.scope(&["verdict", &id, "kill"]).code, 0);

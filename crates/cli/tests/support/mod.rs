@@ -5,6 +5,11 @@
 //! as root and as an ordinary user made for the occasion; else once, as whoever started it. What
 //! the machine has is told by `PALISADE_TEST_HAS` and `tests/acceptance/features.toml`.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may die of what the machine should give"
+)]
 
 pub mod job;
 pub mod terminal;

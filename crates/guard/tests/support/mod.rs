@@ -2,6 +2,7 @@
 //! What the tests against the real fapolicyd share.
 
 #![allow(dead_code, reason = "each test uses some of it")]
+#![expect(clippy::expect_used, reason = "a test dies of what it doesn't find")]
 
 pub(crate) mod observed;
 pub(crate) mod oracle;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Random rules, and the calls by which two filters could be told apart.
 #![allow(dead_code, reason = "each test file uses a part of it")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use palisade_syscall::rules::{Question, Width};
 use palisade_syscall::{Action, Arch, Errno, Rule, Rules, Syscall, Test};
