@@ -20,6 +20,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// Before the path of a file that this host doesn't see: no rule about paths matches it, and nobody trusts it.
 pub const FOREIGN: &[u8] = b"(foreign)";
+/// Tries to walk through the kernel's memory. Where a path really isn't in it, they take some 30 µs together.
+const ATTEMPTS: usize = 32;
 /// What the kernel says behind a path that is gone.
 const DELETED: &[u8] = b" (deleted)";
 
@@ -115,14 +117,26 @@ fn path_of(file: BorrowedFd<'_>) -> Option<Vec<u8>> {
 /// memory if it is right, and a path that would have to be looked up (in somebody's FUSE file system, which may never
 /// answer) is another one.
 fn is_at(path: &[u8], identity: Identity) -> bool {
-    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let Ok(there) = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED) else { return false };
+    let Some(there) = remembered(path) else { return false };
     let asked = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let wanted = StatxFlags::INO | StatxFlags::TYPE;
     statx(&there, c"", asked, wanted).is_ok_and(|status| {
         makedev(status.stx_dev_major, status.stx_dev_minor) == identity.device
             && status.stx_ino == identity.inode
     })
+}
+
+/// Opens a path that is in the kernel's memory. The kernel gives up such a walk (`EAGAIN`) also when anything is mounted or
+/// unmounted meanwhile, in whatever namespace: then it is tried again.
+fn remembered(path: &[u8]) -> Option<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    for _attempt in 0..ATTEMPTS {
+        match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED) {
+            Err(Errno::AGAIN) => std::hint::spin_loop(),
+            result => return result.ok(),
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -151,5 +165,42 @@ mod tests {
         std::fs::remove_file(&path)?;
         assert!(places.path_of(file.as_fd(), identity(&file)?).ends_with(DELETED));
         Ok(())
+    }
+
+    /// The kernel gives up a walk through its memory whenever anything is mounted anywhere meanwhile.
+    #[test]
+    fn mounts_that_come_and_go_elsewhere_make_no_path_foreign() -> std::io::Result<()> {
+        use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+        use std::sync::atomic::{AtomicBool, Ordering};
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("not tried: only root may mount");
+            return Ok(());
+        }
+        let directory = tempfile::tempdir()?;
+        let (path, point) = (directory.path().canonicalize()?.join("file"), directory.path().join("point"));
+        std::fs::write(&path, "1")?;
+        std::fs::create_dir(&point)?;
+        let file = File::open(&path)?;
+        let (places, identity, stop) = (FileSystems::default(), identity(&file)?, AtomicBool::new(false));
+        std::thread::scope(|threads| {
+            let churn = threads.spawn(|| {
+                let mut rounds = 0_u32;
+                while !stop.load(Ordering::Relaxed) {
+                    mount("guard-test", &point, "tmpfs", MountFlags::empty(), None)?;
+                    unmount(&point, UnmountFlags::DETACH)?;
+                    rounds += 1;
+                }
+                std::io::Result::Ok(rounds)
+            });
+            let mut foreign = 0;
+            for _look in 0..200_000 {
+                foreign += u32::from(places.path_of(file.as_fd(), identity).starts_with(FOREIGN));
+            }
+            stop.store(true, Ordering::Relaxed);
+            let rounds = churn.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            assert!(rounds > 20, "{rounds}");
+            assert_eq!(foreign, 0, "beside {rounds} mounts");
+            Ok(())
+        })
     }
 }
