@@ -126,6 +126,12 @@ fn owner(process: std::num::NonZeroI32, key: &str) -> u32 {
 
 #[test]
 fn without_descriptors_who_comes_is_refused_and_later_served_again() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!(
+            "not tried: only root sees which descriptors a server has; root's run tries it as an ordinary user, too"
+        );
+        return;
+    }
     for place in people() {
         let bed = Bed::new(place);
         bed.place.write("work/many.py", MANY);
