@@ -22,9 +22,9 @@ use crate::trial::{Outcome, Stage, try_case};
 /// Workers for each core: most cases start processes and wait for them, some wait for the clock.
 const WORKERS_PER_CORE: usize = 2;
 
-/// Where the cases' directories are: locked as long as cases run, by one who must be alone for itself. A lock file of
-/// ours would stay behind.
-const GROUND: &str = "/var/tmp";
+/// Locked while cases run: shared by cases that may run together, exclusive by one that must be alone. It is a directory that
+/// runs in other mount namespaces have, too; a lock file of ours would stay behind.
+const LOCK: &str = "/";
 
 /// Which half of the cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,9 +100,9 @@ pub fn run_person(
         tools.iter().zip(outcomes).map(entry).collect()
     };
 
-    let ground = File::open(GROUND).map_err(|error| format!("open {GROUND}: {error}"))?;
+    let lock_file = File::open(LOCK).map_err(|error| format!("open {LOCK}: {error}"))?;
     let lock = |operation: FlockOperation| {
-        flock(&ground, operation).map_err(|error| format!("lock {GROUND}: {error}"))
+        flock(&lock_file, operation).map_err(|error| format!("lock {LOCK}: {error}"))
     };
     let mut entries = match company {
         Company::Together => {

@@ -164,7 +164,7 @@ fn is_link(name: &OsStr) -> bool {
 
 fn main() -> ExitCode {
     let begun = Instant::now();
-    palisade_sys::process::end_at_panic();
+    palisade_sys::process::abort_on_panic();
     if let Some(seal) = Seal::own() {
         let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
         return ExitCode::from(

@@ -42,7 +42,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    palisade_sys::process::end_at_panic();
+    palisade_sys::process::abort_on_panic();
     let options = match options::Options::try_parse() {
         Ok(options) => options,
         Err(error) => {

@@ -8,13 +8,12 @@
 //! In reading order: [`options`] is the command line, [`programs`] has cargo build the test programs, [`listing`] asks
 //! them for their tests, [`suites`] reads what is special about which test, [`base`] tells which files changed, [`plan`]
 //! makes the jobs, [`schedule`] says which job may start next, [`job`] is one process, [`slots`] the ordinary users
-//! that tests run as, [`ground`] where they write, [`run`] brings these together, [`progress`] and
+//! that tests run as, [`scratch`] the file systems that they write to, [`run`] brings these together, [`progress`] and
 //! [`report`] are what people see, [`times`] what tests took before, [`cases`] how many tests each suite has.
 #![forbid(unsafe_code)]
 
 mod base;
 mod cases;
-mod ground;
 mod job;
 mod listing;
 mod options;
@@ -24,6 +23,7 @@ mod progress;
 mod report;
 mod run;
 mod schedule;
+mod scratch;
 mod slots;
 mod suites;
 mod times;

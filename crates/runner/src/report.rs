@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::job::{TestResult, Verdict};
 use crate::plan::LeftOut;
+use crate::scratch;
 
 /// How many of the slowest tests are named.
 const SLOWEST: usize = 10;
@@ -77,10 +78,11 @@ impl Report<'_> {
         let failed: Vec<&TestResult> = self.failed().collect();
         if !failed.is_empty() {
             line(format_args!("\nfailed; each line runs one test again:"));
+            let how = if scratch::is_disk_wanted() { "PALISADE_TEST_SCRATCH=disk " } else { "" };
             for result in &failed {
                 let word =
                     if result.verdict == Verdict::NotDecided { "   # out of time, alone too" } else { "" };
-                line(format_args!("  ./x test {}{word}", quoted(&result.name)));
+                line(format_args!("  {how}./x test {}{word}", quoted(&result.name)));
             }
         }
         let ignored = self.results.iter().filter(|one| one.verdict == Verdict::Ignored).count();

@@ -14,7 +14,6 @@ use palisade_acceptance::case::data_directory;
 use palisade_acceptance::feature::{FOUND, Features};
 
 use crate::base::Base;
-use crate::ground;
 use crate::job::{self, Ended, TestResult, Verdict};
 use crate::listing;
 use crate::options::RunRequest;
@@ -23,6 +22,7 @@ use crate::programs::{self, Program};
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::schedule::Schedule;
+use crate::scratch;
 use crate::slots::Slot;
 use crate::suites::Suites;
 use crate::times::Times;
@@ -38,7 +38,7 @@ fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path))
 }
 
-/// What a run goes on needing, wherever it lies.
+/// Paths that a run and its builds use, wherever they are.
 fn needed(root: &Path, target: &Path) -> Vec<PathBuf> {
     let variables = ["HOME", "CARGO_HOME", "RUSTUP_HOME", "PALISADE_BIN"];
     let named = variables.iter().filter_map(std::env::var_os).map(PathBuf::from);
@@ -54,8 +54,8 @@ pub(crate) fn main(request: &RunRequest) -> Result<bool, Box<dyn Error>> {
     let (root, stop) = (root(), stops()?);
     let target = target(&root);
     std::fs::create_dir_all(&target)?;
-    if ground::is_own() {
-        ground::replace(&needed(&root, &target))?;
+    if scratch::is_private() {
+        scratch::mount_public(&needed(&root, &target))?;
     }
     let kept = target.join("test-programs.json");
     let programs =

@@ -8,20 +8,36 @@ use std::time::{Duration, Instant};
 use palisade_acceptance::person::{Person, PersonError};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::ground;
+use crate::scratch;
+
+/// Why there is no place for jobs.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SlotError {
+    /// Its user.
+    #[error(transparent)]
+    Person(#[from] PersonError),
+    /// The user's home.
+    #[error("mount a tmpfs on {}: {source}; hint: PALISADE_TEST_SCRATCH=disk ./x test", home.display())]
+    Mount {
+        /// Which.
+        home: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
 
 /// A place for one job at a time.
 #[derive(Debug)]
 pub(crate) struct Slot {
     user: Option<Person>,
-    /// The user's home, if it is in memory.
-    covered: Option<PathBuf>,
+    /// The user's home, if a tmpfs is mounted there.
+    tmpfs: Option<PathBuf>,
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // Before the user goes, with the directory below.
-        let _gone = self.covered.as_ref().map(|home| ground::uncover(home));
+        // `userdel` can't remove a mount point. If this fails, it says so.
+        let _unmounted = self.tmpfs.as_deref().map(scratch::unmount_home);
     }
 }
 
@@ -32,16 +48,18 @@ impl Slot {
     /// Makes the place's user where that is possible.
     ///
     /// # Errors
-    /// If root can't make a user.
-    pub(crate) fn new(number: usize) -> Result<Slot, PersonError> {
+    /// If root can't make a user, or mount a file system for its home.
+    pub(crate) fn new(number: usize) -> Result<Slot, SlotError> {
         let is_root = rustix::process::geteuid().is_root();
         let user = is_root.then(|| Person::ordinary(&format!("slot{number}"))).transpose()?;
-        let covered = user.as_ref().filter(|_| ground::is_own()).and_then(|user| {
+        let mut slot = Slot { user, tmpfs: None };
+        if let Some(user) = slot.user.as_ref().filter(|_| scratch::is_private()) {
             let home = PathBuf::from("/home").join(&user.name);
-            // Without it the machine's own directory does.
-            ground::cover_home(&home, user.uid, user.gid).ok().map(|()| home)
-        });
-        Ok(Slot { user, covered })
+            scratch::mount_home(&home, user.uid, user.gid)
+                .map_err(|source| SlotError::Mount { home: home.clone(), source })?;
+            slot.tmpfs = Some(home);
+        }
+        Ok(slot)
     }
 
     /// What a job's environment says about it.

@@ -46,9 +46,9 @@ struct Suite {
     /// Not at the same time as any other test.
     #[serde(default)]
     exclusive: bool,
-    /// It looks at all that its user has: alone where the tests have no users of their own, because nobody is root.
+    /// Nothing else may run as the same user. Only root can give each test a user, so it is exclusive without root.
     #[serde(default)]
-    own_user: bool,
+    needs_own_user: bool,
     /// Counts as so many tests at once.
     #[serde(default)]
     slots: Option<usize>,
@@ -103,7 +103,8 @@ impl Suites {
         let mut special = Special::default();
         for suite in self.suites.iter().filter(|suite| name.starts_with(&suite.tests)) {
             special.serial.extend(suite.serial.clone());
-            special.exclusive |= suite.exclusive || suite.own_user && !rustix::process::geteuid().is_root();
+            special.exclusive |=
+                suite.exclusive || suite.needs_own_user && !rustix::process::geteuid().is_root();
             special.slots = suite.slots.or(special.slots);
             special.limit = suite.limit.or(special.limit);
             if !suite.long.is_empty() {

@@ -99,7 +99,7 @@ pub fn at_the_same_addresses<T>(f: impl FnOnce() -> T) -> Result<T> {
 /// `EPERM` where nobody may be watched; what `go` says.
 pub fn count(first: Pid, by: By, go: impl FnOnce() -> Result<()>) -> Result<Counted> {
     let leader = first.as_raw_nonzero().get();
-    let _pinned = (by == By::Instructions).then(|| Pinned::beside(first));
+    let _pinned = (by == By::Instructions).then(|| Pinned::with(first));
     ptrace(SEIZE, leader, 0, OPTIONS)?;
     go()?;
     let mut counted =
@@ -161,17 +161,17 @@ pub fn count(first: Pid, by: By, go: impl FnOnce() -> Result<()>) -> Result<Coun
     Ok(counted)
 }
 
-/// This thread and another on one processor, until it is dropped: where each waits for the other all the time, waking one on another
-/// processor takes longer than the step. Two to three times as many steps a second, measured in a virtual machine.
+/// Keeps tracer and tracee on one processor until it is dropped. Each step wakes the other one of the two, and waking a thread on
+/// another processor takes longer than the step: 10.3 s instead of 3.9 s for two runs of `/bin/true`, in a virtual machine.
 struct Pinned(Option<CpuSet>);
 
 impl Pinned {
-    fn beside(other: Pid) -> Self {
+    fn with(tracee: Pid) -> Self {
         let Ok(before) = sched_getaffinity(None) else { return Self(None) };
         let mut here = CpuSet::new();
         here.set(sched_getcpu());
-        // Where it is refused it takes longer, and nothing else.
-        let _faster = sched_setaffinity(None, &here).and_then(|()| sched_setaffinity(Some(other), &here));
+        // Without it stepping is slower, and counts the same.
+        let _faster = sched_setaffinity(None, &here).and_then(|()| sched_setaffinity(Some(tracee), &here));
         Self(Some(before))
     }
 }
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn instructions_are_the_same_each_time() {
-        // Each of them stops it once, so it is a short program.
+        // Every instruction is a stop, so the program is a short one.
         let once = || counted(By::Instructions, &["/bin/true"]).instructions;
         let (one, other) = (once(), once());
         assert!(one > 20_000, "{one}");

@@ -32,10 +32,10 @@ pub fn environment() -> impl Iterator<Item = &'static CStr> {
     })
 }
 
-/// A panic ends the process at once, whichever profile this was built with. In the profiles of what is shipped it does
-/// without this (`panic = "abort"`). Cargo builds tests with unwinding; their binaries are built so, too, because every
-/// dependency would be built twice otherwise. Between a fork and an exec nothing may unwind.
-pub fn end_at_panic() {
+/// Aborts the process at any panic from here on, after its message: nothing may unwind between a fork and an exec.
+/// The profiles `release` and `quick` have `panic = "abort"` and don't need it. The profile `dev` unwinds, because cargo
+/// builds tests with unwinding and would build every dependency twice otherwise.
+pub fn abort_on_panic() {
     #[cfg(panic = "unwind")]
     {
         let report = std::panic::take_hook();

@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Before the path of a file that this host doesn't see: no rule about paths matches it, and nobody trusts it.
 pub const FOREIGN: &[u8] = b"(foreign)";
-/// Tries to walk through the kernel's memory. Where a path really isn't in it, they take some 30 µs together.
+/// Lookups of a path in the dentry cache before it counts as not cached.
 const ATTEMPTS: usize = 32;
 /// What the kernel says behind a path that is gone.
 const DELETED: &[u8] = b" (deleted)";
@@ -117,7 +117,7 @@ fn path_of(file: BorrowedFd<'_>) -> Option<Vec<u8>> {
 /// memory if it is right, and a path that would have to be looked up (in somebody's FUSE file system, which may never
 /// answer) is another one.
 fn is_at(path: &[u8], identity: Identity) -> bool {
-    let Some(there) = remembered(path) else { return false };
+    let Some(there) = open_cached(path) else { return false };
     let asked = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let wanted = StatxFlags::INO | StatxFlags::TYPE;
     statx(&there, c"", asked, wanted).is_ok_and(|status| {
@@ -126,9 +126,9 @@ fn is_at(path: &[u8], identity: Identity) -> bool {
     })
 }
 
-/// Opens a path that is in the kernel's memory. The kernel gives up such a walk (`EAGAIN`) also when anything is mounted or
-/// unmounted meanwhile, in whatever namespace: then it is tried again.
-fn remembered(path: &[u8]) -> Option<OwnedFd> {
+/// Opens a path that is in the dentry cache. `RESOLVE_CACHED` also fails with `EAGAIN` if anything is mounted or unmounted
+/// during the lookup, in any mount namespace, so `EAGAIN` is retried a bounded number of times.
+fn open_cached(path: &[u8]) -> Option<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     for _attempt in 0..ATTEMPTS {
         match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED) {
@@ -167,7 +167,7 @@ mod tests {
         Ok(())
     }
 
-    /// The kernel gives up a walk through its memory whenever anything is mounted anywhere meanwhile.
+    /// A mount elsewhere makes a cached lookup fail: see [`open_cached`].
     #[test]
     fn mounts_that_come_and_go_elsewhere_make_no_path_foreign() -> std::io::Result<()> {
         use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
