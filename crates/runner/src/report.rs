@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::job::{TestResult, Verdict};
 use crate::plan::LeftOut;
-use crate::scratch;
 
 /// How many of the slowest tests are named.
 const SLOWEST: usize = 10;
@@ -22,6 +21,8 @@ pub(crate) struct Report<'a> {
     pub(crate) left_out: &'a [LeftOut],
     /// Why the suites of the long run were part of it, if they were for want of a base.
     pub(crate) no_base: Option<&'a str>,
+    /// Whether the tests wrote to the disk, as they then have to when they are repeated.
+    pub(crate) on_disk: bool,
     /// From the first job to the last.
     pub(crate) took: Duration,
 }
@@ -78,7 +79,7 @@ impl Report<'_> {
         let failed: Vec<&TestResult> = self.failed().collect();
         if !failed.is_empty() {
             line(format_args!("\nfailed; each line runs one test again:"));
-            let how = if scratch::is_disk_wanted() { "PALISADE_TEST_SCRATCH=disk " } else { "" };
+            let how = if self.on_disk { "PALISADE_TEST_SCRATCH=disk " } else { "" };
             for result in &failed {
                 let word =
                     if result.verdict == Verdict::NotDecided { "   # out of time, alone too" } else { "" };
@@ -135,6 +136,7 @@ mod tests {
             repeated: &[],
             left_out: &left_out,
             no_base: None,
+            on_disk: false,
             took: Duration::from_secs(9),
         };
         let text = report.text();
@@ -143,5 +145,7 @@ mod tests {
         assert!(text.contains("  b/i/m:: (2 tests): slow\n"), "{text}");
         let slowest = text.lines().nth(2).unwrap();
         assert!(slowest.contains("5.0 s  a/unit/y"), "{slowest}");
+        let text = Report { on_disk: true, ..report }.text();
+        assert!(text.contains("  PALISADE_TEST_SCRATCH=disk ./x test a/unit/y\n"), "{text}");
     }
 }

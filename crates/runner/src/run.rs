@@ -128,7 +128,7 @@ fn finish(
         }
         _ => None,
     };
-    let report = Report { results, repeated, left_out, no_base, took };
+    let report = Report { results, repeated, left_out, no_base, on_disk: scratch::is_disk_wanted(), took };
     let _nobody_reads = std::io::stdout().write_all(report.text().as_bytes());
     report.failed().count() == 0
 }
