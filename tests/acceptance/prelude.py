@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Put before each Python snippet: system calls by name, without a library in between.
-import ctypes, errno, os, signal, socket, struct, sys, time
+# Put before each Python snippet: system calls by name, without a library in between. The harness imports signal and socket
+# before it where they are used.
+import ctypes, errno, os, struct, sys, time
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long

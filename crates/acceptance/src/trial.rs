@@ -223,11 +223,12 @@ fn observe_in(
             vec!["/bin/sh".into(), "-c".into(), text]
         }
         Language::Python => {
-            let mut prelude = stage.python.to_owned();
+            let mut text = stage.python.to_owned();
             for name in &case.python {
-                prelude.push_str(&std::fs::read_to_string(stage.data.join(name))?);
+                text.push_str(&std::fs::read_to_string(stage.data.join(name))?);
             }
-            let text = format!("{names}print('started', T, flush=True)\n{prelude}\n{snippet}");
+            text.push_str(&format!("\n{snippet}"));
+            let text = format!("{names}print('started', T, flush=True)\n{}{text}", imports(&text));
             vec!["/usr/bin/python3".into(), "-c".into(), text]
         }
     };
@@ -281,6 +282,12 @@ fn observe_in(
         stderr: tail(&stderr),
         stdout: tail(&stdout.replacen(&started, "", 1)),
     })
+}
+
+/// Imports the modules that a Python text names. All of them would take as long as Python takes to start.
+fn imports(text: &str) -> String {
+    let named = ["signal", "socket"].into_iter().filter(|name| text.contains(&format!("{name}.")));
+    named.map(|name| format!("import {name}\n")).collect()
 }
 
 /// Runs one of the harness's own snippets outside; its output goes to a file of its own.
