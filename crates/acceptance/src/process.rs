@@ -108,7 +108,10 @@ pub fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>
     }
 }
 
-/// The processes that a run may leave behind: those whose numbers were given after it began.. The environments of all
+/// How often processes are looked at again that are just starting a program, a millisecond after one another.
+const EXECS: u32 = 500;
+
+/// The processes that a run may leave behind: those whose numbers were given after it began. The environments of all
 /// others need not be read after each run.
 #[derive(Debug)]
 pub struct Brood {
@@ -125,9 +128,20 @@ impl Brood {
 
     /// Kills what carries `token` in its environment: daemons, victims, servers of one case.
     pub fn kill_marked(&self, token: &str) {
+        for _ in 0..EXECS {
+            if !self.kill_those_marked(token) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Whether a process is there that has no environment yet.
+    fn kill_those_marked(&self, token: &str) -> bool {
         let mark = format!("{MARK}={token}");
+        let mut starting = false;
         let Ok(processes) = std::fs::read_dir("/proc") else {
-            return;
+            return false;
         };
         let range = self.before.and_then(|before| young(before, last_number()?, forks()?, most_numbers()?));
         for process in processes.flatten() {
@@ -141,13 +155,25 @@ impl Brood {
             let Ok(environment) = std::fs::read(process.path().join("environ")) else {
                 continue;
             };
+            starting |= environment.is_empty() && is_starting(&process.path());
             if environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
                 && let Some(pid) = Pid::from_raw(pid)
             {
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
+        starting
     }
+}
+
+/// Whether a process is between two programs: it has memory, but neither arguments nor an environment.
+fn is_starting(process: &Path) -> bool {
+    let has_memory = || {
+        let pages = std::fs::read_to_string(process.join("statm")).ok()?;
+        pages.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    std::fs::read(process.join("cmdline")).is_ok_and(|arguments| arguments.is_empty())
+        && has_memory().is_some_and(|pages| pages > 0)
 }
 
 /// Numbers after one and up to another. The kernel gives them in order and begins anew after the greatest.

@@ -125,11 +125,12 @@ fn tell_terminal(terminal: &str, decided: &Decided) {
     };
     let what = if decided.access == "execute" { "execute" } else { "open" };
     let rule = decided.origin.as_deref().unwrap_or("no rule");
-    let _nobody_reads = write!(
-        file,
+    let text = format!(
         "\r\npalisade: may not {what} {} ({rule})\r\nhint: palisade guard explain {}\r\n",
         decided.path, decided.path
     );
+    // At once: the shell prints its own message at the same time.
+    let _nobody_reads = file.write_all(text.as_bytes());
 }
 
 /// Opening a terminal must not wait for a carrier, nor make it the daemon's own.

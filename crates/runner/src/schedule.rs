@@ -33,9 +33,13 @@ impl Schedule {
         Schedule { needs, waiting, running: BTreeSet::new(), slots: slots.max(1) }
     }
 
-    /// The next job that may start now; it counts as running from here on.
+    /// The next job that may start now; it counts as running from here on. A job that lacks nothing but room keeps those
+    /// after it from taking that: small ones would go past a large one until there are no more.
     pub(crate) fn start(&mut self) -> Option<usize> {
-        let at = self.waiting.iter().position(|job| self.may_start(*job))?;
+        let at = self.waiting.iter().position(|job| self.may_start(*job) || self.lacks_room(*job))?;
+        if !self.may_start(self.waiting[at]) {
+            return None;
+        }
         let job = self.waiting.remove(at);
         self.running.insert(job);
         Some(job)
@@ -52,15 +56,25 @@ impl Schedule {
     }
 
     fn may_start(&self, job: usize) -> bool {
+        self.running.is_empty()
+            || self.may_run_beside(job) && self.used() + self.needs[job].slots <= self.slots
+    }
+
+    fn lacks_room(&self, job: usize) -> bool {
+        // What is larger than all the room waits for everything to end.
+        self.needs[job].slots <= self.slots
+            && self.may_run_beside(job)
+            && self.used() + self.needs[job].slots > self.slots
+    }
+
+    fn used(&self) -> usize {
+        self.running.iter().map(|job| self.needs[*job].slots).sum()
+    }
+
+    fn may_run_beside(&self, job: usize) -> bool {
         let needs = &self.needs[job];
-        let mut running = self.running.iter().map(|job| &self.needs[*job]);
-        if self.running.is_empty() {
-            return true;
-        }
-        let used: usize = self.running.iter().map(|job| self.needs[*job].slots).sum();
         !needs.exclusive
-            && used + needs.slots <= self.slots
-            && running.all(|other| {
+            && self.running.iter().map(|job| &self.needs[*job]).all(|other| {
                 !other.exclusive && !other.serial.iter().any(|group| needs.serial.contains(group))
             })
     }
@@ -112,5 +126,22 @@ mod tests {
         assert_eq!(schedule.start(), None);
         schedule.end(1);
         assert_eq!(schedule.start(), Some(2));
+    }
+
+    #[test]
+    fn small_jobs_do_not_keep_a_large_one_waiting() {
+        let mut schedule = Schedule::new(
+            vec![job(&[], false, 1), job(&[], false, 1), job(&[], false, 2), job(&[], false, 1)],
+            2,
+        );
+        assert_eq!(schedule.start(), Some(0));
+        assert_eq!(schedule.start(), Some(1));
+        schedule.end(0);
+        assert_eq!(schedule.start(), None, "the small one would take the room");
+        schedule.end(1);
+        assert_eq!(schedule.start(), Some(2));
+        assert_eq!(schedule.start(), None);
+        schedule.end(2);
+        assert_eq!(schedule.start(), Some(3));
     }
 }
