@@ -21,6 +21,7 @@ mod plan;
 mod programs;
 mod progress;
 mod report;
+mod room;
 mod run;
 mod schedule;
 mod scratch;

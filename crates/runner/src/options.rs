@@ -9,7 +9,7 @@ pub(crate) const HELP: &str = "\
   TEXT            only tests whose name contains TEXT; a whole name as printed by --list runs only that test
   -p CRATE        build and run only the tests of this crate (palisade-host or host); may be repeated
   --list          print the names of the tests and run none
-  --slots N       run N tests at once (default: three for each processor)
+  --slots N       run N tests at once (default: 2 to 5 for each processor, more while they idle)
   --verbose       print every test as it ends
   --no-build      take the test programs as the last run built them
 

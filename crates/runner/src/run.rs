@@ -21,14 +21,12 @@ use crate::plan::{self, Job, LeftOut};
 use crate::programs::{self, Program};
 use crate::progress::Progress;
 use crate::report::Report;
+use crate::room::Room;
 use crate::schedule::Schedule;
 use crate::scratch;
 use crate::slots::Slot;
 use crate::suites::Suites;
 use crate::times::Times;
-
-/// Jobs for each processor: many wait for the clock, for each other or for the kernel.
-const SLOTS_PER_CORE: usize = 3;
 
 /// The checkout.
 pub(crate) fn root() -> PathBuf {
@@ -92,11 +90,10 @@ pub(crate) fn main(request: &RunRequest) -> Result<bool, Box<dyn Error>> {
         left_out.extend(not_asked.into_iter().map(|why| LeftOut { tests: Vec::new(), why }));
     }
     let began = Instant::now();
-    let count = request.slots.unwrap_or_else(|| {
-        std::thread::available_parallelism().map_or(SLOTS_PER_CORE, |count| count.get() * SLOTS_PER_CORE)
-    });
-    let slots = (0..count).map(Slot::new).collect::<Result<Vec<_>, _>>()?;
+    let room = Room::new(request.slots);
+    let slots = (0..room.most()).map(Slot::new).collect::<Result<Vec<_>, _>>()?;
     let mut race = Race {
+        room,
         slots: slots.into_iter().map(Arc::new).collect(),
         environment: environment(variables)?,
         verbose: request.verbose,
@@ -173,8 +170,12 @@ fn stops() -> std::io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// How often it is looked whether there is room for one more job.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// Jobs that run beside each other.
 struct Race {
+    room: Room,
     slots: Vec<Arc<Slot>>,
     environment: Vec<(String, String)>,
     verbose: bool,
@@ -185,17 +186,19 @@ struct Race {
 type Done = (usize, usize, std::io::Result<Ended>, Vec<String>);
 
 impl Race {
-    fn run(&self, jobs: &[Job], times: &mut Times) -> (BTreeMap<String, TestResult>, bool) {
+    fn run(&mut self, jobs: &[Job], times: &mut Times) -> (BTreeMap<String, TestResult>, bool) {
         let total = jobs.iter().map(|job| job.tests.len()).sum();
         let mut progress = Progress::new(total, jobs.iter().map(|job| job.expected).sum());
         let needs = jobs.iter().map(|job| job.needs.clone()).collect();
-        let mut schedule = Schedule::new(needs, self.slots.len());
+        let mut schedule = Schedule::new(needs, self.room.now());
         let mut free: Vec<usize> = (0..self.slots.len()).rev().collect();
         let (tell, told) = channel();
         let mut results = BTreeMap::new();
-        let stopped = || self.stop.load(Ordering::Relaxed);
+        let stop = Arc::clone(&self.stop);
+        let stopped = || stop.load(Ordering::Relaxed);
         // After a stop nothing is started, and what runs is ended by who waits for it.
         while !(schedule.is_done() || stopped() && free.len() == self.slots.len()) {
+            schedule.make_room(self.room.now());
             while let Some(slot) = free.pop() {
                 if stopped() {
                     free.push(slot);
@@ -209,7 +212,7 @@ impl Race {
                 progress.started(number, job.tests.first().map(|test| test.name.clone()).unwrap_or_default());
                 self.start(job.clone(), number, slot, tell.clone());
             }
-            match told.recv_timeout(Duration::from_secs(1)) {
+            match told.recv_timeout(LOOK) {
                 Ok((number, slot, ended, left)) => {
                     schedule.end(number);
                     free.push(slot);
@@ -301,6 +304,7 @@ impl Race {
             return Vec::new();
         }
         self.slots.truncate(1);
+        self.room = Room::new(Some(1));
         let (second, _) = self.run(&again, times);
         let passed = second.values().filter(|one| one.verdict == Verdict::Passed);
         let passed = passed.map(|one| one.name.clone()).collect();

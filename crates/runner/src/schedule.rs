@@ -33,6 +33,11 @@ impl Schedule {
         Schedule { needs, waiting, running: BTreeSet::new(), slots: slots.max(1) }
     }
 
+    /// How many slots there are from now on. What runs goes on.
+    pub(crate) fn make_room(&mut self, slots: usize) {
+        self.slots = slots.max(1);
+    }
+
     /// The next job that may start now; it counts as running from here on. A job that lacks nothing but room keeps those
     /// after it from taking that: small ones would go past a large one until there are no more.
     pub(crate) fn start(&mut self) -> Option<usize> {

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How many jobs may run at once: more while processors idle. Many jobs wait for the clock, for each other or for the
+//! kernel, and those of one kind run at the same time, because the longest go first.
+
+use std::time::{Duration, Instant};
+
+/// Jobs for each processor that run in any case.
+const FEWEST: usize = 2;
+/// And at most.
+const MOST: usize = 5;
+/// From one look to the next.
+const PERIOD: Duration = Duration::from_millis(400);
+/// There is room for one more if processors idle for more than this share of the time, and for one less below `BUSY`.
+const IDLE: f64 = 0.1;
+const BUSY: f64 = 0.03;
+
+/// What the kernel counts of its processors' time, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Ticks {
+    idle: u64,
+    all: u64,
+}
+
+/// Room for jobs.
+#[derive(Debug)]
+pub(crate) struct Room {
+    fewest: usize,
+    most: usize,
+    now: usize,
+    before: Ticks,
+    looked: Instant,
+}
+
+impl Room {
+    /// As many as somebody wants, or as many as keep the processors busy.
+    pub(crate) fn new(wanted: Option<usize>) -> Room {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let (fewest, most) = wanted.map_or((cores * FEWEST, cores * MOST), |count| (count, count));
+        Room { fewest, most, now: fewest, before: ticks().unwrap_or_default(), looked: Instant::now() }
+    }
+
+    /// How many at most, whatever the processors do.
+    pub(crate) const fn most(&self) -> usize {
+        self.most
+    }
+
+    /// How many at this moment.
+    pub(crate) fn now(&mut self) -> usize {
+        if self.looked.elapsed() >= PERIOD
+            && let Some(ticks) = ticks()
+        {
+            self.looked = Instant::now();
+            self.adapt(ticks);
+        }
+        self.now
+    }
+
+    fn adapt(&mut self, ticks: Ticks) {
+        // The kernel may take some idle time back.
+        let idle = ticks.idle.saturating_sub(self.before.idle);
+        let all = ticks.all.saturating_sub(self.before.all);
+        self.before = ticks;
+        if all == 0 {
+            return;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "ticks of less than a minute")]
+        let share = idle as f64 / all as f64;
+        if share > IDLE {
+            self.now = (self.now + 1).min(self.most);
+        } else if share < BUSY {
+            self.now = (self.now - 1).max(self.fewest);
+        }
+    }
+}
+
+/// Of all processors since the start, from `/proc/stat`; nothing where that tells nothing.
+fn ticks() -> Option<Ticks> {
+    read_ticks(&std::fs::read_to_string("/proc/stat").ok()?)
+}
+
+fn read_ticks(stat: &str) -> Option<Ticks> {
+    let fields = stat.lines().next()?.strip_prefix("cpu ")?;
+    // user, nice, system, idle, iowait, irq, softirq, steal; what guests take is part of user.
+    let fields: Vec<u64> =
+        fields.split_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
+    Some(Ticks { idle: fields.get(3)? + fields.get(4)?, all: fields.iter().sum() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_read() {
+        let stat = "cpu  100 1 20 300 4 5 6 7 80 9\ncpu0 1 1 1 1\n";
+        assert_eq!(read_ticks(stat), Some(Ticks { idle: 304, all: 443 }));
+        assert_eq!(read_ticks("cpu  1 x"), None);
+        assert_eq!(read_ticks(""), None);
+        assert!(ticks().is_some_and(|ticks| ticks.all > ticks.idle));
+    }
+
+    #[test]
+    fn there_is_more_room_while_processors_idle_and_none_beyond_the_limits() {
+        let mut room = Room { fewest: 4, most: 6, now: 4, before: Ticks::default(), looked: Instant::now() };
+        let mut after = |idle: u64| {
+            let before = room.before;
+            room.adapt(Ticks { idle: before.idle + idle, all: before.all + 100 });
+            room.now
+        };
+        assert_eq!([after(50), after(11), after(90)], [5, 6, 6]);
+        assert_eq!(after(5), 6, "neither idle nor busy");
+        assert_eq!([after(0), after(2), after(0)], [5, 4, 4]);
+    }
+
+    #[test]
+    fn what_somebody_wants_stays() {
+        let mut room = Room::new(Some(3));
+        room.adapt(Ticks { idle: u64::MAX / 2, all: u64::MAX / 2 });
+        assert_eq!((room.now(), room.most()), (3, 3));
+    }
+}
