@@ -43,10 +43,10 @@ pub struct NameRule {
     pub reason: String,
     /// Who says so.
     pub origin: Origin,
-    /// Repositories carry the name, so checking one out writes it. What makes a directory may
-    /// write such names in it.
+    /// Repositories carry the name, so checking one out writes it. It is refused all the same; git is told nothing of
+    /// that, and ends as if the file had been removed afterwards.
     pub carried: bool,
-    /// Below directories of these names, inside the writable tree, the rule doesn't count.
+    /// Below directories of these names (one or more components), inside the writable tree, the rule doesn't count.
     pub except_below: Vec<String>,
     /// Whether what is written matters.
     pub content: Content,
@@ -65,6 +65,8 @@ pub enum Content {
     Never,
     /// A configuration of git: it may, if no command of the change is one that git would run.
     GitConfig,
+    /// It may be written while the directory that it lies in is new.
+    WithDirectory,
 }
 
 /// How a path stands to the protected names.
@@ -94,9 +96,17 @@ impl NameRule {
     const fn strictness(&self) -> u8 {
         let content = match self.content {
             Content::Never => 2,
+            Content::WithDirectory => 1,
             Content::GitConfig => 0,
         };
         content + if self.carried { 0 } else { 1 }
+    }
+
+    /// Whether `path` (absolute) is one of the directories below which the rule doesn't count, or lies in one; `root` is
+    /// the number of its components that name the writable tree.
+    #[must_use]
+    pub fn is_excepted(&self, path: &[u8], root: usize) -> bool {
+        table::excepted(self, path, root, usize::MAX)
     }
 }
 

@@ -13,7 +13,7 @@
 //!
 //! In reading order: [`Server`] (what it is given), `crew` (its workers), `calls` (which call goes where),
 //! `caller` (what is read of the caller), `resolve` (from a path to a directory and a name),
-//! [`guard`] (what is refused) with `history` (what was made inside), `open` with `literal`, `tree`, `attributes`, `sockets` (the calls themselves),
+//! [`guard`] (what is refused) with `deed` (what a rule lets be done) and `way` (what lies above a name), `open` with `literal`, `tree`, `links` (where they lead), `attributes`, `sockets` (the calls themselves),
 //! `config` (files that may change if the change is harmless), `repository` (what git takes for one, whatever its name), `observe` (what is noted while a command
 //! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make) with `running` (which program that is), [`answers`] (what a policy makes up), `clock` (its time of day), [`report`] (what the launcher hears).
 
@@ -24,8 +24,9 @@ mod calls;
 mod clock;
 mod config;
 mod crew;
+mod deed;
 pub mod guard;
-mod history;
+mod links;
 mod literal;
 mod observe;
 mod open;
@@ -38,6 +39,7 @@ mod together;
 mod tree;
 pub mod unlearned;
 mod waiter;
+mod way;
 
 use crate::broker::caller::Callers;
 use crate::broker::guard::{Guard, Wards};

@@ -273,6 +273,11 @@ impl<'p> Components<'p> {
         }
     }
 
+    /// Whether these components, with `/` between them, are what comes next, before number `end`.
+    fn begins_with(mut self, components: &[u8], end: usize) -> bool {
+        components.split(|byte| *byte == b'/').all(|wanted| self.position < end && self.next() == Some(wanted))
+    }
+
     /// What follows a run of parts, if they are what comes next.
     fn after(mut self, rule: &NameRule, run: &[Part]) -> Option<Self> {
         for part in run {
@@ -286,17 +291,18 @@ impl<'p> Components<'p> {
 
 /// Whether one of the directories that a rule doesn't hold below lies between the root and the
 /// name, which begins at component `index`. Exactly as spelt: an exception isn't widened.
-fn excepted(rule: &NameRule, path: &[u8], root: usize, index: usize) -> bool {
+pub(super) fn excepted(rule: &NameRule, path: &[u8], root: usize, index: usize) -> bool {
     if rule.except_below.is_empty() {
         return false;
     }
     let mut left = Components { rest: path.strip_prefix(b"/").unwrap_or(path), position: 0 };
-    while left.position < index {
+    while left.position < index && !left.rest.is_empty() {
         let below = left.position >= root;
-        let Some(component) = left.next() else { break };
-        if below && rule.except_below.iter().any(|name| name.as_bytes() == component) {
+        let mut exceptions = rule.except_below.iter();
+        if below && exceptions.any(|exception| left.begins_with(exception.as_bytes(), index)) {
             return true;
         }
+        left.next();
     }
     false
 }

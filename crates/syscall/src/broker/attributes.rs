@@ -3,7 +3,7 @@
 
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
 use crate::broker::guard::{Deed, Refused};
-use crate::broker::history::Way;
+use crate::broker::way::Way;
 use crate::broker::observe::Done;
 use crate::broker::report::Report;
 use crate::broker::resolve::{Last, Object, by_number};
@@ -79,6 +79,27 @@ impl Worker<'_> {
         }
         self.shared.guard.check(deed, path, way, &self.locks)?;
         if deed.makes() { self.may_begin(path, way) } else { Ok(()) }
+    }
+
+    /// Whether git, checking out a commit, is who writes this name.
+    ///
+    /// Refused, it would stop in the middle and leave a tree, an index and a branch that don't fit each other. So it
+    /// goes on: it gets a file without a name for one that may not be made, and hears that what may not be removed is
+    /// removed. `git status` shows both.
+    ///
+    /// A name tells what a program is called, not what it is. Nobody gains anything by it.
+    pub(crate) fn is_checkout(&self, caller: &Caller<'_>, refused: &Refused) -> bool {
+        refused.carried && caller.program() == b"git"
+    }
+
+    /// The same, and tells the launcher.
+    pub(crate) fn goes_on(&self, caller: &Caller<'_>, refused: &Refused) -> bool {
+        let goes_on = self.is_checkout(caller, refused);
+        if goes_on {
+            let detail = "git went on without it; `git status` shows it".to_owned();
+            self.refuse(caller, &Refused { detail, ..refused.clone() });
+        }
+        goes_on
     }
 
     pub(crate) fn refuse(&self, caller: &Caller<'_>, refused: &Refused) -> Errno {

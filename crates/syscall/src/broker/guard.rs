@@ -5,11 +5,13 @@
 //! judged by what it is. No I/O: what must be looked up is asked for.
 
 use crate::broker::config;
-use crate::broker::history::{History, Identity, Way, is_below, upwards};
+use crate::broker::deed::Surroundings;
 use crate::broker::repository::Locks;
+use crate::broker::way::{Moment, Way, is_below};
 use palisade_policy::names::repository::Marks;
 use palisade_policy::names::{Content, NameRule, NameRules, Standing, repository};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use crate::broker::deed::Deed;
 
 /// What is protected, and where.
 #[derive(Clone, Debug, Default)]
@@ -33,47 +35,6 @@ pub struct Root {
     pub write: bool,
 }
 
-/// What a call would do to a name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Deed {
-    /// Open a file that is there for writing, or truncate it.
-    Change,
-    /// Make a file, or open it for writing if it is there.
-    MakeFile,
-    /// Make a directory.
-    MakeDirectory,
-    /// Make a symbolic link.
-    MakeLink,
-    /// Give the file another name: this is its first.
-    LinkFrom,
-    /// Give a file this name too.
-    LinkTo,
-    /// Move it away from here.
-    MoveFrom {
-        /// It is a directory.
-        directory: bool,
-    },
-    /// Move something here.
-    MoveTo {
-        /// That is a directory.
-        directory: bool,
-    },
-    /// Remove it.
-    Remove,
-    /// Change permissions, owner or extended attributes.
-    Attributes,
-}
-
-impl Deed {
-    /// Whether there may be something of this name afterwards that wasn't there before.
-    pub(crate) const fn makes(self) -> bool {
-        matches!(
-            self,
-            Self::MakeFile | Self::MakeDirectory | Self::MakeLink | Self::LinkTo | Self::MoveTo { .. }
-        )
-    }
-}
-
 /// A refusal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused {
@@ -85,14 +46,16 @@ pub struct Refused {
     pub holder: bool,
     /// It may be written if its content is harmless.
     pub content: bool,
+    /// Checking out a commit writes such a name.
+    pub carried: bool,
     /// What is wrong with it, where the rule alone doesn't say.
     pub detail: String,
 }
 
-/// The wards and what has happened so far.
+/// The wards, and since when they are.
 pub(crate) struct Guard {
     wards: Wards,
-    history: Mutex<History>,
+    start: Moment,
 }
 
 /// Slash-separated, absolute: the number of components.
@@ -126,47 +89,38 @@ struct Verdict<'g> {
     judged: Vec<u8>,
 }
 
-/// Whether a rule lets this be done to a name.
-fn allows(deed: Deed, name: &[u8], rule: &NameRule, holder: bool, made: bool) -> bool {
-    if holder {
-        match deed {
-            Deed::MakeDirectory | Deed::Remove | Deed::Attributes => true,
-            // What was made under such a name has been judged by it all the time.
-            Deed::MoveFrom { directory } => !directory || made,
-            Deed::MoveTo { directory: true } => false,
-            Deed::MakeLink => made && rule.carried,
-            Deed::Change | Deed::MakeFile | Deed::LinkFrom | Deed::LinkTo | Deed::MoveTo { .. } => {
-                // git follows a file of this name to wherever it says, and it can be written by
-                // any other name that it has.
-                !name.eq_ignore_ascii_case(b".git") || made
-            }
-        }
-    } else if !made {
+/// What lies around a name, looked at only where it matters.
+struct Around<'a> {
+    way: &'a dyn Way,
+    start: Moment,
+}
+
+impl Surroundings for Around<'_> {
+    fn are_fresh(&self) -> bool {
+        self.way.is_fresh(self.start)
+    }
+
+    fn are_empty(&self) -> bool {
+        self.way.is_alone()
+    }
+}
+
+/// What lies where nothing was made since the launch began.
+struct Settled;
+
+impl Surroundings for Settled {
+    fn are_fresh(&self) -> bool {
         false
-    } else {
-        match deed {
-            Deed::Remove => true,
-            Deed::LinkFrom => rule.carried,
-            _ if rule.carried => true,
-            // Directories that git's templates have.
-            Deed::MakeDirectory => matches!(name, b"hooks" | b"branches"),
-            Deed::Attributes | Deed::MoveFrom { .. } => true,
-            // git's templates; it runs none of them.
-            Deed::Change | Deed::MakeFile | Deed::MoveTo { directory: false } | Deed::LinkTo => {
-                name.ends_with(b".sample") && rule.path.ends_with("hooks")
-            }
-            Deed::MakeLink | Deed::MoveTo { directory: true } => false,
-        }
+    }
+
+    fn are_empty(&self) -> bool {
+        false
     }
 }
 
 impl Guard {
     pub(crate) fn new(wards: Wards) -> Self {
-        Self { wards, history: Mutex::default() }
-    }
-
-    fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { wards, start: Moment::now() }
     }
 
     /// The deepest tree that holds a path.
@@ -220,15 +174,12 @@ impl Guard {
             return Ok(());
         };
         let host = stand.host;
-        let made = if rule.carried && !holder {
-            // A checkout writes such names in what it has made itself: what counts is the directory
-            // that the whole name lies in, `.cargo/config.toml` being one name.
-            let up = depth(&host).saturating_sub(depth(self.holder_of(&judged, &host, rule)));
-            self.history().is_made_up_to(&host, up, way)
-        } else {
-            self.history().is_made(&host, way)
+        let around = Around { way, start: self.start };
+        let allowed = match holder {
+            true => deed.may_be_done_to_holder(last(&host), &around),
+            false => deed.may_be_done(last(&host), rule, &around),
         };
-        if allows(deed, last(&host), rule, holder, made) {
+        if allowed {
             return Ok(());
         }
         let mut refused = self.refusal(host, rule, holder);
@@ -288,7 +239,7 @@ impl Guard {
         let Some(mark) = repository::mark(last(host)) else { return Ok(()) };
         let Some(rule) = self.rule_of_repository(parent(host)) else { return Ok(()) };
         let ends = |marks: Marks| marks.are_enough() && !marks.without(mark).are_enough();
-        if way.marks(1, locks).is_none_or(ends) && !self.history().is_made_up_to(host, 1, way) {
+        if way.marks(1, locks).is_none_or(ends) && !way.is_fresh(self.start) {
             return Err(self.refusal(host.to_vec(), rule, true));
         }
         Ok(())
@@ -337,22 +288,14 @@ impl Guard {
             Standing::Holder(rule) => (rule, true),
             Standing::Protected(rule) => (rule, false),
         };
-        if allows(deed, last(&stand.host), rule, holder, true) {
+        let allowed = match holder {
+            true => deed.may_be_done_to_holder(last(&stand.host), &Settled),
+            false => deed.may_be_done(last(&stand.host), rule, &Settled),
+        };
+        if allowed {
             return Ok(true);
         }
         Err(self.refusal(stand.host, rule, holder))
-    }
-
-    /// The directory that a protected name at or above `host` begins in; of a name with a wildcard,
-    /// the one that stands for it (`.git/worktrees/*/commondir`: the worktree's).
-    ///
-    /// `judged` is the path that the rule is for: `host`, or what that would be in a `.git`.
-    fn holder_of<'p>(&self, judged: &'p [u8], host: &[u8], rule: &NameRule) -> &'p [u8] {
-        let root = self.root_depth(host);
-        let protects = |path: &[u8]| matches!(self.wards.names.judge(path, root), Standing::Protected(found) if core::ptr::eq(found, rule));
-        let end = upwards(judged).take_while(|path| protects(path)).last().unwrap_or(judged);
-        let parts = rule.path.split('/').rev().take_while(|part| !part.contains('*')).count();
-        upwards(end).nth(parts).unwrap_or(b"/")
     }
 
     /// How many components of a path on the host belong to the tree's own root.
@@ -369,6 +312,7 @@ impl Guard {
             rule: index,
             holder,
             content: rule.content == Content::GitConfig && !holder,
+            carried: rule.carried && !holder,
             detail: String::new(),
         })
     }
@@ -388,60 +332,36 @@ impl Guard {
         self.is_holder(&[&inside[..=slash], target].concat())
     }
 
-    /// Whether both are places where a protected name begins, by the same rules: a directory that
-    /// was made at one may move to the other.
-    pub(crate) fn may_move_holder(&self, from: &[u8], way: &dyn Way, to: &[u8]) -> bool {
-        let (Some(from), Some(to)) = (self.stand(from), self.stand(to)) else { return false };
-        match (from.standing, to.standing) {
-            (Standing::Holder(one), Standing::Holder(other)) => {
-                core::ptr::eq(one, other) && self.history().is_made(&from.host, way)
-            }
-            _ => false,
-        }
+    /// Whether what lies in the directory of `way` can have been known to nobody before the launch began.
+    pub(crate) fn is_fresh(&self, way: &dyn Way) -> bool {
+        way.is_fresh(self.start)
     }
 
-    /// A directory was made at `inside`, if others see it there.
-    pub(crate) fn made_directory(&self, inside: &[u8], directory: Option<Identity>) {
-        if self.on_host(inside).is_some()
-            && let Some(directory) = directory
-        {
-            self.history().made(directory);
-        }
+    /// The rule that doesn't hold at `inside` because that lies below a directory where names aren't protected, such
+    /// as `node_modules`, and would hold at `outside`.
+    fn exception(&self, inside: &[u8], outside: &[u8]) -> Option<&NameRule> {
+        let (lies, root) = self.on_host(inside)?;
+        let outside = self.host_path(outside)?;
+        let found = |rule: &&NameRule| rule.is_excepted(&lies, root) && !rule.is_excepted(&outside, self.root_depth(&outside));
+        self.wards.names.rules().iter().find(found)
     }
 
-    /// A directory was removed.
-    pub(crate) fn removed_directory(&self, inside: &[u8], directory: Option<Identity>) {
-        if let Some(host) = self.host_path(inside) {
-            self.history().removed(host, directory);
-        }
+    /// Refuses to take a directory out from below one where names aren't protected: what was written there freely
+    /// would be obeyed where it comes to, and others may go on writing while it moves.
+    pub(crate) fn stays_excepted(&self, from: &[u8], to: &[u8]) -> Result<(), Box<Refused>> {
+        self.exception(from, to).map_or(Ok(()), |rule| {
+            let detail = "it comes from a directory in which protected names are written freely".to_owned();
+            Err(Box::new(Refused { detail, ..*self.refusal(self.host_path(to).unwrap_or_default(), rule, true) }))
+        })
     }
 
-    /// Whether what is at a path of the host was made in this sandbox, or what it lies in.
-    pub(crate) fn is_made(&self, host: &[u8], way: &dyn Way) -> bool {
-        self.history().is_made(host, way)
-    }
-
-    /// Whether a directory of somebody else's was at `inside`.
-    pub(crate) fn is_vacated(&self, inside: &[u8]) -> bool {
-        self.host_path(inside).is_some_and(|host| self.history().is_vacated(&host))
-    }
-
-    /// A directory was moved away.
-    pub(crate) fn moved_directory(&self, from: &[u8], directory: Option<Identity>) {
-        if let Some(host) = self.host_path(from) {
-            self.history().moved(host, directory);
-        }
-    }
-
-    /// Whether a move takes something out from below a directory where names aren't protected, such as
-    /// `node_modules`: what was written there freely may be protected where it comes to.
-    pub(crate) fn leaves_exception(&self, from: &[u8], to: &[u8]) -> bool {
-        let exceptions = || self.wards.names.rules().iter().flat_map(|rule| &rule.except_below);
-        let below = |path: &[u8]| {
-            path.split(|byte| *byte == b'/')
-                .any(|part| exceptions().any(|name| name.as_bytes().eq_ignore_ascii_case(part)))
-        };
-        below(from) && !below(to)
+    /// Refuses a link at `inside` that leads below such a directory, to `leads` (absolute, as it is inside), from
+    /// outside of it.
+    pub(crate) fn leads_where_judged(&self, inside: &[u8], leads: &[u8]) -> Result<(), Box<Refused>> {
+        self.exception(leads, inside).map_or(Ok(()), |rule| {
+            let detail = "the link leads to a directory in which protected names are written freely".to_owned();
+            Err(Box::new(Refused { detail, ..*self.refusal(self.host_path(inside).unwrap_or_default(), rule, true) }))
+        })
     }
 
     /// Whether anything protected is found at `inside`: for what is moved there as a whole.
@@ -459,13 +379,6 @@ impl Guard {
         match (self.on_host(inside), self.wards.names.rules().first()) {
             (Some((host, _root)), Some(rule)) => Err(self.refusal(host, rule, true)),
             _ => Ok(()),
-        }
-    }
-
-    /// Two directories have changed places, and this is one of them.
-    pub(crate) fn exchanged_directory(&self, inside: &[u8]) {
-        if let Some(host) = self.host_path(inside) {
-            self.history().vacate(host);
         }
     }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
-use crate::broker::history::upwards;
 use palisade_policy::names::repository::MARKS;
 use palisade_policy::{Layer, Origin};
 use rustix::io::Errno;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 
 fn rule(path: &str, carried: bool, content: Content) -> NameRule {
@@ -28,6 +27,11 @@ fn guard() -> Guard {
         rule(".vscode", true, Content::Never),
         rule(".git/modules/**/hooks", false, Content::Never),
         rule(".cargo/config.toml", true, Content::Never),
+        rule(".git/worktrees/*/commondir", false, Content::WithDirectory),
+        NameRule {
+            except_below: vec!["node_modules".into(), ".cargo/registry".into()],
+            ..rule(".idea", true, Content::Never)
+        },
     ]);
     let root = |inside: &str, host: Option<&str>| Root {
         inside: inside.into(),
@@ -39,39 +43,47 @@ fn guard() -> Guard {
     Guard::new(Wards { roots, names, paths: NameRules::default() })
 }
 
-/// A guard, and directories by their path inside; what isn't known is somebody else's.
+/// A guard, and what it can look up, by paths inside.
 struct World {
     guard: Guard,
-    directories: BTreeMap<Vec<u8>, u64>,
+    /// Directories that were born since the launch began.
+    fresh: BTreeSet<Vec<u8>>,
+    /// Directories with nothing in them but what the call is about.
+    empty: BTreeSet<Vec<u8>>,
     /// What git knows repositories by.
     marks: BTreeSet<Vec<u8>>,
 }
 
 struct Walked<'w>(&'w World, Vec<u8>);
 
-impl Way for Walked<'_> {
-    fn directory(&self, up: usize) -> Option<Identity> {
-        let path = upwards(&self.1).nth(up)?;
-        match self.0.directories.get(path) {
-            Some(number) => Some(Identity::numbered(*number)),
-            None => (up > 0).then(|| Identity::numbered(0)),
-        }
+impl Walked<'_> {
+    fn above(&self, up: usize) -> &[u8] {
+        (0..up).fold(self.1.as_slice(), |path, _up| parent(path))
     }
+}
 
+impl Way for Walked<'_> {
     fn open(&self, _up: usize) -> Result<OwnedFd, Errno> {
         Err(Errno::NOENT)
     }
 
     fn marks(&self, up: usize, _locks: &Locks) -> Option<Marks> {
-        let directory = upwards(&self.1).nth(up).unwrap_or_default();
-        let there = |mark: usize| [directory, b"/", MARKS[mark].as_bytes()].concat();
+        let there = |mark: usize| [self.above(up), b"/", MARKS[mark].as_bytes()].concat();
         Some(Marks::ask(|mark| self.0.marks.contains(&there(mark))))
+    }
+
+    fn is_fresh(&self, _start: Moment) -> bool {
+        self.0.fresh.contains(self.above(1))
+    }
+
+    fn is_alone(&self) -> bool {
+        self.0.empty.contains(self.above(1))
     }
 }
 
 impl World {
     fn new() -> Self {
-        Self { guard: guard(), directories: BTreeMap::new(), marks: BTreeSet::new() }
+        Self { guard: guard(), fresh: BTreeSet::new(), empty: BTreeSet::new(), marks: BTreeSet::new() }
     }
 
     fn way(&self, path: &str) -> Walked<'_> {
@@ -92,31 +104,7 @@ impl World {
     }
 
     fn make(&mut self, path: &str) {
-        let number = self.directories.len() as u64 + 1;
-        self.directories.insert(path.into(), number);
-        self.guard.made_directory(path.as_bytes(), Some(Identity::numbered(number)));
-    }
-
-    /// A directory of somebody else's, whoever put it there.
-    fn put(&mut self, path: &str) {
-        let number = self.directories.len() as u64 + 1000;
-        self.directories.insert(path.into(), number);
-    }
-
-    fn remove(&mut self, path: &str) {
-        let was = self.way(path).directory(0);
-        self.directories.remove(path.as_bytes());
-        self.guard.removed_directory(path.as_bytes(), was);
-    }
-
-    fn rename(&mut self, from: &str, to: &str) {
-        let was = self.way(from).directory(0);
-        let moved = self.directories.iter().map(|(path, number)| match path.strip_prefix(from.as_bytes()) {
-            Some(rest) if is_below(path, from.as_bytes()) => ([to.as_bytes(), rest].concat(), *number),
-            _ => (path.clone(), *number),
-        });
-        self.directories = moved.collect();
-        self.guard.moved_directory(from.as_bytes(), was);
+        self.fresh.insert(path.into());
     }
 }
 
@@ -149,13 +137,20 @@ fn sockets_of_others_are_granted_one_by_one() {
 #[test]
 fn what_holds_protected_names_stays_where_it_is() {
     let mut world = World::new();
-    assert!(world.refuses(Deed::MoveFrom { directory: true }, "/w/.git"));
     assert!(world.refuses(Deed::MoveTo { directory: true }, "/w/.git"));
     assert!(world.refuses(Deed::MakeLink, "/w/.git"));
     assert!(world.refuses(Deed::MakeFile, "/w/.git"), "git follows such a file");
     assert!(world.refuses(Deed::MakeFile, "/w/.Git"), "and so it does where case doesn't count");
     world.make("/w/made");
-    assert!(!world.refuses(Deed::MakeFile, "/w/made/.git"), "a worktree's or a submodule's");
+    world.empty.insert(b"/w/empty".to_vec());
+    for path in ["/w/made/.git", "/w/empty/.git"] {
+        assert!(!world.refuses(Deed::MakeFile, path), "a worktree's or a submodule's: {path}");
+        assert!(!world.refuses(Deed::Change, path));
+        assert!(world.refuses(Deed::LinkTo, path));
+        assert!(world.refuses(Deed::LinkFrom, path), "it could be written by its other name");
+        assert!(world.refuses(Deed::MoveTo { directory: false }, path));
+        assert!(world.refuses(Deed::MoveTo { directory: true }, path));
+    }
     assert!(!world.refuses(Deed::MakeDirectory, "/w/.git"));
     assert!(!world.refuses(Deed::MoveFrom { directory: true }, "/w/project"));
 }
@@ -173,79 +168,78 @@ fn a_link_to_its_own_directory_leads_nowhere_else() {
 #[test]
 fn a_repository_made_inside_has_templates_and_no_hooks() {
     let mut world = World::new();
-    world.make("/w/new");
     world.make("/w/new/.git");
-    assert!(!world.refuses(Deed::MakeDirectory, "/w/new/.git/hooks"));
     world.make("/w/new/.git/hooks");
-    assert!(!world.refuses(Deed::MakeDirectory, "/w/new/.vscode"));
-    world.make("/w/new/.vscode");
+    assert!(!world.refuses(Deed::MakeDirectory, "/w/new/.git/hooks"));
     assert!(!world.refuses(Deed::MakeFile, "/w/new/.git/hooks/pre-commit.sample"));
-    assert!(world.refuses(Deed::MakeFile, "/w/new/.git/hooks/pre-commit"));
-    assert!(world.refuses(Deed::MoveTo { directory: false }, "/w/new/.git/hooks/pre-commit"));
+    assert!(!world.refuses(Deed::Attributes, "/w/new/.git/hooks/pre-commit.sample"));
+    for deed in [Deed::MakeFile, Deed::Change, Deed::MoveTo { directory: false }, Deed::LinkTo, Deed::MakeLink] {
+        assert!(world.refuses(deed, "/w/new/.git/hooks/pre-commit"), "{deed:?}");
+    }
+    assert!(world.refuses(Deed::MakeLink, "/w/new/.git/hooks/a.sample"), "its target could be written");
+    assert!(world.refuses(Deed::MakeDirectory, "/w/new/.git/hooks/a.sample"));
     assert!(world.refuses(Deed::MakeLink, "/w/new/.git/hooks"));
     assert!(world.refuses(Deed::MoveTo { directory: true }, "/w/new/.git/hooks"));
-    assert!(world.refuses(Deed::LinkFrom, "/w/new/.git/config"), "it could be written by its other name");
-    assert!(!world.refuses(Deed::MakeFile, "/w/new/.vscode/tasks.json"), "a checkout writes it");
-    assert!(world.refuses(Deed::MakeFile, "/w/.vscode/tasks.json"));
-    world.make("/w/.cargo");
-    assert!(world.refuses(Deed::MakeFile, "/w/.cargo/config.toml"), "the directory alone was made");
-    world.make("/w/new/.cargo");
-    assert!(!world.refuses(Deed::MakeFile, "/w/new/.cargo/config.toml"));
     assert!(world.refuses(Deed::MakeDirectory, "/w/new/.git/hooks/pre-commit"));
-    assert!(!world.refuses(Deed::Remove, "/w/new/.git/config"));
+    assert!(world.refuses(Deed::LinkFrom, "/w/new/.git/config"), "it could be written by its other name");
+    assert!(!world.refuses(Deed::Remove, "/w/new/.git/config"), "what was made is removed again");
+    assert!(world.refuses(Deed::Remove, "/w/.git/config"));
+    assert!(!world.refuses(Deed::Remove, "/w/.git/hooks/pre-commit.sample"));
+    assert!(world.refuses(Deed::Remove, "/w/.git/hooks/pre-commit"));
 }
 
 #[test]
-fn a_place_that_somebody_trusted_is_not_made_anew() {
+fn what_is_obeyed_is_nowhere_made() {
     let mut world = World::new();
-    world.rename("/w/trusted", "/w/old");
-    assert!(world.guard.is_vacated(b"/w/trusted"));
-    world.make("/w/trusted");
-    assert!(world.refuses(Deed::MakeFile, "/w/trusted/.vscode/tasks.json"));
-    world.remove("/w/other");
-    world.make("/w/other");
-    assert!(world.refuses(Deed::MakeFile, "/w/other/.vscode/tasks.json"));
+    world.make("/w/new");
+    world.make("/w/new/.vscode");
+    world.make("/w/new/.cargo");
+    for path in ["/w/new/.vscode", "/w/new/.vscode/tasks.json", "/w/new/.cargo/config.toml", "/w/.vscode"] {
+        for deed in [
+            Deed::MakeFile,
+            Deed::Change,
+            Deed::MakeDirectory,
+            Deed::MakeLink,
+            Deed::LinkTo,
+            Deed::LinkFrom,
+            Deed::MoveTo { directory: false },
+            Deed::MoveTo { directory: true },
+        ] {
+            assert!(world.refusal(deed, path).is_some_and(|refused| refused.carried), "{deed:?} {path}");
+        }
+    }
+    assert!(!world.refuses(Deed::Remove, "/w/new/.vscode"));
+    assert!(!world.refusal(Deed::MakeFile, "/w/.git/hooks/x").unwrap().carried);
 }
 
 #[test]
-fn what_was_made_inside_moves_as_such() {
+fn names_that_lead_a_worktree_are_made_with_it() {
     let mut world = World::new();
-    world.make("/w/a");
-    world.rename("/w/a", "/w/b");
-    assert!(!world.refuses(Deed::MakeDirectory, "/w/b/.vscode"));
-    assert!(world.refuses(Deed::MakeDirectory, "/w/a/.vscode"));
-    // Not made here, but moved to where something was.
-    world.rename("/w/old", "/w/c");
-    assert!(world.refuses(Deed::MakeDirectory, "/w/c/.vscode"));
-    world.make("/w/p/q");
-    world.rename("/w/p", "/w/r");
-    assert!(!world.refuses(Deed::MakeDirectory, "/w/r/q/.vscode"));
-    world.guard.exchanged_directory(b"/w/r");
-    assert!(world.refuses(Deed::MakeDirectory, "/w/r/q/.vscode"));
+    assert!(world.refuses(Deed::MakeFile, "/w/.git/worktrees/w/commondir"));
+    world.make("/w/.git/worktrees/w");
+    assert!(!world.refuses(Deed::MakeFile, "/w/.git/worktrees/w/commondir"));
+    assert!(world.refuses(Deed::MakeLink, "/w/.git/worktrees/w/commondir"));
+    assert!(world.refuses(Deed::MoveTo { directory: false }, "/w/.git/worktrees/w/commondir"));
 }
 
 #[test]
-fn a_repository_made_inside_may_be_renamed_to_another_that_is_judged_alike() {
-    let mut world = World::new();
-    world.make("/w/x/.git");
-    assert!(world.guard.may_move_holder(b"/w/x/.git", &world.way("/w/x/.git"), b"/w/y/.git"));
-    assert!(!world.guard.may_move_holder(b"/w/.git", &world.way("/w/.git"), b"/w/y/.git"));
-    assert!(!world.guard.may_move_holder(b"/w/x/.git", &world.way("/w/x/.git"), b"/w/y/plain"));
-}
-
-#[test]
-fn made_is_what_was_made_and_not_what_lies_there_now() {
-    let mut world = World::new();
-    world.make("/w/m");
-    world.put("/w/old");
-    world.rename("/w/old", "/w/m/old");
-    assert!(world.refuses(Deed::MakeFile, "/w/m/old/.vscode/x"), "somebody else's, moved in");
-    world.make("/w/m/.vscode");
-    assert!(!world.refuses(Deed::MakeFile, "/w/m/.vscode/x"));
-    world.put("/w/m/.vscode");
-    assert!(world.refuses(Deed::MakeFile, "/w/m/.vscode/x"), "put there by somebody else");
-    world.put("/w/m");
-    assert!(world.refuses(Deed::MakeFile, "/w/m/.vscode"), "in its place");
+fn what_nobody_judged_stays_where_it_is_free() {
+    let guard = World::new().guard;
+    let stays = |from: &str, to: &str| guard.stays_excepted(from.as_bytes(), to.as_bytes()).is_ok();
+    assert!(stays("/w/node_modules/a", "/w/node_modules/.a-x"));
+    assert!(stays("/w/node_modules", "/w/p/node_modules"));
+    assert!(stays("/w/a", "/w/b"));
+    assert!(stays("/w/a/b", "/w/node_modules/a"));
+    assert!(stays("/w/.cargo/other/a", "/w/b"));
+    assert!(!stays("/w/node_modules/a", "/w/b"));
+    assert!(!stays("/w/node_modules", "/w/old"));
+    assert!(!stays("/w/.cargo/registry/src/a", "/w/b"));
+    let leads = |link: &str, to: &str| guard.leads_where_judged(link.as_bytes(), to.as_bytes()).is_ok();
+    assert!(leads("/w/node_modules/l", "/w/packages/l"));
+    assert!(leads("/w/p/node_modules", "/w/node_modules"));
+    assert!(leads("/w/l", "/usr/lib/node_modules/npm"), "nothing is written there");
+    assert!(!leads("/w/src", "/w/node_modules/evil"));
+    assert!(!leads("/w/src", "/w/node_modules"));
 }
 
 #[test]

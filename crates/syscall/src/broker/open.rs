@@ -184,12 +184,16 @@ impl Worker<'_> {
             let deed = if how.flags.contains(OFlags::CREATE) { Deed::MakeFile } else { Deed::Change };
             let path = place.path()?;
             if let Err(refused) = self.check(deed, &path, place) {
-                return Err(match place.stat() {
+                let exclusive = how.flags.contains(OFlags::CREATE | OFlags::EXCL);
+                return match place.stat() {
                     // Nothing would have been made or changed.
-                    Err(missing) if deed == Deed::Change => missing,
-                    Ok(_) if how.flags.contains(OFlags::CREATE | OFlags::EXCL) => Errno::EXIST,
-                    _ => self.refuse(caller, &refused),
-                });
+                    Err(missing) if deed == Deed::Change => Err(missing),
+                    _ if deed == Deed::MakeFile && self.goes_on(caller, &refused) => {
+                        self.give_unnamed(caller, place, how)
+                    }
+                    Ok(_) if exclusive => Err(Errno::EXIST),
+                    _ => Err(self.refuse(caller, &refused)),
+                };
             }
         }
         // With slashes behind it the name is a directory's, which can't be opened for writing: the
@@ -215,6 +219,14 @@ impl Worker<'_> {
             }
             Err(errno) => Err(errno),
         }
+    }
+
+    /// A file that has no name and never gets one, in place of the one that was refused.
+    fn give_unnamed(&self, caller: &Caller<'_>, place: &Place, how: How) -> Result<Outcome, Errno> {
+        let made = OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
+        let flags = how.flags & KNOWN.difference(made) | OFlags::TMPFILE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&place.parent, c".", flags, how.mode)?;
+        self.hand_over(caller, file, how)
     }
 
     /// Opens something that is there.

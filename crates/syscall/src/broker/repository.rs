@@ -12,7 +12,7 @@
 use crate::broker::attributes::Order;
 use crate::broker::config::{self, NotReplaced};
 use crate::broker::guard::{Deed, Refused};
-use crate::broker::history::Way;
+use crate::broker::way::Way;
 use crate::broker::report::Report;
 use crate::broker::resolve::{Place, c_string, is_directory};
 use crate::broker::{Shared, Worker};

@@ -6,8 +6,8 @@
 //! here, name by name. Where a walk came to is judged afterwards, so it doesn't matter how.
 
 use crate::broker::caller::{Caller, DIRECTORY, DecimalBuffer, OBJECT, PATH_MAX, path_of};
-use crate::broker::history::{Identity, Way};
-use crate::broker::repository::{Locks, marks_of};
+use crate::broker::way::Way;
+use crate::broker::repository::{LISTED, Locks, marks_of};
 use palisade_policy::names::repository::Marks;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -55,6 +55,11 @@ impl Place {
         Ok(path)
     }
 
+    /// The text of the link that is there.
+    pub(crate) fn read_link(&self) -> Result<Vec<u8>, Errno> {
+        rustix::fs::readlinkat(&self.parent, &*c_string(self.plain())?, Vec::new()).map(CString::into_bytes)
+    }
+
     /// What is there, no link followed.
     pub(crate) fn stat(&self) -> Result<Stat, Errno> {
         let name = c_string(self.plain())?;
@@ -63,13 +68,6 @@ impl Place {
 }
 
 impl Way for Place {
-    fn directory(&self, up: usize) -> Option<Identity> {
-        if up == 0 {
-            return Identity::of(&self.parent, &c_string(self.plain()).ok()?);
-        }
-        Identity::of(&self.parent, &upwards(up - 1)?)
-    }
-
     fn open(&self, up: usize) -> Result<OwnedFd, Errno> {
         let above = upwards(up.saturating_sub(1)).ok_or(Errno::NOENT)?;
         rustix::fs::openat(&self.parent, &*above, DIRECTORY, Mode::empty())
@@ -77,6 +75,10 @@ impl Way for Place {
 
     fn marks(&self, up: usize, locks: &Locks) -> Option<Marks> {
         marks_of(self.open(up), locks)
+    }
+
+    fn is_alone(&self) -> bool {
+        has_only(&self.parent, self.plain())
     }
 }
 
@@ -100,13 +102,6 @@ impl Object<'_> {
 }
 
 impl Way for Object<'_> {
-    fn directory(&self, up: usize) -> Option<Identity> {
-        if up == 0 {
-            return Identity::of(self.file, c"");
-        }
-        Identity::of(self.parent()?, &upwards(up - 1)?)
-    }
-
     fn open(&self, up: usize) -> Result<OwnedFd, Errno> {
         let above = upwards(up.saturating_sub(1)).ok_or(Errno::NOENT)?;
         let parent = self.parent().ok_or(Errno::NOENT)?;
@@ -120,6 +115,25 @@ impl Way for Object<'_> {
         }
         marks_of(self.open(up), locks)
     }
+
+    fn is_alone(&self) -> bool {
+        let name = self.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        self.parent().is_some_and(|parent| has_only(&parent, name))
+    }
+}
+
+/// Whether nothing but `name` lies in a directory.
+fn has_only(directory: &OwnedFd, name: &[u8]) -> bool {
+    let listed = rustix::fs::openat(directory, c".", LISTED, Mode::empty())
+        .and_then(|listed| rustix::fs::Dir::read_from(&listed));
+    listed.is_ok_and(|mut entries| {
+        entries.all(|entry| {
+            entry.is_ok_and(|entry| {
+                let found = entry.file_name().to_bytes();
+                matches!(found, b"." | b"..") || found == name
+            })
+        })
+    })
 }
 
 /// `.`, or `../..`: so many directories up.

@@ -3,19 +3,17 @@
 
 use crate::broker::caller::{Caller, DecimalBuffer};
 use crate::broker::guard::{Deed, Refused};
-use crate::broker::history::Way;
 use crate::broker::report::Report;
-use crate::broker::resolve::{Last, Object, Place, Spot, by_number, is_directory};
+use crate::broker::repository::LISTED;
+use crate::broker::resolve::{Last, Object, Place, Spot, by_number, is_directory, kind};
 use crate::broker::{Outcome, Worker, config};
-use palisade_policy::names::repository::mark;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::AsFd;
-use std::time::SystemTime;
 
-/// A directory that is put where another was is looked through for protected names: this many
-/// entries at most.
+/// A directory that is moved away from where protected names begin is looked through for them: this many entries at
+/// most.
 const LOOKED_THROUGH: usize = 200_000;
 
 /// One side of a move.
@@ -23,6 +21,8 @@ struct Side {
     place: Place,
     path: Vec<u8>,
     kind: Option<FileType>,
+    /// Device and inode of what is there.
+    identity: Option<(u64, u64)>,
 }
 
 impl Side {
@@ -30,9 +30,33 @@ impl Side {
         self.kind == Some(FileType::Directory)
     }
 
+    fn of(place: Place) -> Result<Self, Errno> {
+        let stat = place.stat().ok();
+        let path = place.path()?;
+        let kind = stat.as_ref().map(|stat| FileType::from_raw_mode(stat.st_mode));
+        Ok(Self { place, path, kind, identity: stat.map(|stat| (stat.st_dev, stat.st_ino)) })
+    }
+
+    fn identity_now(&self) -> Option<(u64, u64)> {
+        self.place.stat().ok().map(|stat| (stat.st_dev, stat.st_ino))
+    }
+
+    /// Moves what was judged; something else that another sandbox has put there at this moment goes back.
     fn rename(&self, to: &Self, flags: RenameFlags) -> Result<(), Errno> {
-        let (from, to) = (&self.place, &to.place);
-        rustix::fs::renameat_with(&from.parent, &*from.name, &to.parent, &*to.name, flags)
+        let rename = |from: &Place, to: &Place, flags| {
+            rustix::fs::renameat_with(&from.parent, &*from.name, &to.parent, &*to.name, flags)
+        };
+        rename(&self.place, &to.place, flags)?;
+        let exchanged = flags.contains(RenameFlags::EXCHANGE);
+        // Of two names of one file both stay.
+        if self.identity == to.identity
+            || to.identity_now() == self.identity && (!exchanged || self.identity_now() == to.identity)
+        {
+            return Ok(());
+        }
+        let back = if exchanged { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+        rename(&to.place, &self.place, back)?;
+        Err(Errno::AGAIN)
     }
 }
 
@@ -61,12 +85,13 @@ impl Worker<'_> {
         self.assume_mask(caller)?;
         let _order = self.shared.order_for(place.plain());
         let path = place.path()?;
-        self.permit_new(caller, Deed::MakeDirectory, &path, &place)?;
-        let begun = SystemTime::now();
+        match self.check(Deed::MakeDirectory, &path, &place) {
+            Ok(()) => {}
+            // Nothing obeys an empty one.
+            Err(refused) if place.stat().is_err() && self.is_checkout(caller, &refused) => {}
+            Err(refused) => return Err(self.unless_there(caller, &place, &refused)),
+        }
         rustix::fs::mkdirat(&place.parent, &*place.name, Mode::from_raw_mode(mode & 0o7777))?;
-        // Somebody else may have put another one there at this very moment.
-        let made = place.directory(0).filter(|directory| directory.is_made_since(begun));
-        self.shared.guard.made_directory(&path, made);
         if place.plain() == b".git" {
             self.tell_of_repository(&path);
         }
@@ -84,10 +109,14 @@ impl Worker<'_> {
 
     /// For calls that fail when the name is there: that comes before a refusal, and is no news.
     fn permit_new(&self, caller: &Caller<'_>, deed: Deed, path: &[u8], place: &Place) -> Result<(), Errno> {
-        self.check(deed, path, place).map_err(|refused| match place.stat() {
+        self.check(deed, path, place).map_err(|refused| self.unless_there(caller, place, &refused))
+    }
+
+    fn unless_there(&self, caller: &Caller<'_>, place: &Place, refused: &Refused) -> Errno {
+        match place.stat() {
             Ok(_) => Errno::EXIST,
-            Err(_) => self.refuse(caller, &refused),
-        })
+            Err(_) => self.refuse(caller, refused),
+        }
     }
 
     pub(crate) fn make_node(
@@ -123,10 +152,8 @@ impl Worker<'_> {
     ) -> Result<Outcome, Errno> {
         let place = self.name(caller, descriptor, path, Errno::EXIST)?;
         let _order = self.shared.order_for(place.plain());
-        let path = place.path()?;
-        if !self.shared.guard.link_stays(&path, target.to_bytes()) {
-            self.permit_new(caller, Deed::MakeLink, &path, &place)?;
-        }
+        self.check_link(&place.path()?, &place, target.to_bytes())
+            .map_err(|refused| self.unless_there(caller, &place, &refused))?;
         rustix::fs::symlinkat(target, &place.parent, &*place.name)?;
         Ok(Outcome::Value(0))
     }
@@ -153,7 +180,14 @@ impl Worker<'_> {
         let (object, source) = caller.object_and_path(spot, last)?;
         let way = Object { file: object.as_fd(), path: &source };
         self.permit(caller, Deed::LinkFrom, &source, &way)?;
-        self.permit_new(caller, Deed::LinkTo, &place.path()?, &place)?;
+        let path = place.path()?;
+        if kind(object.as_fd())? == FileType::Symlink {
+            let text = rustix::fs::readlinkat(&object, c"", Vec::new())?;
+            self.check_link(&path, &place, text.as_bytes())
+                .map_err(|refused| self.unless_there(caller, &place, &refused))?;
+        } else {
+            self.permit_new(caller, Deed::LinkTo, &path, &place)?;
+        }
         let mut buffer = DecimalBuffer::default();
         let number = by_number(object.as_fd(), &mut buffer);
         rustix::fs::linkat(CWD, number, &place.parent, &*place.name, AtFlags::SYMLINK_FOLLOW)?;
@@ -185,13 +219,12 @@ impl Worker<'_> {
         if let Err(refused) = self.check(Deed::Remove, &path, &place) {
             // What isn't there can't be removed: no news.
             place.stat()?;
-            return Err(self.refuse(caller, &refused));
+            return match !directory && self.goes_on(caller, &refused) {
+                true => Ok(Outcome::Value(0)),
+                false => Err(self.refuse(caller, &refused)),
+            };
         }
-        let removed = if directory { place.directory(0) } else { None };
         rustix::fs::unlinkat(&place.parent, &*place.name, flags)?;
-        if directory {
-            self.shared.guard.removed_directory(&path, removed);
-        }
         Ok(Outcome::Value(0))
     }
 
@@ -206,11 +239,7 @@ impl Worker<'_> {
         let from = self.name(caller, from.0, from.1, Errno::BUSY)?;
         let to = self.name(caller, to.0, to.1, Errno::BUSY)?;
         let _order = self.shared.write_order();
-        let side = |place: Place| {
-            let kind = place.stat().ok().map(|stat| FileType::from_raw_mode(stat.st_mode));
-            place.path().map(|path| Side { place, path, kind })
-        };
-        let (from, to) = (side(from)?, side(to)?);
+        let (from, to) = (Side::of(from)?, Side::of(to)?);
         if from.kind.is_none() {
             return Err(Errno::NOENT);
         }
@@ -220,54 +249,50 @@ impl Worker<'_> {
             }
             return self.exchange(caller, &from, &to, flags);
         }
-        match self.may_move(&from, &to) {
-            Ok(()) => {}
-            // Only where it would come to be: moved away it would take along what it was.
-            Err(refused)
-                if refused.content
-                    && from.kind == Some(FileType::RegularFile)
-                    && self.shared.guard.host_path(&to.path).as_ref() == Some(&refused.path) =>
-            {
-                let made = self.shared.guard.is_made(&refused.path, &to.place);
+        if flags.contains(RenameFlags::NOREPLACE) && to.kind.is_some() {
+            return Err(Errno::EXIST);
+        }
+        let judged = self.may_leave(&from, &to).and_then(|()| match self.may_arrive(&from, &to) {
+            Err(refused) if refused.content && from.kind == Some(FileType::RegularFile) => Ok(Some(refused)),
+            other => other.map(|()| None),
+        });
+        match judged {
+            Ok(None) => from.rename(&to, flags)?,
+            // Two names of one file, or one name twice: the kernel does nothing.
+            Ok(Some(_)) if from.identity == to.identity => {}
+            Ok(Some(refused)) => {
+                let fresh = self.shared.guard.is_fresh(&to.place);
                 let baselines = &self.shared.baselines;
-                return match config::replace(baselines, &from.place, &to.place, &refused.path, made) {
-                    Ok(()) => Ok(Outcome::Value(0)),
-                    Err(config::NotReplaced::Refused(detail)) => {
-                        Err(self.refuse(caller, &Refused { detail, ..*refused }))
-                    }
-                    Err(config::NotReplaced::Failed(errno)) => Err(errno),
-                };
+                config::replace(baselines, &from.place, &to.place, &refused.path, fresh).map_err(|error| match error {
+                    config::NotReplaced::Refused(detail) => self.refuse(caller, &Refused { detail, ..*refused }),
+                    config::NotReplaced::Failed(errno) => errno,
+                })?;
             }
             Err(refused) => return Err(self.refuse(caller, &refused)),
-        }
-        let (moved, replaced) = (from.place.directory(0), to.place.directory(0));
-        from.rename(&to, flags)?;
-        if from.is_directory() {
-            if to.is_directory() {
-                self.shared.guard.removed_directory(&to.path, replaced);
-            }
-            self.shared.guard.moved_directory(&from.path, moved);
         }
         Ok(Outcome::Value(0))
     }
 
-    fn may_move(&self, from: &Side, to: &Side) -> Result<(), Box<Refused>> {
+    fn may_leave(&self, from: &Side, to: &Side) -> Result<(), Box<Refused>> {
         let directory = from.is_directory();
-        if directory && self.shared.guard.may_move_holder(&from.path, &from.place, &to.path) {
-            return Ok(());
-        }
         self.check(Deed::MoveFrom { directory }, &from.path, &from.place)?;
-        self.check(Deed::MoveTo { directory }, &to.path, &to.place)?;
-        let guard = &self.shared.guard;
-        // In the place of a directory that somebody may trust, or out of one that nobody minds.
-        if directory
-            && (to.is_directory()
-                || guard.is_vacated(&to.path)
-                || guard.leaves_exception(&from.path, &to.path))
-        {
-            self.look_through(from, &to.path)?;
+        if directory {
+            self.shared.guard.stays_excepted(&from.path, &to.path)?;
+            if self.shared.guard.is_holder(&from.path) {
+                self.look_through(from)?;
+            }
         }
         Ok(())
+    }
+
+    fn may_arrive(&self, from: &Side, to: &Side) -> Result<(), Box<Refused>> {
+        match from.kind {
+            Some(FileType::Symlink) => match from.place.read_link() {
+                Ok(text) => self.check_link(&to.path, &to.place, &text),
+                Err(_gone) => self.check(Deed::MakeLink, &to.path, &to.place),
+            },
+            _ => self.check(Deed::MoveTo { directory: from.is_directory() }, &to.path, &to.place),
+        }
     }
 
     fn exchange(
@@ -278,56 +303,41 @@ impl Worker<'_> {
         flags: RenameFlags,
     ) -> Result<Outcome, Errno> {
         for (one, other) in [(from, to), (to, from)] {
-            let directory = one.is_directory();
-            self.permit(caller, Deed::MoveFrom { directory }, &one.path, &one.place)?;
-            self.permit(caller, Deed::MoveTo { directory }, &other.path, &other.place)?;
-            if directory {
-                self.look_through(one, &other.path).map_err(|refused| self.refuse(caller, &refused))?;
-            }
+            self.may_leave(one, other)
+                .and_then(|()| self.may_arrive(one, other))
+                .map_err(|refused| self.refuse(caller, &refused))?;
         }
         from.rename(to, flags)?;
-        for side in [from, to] {
-            // What was made at one of them isn't told from what was there any more.
-            if side.is_directory() {
-                self.shared.guard.exchanged_directory(&side.path);
-            }
-        }
         Ok(Outcome::Value(0))
     }
 
-    /// Refuses a directory that would bring protected names to where it goes.
-    fn look_through(&self, from: &Side, to: &[u8]) -> Result<(), Box<Refused>> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    /// Refuses to take protected names along from where they are.
+    fn look_through(&self, from: &Side) -> Result<(), Box<Refused>> {
+        let guard = &self.shared.guard;
         let mut left = LOOKED_THROUGH;
-        let Ok(top) = rustix::fs::openat(&from.place.parent, &*from.place.name, flags, Mode::empty()) else {
+        let Ok(top) = rustix::fs::openat(&from.place.parent, &*from.place.name, LISTED, Mode::empty()) else {
             // What can't be read can't be vouched for.
-            return self.shared.guard.distrust(to);
+            return guard.distrust(&from.path);
         };
-        let mut pending = vec![(top, to.to_vec())];
+        let mut pending = vec![(top, from.path.clone())];
         while let Some((directory, path)) = pending.pop() {
-            let Ok(entries) = rustix::fs::Dir::read_from(&directory) else {
-                return self.shared.guard.distrust(&path);
-            };
+            let Ok(entries) = rustix::fs::Dir::read_from(&directory) else { return guard.distrust(&path) };
             for entry in entries {
-                let Ok(entry) = entry else { return self.shared.guard.distrust(&path) };
+                let Ok(entry) = entry else { return guard.distrust(&path) };
                 let name = entry.file_name();
                 if matches!(name.to_bytes(), b"." | b"..") {
                     continue;
                 }
                 let inside = [&path, b"/".as_slice(), name.to_bytes()].concat();
-                self.shared.guard.is_free(&inside)?;
-                // A repository of another name, which is as little to be trusted there.
-                if mark(name.to_bytes()).is_some() && self.shared.guard.unnamed_repository(&path).is_some() {
-                    return self.shared.guard.distrust_repository(&path);
-                }
+                guard.is_free(&inside)?;
                 left = left.saturating_sub(1);
                 if left == 0 {
-                    return self.shared.guard.distrust(&inside);
+                    return guard.distrust(&inside);
                 }
                 if is_directory(&directory, name, entry.file_type()) {
                     // What can't be read now can be made readable when it is there.
-                    let Ok(below) = rustix::fs::openat(&directory, name, flags, Mode::empty()) else {
-                        return self.shared.guard.distrust(&inside);
+                    let Ok(below) = rustix::fs::openat(&directory, name, LISTED, Mode::empty()) else {
+                        return guard.distrust(&inside);
                     };
                     pending.push((below, inside));
                 }
