@@ -29,7 +29,7 @@ pub(super) struct Protection {
     holds: bool,
     /// A change that names no command is let through.
     by_content: bool,
-    /// In a directory that the command itself has made it may be written.
+    /// git goes on when it is refused.
     carried: bool,
     /// It is one path inside, by `protect_paths`; no option lifts that.
     anchored: bool,
@@ -162,10 +162,9 @@ impl Protection {
 
     /// Why, in a clause.
     pub(super) fn why(&self) -> String {
-        let made =
-            if self.carried { "; the command may write it in directories that it has made" } else { "" };
+        let git = if self.carried { "; a checkout goes on without it" } else { "" };
         let what = if self.anchored { "path" } else { "name" };
-        format!("the {what} is protected: {}{made}", self.shown.0)
+        format!("the {what} is protected: {}{git}", self.shown.0)
     }
 
     /// The command that permits writing.

@@ -275,7 +275,9 @@ impl<'p> Components<'p> {
 
     /// Whether these components, with `/` between them, are what comes next, before number `end`.
     fn begins_with(mut self, components: &[u8], end: usize) -> bool {
-        components.split(|byte| *byte == b'/').all(|wanted| self.position < end && self.next() == Some(wanted))
+        components
+            .split(|byte| *byte == b'/')
+            .all(|wanted| self.position < end && self.next() == Some(wanted))
     }
 
     /// What follows a run of parts, if they are what comes next.

@@ -3,10 +3,10 @@
 
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
 use crate::broker::guard::{Deed, Refused};
-use crate::broker::way::Way;
 use crate::broker::observe::Done;
 use crate::broker::report::Report;
 use crate::broker::resolve::{Last, Object, by_number};
+use crate::broker::way::Way;
 use crate::broker::{Outcome, Shared, Worker};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, XattrFlags};
 use rustix::io::Errno;

@@ -37,14 +37,6 @@ pub enum Deed {
     Attributes,
 }
 
-/// What the table asks about the directory that a name lies in.
-pub(crate) trait Surroundings {
-    /// It was born since the launch began: what is in it nobody else has known.
-    fn are_fresh(&self) -> bool;
-    /// Nothing else lies in it.
-    fn are_empty(&self) -> bool;
-}
-
 impl Deed {
     /// Whether there may be something of this name afterwards that wasn't there before.
     pub(crate) const fn makes(self) -> bool {
@@ -54,8 +46,9 @@ impl Deed {
         )
     }
 
-    /// Whether `rule`, which protects a name, lets this be done to it.
-    pub(crate) fn may_be_done(self, name: &[u8], rule: &NameRule, around: &dyn Surroundings) -> bool {
+    /// Whether `rule`, which protects a name, lets this be done to it. `fresh` is asked whether the directory that the
+    /// name lies in was born since the launch began: nobody outside has come to rely on what is there.
+    pub(crate) fn may_be_done(self, name: &[u8], rule: &NameRule, fresh: impl Fn() -> bool) -> bool {
         let in_hooks = rule.path.ends_with("hooks") && !rule.carried;
         match self {
             // git's templates have them, and git runs none of them.
@@ -65,9 +58,9 @@ impl Deed {
             // Empty ones, of those that git's templates have.
             Self::MakeDirectory if matches!(name, b"hooks" | b"branches") && !rule.carried => true,
             // So that what was made can be deleted again.
-            Self::Remove | Self::Attributes | Self::MoveFrom { .. } => around.are_fresh(),
+            Self::Remove | Self::Attributes | Self::MoveFrom { .. } => fresh(),
             // It leads to a repository, of which what git obeys is protected, wherever it is.
-            Self::MakeFile | Self::Change if rule.content == Content::WithDirectory => around.are_fresh(),
+            Self::MakeFile | Self::Change if rule.content == Content::WithDirectory => fresh(),
             _ => false,
         }
     }
@@ -76,15 +69,19 @@ impl Deed {
     /// link it would lead to others.
     ///
     /// What is moved away from there is looked through besides.
-    pub(crate) fn may_be_done_to_holder(self, name: &[u8], around: &dyn Surroundings) -> bool {
+    pub(crate) fn may_be_done_to_holder(self, name: &[u8], fresh: impl Fn() -> bool) -> bool {
         match self {
             Self::MakeDirectory | Self::Remove | Self::Attributes | Self::MoveFrom { .. } => true,
             Self::MoveTo { directory: true } | Self::MakeLink => false,
-            Self::Change | Self::MakeFile | Self::LinkFrom | Self::LinkTo | Self::MoveTo { directory: false } => {
+            Self::Change
+            | Self::MakeFile
+            | Self::LinkFrom
+            | Self::LinkTo
+            | Self::MoveTo { directory: false } => {
                 // git follows a file of this name to wherever it says: a directory with something in it would become
                 // the working tree of another repository. By another name it could be written at any time.
                 !name.eq_ignore_ascii_case(b".git")
-                    || matches!(self, Self::Change | Self::MakeFile) && (around.are_empty() || around.are_fresh())
+                    || matches!(self, Self::Change | Self::MakeFile) && fresh()
             }
         }
     }

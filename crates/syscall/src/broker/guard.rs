@@ -5,7 +5,6 @@
 //! judged by what it is. No I/O: what must be looked up is asked for.
 
 use crate::broker::config;
-use crate::broker::deed::Surroundings;
 use crate::broker::repository::Locks;
 use crate::broker::way::{Moment, Way, is_below};
 use palisade_policy::names::repository::Marks;
@@ -89,35 +88,6 @@ struct Verdict<'g> {
     judged: Vec<u8>,
 }
 
-/// What lies around a name, looked at only where it matters.
-struct Around<'a> {
-    way: &'a dyn Way,
-    start: Moment,
-}
-
-impl Surroundings for Around<'_> {
-    fn are_fresh(&self) -> bool {
-        self.way.is_fresh(self.start)
-    }
-
-    fn are_empty(&self) -> bool {
-        self.way.is_alone()
-    }
-}
-
-/// What lies where nothing was made since the launch began.
-struct Settled;
-
-impl Surroundings for Settled {
-    fn are_fresh(&self) -> bool {
-        false
-    }
-
-    fn are_empty(&self) -> bool {
-        false
-    }
-}
-
 impl Guard {
     pub(crate) fn new(wards: Wards) -> Self {
         Self { wards, start: Moment::now() }
@@ -174,10 +144,10 @@ impl Guard {
             return Ok(());
         };
         let host = stand.host;
-        let around = Around { way, start: self.start };
+        let fresh = || way.is_fresh(self.start);
         let allowed = match holder {
-            true => deed.may_be_done_to_holder(last(&host), &around),
-            false => deed.may_be_done(last(&host), rule, &around),
+            true => deed.may_be_done_to_holder(last(&host), fresh),
+            false => deed.may_be_done(last(&host), rule, fresh),
         };
         if allowed {
             return Ok(());
@@ -289,8 +259,8 @@ impl Guard {
             Standing::Protected(rule) => (rule, false),
         };
         let allowed = match holder {
-            true => deed.may_be_done_to_holder(last(&stand.host), &Settled),
-            false => deed.may_be_done(last(&stand.host), rule, &Settled),
+            true => deed.may_be_done_to_holder(last(&stand.host), || false),
+            false => deed.may_be_done(last(&stand.host), rule, || false),
         };
         if allowed {
             return Ok(true);
@@ -342,7 +312,9 @@ impl Guard {
     fn exception(&self, inside: &[u8], outside: &[u8]) -> Option<&NameRule> {
         let (lies, root) = self.on_host(inside)?;
         let outside = self.host_path(outside)?;
-        let found = |rule: &&NameRule| rule.is_excepted(&lies, root) && !rule.is_excepted(&outside, self.root_depth(&outside));
+        let found = |rule: &&NameRule| {
+            rule.is_excepted(&lies, root) && !rule.is_excepted(&outside, self.root_depth(&outside))
+        };
         self.wards.names.rules().iter().find(found)
     }
 
@@ -351,7 +323,10 @@ impl Guard {
     pub(crate) fn stays_excepted(&self, from: &[u8], to: &[u8]) -> Result<(), Box<Refused>> {
         self.exception(from, to).map_or(Ok(()), |rule| {
             let detail = "it comes from a directory in which protected names are written freely".to_owned();
-            Err(Box::new(Refused { detail, ..*self.refusal(self.host_path(to).unwrap_or_default(), rule, true) }))
+            Err(Box::new(Refused {
+                detail,
+                ..*self.refusal(self.host_path(to).unwrap_or_default(), rule, true)
+            }))
         })
     }
 
@@ -359,8 +334,12 @@ impl Guard {
     /// outside of it.
     pub(crate) fn leads_where_judged(&self, inside: &[u8], leads: &[u8]) -> Result<(), Box<Refused>> {
         self.exception(leads, inside).map_or(Ok(()), |rule| {
-            let detail = "the link leads to a directory in which protected names are written freely".to_owned();
-            Err(Box::new(Refused { detail, ..*self.refusal(self.host_path(inside).unwrap_or_default(), rule, true) }))
+            let detail =
+                "the link leads to a directory in which protected names are written freely".to_owned();
+            Err(Box::new(Refused {
+                detail,
+                ..*self.refusal(self.host_path(inside).unwrap_or_default(), rule, true)
+            }))
         })
     }
 

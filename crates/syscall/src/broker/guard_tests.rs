@@ -48,8 +48,6 @@ struct World {
     guard: Guard,
     /// Directories that were born since the launch began.
     fresh: BTreeSet<Vec<u8>>,
-    /// Directories with nothing in them but what the call is about.
-    empty: BTreeSet<Vec<u8>>,
     /// What git knows repositories by.
     marks: BTreeSet<Vec<u8>>,
 }
@@ -75,15 +73,11 @@ impl Way for Walked<'_> {
     fn is_fresh(&self, _start: Moment) -> bool {
         self.0.fresh.contains(self.above(1))
     }
-
-    fn is_alone(&self) -> bool {
-        self.0.empty.contains(self.above(1))
-    }
 }
 
 impl World {
     fn new() -> Self {
-        Self { guard: guard(), fresh: BTreeSet::new(), empty: BTreeSet::new(), marks: BTreeSet::new() }
+        Self { guard: guard(), fresh: BTreeSet::new(), marks: BTreeSet::new() }
     }
 
     fn way(&self, path: &str) -> Walked<'_> {
@@ -142,15 +136,13 @@ fn what_holds_protected_names_stays_where_it_is() {
     assert!(world.refuses(Deed::MakeFile, "/w/.git"), "git follows such a file");
     assert!(world.refuses(Deed::MakeFile, "/w/.Git"), "and so it does where case doesn't count");
     world.make("/w/made");
-    world.empty.insert(b"/w/empty".to_vec());
-    for path in ["/w/made/.git", "/w/empty/.git"] {
-        assert!(!world.refuses(Deed::MakeFile, path), "a worktree's or a submodule's: {path}");
-        assert!(!world.refuses(Deed::Change, path));
-        assert!(world.refuses(Deed::LinkTo, path));
-        assert!(world.refuses(Deed::LinkFrom, path), "it could be written by its other name");
-        assert!(world.refuses(Deed::MoveTo { directory: false }, path));
-        assert!(world.refuses(Deed::MoveTo { directory: true }, path));
-    }
+    let path = "/w/made/.git";
+    assert!(!world.refuses(Deed::MakeFile, path), "a worktree's or a submodule's");
+    assert!(!world.refuses(Deed::Change, path));
+    assert!(world.refuses(Deed::LinkTo, path));
+    assert!(world.refuses(Deed::LinkFrom, path), "it could be written by its other name");
+    assert!(world.refuses(Deed::MoveTo { directory: false }, path));
+    assert!(world.refuses(Deed::MoveTo { directory: true }, path));
     assert!(!world.refuses(Deed::MakeDirectory, "/w/.git"));
     assert!(!world.refuses(Deed::MoveFrom { directory: true }, "/w/project"));
 }
@@ -173,7 +165,9 @@ fn a_repository_made_inside_has_templates_and_no_hooks() {
     assert!(!world.refuses(Deed::MakeDirectory, "/w/new/.git/hooks"));
     assert!(!world.refuses(Deed::MakeFile, "/w/new/.git/hooks/pre-commit.sample"));
     assert!(!world.refuses(Deed::Attributes, "/w/new/.git/hooks/pre-commit.sample"));
-    for deed in [Deed::MakeFile, Deed::Change, Deed::MoveTo { directory: false }, Deed::LinkTo, Deed::MakeLink] {
+    for deed in
+        [Deed::MakeFile, Deed::Change, Deed::MoveTo { directory: false }, Deed::LinkTo, Deed::MakeLink]
+    {
         assert!(world.refuses(deed, "/w/new/.git/hooks/pre-commit"), "{deed:?}");
     }
     assert!(world.refuses(Deed::MakeLink, "/w/new/.git/hooks/a.sample"), "its target could be written");

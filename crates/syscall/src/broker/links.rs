@@ -21,7 +21,8 @@ impl Worker<'_> {
         }
         self.check(Deed::MakeLink, inside, place)?;
         let directory = &inside[..inside.iter().rposition(|byte| *byte == b'/').unwrap_or(0)];
-        let written = if text.first() == Some(&b'/') { text.to_vec() } else { [directory, b"/", text].concat() };
+        let written =
+            if text.first() == Some(&b'/') { text.to_vec() } else { [directory, b"/", text].concat() };
         guard.leads_where_judged(inside, &plain(&written))?;
         match leads_now(place, text) {
             Some(path) => guard.leads_where_judged(inside, &path),
@@ -52,7 +53,8 @@ fn leads_now(place: &Place, text: &[u8]) -> Option<Vec<u8>> {
         let there = if end == 0 { b"." } else { &text[..end] };
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let name = c_string(there).ok()?;
-        let found = rustix::fs::openat2(&place.parent, &*name, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS);
+        let found =
+            rustix::fs::openat2(&place.parent, &*name, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS);
         if let Ok(found) = found {
             let path = path_of(found.as_fd()).ok()?;
             return Some(plain(&[&path, b"/".as_slice(), &text[end..]].concat()));

@@ -12,9 +12,9 @@
 use crate::broker::attributes::Order;
 use crate::broker::config::{self, NotReplaced};
 use crate::broker::guard::{Deed, Refused};
-use crate::broker::way::Way;
 use crate::broker::report::Report;
 use crate::broker::resolve::{Place, c_string, is_directory};
+use crate::broker::way::Way;
 use crate::broker::{Shared, Worker};
 use palisade_policy::names::repository::{MARKS, Marks, mark};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};

@@ -6,8 +6,8 @@
 //! here, name by name. Where a walk came to is judged afterwards, so it doesn't matter how.
 
 use crate::broker::caller::{Caller, DIRECTORY, DecimalBuffer, OBJECT, PATH_MAX, path_of};
+use crate::broker::repository::{Locks, marks_of};
 use crate::broker::way::Way;
-use crate::broker::repository::{LISTED, Locks, marks_of};
 use palisade_policy::names::repository::Marks;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -76,10 +76,6 @@ impl Way for Place {
     fn marks(&self, up: usize, locks: &Locks) -> Option<Marks> {
         marks_of(self.open(up), locks)
     }
-
-    fn is_alone(&self) -> bool {
-        has_only(&self.parent, self.plain())
-    }
 }
 
 /// What was reached by a descriptor, and the path that it has.
@@ -115,25 +111,6 @@ impl Way for Object<'_> {
         }
         marks_of(self.open(up), locks)
     }
-
-    fn is_alone(&self) -> bool {
-        let name = self.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        self.parent().is_some_and(|parent| has_only(&parent, name))
-    }
-}
-
-/// Whether nothing but `name` lies in a directory.
-fn has_only(directory: &OwnedFd, name: &[u8]) -> bool {
-    let listed = rustix::fs::openat(directory, c".", LISTED, Mode::empty())
-        .and_then(|listed| rustix::fs::Dir::read_from(&listed));
-    listed.is_ok_and(|mut entries| {
-        entries.all(|entry| {
-            entry.is_ok_and(|entry| {
-                let found = entry.file_name().to_bytes();
-                matches!(found, b"." | b"..") || found == name
-            })
-        })
-    })
 }
 
 /// `.`, or `../..`: so many directories up.

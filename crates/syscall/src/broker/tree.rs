@@ -263,10 +263,14 @@ impl Worker<'_> {
             Ok(Some(refused)) => {
                 let fresh = self.shared.guard.is_fresh(&to.place);
                 let baselines = &self.shared.baselines;
-                config::replace(baselines, &from.place, &to.place, &refused.path, fresh).map_err(|error| match error {
-                    config::NotReplaced::Refused(detail) => self.refuse(caller, &Refused { detail, ..*refused }),
-                    config::NotReplaced::Failed(errno) => errno,
-                })?;
+                config::replace(baselines, &from.place, &to.place, &refused.path, fresh).map_err(
+                    |error| match error {
+                        config::NotReplaced::Refused(detail) => {
+                            self.refuse(caller, &Refused { detail, ..*refused })
+                        }
+                        config::NotReplaced::Failed(errno) => errno,
+                    },
+                )?;
             }
             Err(refused) => return Err(self.refuse(caller, &refused)),
         }

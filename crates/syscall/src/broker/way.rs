@@ -25,9 +25,6 @@ pub(crate) trait Way {
     fn is_fresh(&self, start: Moment) -> bool {
         self.open(1).is_ok_and(|directory| start.is_before_birth_of(directory))
     }
-
-    /// Whether nothing but it itself lies in that directory.
-    fn is_alone(&self) -> bool;
 }
 
 /// A time, by the clock that file systems take times of birth from.
