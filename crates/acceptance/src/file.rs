@@ -4,6 +4,7 @@
 //! A file may begin with a table `[every]`. Its keys are those of a case and hold for each case of the
 //! file that doesn't have the key itself.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -39,12 +40,22 @@ pub enum LoadError {
         /// Why.
         source: Box<toml::de::Error>,
     },
+    /// Two cases have the same name: the result of one would be taken for that of the other.
+    #[error("{path} has a second case {name:?}; the first is in {first}")]
+    Twice {
+        /// The file of the second.
+        path: PathBuf,
+        /// The file of the first.
+        first: PathBuf,
+        /// The name of both.
+        name: String,
+    },
 }
 
 /// All cases, in the order of the files' names and of the lines in them.
 ///
 /// # Errors
-/// If a file can't be read or says something that this module doesn't know.
+/// If a file can't be read or says something that this module doesn't know, or if two cases have the same name.
 pub fn load(directory: &Path) -> Result<Vec<Case>, LoadError> {
     let read = |path: &Path| {
         let path = path.to_owned();
@@ -59,12 +70,28 @@ pub fn load(directory: &Path) -> Result<Vec<Case>, LoadError> {
             && path.file_name().is_some_and(|name| name != "features.toml")
     });
     paths.sort();
-    let mut cases = Vec::new();
+    let mut files = Vec::new();
     for path in paths {
         let text = std::fs::read_to_string(&path).map_err(read(&path))?;
-        cases.extend(parse(&text, &path)?);
+        let cases = parse(&text, &path)?;
+        files.push((path, cases));
     }
-    Ok(cases)
+    together(files)
+}
+
+/// The cases of all files, each with a name of its own.
+fn together(files: Vec<(PathBuf, Vec<Case>)>) -> Result<Vec<Case>, LoadError> {
+    let mut names: HashMap<String, PathBuf> = HashMap::new();
+    let mut all = Vec::new();
+    for (path, cases) in files {
+        for case in &cases {
+            if let Some(first) = names.insert(case.name.clone(), path.clone()) {
+                return Err(LoadError::Twice { path, first, name: case.name.clone() });
+            }
+        }
+        all.extend(cases);
+    }
+    Ok(all)
 }
 
 /// The cases of one file.
@@ -125,5 +152,21 @@ needs = []
         assert!(matches!(parse("[every]", Path::new("file.toml")), Err(LoadError::Parse { .. })));
         let unknown = FILE.replace("[every]", "[every]\nunknown = 1");
         assert!(matches!(parse(&unknown, Path::new("file.toml")), Err(LoadError::Case { .. })));
+    }
+
+    #[test]
+    fn a_name_is_given_once_in_all_files() {
+        let file = |name: &str, text: &str| (PathBuf::from(name), parse(text, Path::new(name)).unwrap());
+        let second = FILE.replace("'one'", "'three'");
+        let error = together(vec![file("a.toml", FILE), file("b.toml", &second)]).unwrap_err();
+        assert_eq!(error.to_string(), "b.toml has a second case \"two\"; the first is in a.toml");
+        let within = FILE.replace("'one'", "'two'");
+        assert!(matches!(together(vec![file("a.toml", &within)]), Err(LoadError::Twice { .. })));
+        let second = second.replace("'two'", "'four'");
+        let cases = together(vec![file("a.toml", FILE), file("b.toml", &second)]).unwrap();
+        assert_eq!(
+            cases.iter().map(|case| case.name.as_str()).collect::<Vec<_>>(),
+            ["one", "two", "three", "four"]
+        );
     }
 }

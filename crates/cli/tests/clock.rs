@@ -162,12 +162,14 @@ fn what_waits_for_a_time_of_day_waits_as_long_as_it_should() {
         s = ctypes.create_string_buffer(64); l.sem_init(s, 0, 0)\n\
         waited('semaphore', call(l.sem_timedwait, s, ref(after(0.25))))\n\
         waited('late semaphore', call(l.sem_timedwait, s, ref(after(-9))), 0)\n\
+        def beside(f, *a):\n\
+        \x20   began = time.monotonic(); threading.Thread(target=f).start(); return call(*a)[:2] + (time.monotonic() - began,)\n\
         def post(): time.sleep(0.25); l.sem_post(s)\n\
-        threading.Thread(target=post).start(); waited('posted', call(l.sem_timedwait, s, ref(after(1000))))\n\
+        waited('posted', beside(post, l.sem_timedwait, s, ref(after(1000))))\n\
         m = ctypes.create_string_buffer(64); c = ctypes.create_string_buffer(64); l.pthread_mutex_init(m, 0); l.pthread_cond_init(c, 0)\n\
         l.pthread_mutex_lock(m); waited('condition', call(l.pthread_cond_timedwait, c, m, ref(after(0.25))))\n\
         def wake(): time.sleep(0.25); l.pthread_mutex_lock(m); l.pthread_cond_signal(c); l.pthread_mutex_unlock(m)\n\
-        threading.Thread(target=wake).start(); waited('signalled', call(l.pthread_cond_timedwait, c, m, ref(after(1000))))\n\
+        waited('signalled', beside(wake, l.pthread_cond_timedwait, c, m, ref(after(1000))))\n\
         held = threading.Lock(); held.acquire(); waited('lock', call(held.acquire, True, 0.25))\n\
         p = threading.Condition(); p.acquire(); waited('python', call(p.wait, 0.25))\n\
         word = ctypes.c_int(7)\n\

@@ -24,6 +24,7 @@ fn most_faults() -> u64 {
 
 /// Launches twice, so that the plan is kept.
 fn warm(place: &Place) {
+    place.forget_plans();
     assert!(support::eventually(|| {
         place.run(&[], &["/bin/true"]).ok();
         place.home.join(".cache/palisade/plans").read_dir().is_ok_and(|mut plans| plans.next().is_some())
@@ -51,58 +52,67 @@ fn the_system_calls_of_a_launch_are_few() {
         return;
     }
     for place in everybody() {
-        let lines = trace(&place);
-        let execs: Vec<&String> =
-            lines.iter().filter(|line| line.contains(" execve(") || line.contains(" execveat(")).collect();
-        assert_eq!(execs.len(), 2, "the launcher's own and the command's: {execs:?}");
-        let command = execs[1].split(' ').next().unwrap();
-        let exec_at = lines.iter().position(|line| line == execs[1]).unwrap();
-        let ours = lines
-            .iter()
-            .enumerate()
-            .filter(|(at, line)| *at <= exec_at || !line.starts_with(command))
-            .count();
-        println!("{} calls as user {}", ours, place.uid);
-        assert!(ours <= CALLS, "{ours} calls:\n{}", lines.join("\n"));
-
-        let clones = lines
-            .iter()
-            .filter(|line| line.contains(" clone") || line.contains(" fork(") || line.contains(" vfork("))
-            .count();
-        assert_eq!(clones, 4, "builder, init, keeper, command");
-        let opened = |name: &str| {
-            lines.iter().take(exec_at).filter(|line| line.contains(" open") && line.contains(name)).count()
-        };
-        for never in [".toml", "/etc/passwd", "/etc/group", ".gitconfig", "/proc/self/mountinfo"] {
-            assert_eq!(opened(never), 0, "{never} is opened");
-        }
-        assert_eq!(opened(".plan"), 1);
-        assert!(!lines.iter().take(exec_at).any(|line| line.contains(" getdents")), "a directory is listed");
+        place.undisturbed(|| few_calls(&place));
     }
+}
+
+fn few_calls(place: &Place) -> Result<(), String> {
+    let lines = trace(place);
+    let execs: Vec<&String> =
+        lines.iter().filter(|line| line.contains(" execve(") || line.contains(" execveat(")).collect();
+    assert_eq!(execs.len(), 2, "the launcher's own and the command's: {execs:?}");
+    let command = execs[1].split(' ').next().unwrap();
+    let exec_at = lines.iter().position(|line| line == execs[1]).unwrap();
+    let ours =
+        lines.iter().enumerate().filter(|(at, line)| *at <= exec_at || !line.starts_with(command)).count();
+    println!("{} calls as user {}", ours, place.uid);
+    ensure(ours <= CALLS, || format!("{ours} calls:\n{}", lines.join("\n")))?;
+
+    let clones = lines
+        .iter()
+        .filter(|line| line.contains(" clone") || line.contains(" fork(") || line.contains(" vfork("))
+        .count();
+    assert_eq!(clones, 4, "builder, init, keeper, command");
+    let before_exec = || lines.iter().take(exec_at);
+    let opened =
+        |name: &str| before_exec().filter(|line| line.contains(" open") && line.contains(name)).count();
+    for never in [".toml", "/etc/passwd", "/etc/group", ".gitconfig", "/proc/self/mountinfo"] {
+        ensure(opened(never) == 0, || format!("{never} is opened"))?;
+    }
+    ensure(opened(".plan") == 1, || format!("{} plans are opened", opened(".plan")))?;
+    ensure(!before_exec().any(|line| line.contains(" getdents")), || "a directory is listed".to_owned())
+}
+
+fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(why()) }
 }
 
 #[test]
 fn the_page_faults_of_a_launch_are_few() {
     for place in everybody() {
-        warm(&place);
-        // The shell's `time` would count children: GNU time isn't everywhere, python is.
-        let program = "
+        place.undisturbed(|| few_faults(&place));
+    }
+}
+
+fn few_faults(place: &Place) -> Result<(), String> {
+    warm(place);
+    // The shell's `time` would count children: GNU time isn't everywhere, python is.
+    let program = "
 import os, resource, sys
 pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
 _, status, usage = os.wait4(pid, 0)
 assert status == 0
 print(usage.ru_minflt)";
-        let mut least = u64::MAX;
-        for _ in 0..5 {
-            let mut python = place.command("/usr/bin/python3");
-            let run = support::job::finish(python.args(["-c", program]).arg(place.binary()).args([
-                "run",
-                "--",
-                "/bin/true",
-            ]));
-            least = least.min(run.ok().parse().unwrap());
-        }
-        println!("{least} page faults as user {}", place.uid);
-        assert!(least <= most_faults(), "{least} page faults");
+    let mut least = u64::MAX;
+    for _ in 0..5 {
+        let mut python = place.command("/usr/bin/python3");
+        let run = support::job::finish(python.args(["-c", program]).arg(place.binary()).args([
+            "run",
+            "--",
+            "/bin/true",
+        ]));
+        least = least.min(run.ok().parse().unwrap());
     }
+    println!("{least} page faults as user {}", place.uid);
+    ensure(least <= most_faults(), || format!("{least} page faults"))
 }

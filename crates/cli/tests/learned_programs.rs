@@ -2,7 +2,9 @@
 //! Real programs whose calls are learned by one run and enforced by the next: the same work is done, and a call that
 //! none of them made is refused.
 
-use crate::support::{self, Place, Run, everybody, has, job};
+use crate::support::{self, Place, Run, everybody, go, has, job};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::OnceLock;
 
 /// A program, what the machine needs for it, a line of shell that puts it to work, and what that prints.
 struct Job {
@@ -28,8 +30,8 @@ const JOBS: [Job; 9] = [
         needs: "node",
         line: "node -e 'const fs = require(\"fs\"); fs.writeFileSync(\"n\", \"1\"); \
                const { Worker } = require(\"worker_threads\"); \
-               new Worker(\"require(\\\"worker_threads\\\").parentPort.postMessage(6*7)\", {eval: true}).on(\"message\", m => console.log(m)); \
-               setTimeout(() => console.log(require(\"child_process\").execSync(\"cat n\") + \"\"), 300)'",
+               new Worker(\"require(\\\"worker_threads\\\").parentPort.postMessage(6*7)\", {eval: true}).on(\"message\", m => { \
+               console.log(m); console.log(require(\"child_process\").execSync(\"cat n\") + \"\") })'",
         out: "42\n1\n",
     },
     Job {
@@ -97,7 +99,8 @@ fn what_programs_did_once_they_may_do_again() {
                 continue;
             }
             if name == "go" {
-                static_go(&place);
+                let program = place.write("work/static", static_go());
+                std::fs::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
             }
             let profile = format!(".config/palisade/profiles/{name}.toml");
             place.write(&profile, format!("schema = 1\nname = \"{name}\"\n"));
@@ -133,15 +136,16 @@ fn what_programs_did_once_they_may_do_again() {
 }
 
 /// A static program whose threads are interrupted all the time.
-fn static_go(place: &Place) {
-    place.write(
-        "work/m.go",
-        "package main\nimport (\"fmt\"; \"sync\"; \"os\")\n\
-         func main() { var g sync.WaitGroup; var m sync.Mutex; n := 0\n\
-         for i := 0; i < 10; i++ { g.Add(1); go func() { defer g.Done(); for j := 0; j < 200; j++ { os.Getwd(); os.ReadFile(\"/etc/hostname\") }; m.Lock(); n++; m.Unlock() }() }\n\
-         g.Wait(); fmt.Println(n) }\n",
-    );
-    place.outside("CGO_ENABLED=0 GOCACHE=$HOME/gocache GOFLAGS=-mod=mod PATH=$PATH:/usr/local/go/bin go build -o static m.go");
+fn static_go() -> &'static [u8] {
+    static PROGRAM: OnceLock<Vec<u8>> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        go::built(
+            "package main\nimport (\"fmt\"; \"sync\"; \"os\")\n\
+             func main() { var g sync.WaitGroup; var m sync.Mutex; n := 0\n\
+             for i := 0; i < 10; i++ { g.Add(1); go func() { defer g.Done(); for j := 0; j < 200; j++ { os.Getwd(); os.ReadFile(\"/etc/hostname\") }; m.Lock(); n++; m.Unlock() }() }\n\
+             g.Wait(); fmt.Println(n) }\n",
+        )
+    })
 }
 
 /// A browser with its own sandbox, and filters of its own in most of its processes. Which calls its threads make depends

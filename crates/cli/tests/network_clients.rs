@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::network::bed::Bed;
-use crate::support::{self, Place, Run, everybody, has, job};
+use crate::support::{self, Place, Run, everybody, go, has, job};
 use std::io::Write;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -109,17 +109,7 @@ for file in \"$FROM\"/lib/*.so*; do ln \"$file\" \"$TOOLS/lib/\" || cp \"$file\"
 /// A program that knows nothing of proxies, nor of the C library.
 fn static_program() -> &'static [u8] {
     static PROGRAM: OnceLock<Vec<u8>> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let made = std::env::temp_dir().join(format!("palisade-fetch-{}", std::process::id()));
-        let mut go = Command::new("go");
-        let path = format!("{}:/usr/local/go/bin", std::env::var("PATH").unwrap());
-        go.args(["build", "-o"]).arg(&made).arg(format!("{SCRIPTS}/fetch.go"));
-        go.current_dir("/").env("PATH", path).env("CGO_ENABLED", "0").env("GO111MODULE", "off");
-        job::finish(&mut go).ok();
-        let program = std::fs::read(&made).unwrap();
-        std::fs::remove_file(made).unwrap();
-        program
-    })
+    PROGRAM.get_or_init(|| go::built(include_str!("network/clients/fetch.go")))
 }
 
 /// Somebody's small internet, and what its clients need.

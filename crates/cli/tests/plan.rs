@@ -119,9 +119,12 @@ fn a_kept_plan_is_used() {
         let plan = keep(&place);
         let state = plan.metadata().unwrap();
         assert_eq!((state.mode() & 0o777, state.uid()), (0o600, place.uid));
-        let old = age(&plan);
-        assert_eq!(place.sh(&[], "echo works").ok(), "works");
-        assert_eq!(modified(&place), old, "the plan was made again");
+        place.undisturbed(|| {
+            place.forget_plans();
+            let old = age(&keep(&place));
+            assert_eq!(place.sh(&[], "echo works").ok(), "works");
+            if modified(&place) == old { Ok(()) } else { Err("the plan was made again".to_owned()) }
+        });
     }
 }
 
@@ -217,10 +220,13 @@ fn a_changed_input_makes_a_new_plan() {
         place.write(".gitconfig", "[user]\n\tname = One\n");
         place.outside("touch -d '1 hour ago' ~/.gitconfig");
         let name = || place.run(&[], &["git", "config", "user.name"]).ok().to_owned();
-        assert_eq!(name(), "One");
-        let old = age(&keep(&place));
-        assert_eq!(name(), "One");
-        assert_eq!(modified(&place), old);
+        place.undisturbed(|| {
+            place.forget_plans();
+            assert_eq!(name(), "One");
+            let old = age(&keep(&place));
+            assert_eq!(name(), "One");
+            if modified(&place) == old { Ok(()) } else { Err("the plan was made again".to_owned()) }
+        });
         place.write(".gitconfig", "[user]\n\tname = Two\n");
         assert_eq!(name(), "Two", "at the next launch, not at some later one");
         place.write(".gitconfig", "[user]\n\tname = Six\n");

@@ -95,8 +95,8 @@ $P profile refresh app --user nobody-at-all 2>&1 | head -n 1
 $P store enable 2>/dev/null
 as '$P open app; $P open app' >/dev/null
 echo "own plans: $(ls "$H/.cache/palisade/plans" 2>/dev/null | wc -l), kept: $(ls /var/lib/palisade/plans/$U 2>/dev/null | wc -l)"
-as 'exec env -i HOME="$HOME" USER="$USER" PATH=/usr/bin:/bin sleep 31' >/dev/null 2>&1 & sleep 0.3
-L=$(pgrep -u $U -f '^sleep 31' | tail -n 1)
+as 'exec env -i HOME="$HOME" USER="$USER" PATH=/usr/bin:/bin sleep 31' >/dev/null 2>&1 &
+tries=0; until L=$(pgrep -u $U -f '^sleep 31' | tail -n 1) && [ -n "$L" ] || [ $tries -gt 1000 ]; do sleep 0.02; tries=$((tries + 1)); done
 $P profile refresh app --user NAME --like $L 2>/dev/null; echo "unknown user $?"
 $P profile refresh app --user "$(id -un $U)" --like $L; echo "refreshed $?"
 $P store status

@@ -259,17 +259,19 @@ fn time_grows_with_the_length() {
     for piece in PIECES.iter().chain(&more) {
         let time = |length: usize| {
             let text = piece.repeat(length / piece.len());
-            let measured = (0..5).map(|_| {
-                let started = Instant::now();
-                let events = read_all(&text, 0);
-                assert!(events <= 8 * text.len() + 8, "{piece:?}");
-                started.elapsed()
-            });
-            measured.min().unwrap_or_default()
+            let started = Instant::now();
+            let events = read_all(&text, 0);
+            assert!(events <= 8 * text.len() + 8, "{piece:?}");
+            started.elapsed()
         };
-        let (short, long) = (time(8 << 10), time(64 << 10));
-        // Eight times as long: 64 times the time would be a square's.
-        assert!(long < short * 32 + Duration::from_millis(20), "{piece:?}: {short:?}, {long:?}");
+        let (mut short, mut long) = (Duration::MAX, Duration::MAX);
+        // Once is enough where nothing comes between; the best of twenty tells what it takes.
+        let grows = (0..20).any(|_| {
+            (short, long) = (short.min(time(8 << 10)), long.min(time(64 << 10)));
+            // Eight times as long: 64 times the time would be a square's.
+            long < short * 32 + Duration::from_millis(20)
+        });
+        assert!(grows, "{piece:?}: {short:?}, {long:?}");
     }
 }
 

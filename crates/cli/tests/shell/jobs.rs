@@ -3,6 +3,8 @@
 
 use super::screen::{PALISADE, Setting, has};
 use palisade_acceptance::patience::pause;
+use std::fs::File;
+use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -67,6 +69,7 @@ fn control_c_ends_the_command_and_not_the_shell() {
         let mut screen = Setting::of(shell, "").ready();
         screen.line("echo sta''rt; sleep 1000");
         screen.wait_for_line("start");
+        screen.wait_for_program("sleep");
         screen.dismiss();
         screen.line("echo af''ter");
         screen.wait_for_line("after");
@@ -77,16 +80,19 @@ fn control_c_ends_the_command_and_not_the_shell() {
 fn jobs_stop_and_go_on() {
     for shell in shells() {
         let mut screen = Setting::of(shell, "").ready();
-        // It lasts until it is told that it may end, on a busy machine too.
-        screen.line("sh -c 'echo be''gun; until test -e go; do sleep 0.05; done; echo fin''ished'");
+        // It waits without starting anything: a shell that is stopped in the middle of a vfork sleeps uninterruptibly and
+        // counts as stopped to nobody.
+        screen.line("mkfifo go; sh -c 'echo be''gun; read -r line <go; echo fin''ished'");
         screen.wait_for_line("begun");
-        pause(Duration::from_millis(300));
+        screen.wait_for_program("sh");
         screen.keys("\x1a");
         screen.wait_until("a stopped job", |screen| {
             let text = screen.contents().to_lowercase();
             text.contains("stopped") || text.contains("suspended")
         });
-        screen.line("touch go");
+        // Opened for both, it waits for nobody who reads.
+        let mut go = File::options().read(true).write(true).open(screen.path("go")).unwrap();
+        go.write_all(b"on\n").unwrap();
         screen.line("fg");
         screen.wait_for_line("finished");
     }

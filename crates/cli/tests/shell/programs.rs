@@ -11,6 +11,7 @@ fn control_c_through_kittys_protocol() {
     // A program has switched it on and reads nothing: the key must be the signal all the same.
     screen.line("printf '\\e[>1u'; echo wa''iting; sleep 1000");
     screen.wait_for_line("waiting");
+    screen.wait_for_program("sleep");
     screen.press("\x1b[99;5u", "$");
     // And it is still on at the prompt, where the shell knows nothing of it.
     screen.keys("echo x\x1b[117;5uecho ki''tty\x1b[13u");

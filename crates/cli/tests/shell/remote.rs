@@ -2,7 +2,7 @@
 //! Over ssh, to a server of the test's own on loopback, with keys and settings of its own, run by who runs the tests.
 
 use super::context::{remembered, wait_for_context};
-use super::screen::{PALISADE, Setting, has};
+use super::screen::{PALISADE, Setting, has, is_in_front};
 use palisade_acceptance::patience::{Patience, pause};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -166,6 +166,8 @@ fn the_window_of_a_shell_on_another_machine_changes_with_this_one() {
     // Control-C is the other side's.
     screen.line("echo sta''rt; sleep 1000");
     screen.wait_for("start");
+    let far = server.child.id();
+    screen.wait_until("program on the other side", |_| is_in_front(far, "sleep"));
     screen.press("\x03", "far>");
     screen.line("echo af''ter");
     screen.wait_for("after");

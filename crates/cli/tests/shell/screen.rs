@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A terminal with the proxy in it: what is typed goes in, and what it shows is a screen of 80 by 24.
 
+use crate::support::job;
 use palisade_acceptance::patience::Patience;
 use palisade_sys::terminal::{self, Pair};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
@@ -142,6 +143,16 @@ impl Setting {
 
 fn winsize((columns, rows): (u16, u16)) -> Winsize {
     Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+/// Whether the process of this name below another leads the group that its terminal belongs to.
+pub(crate) fn is_in_front(below: u32, name: &str) -> bool {
+    let Some(pid) = job::below(below, name) else { return false };
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap_or_default();
+    // After the name, which may hold anything: state, parent, group, session, terminal, the group in front.
+    let Some((_name, rest)) = stat.rsplit_once(") ") else { return false };
+    let fields: Vec<&str> = rest.split(' ').collect();
+    fields.len() > 5 && fields[2] == fields[5]
 }
 
 fn is_last(screen: &vt100::Screen, line: &str) -> bool {
@@ -293,6 +304,15 @@ impl Screen {
     #[track_caller]
     pub(crate) fn wait_for_last(&mut self, line: &str) {
         self.wait_until(line, |screen| is_last(screen, line));
+    }
+
+    /// Waits until a program below the one that was started has its terminal. A key that interrupts comes too early before
+    /// that: a child that bash is just forking dies of it and leaves bash without its terminal, which is the end of its
+    /// input; and what is stopped in the middle of a vfork never counts as stopped.
+    #[track_caller]
+    pub(crate) fn wait_for_program(&mut self, name: &str) {
+        let below = self.child.id();
+        self.wait_until(&format!("program {name}"), |_| is_in_front(below, name));
     }
 
     /// Presses Control-C until there is an empty prompt.

@@ -11,14 +11,17 @@
     reason = "a test may die of what the machine should give"
 )]
 
+pub mod go;
 pub mod job;
 pub mod terminal;
 
 use palisade_acceptance::case::data_directory;
 use palisade_acceptance::feature::Features;
+use palisade_acceptance::patience::Patience;
 use palisade_acceptance::person::Person as Made;
+use std::collections::BTreeMap;
 use std::fs::Permissions;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -223,6 +226,47 @@ impl Place {
     /// A file's content below the home.
     pub fn read(&self, path: &str) -> String {
         std::fs::read_to_string(self.home.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// What the plans of this place are made from outside of it, and how each was last changed.
+    fn shared_inputs(&self) -> BTreeMap<String, String> {
+        let plan = self.run(&["--dry-run", "--json"], &["true"]);
+        let plan: serde_json::Value = serde_json::from_str(plan.ok()).unwrap();
+        let paths = plan["inputs"].as_array().unwrap().iter().filter_map(|input| input["path"].as_str());
+        let paths = paths.filter(|path| !Path::new(path).starts_with(&self.home));
+        let state = |path: &str| match std::fs::metadata(path) {
+            Ok(found) => {
+                let (changed, modified) = (found.ctime_nsec(), found.mtime_nsec());
+                format!("{} {}.{changed} {}.{modified}", found.ino(), found.ctime(), found.mtime())
+            }
+            Err(error) => error.to_string(),
+        };
+        paths.map(|path| (path.to_owned(), state(path))).collect()
+    }
+
+    /// Attempts something once more if it fails while another test changes what plans are made from, such as the names in
+    /// `/home` while users come and go. What was changed is told.
+    #[track_caller]
+    pub fn undisturbed(&self, mut attempt: impl FnMut() -> Result<(), String>) {
+        let mut patience = Patience::new(Duration::from_secs(60));
+        loop {
+            let before = self.shared_inputs();
+            let Err(why) = attempt() else { return };
+            let after = self.shared_inputs();
+            let changed: Vec<&String> = before
+                .iter()
+                .filter(|(path, was)| after.get(*path) != Some(*was))
+                .map(|(path, _)| path)
+                .collect();
+            assert!(!changed.is_empty(), "{why}");
+            assert!(!patience.is_spent(), "{why}; changed meanwhile: {changed:?}");
+            eprintln!("once more, as somebody has changed {changed:?}: {why}");
+        }
+    }
+
+    /// Removes what plans are kept.
+    pub fn forget_plans(&self) {
+        let _none_yet = std::fs::remove_dir_all(self.home.join(".cache/palisade/plans"));
     }
 
     /// Processes that were started from here and live.

@@ -271,7 +271,8 @@ impl Engine {
                 self.forward(input, raw, to);
             }
             _ => {
-                if self.followed {
+                // What is typed into a search isn't the line's: zsh tells what it has found.
+                if self.followed && !self.searches() {
                     self.line.apply(input);
                 } else {
                     self.line.lose();
@@ -292,6 +293,10 @@ impl Engine {
         // What zsh told may still be of an earlier key than the last.
         let recent = self.now.saturating_duration_since(self.key_before) < Duration::from_millis(250);
         let zsh = self.shell == Some(Shell::Zsh);
+        // It can't be asked in a search, and what it has found since it told is what runs.
+        if self.searches() && self.pending > 0 {
+            self.line.lose();
+        }
         // Of zsh, which has told since the last key, it is known better than by where the cursor is. Where it asks the user
         // something below the line, a question of ours would be taken for the answer.
         let doubted = self.doubted && !(zsh && self.pending == 0);
@@ -325,6 +330,11 @@ impl Engine {
         }
         self.given = true;
         self.forward(input, raw, to);
+    }
+
+    /// Whether zsh, which tells of each key, searches by what is typed.
+    fn searches(&self) -> bool {
+        self.shell == Some(Shell::Zsh) && self.asking.unsafe_until == Until::Ended
     }
 
     fn may_ask(&self) -> bool {

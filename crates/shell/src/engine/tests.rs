@@ -225,3 +225,56 @@ fn ghost_text_is_taken_for_the_line_that_it_was_drawn_for() {
         assert_eq!(sent.escape_ascii().to_string(), wanted.as_bytes().escape_ascii().to_string(), "{keys:?}");
     }
 }
+
+/// What Enter runs, as the modules are told.
+#[derive(Debug, Default)]
+struct Judges(std::rc::Rc<std::cell::RefCell<Vec<String>>>);
+
+impl crate::chain::Module for Judges {
+    fn name(&self) -> &'static str {
+        "judges"
+    }
+
+    fn commit(&mut self, view: &View<'_>, _acts: &mut crate::chain::Acts) -> crate::chain::Ruling {
+        self.0.borrow_mut().push(view.line.text().to_owned());
+        crate::chain::Ruling::Run
+    }
+
+    fn unread(&mut self, _view: &View<'_>) {
+        self.0.borrow_mut().push("?".to_owned());
+    }
+}
+
+/// zsh tells what a search has found, a moment after each key. Before it has, what runs isn't known, and least of all is it
+/// what was typed to find it.
+#[test]
+fn what_a_search_of_zsh_finds_is_judged_as_told_or_not_at_all() {
+    let told = |text: &str| format!("\x1b]7717;{DIGITS};L;0;{text}\x07");
+    let (empty, first, found) = (told(""), told("lp -d x"), told("sleep 600 &"));
+    for (shown_between, judged) in [
+        (vec![empty.as_str(), &first, &found, &found], "sleep 600 &"),
+        // Of two keys nothing is told yet.
+        (vec![&empty, &first], "?"),
+        (vec![&empty], "?"),
+        (vec![], "?"),
+    ] {
+        let said = Judges::default();
+        let lines = std::rc::Rc::clone(&said.0);
+        let nonce = Nonce::of(core::array::from_fn(|index| u8::try_from(index).unwrap()));
+        let mut engine = Engine::new(nonce, Chain::of(vec![Box::new(said)]), 80, 24, Instant::now());
+        let marks = format!(
+            "\x1b]133;D;0;p={DIGITS}\x07\x1b]7717;{DIGITS};S;zsh\x07\x1b]133;A;p={DIGITS}\x07$ \x1b]133;B;p={DIGITS}\x07"
+        );
+        shown(&mut engine, marks.as_bytes());
+        shown(&mut engine, empty.as_bytes());
+        let mut telling = shown_between.iter();
+        for key in ["\x12", "l", "e", "e"] {
+            engine.input(key.as_bytes(), &mut |_| ());
+            if let Some(marks) = telling.next() {
+                shown(&mut engine, marks.as_bytes());
+            }
+        }
+        engine.input(b"\r", &mut |_| ());
+        assert_eq!(*lines.borrow(), [judged], "{shown_between:?}");
+    }
+}
