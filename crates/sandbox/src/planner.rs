@@ -123,6 +123,7 @@ fn plan(
         Passed::Connections => rules.connecting(),
         Passed::Nothing => rules,
     };
+    rules = rules.keeping_modes(matches!(passed, Passed::Names | Passed::Used));
     let stated: Vec<&str> = stated.iter().map(String::as_str).collect();
     let (rules, answers) = answered.last(rules, passed)?;
     let (rules, calls) = calls::plan(facts, policy, rules, &stated, (isolation, passed), &mut notes)?;

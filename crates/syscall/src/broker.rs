@@ -13,7 +13,7 @@
 //!
 //! In reading order: [`Server`] (what it is given), `crew` (its workers), `calls` (which call goes where),
 //! `caller` (what is read of the caller), `resolve` (from a path to a directory and a name),
-//! [`guard`] (what is refused) with `history` (what was made inside), `open` with `literal`, `tree`, `attributes`, `sockets` (the calls themselves),
+//! [`guard`] (what is refused) with `history` (what was made inside), `open` with `literal`, `tree`, `attributes`, `sockets` (the calls themselves), `modes` (which give rights away),
 //! `config` (files that may change if the change is harmless), `repository` (what git takes for one, whatever its name), `observe` (what is noted while a command
 //! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make) with `running` (which program that is), [`answers`] (what a policy makes up), `clock` (its time of day), [`report`] (what the launcher hears).
 
@@ -27,6 +27,7 @@ mod crew;
 pub mod guard;
 mod history;
 mod literal;
+mod modes;
 mod observe;
 mod open;
 pub mod report;

@@ -6,7 +6,7 @@ use crate::broker::guard::{Deed, Refused};
 use crate::broker::history::Way;
 use crate::broker::report::Report;
 use crate::broker::resolve::{Last, Object, Place, Spot, by_number, is_directory};
-use crate::broker::{Outcome, Worker, config};
+use crate::broker::{Outcome, Worker, config, modes};
 use palisade_policy::names::repository::mark;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -57,6 +57,7 @@ impl Worker<'_> {
         path: &CStr,
         mode: u32,
     ) -> Result<Outcome, Errno> {
+        modes::permit(mode, || Ok(FileType::Directory))?;
         let place = self.name(caller, descriptor, path, Errno::EXIST)?;
         self.assume_mask(caller)?;
         let _order = self.shared.order_for(place.plain());
@@ -98,6 +99,7 @@ impl Worker<'_> {
         mode: u32,
         device: u64,
     ) -> Result<Outcome, Errno> {
+        modes::permit(mode, || Ok(FileType::RegularFile))?;
         let place = self.name(caller, descriptor, path, Errno::EXIST)?;
         self.assume_mask(caller)?;
         let _order = self.shared.order_for(place.plain());
