@@ -48,8 +48,10 @@ mod tests {
     const PLAIN: u64 = 0o1777;
     const EPERM: Action = Action::Errno(Errno::EPERM);
 
-    /// Each call with the argument that is its mode, and flags with which it makes a file.
-    const CALLS: [(&str, usize, Option<(usize, u64)>); 11] = [
+    /// A call, the argument that is its mode, and the one with flags with which it makes a file.
+    type Moded = (&'static str, usize, Option<(usize, u64)>);
+
+    const CALLS: [Moded; 11] = [
         ("open", 2, Some((1, 0o100))),
         ("openat", 3, Some((2, 0o101))),
         ("creat", 1, None),
@@ -68,7 +70,7 @@ mod tests {
         rules.decide(Arch::X86_64, &Call { audit_arch: Arch::X86_64.audit(), number, arguments })
     }
 
-    fn with_mode((_, mode, flags): (&str, usize, Option<(usize, u64)>), value: u64) -> [u64; 6] {
+    fn with_mode((_, mode, flags): Moded, value: u64) -> [u64; 6] {
         let mut arguments = [u64::MAX; 6];
         arguments[mode] = value;
         if let Some((index, value)) = flags {

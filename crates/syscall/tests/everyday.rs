@@ -101,12 +101,13 @@ fn everyday_calls_are_allowed_by_their_number_alone() {
 }
 
 /// The one everyday call that the broker's filter looks into. It is decided on its flags: reading goes on to the
-/// kernel, and only writing is passed on.
+/// kernel, and only writing is passed on. The mode is looked at only where a file would be made.
 #[test]
 fn opening_is_decided_on_its_flags() {
     const ADDRESS: u64 = 0x7fff_1234_5678_9abc;
+    let makes = |flags: u64| flags & 0x40_0040 != 0;
     for arch in ARCHES {
-        let filter = compile(&Rules::deny_list().brokered().unwrap(), arch).unwrap();
+        let filter = compile(&Rules::deny_list().brokered().unwrap().keeping_modes(true), arch).unwrap();
         for (name, flags) in [("open", 1), ("openat", 2)] {
             let Some(number) = named(name).number(arch) else { continue };
             // O_RDONLY; O_CLOEXEC; O_NOFOLLOW and O_DIRECTORY of both architectures; O_PATH; O_NONBLOCK; then
@@ -117,10 +118,13 @@ fn opening_is_decided_on_its_flags() {
             for (value, action) in both.chain(writes.map(|flags| (flags, Action::Notify))) {
                 let mut arguments = [ADDRESS; 6];
                 arguments[flags] = value;
+                arguments[flags + 1] = if makes(value) { 0o666 } else { ADDRESS };
                 let run = run(&filter.program, &Call { audit_arch: arch.audit(), number, arguments });
                 assert_eq!(run.verdict, verdict(action), "{arch:?} {name} {value:#x}");
-                assert_eq!(run.offsets(), [0, 4, 16 + 8 * flags], "{arch:?} {name}");
-                assert!(run.steps <= 16, "{arch:?} {name}: {} steps", run.steps);
+                let mut looked_at = vec![0, 4, 16 + 8 * flags];
+                looked_at.extend(makes(value).then_some(16 + 8 * (flags + 1)));
+                assert_eq!(run.offsets(), looked_at, "{arch:?} {name}");
+                assert!(run.steps <= 19, "{arch:?} {name}: {} steps", run.steps);
             }
         }
     }
