@@ -28,10 +28,15 @@ pub(crate) struct Identity {
 impl Identity {
     /// Of the directory at `name` in `parent`, no link followed; `None` if there is none.
     pub(crate) fn of(parent: impl AsFd, name: &CStr) -> Option<Self> {
+        Self::of_kind(parent, name, FileType::Directory)
+    }
+
+    /// The same of what is of this kind.
+    pub(crate) fn of_kind(parent: impl AsFd, name: &CStr, kind: FileType) -> Option<Self> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::EMPTY_PATH;
         let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::BTIME;
         let stat = statx(parent, name, flags, wanted).ok()?;
-        if FileType::from_raw_mode(stat.stx_mode.into()) != FileType::Directory {
+        if FileType::from_raw_mode(stat.stx_mode.into()) != kind {
             return None;
         }
         let kept = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
@@ -40,6 +45,11 @@ impl Identity {
             Duration::new(seconds, stat.stx_btime.tv_nsec)
         });
         Some(Self { device: (stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, born })
+    }
+
+    /// Whether a later one that has its number is told from it.
+    pub(crate) const fn outlives(&self) -> bool {
+        self.born.is_some()
     }
 
     /// Whether it can have been made since `when`. File systems take the time of the last tick.
@@ -72,6 +82,9 @@ pub(crate) trait Way {
     fn marks(&self, up: usize, locks: &Locks) -> Option<Marks>;
 }
 
+/// The paths that are remembered take no more room than this.
+const PATHS: usize = 32 << 20;
+
 /// Directories of this launch.
 #[derive(Default)]
 pub(crate) struct History {
@@ -80,6 +93,10 @@ pub(crate) struct History {
     /// Paths on the host at which there was a directory of somebody else's, moved or removed since.
     /// What is put there is taken for the old one by people and programs that trust the path.
     vacated: BTreeSet<Vec<u8>>,
+    /// The length of all of them.
+    length: usize,
+    /// There were more: any path may have been one of them.
+    overflowed: bool,
 }
 
 pub(crate) fn is_below(path: &[u8], root: &[u8]) -> bool {
@@ -116,17 +133,17 @@ impl History {
 
     /// Whether a path lies where there was something of somebody else's.
     fn is_taken_over(&self, path: &[u8]) -> bool {
-        !self.vacated.is_empty() && upwards(path).any(|path| self.vacated.contains(path))
+        self.overflowed || (!self.vacated.is_empty() && upwards(path).any(|path| self.vacated.contains(path)))
     }
 
     /// Whether there was a directory of somebody else's.
     pub(crate) fn is_vacated(&self, path: &[u8]) -> bool {
-        self.vacated.contains(path)
+        self.overflowed || self.vacated.contains(path)
     }
 
     /// A directory was made.
     pub(crate) fn made(&mut self, directory: Identity) {
-        if self.made.len() < REMEMBERED {
+        if !self.overflowed && self.made.len() < REMEMBERED {
             self.made.insert(directory);
         }
     }
@@ -147,10 +164,53 @@ impl History {
 
     /// What was at `path` was somebody else's.
     pub(crate) fn vacate(&mut self, path: Vec<u8>) {
-        if self.vacated.len() >= REMEMBERED {
-            // Rather nothing counts as made inside any more than that a trusted path is taken over.
-            self.made.clear();
+        if self.overflowed || self.vacated.contains(&path) {
+            return;
         }
+        if self.vacated.len() >= REMEMBERED || self.length + path.len() > PATHS {
+            // Rather nothing counts as made inside any more than that a trusted path is taken over.
+            *self = Self { overflowed: true, ..Self::default() };
+            return;
+        }
+        self.length += path.len();
         self.vacated.insert(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(number: usize) -> Vec<u8> {
+        format!("/{number}").into_bytes()
+    }
+
+    #[test]
+    fn at_the_limit_nothing_counts_as_made_inside_and_no_path_is_added() {
+        let mut history = History::default();
+        history.made(Identity::numbered(1));
+        (0..REMEMBERED).for_each(|number| history.vacate(path(number)));
+        assert!(history.made.contains(&Identity::numbered(1)) && !history.is_vacated(b"/other"));
+        history.vacate(path(REMEMBERED));
+        assert!(history.is_vacated(b"/other") && history.is_taken_over(b"/other/below"));
+        history.made(Identity::numbered(2));
+        history.vacate(path(REMEMBERED + 1));
+        assert_eq!((history.made.len(), history.vacated.len()), (0, 0));
+    }
+
+    #[test]
+    fn long_paths_come_to_the_limit_sooner() {
+        let mut history = History::default();
+        let long = |number: usize| [vec![b'x'; 4000], path(number)].concat();
+        (0..PATHS / 4000 + 1).for_each(|number| history.vacate(long(number)));
+        assert!(history.overflowed);
+    }
+
+    /// A loop over one name takes no more room.
+    #[test]
+    fn one_path_counts_once() {
+        let mut history = History::default();
+        (0..REMEMBERED + 1).for_each(|_turn| history.vacate(path(1)));
+        assert_eq!((history.length, history.overflowed), (2, false));
     }
 }

@@ -190,7 +190,9 @@ impl Worker<'_> {
             return Err(self.refuse(caller, &refused));
         }
         let removed = if directory { place.directory(0) } else { None };
+        let leaving = if directory { None } else { self.shared.bound.leaving(&place) };
         rustix::fs::unlinkat(&place.parent, &*place.name, flags)?;
+        self.shared.bound.left(leaving);
         if directory {
             self.shared.guard.removed_directory(&path, removed);
         }
@@ -243,7 +245,9 @@ impl Worker<'_> {
             Err(refused) => return Err(self.refuse(caller, &refused)),
         }
         let (moved, replaced) = (from.place.directory(0), to.place.directory(0));
+        let leaving = self.shared.bound.leaving(&to.place);
         from.rename(&to, flags)?;
+        self.shared.bound.left(leaving);
         if from.is_directory() {
             if to.is_directory() {
                 self.shared.guard.removed_directory(&to.path, replaced);
