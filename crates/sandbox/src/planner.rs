@@ -144,7 +144,7 @@ fn plan(
     let arch = Arch::NATIVE;
     let program = palisade_syscall::compile(&rules, arch)?;
     let landlock = landlock(facts, isolation, network, best_effort, &mut notes)?;
-    let (limits, cgroups) = limits::plan(policy, isolation, best_effort, &mut notes)?;
+    let (limits, cgroups) = limits::plan(policy, isolation, broker.is_some(), best_effort, &mut notes)?;
     let hostname = match policy.hostname() {
         Some(name) if isolation == Isolation::Full => Some(Text::new(name.value.as_str())?),
         _ => None,
