@@ -3,6 +3,7 @@
 //!
 //! A command decides how many there are. So only some are remembered, each once, and fewer are named.
 
+use crate::answer::harmless;
 use crate::output;
 use palisade_sandbox::repository;
 use std::collections::BTreeSet;
@@ -53,10 +54,11 @@ impl Repositories {
             .iter()
             .take(NAMED)
             .map(|(path, made)| match made {
-                Made::Repository(tree) => format!("a repository was made inside: {}", tree.display()),
+                Made::Repository(tree) => format!("a repository was made inside: {}", shown(tree)),
                 Made::LeadsTo(target) => format!(
-                    "{} was made inside and leads git to {target}: look at what is there before you use git here",
-                    path.display()
+                    "{} was made inside and leads git to {}: look at what is there before you use git here",
+                    shown(path),
+                    harmless(target)
                 ),
             })
             .collect();
@@ -67,6 +69,10 @@ impl Repositories {
         }
         lines
     }
+}
+
+fn shown(path: &Path) -> String {
+    harmless(&path.to_string_lossy())
 }
 
 /// What git will find.

@@ -155,6 +155,7 @@ impl Server {
             // Panics abort.
             let _ended = worker.join();
         }
+        shared.reporter.conclude();
         Ok(())
     }
 }

@@ -200,6 +200,14 @@ impl Reporter {
         }
     }
 
+    /// Says at the end how much was lost, if there is room for that.
+    pub(crate) fn conclude(&self) {
+        let lost = self.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            let _no_room = self.send(&Report::Lost { count: lost });
+        }
+    }
+
     /// Sends without waiting: a launcher that doesn't listen must not stop the sandbox.
     pub(crate) fn tell(&self, report: &Report) {
         let lost = self.lost.swap(0, Ordering::Relaxed);
