@@ -200,7 +200,9 @@ fn resource_limits_hold() {
 fn the_broker_is_in_the_commands_group(place: &Place) {
     let mut palisade = place.palisade(&["--limit", "memory=800M"], &["sh", "-c", "mkdir made; sleep 60"]);
     let mut child = palisade.spawn().unwrap();
-    assert!(eventually(|| place.work.join("made").exists()));
+    assert!(eventually(|| ["sleep", "palisade-broker"]
+        .iter()
+        .all(|name| job::below(child.id(), name).is_some())));
     let group_of = |name: &str| {
         let process = job::below(child.id(), name).unwrap().as_raw_pid();
         let groups = std::fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap();
