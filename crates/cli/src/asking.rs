@@ -11,7 +11,10 @@ use palisade_network::{Answer, Instruction, Question};
 use palisade_sandbox::gateway;
 use palisade_sandbox::plan::Answers;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+/// So many questions wait at most: to further ones the answer is no. Who asks them without end gets no more memory.
+const WAITING: usize = 64;
 
 /// Puts one question, and tells the answer to whoever waits for it. It is given the command.
 pub(crate) type Asker = Box<dyn FnOnce(Option<i32>) + Send>;
@@ -19,7 +22,7 @@ pub(crate) type Asker = Box<dyn FnOnce(Option<i32>) + Send>;
 /// Asks one question after the other, in a thread that is started for the first.
 #[derive(Debug, Default)]
 pub(crate) struct Asking {
-    questions: Option<Sender<Asker>>,
+    questions: Option<SyncSender<Asker>>,
     /// The command, which leads its process group if it has one of its own.
     command: Option<i32>,
     /// Where answers about hosts are kept that hold always; none: they aren't.
@@ -40,7 +43,7 @@ impl Asking {
     /// Has a question put, some time. Whether it will be.
     pub(crate) fn queue(&mut self, asker: Asker) -> bool {
         if self.questions.is_none() {
-            let (sender, receiver) = channel::<Asker>();
+            let (sender, receiver) = sync_channel::<Asker>(WAITING);
             let command = self.command;
             let started = std::thread::Builder::new().name("palisade-ask".to_owned()).spawn(move || {
                 for asker in receiver {
@@ -52,7 +55,7 @@ impl Asking {
             }
             self.questions = Some(sender);
         }
-        self.questions.as_ref().is_some_and(|questions| questions.send(asker).is_ok())
+        self.questions.as_ref().is_some_and(|questions| questions.try_send(asker).is_ok())
     }
 
     /// Asks whom the command may talk to; the answer goes to `control`.
@@ -104,5 +107,28 @@ fn keep(answers: &Answers<'_>, question: &Question) -> String {
                 hint.unwrap_or_default()
             )
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    /// Somebody who isn't answered: one is put, so many wait, the next is refused.
+    #[test]
+    fn so_many_questions_wait() {
+        let mut asking = Asking::new(None);
+        let (put, was_put) = channel();
+        let (answer, answered) = channel::<()>();
+        let first = Box::new(move |_command| {
+            put.send(()).unwrap();
+            let _the_end = answered.recv();
+        });
+        assert!(asking.queue(first));
+        was_put.recv().unwrap();
+        assert!((0..WAITING).all(|_| asking.queue(Box::new(|_command| {}))));
+        assert!(!asking.queue(Box::new(|_command| {})));
+        drop(answer);
     }
 }

@@ -22,12 +22,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+/// More programs than this aren't kept account of: no profile has so many.
+const PROGRAMS: usize = 4096;
+
 /// Keeps account of a launch's calls.
 #[derive(Debug)]
 pub(crate) struct Calls<'p> {
     plan: &'p Plan<'p>,
     /// What was called for the first time, by the program that did.
     seen: BTreeMap<Program, BTreeSet<Syscall>>,
+    /// There were more programs.
+    overflowed: bool,
 }
 
 /// Why calls aren't kept.
@@ -42,12 +47,16 @@ enum KeepError {
 
 impl<'p> Calls<'p> {
     pub(crate) const fn new(plan: &'p Plan<'p>) -> Self {
-        Self { plan, seen: BTreeMap::new() }
+        Self { plan, seen: BTreeMap::new(), overflowed: false }
     }
 
     /// A program made a call for the first time.
     pub(crate) fn note(&mut self, program: &Program, call: Syscall) {
-        self.seen.entry(program.clone()).or_default().insert(call);
+        if self.seen.len() < PROGRAMS || self.seen.contains_key(program) {
+            self.seen.entry(program.clone()).or_default().insert(call);
+        } else {
+            self.overflowed = true;
+        }
     }
 
     /// What the kernel has put down: of that, what would have been passed on to be learned.
@@ -77,6 +86,11 @@ impl<'p> Calls<'p> {
         let Some(profile) = self.profile() else { return };
         if self.mode() != Some(SyscallMode::Learn) {
             return;
+        }
+        if self.overflowed {
+            output::note(&format_args!(
+                "system calls of more than {PROGRAMS} programs aren't learned: learn another run of fewer"
+            ));
         }
         let programs = self.seen.len();
         let mut learned: BTreeMap<Binary, BTreeSet<Syscall>> = BTreeMap::new();

@@ -73,7 +73,7 @@ fn rules(policy: &Policy) -> Result<Rules, Failure> {
     }
     let changes = policy.syscalls();
     let rules = Rules::deny_list().with(&names(&changes.allow), &names(&changes.deny))?;
-    Ok(answering::answered(policy, rules)?)
+    Ok(answering::answered(policy, rules)?.keeping_modes(answering::judges_modes(policy)))
 }
 
 /// Whether it is allowed for some arguments. A call that the architecture lacks does no harm.

@@ -122,6 +122,9 @@ fn learn(options: &Options, matches: &ArgMatches, begun: Instant) -> Result<u8, 
         Ok(code) => code,
         Err(error) => return Ok(run::fail(&error)),
     };
+    if journal.overflowed() {
+        output::note(&"more was used than is remembered: the profile lacks some of it");
+    }
     let base = situation.base()?;
     let account = Account::of(&journal, &plan, &base, &situation.facts.account.home, &Disk);
     let learned = profile::Learned { name: &name, command: &command, code, account: &account, hosts: &hosts };

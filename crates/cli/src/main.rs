@@ -59,6 +59,7 @@ mod profile;
 mod progress;
 mod project;
 mod prompt;
+mod repositories;
 mod run;
 mod run_options;
 mod scan;

@@ -43,6 +43,9 @@ impl Trace {
         let Ok(facts) = situation::facts() else { return };
         let account = Account::of(&self.journal, plan, plan, &facts.account.home, &Disk);
         output::say(&report(&account, &Givers::of(&facts)));
+        if self.journal.overflowed() {
+            output::note(&"more was looked for than is remembered");
+        }
     }
 }
 

@@ -5,19 +5,16 @@ use crate::asking::Asking;
 use crate::calls::Calls;
 use crate::network::{self, Renewal};
 use crate::output;
+use crate::repositories::Repositories;
 use crate::situation;
 use palisade_events::{Launch, Notices, Recorder};
 use palisade_network::Told;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::names::NameRule;
 use palisade_sandbox::plan::{Answers, Plan};
-use palisade_sandbox::repository;
 use palisade_sandbox::start::Happening;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Listens to a launch.
@@ -28,7 +25,7 @@ pub(crate) struct Witness<'c> {
     /// Made at the first refusal: most launches have none.
     recorder: Option<Recorder>,
     lost: u64,
-    repositories: Vec<PathBuf>,
+    repositories: Repositories,
     asking: Asking,
     calls: Calls<'c>,
     renewal: Renewal,
@@ -44,7 +41,7 @@ impl<'c> Witness<'c> {
             quiet,
             recorder: None,
             lost: 0,
-            repositories: Vec::new(),
+            repositories: Repositories::default(),
             calls: Calls::new(plan),
             asking: Asking::new(answers.map(Answers::to_owned)),
             says_way_out: plan.network.as_ref().is_some_and(|network| network.proxy.is_some()),
@@ -67,7 +64,7 @@ impl<'c> Witness<'c> {
                 self.refused(event, Some(format!("palisade syscalls explain {}", call.name())));
             }
             Happening::Asked { question, answers } => self.calls.ask(question, &mut self.asking, *answers),
-            Happening::Repository(path) => self.repositories.push((*path).to_owned()),
+            Happening::Repository(path) => self.repositories.note(path),
             Happening::Lost(count) => self.lost += count,
             Happening::Bus { which, why, last } => {
                 if !self.quiet {
@@ -209,47 +206,8 @@ impl<'c> Witness<'c> {
         if self.lost > 0 {
             output::note(&format_args!("{} more refusals came too fast to be heard", self.lost));
         }
-        self.repositories.sort();
-        self.repositories.dedup();
-        for path in &self.repositories {
-            match kind(path) {
-                // Removed again.
-                None => {}
-                Some(Made::Repository(tree)) => {
-                    output::note(&format_args!("a repository was made inside: {}", tree.display()));
-                }
-                Some(Made::LeadsTo(target)) => output::note(&format_args!(
-                    "{} was made inside and leads git to {target}: look at what is there before you use git here",
-                    path.display()
-                )),
-            }
-        }
+        self.repositories.tell();
     }
-}
-
-/// What git will find.
-enum Made {
-    /// A repository, in this directory.
-    Repository(PathBuf),
-    /// A file that says where it is.
-    LeadsTo(String),
-}
-
-/// What is there now. The file is the command's: not more of it is read than git would.
-fn kind(path: &Path) -> Option<Made> {
-    let metadata = std::fs::symlink_metadata(path).ok()?;
-    if metadata.is_dir() {
-        let named = path.file_name().is_some_and(|name| name == ".git");
-        let tree = if named { path.parent().unwrap_or(path) } else { path };
-        return (named || repository::marks(path).are_enough()).then(|| Made::Repository(tree.to_owned()));
-    }
-    if !metadata.is_file() {
-        return None;
-    }
-    let mut text = Vec::new();
-    File::open(path).ok()?.take(4096).read_to_end(&mut text).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    text.strip_prefix("gitdir:").map(|target| Made::LeadsTo(target.trim().to_owned()))
 }
 
 /// What to type to permit what a rule refuses.

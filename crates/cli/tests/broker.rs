@@ -236,6 +236,26 @@ fn calls_that_reach_past_the_broker_stay_refused() {
     }
 }
 
+/// Whoever allows a call as a whole, or is asked about it, has said nothing of its mode.
+#[test]
+fn no_policy_allows_set_user_id() {
+    let policies = [
+        ("[process]\nnamespaces = true\n", &[][..]),
+        ("[syscalls]\nallow = [\"chmod\", \"fchmodat\", \"fchmodat2\", \"openat2\"]\n", &[]),
+        ("[syscalls]\nallow = [\"chmod\", \"fchmodat\", \"fchmodat2\"]\n", &["--protect", "off"]),
+    ];
+    for place in everybody() {
+        for (policy, options) in policies {
+            let profile = place.write("config.toml", &format!("schema = 1\n{policy}"));
+            let options = [&["--quiet", "--profile", profile.to_str().unwrap()], options].concat();
+            let run =
+                place.sh(&options, "cp /bin/true s; chmod 755 s && chmod 4755 s; chmod 2755 s; stat -c %a s");
+            assert_eq!(run.out, "755\n", "{policy} {run:?}");
+            assert_eq!(run.err.matches("Operation not permitted").count(), 2, "{policy} {run:?}");
+        }
+    }
+}
+
 #[test]
 fn the_broker_has_no_environment() {
     for place in everybody() {

@@ -28,6 +28,7 @@ mod interpose;
 mod learn;
 mod learned_by_kernel;
 mod learned_programs;
+mod limits;
 mod neighbours;
 mod network;
 mod network_clients;

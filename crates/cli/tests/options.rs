@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What each option of `palisade run` does: in pairs, what it permits and what it doesn't.
 
-use crate::support::{Place, everybody, has, job, root};
+use crate::support::{Place, eventually, everybody, has, job, root};
 
 /// A home with `data/{in,sub/deep}` and a secret beside it.
 fn with_data(test: impl Fn(&Place)) {
@@ -196,6 +196,33 @@ fn resource_limits_hold() {
     }
 }
 
+/// What it remembers is the command's doing. The group is gone afterwards.
+fn the_broker_is_in_the_commands_group(place: &Place) {
+    let mut palisade = place.palisade(&["--limit", "memory=800M"], &["sh", "-c", "mkdir made; sleep 60"]);
+    let mut child = palisade.spawn().unwrap();
+    assert!(eventually(|| ["sleep", "palisade-broker"]
+        .iter()
+        .all(|name| job::below(child.id(), name).is_some())));
+    let group_of = |name: &str| {
+        let process = job::below(child.id(), name).unwrap().as_raw_pid();
+        let groups = std::fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap();
+        let end = format!("/palisade-{}", child.id());
+        groups.lines().find_map(|line| line.ends_with(&end).then(|| line.to_owned()))
+    };
+    let group = group_of("sleep").unwrap();
+    assert_eq!(group_of("palisade-broker"), Some(group.clone()));
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(),
+        rustix::process::Signal::TERM,
+    )
+    .unwrap();
+    child.wait().unwrap();
+    let path = group.rsplit(':').next().unwrap();
+    for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/memory"] {
+        assert!(!std::path::Path::new(&format!("{root}{path}")).exists(), "{root}{path}");
+    }
+}
+
 #[test]
 fn group_limits_hold_or_say_that_they_cannot() {
     if let Some(place) = root().filter(|_place| has("cgroup-limits")) {
@@ -206,6 +233,7 @@ fn group_limits_hold_or_say_that_they_cannot() {
             place.run(&["--limit", "memory=800M"], &["/usr/bin/python3", "-c", hungry]).ok(),
             "got it"
         );
+        the_broker_is_in_the_commands_group(&place);
         let many = "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.2 & done; wait; echo all";
         let run = place.sh(&["--limit", "processes=5"], many);
         assert!(!run.out.contains("all"), "{run:?}");

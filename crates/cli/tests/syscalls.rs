@@ -350,6 +350,9 @@ fn explain_says_groups_rules_and_by_whom_it_was_learned() {
     let text = home.text(0, &["explain", "ptrace"]);
     assert!(text.contains("refused with EPERM: reads and steers other processes\n  in @debug: "), "{text}");
     assert!(text.ends_with("  learned for no profile\n"), "{text}");
+    let text = home.text(0, &["explain", "fchmod"]);
+    assert!(text.contains("  refused with EPERM when arg1 has S_ISUID=0x800: "), "{text}");
+    assert!(text.contains("  allowed otherwise\n"), "{text}");
     assert!(home.text(0, &["explain", "kill"]).ends_with("  learned for web: stated for it\n"));
     assert!(home.text(1, &["explain", "kill", "--profile", "files"]).ends_with("  not learned for files\n"));
     assert!(home.text(0, &["explain", "read", "--profile", "files"]).contains("always allowed"));

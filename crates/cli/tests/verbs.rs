@@ -179,6 +179,17 @@ fn explain_knows_calls_and_variables() {
         "{call:?}"
     );
     assert_eq!(home.run(&["explain", "--syscall", "read"]).code, 0);
+    // Allowed, but for modes that give away rights; of directories only a broker can tell.
+    for judged in [true, false] {
+        if !judged {
+            home.write(".config/palisade/config.toml", "schema = 1\n[filesystem]\nprotect = \"mounts\"\n");
+        }
+        let call = home.run(&["explain", "--syscall", "chmod"]);
+        assert_eq!(call.code, 0, "{call:?}");
+        assert!(call.out.contains("refused with EPERM when arg1 has S_ISUID=0x800"), "{call:?}");
+        assert_eq!(call.out.contains("refused with EPERM when arg1 has S_ISGID=0x400"), !judged, "{call:?}");
+        assert!(call.out.contains("allowed otherwise"), "{call:?}");
+    }
     let unknown = home.run(&["explain", "--syscall", "ptrac"]);
     assert_eq!((unknown.code, unknown.out.as_str()), (2, ""));
     assert!(unknown.err.contains("did you mean `ptrace`?"), "{unknown:?}");

@@ -8,8 +8,8 @@ use crate::planner::Isolation;
 use crate::text::Text;
 use crate::tree::Tree;
 use palisade_policy::answer::{Action as Stated, Question};
-use palisade_policy::word::Word;
-use palisade_policy::{Layer, Origin, Policy, Sourced, Strength, SyscallAnswer};
+use palisade_policy::word::{Switch, Word};
+use palisade_policy::{Layer, Origin, Policy, Protect, Sourced, Strength, SyscallAnswer};
 use palisade_sys::landlock::Rights;
 use palisade_sys::launch::MOST_GIVEN;
 use palisade_syscall::answer::{self, Given};
@@ -64,6 +64,12 @@ pub fn answered(policy: &Policy, rules: Rules) -> Result<Rules, PlanError> {
     let answered = Answered::of(policy, Isolation::Full, true, &mut Vec::new())?;
     let rules = answered.first(rules);
     Ok(answered.last(rules, Passed::Nothing)?.0)
+}
+
+/// Whether a broker judges what the mode of a file is for, in a launch with namespaces: it does where it keeps names.
+#[must_use]
+pub fn judges_modes(policy: &Policy) -> bool {
+    policy.protect().value == Protect::Broker && !policy.switch(Switch::Namespaces).value
 }
 
 /// The rule of an answer to a call; none for one to opening a path.

@@ -21,6 +21,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+/// So many batches are heard before the launcher looks after something else.
+const BATCHES: usize = 16;
+
 /// What hears the broker.
 #[derive(Debug)]
 pub(crate) struct Ear<'p> {
@@ -100,12 +103,23 @@ fn terminal() -> Option<OwnedFd> {
 }
 
 impl Ear<'_> {
-    /// Passes on what has been reported.
-    pub(crate) fn hear(&self, tell: &mut dyn FnMut(Happening<'_>)) {
-        let reports = match report::receive(self.socket.as_fd()) {
-            Ok(reports) => reports,
-            Err(errno) => return self.ended(Some(errno), tell),
-        };
+    /// Passes on what has been reported. Whether there may be more: whoever reports without end mustn't keep the
+    /// launcher from everything else.
+    pub(crate) fn hear(&self, tell: &mut dyn FnMut(Happening<'_>)) -> bool {
+        (0..BATCHES).all(|_batch| match report::receive(self.socket.as_fd()) {
+            Ok(reports) => {
+                let may_be_more = reports.len() == report::BATCH;
+                self.pass_on(reports, tell);
+                may_be_more
+            }
+            Err(errno) => {
+                self.ended(Some(errno), tell);
+                false
+            }
+        })
+    }
+
+    fn pass_on(&self, reports: Vec<Report>, tell: &mut dyn FnMut(Happening<'_>)) {
         for report in reports {
             match report {
                 Report::Refused { thread, program, call, path, rule, holder, detail } => {

@@ -5,7 +5,7 @@ use crate::error::StartError;
 use crate::plan::Plan;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ pub(crate) struct Groups {
     made: Vec<PathBuf>,
     members: Vec<File>,
     numbers: Vec<i32>,
+    /// Which of them limits memory.
+    memory: Option<usize>,
 }
 
 impl Groups {
@@ -28,6 +30,9 @@ impl Groups {
             let path = cgroup.parent.as_path().join(format!("palisade-{}", std::process::id()));
             let made = groups
                 .add(&path, cgroup.settings.iter().map(|(name, value)| (name.as_path(), value.as_bytes())));
+            if cgroup.limits_memory() {
+                groups.memory = groups.members.len().checked_sub(1);
+            }
             if let Err((path, source)) = made {
                 groups.remove();
                 return Err(StartError::Cgroup { path, source });
@@ -61,6 +66,14 @@ impl Groups {
     /// For the command to join.
     pub(crate) fn descriptors(&self) -> &[i32] {
         &self.numbers
+    }
+
+    /// For the broker to join: what it remembers is the command's doing.
+    pub(crate) fn memory(&self) -> Result<Option<OwnedFd>, StartError> {
+        let Some(members) = self.memory.and_then(|index| self.members.get(index)) else { return Ok(None) };
+        let action = "keep the control group open for the broker";
+        let failed = |source| StartError::Launch { action, source };
+        rustix::io::fcntl_dupfd_cloexec(members, 3).map(Some).map_err(failed)
     }
 
     /// Removes the groups. The last members may be dying still: the kernel answers "busy" until

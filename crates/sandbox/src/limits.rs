@@ -19,6 +19,7 @@ const NPROC: u32 = 6;
 pub(crate) fn plan(
     policy: &Policy,
     isolation: Isolation,
+    brokered: bool,
     best_effort: bool,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<Planned, PlanError> {
@@ -55,7 +56,26 @@ pub(crate) fn plan(
         };
         limits.push(Limit { resource, value });
     }
+    if brokered {
+        cgroups.iter_mut().filter(|cgroup| cgroup.limits_memory()).for_each(make_room);
+    }
     Ok((limits, cgroups))
+}
+
+/// Tasks of the broker's: its process, two that receive calls, one that looks after those that wait.
+const BROKER: u64 = 4;
+
+/// The broker joins the group that limits memory. Where that is the one that limits processes, too, it has room for both.
+fn make_room(cgroup: &mut Cgroup<'static>) {
+    for (name, value) in &mut cgroup.settings {
+        if name.as_bytes() == b"pids.max"
+            && let Some(most) =
+                std::str::from_utf8(value.as_bytes()).ok().and_then(|most| most.parse::<u64>().ok())
+            && let Ok(more) = Text::new(most.saturating_add(BROKER).to_string())
+        {
+            *value = more;
+        }
+    }
 }
 
 type Setting = (Text<'static>, Text<'static>);
@@ -97,5 +117,24 @@ fn add(cgroups: &mut Vec<Cgroup<'static>>, parent: Text<'static>, settings: Vec<
     match cgroups.iter_mut().find(|cgroup| cgroup.parent == parent) {
         Some(cgroup) => cgroup.settings.extend(settings),
         None => cgroups.push(Cgroup { parent, settings }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cgroup(settings: &[(&'static str, &'static str)]) -> Cgroup<'static> {
+        let text = |text: &'static str| Text::new(text).unwrap();
+        let settings = settings.iter().map(|(name, value)| (text(name), text(value))).collect();
+        Cgroup { parent: text("/sys/fs/cgroup/x"), settings }
+    }
+
+    #[test]
+    fn a_group_that_the_broker_joins_has_room_for_it() {
+        let mut both = cgroup(&[("memory.max", "1000"), ("pids.max", "5")]);
+        make_room(&mut both);
+        assert_eq!(both, cgroup(&[("memory.max", "1000"), ("pids.max", "9")]));
+        assert!(both.limits_memory() && !cgroup(&[("pids.max", "5")]).limits_memory());
     }
 }

@@ -132,6 +132,8 @@ pub(crate) struct Keeper<'e> {
     /// The keeper's process, until it has been reaped.
     process: Option<i32>,
     ear: Option<&'e Ear<'e>>,
+    /// The broker may have reported more.
+    unheard: bool,
     buses: Buses<'e>,
     gateway: Gateway<'e>,
     /// The warden, until it has been reaped, and what ends everything inside when it fails.
@@ -153,6 +155,7 @@ impl<'e> Keeper<'e> {
         Self {
             process: started.keeper,
             ear,
+            unheard: false,
             buses,
             gateway,
             warden: started.warden,
@@ -164,16 +167,15 @@ impl<'e> Keeper<'e> {
 
     /// Something has arrived: a report, a connection, or word of a filter that is ready.
     fn hear(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
-        if let Some(ear) = self.ear {
-            ear.hear(tell);
-        }
+        self.unheard = self.ear.is_some_and(|ear| ear.hear(tell));
         self.buses.look(self.command, tell);
         self.gateway.look(tell);
     }
 
     /// Takes the next signal; `EAGAIN` when something is to be looked at that sends none.
     fn next_signal(&self, started: &Started) -> Result<Signal, Errno> {
-        let patience = self.buses.patience();
+        // No signal comes for what has arrived already.
+        let patience = if self.unheard { Some(std::time::Duration::ZERO) } else { self.buses.patience() };
         started.memory.while_resting(|| match patience {
             Some(patience) => wait::next_signal_within(patience),
             None => wait::next_signal(),
@@ -209,7 +211,7 @@ impl<'e> Keeper<'e> {
             Ok(Some(Change::Exited(_) | Change::Killed(_))) => {
                 self.process = None;
                 if let Some(ear) = self.ear {
-                    ear.hear(tell);
+                    while ear.hear(tell) {}
                     ear.ended(None, tell);
                 }
             }
@@ -345,11 +347,13 @@ pub(crate) fn linger(
     tell: &mut dyn FnMut(Happening<'_>),
 ) {
     while children.0.is_some() && !children.none() {
-        let signal = started.memory.while_resting(|| wait::next_signal_within(LOOK));
+        let patience = if keeper.unheard { std::time::Duration::ZERO } else { LOOK };
+        let signal = started.memory.while_resting(|| wait::next_signal_within(patience));
         match signal {
             Ok(signal) if signal.number == wait::READABLE && signal.by_kernel => keeper.hear(tell),
             Ok(signal) if signal.number == libc_signal::CHLD => keeper.look(tell),
             Ok(signal) if libc_signal::ENDS.contains(&signal.number) => return,
+            Err(Errno::AGAIN) if keeper.unheard => keeper.hear(tell),
             Err(Errno::AGAIN) => {
                 keeper.buses.reap(keeper.command, tell);
                 keeper.gateway.reap(tell);
@@ -392,7 +396,13 @@ pub(crate) fn finish(
         let _reaped = wait::blocking(builder);
     }
     keeper.gateway.end(tell);
-    keeper.hear(tell);
+    // Nobody is left who would report more.
+    loop {
+        keeper.hear(tell);
+        if !keeper.unheard {
+            break;
+        }
+    }
     drop(memory);
     Ok(())
 }

@@ -420,6 +420,14 @@ pub struct Cgroup<'a> {
     pub settings: Vec<(Text<'a>, Text<'a>)>,
 }
 
+impl Cgroup<'_> {
+    /// Whether it limits memory.
+    #[must_use]
+    pub fn limits_memory(&self) -> bool {
+        self.settings.iter().any(|(name, _value)| name.as_bytes().starts_with(b"memory."))
+    }
+}
+
 impl Plan<'_> {
     /// Whether it may be applied to a command of this name.
     #[must_use]

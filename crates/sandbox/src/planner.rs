@@ -123,6 +123,7 @@ fn plan(
         Passed::Connections => rules.connecting(),
         Passed::Nothing => rules,
     };
+    rules = rules.keeping_modes(matches!(passed, Passed::Names | Passed::Used));
     let stated: Vec<&str> = stated.iter().map(String::as_str).collect();
     let (rules, answers) = answered.last(rules, passed)?;
     let (rules, calls) = calls::plan(facts, policy, rules, &stated, (isolation, passed), &mut notes)?;
@@ -143,7 +144,7 @@ fn plan(
     let arch = Arch::NATIVE;
     let program = palisade_syscall::compile(&rules, arch)?;
     let landlock = landlock(facts, isolation, network, best_effort, &mut notes)?;
-    let (limits, cgroups) = limits::plan(policy, isolation, best_effort, &mut notes)?;
+    let (limits, cgroups) = limits::plan(policy, isolation, broker.is_some(), best_effort, &mut notes)?;
     let hostname = match policy.hostname() {
         Some(name) if isolation == Isolation::Full => Some(Text::new(name.value.as_str())?),
         _ => None,

@@ -239,7 +239,11 @@ fn apply(
     let groups = Groups::make(plan)?;
     let (broker, ear) = match attended {
         Some(attended) => (Some(attendant::broker(attended.socket, attended.control)?), None),
-        None => broker::prepare(plan, umask.as_raw_mode())?.unzip(),
+        None => {
+            let (broker, ear) = broker::prepare(plan, umask.as_raw_mode())?.unzip();
+            let member = groups.memory()?;
+            (broker.map(|broker| broker.joining(member)), ear)
+        }
     };
     let warden = covers::warden(plan)?;
     let signal_mask =

@@ -40,6 +40,8 @@ pub(crate) struct Setup {
     reports: OwnedFd,
     extra: Option<OwnedFd>,
     given: Vec<OwnedFd>,
+    /// `cgroup.procs` of the group that limits the command's memory.
+    member: Option<OwnedFd>,
     /// The broker watches programs begin.
     watches: bool,
     /// By the command: the filter's listener, in the table that builder, keeper and launcher share.
@@ -79,7 +81,29 @@ impl Broker {
         let (listener, settled) = (Event::default(), Event::default());
         let watches = false;
         let owner = raw::getpid();
-        Self(Arc::new(Setup { owner, serve, proc, reports, extra, given, watches, listener, settled }))
+        let member = None;
+        Self(Arc::new(Setup {
+            owner,
+            serve,
+            proc,
+            reports,
+            extra,
+            given,
+            member,
+            watches,
+            listener,
+            settled,
+        }))
+    }
+
+    /// The same, for a broker that joins a control group: `member` is its `cgroup.procs`, open for writing. What the
+    /// broker remembers is the command's doing.
+    #[must_use]
+    pub fn joining(mut self, member: Option<OwnedFd>) -> Self {
+        if let Some(setup) = Arc::get_mut(&mut self.0) {
+            setup.member = member;
+        }
+        self
     }
 
     /// The same, for a broker that watches programs begin, the first one too. That is no call which it could be told
@@ -174,15 +198,18 @@ fn prepare(setup: &Setup) -> raw::Result<Fd> {
     raw::keep_capabilities(PTRACE)?;
     let listener = setup.listener.wait(lost)?;
     let listener = i32::try_from(listener).unwrap_or(-1);
-    let mut kept = [-1; 4 + MOST_GIVEN];
+    let mut kept = [-1; KEPT];
     let own = [listener, setup.proc.as_raw_fd(), setup.reports.as_raw_fd()];
-    let others = setup.extra.iter().chain(&setup.given).map(AsRawFd::as_raw_fd);
+    let others = setup.extra.iter().chain(&setup.member).chain(&setup.given).map(AsRawFd::as_raw_fd);
     for (place, fd) in kept.iter_mut().zip(own.into_iter().chain(others)) {
         *place = fd;
     }
     close_all_but(kept)?;
     Ok(listener)
 }
+
+/// What a keeper keeps open at most.
+const KEPT: usize = 5 + MOST_GIVEN;
 
 struct Keeper<'s> {
     listener: Fd,
@@ -226,6 +253,12 @@ impl Keeper<'_> {
         if prepared.is_err() || raw::getppid() != keeper {
             raw::exit(1);
         }
+        // By who opened the file it is decided that it may. Before anything grows, and before there are threads.
+        if let Some(member) = &self.setup.member
+            && raw::write(member.as_raw_fd(), b"0") != Ok(1)
+        {
+            raw::exit(1);
+        }
         // The launcher's secrets are in this copy of its memory, too.
         // SAFETY: needed to overwrite them. Sound: the fork has memory and one thread of its own, and
         // what is served from here on was prepared without references to the environment.
@@ -236,7 +269,7 @@ impl Keeper<'_> {
             }
         }
         // SAFETY: needed to own what was kept open. Sound: the numbers are open in this process's
-        // own table, and this copy of the setup, which owns three of them too, is never dropped.
+        // own table, and this copy of the setup, which owns most of them too, is never dropped.
         let owned = |fd| unsafe { OwnedFd::from_raw_fd(fd) };
         let setup = self.setup;
         let station = Station {
@@ -252,7 +285,7 @@ impl Keeper<'_> {
 }
 
 /// Gives the process a table of its own, with these descriptors only.
-fn close_all_but(mut kept: [Fd; 4 + MOST_GIVEN]) -> raw::Result<()> {
+fn close_all_but(mut kept: [Fd; KEPT]) -> raw::Result<()> {
     kept.sort_unstable();
     let mut first = 0;
     for fd in kept {

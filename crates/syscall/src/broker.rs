@@ -13,12 +13,13 @@
 //!
 //! In reading order: [`Server`] (what it is given), `crew` (its workers), `calls` (which call goes where),
 //! `caller` (what is read of the caller), `resolve` (from a path to a directory and a name),
-//! [`guard`] (what is refused) with `deed` (what a rule lets be done) and `way` (what lies above a name), `open` with `literal`, `tree`, `links` (where they lead), `attributes`, `sockets` (the calls themselves),
+//! [`guard`] (what is refused) with `deed` (what a rule lets be done) and `way` (what lies above a name), `open` with `literal`, `tree`, `links` (where they lead), `attributes`, `sockets` with `bound` (the calls themselves), `modes` (which give rights away), `identity` (what tells a file from a later one),
 //! `config` (files that may change if the change is harmless), `repository` (what git takes for one, whatever its name), `observe` (what is noted while a command
 //! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make) with `running` (which program that is), [`answers`] (what a policy makes up), `clock` (its time of day), [`report`] (what the launcher hears).
 
 pub mod answers;
 mod attributes;
+mod bound;
 mod caller;
 mod calls;
 mod clock;
@@ -26,8 +27,10 @@ mod config;
 mod crew;
 mod deed;
 pub mod guard;
+mod identity;
 mod links;
 mod literal;
+mod modes;
 mod observe;
 mod open;
 pub mod report;
@@ -83,7 +86,7 @@ struct Shared {
     order: RwLock<()>,
     reporter: Reporter,
     waiters: waiter::Waiters,
-    sockets: sockets::Sockets,
+    bound: bound::Bound,
     baselines: config::Baselines,
     umask: u32,
     session: u32,
@@ -135,7 +138,7 @@ impl Server {
             order: RwLock::new(()),
             reporter: Reporter::new(reports),
             waiters: waiter::Waiters::default(),
-            sockets: sockets::Sockets::default(),
+            bound: bound::Bound::default(),
             baselines: config::Baselines::default(),
             umask: self.umask,
             session: self.session,
@@ -155,6 +158,7 @@ impl Server {
             // Panics abort.
             let _ended = worker.join();
         }
+        shared.reporter.conclude();
         Ok(())
     }
 }

@@ -286,6 +286,14 @@ impl Rules {
         self.calls.entry(call).or_default().insert(0, rule);
     }
 
+    /// Puts rules before the first of `call`'s that would let it be made. Those that refuse it stay in front.
+    pub(crate) fn put_before_made(&mut self, call: Syscall, added: Vec<Rule>) {
+        let rules = self.calls.entry(call).or_default();
+        let makes = |rule: &Rule| matches!(rule.action, Action::Allow | Action::Notify);
+        let place = rules.iter().position(makes).unwrap_or(rules.len());
+        rules.splice(place..place, added);
+    }
+
     /// Appends a rule for `call`; the first that matches answers.
     pub fn add(&mut self, call: Syscall, rule: Rule) {
         self.calls.entry(call).or_default().push(rule);

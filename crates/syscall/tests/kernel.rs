@@ -9,6 +9,7 @@ use palisade_sys::seccomp::{Probe, install, no_new_privileges, probe_call};
 use palisade_syscall::rules::{Question, Width};
 use palisade_syscall::{Action, Arch, Errno, Rule, Rules, Syscall, Test, compile};
 use rustix::io::Errno as Failure;
+use std::os::unix::ffi::OsStrExt;
 
 /// Arguments that mean nothing to any call: a call that is made after all fails or does nothing.
 const INVALID: u64 = u64::MAX;
@@ -197,4 +198,131 @@ fn every_call_in_a_long_program() {
             assert_eq!(probe(call.name(), [0, 0, 0, 0, 0, MARK]), failed(answer(index)), "{call}");
         }
     });
+}
+
+/// A call by which a file gets a mode: its arguments but for the mode, which of them that is, and the file.
+struct Moded {
+    name: &'static str,
+    arguments: [u64; 6],
+    mode: usize,
+    path: &'static std::ffi::CStr,
+    /// What it makes, or what is there.
+    is_directory: bool,
+}
+
+/// Every call on files that are there (`f` and `d`) or aren't (`n`), in `directory`.
+fn moded(directory: &std::path::Path) -> Vec<Moded> {
+    const CWD: u64 = (-100_i64).cast_unsigned();
+    const MAKE: u64 = 0o101;
+    const TMPFILE: u64 = 0o20_200_002;
+    let path = |name: &str| -> &'static std::ffi::CStr {
+        let path = directory.join(name).into_os_string().into_encoded_bytes();
+        Box::leak(std::ffi::CString::new(path).unwrap().into_boxed_c_str())
+    };
+    let (file, folder, new) = (path("f"), path("d"), path("n"));
+    let call = |name, path: &'static std::ffi::CStr, mode, arguments: [u64; 6], is_directory| Moded {
+        name,
+        arguments,
+        mode,
+        path,
+        is_directory,
+    };
+    let at = |path: &std::ffi::CStr| path.as_ptr().expose_provenance() as u64;
+    vec![
+        call("open", new, 2, [at(new), MAKE, 0, 0, 0, 0], false),
+        call("openat", new, 3, [CWD, at(new), MAKE, 0, 0, 0], false),
+        call("openat", folder, 3, [CWD, at(folder), TMPFILE, 0, 0, 0], false),
+        call("creat", new, 1, [at(new), 0, 0, 0, 0, 0], false),
+        call("mknod", new, 1, [at(new), 0, 0, 0, 0, 0], false),
+        call("mknodat", new, 2, [CWD, at(new), 0, 0, 0, 0], false),
+        call("mkdir", new, 1, [at(new), 0, 0, 0, 0, 0], true),
+        call("mkdirat", new, 2, [CWD, at(new), 0, 0, 0, 0], true),
+        call("chmod", file, 1, [at(file), 0, 0, 0, 0, 0], false),
+        call("chmod", folder, 1, [at(folder), 0, 0, 0, 0, 0], true),
+        call("fchmodat", file, 2, [CWD, at(file), 0, 0, 0, 0], false),
+        call("fchmodat", folder, 2, [CWD, at(folder), 0, 0, 0, 0], true),
+        call("fchmodat2", file, 2, [CWD, at(file), 0, 0, 0, 0], false),
+        call("fchmodat2", folder, 2, [CWD, at(folder), 0, 0, 0, 0], true),
+    ]
+    .into_iter()
+    .filter(|call| call.name.parse::<Syscall>().unwrap().number(Arch::NATIVE).is_some())
+    .collect()
+}
+
+impl Moded {
+    /// What came of the call with this mode, and the bits that the file then has of those that give rights away.
+    fn make(&self, mode: u64) -> (Probe, u32) {
+        use std::os::unix::fs::PermissionsExt;
+        let mut arguments = self.arguments;
+        arguments[self.mode] |= mode;
+        let result = probe(self.name, arguments);
+        let path = std::path::Path::new(std::ffi::OsStr::from_bytes(self.path.to_bytes()));
+        let bits = path.symlink_metadata().map_or(0, |found| found.permissions().mode() & 0o6000);
+        if path.ends_with("n") {
+            let _absent = std::fs::remove_file(path).or_else(|_directory| std::fs::remove_dir(path));
+        } else {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        (result, bits)
+    }
+}
+
+/// Without the filter the calls set the bits (making a directory doesn't: the kernel drops them); under it they fail
+/// and leave nothing behind, and go through with any other mode.
+#[test]
+fn modes_that_give_away_rights() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("f"), "").unwrap();
+    std::fs::create_dir(place.path().join("d")).unwrap();
+    let calls = moded(place.path());
+    let makes_directory = |call: &Moded| call.name.starts_with("mkdir");
+    // Not every file system has files without a name.
+    let made = |call: &Moded, result| match result {
+        Probe::Returned(_) => true,
+        Probe::Failed(Failure::OPNOTSUPP) => call.arguments[2] & 0o20_000_000 != 0,
+        _ => false,
+    };
+    let mut moded = 0;
+    for call in &calls {
+        for bit in [0o4000, 0o2000] {
+            let (result, bits) = call.make(bit | 0o755);
+            assert!(made(call, result), "{} {bit:o}: {result:?}", call.name);
+            moded += u32::from(u64::from(bits) == bit);
+        }
+    }
+    // All but those that make a directory or a file without a name.
+    let expected =
+        calls.iter().filter(|call| !makes_directory(call) && call.arguments[2] & 0o20_000_000 == 0).count();
+    assert_eq!(moded, u32::try_from(2 * expected).unwrap());
+    for (rules, judged) in [
+        (Rules::deny_list().keeping_modes(false), false),
+        // What a broker would judge isn't passed on here: nobody listens.
+        (Rules::deny_list().keeping_modes(true), true),
+    ] {
+        let calls = self::moded(place.path());
+        under(&rules, move || {
+            for call in calls {
+                let name = call.name;
+                let refused = (failed(Errno::EPERM), 0);
+                assert_eq!(call.make(0o4755), refused, "{name}");
+                assert_eq!(call.make(0o6755), refused, "{name}");
+                // The kernel throws the upper part away.
+                assert_eq!(call.make(0o4755 | 1 << 32), refused, "{name}");
+                let changes = name.contains("chmod");
+                if !makes_directory(&call) && !(judged && changes) {
+                    assert_eq!(call.make(0o2755), refused, "{name} {}", call.is_directory);
+                }
+                let (plain, bits) = call.make(0o1755);
+                assert!(made(&call, plain), "{name}: {plain:?}");
+                assert_eq!(bits, 0, "{name}");
+            }
+            assert_eq!(probe("fchmod", [INVALID, 0o4755, 0, 0, 0, 0]), failed(Errno::EPERM));
+            assert_eq!(probe("fchmod", [INVALID, 0o755, 0, 0, 0, 0]), Probe::Failed(Failure::BADF));
+            // Opening what is there: the register of the mode holds anything.
+            let root = c"/".as_ptr().expose_provenance() as u64;
+            assert!(matches!(probe("openat", [INVALID, root, 0, INVALID, 0, 0]), Probe::Returned(_)));
+            let expected = if judged { Probe::Failed(Failure::INVAL) } else { failed(Errno::ENOSYS) };
+            assert_eq!(probe("openat2", [INVALID, root, root, 0, 0, 0]), expected);
+        });
+    }
 }

@@ -68,7 +68,7 @@ pub(super) fn call(name: &str, profile: Option<&str>, json: bool) -> Answer {
         number: call.number(Arch::NATIVE),
         groups: group::groups_of(call).map(|group| group.name).collect(),
         base,
-        built_in: Rules::deny_list().explain(call, Arch::NATIVE).to_string(),
+        built_in: Rules::deny_list().keeping_modes(true).explain(call, Arch::NATIVE).to_string(),
         learned,
         profile,
         allowed: profile.map(|_| has),

@@ -9,12 +9,20 @@ use std::path::{Path, PathBuf};
 /// Names kept of those who used a path: enough to recognise it by.
 const NAMES: usize = 3;
 
+/// More paths and addresses than this aren't noted: as many as the broker tells of.
+const MOST: usize = 1 << 19;
+/// They take no more room than this.
+const ROOM: usize = 64 << 20;
+
 /// What was used, by path. Paths are those inside.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     pub(super) paths: BTreeMap<PathBuf, Uses>,
     pub(super) addresses: BTreeMap<String, Programs>,
     pub(super) names: BTreeSet<String>,
+    /// The length of paths and addresses.
+    length: usize,
+    overflowed: bool,
 }
 
 /// The uses of one path.
@@ -35,8 +43,20 @@ impl Journal {
     /// Notes a use.
     pub fn note(&mut self, how: Used, came: Came, path: &Path, program: &[u8]) {
         let program = String::from_utf8_lossy(program);
-        if how == Used::Network {
-            let address = path.to_string_lossy().into_owned();
+        let address = (how == Used::Network).then(|| path.to_string_lossy().into_owned());
+        let known = match &address {
+            Some(address) => self.addresses.contains_key(address),
+            None => self.paths.contains_key(path),
+        };
+        if !known {
+            let length = self.length + path.as_os_str().len();
+            if length > ROOM || self.paths.len() + self.addresses.len() >= MOST {
+                self.overflowed = true;
+                return;
+            }
+            self.length = length;
+        }
+        if let Some(address) = address {
             self.addresses.entry(address).or_default().add(&program);
             return;
         }
@@ -48,6 +68,12 @@ impl Journal {
     /// Notes that a protected name was refused: its rule's name, as it would be allowed.
     pub fn note_name(&mut self, name: &str) {
         self.names.insert(name.to_owned());
+    }
+
+    /// Whether more was used than is noted.
+    #[must_use]
+    pub fn overflowed(&self) -> bool {
+        self.overflowed
     }
 
     /// Whether nothing has been noted.
@@ -101,5 +127,26 @@ impl fmt::Display for Programs {
             Some((only, [])) => f.write_str(only),
             Some((last, rest)) => write!(f, "{} and {last}", rest.join(", ")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_the_limit_nothing_more_is_noted_but_what_is_known() {
+        let mut journal = Journal::default();
+        let long = "x".repeat(4000);
+        let path = |number: usize| PathBuf::from(format!("/{number}/{long}"));
+        let mut note = |number| journal.note(Used::Read, Came::Done, &path(number), b"cat");
+        (0..ROOM / 4000 + 100).for_each(&mut note);
+        note(0);
+        assert!(journal.overflowed() && journal.length <= ROOM);
+        let noted = journal.paths.len();
+        journal.note(Used::Network, Came::Done, &path(0), b"curl");
+        journal.note(Used::Look, Came::Done, &path(0), b"ls");
+        assert_eq!((journal.paths.len(), journal.addresses.len()), (noted, 0));
+        assert!(journal.paths[&path(0)].has(Used::Look, Came::Done));
     }
 }

@@ -5,9 +5,9 @@ use crate::broker::caller::{Caller, DecimalBuffer, path_of};
 use crate::broker::guard::{Deed, Refused};
 use crate::broker::observe::Done;
 use crate::broker::report::Report;
-use crate::broker::resolve::{Last, Object, by_number};
+use crate::broker::resolve::{Last, Object, by_number, kind};
 use crate::broker::way::Way;
-use crate::broker::{Outcome, Shared, Worker};
+use crate::broker::{Outcome, Shared, Worker, modes};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -166,6 +166,7 @@ impl Worker<'_> {
     ) -> Result<Outcome, Errno> {
         let _order = self.shared.read_order();
         self.permit(caller, Deed::Attributes, &target.path, &target.way())?;
+        modes::permit(mode, || kind(target.object.as_fd()))?;
         let mut buffer = DecimalBuffer::default();
         let mode = Mode::from_raw_mode(mode & 0o7777);
         rustix::fs::chmodat(CWD, by_number(target.object.as_fd(), &mut buffer), mode, AtFlags::empty())?;

@@ -55,10 +55,19 @@ impl From<Errno> for NotReplaced {
 /// What each configuration was like at first, by its path on the host: judged step by step a change
 /// could be cut into harmless pieces.
 #[derive(Default)]
-pub(crate) struct Baselines(Mutex<HashMap<Vec<u8>, edit::Baseline>>);
+pub(crate) struct Baselines(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    baselines: HashMap<Vec<u8>, edit::Baseline>,
+    /// What they keep, in bytes.
+    size: usize,
+}
 
 /// More configurations than this aren't changed in one launch.
 const MOST: usize = 4096;
+/// Nor more than are remembered in so many bytes.
+const ROOM: usize = 32 << 20;
 
 impl Baselines {
     fn judge(
@@ -69,8 +78,13 @@ impl Baselines {
         new: &[u8],
         place: &edit::Place<'_>,
     ) -> Result<(), NotReplaced> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST && !known.contains_key(path) {
+        let known = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let size_before = known.baselines.get(path).map(edit::Baseline::size);
+        let others = known.size - size_before.unwrap_or(0);
+        // What was there first, what is there and what is to be.
+        let there = old.map_or(0, <[u8]>::len);
+        let most = size_before.unwrap_or(0).max(3 * there) + there + new.len();
+        if others + most > ROOM || (size_before.is_none() && known.baselines.len() >= MOST) {
             return Err(NotReplaced::Failed(Errno::NOSPC));
         }
         // Missing in a repository of the user's it is empty; only where the repository was made
@@ -79,9 +93,13 @@ impl Baselines {
             (None, false) => Some(&[][..]),
             (old, _) => old,
         };
-        let baseline =
-            known.entry(path.to_vec()).or_insert_with(|| edit::Baseline::new(now.map(<[u8]>::to_vec)));
-        baseline.judge(now, new, place).map_err(|refusal| NotReplaced::Refused(refusal.to_string()))
+        let baseline = known
+            .baselines
+            .entry(path.to_vec())
+            .or_insert_with(|| edit::Baseline::new(now.map(<[u8]>::to_vec)));
+        let judged = baseline.judge(now, new, place);
+        known.size = others + baseline.size();
+        judged.map_err(|refusal| NotReplaced::Refused(refusal.to_string()))
     }
 }
 
@@ -194,4 +212,37 @@ fn write(file: OwnedFd, bytes: &[u8], mode: u32) -> Result<(), Errno> {
 
 fn errno(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A loop over large configurations of repositories that are made inside: no more of them is remembered, and none is
+    /// put in its place unjudged.
+    #[test]
+    fn what_is_remembered_has_a_limit() {
+        let baselines = Baselines::default();
+        let place = edit::Place { git_directory: Path::new("/w/.git"), work_tree_top: Path::new("/w") };
+        let large = vec![b'#'; 1 << 20];
+        let judge = |number: usize, new: &[u8]| {
+            baselines.judge(format!("/{number}/.git/config").as_bytes(), true, None, new, &place)
+        };
+        let refused = (0..100).find(|number| judge(*number, &large).is_err()).unwrap();
+        assert_eq!(refused, ROOM / large.len());
+        assert!(matches!(judge(refused, &large), Err(NotReplaced::Failed(Errno::NOSPC))));
+        assert!(baselines.0.lock().unwrap().size <= ROOM);
+    }
+
+    #[test]
+    fn so_many_are_remembered() {
+        let baselines = Baselines::default();
+        let place = edit::Place { git_directory: Path::new("/w/.git"), work_tree_top: Path::new("/w") };
+        let judge = |number: usize| {
+            baselines
+                .judge(format!("/{number}/.git/config").as_bytes(), true, None, b"[core]\n", &place)
+                .is_ok()
+        };
+        assert!((0..MOST).all(judge) && !judge(MOST) && judge(0));
+    }
 }

@@ -21,7 +21,7 @@ fn shared(learn: bool) -> Arc<Shared> {
         order: RwLock::new(()),
         reporter: Reporter::new(open("/dev/null")),
         waiters: waiter::Waiters::default(),
-        sockets: sockets::Sockets::default(),
+        bound: bound::Bound::default(),
         baselines: config::Baselines::default(),
         umask: 0o22,
         session: 0,

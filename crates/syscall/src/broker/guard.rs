@@ -5,8 +5,9 @@
 //! judged by what it is. No I/O: what must be looked up is asked for.
 
 use crate::broker::config;
+use crate::broker::identity::Moment;
 use crate::broker::repository::Locks;
-use crate::broker::way::{Moment, Way, is_below};
+use crate::broker::way::{Way, is_below};
 use palisade_policy::names::repository::Marks;
 use palisade_policy::names::{Content, NameRule, NameRules, Standing, repository};
 

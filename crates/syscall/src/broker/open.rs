@@ -5,7 +5,7 @@ use crate::broker::attributes::Order;
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
 use crate::broker::guard::Deed;
 use crate::broker::resolve::{Last, Object, PROC_MAGIC, Place, Spot, by_number, c_string, kind};
-use crate::broker::{Call, Outcome, Worker, deliver};
+use crate::broker::{Call, Outcome, Worker, deliver, modes};
 use palisade_sys::notify::Answer;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -122,6 +122,9 @@ impl Worker<'_> {
         path: &CStr,
         how: How,
     ) -> Result<Outcome, Errno> {
+        if how.makes() {
+            modes::permit(how.mode.bits(), || Ok(FileType::RegularFile))?;
+        }
         if let Some(outcome) = self.open_literally(caller, path, how) {
             return Ok(outcome);
         }

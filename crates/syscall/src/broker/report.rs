@@ -200,6 +200,14 @@ impl Reporter {
         }
     }
 
+    /// Says at the end how much was lost, if there is room for that.
+    pub(crate) fn conclude(&self) {
+        let lost = self.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            let _no_room = self.send(&Report::Lost { count: lost });
+        }
+    }
+
     /// Sends without waiting: a launcher that doesn't listen must not stop the sandbox.
     pub(crate) fn tell(&self, report: &Report) {
         let lost = self.lost.swap(0, Ordering::Relaxed);
@@ -218,7 +226,12 @@ impl Reporter {
     }
 }
 
-/// Takes what has been reported, without waiting. What isn't a report is left out.
+/// So many are taken at once: whoever is told more than it can follow takes no more memory for it. What doesn't fit into
+/// the socket meanwhile its sender counts as [`Report::Lost`].
+pub const BATCH: usize = 256;
+
+/// Takes what has been reported, without waiting, [`BATCH`] at most: if it is that many, there may be more. What isn't a
+/// report is left out.
 ///
 /// # Errors
 /// What the socket gives, other than that there is nothing more.
@@ -226,6 +239,9 @@ pub fn receive(socket: BorrowedFd<'_>) -> Result<Vec<Report>, Errno> {
     let mut reports = Vec::new();
     let mut buffer = vec![0u8; LIMIT];
     loop {
+        if reports.len() >= BATCH {
+            return Ok(reports);
+        }
         match recv(socket.as_fd(), &mut buffer[..], RecvFlags::DONTWAIT) {
             Ok((length, _whole)) if length > 0 => {
                 if let Ok(report) = postcard::from_bytes(&buffer[..length.min(LIMIT)]) {
@@ -237,5 +253,58 @@ pub fn receive(socket: BorrowedFd<'_>) -> Result<Vec<Report>, Errno> {
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    fn pair() -> (Reporter, OwnedFd) {
+        let kind = SocketType::SEQPACKET;
+        let (theirs, ours) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+        (Reporter::new(theirs), ours)
+    }
+
+    fn repository(number: usize) -> Report {
+        Report::Repository { path: format!("/{number}/.git").into_bytes() }
+    }
+
+    #[test]
+    fn a_batch_has_a_limit_and_nothing_of_the_rest_is_lost() {
+        let (reporter, ours) = pair();
+        // More than one batch, and as much as a socket takes at once.
+        (0..BATCH + 10).for_each(|number| reporter.tell(&repository(number)));
+        assert_eq!(receive(ours.as_fd()).unwrap().len(), BATCH);
+        let rest = receive(ours.as_fd()).unwrap();
+        assert_eq!(rest, (BATCH..BATCH + 10).map(repository).collect::<Vec<_>>());
+        assert_eq!(receive(ours.as_fd()), Ok(vec![]));
+    }
+
+    /// A reader that is behind makes nobody wait and nothing grow.
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        const TOLD: usize = 100_000;
+        let (reporter, ours) = pair();
+        (0..TOLD).for_each(|number| reporter.tell(&repository(number)));
+        let mut heard = 0;
+        let mut take = || loop {
+            let batch = receive(ours.as_fd()).unwrap();
+            heard += batch.iter().filter(|report| matches!(report, Report::Repository { .. })).count();
+            let lost = batch.iter().find_map(|report| match report {
+                Report::Lost { count } => Some(*count),
+                _ => None,
+            });
+            if lost.is_some() || batch.is_empty() {
+                return (lost, heard);
+            }
+        };
+        let (lost, heard) = take();
+        assert_eq!(lost, None);
+        // The next that fits says it.
+        reporter.tell(&repository(TOLD));
+        let (lost, _heard) = take();
+        assert_eq!(lost, Some(u64::try_from(TOLD - heard).unwrap()));
     }
 }

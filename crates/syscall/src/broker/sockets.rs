@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sockets: giving one a name, which may be a file's, and connecting to such names.
 //!
-//! Sockets made inside can be connected to. Those of others stand for what their owners do: they
+//! Sockets made inside (`bound`) can be connected to. Those of others stand for what their owners do: they
 //! have to be granted one by one. (Abstract names and other families are kept apart by the network
 //! namespace and Landlock.)
 
@@ -14,9 +14,8 @@ use crate::broker::{Outcome, Worker};
 use palisade_sys::notify::{self, Answer};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// `struct sockaddr_storage`.
 const LONGEST: usize = 128;
@@ -38,20 +37,6 @@ fn is_abstract(address: &[u8]) -> bool {
     address
         .split_first_chunk::<2>()
         .is_some_and(|(family, name)| u16::from_ne_bytes(*family) == AF_UNIX && name.first() == Some(&0))
-}
-
-/// The sockets that were given a name inside.
-#[derive(Default)]
-pub(crate) struct Sockets(Mutex<HashSet<(u64, u64)>>);
-
-impl Sockets {
-    fn add(&self, file: (u64, u64)) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(file);
-    }
-
-    fn has(&self, file: (u64, u64)) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&file)
-    }
 }
 
 /// What a socket is connected to.
@@ -133,8 +118,7 @@ impl Worker<'_> {
             palisade_sys::process::exit_now(1);
         }
         bound?;
-        let stat = place.stat()?;
-        self.shared.sockets.add((stat.st_dev, stat.st_ino));
+        self.shared.bound.add(&place);
         Ok(Outcome::Value(0))
     }
 
@@ -191,7 +175,7 @@ impl Worker<'_> {
             return Err(Errno::CONNREFUSED);
         }
         let path = path_of(object.as_fd())?;
-        if self.shared.guard.may_connect(&path) || self.shared.sockets.has((stat.st_dev, stat.st_ino)) {
+        if self.shared.guard.may_connect(&path) || self.shared.bound.has(&object) {
             if let Some(observer) = &self.shared.observer {
                 observer.socket(self, caller, &path);
             }

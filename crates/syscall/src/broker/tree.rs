@@ -6,7 +6,7 @@ use crate::broker::guard::{Deed, Refused};
 use crate::broker::report::Report;
 use crate::broker::repository::LISTED;
 use crate::broker::resolve::{Last, Object, Place, Spot, by_number, is_directory, kind};
-use crate::broker::{Outcome, Worker, config};
+use crate::broker::{Outcome, Worker, config, modes};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -81,6 +81,7 @@ impl Worker<'_> {
         path: &CStr,
         mode: u32,
     ) -> Result<Outcome, Errno> {
+        modes::permit(mode, || Ok(FileType::Directory))?;
         let place = self.name(caller, descriptor, path, Errno::EXIST)?;
         self.assume_mask(caller)?;
         let _order = self.shared.order_for(place.plain());
@@ -127,6 +128,7 @@ impl Worker<'_> {
         mode: u32,
         device: u64,
     ) -> Result<Outcome, Errno> {
+        modes::permit(mode, || Ok(FileType::RegularFile))?;
         let place = self.name(caller, descriptor, path, Errno::EXIST)?;
         self.assume_mask(caller)?;
         let _order = self.shared.order_for(place.plain());
@@ -224,7 +226,9 @@ impl Worker<'_> {
                 false => Err(self.refuse(caller, &refused)),
             };
         }
+        let leaving = if directory { None } else { self.shared.bound.leaving(&place) };
         rustix::fs::unlinkat(&place.parent, &*place.name, flags)?;
+        self.shared.bound.left(leaving);
         Ok(Outcome::Value(0))
     }
 
@@ -257,7 +261,11 @@ impl Worker<'_> {
             other => other.map(|()| None),
         });
         match judged {
-            Ok(None) => from.rename(&to, flags)?,
+            Ok(None) => {
+                let leaving = self.shared.bound.leaving(&to.place);
+                from.rename(&to, flags)?;
+                self.shared.bound.left(leaving);
+            }
             // Two names of one file, or one name twice: the kernel does nothing.
             Ok(Some(_)) if from.identity == to.identity => {}
             Ok(Some(refused)) => {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The directories above what a call is about, as the guard asks for them.
 
+use crate::broker::identity::{Identity, Moment};
 use crate::broker::repository::Locks;
 use palisade_policy::names::repository::Marks;
-use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::fs::FileType;
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
-use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::os::fd::OwnedFd;
 
 /// The way from the root to what a call is about.
 pub(crate) trait Way {
@@ -23,32 +22,9 @@ pub(crate) trait Way {
 
     /// Whether the directory that it lies in was born since `start`.
     fn is_fresh(&self, start: Moment) -> bool {
-        self.open(1).is_ok_and(|directory| start.is_before_birth_of(directory))
+        let directory = self.open(1).ok().and_then(|opened| Identity::of(opened, c"", FileType::Directory));
+        directory.is_some_and(|directory| directory.is_born_since(start))
     }
-}
-
-/// A time, by the clock that file systems take times of birth from.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Moment(Duration);
-
-impl Moment {
-    /// This moment.
-    pub(crate) fn now() -> Self {
-        let now = clock_gettime(ClockId::RealtimeCoarse);
-        Self(duration(now.tv_sec, now.tv_nsec))
-    }
-
-    /// Whether a directory was born since. Where the file system keeps no time of birth it wasn't: nobody inside can
-    /// set that time, but could make one up by any other of a directory's times.
-    fn is_before_birth_of(self, directory: impl AsFd) -> bool {
-        let Ok(stat) = statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::BTIME) else { return false };
-        StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME)
-            && duration(stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec) >= self.0
-    }
-}
-
-fn duration(seconds: i64, nanoseconds: impl TryInto<u32>) -> Duration {
-    Duration::new(u64::try_from(seconds).unwrap_or(0), nanoseconds.try_into().unwrap_or(0))
 }
 
 pub(crate) fn is_below(path: &[u8], root: &[u8]) -> bool {

@@ -23,7 +23,11 @@ pub(crate) fn verdict(action: Action) -> u32 {
 /// What sandboxes get: without a broker, with one, and with one that learns.
 pub(crate) fn lists() -> [Rules; 3] {
     let list = Rules::deny_list();
-    [list.clone(), list.clone().brokered().unwrap(), list.learned().unwrap()]
+    [
+        list.clone().keeping_modes(false),
+        list.clone().brokered().unwrap().keeping_modes(true),
+        list.learned().unwrap().keeping_modes(true),
+    ]
 }
 
 /// Numbers around everything that could be mistaken: the table's ends, x32, the signs.

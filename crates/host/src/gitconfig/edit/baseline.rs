@@ -25,6 +25,12 @@ impl Baseline {
         Self { inside: [now.clone(), now.clone()], before: now }
     }
 
+    /// How many bytes it keeps.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.inside.iter().chain([&self.before]).flatten().map(Vec::len).sum()
+    }
+
     /// Whether the file, which holds `now`, may become `new`. When somebody outside has changed it
     /// meanwhile, that is the beginning from then on.
     ///

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What tells a file from every other, also from a later one that has its number.
+
+use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
+use rustix::time::{ClockId, clock_gettime};
+use std::ffi::CStr;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// Device, inode, and time of birth, where the file system keeps that.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Identity {
+    device: (u32, u32),
+    inode: u64,
+    born: Option<Moment>,
+}
+
+impl Identity {
+    /// Of what lies at `name` in `parent` (if that is empty: of what `parent` is), no link followed; `None` if that isn't of
+    /// this kind.
+    pub(crate) fn of(parent: impl AsFd, name: &CStr, kind: FileType) -> Option<Self> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::EMPTY_PATH;
+        let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::BTIME;
+        let stat = statx(parent, name, flags, wanted).ok()?;
+        if FileType::from_raw_mode(stat.stx_mode.into()) != kind {
+            return None;
+        }
+        let kept = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
+        let born = kept.then(|| Moment::new(stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec));
+        Some(Self { device: (stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, born })
+    }
+
+    /// Whether a later one that has its number is told from it.
+    pub(crate) const fn outlives(&self) -> bool {
+        self.born.is_some()
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn numbered(inode: u64) -> Self {
+        Self { device: (0, 0), inode, born: None }
+    }
+
+    /// Whether it was born since. Where the file system keeps no time of birth it wasn't: nobody inside can set that
+    /// time, but any other of a file's times.
+    pub(crate) fn is_born_since(&self, start: Moment) -> bool {
+        self.born.is_some_and(|born| born >= start)
+    }
+}
+
+/// A time, by the clock that file systems take times of birth from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Moment(Duration);
+
+impl Moment {
+    /// This moment.
+    pub(crate) fn now() -> Self {
+        let now = clock_gettime(ClockId::RealtimeCoarse);
+        Self::new(now.tv_sec, now.tv_nsec)
+    }
+
+    fn new(seconds: i64, nanoseconds: impl TryInto<u32>) -> Self {
+        Self(Duration::new(u64::try_from(seconds).unwrap_or(0), nanoseconds.try_into().unwrap_or(0)))
+    }
+}
