@@ -42,25 +42,35 @@ mod definition {
     }
 
     pub(super) fn protects(rule: &NameRule, path: &[&str], root: usize) -> bool {
+        rule.content != super::Content::Directory && ends_in(rule, path, root, false)
+    }
+
+    /// Whether the name ends somewhere in the path, or at its end.
+    fn ends_in(rule: &NameRule, path: &[&str], root: usize, at_the_end: bool) -> bool {
         let parts: Vec<&str> = rule.path.split('/').collect();
         let ends = |to: usize| to > root || rule.locked;
         (0..=path.len()).any(|from| {
             counts(rule, path, root, from)
-                && (from..=path.len()).any(|to| ends(to) && all(&parts, &path[from..to]))
+                && (from..=path.len())
+                    .any(|to| ends(to) && (!at_the_end || to == path.len()) && all(&parts, &path[from..to]))
         })
     }
 
     pub(super) fn begins(rule: &NameRule, path: &[&str], root: usize) -> bool {
         let parts: Vec<&str> = rule.path.split('/').collect();
+        // A name that a directory may have is one where others begin.
+        let directory = rule.content == super::Content::Directory && ends_in(rule, path, root, true);
         path.len() > root
-            && (0..path.len()).any(|from| {
-                counts(rule, path, root, from)
-                    && (1..parts.len()).any(|length| all(&parts[..length], &path[from..]))
-            })
+            && (directory
+                || (0..path.len()).any(|from| {
+                    counts(rule, path, root, from)
+                        && (1..parts.len()).any(|length| all(&parts[..length], &path[from..]))
+                }))
     }
 
-    pub(super) fn strictness(rule: &NameRule) -> (bool, bool) {
-        (rule.content == super::Content::Never, !rule.carried)
+    pub(super) fn strictness(rule: &NameRule) -> (bool, bool, bool) {
+        let is = |content| rule.content == content;
+        (is(super::Content::Directory), is(super::Content::Never), !rule.carried)
     }
 }
 
@@ -81,14 +91,15 @@ fn pattern() -> impl Strategy<Value = String> {
 
 fn rule() -> impl Strategy<Value = NameRule> {
     let except = prop::collection::vec(select(vec!["c", "b", "C"]).prop_map(str::to_owned), 0..2);
-    (pattern(), any::<[bool; 4]>(), except).prop_map(
-        |(path, [carried, anchored, locked, git], except_below)| NameRule {
+    let content = select(vec![Content::Never, Content::Never, Content::GitConfig, Content::Directory]);
+    (pattern(), any::<[bool; 3]>(), content, except).prop_map(
+        |(path, [carried, anchored, locked], content, except_below)| NameRule {
             path,
             reason: "because".to_owned(),
             origin: Origin::built_in(),
             carried,
             except_below,
-            content: if git { Content::GitConfig } else { Content::Never },
+            content,
             anchored,
             locked,
         },

@@ -136,9 +136,9 @@ fn allows(deed: Deed, name: &[u8], rule: &NameRule, holder: bool, made: bool) ->
             Deed::MoveTo { directory: true } => false,
             Deed::MakeLink => made && rule.carried,
             Deed::Change | Deed::MakeFile | Deed::LinkFrom | Deed::LinkTo | Deed::MoveTo { .. } => {
-                // git follows a file of this name to wherever it says, and it can be written by
-                // any other name that it has.
-                !name.eq_ignore_ascii_case(b".git") || made
+                // git, or Jujutsu, follows a file of this name to wherever it says, and it can be
+                // written by any other name that it has.
+                !rule.follows_file(name) || made
             }
         }
     } else if !made {
