@@ -12,6 +12,7 @@ mod bad_applications;
 mod bad_input;
 mod bad_surroundings;
 mod broker;
+mod checkouts;
 mod clock;
 mod closure;
 mod covers;
