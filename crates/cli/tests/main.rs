@@ -29,6 +29,7 @@ mod interpose;
 mod learn;
 mod learned_by_kernel;
 mod learned_programs;
+mod names_obeyed;
 mod neighbours;
 mod network;
 mod network_clients;
