@@ -119,9 +119,6 @@ impl Name {
             Content::GitConfig => "; a change that names no command is let through",
             Content::Directory => "; a directory may be made",
         });
-        if !self.except_below.is_empty() {
-            let _infallible = write!(words, "; not below {}", self.except_below.join(", "));
-        }
         if let Some(stated) = &self.stated {
             let locked = if self.place.strength == Strength::Locked { ", locked" } else { "" };
             let _infallible = write!(words, " ({stated}{locked})");
@@ -151,6 +148,12 @@ impl Answer {
         let free: Vec<&Name> = self.names.iter().filter(|name| !name.protected).collect();
         for group in free.chunk_by(|a, b| a.group == b.group) {
             put(&format!("not protected: {}", group.first().map_or(OTHERS, |name| &name.group)), group);
+        }
+        // The same ones for all names that have any.
+        if let Some(name) = self.names.iter().find(|name| !name.except_below.is_empty()) {
+            let below = name.except_below.join(", ");
+            let _infallible =
+                writeln!(text, "\nnames that repositories carry aren't protected below {below}");
         }
         if let Some(name) = free.first() {
             let entry = format!("{GROUP}{}", name.group);
@@ -184,9 +187,7 @@ mod tests {
         assert!(shown(".envrc").2.ends_with(" (administrator)"), "{:?}", shown(".envrc"));
         assert_eq!(shown(".github/workflows").1, "built in");
         assert!(shown(".circleci").0 && shown(".circleci").1 == "administrator");
-        assert!(
-            shown(".vscode").2.ends_with("; not below node_modules, site-packages (administrator, locked)")
-        );
+        assert!(shown(".vscode").2.ends_with(" (administrator, locked)"));
         assert_eq!(
             shown("own/x"),
             (true, "administrator", "the policy protects it (administrator)".to_owned())

@@ -55,6 +55,15 @@ enum Switch {
     Off,
 }
 
+/// What lies in a repository's own directory is obeyed wherever that is; no package brings it.
+fn is_of_a_repository(path: &str) -> bool {
+    [".git/", ".hg/"].iter().any(|own| path.starts_with(own))
+}
+
+fn below() -> Vec<String> {
+    PACKAGES.map(str::to_owned).to_vec()
+}
+
 impl Table {
     fn names(self) -> impl Iterator<Item = BuiltInName> {
         let on = self.default == Switch::On;
@@ -62,11 +71,11 @@ impl Table {
         let (carried, content) = (self.carried, self.content);
         self.paths.into_iter().map(move |path| BuiltInName {
             rule: NameRule {
-                path,
                 reason: reason.clone(),
                 origin: Origin::built_in(),
                 carried,
-                except_below: if carried { PACKAGES.map(str::to_owned).to_vec() } else { Vec::new() },
+                except_below: if carried && !is_of_a_repository(&path) { below() } else { Vec::new() },
+                path,
                 content,
                 anchored: false,
                 locked: false,
