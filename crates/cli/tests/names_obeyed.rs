@@ -4,7 +4,7 @@
 //!
 //! `PALISADE_TEST_TOOLS` names more directories in which programs are looked for, as `PATH` does.
 
-use crate::support::{Place, has, job, ordinary, root};
+use crate::support::{Place, everybody, has, job, ordinary, root};
 use palisade_policy::names::{BuiltInName, built_in};
 use palisade_policy::{LayerPolicy, Standing, merge};
 use serde::Deserialize;
@@ -116,4 +116,45 @@ fn what_is_tried_is_protected() {
         }
     }
     assert!(tried > 40, "{tried}");
+}
+
+/// Jujutsu follows a file `.jj/repo` to the repository that it names, as `jj workspace add` makes it.
+#[test]
+fn a_file_leads_jujutsu_elsewhere_and_a_directory_does_not() {
+    for place in everybody() {
+        place.outside(
+            "mkdir -p ~/work/old/.jj ~/work/kept/.jj; echo own >~/work/kept/.jj/repo; mkdir ~/work/elsewhere",
+        );
+        let run = place.sh(
+            &[],
+            "echo x >file; for way in 'cp file' 'mv file' 'ln file' 'ln -s ../../elsewhere'; do \
+             $way old/.jj/repo; echo x >file; done; echo x >kept/.jj/repo; echo x >old/.jj/REPO; \
+             mv elsewhere kept/.jj/other; ls old/.jj",
+        );
+        assert_eq!((run.out.as_str(), place.read("work/kept/.jj/repo").as_str()), ("", "own\n"), "{run:?}");
+        assert!(run.err.contains(".jj/repo"), "{run:?}");
+        // What Jujutsu does in a repository of its own, and in a workspace that it makes.
+        let run = place.sh(
+            &[],
+            "mkdir old/.jj/repo && mkdir old/.jj/repo/store && echo git >old/.jj/repo/store/type && \
+             mkdir -p new/.jj && echo ../../old/.jj/repo >new/.jj/repo && cat old/.jj/repo/store/type new/.jj/repo",
+        );
+        assert_eq!(run.out, "git\n../../old/.jj/repo\n", "{run:?}");
+        let run = place.sh(&["--allow-name", ".jj/repo"], "echo x >kept/.jj/repo");
+        assert_eq!((run.code, place.read("work/kept/.jj/repo").as_str()), (0, "x\n"), "{run:?}");
+        let run =
+            place.sh(&["--protect", "mounts"], "echo y >kept/.jj/repo; echo y >old/.jj/repo/store/type");
+        assert_eq!(place.read("work/kept/.jj/repo"), "x\n", "{run:?}");
+        assert_eq!(place.read("work/old/.jj/repo/store/type"), "y\n", "{run:?}");
+        let explain = |path: &str| {
+            let mut explain = place.command(place.binary());
+            job::finish(explain.args(["explain", "--access", "write", path]).current_dir(&place.work)).out
+        };
+        assert!(
+            explain("kept/.jj/repo").contains("palisade run --allow-name .jj/repo"),
+            "{}",
+            explain("kept/.jj/repo")
+        );
+        assert!(explain("old/.jj/repo").contains("write: yes"), "{}", explain("old/.jj/repo"));
+    }
 }
