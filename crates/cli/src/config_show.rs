@@ -5,6 +5,7 @@ use crate::answer::harmless;
 use crate::situation;
 use palisade_policy::answer::SyscallAnswer;
 use palisade_policy::environment::{EnvironmentRule, Reason};
+use palisade_policy::names::{NameSubject, built_in as built_in_names};
 use palisade_policy::word::Word;
 use palisade_policy::{
     Access, Amount, EffectiveGlob, Origin, PathRule, Policy, Protected, Resolved, SCHEMA, Sourced, Strength,
@@ -232,10 +233,17 @@ fn names(all: &mut Vec<Statement>, policy: &Policy) {
         let key = if protect { "protect_names" } else { "allow_names" };
         for stated in policy.settings().names.iter().filter(|stated| stated.value.protect == protect) {
             let name = stated.value.name.as_str();
-            let rule = rules.rules().iter().find(|rule| rule.path == name);
-            let holds = match rule {
+            let holds = |path: &str| match rules.rules().iter().find(|rule| rule.path == path) {
                 Some(rule) => protect && rule.origin == stated.origin,
                 None => !protect,
+            };
+            let holds = match &stated.value.name {
+                NameSubject::Name(_) => holds(name),
+                // It says something of at least one of them.
+                NameSubject::Group(_) => {
+                    let of_group = built_in_names().iter().filter(|known| stated.value.name.covers(known));
+                    of_group.into_iter().any(|known| holds(&known.rule.path))
+                }
             };
             all.push(entry("filesystem", key, Value::Text(name.to_owned()), stated, holds));
         }
@@ -454,5 +462,26 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line}{text}");
         }
+    }
+
+    #[test]
+    fn changes_of_groups_are_shown() {
+        let administrator =
+            "schema = 1\n[filesystem]\nprotect_names = [\"group:ci\", \"group:run-by-hand\"]\n";
+        let user = "schema = 1\n[filesystem]\nallow_names = [\"group:ci\", \".bazelrc\", \"group:agent\"]\n";
+        let policy = merge(vec![
+            built_in(),
+            parse(administrator, Some(Path::new("/a.toml")), Layer::Administrator).unwrap(),
+            parse(user, Some(Path::new("/u.toml")), Layer::User).unwrap(),
+        ]);
+        let text = toml(&statements(&policy, &Resolved::default()), true);
+        for line in [
+            "    # \"group:ci\",  # overridden, /a.toml:3\n    \"group:run-by-hand\",  # /a.toml:3\n",
+            "    \"group:ci\",  # /u.toml:3\n    \".bazelrc\",  # /u.toml:3\n    \"group:agent\",  # /u.toml:3\n",
+        ] {
+            assert!(text.contains(line), "{line}{text}");
+        }
+        let again = toml(&statements(&policy, &Resolved::default()), false);
+        assert!(parse(&again, None, Layer::Administrator).is_ok(), "{again}");
     }
 }

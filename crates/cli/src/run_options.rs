@@ -123,10 +123,10 @@ pub(crate) struct LaunchOptions {
     /// and changed: broker; mounts, for those that exist; off
     #[arg(long, value_name = "MODE", value_parser = Protect::ALL.map(Protect::key))]
     pub(crate) protect: Option<String>,
-    /// Protect a name too, at any depth: 'deploy/keys', '*.key', 'a/**/b'
+    /// Protect a name too, at any depth: 'deploy/keys', '*.key', 'a/**/b'; or the names of a group: 'group:ci'
     #[arg(long, value_name = "NAME")]
     pub(crate) protect_name: Vec<String>,
-    /// Don't protect a name, written as `palisade explain --names` lists it
+    /// Don't protect a name, written as `palisade explain --names` lists it, or those of a group: 'group:editor'
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_name: Vec<String>,
     #[command(flatten)]

@@ -9,7 +9,7 @@ use crate::environment::EnvironmentRule;
 use crate::feature::Want;
 use crate::layer::{Layer, Origin, Sourced, Strength};
 use crate::limits::{Amount, AmountError, Limit};
-use crate::names::{NameChange, NameError, NamePattern};
+use crate::names::{NameChange, NameError, NameSubject};
 use crate::network::{Fallback, NetworkError, NetworkRule, Target, Upstream, port};
 use crate::pattern::{PathPattern, PatternError};
 use crate::rule::{Access, PathRule};
@@ -72,12 +72,12 @@ impl LayerPolicy {
         self
     }
 
-    /// Adds to the protected names, or takes off them.
+    /// Adds to the protected names, or takes off them: a name, or `group:` and a group of the built-in ones.
     ///
     /// # Errors
     /// When the text can't be meant as a name.
     pub fn add_name(&mut self, name: &str, protect: bool, argument: u32) -> Result<&mut Self, NameError> {
-        let stated = self.state(NameChange { name: NamePattern::new(name)?, protect }, argument);
+        let stated = self.state(NameChange { name: NameSubject::new(name)?, protect }, argument);
         self.settings.names.push(stated);
         Ok(self)
     }

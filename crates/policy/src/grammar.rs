@@ -108,12 +108,12 @@ pub(crate) const SECTIONS: &[Section] = &[
             key(
                 "protect_names",
                 Kind::Names { protect: true },
-                "Names protected at any depth, besides the built-in ones.",
+                "Names protected at any depth, besides the built-in ones; group:NAME is all of a group.",
             ),
             key(
                 "allow_names",
                 Kind::Names { protect: false },
-                "Names taken off the protected ones, written as they are there.",
+                "Names taken off the protected ones, written as they are there; group:NAME is all of a group.",
             ),
             list(Access::Protect, "Paths that can't be made or changed."),
             key("require", Kind::List(List::Require), "What must be there for the launch to go on."),

@@ -12,7 +12,7 @@ use crate::environment::{EnvironmentRule, Filter};
 use crate::launch::{Hook, MadeFile, When};
 use crate::layer::{Layer, Origin, Sourced, Strength, Tighten, prevailing};
 use crate::limits::{Amount, Limit};
-use crate::names::{NameChange, NameRules, UnknownName, choose};
+use crate::names::{BuiltInName, NameChange, NameRules, UnknownName, choose};
 use crate::pattern::PathPattern;
 use crate::rule::PathRule;
 use crate::settings::{LayerPolicy, Settings};
@@ -149,6 +149,12 @@ impl Policy {
     #[must_use]
     pub fn names(&self) -> NameRules {
         choose::choose(&self.settings.names)
+    }
+
+    /// The statement by which a built-in name is protected or isn't; nothing where nobody speaks of it.
+    #[must_use]
+    pub fn stated_of(&self, name: &BuiltInName) -> Option<Sourced<NameChange>> {
+        choose::stated(&self.settings.names, name)
     }
 
     /// An entry of `allow_names` that no protected name is written like, if there is one.

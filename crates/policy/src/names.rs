@@ -7,6 +7,7 @@
 //! - `table`: all of them, ready to be asked; `spelling`: what a file system may take for a name
 //! - `repository`: directories that are to git what `.git` is
 //! - `choose`: what the layers of a policy add to the list and take off it
+//! - `subject`: what a statement of a policy is about: a name, or a group of the built-in ones
 //! - `paths`: `protect_paths` as rules of the same kind
 
 use std::fmt;
@@ -23,11 +24,13 @@ mod paths;
 mod pattern;
 pub mod repository;
 mod spelling;
+mod subject;
 mod table;
 
 pub use builtin::{BuiltInName, built_in};
 pub use choose::{NameChange, UnknownName};
 pub use pattern::{NameError, NamePattern};
+pub use subject::{GROUP, NameSubject};
 
 pub use crate::value::Protect;
 
@@ -67,6 +70,8 @@ pub enum Content {
     GitConfig,
     /// It may be written while the directory that it lies in is new.
     WithDirectory,
+    /// A directory of the name is an ordinary one. Only a file, or a link, leads a program to another place.
+    Directory,
 }
 
 /// How a path stands to the protected names.
@@ -95,6 +100,8 @@ impl NameRule {
     /// Greater is stricter. Of several rules on one name the strictest counts.
     const fn strictness(&self) -> u8 {
         let content = match self.content {
+            // It protects nothing. Where a name begins, it says more than the others.
+            Content::Directory => 4,
             Content::Never => 2,
             Content::WithDirectory => 1,
             Content::GitConfig => 0,
@@ -108,9 +115,18 @@ impl NameRule {
     pub fn is_excepted(&self, path: &[u8], root: usize) -> bool {
         table::excepted(self, path, root, usize::MAX)
     }
+
+    /// Whether a program follows a file of this name to wherever it says, at a path for which
+    /// [`Standing::Holder`] gives this rule.
+    #[must_use]
+    pub fn follows_file(&self, name: &[u8]) -> bool {
+        let last = self.path.rsplit('/').next().unwrap_or_default();
+        name.eq_ignore_ascii_case(b".git")
+            || self.content == Content::Directory && last.as_bytes().eq_ignore_ascii_case(name)
+    }
 }
 
-/// The strictness that no rule exceeds.
+/// The strictness that no rule on a protected path exceeds.
 const STRICTEST: u8 = 3;
 
 /// `.git/hooks (built in): git runs what is in it`.

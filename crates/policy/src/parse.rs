@@ -16,7 +16,7 @@ use crate::grammar::{Key, Kind, SECTIONS, STRENGTHS, Section, TOP, TOP_OF_FEATUR
 use crate::layer::{Layer, Origin, SCHEMA, Sourced, Strength};
 use crate::limits::{Amount, Limit, Unit};
 use crate::lines::Lines;
-use crate::names::{NameChange, NamePattern};
+use crate::names::{NameChange, NameSubject};
 use crate::parse_error::{ParseError, Problem};
 use crate::pattern::PathPattern;
 use crate::rule::{Access, PathRule};
@@ -340,7 +340,7 @@ impl Reader<'_> {
 
     fn names(&mut self, key: &str, protect: bool, node: &Node<'_>) {
         for (text, span) in self.strings(key, node) {
-            match NamePattern::new(&text) {
+            match NameSubject::new(&text) {
                 Ok(name) => {
                     let change = self.sourced(NameChange { name, protect }, span);
                     self.policy.settings.names.push(change);

@@ -42,25 +42,35 @@ mod definition {
     }
 
     pub(super) fn protects(rule: &NameRule, path: &[&str], root: usize) -> bool {
+        rule.content != super::Content::Directory && ends_in(rule, path, root, false)
+    }
+
+    /// Whether the name ends somewhere in the path, or at its end.
+    fn ends_in(rule: &NameRule, path: &[&str], root: usize, at_the_end: bool) -> bool {
         let parts: Vec<&str> = rule.path.split('/').collect();
         let ends = |to: usize| to > root || rule.locked;
         (0..=path.len()).any(|from| {
             counts(rule, path, root, from)
-                && (from..=path.len()).any(|to| ends(to) && all(&parts, &path[from..to]))
+                && (from..=path.len())
+                    .any(|to| ends(to) && (!at_the_end || to == path.len()) && all(&parts, &path[from..to]))
         })
     }
 
     pub(super) fn begins(rule: &NameRule, path: &[&str], root: usize) -> bool {
         let parts: Vec<&str> = rule.path.split('/').collect();
+        // A name that a directory may have is one where others begin.
+        let directory = rule.content == super::Content::Directory && ends_in(rule, path, root, true);
         path.len() > root
-            && (0..path.len()).any(|from| {
-                counts(rule, path, root, from)
-                    && (1..parts.len()).any(|length| all(&parts[..length], &path[from..]))
-            })
+            && (directory
+                || (0..path.len()).any(|from| {
+                    counts(rule, path, root, from)
+                        && (1..parts.len()).any(|length| all(&parts[..length], &path[from..]))
+                }))
     }
 
-    pub(super) fn strictness(rule: &NameRule) -> (bool, bool) {
-        (rule.content == super::Content::Never, !rule.carried)
+    pub(super) fn strictness(rule: &NameRule) -> (bool, bool, bool) {
+        let is = |content| rule.content == content;
+        (is(super::Content::Directory), is(super::Content::Never), !rule.carried)
     }
 }
 
@@ -81,14 +91,15 @@ fn pattern() -> impl Strategy<Value = String> {
 
 fn rule() -> impl Strategy<Value = NameRule> {
     let except = prop::collection::vec(select(vec!["c", "b", "C"]).prop_map(str::to_owned), 0..2);
-    (pattern(), any::<[bool; 4]>(), except).prop_map(
-        |(path, [carried, anchored, locked, git], except_below)| NameRule {
+    let content = select(vec![Content::Never, Content::Never, Content::GitConfig, Content::Directory]);
+    (pattern(), any::<[bool; 3]>(), content, except).prop_map(
+        |(path, [carried, anchored, locked], content, except_below)| NameRule {
             path,
             reason: "because".to_owned(),
             origin: Origin::built_in(),
             carried,
             except_below,
-            content: if git { Content::GitConfig } else { Content::Never },
+            content,
             anchored,
             locked,
         },
@@ -301,4 +312,175 @@ fn every_built_in_name_can_be_taken_off_and_locked() {
         ]);
         assert_eq!(protector(&locked, path), Some((Layer::Administrator, true)));
     }
+}
+
+/// The table of the page, by groups.
+fn table() -> String {
+    let mut text = String::new();
+    for group in built_in().chunk_by(|a, b| a.group == b.group) {
+        let (name, on) = (&group[0].group, group[0].on);
+        text.push_str(&format!("\n## `group:{name}`{}\n\n", if on { "" } else { ": off" }));
+        text.push_str("| names | carried | because |\n|---|---|---|\n");
+        for alike in
+            group.chunk_by(|a, b| (&a.rule.reason, a.rule.carried) == (&b.rule.reason, b.rule.carried))
+        {
+            let names: Vec<String> = alike.iter().map(|name| format!("`{}`", name.rule.path)).collect();
+            let rule = &alike[0].rule;
+            let content = match rule.content {
+                Content::Never => "",
+                Content::GitConfig => "; a change that names no command is let through",
+                Content::Directory => "; a directory may be made",
+            };
+            let carried = if rule.carried { "yes" } else { "" };
+            text.push_str(&format!("| {} | {carried} | {}{content} |\n", names.join(" "), rule.reason));
+        }
+    }
+    text
+}
+
+#[test]
+fn the_page_lists_every_name_with_its_group() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/names.md");
+    let text = std::fs::read_to_string(&page).unwrap();
+    let mark = "-->\n";
+    let head = &text[..text.find(mark).unwrap() + mark.len()];
+    let wanted = format!("{head}{}", table());
+    if std::env::var("PALISADE_NAMES_PAGE").is_ok_and(|what| what == "write") {
+        std::fs::write(&page, &wanted).unwrap();
+        return;
+    }
+    assert!(
+        text == wanted,
+        "docs/names.md isn't what names.toml says\nhint: PALISADE_NAMES_PAGE=write ./x test policy/integration/names"
+    );
+}
+
+const HOOKS: &str = ".git/hooks";
+
+/// Whether a name is protected, by whom.
+fn by(policy: &Policy, name: &str) -> Option<Layer> {
+    protector(policy, name).map(|(layer, _locked)| layer)
+}
+
+#[test]
+fn names_that_are_obeyed_unasked_are_on_and_the_others_are_groups_that_are_off() {
+    let names = Policy::default().names();
+    let kind = |path: &str| match names.judge(format!("/w/a/{path}").as_bytes(), 1) {
+        Standing::Free => "free",
+        Standing::Protected(_) => "protected",
+        Standing::Holder(_) => "holder",
+    };
+    for name in ".tool-versions rust-toolchain rust-toolchain.toml .hg/hgrc-not-shared .hg/requires .sl/config \
+        _darcs/prefs/defaults lefthook.yml lefthook.yaml lefthook-local.yml .lefthook.json .config/lefthook.toml \
+        .overcommit.yml .git-hooks/pre_commit/x prek.toml .autoenv.zsh .flox/env/manifest.toml x.code-workspace \
+        .run/x.run.xml x.iml .lvimrc .pylintrc .agents/x .factory/settings.json .junie/x .kilocode/mcp.json .amazonq/x \
+        .trae/x .augment/x .pi/extensions/x.ts crush.json .github/hooks/x.json .clinerules/hooks/TaskStart .cursorrules \
+        .bundle/config .pdm-python"
+        .split_whitespace()
+    {
+        assert_eq!(kind(name), "protected", "{name}");
+    }
+    for off in "pnpm-workspace.yaml bunfig.toml .yarn/releases/x .yarn/plugins/x .yarn/sdks/x .pnp.cjs .bazelrc tools/bazel \
+        gradle.properties .jvmopts uv.toml pip.conf .ghci .iex.exs .Renviron CLAUDE.md AGENTS.md GEMINI.md \
+        .github/copilot-instructions.md .gitlab-ci.yml"
+        .split_whitespace()
+    {
+        assert_eq!(kind(off), "free", "{off}");
+    }
+    // What only looks alike.
+    for other in "requires .hg/store/requires config .sl rust-toolchain.md lefthook.md xrun x.code-workspaces iml .yarn \
+        .bundle/x tools/x _darcs/prefs/motd .github/x bundle/config"
+        .split_whitespace()
+    {
+        assert_ne!(kind(other), "protected", "{other}");
+    }
+    // As a directory it is Jujutsu's own; what lies in it has rules of its own.
+    assert_eq!(kind(".jj/repo"), "holder");
+    assert_eq!(kind(".jj/repo/store/x"), "free");
+    assert_eq!(kind(".jj/repo/config.toml"), "protected");
+    let Standing::Holder(rule) = names.judge(b"/w/.jj/repo", 1) else { panic!("it is where a name begins") };
+    assert!(rule.follows_file(b"Repo") && !rule.follows_file(b".jj"), "{rule}");
+}
+
+#[test]
+fn what_packages_bring_is_not_obeyed() {
+    let names = Policy::default().names();
+    for name in built_in().iter().filter(|name| name.on && name.rule.content != Content::Directory) {
+        let path = name.rule.path.replace('*', "x");
+        for place in ["node_modules/p", "lib/python3/site-packages"] {
+            let below = format!("/w/{place}/{path}");
+            let free = names.judge(below.as_bytes(), 1) == Standing::Free;
+            let of_repository = [".git/", ".hg/"].iter().any(|own| path.starts_with(own));
+            assert_eq!(free, name.rule.carried && !of_repository, "{below}");
+        }
+    }
+}
+
+#[test]
+fn groups_are_turned_on_and_taken_off() {
+    use Layer::{Administrator, BuiltIn, CommandLine, User};
+    let run_by_hand = "protect_names = ['group:run-by-hand']";
+    let mut command_line = LayerPolicy::command_line();
+    command_line.add_name("group:run-by-hand", true, 7).unwrap();
+    let mut allowing = LayerPolicy::command_line();
+    allowing.add_name("group:version-control", false, 7).unwrap();
+    #[rustfmt::skip]
+    let table: Vec<(Vec<LayerPolicy>, &str, Option<Layer>)> = vec![
+        (vec![], ".bazelrc", None),
+        (vec![user(run_by_hand)], ".bazelrc", Some(User)),
+        (vec![user(run_by_hand)], "CLAUDE.md", None),
+        (vec![user(run_by_hand)], HOOKS, Some(BuiltIn)),
+        (vec![user("protect_names = ['group:instructions', 'group:ci']")], "CLAUDE.md", Some(User)),
+        (vec![user("protect_names = ['group:instructions', 'group:ci']")], ".circleci", Some(User)),
+        (vec![user("allow_names = ['group:version-control']")], HOOKS, None),
+        (vec![user("allow_names = ['group:version-control']")], ".vscode", Some(BuiltIn)),
+        (vec![allowing.clone()], HOOKS, None),
+        // In one layer, who names the name says more than who names its group.
+        (vec![user("protect_names = ['group:run-by-hand']\nallow_names = ['.bazelrc']")], ".bazelrc", None),
+        (vec![user("protect_names = ['group:run-by-hand']\nallow_names = ['.bazelrc']")], "uv.toml", Some(User)),
+        (vec![user("allow_names = ['group:version-control']\nprotect_names = ['.git/hooks']")], HOOKS, Some(User)),
+        (vec![user("allow_names = ['group:agent']\nprotect_names = ['group:agent']")], ".claude", Some(User)),
+        // A later layer wins, whichever of the two it names.
+        (vec![user("allow_names = ['.bazelrc']"), command_line], ".bazelrc", Some(CommandLine)),
+        (vec![user("protect_names = ['.git/hooks']"), allowing.clone()], HOOKS, None),
+        (vec![file(Administrator, "filesystem.protect_names = ['group:ci']"), user("allow_names = ['.circleci']")], ".circleci", None),
+        // A lock on a group is one on each of its names, and one on a name isn't taken off with the group.
+        (vec![lock(run_by_hand), user("allow_names = ['.bazelrc']")], ".bazelrc", Some(Administrator)),
+        (vec![lock("protect_names = ['.git/hooks']"), allowing.clone()], HOOKS, Some(Administrator)),
+        (vec![lock("protect_names = ['.git/hooks']"), allowing], ".husky", None),
+    ];
+    for (layers, name, expected) in table {
+        let said = format!("{layers:#?}");
+        let policy = merge(layers);
+        assert_eq!(by(&policy, name), expected, "{name} {said}");
+        assert_eq!(policy.unknown_name(), None, "{said}");
+    }
+    // Nothing is lost of what is known of each.
+    let names = merge(vec![user(run_by_hand)]).names();
+    let rule = names.rules().iter().find(|rule| rule.path == ".bazelrc").unwrap();
+    assert!(rule.carried && rule.reason.starts_with("bazel ") && !rule.except_below.is_empty(), "{rule:?}");
+    let locked = merge(vec![lock(run_by_hand)]).names();
+    assert!(locked.rules().iter().find(|rule| rule.path == ".bazelrc").unwrap().locked);
+}
+
+#[test]
+fn a_group_that_is_none_is_an_error_with_a_hint_that_works() {
+    let text = "schema = 1\n[filesystem]\nprotect_names = [\"group:instruction\"]\n";
+    let errors = parse(text, None, Layer::User).unwrap_err();
+    let shown = errors[0].render(false);
+    assert!(
+        shown
+            .contains("there is no group \"instruction\" of protected names; did you mean \"instructions\"?"),
+        "{shown}"
+    );
+    // Each entry that the hint proposes is one.
+    let hint = shown.split("one of ").nth(1).unwrap();
+    let proposed: Vec<&str> = hint.split('`').filter(|part| part.starts_with("group:")).collect();
+    assert!(proposed.len() > 5, "{shown}");
+    for entry in proposed {
+        assert!(parse(&text.replace("group:instruction", entry), None, Layer::User).is_ok(), "{entry}");
+    }
+    // Who forgets the prefix in `allow_names` is told.
+    let unknown = merge(vec![user("allow_names = ['editor']")]).unknown_name().unwrap();
+    assert_eq!(unknown.suggestion.as_deref(), Some("group:editor"));
 }

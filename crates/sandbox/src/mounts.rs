@@ -12,7 +12,7 @@ use crate::tree::{Show, Tree};
 use crate::view::USERS;
 use palisade_host::walk::{self, FileKind, Visit};
 use palisade_policy::decide::EffectivePath;
-use palisade_policy::names::{NameRules, Standing};
+use palisade_policy::names::{Content, NameRules, Standing};
 use palisade_policy::resolve::Resolved;
 use palisade_policy::{Grant, Policy};
 use std::borrow::Cow;
@@ -60,6 +60,10 @@ pub(crate) fn protect(
             };
             match (standing, kind) {
                 (Standing::Protected(_), _) => Visit::Match,
+                // As a file it leads elsewhere.
+                (Standing::Holder(rule), FileKind::File) if rule.content == Content::Directory => {
+                    Visit::Match
+                }
                 (Standing::Holder(_), FileKind::Directory) => {
                     holders.push(host.to_owned());
                     Visit::Descend

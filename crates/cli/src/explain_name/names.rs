@@ -3,7 +3,7 @@
 
 use crate::answer::{self, Failure, YES, harmless};
 use crate::situation::{Place, Situation};
-use palisade_policy::names::built_in;
+use palisade_policy::names::{GROUP, built_in};
 use palisade_policy::{Content, Layer, NameRule, Policy, Protect, Strength};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -73,10 +73,8 @@ fn names(policy: &Policy, paths: Vec<NameRule>) -> Vec<Name> {
         let rule = held.map_or_else(|| entry.rule.clone(), |at| rules.remove(at));
         let mut name = Name::new(rule, entry.group.clone(), protected);
         // Who took it off; if nobody did, it wasn't on.
-        let mut stated = policy.settings().names.iter().rev().filter(|stated| !stated.value.protect);
-        let taken = stated.find(|stated| stated.value.name.as_str() == name.name);
-        if let Some(taken) = taken.filter(|_taken| !protected && entry.on) {
-            name.place = Place::of(taken);
+        if let Some(taken) = policy.stated_of(entry).filter(|_taken| !protected && entry.on) {
+            name.place = Place::of(&taken);
             name.stated = Some(taken.origin.to_string());
         }
         names.push(name);
@@ -116,12 +114,11 @@ impl Name {
 
     fn words(&self) -> String {
         let mut words = self.reason.clone();
-        if self.content == Content::GitConfig {
-            words.push_str("; a change that names no command is let through");
-        }
-        if !self.except_below.is_empty() {
-            let _infallible = write!(words, "; not below {}", self.except_below.join(", "));
-        }
+        words.push_str(match self.content {
+            Content::Never => "",
+            Content::GitConfig => "; a change that names no command is let through",
+            Content::Directory => "; a directory may be made",
+        });
         if let Some(stated) = &self.stated {
             let locked = if self.place.strength == Strength::Locked { ", locked" } else { "" };
             let _infallible = write!(words, " ({stated}{locked})");
@@ -149,7 +146,23 @@ impl Answer {
             put(group.first().map_or(OTHERS, |name| &name.group), group);
         }
         let free: Vec<&Name> = self.names.iter().filter(|name| !name.protected).collect();
-        put("not protected", &free);
+        for group in free.chunk_by(|a, b| a.group == b.group) {
+            put(&format!("not protected: {}", group.first().map_or(OTHERS, |name| &name.group)), group);
+        }
+        // The same ones for all names that have any.
+        if let Some(name) = self.names.iter().find(|name| !name.except_below.is_empty()) {
+            let below = name.except_below.join(", ");
+            let _infallible =
+                writeln!(text, "\nnames that repositories carry aren't protected below {below}");
+        }
+        if let Some(name) = free.first() {
+            let entry = format!("{GROUP}{}", name.group);
+            let _infallible = write!(
+                text,
+                "\nto protect a group  palisade run --protect-name {entry} -- COMMAND…\n                    \
+                 or in a policy: [filesystem] protect_names = [{entry:?}]\n"
+            );
+        }
         text
     }
 }
@@ -174,12 +187,45 @@ mod tests {
         assert!(shown(".envrc").2.ends_with(" (administrator)"), "{:?}", shown(".envrc"));
         assert_eq!(shown(".github/workflows").1, "built in");
         assert!(shown(".circleci").0 && shown(".circleci").1 == "administrator");
-        assert!(shown(".vscode").2.ends_with("; not below node_modules (administrator, locked)"));
+        assert!(shown(".vscode").2.ends_with(" (administrator, locked)"));
         assert_eq!(
             shown("own/x"),
             (true, "administrator", "the policy protects it (administrator)".to_owned())
         );
         assert!(shown("/srv/*").0);
+        assert!(!shown("CLAUDE.md").0 && shown(".jj/repo").2.ends_with("; a directory may be made"));
         assert_eq!(names.len(), built_in().len() + 2);
+    }
+
+    #[test]
+    fn groups_are_listed_with_what_protects_them() {
+        let listed = |administrator: &str| {
+            let situation = Situation::of_administrator(administrator);
+            let policy = situation.policy();
+            let mode = policy.protect();
+            Answer {
+                kind: "names",
+                mode: mode.value,
+                mode_from: Place::of(&mode),
+                mode_shown: String::new(),
+                names: names(policy, Vec::new()),
+            }
+            .words()
+        };
+        let text = listed("");
+        for heading in ["\nagent\n", "\nnot protected: run-by-hand\n", "\nnot protected: instructions\n"] {
+            assert!(text.contains(heading), "{heading} {text}");
+        }
+        assert!(text.contains("[filesystem] protect_names = [\"group:ci\"]"), "{text}");
+        let text = listed(
+            "[filesystem]\nprotect_names = [\"group:run-by-hand\"]\nallow_names = [\"group:agent\", \".bazelrc\"]\n",
+        );
+        assert!(text.contains("\nrun-by-hand\n") && text.contains("\nnot protected: agent\n"), "{text}");
+        let line =
+            |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap().to_owned();
+        assert!(line("bunfig.toml ").ends_with(" (administrator)"), "{text}");
+        assert!(line(".mcp.json ").ends_with(" (administrator)"), "{text}");
+        let below = text.split("\nnot protected: run-by-hand\n").nth(1).unwrap();
+        assert!(below.trim_start().starts_with(".bazelrc "), "{text}");
     }
 }

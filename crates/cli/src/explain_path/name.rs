@@ -68,7 +68,13 @@ impl Question<'_> {
     fn stand(&self, policy: &Policy) -> Option<Stand> {
         let names = policy.names();
         let host = self.host.as_os_str().as_bytes();
-        let by_name = names.judge(host, self.root);
+        let by_name = match names.judge(host, self.root) {
+            // A directory of the name is an ordinary one.
+            Standing::Holder(rule) if rule.content == Content::Directory && self.is_the_name(rule) => {
+                Standing::Protected(rule)
+            }
+            other => other,
+        };
         let is_repository = |components| repository::is_above(&self.host, components);
         // Whoever protects a path knows it as it is inside, and means it wherever it lies.
         let by_path = self.paths.judge(self.inside.as_os_str().as_bytes(), 0);
@@ -83,6 +89,12 @@ impl Question<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Whether the path ends with a name that only a directory may have, and is none.
+    fn is_the_name(&self, rule: &NameRule) -> bool {
+        let last = self.host.file_name().unwrap_or_default();
+        rule.follows_file(last.as_bytes()) && !self.host.is_dir()
     }
 
     /// The entries of `allow_names` in this layer with which nothing protects the path. A lock

@@ -11,6 +11,11 @@ use crate::layer::Origin;
 /// The text of the list.
 const TEXT: &str = include_str!("../names.toml");
 
+/// Where package managers unpack what they have fetched. Packages bring names that repositories carry, as data: no
+/// program outside obeys them there.
+const PACKAGES: [&str; 6] =
+    ["node_modules", "site-packages", "dist-packages", ".cargo/registry", ".cargo/git", "go/pkg/mod"];
+
 /// An entry of the built-in list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuiltInName {
@@ -38,8 +43,6 @@ struct Table {
     #[serde(default)]
     carried: bool,
     #[serde(default)]
-    except_below: Vec<String>,
-    #[serde(default)]
     content: Content,
     #[serde(default)]
     default: Switch,
@@ -53,18 +56,27 @@ enum Switch {
     Off,
 }
 
+/// What lies in a repository's own directory is obeyed wherever that is; no package brings it.
+fn is_of_a_repository(path: &str) -> bool {
+    [".git/", ".hg/"].iter().any(|own| path.starts_with(own))
+}
+
+fn below() -> Vec<String> {
+    PACKAGES.map(str::to_owned).to_vec()
+}
+
 impl Table {
     fn names(self) -> impl Iterator<Item = BuiltInName> {
         let on = self.default == Switch::On;
-        let (reason, group, except_below) = (self.reason, self.group, self.except_below);
+        let (reason, group) = (self.reason, self.group);
         let (carried, content) = (self.carried, self.content);
         self.paths.into_iter().map(move |path| BuiltInName {
             rule: NameRule {
-                path,
                 reason: reason.clone(),
                 origin: Origin::built_in(),
                 carried,
-                except_below: except_below.clone(),
+                except_below: if carried && !is_of_a_repository(&path) { below() } else { Vec::new() },
+                path,
                 content,
                 anchored: false,
                 locked: false,
@@ -87,9 +99,14 @@ pub fn built_in() -> &'static [BuiltInName] {
     &LIST
 }
 
+/// The groups of the built-in list, in its order, each once.
+pub(crate) fn groups() -> impl Iterator<Item = &'static str> {
+    LIST.chunk_by(|a, b| a.group == b.group).filter_map(|group| group.first()).map(|name| name.group.as_str())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
     use crate::names::NamePattern;
@@ -97,13 +114,18 @@ mod tests {
     #[test]
     fn every_name_is_a_pattern_and_stands_there_once() {
         let mut seen = BTreeSet::new();
+        let mut on = BTreeMap::new();
         for name in built_in() {
             let path = &name.rule.path;
             assert_eq!(NamePattern::new(path).unwrap().as_str(), path);
             assert!(seen.insert(path), "{path}");
             assert!(!name.rule.reason.is_empty() && !name.rule.reason.ends_with('.'), "{path}");
-            assert!(!name.group.is_empty());
+            // A group is on or off as a whole: who turns it on knows what that means.
+            assert_eq!(*on.entry(name.group.as_str()).or_insert(name.on), name.on, "{path}");
         }
+        // Each group stands in one place.
+        assert_eq!(groups().collect::<BTreeSet<_>>(), on.keys().copied().collect());
+        assert_eq!(groups().count(), on.len());
         assert!(seen.len() > 100, "{}", seen.len());
     }
 }

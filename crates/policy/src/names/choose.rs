@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the layers add to the built-in names and take off them.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
-use super::{BuiltInName, Content, NamePattern, NameRule, NameRules, built_in};
+use super::builtin::groups;
+use super::{BuiltInName, Content, GROUP, NameRule, NameRules, NameSubject, built_in};
 use crate::layer::{Sourced, Strength, Tighten, prevailing};
 use crate::suggest;
 
 /// One entry of `protect_names` or `allow_names`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct NameChange {
-    /// The name.
-    pub name: NamePattern,
+    /// What it is about.
+    pub name: NameSubject,
     /// Added to the protected names, or taken off them.
     pub protect: bool,
 }
@@ -23,7 +22,7 @@ pub struct NameChange {
 #[error("allow_names = {:?} ({}): no protected name is written so{}", entry.value.as_str(), entry.origin, meant(suggestion.as_deref()))]
 pub struct UnknownName {
     /// The entry.
-    pub entry: Sourced<NamePattern>,
+    pub entry: Sourced<NameSubject>,
     /// The nearest protected name.
     pub suggestion: Option<String>,
 }
@@ -39,46 +38,56 @@ impl Tighten for NameChange {
     }
 }
 
-/// The statements on each name, in the order in which they count.
-fn by_name(changes: &[Sourced<NameChange>]) -> BTreeMap<&str, Vec<Sourced<NameChange>>> {
-    let mut stated: BTreeMap<&str, Vec<Sourced<NameChange>>> = BTreeMap::new();
-    for change in changes {
-        stated.entry(change.value.name.as_str()).or_default().push(change.clone());
-    }
-    for changes in stated.values_mut() {
-        // Names are all equally specific, so inside a rank protecting beats allowing.
-        changes.sort_by_key(|change| (change.rank(), change.value.protect));
-    }
-    stated
+/// The statement that holds among those on one name.
+fn holding<'c>(changes: impl Iterator<Item = &'c Sourced<NameChange>>) -> Option<Sourced<NameChange>> {
+    let mut changes: Vec<Sourced<NameChange>> = changes.cloned().collect();
+    // Inside a rank, who names a name is more specific than who names its group. Then protecting beats allowing.
+    changes.sort_by_key(|change| {
+        (change.rank(), matches!(change.value.name, NameSubject::Name(_)), change.value.protect)
+    });
+    prevailing(&changes).cloned()
+}
+
+/// The statement by which a built-in name is protected or isn't; nothing where nobody speaks of it.
+pub(crate) fn stated(changes: &[Sourced<NameChange>], name: &BuiltInName) -> Option<Sourced<NameChange>> {
+    holding(changes.iter().filter(|change| change.value.name.covers(name)))
 }
 
 /// The names that are protected: the built-in ones first, in their order.
 pub(crate) fn choose(changes: &[Sourced<NameChange>]) -> NameRules {
-    let mut stated = by_name(changes);
-    let mut rules = Vec::with_capacity(built_in().len() + stated.len());
-    for BuiltInName { rule, on, .. } in built_in() {
-        let change = stated.remove(rule.path.as_str());
-        match change.as_deref().and_then(prevailing) {
+    let mut rules = Vec::with_capacity(built_in().len() + changes.len());
+    for name in built_in() {
+        let BuiltInName { rule, on, .. } = name;
+        match stated(changes, name) {
             None if *on => rules.push(rule.clone()),
             Some(change) if change.value.protect => {
                 // What is known of the name holds whoever asks for its protection.
                 let locked = change.strength == Strength::Locked;
-                rules.push(NameRule { origin: change.origin.clone(), locked, ..rule.clone() });
+                rules.push(NameRule { origin: change.origin, locked, ..rule.clone() });
             }
             _ => {}
         }
     }
-    for (name, changes) in stated {
-        if let Some(change) = prevailing(&changes).filter(|change| change.value.protect) {
+    let is_built_in = |name: &str| built_in().iter().any(|known| known.rule.path == name);
+    let mut others: Vec<&NameSubject> = changes
+        .iter()
+        .map(|change| &change.value.name)
+        .filter(|name| matches!(name, NameSubject::Name(own) if !is_built_in(own.as_str())))
+        .collect();
+    others.sort_unstable();
+    others.dedup();
+    for name in others {
+        let change = holding(changes.iter().filter(|change| change.value.name == *name));
+        if let Some(change) = change.filter(|change| change.value.protect) {
             rules.push(NameRule {
-                path: name.to_owned(),
+                path: name.as_str().to_owned(),
                 reason: "the policy protects it".to_owned(),
-                origin: change.origin.clone(),
+                locked: change.strength == Strength::Locked,
+                origin: change.origin,
                 carried: false,
                 except_below: Vec::new(),
                 content: Content::Never,
                 anchored: false,
-                locked: change.strength == Strength::Locked,
             });
         }
     }
@@ -94,11 +103,15 @@ pub(crate) fn unknown(changes: &[Sourced<NameChange>]) -> Option<UnknownName> {
             .map(|name| name.rule.path.as_str())
             .chain(added.map(|change| change.value.name.as_str()))
     };
-    let allowed = changes.iter().filter(|change| !change.value.protect);
-    let entry = allowed.into_iter().find(|change| known().all(|name| name != change.value.name.as_str()))?;
+    let names = |change: &&Sourced<NameChange>| matches!(change.value.name, NameSubject::Name(_));
+    let mut allowed = changes.iter().filter(|change| !change.value.protect).filter(names);
+    let entry = allowed.find(|change| known().all(|name| name != change.value.name.as_str()))?;
     let word = entry.value.name.as_str();
     Some(UnknownName {
-        suggestion: suggest::nearest(word, known()).map(str::to_owned),
+        suggestion: match groups().find(|group| *group == word) {
+            Some(group) => Some(format!("{GROUP}{group}")),
+            None => suggest::nearest(word, known()).map(str::to_owned),
+        },
         entry: Sourced {
             value: entry.value.name.clone(),
             origin: entry.origin.clone(),

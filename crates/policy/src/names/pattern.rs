@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use super::builtin::groups;
+use super::subject::GROUP;
 use crate::pattern::{PathPattern, PatternError, Token};
 
 /// Why a text is no name that can be protected.
@@ -28,6 +30,14 @@ pub enum NameError {
         /// The text.
         name: String,
     },
+    /// `group:` and no group.
+    #[error("there is no group {group:?} of protected names{}", suggestion.as_deref().map(|near| format!("; did you mean {near:?}?")).unwrap_or_default())]
+    Group {
+        /// What stands after the colon.
+        group: String,
+        /// The nearest group.
+        suggestion: Option<String>,
+    },
 }
 
 impl NameError {
@@ -39,6 +49,10 @@ impl NameError {
             Self::Placed => Some("for one place use `protect_paths`".to_owned()),
             Self::Component { .. } => Some("write `.git/hooks`, without `./` in front".to_owned()),
             Self::Everything { .. } => Some("leave the directory out of `write`".to_owned()),
+            Self::Group { .. } => {
+                let groups: Vec<String> = groups().map(|group| format!("`{GROUP}{group}`")).collect();
+                Some(format!("`palisade explain --names` lists them; write one of {}", groups.join(", ")))
+            }
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::{NameRule, STRICTEST, Standing, glob};
+use super::{Content, NameRule, STRICTEST, Standing, glob};
 
 /// One component of a pattern.
 #[derive(Clone, Copy)]
@@ -200,7 +200,12 @@ impl Table {
     /// What a rule says of a path whose components from number `index` on are `rest`; and whether
     /// all up to its first `**` fits.
     fn meet(&self, rule: &NameRule, shape: &Shape, rest: &[u8], index: usize, root: usize) -> (Met, bool) {
-        let ends = |position: usize| position > root || rule.locked;
+        let directory = rule.content == Content::Directory;
+        let ends = |left: &Components<'_>| {
+            // What lies in a directory of the name isn't the rule's business.
+            (left.position > root || rule.locked) && (!directory || left.rest.is_empty())
+        };
+        let whole = if directory { Met::Begun } else { Met::Whole };
         let parts = &self.parts[shape.parts.clone()];
         let (first, more) = parts.split_at(shape.first.unwrap_or(parts.len()));
         let mut left = Components { rest, position: index };
@@ -213,7 +218,7 @@ impl Table {
         }
         let mut runs = more.split(|part| part.kind == Kind::Any).filter(|run| !run.is_empty()).peekable();
         if runs.peek().is_none() {
-            return (if ends(left.position) { Met::Whole } else { Met::Nothing }, true);
+            return (if ends(&left) { whole } else { Met::Nothing }, true);
         }
         // Of each run the first place will do: it leaves most to those that follow. Only the last
         // one has a condition of its own.
@@ -221,7 +226,7 @@ impl Table {
             let last = runs.peek().is_none();
             loop {
                 if let Some(after) = left.after(rule, run)
-                    && (!last || ends(after.position))
+                    && (!last || ends(&after))
                 {
                     left = after;
                     break;
@@ -231,7 +236,7 @@ impl Table {
                 }
             }
         }
-        (Met::Whole, true)
+        (whole, true)
     }
 }
 

@@ -59,7 +59,7 @@ fn the_built_in_names_hold_at_any_depth_and_in_any_spelling() {
         ("/w/CLAUDE.md", "-"),
         ("/w/.claude/settings.json", "+.claude"),
         ("/w/.github/workflows/ci.yml", "-"),
-        ("/w/.github", "-"),
+        ("/w/.github", "=.github/hooks"),
         ("/w/src/config", "-"),
         ("/w", "-"),
         ("/", "-"),

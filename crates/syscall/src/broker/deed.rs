@@ -60,7 +60,11 @@ impl Deed {
             // So that what was made can be deleted again.
             Self::Remove | Self::Attributes | Self::MoveFrom { .. } => fresh(),
             // It leads to a repository, of which what git obeys is protected, wherever it is.
-            Self::MakeFile | Self::Change if rule.content == Content::WithDirectory => fresh(),
+            Self::MakeFile | Self::Change | Self::MoveTo { directory: false }
+                if rule.content == Content::WithDirectory =>
+            {
+                fresh()
+            }
             _ => false,
         }
     }
@@ -69,7 +73,12 @@ impl Deed {
     /// link it would lead to others.
     ///
     /// What is moved away from there is looked through besides.
-    pub(crate) fn may_be_done_to_holder(self, name: &[u8], fresh: impl Fn() -> bool) -> bool {
+    pub(crate) fn may_be_done_to_holder(
+        self,
+        name: &[u8],
+        rule: &NameRule,
+        fresh: impl Fn() -> bool,
+    ) -> bool {
         match self {
             Self::MakeDirectory | Self::Remove | Self::Attributes | Self::MoveFrom { .. } => true,
             Self::MoveTo { directory: true } | Self::MakeLink => false,
@@ -78,10 +87,9 @@ impl Deed {
             | Self::LinkFrom
             | Self::LinkTo
             | Self::MoveTo { directory: false } => {
-                // git follows a file of this name to wherever it says: a directory with something in it would become
-                // the working tree of another repository. By another name it could be written at any time.
-                !name.eq_ignore_ascii_case(b".git")
-                    || matches!(self, Self::Change | Self::MakeFile) && fresh()
+                // git, or Jujutsu, follows a file of this name to wherever it says: a directory that is known would
+                // become the working tree of another repository. By another name it could be written at any time.
+                !rule.follows_file(name) || matches!(self, Self::Change | Self::MakeFile) && fresh()
             }
         }
     }

@@ -147,7 +147,7 @@ impl Guard {
         let host = stand.host;
         let fresh = || way.is_fresh(self.start);
         let allowed = match holder {
-            true => deed.may_be_done_to_holder(last(&host), fresh),
+            true => deed.may_be_done_to_holder(last(&host), rule, fresh),
             false => deed.may_be_done(last(&host), rule, fresh),
         };
         if allowed {
@@ -260,7 +260,7 @@ impl Guard {
             Standing::Protected(rule) => (rule, false),
         };
         let allowed = match holder {
-            true => deed.may_be_done_to_holder(last(&stand.host), || false),
+            true => deed.may_be_done_to_holder(last(&stand.host), rule, || false),
             false => deed.may_be_done(last(&stand.host), rule, || false),
         };
         if allowed {

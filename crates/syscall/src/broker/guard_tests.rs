@@ -213,7 +213,8 @@ fn names_that_lead_a_worktree_are_made_with_it() {
     world.make("/w/.git/worktrees/w");
     assert!(!world.refuses(Deed::MakeFile, "/w/.git/worktrees/w/commondir"));
     assert!(world.refuses(Deed::MakeLink, "/w/.git/worktrees/w/commondir"));
-    assert!(world.refuses(Deed::MoveTo { directory: false }, "/w/.git/worktrees/w/commondir"));
+    assert!(!world.refuses(Deed::MoveTo { directory: false }, "/w/.git/worktrees/w/commondir"));
+    assert!(world.refuses(Deed::MoveTo { directory: true }, "/w/.git/worktrees/w/commondir"));
 }
 
 #[test]
