@@ -33,7 +33,7 @@ const SEQUENCES: u64 = 10_000;
 /// What is always played; a random one is added.
 const SEEDS: [u64; 6] = [31, 32, 33, 51, 52, 53];
 /// Sequences that share their launches.
-const BATCH: u64 = 250;
+const BATCH: u64 = 500;
 
 /// What is played, from the environment.
 struct Settings {

@@ -69,6 +69,8 @@ struct Generator {
     odd: usize,
     /// Paths of earlier calls and of the host's tree.
     used: Vec<String>,
+    /// Those of directories among them, as far as that is known.
+    directories: Vec<String>,
     players: [Player; 2],
 }
 
@@ -83,8 +85,16 @@ pub(super) fn sequence(seed: u64, number: u64) -> Sequence {
         KINDS.iter().enumerate().filter(|(at, _)| *at < ALWAYS || random.chance(45)).map(|(_, kind)| *kind);
     let kinds = kinds.collect();
     let odd = random.pick(&[0, 10, 40]);
-    let mut generator =
-        Generator { random, plain, obeyed, kinds, odd, used: Vec::new(), players: Default::default() };
+    let mut generator = Generator {
+        random,
+        plain,
+        obeyed,
+        kinds,
+        odd,
+        used: Vec::new(),
+        directories: Vec::new(),
+        players: Default::default(),
+    };
     let tree = generator.tree();
     let steps = generator.steps();
     Sequence { tree, steps }
@@ -123,6 +133,7 @@ impl Generator {
             if self.plain.contains(&name) && self.random.chance(70) {
                 add(format!("{name}/"));
                 self.used.push(name.to_owned());
+                self.directories.push(name.to_owned());
                 if self.random.chance(40) {
                     let inner = self.random.pick(&self.plain);
                     add(format!("{name}/{inner}/"));
@@ -165,10 +176,12 @@ impl Generator {
         steps
     }
 
-    /// Of a directory in the tree: `rename FROM TO`.
+    /// `rename FROM TO`, of a directory: to no obeyed name, which would be the host's own doing.
     fn host_rename(&mut self) -> String {
-        let (from, to) = (self.directory(), self.new_directory());
-        format!("rename {} {to}", if from.is_empty() { "src".to_owned() } else { from })
+        let [from, to, above] = [(); 3].map(|()| self.random.pick(PLAIN));
+        let from = if self.random.chance(20) { join(above, from) } else { from.to_owned() };
+        let to = if self.random.chance(20) { join(above, to) } else { to.to_owned() };
+        format!("rename {from} {to}")
     }
 
     /// A directory in which something may be made; empty for the ground itself.
@@ -183,26 +196,40 @@ impl Generator {
         }
     }
 
+    /// A directory that was made, or would have been.
+    fn known_directory(&mut self) -> String {
+        if self.directories.is_empty() || self.random.chance(15) {
+            return self.directory();
+        }
+        let at = self.random.below(self.directories.len());
+        self.directories[at].clone()
+    }
+
     /// A path for a directory.
     fn new_directory(&mut self) -> String {
-        let above = self.directory();
         let obeyed = self.random.pick(&self.obeyed).0;
-        let name = match self.random.below(20) {
-            0..=8 => self.random.pick(&self.plain),
-            9 => parent(obeyed),
-            10 => obeyed.rsplit('/').next().unwrap_or(obeyed),
-            _ => obeyed,
-        };
-        let name = if name.is_empty() { self.random.pick(&self.plain) } else { name };
-        join(&above, name)
+        let plain = self.random.pick(&self.plain);
+        match self.random.below(20) {
+            0..=5 => plain.to_owned(),
+            6..=8 => obeyed.to_owned(),
+            9..=13 => join(&self.known_directory(), obeyed),
+            14 => join(&self.known_directory(), plain),
+            15 => join(&self.directory(), plain),
+            16 => join(&self.directory(), obeyed),
+            // `.git/hooks`: one of its parts.
+            17 | 18 if obeyed.contains('/') => join(&self.known_directory(), parent(obeyed)),
+            17 | 18 => obeyed.to_owned(),
+            _ => join(&self.known_directory(), obeyed.rsplit('/').next().unwrap_or(obeyed)),
+        }
     }
 
     /// A path for a file.
     fn new_file(&mut self) -> String {
-        let above = self.directory();
         let (directory, leaf) = self.random.pick(&self.obeyed);
+        let above = if self.random.chance(60) { self.known_directory() } else { self.directory() };
         match self.random.below(10) {
             0 => join(&above, self.random.pick(&self.plain)),
+            _ if above.ends_with(directory) => join(&above, leaf),
             1..=4 => join(&above, leaf),
             _ => join(&above, &join(directory, leaf)),
         }
@@ -260,6 +287,7 @@ impl Generator {
             Kind::MakeDirectory => {
                 let path = self.new_directory();
                 self.remember(&path);
+                self.directories.push(path.clone());
                 let call = self.random.pick(&["mkdir", "mkdirat"]);
                 format!("{call} {}", self.spelled(who, &path))
             }
@@ -281,6 +309,9 @@ impl Generator {
             Kind::Rename => {
                 let (from, to) = (self.existing(), self.anything());
                 self.remember(&to);
+                if self.directories.contains(&from) {
+                    self.directories.push(to.clone());
+                }
                 let call = self.random.weighted(&[
                     ("rename", 6),
                     ("renameat", 3),
