@@ -161,7 +161,7 @@ impl Generator {
                 let call = self.host_rename();
                 steps.push(Step { launch, actor: Actor::Before, call });
             }
-            let count = (5 + self.random.below(9)) / launches.min(2) + 1;
+            let count = (8 + self.random.below(10)) / launches.min(2);
             for _step in 0..count {
                 let (actor, call) = if self.random.chance(hosts) {
                     (Actor::Host, self.host_rename())
@@ -201,8 +201,9 @@ impl Generator {
         if self.directories.is_empty() || self.random.chance(15) {
             return self.directory();
         }
-        let at = self.random.below(self.directories.len());
-        self.directories[at].clone()
+        let recent = self.random.chance(50);
+        let at = self.random.below(if recent { 1 } else { self.directories.len() });
+        self.directories[self.directories.len() - 1 - at].clone()
     }
 
     /// A path for a directory.
@@ -237,9 +238,10 @@ impl Generator {
 
     /// A path that there may be something at.
     fn existing(&mut self) -> String {
-        if !self.used.is_empty() && self.random.chance(75) {
-            let at = self.random.below(self.used.len());
-            return self.used[at].clone();
+        if !self.used.is_empty() && self.random.chance(80) {
+            let recent = self.random.chance(50);
+            let at = self.random.below(if recent { self.used.len().min(3) } else { self.used.len() });
+            return self.used[self.used.len() - 1 - at].clone();
         }
         if self.random.chance(60) { self.new_directory() } else { self.new_file() }
     }

@@ -108,6 +108,14 @@ pub(super) fn inspect(tree: &Tree, strict: bool) -> BTreeSet<Broken> {
             report(Invariant::Loss, content.lines().last().unwrap_or_default().trim().to_owned());
         }
     }
+    for repository in &tree.configurations {
+        let is_it = |directory: &&std::path::PathBuf| Identity::of(directory) == Some(*repository);
+        match directories.iter().find(is_it) {
+            Some(directory) if directory.join("config").symlink_metadata().is_ok() => {}
+            Some(directory) => _ = report(Invariant::Loss, format!("{}/config", name(directory))),
+            None => _ = report(Invariant::Loss, "a repository".to_owned()),
+        }
+    }
     broken
 }
 

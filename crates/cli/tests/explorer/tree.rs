@@ -36,16 +36,24 @@ pub(super) struct Tree {
     pub(super) made: HashSet<Identity>,
     /// Where on the ground the host has, or had, a directory; empty: the ground itself.
     pub(super) paths: BTreeSet<String>,
-    /// The content of each file of the host's that has an obeyed name.
+    /// The content of each file of the host's that has an obeyed name, but for those of `configurations`.
     pub(super) contents: Vec<String>,
+    /// The directories in which the host has a `config` of git's. Palisade lets harmless ones take its place.
+    pub(super) configurations: Vec<Identity>,
 }
 
 impl Tree {
     /// Makes what `entries` name, parents first, for `owner`.
     pub(super) fn make(top: PathBuf, entries: &[String], owner: (u32, u32)) -> std::io::Result<Self> {
         let ground = top.join("w");
-        let mut tree =
-            Self { top, ground, made: HashSet::new(), paths: BTreeSet::new(), contents: Vec::new() };
+        let mut tree = Self {
+            top,
+            ground,
+            made: HashSet::new(),
+            paths: BTreeSet::new(),
+            contents: Vec::new(),
+            configurations: Vec::new(),
+        };
         for directory in [&tree.top, &tree.ground] {
             std::fs::create_dir(directory)?;
             chown(directory, Some(owner.0), Some(owner.1))?;
@@ -61,7 +69,9 @@ impl Tree {
             } else {
                 let content = format!("[user]\n\tname = host {entry}\n");
                 std::fs::write(&path, &content)?;
-                if is_obeyed(entry) {
+                if entry.ends_with(".git/config") {
+                    tree.configurations.extend(path.parent().and_then(Identity::of));
+                } else if is_obeyed(entry) {
                     tree.contents.push(content);
                 }
             }
