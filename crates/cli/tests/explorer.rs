@@ -218,6 +218,47 @@ fn ten_thousand_sequences_break_no_invariant() {
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
 }
 
+/// What a call is named, whichever thread makes it.
+fn name(call: &str) -> &str {
+    let own = call.trim_start_matches(['|', '+']);
+    let own = if own.starts_with('~') { own.split_once(' ').map_or("", |(_, rest)| rest) } else { own };
+    own.split(' ').next().unwrap_or_default()
+}
+
+/// A sequence is worth nothing if a call in it never works.
+#[test]
+fn every_call_succeeds_outside_and_inside() {
+    for (place, sandbox) in everybody().iter().flat_map(|place| [(place, false), (place, true)]) {
+        if !has("gcc") {
+            continue;
+        }
+        let arena = Arena::new(place, sandbox, false);
+        let sequences: Vec<Sequence> =
+            (0..2 * BATCH).map(|number| generate::sequence(SEEDS[0], number)).collect();
+        let outcomes = arena.with_ground(|ground| play::play(ground, &sequences));
+        let mut works: BTreeMap<&str, bool> = BTreeMap::new();
+        for (sequence, outcome) in sequences.iter().zip(&outcomes) {
+            assert_eq!(sequence.steps.len(), outcome.results.len());
+            for (step, result) in sequence.steps.iter().zip(&outcome.results) {
+                // What happens beside another call ends later.
+                if !step.call.starts_with('+') {
+                    *works.entry(name(&step.call)).or_default() |= *result == 0;
+                }
+            }
+        }
+        // Inside libraries are told that there is no openat2. A whiteout is a device, and a link to a descriptor alone is
+        // for who may read everything.
+        let refused = |name: &str| match name {
+            "openat2" => sandbox,
+            "whiteout" | "linkfd" => sandbox || !place.is_root(),
+            _ => false,
+        };
+        let never: Vec<_> = works.iter().filter(|(name, works)| !**works && !refused(name)).collect();
+        assert!(works.len() > 25, "{works:?}");
+        assert!(never.is_empty(), "{}: inside: {sandbox}: {never:?}", arena.person());
+    }
+}
+
 /// The control: the same sequences, played by the same program and judged by the same eyes.
 #[test]
 fn without_a_sandbox_every_invariant_breaks() {

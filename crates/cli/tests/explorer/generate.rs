@@ -23,7 +23,6 @@ const OBEYED: &[(&str, &str)] = &[
 enum Kind {
     MakeDirectory,
     MakeFile,
-    Keep,
     MakeNode,
     Symlink,
     Link,
@@ -31,7 +30,7 @@ enum Kind {
     Remove,
     RemoveDirectory,
     Truncate,
-    Kept,
+    Descriptor,
     Enter,
 }
 
@@ -42,12 +41,11 @@ const KINDS: &[(Kind, usize)] = &[
     (Kind::Rename, 16),
     (Kind::Symlink, 7),
     (Kind::Link, 3),
-    (Kind::Keep, 3),
     (Kind::MakeNode, 1),
     (Kind::Remove, 2),
     (Kind::RemoveDirectory, 2),
     (Kind::Truncate, 1),
-    (Kind::Kept, 4),
+    (Kind::Descriptor, 7),
     (Kind::Enter, 2),
 ];
 /// Kinds that every sequence has.
@@ -71,6 +69,8 @@ struct Generator {
     used: Vec<String>,
     /// Those of directories among them, as far as that is known.
     directories: Vec<String>,
+    /// And those of files.
+    files: Vec<String>,
     players: [Player; 2],
 }
 
@@ -93,6 +93,7 @@ pub(super) fn sequence(seed: u64, number: u64) -> Sequence {
         odd,
         used: Vec::new(),
         directories: Vec::new(),
+        files: Vec::new(),
         players: Default::default(),
     };
     let tree = generator.tree();
@@ -145,6 +146,7 @@ impl Generator {
                 let above = if self.random.chance(50) { "" } else { "src" };
                 add(join(above, &join(directory, name)));
                 self.used.push(join(above, directory));
+                self.files.push(join(above, &join(directory, name)));
             }
         }
         tree
@@ -236,6 +238,15 @@ impl Generator {
         }
     }
 
+    /// A file that was made, or would have been.
+    fn known_file(&mut self) -> String {
+        if self.files.is_empty() {
+            return self.new_file();
+        }
+        let at = self.random.below(self.files.len());
+        self.files[at].clone()
+    }
+
     /// A path that there may be something at.
     fn existing(&mut self) -> String {
         if !self.used.is_empty() && self.random.chance(80) {
@@ -294,7 +305,6 @@ impl Generator {
                 format!("{call} {}", self.spelled(who, &path))
             }
             Kind::MakeFile => self.make_file(who),
-            Kind::Keep => self.keep(who),
             Kind::MakeNode => {
                 let path = self.new_file();
                 self.remember(&path);
@@ -303,13 +313,19 @@ impl Generator {
             }
             Kind::Symlink => self.symlink(who),
             Kind::Link => {
-                let (from, to) = (self.existing(), self.anything());
+                let from = if self.random.chance(30) { self.existing() } else { self.known_file() };
+                let to = self.anything();
                 self.remember(&to);
                 let call = self.random.pick(&["link", "linkat", "linkfollow"]);
                 format!("{call} {} {}", self.spelled(who, &from), self.spelled(who, &to))
             }
             Kind::Rename => {
-                let (from, to) = (self.existing(), self.anything());
+                let from = self.existing();
+                // Often the same name in another place.
+                let to = match from.rsplit('/').next() {
+                    Some(name) if self.random.chance(25) => join(&self.directory(), name),
+                    _ => self.anything(),
+                };
                 self.remember(&to);
                 if self.directories.contains(&from) {
                     self.directories.push(to.clone());
@@ -337,7 +353,7 @@ impl Generator {
                 let path = self.existing();
                 format!("truncate {}", self.spelled(who, &path))
             }
-            Kind::Kept => self.kept(who),
+            Kind::Descriptor => self.descriptor(who),
             Kind::Enter => self.enter(who),
         }
     }
@@ -345,10 +361,16 @@ impl Generator {
     fn make_file(&mut self, who: usize) -> String {
         let path = if self.random.chance(15) { self.existing() } else { self.new_file() };
         self.remember(&path);
+        self.files.push(path.clone());
         let call = self.random.weighted(&[("open", 4), ("openat", 4), ("creat", 2), ("openat2", 1)]);
         let flags =
             self.random.weighted(&[("wc", 5), ("wcx", 3), ("wct", 3), ("w", 1), ("wa", 1), ("+cn", 1)]);
         format!("{call} - {flags} {}", self.spelled(who, &path))
+    }
+
+    fn descriptor(&mut self, who: usize) -> String {
+        let none = self.players[who].kept.iter().all(Option::is_none);
+        if none || self.random.chance(35) { self.keep(who) } else { self.kept(who) }
     }
 
     /// A descriptor that later calls use: of a directory, of a file to write to, of one without a name.
@@ -365,6 +387,7 @@ impl Generator {
         let text = format!("openat {slot} {flags} {}", self.spelled(who, &path));
         if flags.contains('c') {
             self.remember(&path);
+            self.files.push(path.clone());
         }
         self.players[who].kept[slot] = Some(path);
         text
@@ -372,7 +395,8 @@ impl Generator {
 
     /// A call by a kept descriptor.
     fn kept(&mut self, who: usize) -> String {
-        let slot = self.random.below(4);
+        let slots: Vec<usize> = (0..4).filter(|slot| self.players[who].kept[*slot].is_some()).collect();
+        let slot = self.random.pick(&slots);
         match self.random.below(8) {
             0..=3 => format!("write {slot}"),
             4 => format!("ftruncate {slot}"),
