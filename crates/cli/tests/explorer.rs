@@ -11,11 +11,13 @@
 
 mod generate;
 mod minimise;
+mod model;
 mod oracle;
 mod play;
 mod player;
 mod random;
 mod sequence;
+mod spell;
 mod tree;
 
 use crate::support::{Place, everybody, has};
