@@ -3,7 +3,7 @@
 //!
 //! Nothing here knows an attack: a call's kind, its paths and their spelling are drawn one by one.
 
-use super::model::{Model, Node, join, parent};
+use super::model::{Model, Node, is_below, join, parent};
 use super::random::Random;
 use super::sequence::{Actor, Sequence, Step};
 use super::spell::Player;
@@ -139,7 +139,7 @@ impl Generator {
                 let call = self.host_rename();
                 steps.push(Step { launch, actor: Actor::Before, call });
             }
-            let count = (8 + self.random.below(10)) / launches.min(2);
+            let count = (10 + self.random.below(12)) / launches.min(2);
             for _step in 0..count {
                 let (actor, call) = if self.random.chance(hosts) {
                     (Actor::Host, self.host_rename())
@@ -169,15 +169,30 @@ impl Generator {
         if paths.is_empty() {
             return None;
         }
-        let latest = if self.random.chance(50) { paths.len().min(2) } else { paths.len() };
+        let latest = if self.random.chance(60) { paths.len().min(2) } else { paths.len() };
         Some(paths[paths.len() - 1 - self.random.below(latest)].to_owned())
     }
 
     /// A directory in which something may be made; empty for the ground itself.
     fn directory(&mut self) -> String {
-        let ground = self.random.chance(35);
+        let ground = self.random.chance(25);
         let known = if ground { None } else { self.known(|_, node| node != Node::File) };
         known.unwrap_or_default()
+    }
+
+    /// A path that a call can do something with, more often than not.
+    fn fit(&mut self, draw: fn(&mut Self) -> String, fits: impl Fn(&Model, &str) -> bool) -> String {
+        for _attempt in 0..3 {
+            let path = draw(self);
+            if fits(&self.model, &path) {
+                return path;
+            }
+        }
+        draw(self)
+    }
+
+    fn vacant_file(&mut self) -> String {
+        self.fit(Self::new_file, Model::is_vacant)
     }
 
     /// A path for a directory.
@@ -258,20 +273,20 @@ impl Generator {
         self.kinds = kinds;
         match kind {
             Kind::MakeDirectory => {
-                let path = self.new_directory();
+                let path = self.fit(Self::new_directory, Model::is_vacant);
                 self.model.make(&path, Node::Directory);
                 self.one_path(who, &["mkdir", "mkdirat"], &path)
             }
             Kind::MakeFile => self.make_file(who),
             Kind::MakeNode => {
-                let path = self.new_file();
+                let path = self.vacant_file();
                 self.model.make(&path, Node::File);
                 self.one_path(who, &["mknod", "mknodat"], &path)
             }
             Kind::Symlink => self.symlink(who),
             Kind::Link => {
                 let from = if self.random.chance(30) { self.existing() } else { self.known_file() };
-                let to = self.anything();
+                let to = self.fit(Self::anything, Model::is_vacant);
                 self.model.make(&to, self.model.of(&from).unwrap_or(Node::File));
                 let call = self.random.pick(&["link", "linkat", "linkfollow"]);
                 format!("{call} {} {}", self.spelled(who, &from), self.spelled(who, &to))
@@ -306,9 +321,13 @@ impl Generator {
     }
 
     fn make_file(&mut self, who: usize) -> String {
-        let path = if self.random.chance(15) { self.known_file() } else { self.new_file() };
+        let path = if self.random.chance(15) {
+            self.known_file()
+        } else {
+            self.fit(Self::new_file, Model::may_be_file)
+        };
+        let call = self.random.weighted(&[("open", 8), ("openat", 8), ("creat", 4), ("openat2", 1)]);
         self.model.make(&path, Node::File);
-        let call = self.random.weighted(&[("open", 4), ("openat", 4), ("creat", 2), ("openat2", 1)]);
         let flags =
             self.random.weighted(&[("wc", 5), ("wcx", 3), ("wct", 3), ("w", 1), ("wa", 1), ("+cn", 1)]);
         format!("{call} - {flags} {}", self.spelled(who, &path))
@@ -318,8 +337,11 @@ impl Generator {
         let from = self.existing();
         // Often the same name in another place.
         let to = match from.rsplit('/').next() {
-            Some(name) if self.random.chance(25) => join(&self.directory(), name),
-            _ => self.anything(),
+            Some(name) if self.random.chance(20) => name.to_owned(),
+            Some(name) if self.random.chance(20) => join(&self.directory(), name),
+            _ => self.fit(Self::anything, |model, to| {
+                !is_below(to, &from) && (model.is_vacant(to) || model.of(to) == model.of(&from))
+            }),
         };
         let call = self.random.weighted(&[
             ("rename", 6),
@@ -346,7 +368,7 @@ impl Generator {
                 ("wp", if directory.is_empty() { ".".to_owned() } else { directory })
             }
             3 => ("w", self.known_file()),
-            _ => (self.random.pick(&["wc", "+cx"]), self.new_file()),
+            _ => (self.random.pick(&["wc", "+cx"]), self.vacant_file()),
         };
         if flags.contains('c') {
             self.model.make(&path, Node::File);
@@ -364,7 +386,7 @@ impl Generator {
             0..=3 => format!("write {slot}"),
             4 => format!("ftruncate {slot}"),
             way => {
-                let to = self.new_file();
+                let to = self.vacant_file();
                 self.model.make(&to, Node::File);
                 let to = self.spelled(who, &to);
                 if way == 5 { format!("linkfd {slot} {to}") } else { format!("linkfollow #{slot} {to}") }
@@ -387,7 +409,7 @@ impl Generator {
 
     /// A link: to another of the names, as it is seen from where the link lies.
     fn symlink(&mut self, who: usize) -> String {
-        let path = self.anything();
+        let path = self.fit(Self::anything, Model::is_vacant);
         let target = match self.random.below(10) {
             0..=5 => self.existing(),
             6 => self.new_file(),

@@ -21,7 +21,7 @@ pub(super) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
-fn is_below(path: &str, above: &str) -> bool {
+pub(super) fn is_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
@@ -35,12 +35,22 @@ impl Model {
         self.0.iter().filter(|(path, node)| is_wanted(path, *node)).map(|(path, _)| path.as_str()).collect()
     }
 
+    /// Whether something can be made at a path.
+    pub(super) fn is_vacant(&self, path: &str) -> bool {
+        self.of(path).is_none() && self.may_hold(parent(path))
+    }
+
+    /// Whether a file can be opened at a path, and made if it isn't there.
+    pub(super) fn may_be_file(&self, path: &str) -> bool {
+        self.of(path) != Some(Node::Directory) && self.may_hold(parent(path))
+    }
+
     fn may_hold(&self, directory: &str) -> bool {
         directory.is_empty() || matches!(self.of(directory), Some(Node::Directory | Node::Link))
     }
 
     pub(super) fn make(&mut self, path: &str, node: Node) {
-        if self.of(path).is_none() && self.may_hold(parent(path)) {
+        if self.is_vacant(path) {
             self.0.push((path.to_owned(), node));
         }
     }

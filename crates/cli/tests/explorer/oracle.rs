@@ -5,7 +5,7 @@
 use super::tree::{Identity, Tree};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What programs obey in a directory. `*`: whatever is in there.
 pub(super) const OBEYED: &[&str] = &[
@@ -74,13 +74,13 @@ pub(super) fn inspect(tree: &Tree, strict: bool) -> BTreeSet<Broken> {
     walk(&tree.top, &mut directories, &mut contents);
     let name = |path: &Path| path.strip_prefix(&tree.top).unwrap_or(path).display().to_string();
     let mut report = |invariant, detail: String| broken.insert(Broken { invariant, detail });
-    for directory in &directories {
+    for (directory, holders) in &directories {
         let hosts = Identity::of(directory).is_some_and(|directory| tree.made.contains(&directory));
         let excepted = || directory.iter().any(|part| EXCEPTIONS.iter().any(|name| *name == part));
-        if !hosts && (!strict || excepted()) {
+        if holders.is_empty() || !hosts && (!strict || excepted()) {
             continue;
         }
-        for seen in look(directory) {
+        for seen in look(directory, |holder| holders.iter().any(|known| known == holder)) {
             let path = format!("{}/{}", name(directory), seen.path);
             if seen.by_link {
                 report(
@@ -97,7 +97,7 @@ pub(super) fn inspect(tree: &Tree, strict: bool) -> BTreeSet<Broken> {
         // As they follow it, a link or not; a directory of the host's has been looked at.
         let real = directory.canonicalize().ok().and_then(|real| Identity::of(&real));
         if real.is_some_and(|real| !tree.made.contains(&real)) {
-            for seen in look(&directory) {
+            for seen in look(&directory, |_| true) {
                 let path = format!("{}/{}", name(&directory), seen.path);
                 report(if seen.marked { Invariant::Path } else { Invariant::Link }, path);
             }
@@ -109,8 +109,8 @@ pub(super) fn inspect(tree: &Tree, strict: bool) -> BTreeSet<Broken> {
         }
     }
     for repository in &tree.configurations {
-        let is_it = |directory: &&std::path::PathBuf| Identity::of(directory) == Some(*repository);
-        match directories.iter().find(is_it) {
+        let is_it = |directory: &&PathBuf| Identity::of(directory) == Some(*repository);
+        match directories.iter().map(|(directory, _)| directory).find(is_it) {
             Some(directory) if directory.join("config").symlink_metadata().is_ok() => {}
             Some(directory) => _ = report(Invariant::Loss, format!("{}/config", name(directory))),
             None => _ = report(Invariant::Loss, "a repository".to_owned()),
@@ -123,24 +123,32 @@ fn contains(file: &[u8], part: &[u8]) -> bool {
     file.windows(part.len()).any(|window| window == part)
 }
 
-/// The directories of a tree, and what is in its files; no link is followed.
-fn walk(directory: &Path, directories: &mut Vec<std::path::PathBuf>, contents: &mut Vec<Vec<u8>>) {
-    directories.push(directory.to_owned());
+/// The directories of a tree with those of their entries that obeyed names begin with, and what is in its files; no
+/// link is followed.
+fn walk(directory: &Path, directories: &mut Vec<(PathBuf, Vec<String>)>, contents: &mut Vec<Vec<u8>>) {
+    let mut holders = Vec::new();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => walk(&entry.path(), directories, contents),
             Ok(kind) if kind.is_file() => contents.extend(std::fs::read(entry.path())),
             _ => {}
         }
+        if OBEYED.iter().any(|obeyed| obeyed.split('/').next() == Some(&name)) {
+            holders.push(name);
+        }
     }
+    directories.push((directory.to_owned(), holders));
 }
 
-/// What of a sandbox's there is at obeyed names in a directory, and every link there.
-fn look(directory: &Path) -> Vec<Seen> {
+/// What of a sandbox's there is at obeyed names in a directory, and every link there. `has`: whether an entry is there.
+fn look(directory: &Path, has: impl Fn(&str) -> bool) -> Vec<Seen> {
     let mut seen = Vec::new();
     for name in OBEYED {
         let parts: Vec<&str> = name.split('/').collect();
-        descend(directory, "", &parts, false, &mut seen);
+        if has(parts[0]) {
+            descend(directory, "", &parts, false, &mut seen);
+        }
     }
     seen
 }

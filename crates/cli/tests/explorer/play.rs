@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Plays sequences: several in one launch, each in a tree of its own with a repository of its own.
 
-use super::oracle::{Broken, inspect};
+use super::oracle::{Broken, Invariant, inspect};
 use super::player::Player;
 use super::sequence::{Actor, Sequence};
 use super::tree::Tree;
@@ -130,8 +130,28 @@ pub(super) fn play(ground: &Ground<'_>, sequences: &[Sequence]) -> Vec<Outcome> 
         }
     }
     for one in &running {
-        std::fs::remove_dir_all(&one.tree.top)
-            .unwrap_or_else(|error| panic!("{}: {error}", one.tree.top.display()));
+        let top = &one.tree.top;
+        std::fs::remove_dir_all(top).unwrap_or_else(|error| panic!("{}: {error}", top.display()));
+    }
+    if remove_strays(ground.directory) {
+        // A link and `..` led out of some tree, and who knows what went there: nothing is said to be lost.
+        for one in &mut running {
+            one.outcome.broken.retain(|broken| broken.invariant != Invariant::Loss);
+        }
     }
     running.into_iter().map(|one| one.outcome).collect()
+}
+
+/// Removes whatever lies beside the trees, but for the player. Whether there was anything.
+fn remove_strays(directory: &Path) -> bool {
+    let mut any = false;
+    for entry in std::fs::read_dir(directory).unwrap().flatten().filter(|entry| entry.file_name() != "player")
+    {
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let path = entry.path();
+        let removed = if is_directory { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        removed.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        any = true;
+    }
+    any
 }

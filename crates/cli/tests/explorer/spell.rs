@@ -33,10 +33,11 @@ impl Player {
         if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
             return rest.to_owned();
         }
-        if random.chance(50) {
+        // From further below a directory that isn't entered after all would lead out of the tree.
+        if self.directory.contains('/') || random.chance(50) {
             return format!("@/{path}");
         }
-        format!("{}{path}", "../".repeat(self.directory.split('/').count()))
+        format!("../{path}")
     }
 }
 
@@ -44,13 +45,14 @@ impl Player {
 fn noisy(random: &mut Random, plain: &[&str], path: &str) -> String {
     let mut parts: Vec<String> = path.split('/').map(str::to_owned).collect();
     let at = random.below(parts.len());
-    match random.below(6) {
+    match random.below(8) {
         0 => parts.insert(at, ".".to_owned()),
         1 => parts.insert(at, format!("{}/..", random.pick(plain))),
         2 if at > 0 => parts.insert(at, String::new()),
         3 => parts[at] = parts[at].to_uppercase(),
         4 => parts.push(String::new()),
-        5 => parts.push(".".to_owned()),
+        5 if random.chance(30) => parts.push(".".to_owned()),
+        6 => parts.insert(at, "./.".to_owned()),
         _ => {}
     }
     parts.join("/")

@@ -56,7 +56,7 @@ impl Tree {
         };
         for directory in [&tree.top, &tree.ground] {
             std::fs::create_dir(directory)?;
-            chown(directory, Some(owner.0), Some(owner.1))?;
+            give(directory, owner)?;
             tree.made.extend(Identity::of(directory));
         }
         tree.paths.insert(String::new());
@@ -75,7 +75,7 @@ impl Tree {
                     tree.contents.push(content);
                 }
             }
-            chown(&path, Some(owner.0), Some(owner.1))?;
+            give(&path, owner)?;
         }
         Ok(tree)
     }
@@ -112,6 +112,10 @@ impl Tree {
         self.paths = kept;
         0
     }
+}
+
+fn give(path: &Path, (user, group): (u32, u32)) -> std::io::Result<()> {
+    if rustix::process::geteuid().as_raw() == user { Ok(()) } else { chown(path, Some(user), Some(group)) }
 }
 
 /// Whether a path of the tree ends in an obeyed name.
