@@ -67,7 +67,11 @@ struct Generator {
 /// Sequence `number` of `seed`.
 pub(super) fn sequence(seed: u64, number: u64) -> Sequence {
     let mut random = Random::new(seed, number);
-    let plain = (0..2 + random.below(2)).map(|_| random.pick(PLAIN)).collect();
+    let mut plain: Vec<&str> = (0..2 + random.below(2)).map(|_| random.pick(PLAIN)).collect();
+    if random.chance(6) {
+        // Names that aren't obeyed there are elsewhere.
+        plain.push("node_modules");
+    }
     let obeyed = (0..random.pick(&[1, 1, 2])).map(|_| random.pick(OBEYED)).collect();
     let kinds =
         KINDS.iter().enumerate().filter(|(at, _)| *at < ALWAYS || random.chance(40)).map(|(_, kind)| *kind);

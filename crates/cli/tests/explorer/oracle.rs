@@ -76,8 +76,7 @@ pub(super) fn inspect(tree: &Tree, strict: bool) -> BTreeSet<Broken> {
     let mut report = |invariant, detail: String| broken.insert(Broken { invariant, detail });
     for (directory, holders) in &directories {
         let hosts = Identity::of(directory).is_some_and(|directory| tree.made.contains(&directory));
-        let excepted = || directory.iter().any(|part| EXCEPTIONS.iter().any(|name| *name == part));
-        if holders.is_empty() || !hosts && (!strict || excepted()) {
+        if holders.is_empty() || !hosts && !strict || is_excepted(directory) {
             continue;
         }
         for seen in look(directory, |holder| holders.iter().any(|known| known == holder)) {
@@ -96,7 +95,7 @@ pub(super) fn inspect(tree: &Tree, strict: bool) -> BTreeSet<Broken> {
         let directory = tree.ground.join(path);
         // As they follow it, a link or not; a directory of the host's has been looked at.
         let real = directory.canonicalize().ok().and_then(|real| Identity::of(&real));
-        if real.is_some_and(|real| !tree.made.contains(&real)) {
+        if real.is_some_and(|real| !tree.made.contains(&real)) && !is_excepted(&directory) {
             for seen in look(&directory, |_| true) {
                 let path = format!("{}/{}", name(&directory), seen.path);
                 report(if seen.marked { Invariant::Path } else { Invariant::Link }, path);
@@ -117,6 +116,10 @@ pub(super) fn inspect(tree: &Tree, strict: bool) -> BTreeSet<Broken> {
         }
     }
     broken
+}
+
+fn is_excepted(directory: &Path) -> bool {
+    directory.iter().any(|part| EXCEPTIONS.iter().any(|name| *name == part))
 }
 
 fn contains(file: &[u8], part: &[u8]) -> bool {
