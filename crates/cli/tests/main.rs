@@ -21,6 +21,7 @@ mod desktop;
 mod desktop_readers;
 mod docs;
 mod everything;
+mod explorer;
 mod guard;
 mod hot_path;
 mod import;
