@@ -101,9 +101,9 @@ impl NameRule {
     const fn strictness(&self) -> u8 {
         let content = match self.content {
             // It protects nothing. Where a name begins, it says more than the others.
-            Content::Directory => 4,
-            Content::Never => 2,
-            Content::WithDirectory => 1,
+            Content::Directory => 6,
+            Content::Never => 4,
+            Content::WithDirectory => 2,
             Content::GitConfig => 0,
         };
         content + if self.carried { 0 } else { 1 }
@@ -127,7 +127,7 @@ impl NameRule {
 }
 
 /// The strictness that no rule on a protected path exceeds.
-const STRICTEST: u8 = 3;
+const STRICTEST: u8 = 5;
 
 /// `.git/hooks (built in): git runs what is in it`.
 impl fmt::Display for NameRule {

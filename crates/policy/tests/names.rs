@@ -68,9 +68,10 @@ mod definition {
                 }))
     }
 
-    pub(super) fn strictness(rule: &NameRule) -> (bool, bool, bool) {
+    pub(super) fn strictness(rule: &NameRule) -> [bool; 4] {
         let is = |content| rule.content == content;
-        (is(super::Content::Directory), is(super::Content::Never), !rule.carried)
+        let kinds = [super::Content::Directory, super::Content::Never, super::Content::WithDirectory].map(is);
+        [kinds[0], kinds[1], kinds[2], !rule.carried]
     }
 }
 
@@ -91,7 +92,13 @@ fn pattern() -> impl Strategy<Value = String> {
 
 fn rule() -> impl Strategy<Value = NameRule> {
     let except = prop::collection::vec(select(vec!["c", "b", "C"]).prop_map(str::to_owned), 0..2);
-    let content = select(vec![Content::Never, Content::Never, Content::GitConfig, Content::Directory]);
+    let content = select(vec![
+        Content::Never,
+        Content::Never,
+        Content::GitConfig,
+        Content::WithDirectory,
+        Content::Directory,
+    ]);
     (pattern(), any::<[bool; 3]>(), content, except).prop_map(
         |(path, [carried, anchored, locked], content, except_below)| NameRule {
             path,
@@ -329,6 +336,7 @@ fn table() -> String {
             let content = match rule.content {
                 Content::Never => "",
                 Content::GitConfig => "; a change that names no command is let through",
+                Content::WithDirectory => "; it may be made in a directory that is new",
                 Content::Directory => "; a directory may be made",
             };
             let carried = if rule.carried { "yes" } else { "" };
@@ -407,7 +415,7 @@ fn what_packages_bring_is_not_obeyed() {
     let names = Policy::default().names();
     for name in built_in().iter().filter(|name| name.on && name.rule.content != Content::Directory) {
         let path = name.rule.path.replace('*', "x");
-        for place in ["node_modules/p", "lib/python3/site-packages"] {
+        for place in ["node_modules/p", "lib/python3/site-packages", ".cargo/registry/src/i/p"] {
             let below = format!("/w/{place}/{path}");
             let free = names.judge(below.as_bytes(), 1) == Standing::Free;
             let of_repository = [".git/", ".hg/"].iter().any(|own| path.starts_with(own));

@@ -117,6 +117,7 @@ impl Name {
         words.push_str(match self.content {
             Content::Never => "",
             Content::GitConfig => "; a change that names no command is let through",
+            Content::WithDirectory => "; it may be made in a directory that is new",
             Content::Directory => "; a directory may be made",
         });
         if let Some(stated) = &self.stated {
