@@ -62,6 +62,9 @@ impl Kit {
             let program = place.write("clients/fetch", static_program());
             std::fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         }
+        if has("java") {
+            place.write("clients/Fetch.class", java_class());
+        }
         kit
     }
 
@@ -110,6 +113,18 @@ for file in \"$FROM\"/lib/*.so*; do ln \"$file\" \"$TOOLS/lib/\" || cp \"$file\"
 fn static_program() -> &'static [u8] {
     static PROGRAM: OnceLock<Vec<u8>> = OnceLock::new();
     PROGRAM.get_or_init(|| go::built(include_str!("network/clients/fetch.go")))
+}
+
+/// Java's client. It compiles what it is given as a source each time, which takes as long as everything else it does.
+fn java_class() -> &'static [u8] {
+    static CLASS: OnceLock<Vec<u8>> = OnceLock::new();
+    CLASS.get_or_init(|| {
+        let made = tempfile::tempdir().unwrap();
+        let mut javac = Command::new("javac");
+        javac.args(["-J-XX:TieredStopAtLevel=1", "-d"]).arg(made.path()).arg(format!("{SCRIPTS}/Fetch.java"));
+        job::finish(&mut javac).ok();
+        std::fs::read(made.path().join("Fetch.class")).unwrap()
+    })
 }
 
 /// Somebody's small internet, and what its clients need.
