@@ -2,7 +2,8 @@
 //! Names are protected because tools obey them: each tool of `names/obeyed.toml` that is installed shows it. What isn't
 //! written is not obeyed, what is written outside is, and inside it can't be written.
 //!
-//! `PALISADE_TEST_TOOLS` names more directories in which programs are looked for, as `PATH` does.
+//! `PALISADE_TEST_TOOLS` names more directories in which programs are looked for, as `PATH` does. Tools that take their
+//! time are tried with `PALISADE_OBEYED=all`, as in `./x test all`.
 
 use crate::support::{Place, everybody, has, job, ordinary, root};
 use palisade_policy::names::{BuiltInName, built_in};
@@ -21,6 +22,9 @@ struct File {
 struct Case {
     /// The feature that the machine must have.
     tool: String,
+    /// It is left to the long run.
+    #[serde(default)]
+    slow: bool,
     paths: Vec<String>,
     before: String,
     write: String,
@@ -93,7 +97,8 @@ fn tools_obey_the_names() {
     let mut tried = 0;
     // While somebody has a place, the user of the others stays.
     let _place = ordinary();
-    for case in cases().iter().filter(|case| has(&case.tool)) {
+    let all = std::env::var("PALISADE_OBEYED").is_ok_and(|which| which == "all");
+    for case in cases().iter().filter(|case| (all || !case.slow) && has(&case.tool)) {
         for path in &case.paths {
             let started = std::time::Instant::now();
             try_one(case, path);

@@ -44,8 +44,9 @@ pub(super) struct Table {
     shapes: Vec<Shape>,
     /// The patterns that begin with a literal, by its hash; sorted.
     heads: Vec<(u32, usize)>,
-    /// The patterns that begin with a glob.
-    others: Vec<usize>,
+    /// The patterns that begin with a glob, and the byte that this one ends with, if it is always the same: most
+    /// components end with another.
+    others: Vec<(Option<u8>, usize)>,
     /// A bit for each byte that the first component of a pattern of `heads` begins with.
     firsts: [u64; 4],
 }
@@ -58,6 +59,11 @@ fn components(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
         at += part.len() + 1;
         (!part.is_empty()).then(|| start..start + part.len())
     })
+}
+
+/// The byte that whatever fits ends with, in lower case, if the pattern says so.
+fn last_byte(part: &[u8]) -> Option<u8> {
+    part.last().filter(|last| !matches!(last, b'*' | b'?' | b']')).map(u8::to_ascii_lowercase)
 }
 
 /// FNV-1a, without regard to ASCII case.
@@ -126,7 +132,7 @@ impl Table {
                     self.firsts[usize::from(byte >> 6)] |= 1 << (byte & 63);
                 }
             }
-            Some(_glob) => self.others.push(at),
+            Some(glob) => self.others.push((last_byte(glob.of(rule)), at)),
         }
         self.shapes.push(Shape {
             parts: from..self.parts.len(),
@@ -149,7 +155,9 @@ impl Table {
         } else {
             &[]
         };
-        same.iter().map(|(_, rule)| *rule).chain(self.others.iter().copied())
+        let last = component.last().map(u8::to_ascii_lowercase);
+        let others = self.others.iter().filter(move |(end, _)| end.is_none() || *end == last);
+        same.iter().map(|(_, rule)| rule).chain(others.map(|(_, rule)| rule)).copied()
     }
 
     pub(super) fn judge<'r>(&self, rules: &'r [NameRule], path: &[u8], root: usize) -> Standing<'r> {
