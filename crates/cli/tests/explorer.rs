@@ -3,10 +3,12 @@
 //! the host's renames in between. An oracle that knows nothing of Palisade's rules looks at the host's tree after each
 //! launch (`oracle.rs` has the invariants). The generator knows no attack.
 //!
-//! By hand, against any binary:
-//! `PALISADE_BIN=… PALISADE_EXPLORER_SEEDS='31 32' PALISADE_EXPLORER_EVERY=1 ./x test ten_thousand_sequences`
-//! plays the sequences of these seeds until each invariant has been broken once. The variables are those of
-//! [`Settings`]; CONTRIBUTING.md lists them.
+//! By hand, against any binary, until each invariant has been broken once under each seed:
+//!
+//! ```text
+//! PALISADE_BIN=… PALISADE_EXPLORER_SEEDS='31 32' PALISADE_EXPLORER_EVERY=1 PALISADE_EXPLORER_SEQUENCES=20000 \
+//!     cargo test -p palisade-cli --test integration -- explorer::ten_thousand --include-ignored --nocapture
+//! ```
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 mod generate;
@@ -217,7 +219,11 @@ fn ten_thousand_sequences_break_no_invariant() {
             .collect();
         games.into_iter().flat_map(|game| game.join().unwrap()).collect()
     });
-    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "\n{}\n(how calls are written: crates/cli/tests/explorer/player.c)",
+        failures.join("\n")
+    );
 }
 
 /// What a call is named, whichever thread makes it.

@@ -61,6 +61,8 @@ struct Generator {
     /// Percent of paths that are spelled in an odd way.
     odd: usize,
     model: Model,
+    /// Where the host has directories at first, the repository apart: paths that are trusted.
+    trusted: Vec<String>,
     players: [Player; 2],
 }
 
@@ -77,8 +79,8 @@ pub(super) fn sequence(seed: u64, number: u64) -> Sequence {
         KINDS.iter().enumerate().filter(|(at, _)| *at < ALWAYS || random.chance(40)).map(|(_, kind)| *kind);
     let kinds = kinds.collect();
     let odd = random.pick(&[0, 10, 40]);
-    let (model, players) = (Model::default(), Default::default());
-    let mut generator = Generator { random, plain, obeyed, kinds, odd, model, players };
+    let (model, trusted, players) = (Model::default(), Vec::new(), Default::default());
+    let mut generator = Generator { random, plain, obeyed, kinds, odd, model, trusted, players };
     let tree = generator.tree();
     let steps = generator.steps();
     Sequence { tree, steps }
@@ -106,7 +108,7 @@ impl Generator {
             add(".git/hooks/pre-commit");
         }
         for name in ["src", "a"] {
-            if self.plain.contains(&name) && self.random.chance(70) {
+            if self.plain.contains(&name) && self.random.chance(85) {
                 add(&format!("{name}/"));
                 if self.random.chance(30) {
                     add(&format!("{name}/{}/", self.random.pick(&self.plain)));
@@ -125,7 +127,12 @@ impl Generator {
         };
         for entry in tree.iter().filter(names) {
             match entry.strip_suffix('/') {
-                Some(directory) => self.model.make(directory, Node::Directory),
+                Some(directory) => {
+                    self.model.make(directory, Node::Directory);
+                    if !directory.contains('.') {
+                        self.trusted.push(directory.to_owned());
+                    }
+                }
                 None => self.model.make(entry, Node::File),
             }
         }
@@ -133,7 +140,7 @@ impl Generator {
     }
 
     fn steps(&mut self) -> Vec<Step> {
-        let launches = self.random.weighted(&[(1, 5), (2, 4), (3, 1)]);
+        let launches = self.random.weighted(&[(1, 4), (2, 4), (3, 2)]);
         let both = self.random.chance(25);
         let hosts = if self.random.chance(30) { 12 } else { 0 };
         let mut steps = Vec::new();
@@ -143,7 +150,7 @@ impl Generator {
                 let call = self.host_rename();
                 steps.push(Step { launch, actor: Actor::Before, call });
             }
-            let count = (10 + self.random.below(12)) / launches.min(2);
+            let count = (14 + self.random.below(12)) / launches.min(2);
             for _step in 0..count {
                 let (actor, call) = if self.random.chance(hosts) {
                     (Actor::Host, self.host_rename())
@@ -201,6 +208,9 @@ impl Generator {
 
     /// A path for a directory.
     fn new_directory(&mut self) -> String {
+        if let Some(path) = self.vacated(35) {
+            return path;
+        }
         let above = self.directory();
         let (obeyed, _) = self.random.pick(&self.obeyed);
         let first = obeyed.split('/').next().unwrap_or(obeyed);
@@ -226,8 +236,31 @@ impl Generator {
         }
     }
 
+    /// A path at which the host has had a directory from the beginning.
+    fn trusted(&mut self, percent: usize) -> Option<String> {
+        if self.trusted.is_empty() || !self.random.chance(percent) {
+            return None;
+        }
+        let at = self.random.below(self.trusted.len());
+        Some(self.trusted[at].clone())
+    }
+
+    /// Such a path where there is nothing now.
+    fn vacated(&mut self, percent: usize) -> Option<String> {
+        let vacant: Vec<String> =
+            self.trusted.iter().filter(|path| self.model.is_vacant(path)).cloned().collect();
+        if vacant.is_empty() || !self.random.chance(percent) {
+            return None;
+        }
+        let at = self.random.below(vacant.len());
+        Some(vacant[at].clone())
+    }
+
     /// A path that there may be something at.
     fn existing(&mut self) -> String {
+        if let Some(path) = self.trusted(15) {
+            return path;
+        }
         let known = if self.random.chance(92) { self.known(|_, _| true) } else { None };
         known.unwrap_or_else(|| self.new_directory())
     }
@@ -237,6 +270,9 @@ impl Generator {
     }
 
     fn anything(&mut self) -> String {
+        if let Some(path) = self.vacated(25).or_else(|| self.trusted(10)) {
+            return path;
+        }
         match self.random.below(10) {
             0..=2 => self.existing(),
             3..=7 => self.new_directory(),
@@ -302,7 +338,8 @@ impl Generator {
                 self.one_path(who, &["unlink", "unlinkat"], &path)
             }
             Kind::RemoveDirectory => {
-                let path = self.known(|_, node| node == Node::Directory).unwrap_or_else(|| self.anything());
+                let known = self.trusted(40).or_else(|| self.known(|_, node| node == Node::Directory));
+                let path = known.unwrap_or_else(|| self.anything());
                 if self.model.paths(|known, _| parent(known) == path).is_empty() {
                     self.model.remove(&path);
                 }
