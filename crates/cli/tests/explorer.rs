@@ -203,7 +203,6 @@ fn play_as(place: &Place, settings: &Settings, share: (u64, u64)) -> Vec<String>
 }
 
 #[test]
-#[ignore = "the rules of names have known holes, which it finds"]
 fn ten_thousand_sequences_break_no_invariant() {
     let settings = Settings::read();
     let wanted =
