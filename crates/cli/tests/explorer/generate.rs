@@ -140,7 +140,7 @@ impl Generator {
     }
 
     fn steps(&mut self) -> Vec<Step> {
-        let launches = self.random.weighted(&[(1, 4), (2, 4), (3, 2)]);
+        let launches = self.random.weighted(&[(1, 3), (2, 5), (3, 2)]);
         let both = self.random.chance(25);
         let hosts = if self.random.chance(30) { 12 } else { 0 };
         let mut steps = Vec::new();
@@ -180,7 +180,7 @@ impl Generator {
         if paths.is_empty() {
             return None;
         }
-        let latest = if self.random.chance(60) { paths.len().min(2) } else { paths.len() };
+        let latest = if self.random.chance(70) { paths.len().min(2) } else { paths.len() };
         Some(paths[paths.len() - 1 - self.random.below(latest)].to_owned())
     }
 
@@ -208,7 +208,7 @@ impl Generator {
 
     /// A path for a directory.
     fn new_directory(&mut self) -> String {
-        if let Some(path) = self.vacated(35) {
+        if let Some(path) = self.vacated(50) {
             return path;
         }
         let above = self.directory();

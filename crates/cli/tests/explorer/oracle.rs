@@ -69,13 +69,12 @@ struct Seen {
 /// Looks at a tree. `strict`: an obeyed name may be nowhere, in no directory that was made inside either.
 pub(super) fn inspect(tree: &Tree, strict: bool) -> BTreeSet<Broken> {
     let mut broken = BTreeSet::new();
-    let mut contents = Vec::new();
-    let mut directories = Vec::new();
-    walk(&tree.top, &mut directories, &mut contents);
+    let mut walk = Walk { directories: Vec::new(), contents: Vec::new(), reads: !tree.contents.is_empty() };
+    walk.enter(&tree.top);
     let name = |path: &Path| path.strip_prefix(&tree.top).unwrap_or(path).display().to_string();
     let mut report = |invariant, detail: String| broken.insert(Broken { invariant, detail });
-    for (directory, holders) in &directories {
-        let hosts = Identity::of(directory).is_some_and(|directory| tree.made.contains(&directory));
+    for Directory { path: directory, identity, holders } in &walk.directories {
+        let hosts = identity.is_some_and(|identity| tree.made.contains(&identity));
         if holders.is_empty() || !hosts && !strict || is_excepted(directory) {
             continue;
         }
@@ -94,7 +93,7 @@ pub(super) fn inspect(tree: &Tree, strict: bool) -> BTreeSet<Broken> {
     for path in &tree.paths {
         let directory = tree.ground.join(path);
         // As they follow it, a link or not; a directory of the host's has been looked at.
-        let real = directory.canonicalize().ok().and_then(|real| Identity::of(&real));
+        let real = Identity::behind(&directory);
         if real.is_some_and(|real| !tree.made.contains(&real)) && !is_excepted(&directory) {
             for seen in look(&directory, |_| true) {
                 let path = format!("{}/{}", name(&directory), seen.path);
@@ -103,15 +102,15 @@ pub(super) fn inspect(tree: &Tree, strict: bool) -> BTreeSet<Broken> {
         }
     }
     for content in &tree.contents {
-        if !contents.iter().any(|file| contains(file, content.as_bytes())) {
+        if !walk.contents.iter().any(|file| contains(file, content.as_bytes())) {
             report(Invariant::Loss, content.lines().last().unwrap_or_default().trim().to_owned());
         }
     }
     for repository in &tree.configurations {
-        let is_it = |directory: &&PathBuf| Identity::of(directory) == Some(*repository);
-        match directories.iter().map(|(directory, _)| directory).find(is_it) {
-            Some(directory) if directory.join("config").symlink_metadata().is_ok() => {}
-            Some(directory) => _ = report(Invariant::Loss, format!("{}/config", name(directory))),
+        let mut directories = walk.directories.iter();
+        match directories.find(|directory| directory.identity == Some(*repository)) {
+            Some(directory) if directory.path.join("config").symlink_metadata().is_ok() => {}
+            Some(directory) => _ = report(Invariant::Loss, format!("{}/config", name(&directory.path))),
             None => _ = report(Invariant::Loss, "a repository".to_owned()),
         }
     }
@@ -126,22 +125,39 @@ fn contains(file: &[u8], part: &[u8]) -> bool {
     file.windows(part.len()).any(|window| window == part)
 }
 
-/// The directories of a tree with those of their entries that obeyed names begin with, and what is in its files; no
-/// link is followed.
-fn walk(directory: &Path, directories: &mut Vec<(PathBuf, Vec<String>)>, contents: &mut Vec<Vec<u8>>) {
-    let mut holders = Vec::new();
-    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() => walk(&entry.path(), directories, contents),
-            Ok(kind) if kind.is_file() => contents.extend(std::fs::read(entry.path())),
-            _ => {}
+struct Directory {
+    path: PathBuf,
+    identity: Option<Identity>,
+    /// Those of its entries that obeyed names begin with.
+    holders: Vec<String>,
+}
+
+/// A tree, as it is without following any link.
+struct Walk {
+    directories: Vec<Directory>,
+    /// What is in its files, if that is of interest.
+    contents: Vec<Vec<u8>>,
+    reads: bool,
+}
+
+impl Walk {
+    fn enter(&mut self, path: &Path) {
+        let mut holders = Vec::new();
+        for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => self.enter(&entry.path()),
+                Ok(kind) if kind.is_file() && self.reads => {
+                    self.contents.extend(std::fs::read(entry.path()));
+                }
+                _ => {}
+            }
+            if OBEYED.iter().any(|obeyed| obeyed.split('/').next() == Some(&name)) {
+                holders.push(name);
+            }
         }
-        if OBEYED.iter().any(|obeyed| obeyed.split('/').next() == Some(&name)) {
-            holders.push(name);
-        }
+        self.directories.push(Directory { path: path.to_owned(), identity: Identity::of(path), holders });
     }
-    directories.push((directory.to_owned(), holders));
 }
 
 /// What of a sandbox's there is at obeyed names in a directory, and every link there. `has`: whether an entry is there.

@@ -18,8 +18,17 @@ pub(super) struct Identity {
 impl Identity {
     /// Of the directory at `path`, no link followed at its end.
     pub(super) fn of(path: &Path) -> Option<Self> {
+        Self::look(path, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// Of the directory that `path` leads to.
+    pub(super) fn behind(path: &Path) -> Option<Self> {
+        Self::look(path, AtFlags::empty())
+    }
+
+    fn look(path: &Path, flags: AtFlags) -> Option<Self> {
         let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::BTIME;
-        let stat = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()?;
+        let stat = statx(CWD, path, flags, wanted).ok()?;
         (FileType::from_raw_mode(stat.stx_mode.into()) == FileType::Directory).then_some(Self {
             device: (stat.stx_dev_major, stat.stx_dev_minor),
             inode: stat.stx_ino,
