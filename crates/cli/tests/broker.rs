@@ -246,7 +246,7 @@ fn no_policy_allows_set_user_id() {
     ];
     for place in everybody() {
         for (policy, options) in policies {
-            let profile = place.write("config.toml", &format!("schema = 1\n{policy}"));
+            let profile = place.write("config.toml", format!("schema = 1\n{policy}"));
             let options = [&["--quiet", "--profile", profile.to_str().unwrap()], options].concat();
             let run =
                 place.sh(&options, "cp /bin/true s; chmod 755 s && chmod 4755 s; chmod 2755 s; stat -c %a s");
