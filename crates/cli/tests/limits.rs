@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a command can have remembered of it: a loop inside takes no memory outside, and the store stays small.
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use crate::support::{Place, eventually, everybody, job, ordinary};
 use std::process::Stdio;

@@ -198,6 +198,7 @@ fn resource_limits_hold() {
 }
 
 /// What it remembers is the command's doing. The group is gone afterwards.
+#[expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 fn the_broker_is_in_the_commands_group(place: &Place) {
     let mut palisade = place.palisade(&["--limit", "memory=800M"], &["sh", "-c", "mkdir made; sleep 60"]);
     let mut child = palisade.spawn().unwrap();
