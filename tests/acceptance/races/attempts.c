@@ -184,13 +184,26 @@ static void move_in(struct worker *worker) {
     close(directory);
 }
 
+// Where Mercurial's settings would lie in a directory only a file may go.
+static void put_at_holder(struct worker *worker) {
+    char target[3300];
+    struct stat there;
+    int fd = open(worker->box, O_WRONLY | O_CREAT, 0644); // it is a directory in between
+    if (fd >= 0) close(fd);
+    snprintf(target, sizeof target, "%s/.hg", worker->trusted);
+    if (!judged(rename(worker->box, target))) return;
+    settle(lstat(target, &there) == 0 && S_ISREG(there.st_mode) && unlink(target) == 0);
+}
+
 // Where one of the host's was, for people and editors to trust, only what brings nothing protected may go.
 static void put_in_place(struct worker *worker) {
-    mkdir(worker->box, 0755); // it is there if the last attempt was refused
-    if (mode == TREE) {
-        int fd = open(worker->box, O_PATH | O_DIRECTORY);
-        if (fd >= 0) must(dup2(fd, SWAPPED + 1 + worker->number), "dup2"), close(fd);
+    if (mode == SOURCE) {
+        put_at_holder(worker);
+        return;
     }
+    mkdir(worker->box, 0755); // it is there if the last attempt was refused
+    int fd = open(worker->box, O_PATH | O_DIRECTORY);
+    if (fd >= 0) must(dup2(fd, SWAPPED + 1 + worker->number), "dup2"), close(fd);
     if (judged(rename(worker->box, worker->trusted))) settle(rmdir(worker->trusted) == 0);
 }
 
@@ -291,13 +304,12 @@ void equip(struct worker *worker, int number) {
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
         snprintf(names[i].path, sizeof worker->own, "%s/spare/%s-%d", top, names[i].name, number);
     snprintf(worker->trusted, sizeof worker->trusted, "%s/trusted-%d", top, number);
-    if (mode != TREE && mode != SOURCE) return;
-    must(rename(worker->trusted, worker->away), worker->trusted);
-    if (mode == TREE) return;
+    if (mode == TREE) must(rename(worker->trusted, worker->away), worker->trusted);
+    if (mode != SOURCE) return;
     char inner[3300];
-    snprintf(inner, sizeof inner, "%s/.vscode", worker->bad);
+    snprintf(inner, sizeof inner, "%s/hgrc", worker->bad);
     must(mkdir(worker->bad, 0755), worker->bad);
-    must(mkdir(inner, 0755), inner);
+    close(must(open(inner, O_WRONLY | O_CREAT, 0644), inner));
 }
 
 void clear(struct worker *worker) {
@@ -306,6 +318,8 @@ void clear(struct worker *worker) {
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(inner, sizeof inner, "%s/.vscode", names[i]);
         rmdir(inner);
-        rmdir(names[i]);
+        snprintf(inner, sizeof inner, "%s/hgrc", names[i]);
+        unlink(inner);
+        if (rmdir(names[i])) unlink(names[i]);
     }
 }

@@ -11,7 +11,7 @@
 //     magic       the same, named as /proc/self/fd/… and /proc/NUMBER/fd/…
 //     cwd         the current directory, by fchdir
 //     tree        what is in a directory that is moved to where one of the host's was: .vscode or nothing
-//     source      the directory itself, by renaming another to its name
+//     source      what is moved to .hg: a file, or a directory with an hgrc
 //     content     what is in a file that is moved to .git/config
 //     born        whether the directory nest is a repository, by its refs
 //     umask       the umask; here the modes of what is made are judged

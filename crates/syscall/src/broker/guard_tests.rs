@@ -148,13 +148,15 @@ fn what_holds_protected_names_stays_where_it_is() {
 }
 
 #[test]
-fn a_link_to_its_own_directory_leads_nowhere_else() {
+fn git_may_try_whether_there_are_links() {
     let world = World::new();
-    assert!(world.guard.link_stays(b"/w/.git/modules/m/tXXXX", b"testing"));
-    assert!(!world.guard.link_stays(b"/w/.git/modules/m/tXXXX", b"../../../x"));
-    assert!(!world.guard.link_stays(b"/w/.git/modules/m/tXXXX", b".."));
-    assert!(!world.guard.link_stays(b"/w/.git", b"other"));
-    assert!(!world.guard.link_stays(b"/w/.git/modules/m/hooks", b"testing"));
+    let stays = |link: &str, target: &str| world.guard.link_stays(link.as_bytes(), target.as_bytes());
+    assert!(stays("/w/.git/modules/m/tXXXXXX", "testing"));
+    assert!(!stays("/w/.git/modules/m/tXXXXXX", "../../../x"));
+    assert!(!stays("/w/.git/modules/m/info", "testing"), "attributes could be written there");
+    assert!(!stays("/w/.git/modules/m/testing", "testing"));
+    assert!(!stays("/w/.git", ".git"));
+    assert!(!stays("/w/tXXXXXX", "testing"), "that is an ordinary one");
 }
 
 #[test]
