@@ -46,7 +46,7 @@ pub struct Refused {
     pub holder: bool,
     /// It may be written if its content is harmless.
     pub content: bool,
-    /// Checking out a commit writes such a name.
+    /// A checkout may write such a name: it is none of git's own directory.
     pub carried: bool,
     /// What is wrong with it, where the rule alone doesn't say.
     pub detail: String,
@@ -283,7 +283,7 @@ impl Guard {
             rule: index,
             holder,
             content: rule.content == Content::GitConfig && !holder,
-            carried: rule.carried && !holder,
+            carried: (!holder || rule.content == Content::Directory) && !rule.path.starts_with(".git/"),
             detail: String::new(),
         })
     }
