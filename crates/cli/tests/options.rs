@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What each option of `palisade run` does: in pairs, what it permits and what it doesn't.
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, eventually, everybody, has, job, root};
 
