@@ -45,8 +45,6 @@ struct Settings {
     sequences: u64,
     /// `PALISADE_EXPLORER_SEEDS`, with spaces between them.
     seeds: Vec<u64>,
-    /// `PALISADE_EXPLORER_STRICT`: obeyed names may not even be in directories that were made inside.
-    strict: bool,
     /// `PALISADE_EXPLORER_EVERY`: goes on after the first finding, until each invariant is broken.
     every: bool,
     /// `PALISADE_EXPLORER_AS`: `root` or `user` alone.
@@ -63,7 +61,6 @@ impl Settings {
                 || [&SEEDS[..], &[1000 + u64::from(random)]].concat(),
                 |seeds| seeds.split_whitespace().map(|seed| seed.parse().unwrap()).collect(),
             ),
-            strict: variable("STRICT").is_some(),
             every: variable("EVERY").is_some(),
             person: variable("AS"),
         }
@@ -90,14 +87,13 @@ struct Report {
 struct Arena<'p> {
     place: &'p Place,
     sandbox: bool,
-    strict: bool,
 }
 
 impl Arena<'_> {
-    fn new(place: &Place, sandbox: bool, strict: bool) -> Arena<'_> {
+    fn new(place: &Place, sandbox: bool) -> Arena<'_> {
         place.write("work/player.c", include_str!("explorer/player.c"));
         place.outside("cd ~/work && cc -O2 -pthread -o player player.c && rm player.c");
-        Arena { place, sandbox, strict }
+        Arena { place, sandbox }
     }
 
     fn player(&self) -> Command {
@@ -115,7 +111,7 @@ impl Arena<'_> {
     fn with_ground<T>(&self, use_it: impl FnOnce(&Ground<'_>) -> T) -> T {
         let player = || self.player();
         let owner = (self.place.uid, self.place.gid);
-        use_it(&Ground { directory: &self.place.work, owner, player: &player, strict: self.strict })
+        use_it(&Ground { directory: &self.place.work, owner, player: &player })
     }
 
     /// Plays sequences of a seed from `first` on; ends early when `is_enough`.
@@ -178,7 +174,7 @@ fn say(text: &str) {
 
 /// All that one person plays; gives what was found.
 fn play_as(place: &Place, settings: &Settings, share: (u64, u64)) -> Vec<String> {
-    let arena = Arena::new(place, true, settings.strict);
+    let arena = Arena::new(place, true);
     let mut failures = Vec::new();
     let seeds = u64::try_from(settings.seeds.len()).unwrap();
     for seed in &settings.seeds {
@@ -239,7 +235,7 @@ fn every_call_succeeds_outside_and_inside() {
         if !has("gcc") {
             continue;
         }
-        let arena = Arena::new(place, sandbox, false);
+        let arena = Arena::new(place, sandbox);
         let sequences: Vec<Sequence> =
             (0..2 * BATCH).map(|number| generate::sequence(SEEDS[0], number)).collect();
         let outcomes = arena.with_ground(|ground| play::play(ground, &sequences));
@@ -270,7 +266,7 @@ fn every_call_succeeds_outside_and_inside() {
 #[test]
 fn without_a_sandbox_every_invariant_breaks() {
     for place in everybody().iter().filter(|_| has("gcc")) {
-        let arena = Arena::new(place, false, false);
+        let arena = Arena::new(place, false);
         let report = arena.explore(SEEDS[0], 0, SEQUENCES, |found| found.len() == INVARIANTS.len());
         let unbroken: Vec<Invariant> =
             INVARIANTS.into_iter().filter(|invariant| !report.found.contains_key(invariant)).collect();

@@ -26,7 +26,7 @@ const EXCEPTIONS: &[&str] = &["node_modules", "site-packages"];
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Invariant {
-    /// No obeyed name in a directory of the host's has content that was made inside.
+    /// No obeyed name has content that was made inside, in no directory.
     Content,
     /// No link stands at an obeyed name or above it, and none leads an obeyed path to content made inside.
     Link,
@@ -66,16 +66,15 @@ struct Seen {
     marked: bool,
 }
 
-/// Looks at a tree. `strict`: an obeyed name may be nowhere, in no directory that was made inside either.
-pub(super) fn inspect(tree: &Tree, strict: bool) -> BTreeSet<Broken> {
+/// Looks at a tree.
+pub(super) fn inspect(tree: &Tree) -> BTreeSet<Broken> {
     let mut broken = BTreeSet::new();
     let mut walk = Walk { directories: Vec::new(), contents: Vec::new(), reads: !tree.contents.is_empty() };
     walk.enter(&tree.top);
     let name = |path: &Path| path.strip_prefix(&tree.top).unwrap_or(path).display().to_string();
     let mut report = |invariant, detail: String| broken.insert(Broken { invariant, detail });
-    for Directory { path: directory, identity, holders } in &walk.directories {
-        let hosts = identity.is_some_and(|identity| tree.made.contains(&identity));
-        if holders.is_empty() || !hosts && !strict || is_excepted(directory) {
+    for Directory { path: directory, holders, .. } in &walk.directories {
+        if holders.is_empty() || is_excepted(directory) {
             continue;
         }
         for seen in look(directory, |holder| holders.iter().any(|known| known == holder)) {

@@ -18,8 +18,6 @@ pub(super) struct Ground<'g> {
     pub(super) owner: (u32, u32),
     /// What starts a player, its working directory apart.
     pub(super) player: &'g (dyn Fn() -> Command + Sync),
-    /// As [`inspect`] takes it.
-    pub(super) strict: bool,
 }
 
 /// What came of one sequence.
@@ -126,7 +124,7 @@ pub(super) fn play(ground: &Ground<'_>, sequences: &[Sequence]) -> Vec<Outcome> 
         }
         players.into_iter().flatten().for_each(Player::end);
         for one in running.iter_mut().filter(taking_part) {
-            one.outcome.broken.extend(inspect(&one.tree, ground.strict));
+            one.outcome.broken.extend(inspect(&one.tree));
         }
     }
     for one in &running {

@@ -37,21 +37,22 @@ impl Side {
         Ok(Self { place, path, kind, identity: stat.map(|stat| (stat.st_dev, stat.st_ino)) })
     }
 
-    fn identity_now(&self) -> Option<(u64, u64)> {
-        self.place.stat().ok().map(|stat| (stat.st_dev, stat.st_ino))
-    }
-
-    /// Moves what was judged; something else that another sandbox has put there at this moment goes back.
+    /// Moves what was judged. A directory or a link that another sandbox has put in its place at this moment goes
+    /// back; a file brings nothing along.
     fn rename(&self, to: &Self, flags: RenameFlags) -> Result<(), Errno> {
         let rename = |from: &Place, to: &Place, flags| {
             rustix::fs::renameat_with(&from.parent, &*from.name, &to.parent, &*to.name, flags)
         };
+        let was_judged = |at: &Place, judged: Option<(u64, u64)>| {
+            at.stat().map_or(true, |stat| {
+                let kind = FileType::from_raw_mode(stat.st_mode);
+                judged == Some((stat.st_dev, stat.st_ino))
+                    || !matches!(kind, FileType::Directory | FileType::Symlink)
+            })
+        };
         rename(&self.place, &to.place, flags)?;
         let exchanged = flags.contains(RenameFlags::EXCHANGE);
-        // Of two names of one file both stay.
-        if self.identity == to.identity
-            || to.identity_now() == self.identity && (!exchanged || self.identity_now() == to.identity)
-        {
+        if was_judged(&to.place, self.identity) && (!exchanged || was_judged(&self.place, to.identity)) {
             return Ok(());
         }
         let back = if exchanged { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
