@@ -121,6 +121,7 @@ impl NameRule {
     #[must_use]
     pub fn follows_file(&self, name: &[u8]) -> bool {
         let last = self.path.rsplit('/').next().unwrap_or_default();
+        let name = spelling::without_dots(name);
         name.eq_ignore_ascii_case(b".git")
             || self.content == Content::Directory && last.as_bytes().eq_ignore_ascii_case(name)
     }
@@ -176,9 +177,6 @@ impl NameRules {
     #[must_use]
     pub fn judge(&self, path: &[u8], root: usize) -> Standing<'_> {
         let table = self.table.get_or_init(|| Table::new(&self.rules));
-        if path.is_ascii() {
-            return table.judge(&self.rules, path, root);
-        }
         spelling::folded(path, |path| table.judge(&self.rules, path, root))
     }
 }

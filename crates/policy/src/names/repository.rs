@@ -50,6 +50,7 @@ impl Marks {
 /// The place in [`MARKS`] of what a file system may take for one of them.
 #[must_use]
 pub fn mark(name: &[u8]) -> Option<usize> {
+    let name = spelling::without_dots(name);
     // All but a few names are longer or shorter; one that isn't ASCII may be any.
     if name.is_ascii() && !matches!(name.len(), 4 | 7 | 9) {
         return None;
@@ -156,5 +157,6 @@ fn may_matter(name: &[u8]) -> bool {
         "remotes",
         "branches",
     ];
+    let name = spelling::without_dots(name);
     !name.is_ascii() || OF_GIT.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
 }

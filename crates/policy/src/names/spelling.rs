@@ -4,13 +4,14 @@
 //! Linux's case folding (`fs/unicode`, NFDICF: ext4, f2fs, tmpfs) and that of HFS+ and APFS leave
 //! out characters that aren't seen and fold two others to ASCII letters: with it `.gi\u{200c}t` and
 //! `.vſcode` open `.git` and `.vscode`. git refuses the former for this reason (CVE-2014-9390).
+//! vfat and exfat leave out dots at the end: `.vscode.` opens `.vscode`.
 
 /// Longer paths than the kernel's `PATH_MAX` come from nowhere but deep relative ones.
 const USUAL: usize = 4096;
 
 /// Calls `then` with the path in its plain spelling. Every component stays one.
 pub(super) fn folded<T>(path: &[u8], then: impl FnOnce(&[u8]) -> T) -> T {
-    if !path.iter().any(|byte| may_begin(*byte)) {
+    if is_plain(path) {
         return then(path);
     }
     let mut small = [0_u8; USUAL];
@@ -28,12 +29,29 @@ pub(super) fn folded<T>(path: &[u8], then: impl FnOnce(&[u8]) -> T) -> T {
         }
         let start = length;
         length = fold(component, out, length);
-        // A name of nothing but unseen characters is still a name.
+        while length > start && out.get(length - 1) == Some(&b'.') {
+            length -= 1;
+        }
+        // A name of nothing but unseen characters and dots is still a name.
         if length == start {
             length = push(out, length, component);
         }
     }
     then(out.get(..length).unwrap_or(path))
+}
+
+/// Whether no file system takes the path for another.
+fn is_plain(path: &[u8]) -> bool {
+    let dotted = path.ends_with(b".") || path.windows(2).any(|pair| pair == b"./");
+    !dotted && (path.is_ascii() || !path.iter().any(|byte| may_begin(*byte)))
+}
+
+/// A name without the dots at its end, which some file systems leave out.
+pub(super) const fn without_dots(mut name: &[u8]) -> &[u8] {
+    while let [rest @ .., b'.'] = name {
+        name = rest;
+    }
+    name
 }
 
 /// Whether a character of interest may begin with this byte.
@@ -91,6 +109,8 @@ mod tests {
     fn what_file_systems_overlook_is_overlooked() {
         assert_eq!(plain("/a/.gi\u{200c}t/hoo\u{212a}\u{17f}"), "/a/.git/hooks");
         assert_eq!(plain("/\u{feff}a/\u{200c}/\u{e9}"), "/a/\u{200c}/\u{e9}");
+        assert_eq!(plain("/a./.git./hooks..."), "/a/.git/hooks");
+        assert_eq!(plain("/..../.\u{200c}/.a"), "/..../.\u{200c}/.a");
         let long = format!("/{}\u{200c}", "x".repeat(USUAL));
         assert_eq!(plain(&long).len(), USUAL + 1);
     }
