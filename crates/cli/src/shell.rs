@@ -45,6 +45,9 @@ pub(crate) struct Options {
     /// Where palisaded answers about scopes
     #[arg(long, value_name = "SOCKET", default_value = SOCKET, value_hint = ValueHint::FilePath)]
     scope_socket: PathBuf,
+    /// How long a line waits for it, in milliseconds; then it runs without a scope
+    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(..=10_000))]
+    scope_wait: u64,
     /// What the shell is started with
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
@@ -99,7 +102,7 @@ enum Kind {
 /// Answers as the shell did, or 0, 1 no, 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
     match &options.what {
-        None => start::shell(options.shell.as_deref(), &options.scope_socket, &options.arguments),
+        None => start::shell(options),
         Some(What::Init { shell }) => answer::finish(false, start::init(*shell)),
         Some(What::Record(record)) => start::record(record),
         Some(What::Ahead) => answer::finish(false, start::ahead()),

@@ -22,11 +22,21 @@ fn possible() -> bool {
 
 const DENIED: &str = "[enforcement]\nprofile = \"strict\"\n[deny]\nnames = [\"by-name\"]";
 
+/// A line of the tests waits for the daemon as long as it takes on a busy machine.
+const WAIT: [&str; 2] = ["--scope-wait", "10000"];
+
 fn shell(world: &World, shell: &str, settings: &str) -> Screen {
+    shell_that_waits(world, shell, settings, &WAIT)
+}
+
+fn shell_that_waits(world: &World, shell: &str, settings: &str, wait: &[&str]) -> Screen {
     let socket = world.socket();
     let program = format!("/usr/bin/{shell}");
     Setting::of(shell, "")
-        .command(&[PALISADE, "shell", "--scope-socket", socket.to_str().unwrap(), "--shell", &program])
+        .command(
+            &[&[PALISADE, "shell", "--scope-socket", socket.to_str().unwrap(), "--shell", &program], wait]
+                .concat(),
+        )
         .file(".config/palisade/shell.toml", &format!("schema = 1\n{settings}"))
         .ready()
 }
@@ -296,6 +306,8 @@ fn an_ordinary_user_has_it_too() {
             "shell",
             "--scope-socket",
             socket.to_str().unwrap(),
+            WAIT[0],
+            WAIT[1],
             "--shell",
             "/bin/bash",
         ])
@@ -341,7 +353,7 @@ fn lines_run_with_a_daemon_that_hangs() {
     }
     let world = World::new("");
     loaded(&world);
-    let mut screen = shell(&world, "bash", "");
+    let mut screen = shell_that_waits(&world, "bash", "", &[]);
     all_run(&mut screen, 0);
     world.signal("-STOP");
     all_run(&mut screen, 10);

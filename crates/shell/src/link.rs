@@ -4,7 +4,7 @@
 //! The shell itself is marked for as long as one of its lines runs. What it starts meanwhile inherits the mark and keeps
 //! it; the shell at its prompt, and what it starts there, isn't marked.
 //!
-//! A line waits [`PATIENCE`] at most for the daemon, once: while an answer is due nothing more is asked, and lines run as
+//! A line waits for the daemon no longer than it is told to ([`PATIENCE`] as a rule), once: while an answer is due nothing more is asked, and lines run as
 //! they would without a daemon. Nothing else is waited for.
 
 mod talk;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use talk::{Talk, TalkError};
 
-/// The longest that a line waits for the daemon.
+/// The longest that a line waits for the daemon, where nobody says otherwise.
 pub const PATIENCE: Duration = Duration::from_millis(50);
 /// Scopes of ours that are remembered.
 const SCOPES: usize = 64;
@@ -36,6 +36,7 @@ enum Asked {
 #[derive(Debug)]
 pub struct Link {
     socket: PathBuf,
+    patience: Duration,
     shell: u32,
     /// It makes sense here at all.
     possible: bool,
@@ -57,13 +58,15 @@ pub struct Link {
 }
 
 impl Link {
-    /// For a shell, by its process number, with the daemon that listens at a socket. Nothing is asked yet.
+    /// For a shell, by its process number, with the daemon that listens at a socket, for which a line waits so long.
+    /// Nothing is asked yet.
     #[must_use]
-    pub fn of(shell: u32, socket: &Path) -> Self {
+    pub fn of(shell: u32, socket: &Path, patience: Duration) -> Self {
         let possible =
             std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == FIRST_NAMESPACE);
         Self {
             socket: socket.to_owned(),
+            patience,
             shell,
             possible,
             ask: None,
@@ -125,7 +128,7 @@ impl Link {
         if self.tell(&Request::Line { pid: self.shell, scope: wanted }) {
             self.due.push_back(Asked::Line);
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + self.patience;
         while self.due.contains(&Asked::Line) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -234,7 +237,10 @@ impl Link {
         let Some(talk) = &self.ask else { return };
         let out = if talk.is_waiting() { PollFlags::OUT } else { PollFlags::empty() };
         let mut sets = [PollFd::from_borrowed_fd(talk.fd(), PollFlags::IN | out)];
-        let left = Timespec { tv_sec: 0, tv_nsec: i64::from(left.min(PATIENCE).subsec_nanos()) };
+        let left = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
         self.waits += 1;
         let _whatever_comes = poll(&mut sets, Some(&left));
     }

@@ -90,6 +90,8 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// Where palisaded answers about scopes.
     pub scopes: PathBuf,
+    /// How long a line waits for it.
+    pub scope_wait: Duration,
     /// No module but what records: to compare with.
     pub bare: bool,
 }
@@ -136,7 +138,7 @@ pub fn run(options: &Options) -> Result<u8, ProxyError> {
     let now = Instant::now();
     let mut engine = Engine::new(nonce, Chain::default(), size.ws_col, size.ws_row, now);
     let _started_in = raw.enter(keyboard);
-    let link = Rc::new(RefCell::new(Link::of(child.id(), &options.scopes)));
+    let link = Rc::new(RefCell::new(Link::of(child.id(), &options.scopes, options.scope_wait)));
     let mut session = Session {
         link,
         tally: Rc::default(),

@@ -13,6 +13,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// The exit code when nothing could be started.
 const NOTHING: u8 = 125;
@@ -57,19 +58,21 @@ fn usual() -> PathBuf {
 }
 
 /// The shell behind the proxy; without a terminal, or where it can't be, the shell alone.
-pub(super) fn shell(shell: Option<&Path>, scopes: &Path, arguments: &[OsString]) -> u8 {
-    let shell = shell.map_or_else(usual, Path::to_owned);
+pub(super) fn shell(asked: &super::Options) -> u8 {
+    let arguments = &asked.arguments;
+    let shell = asked.shell.clone().unwrap_or_else(usual);
     // Twice in one terminal would be once too often.
     if Surroundings::now().inside {
         return plainly(&shell, arguments);
     }
     let options = proxy::Options {
         shell,
-        arguments: arguments.to_vec(),
+        arguments: arguments.clone(),
         settings: settings(),
         state: state(),
         record: None,
-        scopes: scopes.to_owned(),
+        scopes: asked.scope_socket.clone(),
+        scope_wait: Duration::from_millis(asked.scope_wait),
         bare: std::env::var_os("PALISADE_SHELL_BARE").is_some(),
     };
     match proxy::run(&options) {
@@ -101,6 +104,7 @@ pub(super) fn record(record: &Record) -> u8 {
         state: state(),
         record: Some(record.file.clone()),
         scopes: record.scope_socket.clone(),
+        scope_wait: palisade_shell::link::PATIENCE,
         bare: false,
     };
     match proxy::run(&options) {

@@ -16,12 +16,12 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let listener = Some(UnixListener::bind(directory.path().join("scope.sock")).unwrap());
+        let listener = Some(UnixListener::bind(directory.path().join("scope.sock"), PATIENCE).unwrap());
         Self { directory, listener }
     }
 
     fn link(&self) -> Link {
-        let mut link = Link::of(4711, &self.directory.path().join("scope.sock"));
+        let mut link = Link::of(4711, &self.directory.path().join("scope.sock"), PATIENCE);
         link.possible = true;
         link
     }
@@ -136,7 +136,7 @@ fn only_what_happens_in_scopes_of_ours_is_told_and_harmlessly() {
 #[test]
 fn nobody_there_is_not_waited_for() {
     let directory = tempfile::tempdir().unwrap();
-    let mut link = Link::of(4711, &directory.path().join("none"));
+    let mut link = Link::of(4711, &directory.path().join("none"), PATIENCE);
     link.possible = true;
     for _ in 0..100 {
         link.run(wanted());

@@ -56,7 +56,7 @@ impl Deed {
                 !matches!(self, Self::MakeDirectory | Self::MakeLink | Self::MoveTo { directory: true })
             }
             // Empty ones, of those that git's templates have.
-            Self::MakeDirectory if matches!(name, b"hooks" | b"branches") && !rule.carried => true,
+            Self::MakeDirectory if matches!(name, b"hooks" | b"branches") && !rule.carried => fresh(),
             // So that what was made can be deleted again.
             Self::Remove | Self::Attributes | Self::MoveFrom { .. } => fresh(),
             // It leads to a repository, of which what git obeys is protected, wherever it is.

@@ -260,8 +260,8 @@ impl Guard {
             Standing::Protected(rule) => (rule, false),
         };
         let allowed = match holder {
-            true => deed.may_be_done_to_holder(last(&stand.host), rule, || false),
-            false => deed.may_be_done(last(&stand.host), rule, || false),
+            true => deed.may_be_done_to_holder(last(&stand.host), rule, || true),
+            false => deed.may_be_done(last(&stand.host), rule, || true),
         };
         if allowed {
             return Ok(true);
