@@ -101,15 +101,22 @@ fn unharmed(place: &Place, hook: &str) {
 fn what_was_made_inside_is_protected_from_the_next_launch() {
     for place in everybody().iter().filter(|_| has("git")) {
         let identity = "-c user.name=a -c user.email=a@example.org";
-        // What a checkout may bring can be written by who made the directory.
         let made = format!(
-            "git init -q new && cd new && echo first >.envrc && mkdir .vscode && echo first >.vscode/tasks.json && \
-             git add . && git {identity} commit -q -m first && echo 'reached'; \
-             {{ echo mine >.git/hooks/pre-commit; git config core.fsmonitor ./mine; }} 2>/dev/null; true"
+            "git init -q new && cd new && echo first >first && git add . && git {identity} commit -q -m first && \
+             echo reached; {{ echo mine >.git/hooks/pre-commit; git config core.fsmonitor ./mine; echo mine >.envrc; }} \
+             2>/dev/null; true"
         );
         assert_eq!(place.sh(&["--quiet"], &made).ok(), "reached");
-        assert!(!place.work.join("new/.git/hooks/pre-commit").exists(), "not even by who made it");
-        place.outside("cd ~/work/new && echo old >.git/hooks/pre-commit && chmod 755 .git/hooks/pre-commit");
+        for name in [".git/hooks/pre-commit", ".envrc"] {
+            assert!(
+                !place.work.join("new").join(name).exists(),
+                "not even by who made the directory: {name}"
+            );
+        }
+        place.outside(
+            "cd ~/work/new && echo old >.git/hooks/pre-commit && chmod 755 .git/hooks/pre-commit && \
+             echo first >.envrc && mkdir .vscode && echo first >.vscode/tasks.json",
+        );
 
         let attack = format!(
             "cd new; echo x >f; {ATTACK}\n {{ echo mine >.envrc; mkdir .idea; rm -r .vscode; mv .vscode x; \

@@ -223,16 +223,22 @@ impl Progress {
             Operation::File { path, mode, content } => file(path, mode, content),
             Operation::Symlink { path, target } => raw::symlink(target, path),
             Operation::Bind { source, target, guarded, recursive, attributes, rights } => {
-                let tree = self.tree(source, recursive, trees)?;
-                // A tree from the launcher has its attributes already, a device file needs none.
-                if !matches!(source, Source::Tree(_)) && attributes != Attributes::default() {
-                    let set = attributes.and(Attributes::NOSUID).0;
-                    let attr = MountAttr { set, clear: 0, propagation: PRIVATE, userns: 0 };
-                    raw::mount_setattr(tree, recursive, &attr)?;
+                // A file that somebody replaces at this moment (`useradd` does so with /etc/passwd) can be gone when its
+                // mount is put in place. The next look finds its successor.
+                let mut again =
+                    if matches!(source, Source::Trusted(_) | Source::Canonical(_)) { 3 } else { 0 };
+                loop {
+                    let tree = self.tree(source, recursive, trees)?;
+                    let bound = self.bind(tree, source, target, guarded, recursive, attributes, rights);
+                    // A tree from the launcher is the launcher's to close.
+                    if !matches!(source, Source::Tree(_)) {
+                        raw::close(tree)?;
+                    }
+                    match bound {
+                        Err(rustix::io::Errno::NOENT) if again > 0 => again -= 1,
+                        other => return other,
+                    }
                 }
-                self.attach(tree, target, guarded, rights)?;
-                // A tree from the launcher is the launcher's to close.
-                if matches!(source, Source::Tree(_)) { Ok(()) } else { raw::close(tree) }
             }
             Operation::Own { path, rights } => {
                 let tree = raw::open_tree(libc::AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)?;
@@ -277,6 +283,27 @@ impl Progress {
         raw::fchdir(root)?;
         self.root = Some(root);
         Ok(())
+    }
+
+    /// Gives a tree its attributes, and puts it in its place.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one operation")]
+    fn bind(
+        &self,
+        tree: Fd,
+        source: Source<'_>,
+        target: &CStr,
+        guarded: bool,
+        recursive: bool,
+        attributes: Attributes,
+        rights: Rights,
+    ) -> Result<()> {
+        // A tree from the launcher has its attributes already, a device file needs none.
+        if !matches!(source, Source::Tree(_)) && attributes != Attributes::default() {
+            let set = attributes.and(Attributes::NOSUID).0;
+            let attr = MountAttr { set, clear: 0, propagation: PRIVATE, userns: 0 };
+            raw::mount_setattr(tree, recursive, &attr)?;
+        }
+        self.attach(tree, target, guarded, rights)
     }
 
     /// A detached clone of what `source` names.

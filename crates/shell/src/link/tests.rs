@@ -16,7 +16,7 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let listener = Some(UnixListener::bind(directory.path().join("scope.sock"), PATIENCE).unwrap());
+        let listener = Some(UnixListener::bind(directory.path().join("scope.sock")).unwrap());
         Self { directory, listener }
     }
 

@@ -32,7 +32,10 @@ pub enum Deed {
         directory: bool,
     },
     /// Remove it.
-    Remove,
+    Remove {
+        /// It is a directory, and empty.
+        directory: bool,
+    },
     /// Change permissions, owner or extended attributes.
     Attributes,
 }
@@ -57,8 +60,11 @@ impl Deed {
             }
             // Empty ones, of those that git's templates have.
             Self::MakeDirectory if matches!(name, b"hooks" | b"branches") && !rule.carried => fresh(),
-            // So that what was made can be deleted again.
-            Self::Remove | Self::Attributes | Self::MoveFrom { .. } => fresh(),
+            // So that a clone can be deleted again. A hook stays, whoever made the directory.
+            Self::Remove { directory } => (directory || rule.content != Content::Never) && fresh(),
+            Self::Attributes => {
+                (rule.content != Content::Never || matches!(name, b"hooks" | b"branches")) && fresh()
+            }
             // It leads to a repository, of which what git obeys is protected, wherever it is.
             Self::MakeFile | Self::Change | Self::MoveTo { directory: false }
                 if rule.content == Content::WithDirectory =>
@@ -80,7 +86,7 @@ impl Deed {
         fresh: impl Fn() -> bool,
     ) -> bool {
         match self {
-            Self::MakeDirectory | Self::Remove | Self::Attributes | Self::MoveFrom { .. } => true,
+            Self::MakeDirectory | Self::Remove { .. } | Self::Attributes | Self::MoveFrom { .. } => true,
             Self::MoveTo { directory: true } | Self::MakeLink => false,
             Self::Change
             | Self::MakeFile

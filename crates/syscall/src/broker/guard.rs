@@ -204,7 +204,7 @@ impl Guard {
         way: &dyn Way,
         locks: &Locks,
     ) -> Result<(), Box<Refused>> {
-        if !matches!(deed, Deed::Remove | Deed::MoveFrom { .. }) {
+        if !matches!(deed, Deed::Remove { .. } | Deed::MoveFrom { .. }) {
             return Ok(());
         }
         let Some(mark) = repository::mark(last(host)) else { return Ok(()) };

@@ -6,6 +6,8 @@ use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 
+const REMOVE: Deed = Deed::Remove { directory: false };
+
 fn rule(path: &str, carried: bool, content: Content) -> NameRule {
     let origin = Origin { layer: Layer::BuiltIn, file: None, line: 1, column: 1 };
     NameRule {
@@ -178,10 +180,14 @@ fn a_repository_made_inside_has_templates_and_no_hooks() {
     assert!(world.refuses(Deed::MoveTo { directory: true }, "/w/new/.git/hooks"));
     assert!(world.refuses(Deed::MakeDirectory, "/w/new/.git/hooks/pre-commit"));
     assert!(world.refuses(Deed::LinkFrom, "/w/new/.git/config"), "it could be written by its other name");
-    assert!(!world.refuses(Deed::Remove, "/w/new/.git/config"), "what was made is removed again");
-    assert!(world.refuses(Deed::Remove, "/w/.git/config"));
-    assert!(!world.refuses(Deed::Remove, "/w/.git/hooks/pre-commit.sample"));
-    assert!(world.refuses(Deed::Remove, "/w/.git/hooks/pre-commit"));
+    assert!(!world.refuses(REMOVE, "/w/new/.git/config"), "what was made is removed again");
+    assert!(world.refuses(REMOVE, "/w/.git/config"));
+    assert!(!world.refuses(REMOVE, "/w/.git/hooks/pre-commit.sample"));
+    assert!(world.refuses(REMOVE, "/w/.git/hooks/pre-commit"));
+    assert!(world.refuses(REMOVE, "/w/new/.git/hooks/pre-commit"), "it can't have been made here");
+    assert!(world.refuses(Deed::Attributes, "/w/new/.git/hooks/pre-commit"));
+    assert!(!world.refuses(Deed::Attributes, "/w/new/.git/hooks"));
+    assert!(!world.refuses(Deed::Remove { directory: true }, "/w/new/.git/hooks"));
 }
 
 #[test]
@@ -204,7 +210,8 @@ fn what_is_obeyed_is_nowhere_made() {
             assert!(world.refusal(deed, path).is_some_and(|refused| refused.carried), "{deed:?} {path}");
         }
     }
-    assert!(!world.refuses(Deed::Remove, "/w/new/.vscode"));
+    assert!(!world.refuses(Deed::Remove { directory: true }, "/w/new/.vscode"));
+    assert!(world.refuses(REMOVE, "/w/new/.vscode/tasks.json"), "somebody else has put it there");
     assert!(!world.refusal(Deed::MakeFile, "/w/.git/hooks/x").unwrap().carried);
 }
 
@@ -245,7 +252,7 @@ fn a_copy_on_its_way_is_nobodys() {
     world.make("/w/new");
     world.make("/w/new/.git");
     for path in ["/w/.git/.config.palisade-1", "/w/new/.git/.Config.palisade-77"] {
-        for deed in [Deed::Change, Deed::Remove, Deed::Attributes, Deed::LinkFrom, Deed::MakeFile] {
+        for deed in [Deed::Change, REMOVE, Deed::Attributes, Deed::LinkFrom, Deed::MakeFile] {
             assert!(world.refuses(deed, path), "{deed:?} {path}");
         }
     }
@@ -279,13 +286,13 @@ fn a_repository_has_any_name() {
 fn a_repository_of_somebody_elses_stays_one() {
     let mut world = World::new();
     world.mark("/w/x", &["HEAD", "objects", "refs"]);
-    assert!(world.refuses(Deed::Remove, "/w/x/refs"));
+    assert!(world.refuses(REMOVE, "/w/x/refs"));
     assert!(world.refuses(Deed::MoveFrom { directory: true }, "/w/x/OBJECTS"));
     assert!(!world.refuses(Deed::MoveFrom { directory: false }, "/w/x/HEAD"), "it is one without");
     world.make("/w/made");
     world.mark("/w/made", &["objects", "refs"]);
-    assert!(!world.refuses(Deed::Remove, "/w/made/refs"));
-    assert!(!world.refuses(Deed::Remove, "/w/.git/refs"), "that name is enough");
+    assert!(!world.refuses(REMOVE, "/w/made/refs"));
+    assert!(!world.refuses(REMOVE, "/w/.git/refs"), "that name is enough");
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl Done {
             Deed::Change | Deed::Attributes => Used::Change,
             Deed::MakeFile if there() => Used::Change,
             Deed::LinkFrom => Used::Read,
-            Deed::MoveFrom { .. } | Deed::Remove => Used::Name,
+            Deed::MoveFrom { .. } | Deed::Remove { .. } => Used::Name,
             Deed::MakeFile | Deed::MakeDirectory | Deed::MakeLink | Deed::LinkTo | Deed::MoveTo { .. } => {
                 if there() {
                     Used::Name

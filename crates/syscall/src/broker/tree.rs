@@ -219,7 +219,7 @@ impl Worker<'_> {
         let place = self.name(caller, descriptor, path, dots)?;
         let _order = self.shared.order_for(place.plain());
         let path = place.path()?;
-        if let Err(refused) = self.check(Deed::Remove, &path, &place) {
+        if let Err(refused) = self.check(Deed::Remove { directory }, &path, &place) {
             // What isn't there can't be removed: no news.
             place.stat()?;
             return match !directory && self.goes_on(caller, &refused) {
