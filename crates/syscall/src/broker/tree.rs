@@ -258,7 +258,14 @@ impl Worker<'_> {
             return Err(Errno::EXIST);
         }
         let judged = self.may_leave(&from, &to).and_then(|()| match self.may_arrive(&from, &to) {
-            Err(refused) if refused.content && from.kind == Some(FileType::RegularFile) => Ok(Some(refused)),
+            // Of this name itself: a file that completes a repository is refused for the configuration that is there.
+            Err(refused)
+                if refused.content
+                    && from.kind == Some(FileType::RegularFile)
+                    && self.shared.guard.host_path(&to.path).as_ref() == Some(&refused.path) =>
+            {
+                Ok(Some(refused))
+            }
             other => other.map(|()| None),
         });
         match judged {
