@@ -317,16 +317,11 @@ impl Guard {
         self.wards.names.rules().iter().find(found)
     }
 
-    /// Refuses to take a directory out from below one where names aren't protected: what was written there freely
-    /// would be obeyed where it comes to, and others may go on writing while it moves.
-    pub(crate) fn stays_excepted(&self, from: &[u8], to: &[u8]) -> Result<(), Box<Refused>> {
-        self.exception(from, to).map_or(Ok(()), |rule| {
-            let detail = "it comes from a directory in which protected names are written freely".to_owned();
-            Err(Box::new(Refused {
-                detail,
-                ..*self.refusal(self.host_path(to).unwrap_or_default(), rule, true)
-            }))
-        })
+    /// Whether protected names are written freely at one of two places and not at the other, as on either side of the
+    /// border of `node_modules`. Taken out, what was written there freely would be obeyed where it comes to, and others
+    /// may go on writing while it moves; taken in, what is the user's could be written freely.
+    pub(crate) fn is_border_between(&self, one: &[u8], other: &[u8]) -> bool {
+        self.exception(one, other).is_some() || self.exception(other, one).is_some()
     }
 
     /// Refuses a link at `inside` that leads below such a directory, to `leads` (absolute, as it is inside), from

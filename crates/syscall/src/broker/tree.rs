@@ -248,6 +248,7 @@ impl Worker<'_> {
         if from.kind.is_none() {
             return Err(Errno::NOENT);
         }
+        self.stays_on_its_side(&from, &to)?;
         if flags.contains(RenameFlags::EXCHANGE) {
             if to.kind.is_none() {
                 return Err(Errno::NOENT);
@@ -257,7 +258,7 @@ impl Worker<'_> {
         if flags.contains(RenameFlags::NOREPLACE) && to.kind.is_some() {
             return Err(Errno::EXIST);
         }
-        let judged = self.may_leave(&from, &to).and_then(|()| match self.may_arrive(&from, &to) {
+        let judged = self.may_leave(&from).and_then(|()| match self.may_arrive(&from, &to) {
             // Of this name itself: a file that completes a repository is refused for the configuration that is there.
             Err(refused)
                 if refused.content
@@ -293,11 +294,20 @@ impl Worker<'_> {
         Ok(Outcome::Value(0))
     }
 
-    fn may_leave(&self, from: &Side, to: &Side) -> Result<(), Box<Refused>> {
+    /// A directory doesn't pass the border of `node_modules`, as if that were another file system: who moves one copies
+    /// it then, and each name is judged where it comes to.
+    fn stays_on_its_side(&self, from: &Side, to: &Side) -> Result<(), Errno> {
+        let moves = |side: &Side| side.is_directory();
+        match (moves(from) || moves(to)) && self.shared.guard.is_border_between(&from.path, &to.path) {
+            true => Err(Errno::XDEV),
+            false => Ok(()),
+        }
+    }
+
+    fn may_leave(&self, from: &Side) -> Result<(), Box<Refused>> {
         let directory = from.is_directory();
         self.check(Deed::MoveFrom { directory }, &from.path, &from.place)?;
         if directory {
-            self.shared.guard.stays_excepted(&from.path, &to.path)?;
             if self.shared.guard.is_holder(&from.path) {
                 self.look_through(from)?;
             }
@@ -323,7 +333,7 @@ impl Worker<'_> {
         flags: RenameFlags,
     ) -> Result<Outcome, Errno> {
         for (one, other) in [(from, to), (to, from)] {
-            self.may_leave(one, other)
+            self.may_leave(one)
                 .and_then(|()| self.may_arrive(one, other))
                 .map_err(|refused| self.refuse(caller, &refused))?;
         }
