@@ -24,8 +24,8 @@ mod tree;
 
 use crate::support::{Place, everybody, has};
 use oracle::{INVARIANTS, Invariant};
-use play::{Ground, Outcome};
-use sequence::{Played, Sequence};
+use play::{Ground, Outcome, Played};
+use sequence::Sequence;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -87,13 +87,14 @@ struct Report {
 struct Arena<'p> {
     place: &'p Place,
     sandbox: bool,
+    played: Played,
 }
 
 impl Arena<'_> {
     fn new(place: &Place, sandbox: bool) -> Arena<'_> {
         place.write("work/player.c", include_str!("explorer/player.c"));
         place.outside("cd ~/work && cc -O2 -pthread -o player player.c && rm player.c");
-        Arena { place, sandbox }
+        Arena { place, sandbox, played: Played::new(place.home.join("played")) }
     }
 
     fn player(&self) -> Command {
@@ -111,7 +112,7 @@ impl Arena<'_> {
     fn with_ground<T>(&self, use_it: impl FnOnce(&Ground<'_>) -> T) -> T {
         let player = || self.player();
         let owner = (self.place.uid, self.place.gid);
-        use_it(&Ground { directory: &self.place.work, owner, player: &player })
+        use_it(&Ground { directory: &self.place.work, played: &self.played, owner, player: &player })
     }
 
     /// Plays sequences of a seed from `first` on; ends early when `is_enough`.
@@ -161,7 +162,7 @@ impl Arena<'_> {
         for broken in outcome.broken.iter().filter(|broken| broken.invariant == invariant) {
             writeln!(text, "  on the host: {}", broken.detail).unwrap();
         }
-        let played = Played { sequence, results: &outcome.results };
+        let played = sequence::Played { sequence, results: &outcome.results };
         writeln!(text, "  {how}:\n{played}").unwrap();
         text
     }

@@ -109,13 +109,6 @@ impl NameRule {
         content + if self.carried { 0 } else { 1 }
     }
 
-    /// Whether `path` (absolute) is one of the directories below which the rule doesn't count, or lies in one; `root` is
-    /// the number of its components that name the writable tree.
-    #[must_use]
-    pub fn is_excepted(&self, path: &[u8], root: usize) -> bool {
-        table::excepted(self, path, root, usize::MAX)
-    }
-
     /// Whether a program follows a file of this name to wherever it says, at a path for which
     /// [`Standing::Holder`] gives this rule.
     #[must_use]
@@ -178,6 +171,13 @@ impl NameRules {
     pub fn judge(&self, path: &[u8], root: usize) -> Standing<'_> {
         let table = self.table.get_or_init(|| Table::new(&self.rules));
         spelling::folded(path, |path| table.judge(&self.rules, path, root))
+    }
+
+    /// A rule that doesn't hold below `inside`, as below `node_modules`, and holds below `outside`: absolute paths, each
+    /// with the number of its leading components that name the writable tree.
+    #[must_use]
+    pub fn exception(&self, inside: (&[u8], usize), outside: (&[u8], usize)) -> Option<&NameRule> {
+        self.table.get_or_init(|| Table::new(&self.rules)).exception(&self.rules, inside, outside)
     }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Scratch file systems of a run: root's tests get a tmpfs in place of `/tmp`, of `/var/tmp` and of each test user's home.
+//! Scratch file systems of a run: root's tests get a tmpfs in place of `/tmp`, of `/var/tmp`, of each test user's home
+//! and of the directory for root's files beside it.
 //!
 //! The tests create and delete some hundred thousand files. An ext4 without a journal checks every inode that was freed within
 //! the last minute before it allocates one (`recently_deleted()` in the kernel's fs/ext4/ialloc.c). On such a machine all tests
@@ -67,7 +68,7 @@ pub(crate) fn mount_public(needed: &[PathBuf]) -> io::Result<()> {
     Ok(())
 }
 
-/// Mounts a tmpfs on a user's home, with copies of the files that `useradd` has put there.
+/// Mounts a tmpfs on a home, with copies of the files that `useradd` has put there.
 ///
 /// # Errors
 /// If the mount or a copy fails. Nothing stays mounted then.

@@ -30,17 +30,24 @@ pub(crate) enum SlotError {
 #[derive(Debug)]
 pub(crate) struct Slot {
     user: Option<Person>,
-    /// The user's home, if a tmpfs is mounted there.
-    tmpfs: Option<PathBuf>,
+    /// Where a tmpfs is mounted.
+    tmpfs: Vec<PathBuf>,
+}
+
+/// Beside a user's home: there root's tests keep their files (`support` of the crate `cli`).
+fn beside(user: &Person) -> PathBuf {
+    PathBuf::from(format!("/home/{}-root", user.name))
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
         // `userdel` can't remove a mount point. If this fails, it says so.
-        let _unmounted = self.tmpfs.as_deref().map(scratch::unmount_home);
-        // Root's tests keep their files beside that home, and a test that was interrupted has left them there.
+        for mounted in &self.tmpfs {
+            let _unmounted = scratch::unmount_home(mounted);
+        }
+        // A test that was interrupted has left its files there.
         if let Some(user) = &self.user {
-            let _absent_mostly = std::fs::remove_dir_all(format!("/home/{}-root", user.name));
+            let _absent_mostly = std::fs::remove_dir_all(beside(user));
         }
     }
 }
@@ -56,12 +63,15 @@ impl Slot {
     pub(crate) fn new(number: usize) -> Result<Slot, SlotError> {
         let is_root = rustix::process::geteuid().is_root();
         let user = is_root.then(|| Person::ordinary(&format!("slot{number}"))).transpose()?;
-        let mut slot = Slot { user, tmpfs: None };
+        let mut slot = Slot { user, tmpfs: Vec::new() };
         if let Some(user) = slot.user.as_ref().filter(|_| scratch::is_private()) {
             let home = PathBuf::from("/home").join(&user.name);
-            scratch::mount_home(&home, user.uid, user.gid)
-                .map_err(|source| SlotError::Mount { home: home.clone(), source })?;
-            slot.tmpfs = Some(home);
+            for (home, uid, gid) in [(home, user.uid, user.gid), (beside(user), 0, 0)] {
+                std::fs::create_dir_all(&home)
+                    .and_then(|()| scratch::mount_home(&home, uid, gid))
+                    .map_err(|source| SlotError::Mount { home: home.clone(), source })?;
+                slot.tmpfs.push(home);
+            }
         }
         Ok(slot)
     }

@@ -5,19 +5,22 @@ use super::oracle::{Broken, Invariant, inspect};
 use super::player::Player;
 use super::sequence::{Actor, Sequence};
 use super::tree::Tree;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where and how sequences are played.
 pub(super) struct Ground<'g> {
     /// The directory that a launch may write to, empty.
     pub(super) directory: &'g Path,
+    /// Where trees go that have been looked at.
+    pub(super) played: &'g Played,
     /// Who owns what the host makes.
     pub(super) owner: (u32, u32),
     /// What starts a player, its working directory apart.
-    pub(super) player: &'g (dyn Fn() -> Command + Sync),
+    pub(super) player: &'g dyn Fn() -> Command,
 }
 
 /// What came of one sequence.
@@ -27,6 +30,34 @@ pub(super) struct Outcome {
     pub(super) results: Vec<i32>,
     /// After whichever launch.
     pub(super) broken: BTreeSet<Broken>,
+}
+
+/// A directory outside of what launches may write to, with the trees that have been played. They are removed seldom: for
+/// five seconds after that ext4 looks for inodes that weren't in use lately, which takes longer than a sequence.
+pub(super) struct Played {
+    directory: PathBuf,
+    count: Cell<usize>,
+}
+
+impl Played {
+    /// More than `./x test` plays.
+    const KEPT: usize = 20_000;
+
+    pub(super) fn new(directory: PathBuf) -> Self {
+        std::fs::create_dir_all(&directory).unwrap();
+        Self { directory, count: Cell::new(0) }
+    }
+
+    fn take(&self, tree: &Path) {
+        if self.count.get() >= Self::KEPT {
+            std::fs::remove_dir_all(&self.directory).unwrap();
+            std::fs::create_dir(&self.directory).unwrap();
+            self.count.set(0);
+        }
+        let to = self.directory.join(self.count.get().to_string());
+        std::fs::rename(tree, to).unwrap_or_else(|error| panic!("{}: {error}", tree.display()));
+        self.count.set(self.count.get() + 1);
+    }
 }
 
 /// A sequence that is being played.
@@ -127,10 +158,7 @@ pub(super) fn play(ground: &Ground<'_>, sequences: &[Sequence]) -> Vec<Outcome> 
             one.outcome.broken.extend(inspect(&one.tree));
         }
     }
-    for one in &running {
-        let top = &one.tree.top;
-        std::fs::remove_dir_all(top).unwrap_or_else(|error| panic!("{}: {error}", top.display()));
-    }
+    running.iter().for_each(|one| ground.played.take(&one.tree.top));
     if remove_strays(ground.directory) {
         // A link and `..` led out of some tree, and who knows what went there: nothing is said to be lost.
         for one in &mut running {

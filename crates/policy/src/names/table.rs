@@ -49,6 +49,8 @@ pub(super) struct Table {
     others: Vec<(Option<u8>, usize)>,
     /// A bit for each byte that the first component of a pattern of `heads` begins with.
     firsts: [u64; 4],
+    /// Of each list of exceptions a rule that has it: most rules have the same.
+    exceptions: Vec<usize>,
 }
 
 /// The places of the non-empty components of a text.
@@ -93,6 +95,10 @@ impl Table {
         let mut deep = 0;
         for (at, rule) in rules.iter().enumerate() {
             table.add(at, rule, &mut deep);
+            let known = |other: &usize| rules[*other].except_below == rule.except_below;
+            if !rule.except_below.is_empty() && !table.exceptions.iter().any(known) {
+                table.exceptions.push(at);
+            }
         }
         table.heads.sort_unstable();
         table
@@ -158,6 +164,18 @@ impl Table {
         let last = component.last().map(u8::to_ascii_lowercase);
         let others = self.others.iter().filter(move |(end, _)| end.is_none() || *end == last);
         same.iter().map(|(_, rule)| rule).chain(others.map(|(_, rule)| rule)).copied()
+    }
+
+    /// A rule that doesn't hold below one path and does below another, each with the number of its root's components.
+    pub(super) fn exception<'r>(
+        &self,
+        rules: &'r [NameRule],
+        (path, root): (&[u8], usize),
+        (other, other_root): (&[u8], usize),
+    ) -> Option<&'r NameRule> {
+        self.exceptions.iter().map(|at| &rules[*at]).find(|rule| {
+            excepted(rule, path, root, usize::MAX) && !excepted(rule, other, other_root, usize::MAX)
+        })
     }
 
     pub(super) fn judge<'r>(&self, rules: &'r [NameRule], path: &[u8], root: usize) -> Standing<'r> {

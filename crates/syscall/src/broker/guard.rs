@@ -309,12 +309,9 @@ impl Guard {
     /// The rule that doesn't hold at `inside` because that lies below a directory where names aren't protected, such
     /// as `node_modules`, and would hold at `outside`.
     fn exception(&self, inside: &[u8], outside: &[u8]) -> Option<&NameRule> {
-        let (lies, root) = self.on_host(inside)?;
+        let (inside, root) = self.on_host(inside)?;
         let outside = self.host_path(outside)?;
-        let found = |rule: &&NameRule| {
-            rule.is_excepted(&lies, root) && !rule.is_excepted(&outside, self.root_depth(&outside))
-        };
-        self.wards.names.rules().iter().find(found)
+        self.wards.names.exception((&inside, root), (&outside, self.root_depth(&outside)))
     }
 
     /// Whether protected names are written freely at one of two places and not at the other, as on either side of the
