@@ -116,7 +116,7 @@ pub(super) fn inspect(tree: &Tree) -> BTreeSet<Broken> {
     broken
 }
 
-fn is_excepted(directory: &Path) -> bool {
+pub(super) fn is_excepted(directory: &Path) -> bool {
     directory.iter().any(|part| EXCEPTIONS.iter().any(|name| *name == part))
 }
 

@@ -44,15 +44,20 @@ impl Played {
     const KEPT: usize = 20_000;
 
     pub(super) fn new(directory: PathBuf) -> Self {
-        std::fs::create_dir_all(&directory).unwrap();
-        Self { directory, count: Cell::new(0) }
+        let played = Self { directory, count: Cell::new(0) };
+        played.clear();
+        played
+    }
+
+    fn clear(&self) {
+        let _absent_at_first = std::fs::remove_dir_all(&self.directory);
+        std::fs::create_dir(&self.directory).unwrap();
+        self.count.set(0);
     }
 
     fn take(&self, tree: &Path) {
         if self.count.get() >= Self::KEPT {
-            std::fs::remove_dir_all(&self.directory).unwrap();
-            std::fs::create_dir(&self.directory).unwrap();
-            self.count.set(0);
+            self.clear();
         }
         let to = self.directory.join(self.count.get().to_string());
         std::fs::rename(tree, to).unwrap_or_else(|error| panic!("{}: {error}", tree.display()));

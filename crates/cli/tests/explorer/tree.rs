@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The host's side: the tree that it makes, what it moves, and what it knows of both.
 
-use super::oracle::OBEYED;
+use super::oracle::{OBEYED, is_excepted};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 use std::collections::{BTreeSet, HashSet};
 use std::os::unix::fs::chown;
@@ -102,7 +102,9 @@ impl Tree {
     /// own doing. 0 or errno.
     pub(super) fn rename(&mut self, from: &str, to: &str) -> i32 {
         let parent = to.rsplit_once('/').map_or("", |(parent, _)| parent);
-        if !self.is_hosts(from) || !self.is_hosts(parent) {
+        // Past the border of a directory where everything may be written, in either direction.
+        let passes = is_excepted(Path::new(from)) != is_excepted(Path::new(to));
+        if passes || !self.is_hosts(from) || !self.is_hosts(parent) {
             return rustix::io::Errno::PERM.raw_os_error();
         }
         let (source, target) = (self.ground.join(from), self.ground.join(to));
