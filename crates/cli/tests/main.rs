@@ -58,6 +58,7 @@ mod store;
 mod support;
 mod syscall_modes;
 mod syscalls;
+mod tools_at_work;
 mod verbs;
 mod watch;
 mod without_namespaces;

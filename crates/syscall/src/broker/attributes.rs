@@ -81,23 +81,32 @@ impl Worker<'_> {
         if deed.makes() { self.may_begin(path, way) } else { Ok(()) }
     }
 
-    /// Whether git, checking out a commit, is who writes this name.
+    /// Whether git, checking out a commit, is who writes this name, or Mercurial, cloning.
     ///
-    /// Refused, it would stop in the middle and leave a tree, an index and a branch that don't fit each other. So it
+    /// Refused, git would stop in the middle and leave a tree, an index and a branch that don't fit each other. So it
     /// goes on: it gets a file without a name for one that may not be made, and hears that what may not be removed is
-    /// removed. `git status` shows both.
+    /// removed. `git status` shows both. Mercurial has cloned all when it writes where from, and would remove the clone;
+    /// a checkout of its own doesn't go on without a file.
     ///
     /// A name tells what a program is called, not what it is. Nobody gains anything by it.
     pub(crate) fn is_checkout(&self, caller: &Caller<'_>, refused: &Refused) -> bool {
-        refused.carried && caller.program() == b"git"
+        refused.carried
+            && match &*caller.program() {
+                b"git" => true,
+                b"hg" => refused.path.ends_with(b"/.hg/hgrc"),
+                _ => false,
+            }
     }
 
     /// The same, and tells the launcher.
     pub(crate) fn goes_on(&self, caller: &Caller<'_>, refused: &Refused) -> bool {
         let goes_on = self.is_checkout(caller, refused);
         if goes_on {
-            let detail = "git went on without it; `git status` shows it".to_owned();
-            self.refuse(caller, &Refused { detail, ..refused.clone() });
+            let detail = match &*caller.program() {
+                b"hg" => "hg went on without it; `hg pull` there needs an address",
+                _ => "git went on without it; `git status` shows it",
+            };
+            self.refuse(caller, &Refused { detail: detail.to_owned(), ..refused.clone() });
         }
         goes_on
     }
