@@ -307,10 +307,8 @@ impl Worker<'_> {
     fn may_leave(&self, from: &Side) -> Result<(), Box<Refused>> {
         let directory = from.is_directory();
         self.check(Deed::MoveFrom { directory }, &from.path, &from.place)?;
-        if directory {
-            if self.shared.guard.is_holder(&from.path) {
-                self.look_through(from)?;
-            }
+        if directory && self.shared.guard.is_holder(&from.path) {
+            self.look_through(from)?;
         }
         Ok(())
     }
