@@ -122,7 +122,7 @@ fn work(place: &Place, inside: bool, work: &Work) -> job::Run {
         // What isn't the system's must be shown: npm's links lead from `.bin` to its packages, an environment of
         // Python's has its programs beside the libraries.
         let shown: Vec<String> = std::env::split_paths(&tools)
-            .filter(|path| path.is_dir())
+            .filter(|path| !work.system && path.is_dir())
             .flat_map(|path| ["--ro".to_owned(), top(&path)])
             .collect();
         let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
