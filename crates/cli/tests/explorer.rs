@@ -24,8 +24,8 @@ mod tree;
 
 use crate::support::{Place, everybody, has};
 use oracle::{INVARIANTS, Invariant};
-use play::{Ground, Outcome, Played};
-use sequence::Sequence;
+use play::{Ground, Outcome, PlayedTrees};
+use sequence::{Played, Sequence};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -87,14 +87,14 @@ struct Report {
 struct Arena<'p> {
     place: &'p Place,
     sandbox: bool,
-    played: Played,
+    played: PlayedTrees,
 }
 
 impl Arena<'_> {
     fn new(place: &Place, sandbox: bool) -> Arena<'_> {
         place.write("work/player.c", include_str!("explorer/player.c"));
         place.outside("cd ~/work && cc -O2 -pthread -o player player.c && rm player.c");
-        Arena { place, sandbox, played: Played::new(place.home.join("played")) }
+        Arena { place, sandbox, played: PlayedTrees::new(place.home.join("played")) }
     }
 
     fn player(&self) -> Command {
@@ -162,7 +162,7 @@ impl Arena<'_> {
         for broken in outcome.broken.iter().filter(|broken| broken.invariant == invariant) {
             writeln!(text, "  on the host: {}", broken.detail).unwrap();
         }
-        let played = sequence::Played { sequence, results: &outcome.results };
+        let played = Played { sequence, results: &outcome.results };
         writeln!(text, "  {how}:\n{played}").unwrap();
         text
     }

@@ -102,14 +102,6 @@ const WORKS: &[Work] = &[
                  echo 'public class A { public static void main(String[] a) { } }' >src/main/java/A.java",
         line: "GRADLE_USER_HOME=$PWD/home gradle --no-daemon --offline build && test -s build/classes/java/main/A.class",
     },
-    Work {
-        tool: "jj",
-        system: false,
-        slow: false,
-        before: "true",
-        line: "jj git init a && cd a && echo x >f && jj commit -m x && jj new && echo y >>f && jj log && \
-               jj git init ../b && test -d ../b/.jj",
-    },
 ];
 
 /// Runs a line with the tools in a directory of its own below `work`, which `before` has filled.

@@ -16,7 +16,7 @@ pub(super) struct Ground<'g> {
     /// The directory that a launch may write to, empty.
     pub(super) directory: &'g Path,
     /// Where trees go that have been looked at.
-    pub(super) played: &'g Played,
+    pub(super) played: &'g PlayedTrees,
     /// Who owns what the host makes.
     pub(super) owner: (u32, u32),
     /// What starts a player, its working directory apart.
@@ -33,13 +33,13 @@ pub(super) struct Outcome {
 }
 
 /// A directory outside of what launches may write to, with the trees that have been played. They are removed seldom: for
-/// five seconds after that ext4 looks for inodes that weren't in use lately, which takes longer than a sequence.
-pub(super) struct Played {
+/// a minute after that ext4 passes over their inodes one by one whenever it makes a file.
+pub(super) struct PlayedTrees {
     directory: PathBuf,
     count: Cell<usize>,
 }
 
-impl Played {
+impl PlayedTrees {
     /// More than `./x test` plays.
     const KEPT: usize = 20_000;
 

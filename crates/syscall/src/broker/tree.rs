@@ -297,8 +297,8 @@ impl Worker<'_> {
     /// A directory doesn't pass the border of `node_modules`, as if that were another file system: who moves one copies
     /// it then, and each name is judged where it comes to.
     fn stays_on_its_side(&self, from: &Side, to: &Side) -> Result<(), Errno> {
-        let moves = |side: &Side| side.is_directory();
-        match (moves(from) || moves(to)) && self.shared.guard.is_border_between(&from.path, &to.path) {
+        let directory = from.is_directory() || to.is_directory();
+        match directory && self.shared.guard.is_border_between(&from.path, &to.path) {
             true => Err(Errno::XDEV),
             false => Ok(()),
         }
