@@ -229,7 +229,7 @@ fn observe_in(
             }
             text.push_str(&format!("\n{snippet}"));
             let text = format!("{names}print('started', T, flush=True)\n{}{text}", imports(&text));
-            vec!["/usr/bin/python3".into(), "-c".into(), text]
+            vec!["/usr/bin/python3".into(), "-IS".into(), "-c".into(), text]
         }
     };
     let command = match tool {

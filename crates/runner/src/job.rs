@@ -37,6 +37,8 @@ pub(crate) struct TestResult {
     pub(crate) verdict: Verdict,
     /// How long it took.
     pub(crate) took: Duration,
+    /// For how long it and what it waited for were on a processor; nothing if it shared its process with other tests.
+    pub(crate) busy: Option<Duration>,
     /// What it lacked, in its own words: lines that begin with `not tried`.
     pub(crate) not_tried: Vec<String>,
 }
@@ -89,12 +91,12 @@ pub(crate) fn run(
     let mut child = command.spawn()?;
     let lines = child.stdout.take().map(follow);
     let limit = job.limit + u64::try_from(job.tests.len()).unwrap_or(u64::MAX) / 4;
-    let status = wait(&mut child, Duration::from_secs(limit), stop)?;
+    let (status, busy) = wait(&mut child, Duration::from_secs(limit), stop)?;
     let took = began.elapsed();
     let mut output = tail(&mut kept)?;
     let how = status.map_or_else(|| format!("it ran out of its {limit} s"), |status| status.to_string());
     let results = match lines {
-        None => vec![alone(job, status, took, &output)],
+        None => vec![TestResult { busy, ..alone(job, status, took, &output) }],
         Some(lines) => {
             // What a test has left running may hold the pipe open.
             let lines: Vec<(Duration, String)> =
@@ -133,8 +135,13 @@ fn follow(from: std::process::ChildStdout) -> Receiver<(Instant, String)> {
     told
 }
 
-/// Waits for the end, or ends it when its time is up or nobody wants to know any more: then `None`.
-fn wait(child: &mut Child, limit: Duration, stop: &AtomicBool) -> std::io::Result<Option<ExitStatus>> {
+/// Waits for the end, or ends it when its time is up or nobody wants to know any more: then there is no status.
+/// Tells its processor time, too, if the kernel does.
+fn wait(
+    child: &mut Child,
+    limit: Duration,
+    stop: &AtomicBool,
+) -> std::io::Result<(Option<ExitStatus>, Option<Duration>)> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::InvalidData))?;
     let watched = pidfd_open(pid, PidfdFlags::empty())?;
@@ -146,13 +153,26 @@ fn wait(child: &mut Child, limit: Duration, stop: &AtomicBool) -> std::io::Resul
                 // The group is ours: the child leads it.
                 let _ended = kill_process_group(pid, Signal::KILL);
                 child.wait()?;
-                return Ok(None);
+                return Ok((None, None));
             }
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            Ok(_) => return child.wait().map(Some),
+            Ok(_) => {
+                // It has ended, and its numbers stay until somebody waits for it.
+                let busy = processor_time(child.id());
+                return Ok((Some(child.wait()?), busy));
+            }
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Of a process and of the children that it has waited for, from `/proc/PID/stat`.
+fn processor_time(pid: u32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // utime, stime, cutime, cstime: the fields 14 to 17; the second, a name, may have anything in it.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let ticks: u64 = fields.split(' ').skip(11).take(4).map(|field| field.parse::<u64>().unwrap_or(0)).sum();
+    Some(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
 }
 
 fn tail(file: &mut File) -> std::io::Result<String> {
@@ -178,7 +198,7 @@ fn alone(job: &Job, status: Option<ExitStatus>, took: Duration, output: &str) ->
     };
     let not_tried = output.lines().filter(|line| line.starts_with("not tried")).map(str::to_owned).collect();
     let name = job.tests.first().map(|test| test.name.clone()).unwrap_or_default();
-    TestResult { name, verdict, took, not_tried }
+    TestResult { name, verdict, took, busy: None, not_tried }
 }
 
 /// The tests of a job with several, by the line that libtest prints at the end of each.
@@ -197,7 +217,13 @@ fn together(job: &Job, status: Option<ExitStatus>, lines: &[(Duration, String)])
         };
         if let Some(test) = job.tests.iter().find(|test| test.own == own) {
             let took = at.saturating_sub(last);
-            results.push(TestResult { name: test.name.clone(), verdict, took, not_tried: Vec::new() });
+            results.push(TestResult {
+                name: test.name.clone(),
+                verdict,
+                took,
+                busy: None,
+                not_tried: Vec::new(),
+            });
         }
         last = *at;
     }
@@ -209,6 +235,7 @@ fn together(job: &Job, status: Option<ExitStatus>, lines: &[(Duration, String)])
                 name: test.name.clone(),
                 verdict,
                 took: Duration::ZERO,
+                busy: None,
                 not_tried: Vec::new(),
             });
         }

@@ -42,9 +42,10 @@ impl Report<'_> {
         };
         let mut slow: Vec<&TestResult> = self.results.iter().collect();
         slow.sort_by_key(|result| std::cmp::Reverse(result.took));
-        line(format_args!("\nthe slowest tests:"));
+        line(format_args!("\nthe slowest tests, and for how long each was on a processor:"));
         for result in slow.iter().take(SLOWEST) {
-            line(format_args!("  {:7.1} s  {}", result.took.as_secs_f64(), result.name));
+            let busy = result.busy.map_or_else(String::new, |busy| format!("{:.1} s", busy.as_secs_f64()));
+            line(format_args!("  {:7.1} s {busy:>9}  {}", result.took.as_secs_f64(), result.name));
         }
         let not_tried: Vec<&TestResult> =
             self.results.iter().filter(|one| !one.not_tried.is_empty()).collect();
@@ -119,7 +120,13 @@ mod tests {
     use super::*;
 
     fn result(name: &str, verdict: Verdict, seconds: u64) -> TestResult {
-        TestResult { name: name.into(), verdict, took: Duration::from_secs(seconds), not_tried: Vec::new() }
+        TestResult {
+            name: name.into(),
+            verdict,
+            took: Duration::from_secs(seconds),
+            busy: None,
+            not_tried: Vec::new(),
+        }
     }
 
     #[test]
@@ -144,7 +151,7 @@ mod tests {
         assert!(text.contains("  ./x test a/unit/y\n"), "{text}");
         assert!(text.contains("  b/i/m:: (2 tests): slow\n"), "{text}");
         let slowest = text.lines().nth(2).unwrap();
-        assert!(slowest.contains("5.0 s  a/unit/y"), "{slowest}");
+        assert!(slowest.contains("5.0 s            a/unit/y"), "{slowest}");
         let text = Report { on_disk: true, ..report }.text();
         assert!(text.contains("  PALISADE_TEST_SCRATCH=disk ./x test a/unit/y\n"), "{text}");
     }

@@ -17,7 +17,7 @@ const BUSY: f64 = 0.03;
 /// What the kernel counts of its processors' time, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Ticks {
-    /// Without work, or with work that yields to any other: the release build, which fills what the tests leave.
+    /// Without work.
     idle: u64,
     all: u64,
 }
@@ -76,19 +76,16 @@ impl Room {
 
 /// Of all processors since the start, from `/proc/stat`; nothing where that tells nothing.
 fn ticks() -> Option<Ticks> {
-    // Where the tests are nice themselves, what is nice is most likely theirs.
-    let is_nice = rustix::process::getpriority_process(None).is_ok_and(|niceness| niceness > 0);
-    read_ticks(&std::fs::read_to_string("/proc/stat").ok()?, is_nice)
+    read_ticks(&std::fs::read_to_string("/proc/stat").ok()?)
 }
 
-fn read_ticks(stat: &str, is_nice: bool) -> Option<Ticks> {
+fn read_ticks(stat: &str) -> Option<Ticks> {
     let fields = stat.lines().next()?.strip_prefix("cpu ")?;
     // user, nice, system, idle, iowait, irq, softirq, steal; what guests take is part of user.
     let fields: Vec<u64> =
         fields.split_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
-    let (nice, idle, waiting) = (fields.get(1)?, fields.get(3)?, fields.get(4)?);
-    let filling = if is_nice { 0 } else { *nice };
-    Some(Ticks { idle: filling + idle + waiting, all: fields.iter().sum() })
+    let (idle, waiting) = (fields.get(3)?, fields.get(4)?);
+    Some(Ticks { idle: idle + waiting, all: fields.iter().sum() })
 }
 
 #[cfg(test)]
@@ -98,10 +95,9 @@ mod tests {
     #[test]
     fn ticks_are_read() {
         let stat = "cpu  100 1 20 300 4 5 6 7 80 9\ncpu0 1 1 1 1\n";
-        assert_eq!(read_ticks(stat, false), Some(Ticks { idle: 305, all: 443 }));
-        assert_eq!(read_ticks(stat, true), Some(Ticks { idle: 304, all: 443 }), "beside tests that are nice");
-        assert_eq!(read_ticks("cpu  1 x", false), None);
-        assert_eq!(read_ticks("", false), None);
+        assert_eq!(read_ticks(stat), Some(Ticks { idle: 304, all: 443 }));
+        assert_eq!(read_ticks("cpu  1 x"), None);
+        assert_eq!(read_ticks(""), None);
         assert!(ticks().is_some_and(|ticks| ticks.all > ticks.idle));
     }
 

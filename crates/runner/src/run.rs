@@ -102,8 +102,9 @@ pub(crate) fn main(request: &RunRequest) -> Result<bool, Box<dyn Error>> {
     let (mut results, interrupted) = race.run(&jobs, &mut times);
     let repeated = if interrupted { Vec::new() } else { race.repeat(&jobs, &mut results, &mut times) };
     drop(race);
-    // A short list of cases says nothing of how long all of them take.
-    if std::env::var_os("PALISADE_ACCEPTANCE_LIST").is_none() {
+    // Some of the cases say nothing of how long all of them take.
+    let some = ["PALISADE_ACCEPTANCE_LIST", "PALISADE_ACCEPTANCE_ONLY"];
+    if some.iter().all(|variable| std::env::var_os(variable).is_none()) {
         // A run that can't note its times has tested all the same.
         let _not_noted = std::fs::write(&last, times.text());
     }
@@ -255,6 +256,7 @@ impl Race {
                     name: test.name.clone(),
                     verdict: Verdict::Failed,
                     took: Duration::ZERO,
+                    busy: None,
                     not_tried: Vec::new(),
                 })
                 .collect(),
@@ -275,7 +277,9 @@ impl Race {
                 Verdict::Failed => progress.say(&format!("FAILED       {}", result.name)),
                 Verdict::NotDecided => progress.say(&format!("not decided  {}: {}", result.name, ended.how)),
                 Verdict::Passed if self.verbose => {
-                    progress.say(&format!("ok {:7.1} s {}", result.took.as_secs_f64(), result.name));
+                    let busy = result.busy.unwrap_or_default().as_secs_f64();
+                    let took = result.took.as_secs_f64();
+                    progress.say(&format!("ok {took:7.1} s {busy:7.1} s {}", result.name));
                 }
                 Verdict::Passed | Verdict::Ignored => {}
             }
