@@ -197,7 +197,7 @@ fn tell(name: &str, word: &str, outcome: &Outcome) {
 fn store(facts: &Facts) -> Store {
     let account = &facts.account;
     let private_group = account.private_group.then_some(account.gid);
-    Store::new(&facts.places.state, Trustee { uid: account.uid, private_group })
+    Store::new(&account.home, &facts.places.state, Trustee { uid: account.uid, private_group })
 }
 
 impl Enable {

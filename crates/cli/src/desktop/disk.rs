@@ -28,11 +28,6 @@ impl DiskError {
         let path = path.to_owned();
         move |source| Self { action, path, source }
     }
-
-    /// Whether something wasn't there.
-    pub(super) fn is_absence(&self) -> bool {
-        self.source.kind() == std::io::ErrorKind::NotFound
-    }
 }
 
 /// What a name leads to, if it can be ours.

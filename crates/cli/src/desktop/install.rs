@@ -305,10 +305,11 @@ fn absent<'p>(directories: impl Iterator<Item = &'p PathBuf>) -> Vec<PathBuf> {
 
 /// Takes away all that was made for an application; None if nothing was.
 pub(super) fn disable(disk: &Disk, store: &Store, name: &str) -> Result<Option<Outcome>, InstallError> {
-    let Some(_lock) = store.lock()? else {
+    let _lock = store.lock()?;
+    if !store.is_there() {
         store.tidy_above(disk);
         return Ok(None);
-    };
+    }
     disable_locked(disk, store, name)
 }
 

@@ -26,7 +26,7 @@ impl Home {
 
     fn store(&self) -> Store {
         let uid = rustix::process::geteuid().as_raw();
-        Store::new(&self.path(".local/state/palisade"), Trustee { uid, private_group: None })
+        Store::new(&self.path(""), &self.path(".local/state/palisade"), Trustee { uid, private_group: None })
     }
 
     fn write(&self, below: &str, text: &str) {
@@ -406,7 +406,7 @@ fn two_at_once_leave_one_whole_state() {
         for number in 0..6 {
             let home = &home;
             scope.spawn(move || {
-                for round in 0..10 {
+                for round in 0..20 {
                     if (number + round) % 2 == 0 {
                         home.enable(&home.order("")).unwrap();
                     } else {

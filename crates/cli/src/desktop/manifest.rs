@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -180,6 +179,8 @@ pub(crate) enum ManifestError {
 /// The manifests of one user.
 #[derive(Debug, Clone)]
 pub(super) struct Store {
+    /// What is locked: all that is made and removed may lie below it, and it stays.
+    home: PathBuf,
     /// Palisade's state.
     state: PathBuf,
     directory: PathBuf,
@@ -189,13 +190,13 @@ pub(super) struct Store {
 /// Nobody else changes anything as long as it lives.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _directory: File,
+    _home: File,
 }
 
 impl Store {
-    /// The store below the state directory `state` (`…/palisade`); touches nothing.
-    pub(super) fn new(state: &Path, trustee: Trustee) -> Self {
-        Self { state: state.to_owned(), directory: state.join("desktop"), trustee }
+    /// The store below the state directory `state` (`…/palisade`) of whoever lives in `home`; touches nothing.
+    pub(super) fn new(home: &Path, state: &Path, trustee: Trustee) -> Self {
+        Self { home: home.to_owned(), state: state.to_owned(), directory: state.join("desktop"), trustee }
     }
 
     /// The manifest's file, whether or not it is there.
@@ -254,63 +255,41 @@ impl Store {
         Ok(disk.place_file(&file, text.as_bytes(), Mode::from_raw_mode(0o600), true)?)
     }
 
-    /// Locks the store, and makes its directory for it. Gives the directories that were made, too.
+    /// Locks the store, and makes its directories. Gives those that were made, too.
     pub(super) fn lock_and_make(&self, disk: &Disk) -> Result<(Lock, Vec<PathBuf>), ManifestError> {
-        let mut made = Vec::new();
-        match self.make_and_lock(disk, &mut made) {
-            Ok(lock) => Ok((lock, made)),
+        let lock = self.lock()?;
+        let made = missing(&self.directory);
+        let ready = disk
+            .make_directories(&made)
+            .map_err(ManifestError::from)
+            .and_then(|()| Ok(places::check(&self.directory, self.trustee).map(drop)?));
+        match ready {
+            Ok(()) => Ok((lock, made)),
             Err(error) => {
+                // Also if not all of them could be made: the others are there.
                 disk.remove_empty(made.iter().rev().map(PathBuf::as_path));
                 Err(error)
             }
         }
     }
 
-    fn make_and_lock(&self, disk: &Disk, made: &mut Vec<PathBuf>) -> Result<Lock, ManifestError> {
+    /// Locks the store: the home, because whoever removes the store's own directory and those above it must hold the lock
+    /// until all is done.
+    pub(super) fn lock(&self) -> Result<Lock, ManifestError> {
+        let home = File::open(&self.home)
+            .map_err(|source| ManifestError::List { directory: self.home.clone(), source })?;
         for _attempt in 0..ATTEMPTS {
-            let missing = missing(&self.directory);
-            let result = disk.make_directories(&missing);
-            // Also if not all of them could be made: the others are there.
-            made.extend(missing);
-            match result {
-                // Whoever disabled the last application has removed the one above meanwhile.
-                Err(error) if error.is_absence() => continue,
-                result => result?,
+            if rustix::fs::flock(&home, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                return Ok(Lock { _home: home });
             }
-            match places::check(&self.directory, self.trustee) {
-                Err(TrustError::Examine { source, .. }) if source.kind() == ErrorKind::NotFound => continue,
-                checked => checked.map(drop)?,
-            }
-            if let Some(lock) = self.lock()? {
-                return Ok(lock);
-            }
+            std::thread::sleep(PAUSE);
         }
-        Err(ManifestError::Busy { directory: self.directory.clone() })
+        Err(ManifestError::Busy { directory: self.home.clone() })
     }
 
-    /// Locks the store; None if there is none.
-    pub(super) fn lock(&self) -> Result<Option<Lock>, ManifestError> {
-        let busy = || ManifestError::Busy { directory: self.directory.clone() };
-        for _attempt in 0..ATTEMPTS {
-            let directory = match File::open(&self.directory) {
-                Ok(directory) => directory,
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-                Err(source) => {
-                    return Err(ManifestError::List { directory: self.directory.clone(), source });
-                }
-            };
-            if rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err() {
-                std::thread::sleep(PAUSE);
-                continue;
-            }
-            // The lock of a directory that isn't there any more is none.
-            let held = directory.metadata().map(|metadata| (metadata.dev(), metadata.ino())).ok();
-            let there = self.directory.metadata().map(|metadata| (metadata.dev(), metadata.ino())).ok();
-            if held.is_some() && held == there {
-                return Ok(Some(Lock { _directory: directory }));
-            }
-        }
-        Err(busy())
+    /// Whether the store is there.
+    pub(super) fn is_there(&self) -> bool {
+        !disk::is_absent(&self.directory)
     }
 
     /// Whether a directory is the store's, or the one of Palisade's state that it is in.

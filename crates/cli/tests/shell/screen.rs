@@ -52,6 +52,8 @@ impl Setting {
             ),
             "fish" => {
                 fs::create_dir_all(path(".config/fish")).unwrap();
+                // Without it fish reads all manual pages in the background, in each new home, for ten seconds or more.
+                fs::create_dir_all(path(".local/share/fish/generated_completions")).unwrap();
                 fs::write(
                     path(".config/fish/config.fish"),
                     format!(
