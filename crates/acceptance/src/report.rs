@@ -63,7 +63,7 @@ impl Report {
     fn again(&self, entry: &Entry) -> String {
         format!(
             "PALISADE_ACCEPTANCE_ONLY='={}' PALISADE_ACCEPTANCE_TOOLS={} \
-             ./x test -p palisade-acceptance --test escape -- --exact {}",
+             ./x test acceptance/integration/escape::{}",
             entry.case,
             entry.tool,
             test_name(self.who, self.company)

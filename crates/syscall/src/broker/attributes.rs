@@ -11,7 +11,7 @@ use crate::broker::{Outcome, Shared, Worker, modes};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
 /// The kernel's limits for extended attributes (`XATTR_NAME_MAX`, `XATTR_SIZE_MAX`).
@@ -55,7 +55,15 @@ impl Target {
         Ok(Self { object, path })
     }
 
-    fn way(&self) -> Object<'_> {
+    pub(crate) fn object(&self) -> BorrowedFd<'_> {
+        self.object.as_fd()
+    }
+
+    pub(crate) fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    pub(crate) fn way(&self) -> Object<'_> {
         Object { file: self.object.as_fd(), path: &self.path }
     }
 }

@@ -4,6 +4,7 @@
 use crate::broker::attributes::Target;
 use crate::broker::caller::Caller;
 use crate::broker::open::{CWD_NUMBER, How};
+use crate::broker::times::Form;
 use crate::broker::{Outcome, Worker};
 use crate::{Arch, Syscall};
 use palisade_sys::notify::Notification;
@@ -83,6 +84,10 @@ fn attributes(worker: &Worker<'_>, caller: &Caller<'_>, name: &str) -> Result<Ou
             worker.remove_attribute(caller, &object, 1)
         }
         "fremovexattr" => worker.remove_attribute(caller, &descriptor(caller)?, 1),
+        "utime" => worker.set_times(caller, CWD_NUMBER, 0, (1, Form::Seconds), 0),
+        "utimes" => worker.set_times(caller, CWD_NUMBER, 0, (1, Form::Microseconds), 0),
+        "futimesat" => worker.set_times(caller, int(0), 1, (2, Form::Microseconds), 0),
+        "utimensat" => worker.set_times(caller, int(0), 1, (2, Form::Nanoseconds), caller.unsigned(3)),
         // The filter passes nothing else on.
         _ => Err(Errno::NOSYS),
     }
@@ -181,6 +186,7 @@ pub(crate) const OWN: &[&str] = &[
     "umask",
     "unlinkat",
     "unshare",
+    "utimensat",
     "write",
 ];
 
