@@ -22,7 +22,7 @@ const EVERYDAY: &str = "read write readv writev pread64 pwrite64 lseek close clo
     epoll_wait epoll_pwait eventfd2 inotify_add_watch accept4 sendto recvfrom sendmsg recvmsg setsockopt getsockopt \
     shutdown getpid gettid getppid getuid geteuid rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack kill tgkill \
     fork vfork execve wait4 waitid exit exit_group set_robust_list set_tid_address rseq prctl prlimit64 uname sysinfo \
-    arch_prctl memfd_create copy_file_range sendfile splice utimensat";
+    arch_prctl memfd_create copy_file_range sendfile splice";
 
 fn filters() -> [(&'static str, Rules); 2] {
     let brokered = Rules::deny_list().brokered().unwrap();
