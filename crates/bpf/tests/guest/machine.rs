@@ -43,19 +43,16 @@ pub(crate) fn missing() -> Option<&'static str> {
 /// Boots and returns all that the guest said.
 pub(crate) fn boot(kernel: &Path, image: &Path, kind: &str) -> String {
     let modules = if kind.ends_with("plain") { "capability,landlock" } else { "capability,landlock,bpf" };
-    // Without the check of its timer the kernel doesn't panic when this machine is too busy to bring its ticks. What it
-    // does against its processor's errors and against guesses of its addresses takes a sixth of a boot, and nothing here
-    // depends on it.
+    // Without the check of its timer the kernel doesn't panic when this machine is too busy to bring its ticks.
     let line = format!(
-        "console=ttyS0 quiet loglevel=3 panic=-1 no_timer_check random.trust_cpu=on mitigations=off nokaslr \
-         lsm={modules} palisade={kind}"
+        "console=ttyS0 quiet loglevel=3 panic=-1 no_timer_check random.trust_cpu=on lsm={modules} palisade={kind}"
     );
     let mut qemu = Command::new(QEMU);
     qemu.args([
         "-accel",
         "tcg,thread=multi",
         "-cpu",
-        "max,la57=off",
+        "max",
         "-smp",
         "2",
         "-m",
