@@ -122,7 +122,7 @@ impl DesktopError {
                 "mv {0} {0}.old   # then enable it again: files that are as they would be made count as made",
                 shown(file)
             )),
-            ManifestError::Busy { directory } => Some(format!("fuser -v {}   # says who", shown(directory))),
+            ManifestError::Busy { .. } => Some("lslocks -o COMMAND,PID,PATH   # says who".to_owned()),
             _ => None,
         };
         Some(match self {

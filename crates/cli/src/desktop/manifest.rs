@@ -166,7 +166,7 @@ pub(crate) enum ManifestError {
         problem: String,
     },
     /// Somebody is at work, or has stopped in the middle.
-    #[error("another `palisade desktop` is at work (it holds {directory:?})")]
+    #[error("another `palisade desktop` is at work, or somebody else has locked {directory:?}")]
     Busy {
         /// What it holds.
         directory: PathBuf,
