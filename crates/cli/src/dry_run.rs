@@ -2,7 +2,7 @@
 //! Printing a plan: in words, and as JSON that can be applied.
 
 use palisade_sandbox::error::{describe, quoted};
-use palisade_sandbox::plan::{IdentityKind, Network, Plan};
+use palisade_sandbox::plan::{GroupLimit, IdentityKind, Network, Plan};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -84,10 +84,11 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
     for limit in &plan.limits {
         line(&format!("limit: resource {} to {}", limit.resource, limit.value));
     }
-    for cgroup in &plan.cgroups {
-        for (name, value) in &cgroup.settings {
-            line(&format!("control group below {}: {name} = {value}", cgroup.parent));
-        }
+    for limit in &plan.group_limits {
+        line(&match limit {
+            GroupLimit::Memory(bytes) => format!("limit: {bytes} bytes of memory, by a control group"),
+            GroupLimit::Processes(most) => format!("limit: {most} processes, by a control group"),
+        });
     }
     line(&format!("directory: {}", plan.directory));
     for note in &plan.notes {

@@ -3,9 +3,7 @@
 //!
 //! Three layouts are met: v2 alone (`/sys/fs/cgroup`), hybrid (v1 hierarchies, with v2 beside
 //! them for systemd's bookkeeping and usually without controllers), and v1 alone. Facts only:
-//! whether a child group is made is the planner's decision. On v2 there is one more condition
-//! that only an attempt shows: a group other than the root that has processes can't hand
-//! controllers to children ("no internal processes", cgroups(7)).
+//! whether a group is made is the planner's decision.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -55,12 +53,12 @@ pub struct Controller {
     /// Where it is.
     pub version: Version,
     /// Our own group in its hierarchy.
-    pub directory: PathBuf,
-    /// Whether we may make a child group there and move processes into it.
-    pub writable: bool,
-    /// Whether a child group would have the controller at once: always on v1; on v2 if the
-    /// controller is in `cgroup.subtree_control`.
-    pub enabled_for_children: bool,
+    pub own: PathBuf,
+    /// Where a group that has this controller can be made: in our own group, or on v2 beside it, because a group
+    /// that has processes can't hand controllers to children ("no internal processes", cgroups(7)).
+    pub parent: PathBuf,
+    /// Whether we may make a group there, which has the controller at once, and move our processes into it.
+    pub usable: bool,
 }
 
 /// What is known of control groups.
@@ -97,11 +95,10 @@ impl Cgroups {
         let mounts: Vec<Mount> = lines(&mountinfo).filter_map(Mount::parse).collect();
         let groups: Vec<Group> = lines(&own).filter_map(Group::parse).collect();
 
-        let unified = mounts
-            .iter()
-            .find(|mount| mount.version == Version::V2)
+        let mounted = mounts.iter().find(|mount| mount.version == Version::V2);
+        let unified = mounted
             .zip(groups.iter().find(|group| group.controllers.is_empty()))
-            .map(|(mount, group)| mount.directory(&group.path));
+            .map(|(mount, group)| (mount.directory(&group.path), mount.point.as_path()));
         let has_v1 = mounts.iter().any(|mount| mount.version == Version::V1);
         let hierarchy = match (mounts.iter().any(|m| m.version == Version::V2), has_v1) {
             (true, false) => Hierarchy::Unified,
@@ -112,10 +109,13 @@ impl Cgroups {
         let controllers = WANTED
             .iter()
             .filter_map(|name| {
-                controller_v1(name, &mounts, &groups).or_else(|| controller_v2(name, unified.as_deref()?))
+                controller_v1(name, &mounts, &groups).or_else(|| {
+                    let (own, top) = unified.as_ref()?;
+                    controller_v2(name, own, top)
+                })
             })
             .collect();
-        Ok(Self { hierarchy, unified, controllers })
+        Ok(Self { hierarchy, unified: unified.map(|(own, _top)| own), controllers })
     }
 
     /// The controller of that name, if our group has it.
@@ -133,25 +133,31 @@ fn controller_v1(name: &str, mounts: &[Mount], groups: &[Group]) -> Option<Contr
         name: name.to_owned(),
         version: Version::V1,
         // On v1, moving a process asks for nothing but write access to the target's file.
-        writable: may_write(&directory),
-        enabled_for_children: true,
-        directory,
+        usable: may_write(&directory),
+        parent: directory.clone(),
+        own: directory,
     })
 }
 
-fn controller_v2(name: &str, unified: &Path) -> Option<Controller> {
-    let lists = |file: &str| {
-        file::read_attribute(&unified.join(file))
+fn controller_v2(name: &str, own: &Path, top: &Path) -> Option<Controller> {
+    let lists = |group: &Path, file: &str| {
+        file::read_attribute(&group.join(file))
             .is_some_and(|text| text.split_ascii_whitespace().any(|listed| listed == name))
     };
-    lists("cgroup.controllers").then(|| Controller {
-        name: name.to_owned(),
-        version: Version::V2,
-        writable: may_write(unified)
-            && may_write(&unified.join("cgroup.procs"))
-            && may_write(&unified.join("cgroup.subtree_control")),
-        enabled_for_children: lists("cgroup.subtree_control"),
-        directory: unified.to_owned(),
+    // A process moves from one group to another if the one that both are in lets it.
+    let serves = |group: &Path| {
+        lists(group, "cgroup.subtree_control") && may_write(group) && may_write(&group.join("cgroup.procs"))
+    };
+    let beside = own.parent().filter(|above| above.starts_with(top));
+    lists(own, "cgroup.controllers").then(|| {
+        let parent = [Some(own), beside].into_iter().flatten().find(|group| serves(group));
+        Controller {
+            name: name.to_owned(),
+            version: Version::V2,
+            own: own.to_owned(),
+            usable: parent.is_some(),
+            parent: parent.unwrap_or(own).to_owned(),
+        }
     })
 }
 
@@ -257,10 +263,34 @@ mod tests {
         let own = dir.path().join("fs cgroup/user.slice/a b");
         assert_eq!(cgroups.unified.as_ref(), Some(&own));
         let memory = cgroups.controller("memory").unwrap();
-        assert!(memory.writable && memory.enabled_for_children);
-        assert_eq!(memory.directory, own);
-        assert!(!cgroups.controller("cpu").unwrap().enabled_for_children);
+        assert!(memory.usable);
+        assert_eq!((&memory.own, &memory.parent), (&own, &own));
+        assert!(!cgroups.controller("cpu").unwrap().usable);
         assert!(cgroups.controller("pids").is_none());
+    }
+
+    /// As systemd has it: processes are in groups that hand nothing on.
+    #[test]
+    fn a_group_with_processes_has_others_beside_it() {
+        let tree = [
+            ("cg/app.slice/x.scope/cgroup.controllers", "memory pids\n"),
+            ("cg/app.slice/x.scope/cgroup.subtree_control", "\n"),
+            ("cg/app.slice/x.scope/cgroup.procs", ""),
+            ("cg/app.slice/cgroup.subtree_control", "memory pids\n"),
+            ("cg/app.slice/cgroup.procs", ""),
+        ];
+        let mount = "30 23 0:26 / ROOT/cg rw - cgroup2 cgroup2 rw\n";
+        let (dir, cgroups) = facts("0::/app.slice/x.scope\n", mount, &tree);
+        let memory = cgroups.controller("memory").unwrap();
+        assert!(memory.usable);
+        assert_eq!(memory.own, dir.path().join("cg/app.slice/x.scope"));
+        assert_eq!(memory.parent, dir.path().join("cg/app.slice"));
+        assert!(!cgroups.controllers.iter().any(|controller| controller.name == "cpu"));
+
+        // What is above the mount is another's.
+        let mount = "30 23 0:26 /app.slice/x.scope ROOT/cg/app.slice/x.scope rw - cgroup2 cgroup2 rw\n";
+        let (_dir, cgroups) = facts("0::/app.slice/x.scope\n", mount, &tree);
+        assert!(!cgroups.controller("memory").unwrap().usable);
     }
 
     #[test]
@@ -276,11 +306,11 @@ mod tests {
         assert_eq!(cgroups.hierarchy, Hierarchy::Hybrid);
         let memory = cgroups.controller("memory").unwrap();
         assert_eq!(memory.version, Version::V1);
-        assert_eq!(memory.directory, dir.path().join("memory/box/x"));
-        assert!(memory.writable);
+        assert_eq!(memory.parent, dir.path().join("memory/box/x"));
+        assert!(memory.usable);
         let pids = cgroups.controller("pids").unwrap();
-        assert!(!pids.writable, "the directory isn't there");
-        assert_eq!(cgroups.controller("cpu").unwrap().directory, dir.path().join("cpu"));
+        assert!(!pids.usable, "the directory isn't there");
+        assert_eq!(cgroups.controller("cpu").unwrap().own, dir.path().join("cpu"));
     }
 
     #[test]

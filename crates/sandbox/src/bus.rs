@@ -390,7 +390,7 @@ fn proxy(
         directory: Text::literal(c"/"),
         program: None,
         limits: Vec::new(),
-        cgroups: Vec::new(),
+        group_limits: Vec::new(),
         terminal: false,
         notes: Vec::new(),
     })

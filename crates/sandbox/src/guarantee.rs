@@ -207,10 +207,10 @@ impl Evidence {
             Err(error) => Have::Unknown(error.to_string()),
             Ok(cgroups) => match cgroups.controller(name) {
                 None => Have::No(format!("the controller {name} isn't there")),
-                Some(controller) if crate::limits::usable(controller) => Have::Yes,
+                Some(controller) if controller.usable => Have::Yes,
                 Some(controller) => Have::No(format!(
-                    "groups below {} can't be made by this user",
-                    controller.directory.display()
+                    "neither below nor beside {} this user can make a group",
+                    controller.own.display()
                 )),
             },
         };

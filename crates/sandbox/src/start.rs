@@ -214,7 +214,7 @@ fn apply(
     let limits: Vec<Limit> =
         plan.limits.iter().map(|limit| Limit { resource: limit.resource, value: [limit.value; 2] }).collect();
 
-    let replace = invocation.may_replace && plan.namespaces.is_empty() && plan.cgroups.is_empty();
+    let replace = invocation.may_replace && plan.namespaces.is_empty() && plan.group_limits.is_empty();
     if !replace {
         proc_is_ours()?;
     }

@@ -18,6 +18,7 @@ mod changes;
 mod clock;
 mod closed;
 mod daemon;
+mod groups;
 mod inside;
 mod kernel;
 mod learn;
