@@ -83,6 +83,9 @@ const LARGEST: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_millis(300);
 /// A report is no longer.
 const LONGEST: usize = 1 << 16;
+/// So much is read at a time, and so often, before the launcher looks after something else.
+const CHUNK: usize = 8192;
+const CHUNKS: usize = 16;
 /// The calls of whoever serves: sockets and what waits for them, memory, and the clock.
 const OWN: &[&str] = &[
     "accept4",
@@ -243,16 +246,17 @@ impl<'p> Gateway<'p> {
         gateway
     }
 
-    /// Looks whether somebody has asked, and what is reported.
-    pub(crate) fn look(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+    /// Looks whether somebody has asked, and what is reported. Whether there is more than was read.
+    pub(crate) fn look(&mut self, tell: &mut dyn FnMut(Happening<'_>)) -> bool {
         if let State::Alone(sockets) = &self.state {
             if !sockets.any_readable() {
-                return;
+                return false;
             }
             self.begin(tell);
         }
-        if let State::Open { control, .. } = &mut self.state {
-            control.hear(tell);
+        match &mut self.state {
+            State::Open { control, .. } => control.hear(tell) == Heard::Part,
+            _ => false,
         }
     }
 
@@ -265,7 +269,8 @@ impl<'p> Gateway<'p> {
             Ok(_) => return,
             Err(errno) => format!("is gone: {errno}"),
         };
-        control.hear(tell);
+        // It writes nothing more.
+        while control.hear(tell) == Heard::Part {}
         self.state = State::Shut;
         tell(Happening::NetworkEnded(&format!("the process that served it {how}")));
     }
@@ -294,7 +299,7 @@ impl<'p> Gateway<'p> {
             control.last_words(tell);
             let _dead_already = wait::send(process, 9);
             let _reaped = wait::blocking(process);
-            control.hear(tell);
+            while control.hear(tell) == Heard::Part {}
         }
     }
 }
@@ -320,24 +325,35 @@ impl Sockets {
     }
 }
 
+/// How much of what has been reported was read.
+#[derive(Debug, PartialEq, Eq)]
+enum Heard {
+    /// All, until now.
+    All,
+    /// There is more.
+    Part,
+    /// All there will ever be.
+    End,
+}
+
 impl Control {
-    /// Passes on what has been reported.
-    ///
-    /// Returns whether more may come.
-    fn hear(&mut self, tell: &mut dyn FnMut(Happening<'_>)) -> bool {
-        let mut bytes = [0u8; 8192];
-        loop {
+    /// Passes on what has been reported, up to a limit: whoever reports without end mustn't keep the launcher from
+    /// everything else.
+    fn hear(&mut self, tell: &mut dyn FnMut(Happening<'_>)) -> Heard {
+        let mut bytes = [0u8; CHUNK];
+        for _chunk in 0..CHUNKS {
             match rustix::net::recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT) {
                 Ok((_, length)) if length > 0 => {
                     self.part.extend_from_slice(bytes.get(..length).unwrap_or_default());
                     self.split(tell);
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return true,
+                Err(Errno::AGAIN) => return Heard::All,
                 // Nobody who would report.
-                Ok(_) | Err(_) => return false,
+                Ok(_) | Err(_) => return Heard::End,
             }
         }
+        Heard::Part
     }
 
     /// Lets whoever serves tell what is left to tell, and end.
@@ -346,13 +362,16 @@ impl Control {
         let until = Instant::now() + PATIENCE;
         loop {
             let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
             let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
             let left = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
             let ready = poll(&mut polled, Some(&left));
             if ready == Err(Errno::INTR) {
                 continue;
             }
-            if ready != Ok(1) || !self.hear(tell) {
+            if ready != Ok(1) || self.hear(tell) == Heard::End {
                 return;
             }
         }
@@ -433,4 +452,33 @@ pub fn variables() -> Vec<(&'static str, String)> {
 pub fn text(path: &Path) -> String {
     let bytes = palisade_host::file::read(path, LARGEST, palisade_host::file::Links::Follow);
     bytes.map_or_else(|_unreadable| String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    /// Its other end writes as fast as this one reads.
+    #[test]
+    fn reports_without_end_let_the_launcher_look_after_something_else() {
+        let (socket, mut server) = UnixStream::pair().unwrap();
+        let mut control = Control { socket: socket.into(), part: Vec::new() };
+        let report = [&3u32.to_le_bytes()[..], b"abc"].concat().repeat(1000);
+        let flood = std::thread::spawn(move || while server.write_all(&report).is_ok() {});
+        let mut told = 0usize;
+        let mut turns = 0;
+        while turns < 100 {
+            let before = told;
+            turns += usize::from(control.hear(&mut |_report| told += 1) == Heard::Part);
+            assert!(told - before <= CHUNKS * CHUNK / 7 + 1, "{} reports in one turn", told - before);
+        }
+        // Its last words would be without end, too.
+        let before = Instant::now();
+        control.last_words(&mut |_report| told += 1);
+        assert!(before.elapsed() < 100 * PATIENCE, "{:?}", before.elapsed());
+        drop(control);
+        flood.join().unwrap();
+    }
 }

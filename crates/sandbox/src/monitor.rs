@@ -169,7 +169,7 @@ impl<'e> Keeper<'e> {
     fn hear(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
         self.unheard = self.ear.is_some_and(|ear| ear.hear(tell));
         self.buses.look(self.command, tell);
-        self.gateway.look(tell);
+        self.unheard |= self.gateway.look(tell);
     }
 
     /// Takes the next signal; `EAGAIN` when something is to be looked at that sends none.
@@ -239,7 +239,7 @@ pub(crate) fn watch(
     tell: &mut dyn FnMut(Happening<'_>),
 ) -> Result<Outcome, Errno> {
     // Somebody may have asked before the kernel was told to send signals.
-    keeper.gateway.look(tell);
+    keeper.unheard = keeper.gateway.look(tell);
     if keeper.parent.is_some() {
         // Its end may have come before signals were blocked.
         keeper.look(tell);
