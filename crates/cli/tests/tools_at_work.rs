@@ -95,6 +95,15 @@ const WORKS: &[Work] = &[
                hg update other && grep y f && hg verify && cd .. && rm -r b && ! test -e b",
     },
     Work {
+        tool: "jj",
+        system: false,
+        slow: false,
+        before: "true",
+        line: "export JJ_USER=a JJ_EMAIL=a@example.org; jj git init --no-colocate a && cd a && echo x >f && jj commit -m x && \
+               echo y >>f && jj commit -m y && jj workspace add ../b && cd ../b && jj log -r ::@ | grep -q y && \
+               grep y f && jj undo && cd ../a && jj git export && jj status",
+    },
+    Work {
         tool: "gradle",
         system: true,
         slow: true,
