@@ -22,6 +22,7 @@ mod desktop_readers;
 mod docs;
 mod everything;
 mod explorer;
+mod grants;
 mod guard;
 mod hot_path;
 mod import;

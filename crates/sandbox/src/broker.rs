@@ -91,7 +91,8 @@ fn wards(told: &Told<'_>) -> Option<Wards> {
             write: *write,
         })
         .collect();
-    Some(Wards { roots, names: told.names.get().ok()?, paths: told.paths.get().ok()? })
+    let pinned = told.pinned.iter().map(|path| path.as_bytes().to_vec()).collect();
+    Some(Wards { roots, names: told.names.get().ok()?, paths: told.paths.get().ok()?, pinned })
 }
 
 /// The terminal among the standard streams, if there is one: what `/dev/tty` means inside.

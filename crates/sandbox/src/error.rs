@@ -95,6 +95,12 @@ pub enum StartError {
         /// What the kernel said.
         source: Errno,
     },
+    /// There is no place for a control group.
+    #[error("can't limit the sandbox: {reason}")]
+    NoCgroup {
+        /// Why not.
+        reason: String,
+    },
     /// A control group couldn't be made or used.
     #[error("can't use control group {path}: {source}")]
     Cgroup {
@@ -171,7 +177,7 @@ impl StartError {
                  or take `time` out of the policy's [process]"
                     .to_owned()
             }
-            Self::Cgroup { .. } => {
+            Self::NoCgroup { .. } | Self::Cgroup { .. } => {
                 "palisade run --best-effort …   # without the limits this host can't give".to_owned()
             }
             _ => return None,
@@ -339,6 +345,35 @@ pub enum PlanError {
         /// Why.
         source: palisade_policy::value::ValueError,
     },
+    /// A command may have made a link on the way to what is granted.
+    #[error(
+        "can't grant {rule}: the link {} leads to {}, and commands may make links there, because {} can be written to",
+        link.display(), target.display(), writable.display()
+    )]
+    Link {
+        /// The link.
+        link: PathBuf,
+        /// Where the granted path leads by it.
+        target: PathBuf,
+        /// The writable tree that it lies in.
+        writable: PathBuf,
+        /// The path was to be writable.
+        write: bool,
+        /// The rule.
+        rule: Box<palisade_policy::PathRule>,
+    },
+    /// A link leads to what another rule refuses.
+    #[error("can't grant {rule}: the link {} leads to {}, of which {other} says otherwise", link.display(), target.display())]
+    LinkAround {
+        /// The link.
+        link: PathBuf,
+        /// Where the granted path leads by it.
+        target: PathBuf,
+        /// The rule.
+        rule: Box<palisade_policy::PathRule>,
+        /// The rule that refuses.
+        other: Box<palisade_policy::PathRule>,
+    },
     /// It can't be told what the program needs.
     #[error("can't tell what {command:?} needs: {source}")]
     Needs {
@@ -414,6 +449,14 @@ impl PlanError {
             Self::Home { .. } => "XDG_DATA_HOME=DIRECTORY palisade open …".to_owned(),
             Self::Hook { .. } => "set the variable, or take the hook out of the profile".to_owned(),
             Self::NoProgram => "palisade run --view closure -- COMMAND…".to_owned(),
+            Self::Link { target, write, .. } => {
+                let option = if *write { "--rw" } else { "--ro" };
+                let target = quoted(&target.to_string_lossy());
+                format!("palisade run {option} {target} …   # if the link may lead there")
+            }
+            Self::LinkAround { target, .. } => {
+                format!("palisade explain {}", quoted(&target.to_string_lossy()))
+            }
             Self::Needs { .. } => {
                 "palisade run --view system -- COMMAND…   # all of /usr and /etc".to_owned()
             }

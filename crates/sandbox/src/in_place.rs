@@ -64,9 +64,12 @@ pub(crate) fn steps(
                 allow(&mut steps, facts, &path.source, rights)?;
             }
             Grant::Hidden | Grant::Denied | Grant::Tmpfs => {
+                let real = |path: &Path| facts.canonical(path).unwrap_or_else(|| path.to_owned());
+                let covered = real(&path.source);
                 let above = paths.iter().any(|other| {
                     matches!(other.grant, Grant::Allowed { .. })
-                        && path.destination.starts_with(&other.destination)
+                        && (path.destination.starts_with(&other.destination)
+                            || covered.starts_with(real(&other.source)))
                 });
                 if above || path.grant == Grant::Tmpfs {
                     give_up(path, "Landlock can't take back what it allows above", best_effort, notes)?;

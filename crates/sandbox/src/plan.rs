@@ -93,8 +93,7 @@ pub struct Plan<'a> {
     /// Limits by `setrlimit`.
     pub limits: Vec<Limit>,
     /// Limits by control group.
-    #[serde(borrow)]
-    pub cgroups: Vec<Cgroup<'a>>,
+    pub group_limits: Vec<GroupLimit>,
     /// Keep the terminal. If not, the command starts in a session without one.
     pub terminal: bool,
     /// What the user should know, such as a guarantee given up on request.
@@ -307,6 +306,9 @@ pub struct Broker<'a> {
     /// Protected paths, as they are inside.
     #[serde(borrow)]
     pub paths: Stored<'a, NameRules>,
+    /// Directories, as they are inside, that keep their names.
+    #[serde(borrow)]
+    pub pinned: Vec<Text<'a>>,
     /// The filter for the broker itself.
     #[serde(borrow)]
     pub filter: Filter<'a>,
@@ -328,6 +330,7 @@ impl Broker<'_> {
                 .collect(),
             names: self.names.to_owned(),
             paths: self.paths.to_owned(),
+            pinned: self.pinned.into_iter().map(own).collect(),
             filter: Filter(Cow::Owned(self.filter.0.into_owned())),
         }
     }
@@ -409,22 +412,24 @@ pub struct Limit {
     pub value: u64,
 }
 
-/// A control group made for the launch.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Cgroup<'a> {
-    /// The directory in which it is made.
-    #[serde(borrow)]
-    pub parent: Text<'a>,
-    /// Files written: name and value.
-    #[serde(borrow)]
-    pub settings: Vec<(Text<'a>, Text<'a>)>,
+/// A limit of the whole sandbox, kept by a control group. Where groups can be made is looked up by each launch: it
+/// depends on the group that the launcher is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum GroupLimit {
+    /// Bytes of memory.
+    Memory(u64),
+    /// Processes and threads.
+    Processes(u64),
 }
 
-impl Cgroup<'_> {
-    /// Whether it limits memory.
+impl GroupLimit {
+    /// The kernel's name of the controller.
     #[must_use]
-    pub fn limits_memory(&self) -> bool {
-        self.settings.iter().any(|(name, _value)| name.as_bytes().starts_with(b"memory."))
+    pub const fn controller(self) -> &'static str {
+        match self {
+            Self::Memory(_) => "memory",
+            Self::Processes(_) => "pids",
+        }
     }
 }
 

@@ -27,8 +27,9 @@ use std::path::{Path, PathBuf};
 
 mod grants;
 mod identity;
+mod pins;
 
-use self::grants::grants;
+use self::grants::{Grants, grants};
 use self::identity::identity;
 
 /// How the walls are built.
@@ -94,20 +95,24 @@ fn plan(
     let furnishing = Furnishing { policy, context: &context, isolation, buses: &buses };
     furnishing.check_required(facts)?;
     let shows_cwd = policy.switch(Switch::WorkingDirectory).value;
-    let paths = grants(facts, &resolved, shows_cwd, &mut notes)?;
-    let identity = identity(facts, policy, isolation, &paths, &mut notes);
+    let grants = grants(facts, &resolved, shows_cwd, &mut notes)?;
+    let identity = identity(facts, policy, isolation, &grants.paths, &mut notes);
     let keeper = wards::keeper(policy, isolation, best_effort, &mut notes)?;
     let (steps, directory) = match isolation {
-        Isolation::Full => tree(facts, &furnishing, &resolved, &paths, identity, keeper, &mut notes)?,
+        Isolation::Full => tree(facts, &furnishing, &resolved, &grants, identity, keeper, &mut notes)?,
         Isolation::InPlace => {
             if policy.view().value == View::Closure {
                 in_place::no_closure(best_effort, &mut notes)?;
             }
-            in_place::steps(facts, &resolved, &paths, best_effort, &mut notes)?
+            in_place::steps(facts, &resolved, &grants.paths, best_effort, &mut notes)?
         }
     };
 
     let mut broker = wards::broker(policy, &resolved, &steps, &facts.homes(), keeper, learn)?;
+    if let Some(broker) = broker.as_mut().filter(|_broker| keeper == Keeper::Broker) {
+        let pins = grants.paths.iter().flat_map(|path| pins::below(facts, path, &grants));
+        broker.pinned = pins.map(|pin| Text::path(&pin)).collect::<Result<_, _>>()?;
+    }
     let (rules, stated) = syscalls(policy, isolation, network)?;
     let answered = Answered::of(policy, isolation, best_effort, &mut notes)?;
     let mut rules = answered.first(rules);
@@ -144,7 +149,7 @@ fn plan(
     let arch = Arch::NATIVE;
     let program = palisade_syscall::compile(&rules, arch)?;
     let landlock = landlock(facts, isolation, network, best_effort, &mut notes)?;
-    let (limits, cgroups) = limits::plan(policy, isolation, broker.is_some(), best_effort, &mut notes)?;
+    let (limits, group_limits) = limits::plan(policy, isolation, best_effort, &mut notes)?;
     let hostname = match policy.hostname() {
         Some(name) if isolation == Isolation::Full => Some(Text::new(name.value.as_str())?),
         _ => None,
@@ -183,7 +188,7 @@ fn plan(
         conduct,
         directory,
         limits,
-        cgroups,
+        group_limits,
         terminal: policy.inherit_terminal().value,
         program: match policy.view().value {
             // What a profile says is run is the same in each launch.
@@ -220,12 +225,13 @@ fn tree(
     facts: &Facts,
     furnishing: &Furnishing<'_>,
     resolved: &Resolved,
-    paths: &[EffectivePath],
+    grants: &Grants,
     identity: Identity,
     keeper: Keeper,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(Vec<Step<'static>>, Text<'static>), PlanError> {
     let policy = furnishing.policy;
+    let paths = grants.paths.as_slice();
     let mut tree = Tree::new(facts, TMPFS_SIZE);
     // What is in a package was found when it was made.
     let more = if facts.package().is_some() { More::default() } else { furnishing.more(facts) };
@@ -247,6 +253,9 @@ fn tree(
                     && matches!(other.grant, Grant::Allowed { .. } | Grant::Tmpfs)
             });
         apply(&mut tree, facts, path, mapped, exceptions, notes)?;
+        if keeper != Keeper::Broker {
+            pins::mount(&mut tree, facts, path, &pins::below(facts, path, grants), mapped)?;
+        }
         pin_own_places(&mut tree, facts, path, mapped)?;
     }
     closure::belongings(&mut tree, facts, resolved, &later, notes)?;

@@ -38,6 +38,8 @@ pub(crate) struct Tree<'f> {
     partly_shut: bool,
     /// What covered links lead to where nothing of it has shown so far, and whether it is denied.
     links: Vec<(PathBuf, bool)>,
+    /// Trees that show at names by which the host's links lead to them, and what they are.
+    aliases: Vec<(PathBuf, PathBuf)>,
 }
 
 impl<'f> Tree<'f> {
@@ -46,7 +48,7 @@ impl<'f> Tree<'f> {
         let steps = vec![Step::Root { size: Text::literal(size) }];
         let mut made = Standing::default();
         made.insert(Path::new("/"), Made::Directory);
-        Self { facts, made, steps, placeholders: false, partly_shut: false, links: Vec::new() }
+        Self { facts, made, steps, placeholders: false, partly_shut: false, links: Vec::new(), aliases: Vec::new() }
     }
 
     /// The finished steps: the tree is entered at the end.
@@ -139,6 +141,9 @@ impl<'f> Tree<'f> {
         }));
         self.made.forget(&target);
         self.made.insert(&target, Made::Mount(source.to_owned()));
+        if source != target && self.facts.names.canonical(&target).as_deref() == Some(source) {
+            self.aliases.push((target, source.to_owned()));
+        }
         Ok(())
     }
 
@@ -272,6 +277,32 @@ impl<'f> Tree<'f> {
             Kind::Other => false,
         };
         self.make_placeholders();
+        for place in self.other_names(&path, &host) {
+            self.put_mask(&place, directory, denied)?;
+        }
+        self.put_mask(&path, directory, denied)?;
+        Ok(true)
+    }
+
+    /// Where else something of the host shows by a name that leads to it on the host, too. `path` is one of its names.
+    fn other_names(&self, path: &Path, host: &Path) -> Vec<PathBuf> {
+        let Some(real) = self.facts.names.canonical(host) else { return Vec::new() };
+        if self.facts.names.canonical(path).as_ref() != Some(&real) {
+            // A place of its own, of which the policy says something else.
+            return Vec::new();
+        }
+        let aliases = self.aliases.iter().filter_map(|(target, source)| {
+            let rest = real.strip_prefix(source).ok()?;
+            Some(if rest.as_os_str().is_empty() { target.clone() } else { target.join(rest) })
+        });
+        aliases
+            .chain([real.clone()])
+            .filter(|place| place != path && self.host_path(place).as_ref() == Some(&real))
+            .collect()
+    }
+
+    /// Puts a placeholder over a name.
+    fn put_mask(&mut self, path: &Path, directory: bool, denied: bool) -> Result<(), PlanError> {
         let source = match (directory, denied) {
             (true, true) => c".palisade/denied",
             (true, false) => c".palisade/hidden",
@@ -280,7 +311,7 @@ impl<'f> Tree<'f> {
         };
         self.steps.push(Step::Bind(Bind {
             source: Text::literal(source),
-            target: relative(&path)?,
+            target: relative(path)?,
             origin: Origin::Inside,
             write: false,
             execute: false,
@@ -290,9 +321,9 @@ impl<'f> Tree<'f> {
             map_owners: false,
             rights: Rights::default(),
         }));
-        self.made.forget(&path);
-        self.made.insert(&path, Made::Directory);
-        Ok(true)
+        self.made.forget(path);
+        self.made.insert(path, Made::Directory);
+        Ok(())
     }
 
     /// Covers what links lead to that have been covered before it was shown.

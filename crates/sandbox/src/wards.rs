@@ -87,6 +87,7 @@ pub(crate) fn broker(
         roots,
         names: Stored::new(&names)?,
         paths: Stored::new(&paths)?,
+        pinned: Vec::new(),
         filter: Filter::from(&palisade_syscall::broker::own_filter(Arch::NATIVE)?),
     }))
 }
@@ -100,6 +101,7 @@ pub(crate) fn listener() -> Result<Broker<'static>, PlanError> {
         roots: Vec::new(),
         names: Stored::new(&NameRules::default())?,
         paths: Stored::new(&NameRules::default())?,
+        pinned: Vec::new(),
         filter: Filter::from(&palisade_syscall::broker::own_filter(Arch::NATIVE)?),
     })
 }

@@ -4,19 +4,27 @@
 use crate::operation::Attributes;
 use crate::raw::{self, MountAttr};
 use core::ffi::CStr;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::MountPropagationFlags;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 const IDMAP: u64 = 0x0010_0000;
-const OPEN_TREE: u32 = 1 | libc::O_CLOEXEC.cast_unsigned() | libc::AT_RECURSIVE.cast_unsigned();
+const OPEN_TREE: u32 = 1
+    | libc::O_CLOEXEC.cast_unsigned()
+    | libc::AT_RECURSIVE.cast_unsigned()
+    | libc::AT_EMPTY_PATH.cast_unsigned();
 
-/// A detached, private clone of the tree at `path`, with what is mounted beneath.
+/// A detached, private clone of the tree at `path`, with what is mounted beneath. No link is followed: `path` was
+/// looked up before, and somebody else may have put a link in its place since.
 ///
 /// # Errors
-/// As `open_tree(2)` and `mount_setattr(2)`; needs `CAP_SYS_ADMIN`.
+/// `ELOOP` where there is a link now; as `open_tree(2)` and `mount_setattr(2)`; needs `CAP_SYS_ADMIN`.
 pub fn detached(path: &CStr, attributes: Attributes) -> Result<OwnedFd, Errno> {
-    let tree = raw::open_tree(libc::AT_FDCWD, path, OPEN_TREE)?;
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let at = rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve)?;
+    let tree = raw::open_tree(at.as_raw_fd(), c"", OPEN_TREE)?;
     // SAFETY: needed to own it. Sound: the kernel just made this descriptor for us.
     let tree = unsafe { OwnedFd::from_raw_fd(tree) };
     let set = attributes.and(Attributes::NOSUID).0;

@@ -1,22 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which paths a policy grants on this host.
+//!
+//! Each path is looked up once, and what it leads to decides: in which order mounts are made, whether something masked
+//! would show, and whether a command of an earlier launch could have chosen it by a link.
 
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::package;
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
-use palisade_policy::{Grant, Layer};
+use palisade_policy::{Grant, Layer, Strength};
 use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
-/// The paths that rules speak of, globs looked up, shallow to deep, without those that can't be.
+/// What the policy speaks of.
+#[derive(Debug)]
+pub(super) struct Grants {
+    /// In the order in which they are made: what others lie in comes first, wherever links lead.
+    pub(super) paths: Vec<EffectivePath>,
+    /// What is looked up by its path at each launch.
+    pub(super) anchors: Vec<Anchor>,
+}
+
+/// A path that is looked up at each launch.
+#[derive(Debug)]
+pub(super) struct Anchor {
+    /// On the host, links followed.
+    pub(super) source: PathBuf,
+    /// Inside.
+    pub(super) destination: PathBuf,
+    /// It is a directory in which names are looked for, and keeps its own name, too.
+    pub(super) itself: bool,
+}
+
+/// A path with what it leads to.
+struct Object {
+    path: EffectivePath,
+    /// The path on the host without links; as it is spelled where there is nothing.
+    real: PathBuf,
+    /// The links on the way.
+    links: Vec<PathBuf>,
+}
+
+/// The paths that rules speak of, globs looked up, without those that can't be.
 pub(super) fn grants(
     facts: &Facts,
     resolved: &Resolved,
     shows_cwd: bool,
     notes: &mut Vec<Cow<'static, str>>,
-) -> Result<Vec<EffectivePath>, PlanError> {
-    let mut paths = Vec::new();
+) -> Result<Grants, PlanError> {
+    let mut objects = Vec::new();
     for path in resolved.effective() {
         let path = match facts.package() {
             Some(package) => match package::view::placed(package, path) {
@@ -38,8 +71,17 @@ pub(super) fn grants(
             missing(&path, notes)?;
             continue;
         }
-        paths.push(path);
+        objects.push(Object::of(facts, path));
     }
+    let mut anchors: Vec<Anchor> = objects
+        .iter()
+        .filter(|object| object.path.grant != Grant::Absent)
+        .map(|object| Anchor {
+            source: object.real.clone(),
+            destination: object.path.destination.clone(),
+            itself: false,
+        })
+        .collect();
     for glob in resolved.globs() {
         let packed = facts.package().filter(|_package| package::is_packed(&glob.base));
         let found = match packed {
@@ -47,23 +89,110 @@ pub(super) fn grants(
             None => facts.look_up(&glob.base, glob.depth(), |path| glob.matches(path)),
         };
         let found = found.map_err(|source| PlanError::Walk { rule: Box::new(glob.rule.clone()), source })?;
+        anchors.push(Anchor {
+            source: facts.canonical(&glob.base).unwrap_or_else(|| glob.base.clone()),
+            destination: glob.inside(&glob.base),
+            itself: true,
+        });
         for source in found {
             let destination = glob.inside(&source);
             let decision = resolved.decide(&destination);
             // A link is judged by where it leads when it is used, and can't be mounted over.
-            if !paths.iter().any(|path| path.destination == destination) {
+            if !objects.iter().any(|object: &Object| object.path.destination == destination) {
                 let source = decision.source.unwrap_or(source);
                 let path =
                     EffectivePath { source, destination, grant: decision.grant, rule: glob.rule.clone() };
-                match facts.package() {
-                    Some(package) => paths.extend(package::view::placed(package, path)),
-                    None => paths.push(path),
-                }
+                let path = match facts.package() {
+                    Some(package) => package::view::placed(package, path),
+                    None => Some(path),
+                };
+                objects.extend(path.map(|path| Object::of(facts, path)));
             }
         }
     }
-    paths.sort_by_key(|path| path.destination.components().count());
-    Ok(paths)
+    objects.sort_by_key(|object| object.place().components().count());
+    let mut paths = Vec::with_capacity(objects.len());
+    for object in &objects {
+        if object.is_wanted(&objects)? {
+            paths.push(object.path.clone());
+        }
+    }
+    Ok(Grants { paths, anchors })
+}
+
+impl Object {
+    fn of(facts: &Facts, path: EffectivePath) -> Self {
+        let real = facts.canonical(&path.source).unwrap_or_else(|| path.source.clone());
+        let links = if real == path.source { Vec::new() } else { facts.names.links(&path.source) };
+        Self { path, real, links }
+    }
+
+    /// Where it is inside, as far as its order among the others goes.
+    fn place(&self) -> &Path {
+        if self.is_moved() { &self.path.destination } else { &self.real }
+    }
+
+    /// It shows under another name than the host's.
+    fn is_moved(&self) -> bool {
+        self.path.source != self.path.destination
+    }
+
+    const fn allows(&self) -> Option<(bool, bool)> {
+        match self.path.grant {
+            Grant::Allowed { write, execute } => Some((write, execute)),
+            _ => None,
+        }
+    }
+
+    /// A link on the way that a command may have made, and the writable tree in which it lies.
+    fn foreign<'o>(&'o self, all: &'o [Self]) -> Option<(&'o Path, &'o Self)> {
+        self.links.iter().find_map(|link| {
+            let writable = |object: &&Self| matches!(object.allows(), Some((true, _)));
+            let tree = all.iter().filter(writable).find(|object| link.starts_with(&object.real))?;
+            Some((link.as_path(), tree))
+        })
+    }
+
+    /// What decides about where this leads, by a path that no command can have turned there.
+    fn standing<'o>(&self, all: &'o [Self]) -> Option<&'o Self> {
+        all.iter()
+            .filter(|other| !std::ptr::eq(*other, self) && !other.is_moved())
+            .filter(|other| self.real.starts_with(&other.real) && other.foreign(all).is_none())
+            .max_by_key(|other| (other.real.components().count(), other.links.is_empty()))
+    }
+
+    /// Whether this is to be shown, which a link on the way to it may have made wrong or needless.
+    fn is_wanted(&self, all: &[Self]) -> Result<bool, PlanError> {
+        let (Some((write, execute)), Some(last)) = (self.allows(), self.links.last()) else {
+            return Ok(true);
+        };
+        let standing = self.standing(all);
+        let within = |(may_write, may_execute)| (may_write || !write) && (may_execute || !execute);
+        let granted = standing.and_then(Self::allows).is_some_and(within);
+        if let Some(other) = standing {
+            let covered = matches!(other.path.grant, Grant::Hidden | Grant::Denied);
+            if covered || other.path.rule.strength == Strength::Locked && !granted {
+                return Err(PlanError::LinkAround {
+                    link: last.clone(),
+                    target: self.real.clone(),
+                    rule: Box::new(self.path.rule.clone()),
+                    other: Box::new(other.path.rule.clone()),
+                });
+            }
+        }
+        match self.foreign(all) {
+            None => Ok(true),
+            // It leads to what is shown anyway.
+            Some(_) if granted => Ok(false),
+            Some((link, tree)) => Err(PlanError::Link {
+                link: link.to_owned(),
+                target: self.real.clone(),
+                writable: tree.path.source.clone(),
+                write,
+                rule: Box::new(self.path.rule.clone()),
+            }),
+        }
+    }
 }
 
 /// A rule names what isn't there: on the command line an error, elsewhere a note.

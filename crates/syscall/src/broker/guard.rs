@@ -22,6 +22,9 @@ pub struct Wards {
     pub names: NameRules,
     /// Paths, as they are inside.
     pub paths: NameRules,
+    /// Directories, as they are inside, that keep their names: what the policy says of something in them is said of its
+    /// path.
+    pub pinned: Vec<Vec<u8>>,
 }
 
 /// A tree.
@@ -286,6 +289,11 @@ impl Guard {
             carried: (!holder || rule.content == Content::Directory) && !rule.path.starts_with(".git/"),
             detail: String::new(),
         })
+    }
+
+    /// Whether the directory at `inside` keeps its name.
+    pub(crate) fn is_pinned(&self, inside: &[u8]) -> bool {
+        self.wards.pinned.iter().any(|pinned| pinned == inside)
     }
 
     /// The rule that keeps a directory of this name from being put at `inside`, whatever is in it.

@@ -42,7 +42,7 @@ fn guard() -> Guard {
     };
     let roots =
         vec![root("/w", Some("/home/u/w")), root("/w/tmp", None), root("/link", Some("/home/u/r/.git"))];
-    Guard::new(Wards { roots, names, paths: NameRules::default() })
+    Guard::new(Wards { roots, names, paths: NameRules::default(), pinned: Vec::new() })
 }
 
 /// A guard, and what it can look up, by paths inside.

@@ -248,11 +248,13 @@ impl Worker<'_> {
         if from.kind.is_none() {
             return Err(Errno::NOENT);
         }
+        self.keeps_its_name(&from)?;
         self.stays_on_its_side(&from, &to)?;
         if flags.contains(RenameFlags::EXCHANGE) {
             if to.kind.is_none() {
                 return Err(Errno::NOENT);
             }
+            self.keeps_its_name(&to)?;
             return self.exchange(caller, &from, &to, flags);
         }
         if flags.contains(RenameFlags::NOREPLACE) && to.kind.is_some() {
@@ -300,6 +302,14 @@ impl Worker<'_> {
         let directory = from.is_directory() || to.is_directory();
         match directory && self.shared.guard.is_border_between(&from.path, &to.path) {
             true => Err(Errno::XDEV),
+            false => Ok(()),
+        }
+    }
+
+    /// A directory above what the policy speaks of keeps its name, as if something were mounted on it.
+    fn keeps_its_name(&self, side: &Side) -> Result<(), Errno> {
+        match side.is_directory() && self.shared.guard.is_pinned(&side.path) {
+            true => Err(Errno::BUSY),
             false => Ok(()),
         }
     }

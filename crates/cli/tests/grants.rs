@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is granted, hidden and locked is what a path leads to, not how it is spelled. (Attacks: tests/acceptance/grants.toml.)
+
+use crate::support::{Place, everybody, job, root};
+use std::path::Path;
+
+const CONFIG: &str = ".config/palisade/config.toml";
+
+/// A directory with a secret that nothing grants, and one to work with.
+fn secret(place: &Place) {
+    place.write("keys/id", "secret");
+    place.outside("mkdir -p ~/work/a/out ~/elsewhere/x");
+}
+
+#[test]
+fn a_policy_grants_no_link_that_a_command_may_have_made() {
+    for place in everybody() {
+        secret(&place);
+        place.outside("ln -s ../keys ~/work/out");
+        for (file, text) in [
+            (CONFIG, "[filesystem]\nwrite = [\"./out\"]\n"),
+            (CONFIG, "[filesystem]\nread = [\"./out\"]\n"),
+            (CONFIG, "[filesystem]\nexecute = [\"./out\"]\n"),
+            (CONFIG, "[filesystem]\nread = [\"./out/id\"]\n"),
+            (CONFIG, "[filesystem]\nread = [\"./o*\"]\n"),
+            ("work/.palisade.toml", "[filesystem]\nwrite = [\"./out\"]\n"),
+        ] {
+            place.write(file, format!("schema = 1\n{text}"));
+            if file != CONFIG {
+                job::finish(place.command(place.binary()).args(["project", "allow", "--yes"])).ok();
+            }
+            let run = place.sh(&[], "cat out/id");
+            run.refused(125, &["/work/out leads to", "/keys", "commands may make links there"]).with_hint();
+            std::fs::remove_file(place.home.join(file)).unwrap();
+        }
+        assert_eq!(place.sh(&[], "cat out/id").out, "", "nothing grants it");
+        // What the hint says.
+        let keys = place.home.join("keys");
+        let run = place.sh(&["--ro", "out", "--ro", keys.to_str().unwrap()], "cat out/id");
+        assert_eq!(run.ok(), "secret");
+    }
+}
+
+#[test]
+fn a_kept_plan_follows_no_link_that_came_later() {
+    for place in everybody() {
+        secret(&place);
+        let options = ["--rw", "a/out"];
+        let line = "cat a/out/id; echo x >a/out/new";
+        assert_eq!(place.sh(&options, line).out, "");
+        assert_eq!(place.sh(&options, "cat a/out/new").ok(), "x", "by a kept plan");
+        place.outside("cd ~/work && mv a z && mkdir a && ln -s ../../keys a/out");
+        let run = place.sh(&options, line);
+        run.refused(125, &["a/out leads to", "commands may make links there"]).with_hint();
+        assert!(!place.home.join("keys/new").exists());
+        // A link that was there before, and leads elsewhere now.
+        place.outside("cd ~/elsewhere && echo one >x/id && ln -s x l");
+        let link = place.home.join("elsewhere/l");
+        let options = ["--ro", link.to_str().unwrap()];
+        let line = format!("cat {}/id", link.display());
+        assert_eq!(place.sh(&options, &line).ok(), "one");
+        place.outside("cd ~/elsewhere && mkdir y && echo two >y/id && ln -sfn y l");
+        assert_eq!(place.sh(&options, &line).ok(), "two");
+    }
+}
+
+#[test]
+fn what_is_denied_by_a_policy_is_denied_wherever_a_link_leads() {
+    for place in everybody() {
+        secret(&place);
+        place.outside("mkdir -p ~/elsewhere/b/c; ln -s ../../../keys ~/elsewhere/b/c/l; ln -s keys ~/other");
+        let link = place.home.join("elsewhere/b/c/l");
+        let link = link.to_str().unwrap();
+        let line = format!("cat {link}/id ~/keys/id");
+        for (statement, spelled) in [("deny", "~/keys"), ("hide", "~/keys"), ("deny", "~/other")] {
+            place.write(CONFIG, format!("schema = 1\n[filesystem]\n{statement} = [\"{spelled}\"]\n"));
+            for option in ["--rw", "--ro"] {
+                let run = place.sh(&[option, link], &line);
+                run.refused(125, &["leads to", "of which", spelled, "says otherwise"]).with_hint();
+            }
+            place.write(
+                CONFIG,
+                format!(
+                    "schema = 1\n[filesystem]\nread = [\"~/elsewhere/b/c/l\"]\n{statement} = [\"{spelled}\"]\n"
+                ),
+            );
+            place.sh(&[], &line).refused(125, &["leads to", "says otherwise"]).with_hint();
+        }
+        // Without a link it is said on purpose.
+        place.write(CONFIG, "schema = 1\n[filesystem]\ndeny = [\"~/keys\"]\n");
+        let keys = place.home.join("keys");
+        assert_eq!(place.sh(&["--ro", keys.to_str().unwrap()], "cat ~/keys/id").ok(), "secret");
+    }
+}
+
+/// An administrator's word, in a view of `/etc` that only this run has.
+#[test]
+fn a_lock_holds_wherever_a_link_leads() {
+    let Some(place) = root() else { return };
+    secret(&place);
+    place.outside("mkdir -p ~/elsewhere/b/c; ln -s ../../../keys ~/elsewhere/b/c/l; ln -s keys ~/other");
+    let etc = place.home.join("etc");
+    std::fs::create_dir_all(etc.join("palisade")).unwrap();
+    std::fs::copy("/etc/passwd", etc.join("passwd")).unwrap();
+    let with = |config: &str, options: &[&str], line: &str| {
+        std::fs::write(etc.join("palisade/config.toml"), format!("schema = 1\n{config}")).unwrap();
+        let mut bwrap = place.command("bwrap");
+        bwrap.args(["--dev-bind", "/", "/", "--bind"]).args([etc.as_path(), Path::new("/etc")]);
+        bwrap.arg(place.binary()).arg("run").args(options).args(["--", "sh", "-c", line]);
+        job::finish(&mut bwrap)
+    };
+    let link = place.home.join("elsewhere/b/c/l");
+    let link = link.to_str().unwrap();
+    let read = format!("cat {link}/id ~/keys/id");
+    assert_eq!(with("", &["--rw", link], &format!("cat {link}/id")).ok(), "secret");
+    for lock in ["deny = [\"~/keys\"]", "hide = [\"~/keys\"]", "deny = [\"~/other\"]", "deny = [\"~/keys/id\"]"] {
+        let run = with(&format!("[locked.filesystem]\n{lock}\n"), &["--rw", link], &read);
+        assert!(!run.out.contains("secret"), "{lock}: {run:?}");
+    }
+    // What is locked to be read only isn't written by a link.
+    let lock = "[locked.filesystem]\nread = [\"~/keys\"]\n";
+    let run = with(lock, &["--rw", link], &format!("echo x >{link}/new"));
+    assert!(!place.home.join("keys/new").exists(), "{run:?}");
+    run.refused(125, &["leads to", "says otherwise"]).with_hint();
+    assert_eq!(with(lock, &["--ro", link], "cat ~/keys/id").code, 125, "it may be executed by --ro");
+}
+
+/// Directories above what is hidden keep their names; what lies in them doesn't.
+#[test]
+fn directories_above_what_is_hidden_keep_their_names() {
+    for place in everybody() {
+        place.outside("mkdir -p ~/work/a/conf ~/work/b; echo x >~/work/a/conf/key; echo y >~/work/a/conf/file");
+        for protect in ["broker", "mounts", "off"] {
+            let options = ["--protect", protect, "--hide", "a/conf/key"];
+            let run = place.sh(&options, "mv a moved; mv a/conf a/moved");
+            assert!(run.err.matches("busy").count() == 2 && place.work.join("a/conf/key").exists(), "{run:?}");
+            let run = place.sh(
+                &options,
+                "mv a/conf/file a/conf/named && mv b a/conf/ && mv a/conf/b . && mv a/conf/named a/conf/file && ls a/conf",
+            );
+            assert!(run.ok().contains("file"), "{run:?}");
+            // By a pattern it is hidden wherever it is.
+            let options = ["--protect", protect, "--hide", "**/key"];
+            let run = place.sh(&options, "mv a/conf a/other && cat a/other/key && mv a/other a/conf");
+            assert_eq!(run.ok(), "");
+        }
+        assert_eq!(place.read("work/a/conf/key"), "x\n");
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Directories that keep their names: those above what the policy speaks of, in what may be written to.
+//!
+//! The next launch looks paths up again. Had the command of this one moved `conf` away, a mask over `conf/secret.key`
+//! would cover nothing then, and a grant of `conf/out` would be whatever the command has put there.
+
+use super::grants::{Anchor, Grants};
+use crate::error::PlanError;
+use crate::facts::{Facts, Kind};
+use crate::tree::{Show, Tree};
+use crate::view::USERS;
+use palisade_policy::Grant;
+use palisade_policy::decide::EffectivePath;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// The directories, by their paths inside, that lie in `path`, which may be written to. Shallow to deep.
+pub(super) fn below(facts: &Facts, path: &EffectivePath, grants: &Grants) -> BTreeSet<PathBuf> {
+    let mut pins = BTreeSet::new();
+    if !matches!(path.grant, Grant::Allowed { write: true, .. }) {
+        return pins;
+    }
+    let Some(root) = facts.canonical(&path.source) else { return pins };
+    for Anchor { source, destination, itself } in &grants.anchors {
+        let mut add = |rest: &Path| {
+            let directories = rest.ancestors().skip(usize::from(!itself));
+            pins.extend(
+                directories
+                    .filter(|directory| !directory.as_os_str().is_empty())
+                    .filter(|directory| facts.kind(&root.join(directory)) == Kind::Directory)
+                    .map(|directory| path.destination.join(directory)),
+            );
+        };
+        if let Ok(rest) = destination.strip_prefix(&path.destination) {
+            add(rest);
+        }
+        // What is shown elsewhere is looked up here.
+        if let Ok(rest) = source.strip_prefix(&root) {
+            add(rest);
+        }
+    }
+    pins
+}
+
+/// Makes them mounts of their own, which nobody can rename, right after the mount that they lie in.
+pub(super) fn mount(
+    tree: &mut Tree<'_>,
+    facts: &Facts,
+    path: &EffectivePath,
+    pins: &BTreeSet<PathBuf>,
+    mapped: bool,
+) -> Result<(), PlanError> {
+    let Grant::Allowed { write: true, execute } = path.grant else { return Ok(()) };
+    let Some(root) = facts.canonical(&path.source) else { return Ok(()) };
+    let show = Show { write: true, execute, map_owners: mapped, ..USERS };
+    for pin in pins {
+        let rest = pin.strip_prefix(&path.destination).unwrap_or(pin);
+        tree.show(&root.join(rest), pin, show)?;
+    }
+    Ok(())
+}
