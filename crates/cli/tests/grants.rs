@@ -113,7 +113,9 @@ fn a_lock_holds_wherever_a_link_leads() {
     let link = link.to_str().unwrap();
     let read = format!("cat {link}/id ~/keys/id");
     assert_eq!(with("", &["--rw", link], &format!("cat {link}/id")).ok(), "secret");
-    for lock in ["deny = [\"~/keys\"]", "hide = [\"~/keys\"]", "deny = [\"~/other\"]", "deny = [\"~/keys/id\"]"] {
+    for lock in
+        ["deny = [\"~/keys\"]", "hide = [\"~/keys\"]", "deny = [\"~/other\"]", "deny = [\"~/keys/id\"]"]
+    {
         let run = with(&format!("[locked.filesystem]\n{lock}\n"), &["--rw", link], &read);
         assert!(!run.out.contains("secret"), "{lock}: {run:?}");
     }
@@ -129,11 +131,16 @@ fn a_lock_holds_wherever_a_link_leads() {
 #[test]
 fn directories_above_what_is_hidden_keep_their_names() {
     for place in everybody() {
-        place.outside("mkdir -p ~/work/a/conf ~/work/b; echo x >~/work/a/conf/key; echo y >~/work/a/conf/file");
+        place.outside(
+            "mkdir -p ~/work/a/conf ~/work/b; echo x >~/work/a/conf/key; echo y >~/work/a/conf/file",
+        );
         for protect in ["broker", "mounts", "off"] {
             let options = ["--protect", protect, "--hide", "a/conf/key"];
             let run = place.sh(&options, "mv a moved; mv a/conf a/moved");
-            assert!(run.err.matches("busy").count() == 2 && place.work.join("a/conf/key").exists(), "{run:?}");
+            assert!(
+                run.err.matches("busy").count() == 2 && place.work.join("a/conf/key").exists(),
+                "{run:?}"
+            );
             let run = place.sh(
                 &options,
                 "mv a/conf/file a/conf/named && mv b a/conf/ && mv a/conf/b . && mv a/conf/named a/conf/file && ls a/conf",

@@ -135,11 +135,7 @@ impl Groups {
         Ok(groups)
     }
 
-    fn add(
-        &mut self,
-        path: &Path,
-        settings: &[(&str, String)],
-    ) -> Result<(), (PathBuf, std::io::Error)> {
+    fn add(&mut self, path: &Path, settings: &[(&str, String)]) -> Result<(), (PathBuf, std::io::Error)> {
         match std::fs::create_dir(path) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
                 return Err((path.to_owned(), error));

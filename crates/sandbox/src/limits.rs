@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Limits: by resource limits what those really limit, by control groups the rest.
 
-use crate::error::PlanError;
 use crate::cgroup;
+use crate::error::PlanError;
 use crate::plan::{GroupLimit, Limit};
 use crate::planner::Isolation;
 use palisade_policy::{Amount, Limit as Wanted, Policy};

@@ -48,7 +48,15 @@ impl<'f> Tree<'f> {
         let steps = vec![Step::Root { size: Text::literal(size) }];
         let mut made = Standing::default();
         made.insert(Path::new("/"), Made::Directory);
-        Self { facts, made, steps, placeholders: false, partly_shut: false, links: Vec::new(), aliases: Vec::new() }
+        Self {
+            facts,
+            made,
+            steps,
+            placeholders: false,
+            partly_shut: false,
+            links: Vec::new(),
+            aliases: Vec::new(),
+        }
     }
 
     /// The finished steps: the tree is entered at the end.

@@ -59,7 +59,10 @@ fn limits_hold(user: u32) -> Result {
     let few = ["--limit", "memory=64M"];
     expect("little memory", &finished(user, &few, &["memory", "16"])?, &Outcome::Done)?;
     let outcome = finished(user, &few, &["memory", "256"])?;
-    ensure(matches!(&outcome, Outcome::Failed(why) if why.contains("exit Some(137)")), format!("{outcome:?}"))?;
+    ensure(
+        matches!(&outcome, Outcome::Failed(why) if why.contains("exit Some(137)")),
+        format!("{outcome:?}"),
+    )?;
 
     let mut child = launched(user, &["--limit", "memory=64M", "--limit", "processes=20"], &["ready-wait"])?;
     let mut said = [0; 6];
