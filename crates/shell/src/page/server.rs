@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who is answered: processes of this machine that know the secret in the page's address.
 //!
-//! A thread a connection, so many at most, each with so much time: who connects and says nothing keeps nobody waiting.
+//! A thread a connection, so many at most, each with so much time. A connection whose request hasn't come yet gives way
+//! to a new one when there are too many of them, the oldest first: idle connections keep nobody out.
 
 use super::request::{self, Refusal, Wanted};
 use super::{Facts, markup, metrics};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// No request has a longer head, in bytes.
 const HEAD: usize = 8 << 10;
-/// So many are answered at a time.
-const AT_ONCE: usize = 16;
+/// So many connections may be idle at a time.
+const IDLE: usize = 16;
+/// So many threads there are at most: for idle connections, for those that are being closed, and for answers.
+const AT_ONCE: usize = 4 * IDLE;
 /// So long a request may take to come, and an answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -66,6 +70,8 @@ struct Desk {
     state: PathBuf,
     served: Served,
     busy: AtomicUsize,
+    /// Connections whose request hasn't come yet, the oldest first.
+    idle: Mutex<VecDeque<Arc<TcpStream>>>,
 }
 
 /// One is answered; dropped, one fewer is.
@@ -97,6 +103,7 @@ impl Page {
             state: state.to_owned(),
             served: Served::default(),
             busy: AtomicUsize::new(0),
+            idle: Mutex::default(),
         };
         Ok(Self { listener, desk: Arc::new(desk) })
     }
@@ -115,23 +122,48 @@ impl Page {
                 std::thread::sleep(Duration::from_millis(50));
                 continue;
             };
-            let before = self.desk.busy.fetch_add(1, Ordering::AcqRel);
-            let seat = Seat(Arc::clone(&self.desk));
-            if before >= AT_ONCE {
-                seat.0.served.refused.fetch_add(1, Ordering::Relaxed);
-                continue;
+            // Those that were closed for newer ones end in a moment.
+            while self.desk.busy.load(Ordering::Acquire) >= AT_ONCE {
+                std::thread::sleep(Duration::from_millis(1));
             }
+            self.desk.busy.fetch_add(1, Ordering::AcqRel);
+            let seat = Seat(Arc::clone(&self.desk));
+            let stream = Arc::new(stream);
+            self.desk.wait_for(&stream);
             // Where there is no thread for it the connection is closed.
-            let _started =
-                std::thread::Builder::new().name("page".to_owned()).spawn(move || seat.0.attend(&stream));
+            let attended = Arc::clone(&stream);
+            let attend = move || seat.0.attend(&attended);
+            if std::thread::Builder::new().name("page".to_owned()).spawn(attend).is_err() {
+                self.desk.no_longer_idle(&stream);
+            }
         }
     }
 }
 
 impl Desk {
+    /// A request is to come here. The connection that has kept one waiting longest is closed if there are too many.
+    fn wait_for(&self, stream: &Arc<TcpStream>) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.push_back(Arc::clone(stream));
+        if idle.len() > IDLE
+            && let Some(oldest) = idle.pop_front()
+        {
+            // Its thread reads the end, and goes.
+            let _closed_already = oldest.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// A request has come, or none will.
+    fn no_longer_idle(&self, stream: &Arc<TcpStream>) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|other| !Arc::ptr_eq(other, stream));
+    }
+
     /// Answers one request. Who goes away in the middle isn't missed.
-    fn attend(&self, stream: &TcpStream) {
-        let Some(head) = read_head(stream) else {
+    fn attend(&self, stream: &Arc<TcpStream>) {
+        let head = read_head(stream);
+        self.no_longer_idle(stream);
+        let Some(head) = head else {
             self.served.refused.fetch_add(1, Ordering::Relaxed);
             return;
         };
@@ -139,10 +171,10 @@ impl Desk {
         let _gone = stream
             .set_write_timeout(Some(PATIENCE))
             .and_then(|()| {
-                let mut stream = stream;
+                let mut stream: &TcpStream = stream;
                 stream.write_all(&answer)
             })
-            .and_then(|()| stream.shutdown(std::net::Shutdown::Write));
+            .and_then(|()| stream.shutdown(Shutdown::Write));
     }
 
     /// The whole answer to a request's head.
@@ -281,14 +313,30 @@ mod tests {
         assert!(answer.is_empty());
     }
 
+    /// More of them than are kept, in one go and after each other, some of which have begun a request.
     #[test]
-    fn who_says_nothing_keeps_nobody_waiting() {
+    fn idle_connections_keep_nobody_out() {
         let home = tempfile::tempdir().unwrap();
         let page = page(home.path());
-        let _silent: Vec<TcpStream> =
-            (0..8).map(|_| TcpStream::connect(("127.0.0.1", page.desk.port)).unwrap()).collect();
         let (port, token) = (page.desk.port, &page.desk.token);
-        let answer = ask(page, &format!("GET /{token}/ HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n"));
-        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        let request = format!("GET /{token}/ HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n");
+        let mut silent = Vec::new();
+        for round in 0..3 {
+            for number in 0..2 * IDLE {
+                let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                if number % 2 == 0 {
+                    // It may be closed already.
+                    let _closed = stream.write_all(b"GET / HTTP");
+                }
+                silent.push(stream);
+            }
+            let answer = ask(page, &request);
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{round}: {answer}");
+        }
+        // The oldest was closed for a newer one.
+        let mut byte = [0];
+        let closed = silent.first_mut().unwrap().read(&mut byte);
+        assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
+        assert!(page.desk.idle.lock().unwrap().len() <= IDLE);
     }
 }
