@@ -7,7 +7,7 @@
 //! - [`layers`], [`profiles`], [`trust`]: which policy files there are and whether they hold
 //! - [`facts`], [`planner`]: how it is made, with `view`, `closure`, `furnishing`, `tree`, `standing`, `mount_point`, `in_place`, `wards`, `mounts` and `limits`
 //! - [`inside`]: what it makes of a path; [`cache`]: how it is kept
-//! - [`start`]: how it is applied, with `compile`, `cgroup`, `broker`, `covers` and [`monitor`]
+//! - [`start`]: how it is applied, with `compile`, `cgroup`, `broker`, `covers`, [`monitor`] and `window`; [`halt`]: how everything inside is stopped for a question
 //! - [`repository`]: what git would take for one; [`learned`]: from what a command used to the least it needs
 //! - [`store`]: plans that root makes for users
 //! - [`application`]: what a profile's application runs; [`conduct`]: what else a launch does
@@ -37,6 +37,7 @@ pub mod facts;
 mod furnishing;
 pub mod gateway;
 pub mod guarantee;
+pub mod halt;
 mod in_place;
 pub mod inside;
 mod instance;
@@ -62,3 +63,4 @@ mod tree;
 pub mod trust;
 mod view;
 mod wards;
+mod window;

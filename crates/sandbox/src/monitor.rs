@@ -46,8 +46,8 @@ pub(crate) enum Terminal {
     /// There is none, or the launcher isn't in its foreground: nothing to hand over.
     Apart,
     /// The command is in the launcher's process group, as a member of its pipeline: what the
-    /// terminal sends reaches both. Only what processes send is passed on.
-    Together,
+    /// terminal sends reaches both. Only what processes send is passed on. The terminal, if it could be opened.
+    Together(Option<OwnedFd>),
     /// The command's group is the terminal's foreground group.
     HandedOver {
         /// The terminal.
@@ -69,7 +69,7 @@ impl Terminal {
             // terminal couldn't be given back to what has no number here. `tcgetpgrp` answers
             // `EOPNOTSUPP` when the foreground group has none either.
             let foreground = rustix::termios::tcgetpgrp(input) == Err(Errno::OPNOTSUPP);
-            return if foreground && signals_are_scoped { Self::Together } else { Self::Apart };
+            return if foreground && signals_are_scoped { Self::Together(None) } else { Self::Apart };
         };
         if rustix::termios::isatty(input) {
             if rustix::termios::tcgetpgrp(input).is_ok_and(|foreground| foreground == own)
@@ -88,7 +88,7 @@ impl Terminal {
                 if signals_are_scoped
                     && rustix::termios::tcgetpgrp(&terminal).is_ok_and(|group| group == own) =>
             {
-                Self::Together
+                Self::Together(Some(terminal))
             }
             _ => Self::Apart,
         }
@@ -116,13 +116,13 @@ impl Terminal {
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::HandedOver { terminal, .. } => Some(terminal.as_fd()),
-            Self::Apart | Self::Together => None,
+            Self::Apart | Self::Together(_) => None,
         }
     }
 
     /// Whether the command gets a process group of its own.
     pub(crate) const fn own_group(&self) -> bool {
-        !matches!(self, Self::Together)
+        !matches!(self, Self::Together(_))
     }
 }
 

@@ -13,6 +13,7 @@ use crate::monitor::{self, Children, Keeper, Outcome, Terminal};
 use crate::plan::{BusName, IdentityKind, Namespace, Plan};
 use crate::proxy::Buses;
 use crate::text::Text;
+use crate::window::Window;
 use palisade_policy::environment::{Fate, Filter};
 use palisade_policy::event::Event;
 use palisade_policy::names::NameRule;
@@ -220,7 +221,7 @@ fn apply(
     }
     let terminal = if replace {
         // The caller's place has a terminal already.
-        Terminal::Together
+        Terminal::Together(None)
     } else if plan.terminal {
         let scoped = plan
             .landlock
@@ -230,10 +231,11 @@ fn apply(
         Terminal::Apart
     };
     let place = match &terminal {
-        Terminal::Together => Place::Launcher,
+        Terminal::Together(_) => Place::Launcher,
         Terminal::Apart if !plan.terminal => Place::Session,
         Terminal::Apart | Terminal::HandedOver { .. } => Place::Group,
     };
+    let window = Window::of(&terminal);
     let umask = rustix::process::umask(rustix::fs::Mode::empty());
     let _zero = rustix::process::umask(umask);
     let groups = Groups::make(plan)?;
@@ -316,6 +318,9 @@ fn apply(
     }
     let finished = monitor::finish(started, &children, keeper, tell);
     groups.remove();
+    if let Some(window) = window {
+        window.restore();
+    }
     let outcome = watched.map_err(|source| StartError::Wait { source })?;
     finished.map_err(|source| StartError::Wait { source })?;
     Ok(Report { outcome, stamps })
