@@ -5,26 +5,28 @@
 //! of the user's own, of hosts that of [`palisade_sandbox::answers`].
 
 use crate::network;
-use crate::prompt::{self, Keep, Word};
+use crate::prompt::{self, Keep};
+use crate::question::{Wish, Word};
 use palisade_events::harmless;
 use palisade_network::{Answer, Instruction, Question};
 use palisade_sandbox::gateway;
 use palisade_sandbox::plan::Answers;
+use palisade_sandbox::start::Running;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 /// So many questions wait at most: to further ones the answer is no. Who asks them without end gets no more memory.
 const WAITING: usize = 64;
 
-/// Puts one question, and tells the answer to whoever waits for it. It is given the command.
-pub(crate) type Asker = Box<dyn FnOnce(Option<i32>) + Send>;
+/// Puts one question, and tells the answer to whoever waits for it. It is given the command's processes.
+pub(crate) type Asker = Box<dyn FnOnce(Option<Running>) + Send>;
 
 /// Asks one question after the other, in a thread that is started for the first.
 #[derive(Debug, Default)]
 pub(crate) struct Asking {
     questions: Option<SyncSender<Asker>>,
-    /// The command, which leads its process group if it has one of its own.
-    command: Option<i32>,
+    /// What everything inside descends from.
+    running: Option<Running>,
     /// Where answers about hosts are kept that hold always; none: they aren't.
     answers: Option<Answers<'static>>,
 }
@@ -36,18 +38,18 @@ impl Asking {
     }
 
     /// The command runs.
-    pub(crate) fn started(&mut self, command: i32) {
-        self.command = Some(command);
+    pub(crate) fn started(&mut self, running: Running) {
+        self.running = Some(running);
     }
 
     /// Has a question put, some time. Whether it will be.
     pub(crate) fn queue(&mut self, asker: Asker) -> bool {
         if self.questions.is_none() {
             let (sender, receiver) = sync_channel::<Asker>(WAITING);
-            let command = self.command;
+            let running = self.running;
             let started = std::thread::Builder::new().name("palisade-ask".to_owned()).spawn(move || {
                 for asker in receiver {
-                    asker(command);
+                    asker(running);
                 }
             });
             if started.is_err() {
@@ -62,10 +64,11 @@ impl Asking {
     pub(crate) fn ask(&mut self, question: Question, program: &str, control: BorrowedFd<'_>) {
         let Ok(whoever_waits) = control.try_clone_to_owned() else { return };
         let (number, program, answers) = (question.number, program.to_owned(), self.answers.clone());
-        let asked = self.queue(Box::new(move |command| {
+        let asked = self.queue(Box::new(move |running| {
             let keep = answers.as_ref().map(|answers| || keep(answers, &question));
             let keep = keep.as_ref().map(|keep| keep as Keep<'_>);
-            let word = prompt::ask(&words(&question, &program), keep, command).unwrap_or(Word::Never);
+            let scope = answers.as_ref().map(|answers| answers.scope.to_string());
+            let word = prompt::ask(&wish(&question, program, scope), keep, running).unwrap_or(Word::Never);
             tell(whoever_waits.as_fd(), number, word);
         }));
         if !asked {
@@ -82,12 +85,17 @@ fn tell(control: BorrowedFd<'_>, number: u64, word: Word) {
     }
 }
 
-fn words(question: &Question, program: &str) -> String {
+fn wish(question: &Question, program: String, scope: Option<String>) -> Wish {
     let place = match question.port {
-        0 => harmless(&question.host),
-        port => harmless(&network::object(&question.host, port)),
+        0 => question.host.clone(),
+        port => network::object(&question.host, port),
     };
-    format!("{} wants to reach {place}, of which no rule speaks. Allow it?", harmless(program))
+    Wish {
+        program,
+        action: format!("reach {place}"),
+        why: "No rule of the network policy matches it.",
+        scope,
+    }
 }
 
 /// Keeps an answer for the launches to come, and says where. What can't be kept holds for this session.
@@ -121,14 +129,14 @@ mod tests {
         let mut asking = Asking::new(None);
         let (put, was_put) = channel();
         let (answer, answered) = channel::<()>();
-        let first = Box::new(move |_command| {
+        let first = Box::new(move |_running| {
             put.send(()).unwrap();
             let _the_end = answered.recv();
         });
         assert!(asking.queue(first));
         was_put.recv().unwrap();
-        assert!((0..WAITING).all(|_| asking.queue(Box::new(|_command| {}))));
-        assert!(!asking.queue(Box::new(|_command| {})));
+        assert!((0..WAITING).all(|_| asking.queue(Box::new(|_running| {}))));
+        assert!(!asking.queue(Box::new(|_running| {})));
         drop(answer);
     }
 }

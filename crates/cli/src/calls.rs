@@ -2,7 +2,8 @@
 //! System calls of a launch that weren't learned: kept when they are learned, asked for when they are asked for.
 
 use crate::asking::Asking;
-use crate::prompt::{self, Word};
+use crate::prompt;
+use crate::question::{Wish, Word};
 use crate::{output, situation};
 use palisade_events::harmless;
 use palisade_policy::word::SyscallMode;
@@ -119,11 +120,11 @@ impl<'p> Calls<'p> {
         let (program, profile) = (question.program.clone(), self.profile());
         let host = self.on_the_host(&program);
         let Ok(unheard) = answers.try_clone() else { return };
-        let asked = asking.queue(Box::new(move |command| {
+        let asked = asking.queue(Box::new(move |running| {
             // Where nothing is learned an answer holds for the session at most.
             let keep = profile.as_deref().map(|profile| || always(profile, &program, host.as_deref(), call));
             let keep = keep.as_ref().map(|keep| keep as prompt::Keep<'_>);
-            let word = prompt::ask(&words(&program, call, keep.is_some()), keep, command);
+            let word = prompt::ask(&wish(&program, call, profile.as_deref()), keep, running);
             // Nobody is there: nobody will be.
             let word = word.unwrap_or(Word::Never);
             Answer { number, allow: word.allows(), keep: word.stays() }.send(answers.as_fd());
@@ -194,22 +195,22 @@ fn always(profile: &str, program: &Program, host: Option<&Path>, call: Syscall) 
     }
 }
 
-fn words(program: &Program, call: Syscall, learns: bool) -> String {
+fn wish(program: &Program, call: Syscall, profile: Option<&str>) -> Wish {
     let path = String::from_utf8_lossy(&program.path);
-    let who = if path.is_empty() { "a program".to_owned() } else { harmless(&path) };
-    let why = if learns { ", which wasn't learned of it" } else { "" };
-    format!("{who} wants to call {}{why}. Allow it?", call.name())
+    Wish {
+        program: if path.is_empty() { "a program".to_owned() } else { path.into_owned() },
+        action: format!("call {}", call.name()),
+        why: match profile {
+            Some(_) => "The system call wasn't learned of it.",
+            None => "The policy has it asked about.",
+        },
+        scope: profile.map(|profile| format!("programs of {}", quoted(profile))),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_question_cannot_steer_the_terminal() {
-        let program = Program { path: b"/tmp/\x1b[2J".to_vec(), device: 1, inode: 2 };
-        assert!(!words(&program, "kcmp".parse().unwrap(), true).contains('\u{1b}'));
-    }
 
     #[test]
     fn a_program_that_was_replaced_has_no_known_content() {

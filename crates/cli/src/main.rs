@@ -59,6 +59,7 @@ mod profile;
 mod progress;
 mod project;
 mod prompt;
+mod question;
 mod repositories;
 mod run;
 mod run_options;

@@ -54,7 +54,7 @@ impl<'c> Witness<'c> {
         match happening {
             // Of what is used `palisade learn` keeps account.
             Happening::Used { .. } => {}
-            Happening::Started(running) => self.asking.started(running.pid),
+            Happening::Started(running) => self.asking.started(*running),
             Happening::Refused { event, rule } => self.refused(event, permit(rule)),
             Happening::Socket { event } => {
                 self.refused(event, Some(format!("palisade run --rw {:?} …", event.object)));

@@ -45,6 +45,7 @@ mod package;
 mod plan;
 mod preloaded;
 mod profiles;
+mod prompts;
 mod races;
 mod repositories;
 mod scope;

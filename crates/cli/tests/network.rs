@@ -286,11 +286,9 @@ fn the_user_is_asked_at_the_terminal() {
         let command = bed.palisade(&["--net-default", "ask"], &format!("sleep 1; {both}"));
         terminal.line(&words(&command));
         terminal.text("y\n");
-        terminal.wait_for("wants to reach www.allowed.example:80");
-        terminal.line("s");
+        terminal.answer("wants to reach www.allowed.example:80", "session");
+        terminal.answer("wants to reach denied.example:80", "n");
         terminal.wait_for("http www.allowed.example GET / 0");
-        terminal.wait_for("wants to reach denied.example:80");
-        terminal.line("n");
         terminal.line("afterwards");
         terminal.wait_for("typed ");
         let screen = terminal.screen();
@@ -314,8 +312,7 @@ fn who_is_always_allowed_is_not_asked_about_again() {
             words(&bed.palisade(&all, line))
         };
         terminal.line(&asked(&[], &format!("{}; echo came $?", fetch("www.allowed.example"))));
-        terminal.wait_for("[a] always");
-        terminal.line("a");
+        terminal.answer("always    allow it from now on", "always");
         terminal.wait_for("came 0");
         let screen = terminal.screen();
         assert!(screen.contains("http www.allowed.example GET / 0"), "{screen}");

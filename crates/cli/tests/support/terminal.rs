@@ -3,6 +3,10 @@
 
 use super::{Place, eventually, job};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What stands where palisade takes an answer.
+const READY: &str = "Your answer:";
 
 /// A screen of 80 by 24. The server ends with it.
 pub struct Terminal<'p> {
@@ -13,7 +17,10 @@ pub struct Terminal<'p> {
 impl<'p> Terminal<'p> {
     /// Opens one with `bash` in it, whose prompt is `$ `.
     pub fn open(place: &'p Place) -> Self {
-        let terminal = Self { place, socket: place.mark.clone() };
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        // The server of another one at this place may be about to end.
+        let socket = format!("{}-{}", place.mark, NEXT.fetch_add(1, Ordering::Relaxed));
+        let terminal = Self { place, socket };
         terminal.tmux(&[
             "-f",
             "/dev/null",
@@ -50,6 +57,21 @@ impl<'p> Terminal<'p> {
     pub fn line(&self, line: &str) {
         self.text(line);
         self.key("Enter");
+    }
+
+    /// Waits until palisade asks about something that contains `question`, and types a line in answer.
+    #[track_caller]
+    pub fn answer(&self, question: &str, word: &str) {
+        self.wait_for_question(question);
+        self.line(word);
+        let typed = format!("{READY} {word}");
+        self.wait_until("another screen", |screen| !screen.contains(&typed));
+    }
+
+    /// Waits until palisade takes an answer to something that contains `question`.
+    #[track_caller]
+    pub fn wait_for_question(&self, question: &str) {
+        self.wait_until(question, |screen| screen.contains(question) && screen.contains(READY));
     }
 
     /// Presses one key, as tmux names it.

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A question to the user as it is drawn, and what the words typed to it mean.
+//!
+//! It is drawn on a screen of its own in a form that is always the same. What programs inside have told the terminal
+//! before must not show: no unfinished sequence, no mode, no character set.
+
+use palisade_events::harmless;
+use std::borrow::Cow;
+
+/// What somebody inside wants.
+#[derive(Debug, Clone)]
+pub(crate) struct Wish {
+    /// The program, as it calls itself.
+    pub(crate) program: String,
+    /// What it wants to do: `reach example.com:443`.
+    pub(crate) action: String,
+    /// Why that isn't allowed already.
+    pub(crate) why: &'static str,
+    /// For what an answer that is kept holds: `profile "x"`.
+    pub(crate) scope: Option<String>,
+}
+
+/// What the user can say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Word {
+    Once,
+    Session,
+    Always,
+    No,
+    /// No, for this session.
+    Never,
+}
+
+impl Word {
+    /// What a line says. What lasts takes a whole word: one key could have been meant for something else. Everything that
+    /// isn't one of the others is no, and so is a line that wasn't ended by Enter.
+    pub(crate) fn read(line: &[u8], may_be_kept: bool) -> Self {
+        let Some(line) = line.strip_suffix(b"\n") else { return Self::No };
+        match line.trim_ascii().to_ascii_lowercase().as_slice() {
+            b"y" | b"yes" => Self::Once,
+            b"session" => Self::Session,
+            b"always" if may_be_kept => Self::Always,
+            b"d" | b"never" => Self::Never,
+            _ => Self::No,
+        }
+    }
+
+    /// Whether it is yes.
+    pub(crate) const fn allows(self) -> bool {
+        matches!(self, Self::Once | Self::Session | Self::Always)
+    }
+
+    /// Whether it holds for the session.
+    pub(crate) const fn stays(self) -> bool {
+        !matches!(self, Self::Once | Self::No)
+    }
+
+    const fn verdict(self) -> &'static str {
+        match self {
+            Self::Once => "allowed once",
+            Self::Session => "allowed for this session",
+            Self::Always => "allowed always",
+            Self::No => "refused",
+            Self::Never => "refused for this session",
+        }
+    }
+}
+
+/// Ends whatever the terminal is in the middle of, remembers its modes where it can (XTSAVE), and gives it a clear
+/// screen on which nothing but what follows shows. In this order:
+/// - the ANSI mode of a VT52, the end of a string (OSC, DCS and their kin), of printing and of a synchronised update;
+/// - what is to be remembered: keys, screen, wrap, cursor, keypad, margins, mouse, focus, alternate screen, paste,
+///   and kitty's keys, which it has a stack for;
+/// - the other screen; no insertion, origin, margins or scroll region; wrapped lines, plain characters and colours,
+///   no link, a cursor; ordinary keys, no mouse, no focus, no paste.
+const OPEN: &str = "\x1b<\x1b\\\x1b[4i\x1b[?2026l\
+    \x1b[?1;5;7;25;66;69;1000;1002;1003;1004;1005;1006;1015;1049;2004s\x1b[>0u\
+    \x1b[?1049h\x1b[4l\x1b[?6l\x1b[?69l\x1b[r\x1b[?7h\x1b[?5l\x1b(B\x0f\x1b[0m\x1b]8;;\x1b\\\x1b[?25h\
+    \x1b[?1l\x1b>\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?2004l";
+/// Clears the screen.
+const CLEAR: &str = "\x1b[0m\x1b[H\x1b[2J";
+/// Back to the screen and the modes before. Origin mode comes back with the cursor: set by itself it would move that.
+const CLOSE: &str =
+    "\x1b[0m\x1b[<1u\x1b[?1049l\x1b[?1;5;7;25;66;69;1000;1002;1003;1004;1005;1006;1015;1049;2004r";
+/// What the user is shown first, whatever is asked.
+const FIRST: &str = "palisade: a program inside asks for permission";
+/// The last words: from here on what is typed is an answer.
+const READY: &str = "Your answer: ";
+
+/// So many characters of what others have chosen are shown: what follows must stay on the screen.
+const LONGEST: usize = 240;
+
+/// The one filter for what others have chosen.
+fn shown(text: &str) -> Cow<'_, str> {
+    let text = harmless(text);
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
+        None => Cow::Owned(text),
+    }
+}
+
+impl Wish {
+    /// In one line, for the screen before.
+    fn line(&self) -> String {
+        format!("{} wants to {}", shown(&self.program), shown(&self.action))
+    }
+
+    /// What prepares the terminal.
+    pub(crate) const fn open() -> &'static str {
+        OPEN
+    }
+
+    /// What restores it.
+    pub(crate) const fn close() -> &'static str {
+        CLOSE
+    }
+
+    /// The whole screen. `ready`: an answer is taken from now on.
+    pub(crate) fn draw(&self, may_be_kept: bool, ready: bool) -> String {
+        let always = match (&self.scope, may_be_kept) {
+            (Some(scope), true) => format!("  always    allow it from now on, for {}\r\n", shown(scope)),
+            _ => String::new(),
+        };
+        format!(
+            "{CLEAR}{FIRST}\r\n\r\n  {}\r\n  {}\r\n\r\n\
+             Everything inside is stopped. Type one of these words and press Enter:\r\n\r\n  \
+             y         allow it once\r\n  \
+             session   allow it until the command ends\r\n\
+             {always}  \
+             never     refuse it until the command ends\r\n\r\n\
+             Anything else refuses it this time; no answer in a minute is never.\r\n\r\n{}",
+            self.line(),
+            self.why,
+            if ready { READY } else { "" },
+        )
+    }
+
+    /// What stays on the screen before.
+    pub(crate) fn summary(&self, word: Option<Word>) -> String {
+        match word {
+            Some(word) => format!("\r\npalisade: {}: {}\r\n", self.line(), word.verdict()),
+            None => format!("\r\npalisade: {}\r\npalisade: no answer: refused\r\n", self.line()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_but_yes_is_no() {
+        for (line, word) in [
+            ("y\n", Word::Once),
+            (" YES \n", Word::Once),
+            ("session\n", Word::Session),
+            ("ALWAYS\n", Word::Always),
+            ("d\n", Word::Never),
+            ("never\n", Word::Never),
+            ("\n", Word::No),
+            ("n\n", Word::No),
+            ("yesterday\n", Word::No),
+            ("\u{1b}y\n", Word::No),
+            // One key is too little for what lasts.
+            ("s\n", Word::No),
+            ("a\n", Word::No),
+            // The end of input (Ctrl-D) and Ctrl-C end no answer.
+            ("", Word::No),
+            ("y", Word::No),
+            ("always", Word::No),
+            ("y\u{3}", Word::No),
+            ("\u{3}", Word::No),
+        ] {
+            assert_eq!(Word::read(line.as_bytes(), true), word, "{line:?}");
+        }
+        assert_eq!(Word::read(b"always\n", false), Word::No, "it wasn't offered");
+        for (word, allows, stays) in [
+            (Word::Once, true, false),
+            (Word::Session, true, true),
+            (Word::Always, true, true),
+            (Word::No, false, false),
+            (Word::Never, false, true),
+        ] {
+            assert_eq!((word.allows(), word.stays()), (allows, stays), "{word:?}");
+        }
+    }
+
+    fn wish(program: &str) -> Wish {
+        Wish {
+            program: program.to_owned(),
+            action: "call kcmp".to_owned(),
+            why: "Why.",
+            scope: Some("profile \"x\"".to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_question_looks_the_same_whatever_was_on_the_screen() {
+        let before = [
+            "text",
+            "\x1b]0;unfinished title",
+            "\x1bPunfinished string",
+            "\x1b[?1049h\x1b[5;10r\x1b[?6h\x1b[4h\x1b[8mhidden",
+            "\x1b(0\x1b[?7l\x1b[?25l\x1b[?2004h\x1b[?1003h\x1b[?1h\x1b=",
+        ];
+        let screens: Vec<_> = before
+            .iter()
+            .map(|before| {
+                let mut parser = vt100::Parser::new(24, 80, 0);
+                parser.process(before.as_bytes());
+                parser.process(OPEN.as_bytes());
+                for ready in [false, true] {
+                    parser.process(wish("/bin/x").draw(true, ready).as_bytes());
+                }
+                let screen = parser.screen();
+                assert!(screen.alternate_screen() && !screen.hide_cursor() && !screen.bracketed_paste());
+                assert!(!screen.application_cursor() && !screen.application_keypad());
+                assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
+                (screen.contents(), screen.contents_formatted())
+            })
+            .collect();
+        assert!(screens.iter().all(|screen| *screen == screens[0]), "{screens:#?}");
+        assert!(screens[0].0.starts_with(FIRST) && screens[0].0.ends_with(READY.trim_end()), "{screens:?}");
+    }
+
+    #[test]
+    fn what_others_have_chosen_neither_steers_the_terminal_nor_fills_it() {
+        let wish = wish(&"/tmp/\x1b[2J\n".repeat(1000));
+        let drawn = wish.draw(true, true);
+        let rest = drawn.strip_prefix(CLEAR).unwrap();
+        assert!(!rest.contains('\u{1b}') && drawn.len() < 1500, "{drawn:?}");
+        assert!(!wish.summary(Some(Word::No)).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn always_is_offered_where_it_can_be_kept() {
+        assert!(wish("x").draw(true, true).contains("always    allow it from now on, for profile \"x\""));
+        assert!(!wish("x").draw(false, true).contains("always"));
+    }
+}
