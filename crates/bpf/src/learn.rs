@@ -4,7 +4,7 @@
 //! A session is a launcher with all that it starts. Nothing is told of single calls: a program's calls are bits, read
 //! when the session is over.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, ObjectBuilder};
 
@@ -85,14 +85,15 @@ impl LearnPrograms {
         self.call.as_fd()
     }
 
-    /// What a process starts from here on is watched, by its number in the first process namespace. A session's number
-    /// is used once.
+    /// What a process starts from here on is watched, as long as it lives. `process` is its descriptor, not its number,
+    /// which may be another process's by now. A session's number is used once.
     ///
     /// # Errors
-    /// If there is no room: 256 are the most.
-    pub fn begin(&self, process: u32, session: u32) -> Result<(), Error> {
+    /// If there is no room: 256 are the most. If the process is gone.
+    pub fn begin(&self, process: BorrowedFd<'_>, session: u32) -> Result<(), Error> {
         write(&self.sessions, "sessions", &session.to_ne_bytes(), &0_u64.to_ne_bytes())?;
-        let marked = write(&self.launchers, "launchers", &process.to_ne_bytes(), &session.to_ne_bytes());
+        let process = process.as_raw_fd().to_ne_bytes();
+        let marked = write(&self.launchers, "launchers", &process, &session.to_ne_bytes());
         if marked.is_err() {
             // The first error is the one to tell.
             let _ = self.sessions.delete(&session.to_ne_bytes());
@@ -104,12 +105,13 @@ impl LearnPrograms {
     ///
     /// # Errors
     /// If a map can't be read.
-    pub fn end(&self, process: u32, session: u32) -> Result<(Vec<Learned>, u64), Error> {
-        // A launcher that began another session has that one now.
-        if self.launchers.lookup(&process.to_ne_bytes(), MapFlags::ANY).ok().flatten().as_deref()
+    pub fn end(&self, process: BorrowedFd<'_>, session: u32) -> Result<(Vec<Learned>, u64), Error> {
+        // A launcher that began another session has that one now; one that is gone took its mark along.
+        let process = process.as_raw_fd().to_ne_bytes();
+        if self.launchers.lookup(&process, MapFlags::ANY).ok().flatten().as_deref()
             == Some(&session.to_ne_bytes()[..])
         {
-            let _gone = self.launchers.delete(&process.to_ne_bytes());
+            let _gone = self.launchers.delete(&process);
         }
         let failed = |map| move |source| Error::Map { operation: "read", map, source };
         let lost = self.sessions.lookup(&session.to_ne_bytes(), MapFlags::ANY).map_err(failed("sessions"))?;

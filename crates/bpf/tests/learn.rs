@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 
@@ -21,6 +22,11 @@ fn root() -> bool {
     root && first
 }
 
+fn descriptor(process: u32) -> OwnedFd {
+    let process = rustix::process::Pid::from_raw(process.cast_signed()).unwrap();
+    rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty()).unwrap()
+}
+
 /// What a command does in a session of its own: a shell waits until it is marked, and starts it.
 fn learn(programs: &LearnPrograms, session: u32, command: &[&str]) -> Vec<Learned> {
     let mut launcher = Command::new("sh")
@@ -29,10 +35,11 @@ fn learn(programs: &LearnPrograms, session: u32, command: &[&str]) -> Vec<Learne
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
-    programs.begin(launcher.id(), session).unwrap();
+    let process = descriptor(launcher.id());
+    programs.begin(process.as_fd(), session).unwrap();
     writeln!(launcher.stdin.take().unwrap(), "go").unwrap();
     assert!(launcher.wait().unwrap().success());
-    let (learned, lost) = programs.end(launcher.id(), session).unwrap();
+    let (learned, lost) = programs.end(process.as_fd(), session).unwrap();
     assert_eq!(lost, 0);
     learned
 }
@@ -80,7 +87,7 @@ fn calls_are_put_down_by_program_threads_and_children_included() {
     let file = learned.iter().find(|one| one.path.ends_with(b"true")).unwrap();
     assert_eq!(file.inode, std::fs::metadata("/usr/bin/true").unwrap().ino());
     // A session that is over leaves nothing.
-    assert_eq!(programs.end(1, 1).unwrap(), (Vec::new(), 0));
+    assert_eq!(programs.end(descriptor(1).as_fd(), 1).unwrap(), (Vec::new(), 0));
 }
 
 #[test]
@@ -124,10 +131,44 @@ fn others_are_not_watched() {
         return;
     }
     let programs = LearnPrograms::load().unwrap();
-    programs.begin(std::process::id(), 3).unwrap();
-    let (_none, lost) = programs.end(std::process::id(), 3).unwrap();
+    let own = descriptor(std::process::id());
+    programs.begin(own.as_fd(), 3).unwrap();
+    let (_none, lost) = programs.end(own.as_fd(), 3).unwrap();
     assert_eq!(lost, 0);
     // After its end.
     assert!(Command::new("true").status().unwrap().success());
-    assert_eq!(programs.end(std::process::id(), 3).unwrap().0, []);
+    assert_eq!(programs.end(own.as_fd(), 3).unwrap().0, []);
+}
+
+/// A launcher that is gone leaves nothing behind for the process that gets its number.
+#[test]
+fn a_number_that_is_used_again_is_not_watched() {
+    if !root() {
+        return;
+    }
+    let programs = LearnPrograms::load().unwrap();
+    let line = "read line; /bin/true; exit 0";
+    let shell = || Command::new("sh").args(["-c", line]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut launcher = shell();
+    let number = launcher.id();
+    let process = descriptor(number);
+    programs.begin(process.as_fd(), 4).unwrap();
+    launcher.kill().unwrap();
+    launcher.wait().unwrap();
+    // The next process gets the number, unless another one on this host is faster.
+    let mut again = (0..1000).find_map(|_attempt| {
+        std::fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).unwrap();
+        let mut child = shell();
+        if child.id() == number {
+            return Some(child);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        None
+    });
+    let again = again.as_mut().expect("its number is never given again");
+    writeln!(again.stdin.take().unwrap(), "go").unwrap();
+    assert!(again.wait().unwrap().success());
+    assert_eq!(programs.end(process.as_fd(), 4).unwrap(), (Vec::new(), 0));
+    assert!(programs.begin(process.as_fd(), 5).is_err(), "the process is gone");
 }

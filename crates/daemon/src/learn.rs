@@ -5,11 +5,16 @@
 use crate::conversation::{self, PATIENCE, Talks};
 use crate::guard::GuardError;
 use crate::journal::{chain, say};
+use crate::scope::process;
 use crate::{control, privileges};
 use palisade_bpf::learn::LearnPrograms;
 use palisade_protocol::guard::Refusal;
 use palisade_protocol::learn::{Program, Request, Response};
-use palisade_protocol::{Connection, ProtocolError};
+use palisade_protocol::{Connection, Peer, ProtocolError};
+use palisade_sys::peer;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,7 +38,7 @@ struct State {
 /// A session; ended when it is dropped.
 struct Session<'s> {
     service: &'s Service,
-    process: u32,
+    process: OwnedFd,
     uid: u32,
     number: u32,
     open: bool,
@@ -69,7 +74,7 @@ impl Talks for Service {
 
     fn talk(&self, connection: &mut Connection) -> Result<(), ProtocolError> {
         let peer = connection.peer()?;
-        attend(self, connection, peer.pid, peer.uid)
+        attend(self, connection, peer)
     }
 
     fn is_alone(&self) {
@@ -77,14 +82,16 @@ impl Talks for Service {
     }
 }
 
-fn attend(
-    service: &Service,
-    connection: &mut Connection,
-    process: u32,
-    uid: u32,
-) -> Result<(), ProtocolError> {
+fn attend(service: &Service, connection: &mut Connection, peer: Peer) -> Result<(), ProtocolError> {
     let Request::Begin = connection.receive_within(Some(PATIENCE))? else { return Ok(()) };
-    let session = match service.begin(process, uid) {
+    let Some(process) = launcher(connection, peer) else {
+        return connection.send(&Response::Refused(Refusal {
+            class: "launcher".into(),
+            message: format!("the process {} that connected is gone", peer.pid),
+            hint: None,
+        }));
+    };
+    let session = match service.begin(process, peer.uid) {
         Ok(session) => session,
         Err(error) => {
             let hint = Some("palisade doctor   # says what this kernel offers".to_owned());
@@ -96,6 +103,9 @@ fn attend(
         }
     };
     connection.send(&Response::Begun)?;
+    if !asks_again(connection, &session.process) {
+        return Ok(());
+    }
     let Request::End = connection.receive()? else { return Ok(()) };
     match session.end() {
         Ok((called, lost)) => {
@@ -111,12 +121,47 @@ fn attend(
     }
 }
 
+/// The process that connected, whose socket may be another's by now. `None`: it is gone, or can't be told from another
+/// one that has its number.
+fn launcher(connection: &Connection, peer: Peer) -> Option<OwnedFd> {
+    match peer::process(connection.socket()) {
+        Ok(process) => Some(process),
+        // Before Linux 6.5.
+        Err(Errno::NOPROTOOPT) => by_number(peer),
+        Err(_gone) => None,
+    }
+}
+
+/// The process of this number, if it is the same user's in every respect: another process of that user that has the number
+/// by now tells the user nothing new.
+fn by_number(peer: Peer) -> Option<OwnedFd> {
+    let process = process::open(peer.pid)?;
+    let same = process::user(peer.pid) == Some(peer.uid);
+    // What was read is this process's if it still lives.
+    (same && process::lives(process.as_fd())).then_some(process)
+}
+
+/// Waits until the launcher says something or has ended. Says whether the launcher is there.
+fn asks_again(connection: &Connection, process: &OwnedFd) -> bool {
+    loop {
+        let mut fds = [
+            PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(connection.socket(), PollFlags::IN),
+        ];
+        match poll(&mut fds, None) {
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+            Ok(_ready) => return fds[0].revents().is_empty(),
+        }
+    }
+}
+
 impl Service {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self, process: u32, uid: u32) -> Result<Session<'_>, palisade_bpf::Error> {
+    fn begin(&self, process: OwnedFd, uid: u32) -> Result<Session<'_>, palisade_bpf::Error> {
         let mut state = self.state();
         let programs = match state.programs.take() {
             Some(programs) => programs,
@@ -124,7 +169,7 @@ impl Service {
         };
         state.next = state.next.wrapping_add(1);
         let number = state.next;
-        let begun = programs.begin(process, number);
+        let begun = programs.begin(process.as_fd(), number);
         state.programs = Some(programs);
         begun.map(|()| Session { service: self, process, uid, number, open: true })
     }
@@ -139,7 +184,7 @@ impl Session<'_> {
         self.open = false;
         let state = self.service.state();
         let Some(programs) = &state.programs else { return Ok((Vec::new(), 0)) };
-        let (called, lost) = programs.end(self.process, self.number)?;
+        let (called, lost) = programs.end(self.process.as_fd(), self.number)?;
         let called = called.into_iter().map(|one| Program {
             path: one.path,
             device: one.device,
@@ -157,5 +202,21 @@ impl Drop for Session<'_> {
         {
             say(&format!("palisaded: what user {} learned isn't cleared away: {error}", self.uid));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_names_only_a_process_of_the_same_user() {
+        let pid = std::process::id();
+        let uid = rustix::process::getuid().as_raw();
+        assert!(by_number(Peer { pid, uid }).is_some());
+        assert!(by_number(Peer { pid, uid: uid + 1 }).is_none(), "another user has the number by now");
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        assert!(by_number(Peer { pid: child.id(), uid }).is_none(), "nobody has it");
     }
 }

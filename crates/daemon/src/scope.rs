@@ -22,7 +22,7 @@ mod followers;
 mod group;
 mod happening;
 mod marking;
-mod process;
+pub(crate) mod process;
 pub(crate) mod proof;
 mod rare;
 mod reader;

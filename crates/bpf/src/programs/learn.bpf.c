@@ -3,7 +3,7 @@
  * Which system calls each program of a marked subtree makes: a bit for each number, by program, in the kernel. Nothing
  * is told of single calls, so none can be lost on its way; what finds no room is counted.
  *
- * A launcher is marked by its number. What it forks inherits that, and is watched from its next exec on: its own helpers
+ * A launcher is marked itself, not by its number, which another process has once it is gone. What it forks inherits that, and is watched from its next exec on: its own helpers
  * and the processes between it and the command aren't the command. A call is seen where the kernel's tracepoint sees it,
  * behind the filters: what they refuse wasn't made.
  */
@@ -67,10 +67,11 @@ struct watched {
 	__u32 executed;
 };
 
+/* Of a launcher's first thread. It goes with the process. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 256);
-	__type(key, __u32); /* process */
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
 	__type(value, __u32); /* session */
 } launchers SEC(".maps");
 
@@ -170,10 +171,9 @@ int BPF_PROG(palisade_learn_fork, struct task_struct *parent, struct task_struct
 {
 	forget(child);
 	struct watched *known = bpf_task_storage_get(&tasks, parent, 0, 0);
-	__u32 process = parent->tgid;
-	__u32 *session = known ? &known->session : bpf_map_lookup_elem(&launchers, &process);
-	/* A launcher's own threads aren't marked: they may fork, too, and are found by its number then. */
-	if (!session || (!known && child->tgid == process))
+	__u32 *session = known ? &known->session : bpf_task_storage_get(&launchers, parent->group_leader, 0, 0);
+	/* A launcher's own threads aren't marked: they may fork, too, and are found by its first one then. */
+	if (!session || (!known && child->tgid == parent->tgid))
 		return 0;
 	__u32 id = *session;
 	if (!bpf_map_lookup_elem(&sessions, &id))

@@ -3,10 +3,12 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::fs::MetadataExt;
 use std::process::{Command, Stdio};
 
 use palisade_bpf::learn::{LearnPrograms, Learned};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::scenario::{Result, copy, ensure, report, told};
 
@@ -21,7 +23,8 @@ pub(crate) fn all() {
         let programs = load()?;
         session(&programs, 1)?;
         // What nobody asked for isn't put down.
-        ensure(end(&programs, 1, 1)?.is_empty(), "a session that is over has calls")
+        let first = pidfd_open(Pid::INIT, PidfdFlags::empty()).map_err(|errno| errno.to_string())?;
+        ensure(end(&programs, first.as_fd(), 1)?.is_empty(), "a session that is over has calls")
     });
     report("learn-tells-a-task-from-the-one-before-it", || {
         let programs = load()?;
@@ -39,7 +42,7 @@ fn load() -> Result<LearnPrograms> {
     LearnPrograms::load().map_err(|error| told("load")(&error))
 }
 
-fn end(programs: &LearnPrograms, process: u32, session: u32) -> Result<Vec<Learned>> {
+fn end(programs: &LearnPrograms, process: BorrowedFd<'_>, session: u32) -> Result<Vec<Learned>> {
     let (learned, lost) = programs.end(process, session).map_err(|error| told("end")(&error))?;
     ensure(lost == 0, format!("{lost} lost"))?;
     Ok(learned)
@@ -55,10 +58,12 @@ fn session(programs: &LearnPrograms, session: u32) -> Result {
         .stdin(Stdio::piped())
         .spawn()
         .map_err(failed)?;
-    programs.begin(launcher.id(), session).map_err(|error| told("begin")(&error))?;
+    let number = Pid::from_raw(launcher.id().cast_signed()).ok_or("no number")?;
+    let process = pidfd_open(number, PidfdFlags::empty()).map_err(|errno| errno.to_string())?;
+    programs.begin(process.as_fd(), session).map_err(|error| told("begin")(&error))?;
     launcher.stdin.take().ok_or("no input")?.write_all(b"\n").map_err(failed)?;
     let status = launcher.wait().map_err(failed)?;
-    let learned = end(programs, launcher.id(), session)?;
+    let learned = end(programs, process.as_fd(), session)?;
     ensure(status.success(), format!("{status}: {learned:?}"))?;
     let of = |path: &str| learned.iter().find(|one| one.path == path.as_bytes());
     let (Some(one), Some(other)) = (of(&first), of(&second)) else { return Err(format!("{learned:?}")) };

@@ -15,7 +15,7 @@ pub(super) fn sees_first_namespace() -> bool {
 }
 
 /// A descriptor of a process; `None` if there is none of that number.
-pub(super) fn open(pid: u32) -> Option<OwnedFd> {
+pub(crate) fn open(pid: u32) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
@@ -27,7 +27,7 @@ pub(super) fn number(pidfd: BorrowedFd<'_>) -> Option<u32> {
 }
 
 /// Whether it hasn't ended.
-pub(super) fn lives(pidfd: BorrowedFd<'_>) -> bool {
+pub(crate) fn lives(pidfd: BorrowedFd<'_>) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut fds = [PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -35,7 +35,7 @@ pub(super) fn lives(pidfd: BorrowedFd<'_>) -> bool {
 }
 
 /// The user that it is in every respect; `None` if it is several (set-user-id programs), or gone.
-pub(super) fn user(pid: u32) -> Option<u32> {
+pub(crate) fn user(pid: u32) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     let mut users = line.split_whitespace().map(|word| word.parse::<u32>().ok());
