@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What was learned: which binary makes which calls, and which binaries run under which profile.
 //!
-//! A call is learned of a binary, not of a profile: what python was seen to need under one profile it may do
-//! under every profile in which it runs. Calls that no binary made can be stated for a profile (imported).
+//! A call is learned of a binary under a profile: what python was seen to do for one of them permits nothing to another,
+//! since whoever writes a script decides what its interpreter calls. Calls that no binary made can be stated for a
+//! profile (imported). What a command without a profile is kept for is a [`Key`] of its program.
 //!
+//! - [`Key`]: what calls are kept for
 //! - [`Binary`], [`Learned`], [`Known`]: what comes out
 //! - `change`: what goes in
 //! - `layout`: the tables
@@ -13,6 +15,7 @@
 
 mod binary;
 mod change;
+pub mod key;
 mod layout;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +30,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use crate::Syscall;
 
 pub use binary::{Binary, Known, Learned};
+pub use key::Key;
 pub use palisade_database::StoreError;
 
 /// An open store.
@@ -96,7 +100,7 @@ impl Store {
     }
 
     /// What is known of a profile: first what was stated for it, if anything, then each binary that ran under it
-    /// with every call learned of it under any profile, by path. Names of calls that this build doesn't know are
+    /// with the calls learned of it there, by path. Names of calls that this build doesn't know are
     /// left out; a profile that nothing is known of is empty.
     ///
     /// # Errors
@@ -118,7 +122,8 @@ impl Store {
             let mut binaries: BTreeMap<Binary, BTreeSet<Syscall>> = BTreeMap::new();
             let mut statement = connection.prepare(
                 "SELECT b.path, b.hash, c.name FROM profile p JOIN profile_binary r ON r.profile = p.id
-                 JOIN binary b ON b.id = r.binary LEFT JOIN binary_call m ON m.binary = b.id
+                 JOIN binary b ON b.id = r.binary
+                 LEFT JOIN learned m ON m.profile = p.id AND m.binary = b.id
                  LEFT JOIN call c ON c.id = m.call WHERE p.name = ?1",
             )?;
             let mut rows = statement.query([name])?;
@@ -162,8 +167,7 @@ impl Store {
                 .prepare(
                     "SELECT name FROM call WHERE id IN (
                          SELECT call FROM profile_call WHERE profile = ?1
-                         UNION SELECT m.call FROM profile_binary r JOIN binary_call m ON m.binary = r.binary
-                         WHERE r.profile = ?1)",
+                         UNION SELECT call FROM learned WHERE profile = ?1)",
                 )?
                 .query_map([profile], |row| row.get(0))?
                 .collect::<Result<_, _>>()?;
@@ -191,8 +195,8 @@ impl Store {
                 };
                 all.insert(row.get(2)?, known);
             }
-            let mut statement = connection
-                .prepare("SELECT m.binary, c.name FROM binary_call m JOIN call c ON c.id = m.call")?;
+            let mut statement =
+                connection.prepare("SELECT m.binary, c.name FROM learned m JOIN call c ON c.id = m.call")?;
             let mut rows = statement.query(())?;
             while let Some(row) = rows.next()? {
                 if let Some(known) = all.get_mut(&row.get(0)?) {

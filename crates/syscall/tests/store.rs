@@ -90,14 +90,14 @@ fn what_was_learned_comes_out() {
 }
 
 #[test]
-fn a_binary_is_known_under_every_profile_that_runs_it() {
+fn what_a_binary_did_under_one_profile_permits_nothing_under_another() {
     let home = Home::new();
     let [python, other, newer] = [binary("/python", 1), binary("/other", 2), binary("/python", 3)];
     let mut store = home.open();
     assert_eq!(store.learn("a", &seen(&[(&python, &["bind"]), (&other, &["kill"])])).unwrap(), 2);
-    assert_eq!(store.learn("b", &seen(&[(&python, &["bind", "openat"])])).unwrap(), 1);
+    assert_eq!(store.learn("b", &seen(&[(&python, &["bind", "openat"])])).unwrap(), 2);
     assert_eq!(store.learn("c", &seen(&[(&newer, &["socket"])])).unwrap(), 1);
-    assert_eq!(allowed(&store, "a"), ["bind", "kill", "openat"], "b taught it");
+    assert_eq!(allowed(&store, "a"), ["bind", "kill"], "b taught it nothing");
     assert_eq!(allowed(&store, "b"), ["bind", "openat"], "and nothing of what ran only under a");
     assert_eq!(allowed(&store, "c"), ["socket"], "another content is another binary");
     let known = store.binaries().unwrap();
@@ -105,6 +105,51 @@ fn a_binary_is_known_under_every_profile_that_runs_it() {
     assert_eq!(known[1].profiles, BTreeSet::from(["a".to_owned(), "b".to_owned()]));
     assert_eq!(known[1].calls, calls(&["bind", "openat"]));
     assert!(known[1].first_seen.elapsed().unwrap() < Duration::from_secs(60));
+}
+
+/// The tables of the first form, as the first release made them.
+const FIRST_FORM: &str = "
+    CREATE TABLE call (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+    CREATE TABLE binary (id INTEGER PRIMARY KEY, path BLOB NOT NULL, hash BLOB NOT NULL CHECK (length(hash) = 32),
+        first_seen INTEGER NOT NULL, last_seen INTEGER NOT NULL, UNIQUE (path, hash)) STRICT;
+    CREATE TABLE binary_call (binary INTEGER NOT NULL REFERENCES binary ON DELETE CASCADE,
+        call INTEGER NOT NULL REFERENCES call, PRIMARY KEY (binary, call)) STRICT, WITHOUT ROWID;
+    CREATE TABLE profile (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+    CREATE TABLE profile_binary (profile INTEGER NOT NULL REFERENCES profile ON DELETE CASCADE,
+        binary INTEGER NOT NULL REFERENCES binary ON DELETE CASCADE, PRIMARY KEY (profile, binary)) STRICT, WITHOUT ROWID;
+    CREATE INDEX profile_binary_binary ON profile_binary (binary);
+    CREATE TABLE profile_call (profile INTEGER NOT NULL REFERENCES profile ON DELETE CASCADE,
+        call INTEGER NOT NULL REFERENCES call, PRIMARY KEY (profile, call)) STRICT, WITHOUT ROWID;
+    INSERT INTO call VALUES (1, 'bind'), (2, 'openat'), (3, 'kill'), (4, 'teleport');
+    INSERT INTO binary VALUES (1, CAST('/python' AS BLOB), zeroblob(32), 10, 20), (2, CAST('/quiet' AS BLOB), zeroblob(32), 10, 20);
+    INSERT INTO binary_call VALUES (1, 1), (1, 2), (1, 4);
+    INSERT INTO profile VALUES (1, 'a'), (2, 'b'), (3, 'empty');
+    INSERT INTO profile_binary VALUES (1, 1), (1, 2), (2, 1);
+    INSERT INTO profile_call VALUES (2, 3);
+    PRAGMA application_id = 0x50616c63; PRAGMA user_version = 1;";
+
+#[test]
+fn a_store_of_the_first_form_keeps_all_that_it_allowed() {
+    for write in [false, true] {
+        let home = Home::new();
+        fs::create_dir_all(home.path().parent().unwrap()).unwrap();
+        fs::set_permissions(home.path().parent().unwrap(), Permissions::from_mode(0o700)).unwrap();
+        Connection::open(home.path()).unwrap().execute_batch(FIRST_FORM).unwrap();
+        fs::set_permissions(home.path(), Permissions::from_mode(0o600)).unwrap();
+        let open = || if write { home.open() } else { Store::read(&home.path()).unwrap().unwrap() };
+        for _migrated_and_again in 0..2 {
+            let store = open();
+            assert_eq!(allowed(&store, "a"), ["bind", "openat"]);
+            assert_eq!(allowed(&store, "b"), ["bind", "kill", "openat"]);
+            assert_eq!(allowed(&store, "empty"), [""; 0]);
+            assert_eq!(store.strange("a").unwrap(), BTreeSet::from(["teleport".to_owned()]));
+            assert_eq!(store.binaries().unwrap().len(), 2);
+        }
+        assert_sound(&home.path());
+        home.open().learn("a", &seen(&[(&binary("/python", 0), &["mount"])])).unwrap();
+        assert_eq!(allowed(&open(), "a"), ["bind", "mount", "openat"]);
+        assert_eq!(allowed(&open(), "b"), ["bind", "kill", "openat"], "from here on each keeps its own");
+    }
 }
 
 #[test]
@@ -158,7 +203,7 @@ fn names_of_a_newer_program_are_kept_and_left_out() {
     home.open().learn("a", &seen(&[(&python, &["bind"])])).unwrap();
     let connection = Connection::open(home.path()).unwrap();
     connection
-        .execute_batch("INSERT INTO call VALUES (77, 'teleport'); INSERT INTO binary_call VALUES (1, 77)")
+        .execute_batch("INSERT INTO call VALUES (77, 'teleport'); INSERT INTO learned VALUES (1, 1, 77)")
         .unwrap();
     let mut store = home.open();
     assert_eq!(allowed(&store, "a"), ["bind"]);
@@ -177,7 +222,7 @@ fn merging_takes_binaries_and_stated_calls() {
     store.learn("a", &seen(&[(&one, &["bind"])])).unwrap();
     store.learn("b", &seen(&[(&two, &["kill"])])).unwrap();
     store.add("b", &[Learned { binary: None, calls: calls(&["mount"]) }]).unwrap();
-    assert_eq!(store.merge(&["a", "b", "nobody"], "both").unwrap(), 3);
+    assert_eq!(store.merge(&["a", "b", "nobody"], "both").unwrap(), 5);
     assert_eq!(allowed(&store, "both"), ["bind", "kill", "mount"]);
     assert_eq!(store.merge(&["a", "b"], "both").unwrap(), 0);
     assert_eq!(allowed(&store, "a"), ["bind"]);
@@ -200,7 +245,7 @@ fn forgetting() {
     assert_eq!(store.profiles().unwrap(), [""; 0]);
     drop(store);
     assert_sound(&home.path());
-    let rows = "SELECT (SELECT count(*) FROM call) + (SELECT count(*) FROM binary_call)";
+    let rows = "SELECT (SELECT count(*) FROM call) + (SELECT count(*) FROM learned)";
     let left: i64 = Connection::open(home.path()).unwrap().query_row(rows, (), |row| row.get(0)).unwrap();
     assert_eq!(left, 0);
 }
@@ -227,7 +272,7 @@ fn a_newer_schema_is_refused_and_left_alone() {
     Connection::open(home.path()).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     let content = fs::read(home.path()).unwrap();
     for error in home.both() {
-        assert!(matches!(error, Some(StoreError::Newer { found: 99, known: 1, .. })), "{error:?}");
+        assert!(matches!(error, Some(StoreError::Newer { found: 99, known: 2, .. })), "{error:?}");
         assert!(error.unwrap().to_string().contains("made by a newer palisade (schema 99"));
     }
     assert_eq!(fs::read(home.path()).unwrap(), content);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a profile may do is the union of what its binaries were seen to do, and only grows.
+//! What a profile may do is the union of what its binaries were seen to do under it, and only grows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,22 +28,20 @@ proptest! {
     fn the_union_only_grows(lessons in proptest::collection::vec(lesson(), 1..8)) {
         let directory = tempfile::tempdir().unwrap();
         let mut store = Store::open(&directory.path().join("palisade/syscalls.sqlite")).unwrap();
-        let mut of_binary: Seen = Seen::new();
-        let mut of_profile: BTreeMap<String, BTreeSet<Binary>> = BTreeMap::new();
+        let mut of_profile: BTreeMap<String, Seen> = BTreeMap::new();
         let mut before: BTreeMap<String, BTreeSet<Syscall>> = BTreeMap::new();
         for (profile, seen) in lessons {
             let profile = profile.to_string();
             let pairs = |all: &Seen| all.values().map(BTreeSet::len).sum::<usize>();
-            let known = pairs(&of_binary);
             let new = store.learn(&profile, &seen).unwrap();
-            of_profile.entry(profile).or_default().extend(seen.keys().cloned());
+            let own = of_profile.entry(profile).or_default();
+            let known = pairs(own);
             for (binary, calls) in seen {
-                of_binary.entry(binary).or_default().extend(calls);
+                own.entry(binary).or_default().extend(calls);
             }
-            prop_assert_eq!(new, pairs(&of_binary) - known);
-            for (profile, binaries) in &of_profile {
-                let expected: BTreeSet<Syscall> =
-                    binaries.iter().flat_map(|binary| &of_binary[binary]).copied().collect();
+            prop_assert_eq!(new, pairs(own) - known);
+            for (profile, own) in &of_profile {
+                let expected: BTreeSet<Syscall> = own.values().flatten().copied().collect();
                 let allowed = store.allowed(profile).unwrap().unwrap();
                 prop_assert_eq!(&allowed, &expected);
                 let previous = before.insert(profile.clone(), allowed).unwrap_or_default();

@@ -59,7 +59,7 @@ pub struct Learned {
 pub struct Known {
     /// The binary.
     pub binary: Binary,
-    /// The calls that were learned of it, under whatever profile.
+    /// The calls that were learned of it, under any of its profiles.
     pub calls: BTreeSet<Syscall>,
     /// The profiles under which it was seen.
     pub profiles: BTreeSet<String>,

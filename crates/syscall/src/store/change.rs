@@ -16,7 +16,7 @@ const DAY: i64 = 24 * 3600;
 
 impl Store {
     /// Takes down what binaries did under a profile, all or nothing: the binaries become the profile's, the calls
-    /// theirs. Says how many pairs of binary and call are new. Nothing seen is something learned, too: that the
+    /// theirs under this profile. Says how many pairs of binary and call are new. Nothing seen is something learned, too: that the
     /// profile needs nothing outside the base.
     ///
     /// # Errors
@@ -50,8 +50,8 @@ impl Store {
                     Some(binary) => add_binary(transaction, profile, binary, calls)?,
                     None => add_calls(
                         transaction,
-                        "INSERT OR IGNORE INTO profile_call (profile, call) VALUES (?1, ?2)",
-                        profile,
+                        "INSERT OR IGNORE INTO profile_call (profile, call) VALUES (?1, ?3)",
+                        (profile, None),
                         calls,
                     )?,
                 };
@@ -60,8 +60,9 @@ impl Store {
         })
     }
 
-    /// Gives a profile, which is made if there is none, all binaries and stated calls of others. Says how many of
-    /// either are new to it. One that nothing is known of gives nothing.
+    /// Gives a profile, which is made if there is none, all binaries with their calls and all stated calls of others.
+    /// Says how many binaries, calls of binaries and stated calls are new to it. One that nothing is known of gives
+    /// nothing.
     ///
     /// # Errors
     /// When it can't be written. What was there before is safe.
@@ -70,11 +71,13 @@ impl Store {
             let into = profile_id(transaction, into)?;
             let mut new = 0;
             for from in from {
-                for (table, column) in [("profile_binary", "binary"), ("profile_call", "call")] {
+                for (table, columns) in
+                    [("profile_binary", "binary"), ("learned", "binary, call"), ("profile_call", "call")]
+                {
                     new += transaction.execute(
                         &format!(
-                            "INSERT OR IGNORE INTO {table} (profile, {column})
-                             SELECT ?1, {column} FROM {table}
+                            "INSERT OR IGNORE INTO {table} (profile, {columns})
+                             SELECT ?1, {columns} FROM {table}
                              WHERE profile = (SELECT id FROM profile WHERE name = ?2)"
                         ),
                         params![into, from],
@@ -191,14 +194,19 @@ fn add_binary(
     transaction
         .prepare("INSERT OR IGNORE INTO profile_binary (profile, binary) VALUES (?1, ?2)")?
         .execute([profile, binary])?;
-    add_calls(transaction, "INSERT OR IGNORE INTO binary_call (binary, call) VALUES (?1, ?2)", binary, calls)
+    add_calls(
+        transaction,
+        "INSERT OR IGNORE INTO learned (profile, binary, call) VALUES (?1, ?2, ?3)",
+        (profile, Some(binary)),
+        calls,
+    )
 }
 
-/// Inserts pairs of `id` and call; says how many are new.
+/// Inserts each call with the profile and the binary that it belongs to; says how many are new.
 fn add_calls(
     transaction: &Transaction<'_>,
     insert: &str,
-    id: i64,
+    (profile, binary): (i64, Option<i64>),
     calls: &BTreeSet<Syscall>,
 ) -> rusqlite::Result<usize> {
     let mut insert = transaction.prepare(insert)?;
@@ -212,7 +220,7 @@ fn add_calls(
                 transaction.last_insert_rowid()
             }
         };
-        new += insert.execute([id, call])?;
+        new += insert.execute(params![profile, binary, call])?;
     }
     Ok(new)
 }
@@ -221,6 +229,6 @@ fn add_calls(
 fn sweep(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     transaction.execute_batch(
         "DELETE FROM binary WHERE id NOT IN (SELECT binary FROM profile_binary);
-         DELETE FROM call WHERE id NOT IN (SELECT call FROM binary_call UNION SELECT call FROM profile_call);",
+         DELETE FROM call WHERE id NOT IN (SELECT call FROM learned UNION SELECT call FROM profile_call);",
     )
 }

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use palisade_database::{Format, StoreError};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 pub(super) const FORMAT: Format = Format {
     name: "a store of system calls",
     // "Palc".
     mark: 0x5061_6c63,
-    schema: 1,
+    schema: 2,
     // A launch waits for it; a writer holds the database for as long as the disk takes to write some pages.
     patience: Duration::from_secs(2),
 };
@@ -30,11 +30,6 @@ CREATE TABLE binary (
     last_seen  INTEGER NOT NULL,
     UNIQUE (path, hash)
 ) STRICT;
-CREATE TABLE binary_call (
-    binary INTEGER NOT NULL REFERENCES binary ON DELETE CASCADE,
-    call   INTEGER NOT NULL REFERENCES call,
-    PRIMARY KEY (binary, call)
-) STRICT, WITHOUT ROWID;
 CREATE TABLE profile (
     id   INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE
@@ -53,10 +48,43 @@ CREATE TABLE profile_call (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// What a binary did under a profile.
+const LEARNED: &str = "
+CREATE TABLE learned (
+    profile INTEGER NOT NULL,
+    binary  INTEGER NOT NULL,
+    call    INTEGER NOT NULL REFERENCES call,
+    PRIMARY KEY (profile, binary, call),
+    FOREIGN KEY (profile, binary) REFERENCES profile_binary ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+";
+
+/// From schema 1, which kept a binary's calls for all profiles at once: each profile keeps what it allowed.
+const FROM_1: &str = "
+INSERT INTO learned (profile, binary, call)
+    SELECT r.profile, m.binary, m.call FROM profile_binary r JOIN binary_call m ON m.binary = r.binary;
+DROP TABLE binary_call;
+PRAGMA user_version = 2;
+";
+
 /// Makes the database in an empty file.
 pub(super) fn make(path: &Path, _remote: bool) -> Result<(), StoreError> {
     // Every commit writes to the main file: who has its fingerprint notices. With a write-ahead log nobody would.
-    FORMAT.make(path, "DELETE", TABLES)
+    FORMAT.make(path, "DELETE", &[TABLES, LEARNED].concat())
+}
+
+/// Brings a database of an older program to the form of this one, in one transaction.
+fn migrate(connection: &Connection) -> rusqlite::Result<()> {
+    let version = || connection.query_row("PRAGMA user_version", (), |row| row.get::<_, i64>(0));
+    if version()? == FORMAT.schema {
+        return Ok(());
+    }
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    // Another process may have done it meanwhile.
+    if version()? == 1 {
+        transaction.execute_batch(&[LEARNED, FROM_1].concat())?;
+    }
+    transaction.commit()
 }
 
 /// Opens the database and sees whether it is one.
@@ -64,6 +92,7 @@ pub(super) fn connect(path: &Path, write: bool) -> Result<Connection, StoreError
     // Also for reading: what a killed writer left half done is rolled back by who comes next. SQLite makes do
     // with less where the file can't be written.
     let connection = FORMAT.open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    migrate(&connection).map_err(|source| StoreError::of("bring to the new form", path, source))?;
     let prepare = if write {
         "PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL;"
     } else {
@@ -72,7 +101,7 @@ pub(super) fn connect(path: &Path, write: bool) -> Result<Connection, StoreError
     // A look at every table's first page, so that damage is found here rather than in the middle of things.
     let tables =
         "SELECT (SELECT max(id) FROM call), (SELECT max(id) FROM binary), (SELECT max(id) FROM profile),
-        EXISTS (SELECT 1 FROM binary_call), EXISTS (SELECT 1 FROM profile_binary),
+        EXISTS (SELECT 1 FROM learned), EXISTS (SELECT 1 FROM profile_binary),
         EXISTS (SELECT 1 FROM profile_call)";
     connection
         .execute_batch(prepare)
