@@ -13,7 +13,7 @@ use palisade_sandbox::inside::{self, Seen};
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::start::Program;
 use palisade_syscall::broker::report::Answer;
-use palisade_syscall::store::{Binary, Store, StoreError};
+use palisade_syscall::store::{Binary, Store, StoreError, key};
 use palisade_syscall::{Arch, Numbers, Syscall};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -88,6 +88,19 @@ impl<'p> Calls<'p> {
         if self.mode() != Some(SyscallMode::Learn) {
             return;
         }
+        if key::has_changed(&profile) {
+            // What it called may have been another program's.
+            output::error(
+                &format_args!(
+                    "what was learned of system calls isn't kept: the program {} was changed or removed while it ran",
+                    key::shown(&profile)
+                ),
+                Some(
+                    "palisade run --profile NAME --syscalls learn -- COMMAND…   # keeps calls by the profile",
+                ),
+            );
+            return;
+        }
         if self.overflowed {
             output::note(&format_args!(
                 "system calls of more than {PROGRAMS} programs aren't learned: learn another run of fewer"
@@ -101,7 +114,8 @@ impl<'p> Calls<'p> {
         }
         match keep(&profile, &learned) {
             Ok(new) if !quiet => output::note(&format_args!(
-                "{new} new system calls were learned for {profile:?}, of {programs} programs: palisade syscalls show {}",
+                "{new} new system calls were learned for {:?}, of {programs} programs: palisade syscalls show {}",
+                key::shown(&profile),
                 quoted(&profile)
             )),
             Ok(_new) => {}
@@ -186,7 +200,7 @@ fn always(profile: &str, program: &Program, host: Option<&Path>, call: Syscall) 
         Ok(_new) => format!(
             "palisade: {} is learned for {}\r\nhint: to take that back: palisade syscalls clean {}\r\n",
             call.name(),
-            harmless(profile),
+            harmless(&key::shown(profile)),
             harmless(&quoted(profile)),
         ),
         Err(error) => {

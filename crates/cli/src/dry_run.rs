@@ -3,6 +3,7 @@
 
 use palisade_sandbox::error::{describe, quoted};
 use palisade_sandbox::plan::{GroupLimit, IdentityKind, Network, Plan};
+use palisade_syscall::store::key::shown;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -62,7 +63,8 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
     });
     line(&format!("seccomp: {} instructions", plan.filter.0.len() / 8));
     if let Some(calls) = plan.broker.as_ref().and_then(|broker| broker.calls.as_ref()) {
-        line(&format!("  system calls that weren't learned for {}: {}", calls.profile, calls.words()));
+        let profile = shown(&calls.profile.to_string());
+        line(&format!("  system calls that weren't learned for {profile}: {}", calls.words()));
     }
     if let Some(answers) = plan.broker.as_ref().and_then(|broker| broker.answers.as_ref()) {
         line("answers of the policy's own:");

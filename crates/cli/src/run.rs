@@ -10,7 +10,6 @@ use crate::witness::Witness;
 use clap::ArgMatches;
 use palisade_events::{JsonLines, Sink};
 use palisade_host::environment::Environment;
-use palisade_sandbox::application;
 use palisade_sandbox::cache::Key;
 use palisade_sandbox::closure;
 use palisade_sandbox::conduct::{Company, ConductError};
@@ -157,7 +156,7 @@ fn prepare(
     let environment: Environment = std::env::vars_os().collect();
     let mut facts = Facts::gather(environment, cwd.clone()).map_err(PlanError::from)?;
     facts.command = options.command();
-    facts.profile = options.profile.as_deref().map(|profile| application::named(profile).name);
+    facts.run_by(options.profile.as_deref());
     let command_line = options.layer(matches)?;
     let request = Request { profile: options.profile.as_deref(), ..Request::default() };
     let loaded = layers::load(&facts, request, command_line)?;

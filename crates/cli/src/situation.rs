@@ -4,7 +4,6 @@
 use crate::answer::Failure;
 use palisade_host::environment::Environment;
 use palisade_policy::{LayerPolicy, Origin, PathRule, Policy, Resolved, Sourced, Strength};
-use palisade_sandbox::application;
 use palisade_sandbox::error::PlanError;
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Loaded, Request};
@@ -36,7 +35,7 @@ impl Situation {
     /// As [`Situation::gather`], with words on the command line.
     pub(crate) fn gather_with(profile: Option<&OsStr>, words: LayerPolicy) -> Result<Self, Failure> {
         let mut facts = facts()?;
-        facts.profile = profile.map(|profile| application::named(profile).name);
+        facts.run_by(profile);
         let loaded = layers::load(&facts, Request { profile, ..Request::default() }, words)?;
         Ok(Self { facts, loaded })
     }

@@ -5,12 +5,14 @@
 //! - [`explain`]: one call, and the groups
 //! - [`change`]: merging and forgetting
 //! - [`exchange`] with [`own`] and [`oci`]: files for other hosts and other programs
+//! - [`naming`]: which profile or program a word names
 //! - [`error`]: why not
 
 mod change;
 mod error;
 mod exchange;
 mod explain;
+mod naming;
 mod oci;
 mod own;
 mod show;
@@ -35,7 +37,7 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List the profiles for which something was learned
+    /// List the profiles and programs for which something was learned
     List {
         /// Answer as JSON
         #[arg(long)]
@@ -43,7 +45,7 @@ enum What {
     },
     /// Print the calls of a profile or of a binary, by groups
     Show {
-        /// A profile's name, or a binary's path
+        /// A profile's name, or a program's name or path
         #[arg(value_name = "NAME")]
         name: String,
         /// Answer as JSON
@@ -67,7 +69,7 @@ enum What {
         /// The others
         #[arg(value_name = "FROM", required = true)]
         from: Vec<String>,
-        /// The profile; made if nothing is known of it
+        /// The profile, or a program by its path; made if nothing is known of it
         #[arg(long, value_name = "NAME")]
         into: String,
         /// Answer as JSON
@@ -91,7 +93,7 @@ enum What {
         /// The file
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         file: PathBuf,
-        /// The profile; made if nothing is known of it
+        /// The profile, or a program by its path; made if nothing is known of it
         #[arg(long, value_name = "NAME")]
         profile: String,
         /// Answer as JSON
@@ -155,19 +157,22 @@ fn open() -> Result<Store, Failure> {
     Ok(Store::open(&situation::facts()?.places.syscalls()).map_err(SyscallsError::from)?)
 }
 
-/// A store in which something is known of these profiles.
-fn known(store: Option<Store>, names: &[&str]) -> Result<Store, Failure> {
-    let profiles = match &store {
-        Some(store) => store.profiles().map_err(SyscallsError::from)?,
-        None => Vec::new(),
-    };
-    let unknown = names.iter().find(|name| !profiles.iter().any(|known| known == *name));
+/// What calls are kept for.
+fn profiles(store: Option<&Store>) -> Result<Vec<String>, Failure> {
+    Ok(store.map(Store::profiles).transpose().map_err(SyscallsError::from)?.unwrap_or_default())
+}
+
+/// A store in which something is known of these profiles and programs, and what it calls them.
+fn known<const N: usize>(store: Option<Store>, words: [&str; N]) -> Result<(Store, [String; N]), Failure> {
+    let profiles = profiles(store.as_ref())?;
+    let mut names = [const { String::new() }; N];
+    for (name, word) in names.iter_mut().zip(words) {
+        *name = naming::find(&profiles, word)?;
+    }
+    let unknown = names.iter().find(|name| !profiles.contains(name)).cloned();
     match (unknown, store) {
-        (None, Some(store)) => Ok(store),
-        (unknown, _) => {
-            let name = unknown.copied().unwrap_or_default();
-            Err(SyscallsError::profile(name, &profiles).into())
-        }
+        (None, Some(store)) => Ok((store, names)),
+        (unknown, _) => Err(SyscallsError::profile(&unknown.unwrap_or_default(), &profiles).into()),
     }
 }
 

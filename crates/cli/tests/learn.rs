@@ -211,3 +211,61 @@ fn many_files_and_processes_are_learned_in_bounded_time() {
         place.assert_all_dead();
     }
 }
+
+/// The view that was in force is the profile's, or a narrower one.
+#[test]
+fn a_profile_shows_no_more_than_there_was() {
+    for place in everybody() {
+        let learned = learn_line(&place, &["--view", "closure"], "test ! -e /etc/fstab");
+        assert!(text(&place).contains("view = \"closure\""), "{}", text(&place));
+        assert_eq!(learned.settings.view.len(), 1);
+        place.run(&["--profile", "p"], &["bash", "-c", "test ! -e /etc/fstab"]).ok();
+        learn_line(&place, &["--view", "host"], "true");
+        assert!(text(&place).contains("view = \"system\""), "{}", text(&place));
+    }
+}
+
+/// What the options refuse inside of what they grant stays refused.
+#[test]
+fn what_was_refused_stays_refused() {
+    for place in everybody() {
+        place.write("data/kept/file", "kept");
+        place.write("data/x", "");
+        let path = |name: &str| place.home.join(name).to_str().unwrap().to_owned();
+        let options = ["--rw".to_owned(), path("data"), "--ro".to_owned(), path("data/kept")];
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let line = "echo new >~/data/y; echo x >~/data/x; echo x >>~/data/kept/file; true";
+        learn_line(&place, &options, line);
+        assert!(text(&place).contains("~/data/kept"), "{}", text(&place));
+        let with = ["--profile", "p"];
+        place.sh(&with, "echo z >~/data/y").ok();
+        assert_ne!(place.sh(&with, "echo x >>~/data/kept/file").code, 0, "{}", text(&place));
+        assert_eq!(place.read("data/kept/file"), "kept");
+    }
+}
+
+/// Where a name may lead is kept with the names.
+#[test]
+fn rules_for_addresses_are_kept() {
+    for place in everybody() {
+        let options = ["--net-default", "allow", "--allow", "10.9.8.0/24", "--deny-host", "10.9.8.7"];
+        learn_line(&place, &options, "true");
+        // Nobody was reached, so nobody is.
+        assert!(!text(&place).contains("10.9.8.0/24"), "{}", text(&place));
+        assert!(text(&place).contains("deny = [\"10.9.8.7\"]"), "{}", text(&place));
+    }
+}
+
+#[test]
+fn a_shipped_profile_is_replaced_only_by_force() {
+    for place in everybody() {
+        let run = learn(&place, &["--yes", "--name", "vim"], &["true"]);
+        run.refused(125, &["\"vim\" is the name of a profile that Palisade ships"]).with_hint();
+        assert!(run.err.contains("hint: palisade learn --force --yes --name vim -- true"), "{run:?}");
+        assert!(!place.home.join(".config/palisade/profiles/vim.toml").exists());
+        learn(&place, &["--force", "--yes", "--name", "vim"], &["true"]).ok();
+        assert!(place.home.join(".config/palisade/profiles/vim.toml").exists());
+        // It is the user's own by now.
+        learn(&place, &["--yes", "--name", "vim"], &["true"]).ok();
+    }
+}

@@ -62,7 +62,7 @@ learn() {
     cd "$BASE/home/work"
     $AS "$BASE/palisade" run --dry-run --syscalls learn -- "$@" >"$BASE/$name.plan"
     $AS "$BASE/palisade" run --quiet --syscalls learn --ro "$BASE" -- "$@" >"$BASE/$name.out"
-    $AS "$BASE/palisade" syscalls show "$(basename "$1")" --json >"$BASE/$name.json"
+    $AS "$BASE/palisade" syscalls show "$1" --json >"$BASE/$name.json"
 }
 learn kernel "$@"
 kill $daemon

@@ -32,9 +32,10 @@ const KILL: &[&str] = &["--syscalls", "enforce", "--syscall-refusal", "kill"];
 fn what_was_learned_may_be_called_and_nothing_else() {
     for place in everybody() {
         let run = python(&place, ENFORCE, PRIORITY);
-        run.refused(125, &["no system calls were ever learned for \"python3\""]).with_hint();
+        run.refused(125, &["no system calls were ever learned for \"/usr/bin/python3"]).with_hint();
         let run = python(&place, LEARN, PRIORITY);
-        assert!(run.err.contains("new system calls were learned for \"python3\", of 1 programs"), "{run:?}");
+        assert!(run.err.contains("new system calls were learned for \"/usr/bin/python3"), "{run:?}");
+        assert!(run.err.contains("\", of 1 programs"), "{run:?}");
         assert_eq!(run.ok(), "0");
         for _cold_and_hot in 0..3 {
             assert_eq!(python(&place, ENFORCE, PRIORITY).ok(), "0");
@@ -46,7 +47,8 @@ fn what_was_learned_may_be_called_and_nothing_else() {
             assert!(run.err.contains("PermissionError"), "{run:?}");
             let told = "refused: syscall sched_rr_get_interval by /usr/bin/python3";
             assert!(
-                run.err.contains(told) && run.err.contains("it wasn't learned of the programs of python3"),
+                run.err.contains(told)
+                    && run.err.contains("it wasn't learned of the programs of /usr/bin/python3"),
                 "{run:?}"
             );
             let run = python(&place, KILL, INTERVAL);
@@ -65,6 +67,58 @@ fn what_was_learned_may_be_called_and_nothing_else() {
         assert_eq!(python(&place, ENFORCE, INTERVAL).ok(), "True");
         assert_eq!(python(&place, KILL, PRIORITY).ok(), "0");
         place.assert_all_dead();
+    }
+}
+
+/// What another file teaches that is called like a program permits nothing to that program, whatever the file is.
+#[test]
+fn a_program_is_not_its_name() {
+    for place in everybody() {
+        let run = |mode: &str, program: &str, line: &str| {
+            palisade(&place, &["run", "--syscalls", mode, "--", program, "-c", line])
+        };
+        assert_eq!(python(&place, LEARN, PRIORITY).ok(), "0");
+        place.outside("mkdir lp && cp $(readlink -f $(command -v python3)) lp/python3");
+        assert_eq!(run("learn", "./lp/python3", INTERVAL).ok(), "True");
+        assert_eq!(run("enforce", "./lp/python3", INTERVAL).ok(), "True");
+        assert_eq!(run("enforce", "python3", INTERVAL).code, 1, "a copy");
+        // A script that has the program itself make the call.
+        place.outside("rm lp/python3; printf '#!/usr/bin/python3\nimport os; os.sched_rr_get_interval(0)\n' >lp/python3; chmod +x lp/python3");
+        let other = run("enforce", "./lp/python3", INTERVAL);
+        other.refused(125, &["no system calls were ever learned for", "lp/python3 ("]).with_hint();
+        run("learn", "./lp/python3", INTERVAL).ok();
+        assert_eq!(run("enforce", "python3", INTERVAL).code, 1, "a script");
+        // Renamed, it is another program, too.
+        place.outside("mv lp/python3 lp/moved");
+        run("enforce", "./lp/moved", INTERVAL).refused(125, &["lp/moved ("]).with_hint();
+        // A link is the program that it leads to.
+        place.outside("ln -s /usr/bin/python3 lp/python3");
+        assert_eq!(run("enforce", "./lp/python3", INTERVAL).code, 1, "a link");
+        assert_eq!(run("enforce", "python3", PRIORITY).ok(), "0");
+        let listed = palisade(&place, &["syscalls", "list"]);
+        assert!(
+            listed.ok().contains("/usr/bin/python3") && listed.out.contains("lp/python3 ("),
+            "{listed:?}"
+        );
+    }
+}
+
+/// What an older palisade kept by the name of a command isn't lost, and isn't in force before somebody says so.
+#[test]
+fn what_was_kept_by_a_name_is_taken_over_when_it_is_asked_for() {
+    for place in everybody() {
+        let exported = "schema = 1\nprofile = \"python3\"\ncalls = [\"getpriority\"]\n";
+        place.write("work/old.toml", exported);
+        palisade(&place, &["syscalls", "import", "old.toml", "--profile", "python3"]).ok();
+        let refused = python(&place, ENFORCE, PRIORITY);
+        refused.refused(125, &["ever learned for \"/usr/bin/python3"]);
+        let hint = refused.err.lines().find_map(|line| line.strip_prefix("hint: palisade ")).unwrap();
+        assert!(hint.starts_with("syscalls merge python3 --into /usr/bin/python3"), "{hint}");
+        let words: Vec<&str> = hint.split('#').next().unwrap().split_whitespace().collect();
+        palisade(&place, &words).ok();
+        let shown = palisade(&place, &["syscalls", "show", "/usr/bin/python3"]);
+        assert!(shown.ok().contains("getpriority"), "{shown:?}");
+        assert_ne!(python(&place, ENFORCE, PRIORITY).code, 125);
     }
 }
 
@@ -264,7 +318,7 @@ fn without_namespaces_calls_are_refused_without_a_word() {
         assert_eq!(in_place(ENFORCE, INTERVAL).code, 1);
         // A plan that is kept for one program holds for no other.
         let other = [&["--namespaces", "none", "--protect", "off"][..], ENFORCE].concat();
-        place.run(&other, &["cat", "/dev/null"]).refused(125, &["ever learned for \"cat\""]);
+        place.run(&other, &["cat", "/dev/null"]).refused(125, &["ever learned for \"/usr/bin/cat\""]);
         // The filter's signal; it is the launcher's place that the command had taken.
         let code = in_place(KILL, INTERVAL).code;
         assert_eq!(-code & 0x7f, 31, "{code}");
@@ -281,7 +335,7 @@ fn without_a_terminal_no_is_the_answer() {
         assert_eq!(run.ok(), "0");
         let run = python(&place, &["--syscalls", "ask"], INTERVAL);
         assert_eq!(run.code, 1, "{run:?}");
-        assert!(run.err.contains("nobody allowed it to programs of python3"), "{run:?}");
+        assert!(run.err.contains("nobody allowed it to programs of /usr/bin/python3"), "{run:?}");
         let run = python(&place, &["--syscalls", "ask", "--syscall-refusal", "kill"], INTERVAL);
         assert_eq!(run.code, 128 + 9, "{run:?}");
     }

@@ -1,33 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which system calls a plan's filter passes on or refuses because they weren't learned.
 
+mod key;
+
+pub(crate) use self::key::Inside;
+
 use crate::broker;
 use crate::error::PlanError;
 use crate::facts::Facts;
 use crate::plan::Calls;
 use crate::planner::Isolation;
 use crate::text::Text;
-use palisade_policy::Policy;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Verdict, Why};
 use palisade_policy::word::{SyscallMode, SyscallRefusal};
+use palisade_policy::{Context, Policy};
 use palisade_syscall::broker::report::Program;
-use palisade_syscall::store::Store;
+use palisade_syscall::store::{Key, Store, key::shown};
 use palisade_syscall::{Action, Arch, Errno, Passed, Rules, Syscall, group};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::SystemTime;
-
-/// What a profile's calls are kept by: its name, or that of the program that is run without one.
-#[must_use]
-pub fn profile_of(facts: &Facts) -> String {
-    let named = facts.profile.clone();
-    let opened = || facts.application.as_ref().map(|application| application.name.clone());
-    named.or_else(opened).unwrap_or_else(|| {
-        let program = facts.command.first().cloned().unwrap_or_default();
-        Path::new(&program).file_name().unwrap_or(&program).to_string_lossy().into_owned()
-    })
-}
 
 /// A question of the broker's, for whoever is at the terminal.
 #[derive(Clone, Copy, Debug)]
@@ -53,9 +46,11 @@ pub(crate) fn event(
     let text = match calls {
         None => "nobody allowed it, and the policy has it asked about".to_owned(),
         Some(calls) if calls.mode == SyscallMode::Ask => {
-            format!("nobody allowed it to programs of {}", calls.profile)
+            format!("nobody allowed it to programs of {}", shown(&calls.profile.to_string()))
         }
-        Some(calls) => format!("it wasn't learned of the programs of {}", calls.profile),
+        Some(calls) => {
+            format!("it wasn't learned of the programs of {}", shown(&calls.profile.to_string()))
+        }
     };
     Event {
         schema: EVENT_SCHEMA,
@@ -70,17 +65,17 @@ pub(crate) fn event(
 }
 
 /// Adds to the rules what the mode asks for. `stated`: calls that the policy allows by name; `passed`: what the rules
-/// pass on already.
+/// pass on already; `inside`: what the command sees.
 ///
 /// # Errors
-/// When there is nothing to enforce; when somebody would have to listen, and nobody can; when what was learned can't
+/// When there is nothing to enforce; when the program can't be identified; when somebody would have to listen, and nobody can; when what was learned can't
 /// be read.
 pub(crate) fn plan(
     facts: &Facts,
-    policy: &Policy,
+    (policy, context): (&Policy, &Context),
     rules: Rules,
     stated: &[&str],
-    (isolation, passed): (Isolation, Passed),
+    (inside, passed): (&Inside<'_>, Passed),
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(Rules, Option<Calls<'static>>), PlanError> {
     let mode = policy.syscall_mode().value;
@@ -88,30 +83,28 @@ pub(crate) fn plan(
         return Ok((rules, None));
     }
     let refusal = policy.syscall_refusal().value;
-    let profile = profile_of(facts);
-    if profile.is_empty() {
-        let reason = "neither a program nor a profile is named".to_owned();
-        return Err(PlanError::Guarantee { guarantee: "calls are those that were learned", reason });
-    }
+    let key = key::of(facts, policy, context, inside)?;
+    let profile = key.text();
     let mut allowed: BTreeSet<Syscall> = group::base().clone();
     // Names were checked when the rules were made.
     allowed.extend(stated.iter().filter_map(|name| name.parse::<Syscall>().ok()));
     if mode != SyscallMode::Learn {
         let file = facts.places.syscalls();
         facts.depends_on(&file, true);
-        let learned = match Store::read(&file)? {
-            Some(store) => store.allowed(&profile)?,
-            None => None,
-        };
+        let store = Store::read(&file)?;
+        let learned = store.as_ref().map(|store| store.allowed(&profile)).transpose()?.flatten();
         match learned {
             Some(learned) => allowed.extend(learned),
             // Whoever is asked decides it all.
             None if mode == SyscallMode::Ask => {}
-            None => return Err(PlanError::NothingLearned { profile }),
+            None => {
+                let former = store.map(|store| by_name(&store, &key, facts)).transpose()?.flatten();
+                return Err(PlanError::NothingLearned { profile, former });
+            }
         }
     }
     let arch = Arch::NATIVE;
-    if isolation == Isolation::InPlace {
+    if inside.isolation == Isolation::InPlace {
         if mode != SyscallMode::Enforce {
             let guarantee = "calls can be learned and asked for";
             let reason = "without namespaces there is nobody to listen".to_owned();
@@ -133,6 +126,16 @@ pub(crate) fn plan(
     let numbers = Cow::Owned(numbers.bits().to_vec());
     let calls = Calls { mode, refusal, profile: Text::new(profile)?, numbers, passed, by_kernel };
     Ok((unwatched.unwrap_or(watched), Some(calls)))
+}
+
+/// The profile that is called like a program's file, if something is known of it. Commands without a profile were kept so
+/// before programs were told apart.
+fn by_name(store: &Store, key: &Key, facts: &Facts) -> Result<Option<String>, PlanError> {
+    let Some(program) = facts.command.first().filter(|_| !matches!(key, Key::Profile(_))) else {
+        return Ok(None);
+    };
+    let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
+    Ok(store.allowed(&name)?.map(|_calls| name))
 }
 
 /// Where palisaded has the kernel put down what is called.

@@ -4,6 +4,7 @@
 use crate::plan::{Bind, Origin, Plan, Step as PlanStep};
 use palisade_policy::PathRule;
 use palisade_sys::launch::{Failure, Step};
+use palisade_syscall::store::key::shown;
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -408,10 +409,29 @@ pub enum PlanError {
     #[error(transparent)]
     Learned(#[from] palisade_syscall::store::StoreError),
     /// Only what was learned may be called, and nothing was.
-    #[error("no system calls were ever learned for {profile:?}, and only what was learned may be called")]
+    #[error(
+        "no system calls were ever learned for {:?}, and only what was learned may be called",
+        shown(profile)
+    )]
     NothingLearned {
-        /// The profile.
+        /// The profile, or the program's identity.
         profile: String,
+        /// A profile that is called like the program: an older palisade kept what commands called by that name.
+        former: Option<String>,
+    },
+    /// Calls are kept for a program, and there is none.
+    #[error("there is no program {name:?} whose system calls could be told")]
+    NoSuchProgram {
+        /// The command's first word.
+        name: OsString,
+    },
+    /// Calls are kept for a program, and it can't be told which one it is.
+    #[error("can't tell which program {path:?} is, by which system calls are kept: {source}")]
+    Unidentified {
+        /// The program.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
     },
     /// A guarantee can't be given on this host.
     #[error("can't guarantee that {guarantee}: {reason}")]
@@ -460,7 +480,20 @@ impl PlanError {
             Self::Needs { .. } => {
                 "palisade run --view system -- COMMAND…   # all of /usr and /etc".to_owned()
             }
-            Self::NothingLearned { .. } => {
+            Self::NothingLearned { profile, former: Some(former) } => format!(
+                "palisade syscalls merge {} --into {}   # if `palisade syscalls show {}` shows this program's calls; else learn again",
+                quoted(former),
+                quoted(profile),
+                quoted(former)
+            ),
+            Self::NoSuchProgram { name } => {
+                format!("palisade explain {}   # is it visible inside?", quoted(&name.to_string_lossy()))
+            }
+            Self::Unidentified { .. } => {
+                "palisade run --profile NAME --syscalls learn -- COMMAND…   # keeps calls by the profile"
+                    .to_owned()
+            }
+            Self::NothingLearned { former: None, .. } => {
                 "palisade run --syscalls learn …   # remembers what it calls, for the next time".to_owned()
             }
             Self::Answer(crate::answering::Impossible { origin, .. }) => {

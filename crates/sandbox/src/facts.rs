@@ -66,6 +66,8 @@ pub struct Facts {
     pub purpose: Purpose,
     /// The profile that a command is run by.
     pub profile: Option<String>,
+    /// That profile's file, where it was named by a file and not by its name.
+    pub profile_file: Option<PathBuf>,
     /// The application that is opened.
     pub application: Option<Application>,
     /// What of the command a profile says: it is in front of the caller's arguments at every launch.
@@ -114,6 +116,7 @@ impl Facts {
             places,
             purpose: Purpose::default(),
             profile: None,
+            profile_file: None,
             application: None,
             prefix: Vec::new(),
             programs: Vec::new(),
@@ -127,6 +130,12 @@ impl Facts {
             variables: RefCell::default(),
             volatile: Cell::default(),
         })
+    }
+
+    /// Says by which profile the command is run: by its name, or by its file as [`crate::layers::profile`] finds it.
+    pub fn run_by(&mut self, profile: Option<&OsStr>) {
+        self.profile = profile.map(|profile| crate::application::named(profile).name);
+        self.profile_file = profile.and_then(|profile| crate::layers::file_of(&self.cwd, profile));
     }
 
     /// The package that is launched, if one is.

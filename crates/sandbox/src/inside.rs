@@ -113,11 +113,20 @@ fn absolute(path: &Path) -> PathBuf {
 /// What the plan makes of `path`, which is absolute.
 #[must_use]
 pub fn look<'p>(plan: &'p Plan<'p>, path: &Path) -> Inside<'p> {
-    let own_tree = plan.namespaces.contains(&Namespace::Mount);
-    let path = resolve(plan, path);
+    look_through(&plan.steps, plan.namespaces.contains(&Namespace::Mount), plan.landlock.is_some(), path)
+}
+
+/// What steps make of `path`, which is absolute. `own_tree`: they make a tree of their own; `landlock`: it is used.
+pub(crate) fn look_through<'p>(
+    steps: &'p [Step<'p>],
+    own_tree: bool,
+    landlock: bool,
+    path: &Path,
+) -> Inside<'p> {
+    let path = resolve(steps, path);
     let mut rights = Rights::default();
     let mut found: (Seen, Option<(usize, &Step<'_>)>) = (Seen::Nothing, None);
-    for (index, step) in plan.steps.iter().enumerate() {
+    for (index, step) in steps.iter().enumerate() {
         let Some((at, allowed)) = place(step) else { continue };
         let at = absolute(at);
         if path.starts_with(&at) {
@@ -138,10 +147,10 @@ pub fn look<'p>(plan: &'p Plan<'p>, path: &Path) -> Inside<'p> {
     }
     let (seen, step) = found;
     if own_tree {
-        return Inside { path, seen, step, landlock: plan.landlock.map(|_some| rights) };
+        return Inside { path, seen, step, landlock: landlock.then_some(rights) };
     }
     let seen = Seen::Host { path: path.clone(), write: true, execute: true };
-    Inside { path, seen, step: None, landlock: plan.landlock.map(|_some| rights) }
+    Inside { path, seen, step: None, landlock: landlock.then_some(rights) }
 }
 
 /// What a step at or above a path makes of it, given what was there.
@@ -182,9 +191,8 @@ fn covered(step: &Step<'_>, at: &Path, path: &Path, before: &Seen) -> Option<See
 }
 
 /// `path` with the links that the plan makes followed.
-fn resolve(plan: &Plan<'_>, path: &Path) -> PathBuf {
-    let links: Vec<(PathBuf, &Path)> = plan
-        .steps
+fn resolve(steps: &[Step<'_>], path: &Path) -> PathBuf {
+    let links: Vec<(PathBuf, &Path)> = steps
         .iter()
         .filter_map(|step| match step {
             Step::Symlink { path, target } => Some((absolute(path.as_path()), target.as_path())),

@@ -280,6 +280,23 @@ impl Project {
 /// # Errors
 /// When a file can't be read, believed or understood: a policy that isn't known isn't guessed.
 pub fn load(facts: &Facts, request: Request<'_>, command_line: LayerPolicy) -> Result<Loaded, LayerError> {
+    load_with(facts, request, None, command_line)
+}
+
+/// As [`load`] with a profile of the user's that isn't kept yet.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_unkept(facts: &Facts, profile: LayerPolicy) -> Result<Loaded, LayerError> {
+    load_with(facts, Request::default(), Some(profile), LayerPolicy::command_line())
+}
+
+fn load_with(
+    facts: &Facts,
+    request: Request<'_>,
+    unkept: Option<LayerPolicy>,
+    command_line: LayerPolicy,
+) -> Result<Loaded, LayerError> {
     let loader = Loader::new(facts);
     let mut layers = vec![palisade_policy::built_in()];
     for (layer, file) in loader.configurations() {
@@ -292,7 +309,13 @@ pub fn load(facts: &Facts, request: Request<'_>, command_line: LayerPolicy) -> R
     }
     // Features come before the profiles of their layer, which may well say otherwise.
     let own = layers.len();
-    let profile = loader.requested(request, &mut layers)?;
+    let profile = match unkept {
+        Some(profile) => {
+            loader.add(profile.clone(), &mut layers, &mut Vec::new())?;
+            Some(profile)
+        }
+        None => loader.requested(request, &mut layers)?,
+    };
     let mut notes = Vec::new();
     let mut directory = None;
     // A project's file is about its directory, and holds where that is shown.
@@ -490,6 +513,15 @@ pub fn find_project(facts: &Facts) -> Result<Option<Project>, LayerError> {
 fn trustee(facts: &Facts) -> Trustee {
     let account = &facts.account;
     Trustee { uid: account.uid, private_group: account.private_group.then_some(account.gid) }
+}
+
+/// The file that a profile is asked for by, if it isn't asked for by its name.
+pub(crate) fn file_of(cwd: &Path, wanted: &OsStr) -> Option<PathBuf> {
+    let path = Path::new(wanted);
+    let file = cwd.join(path);
+    let is_file = wanted.as_encoded_bytes().contains(&b'/')
+        || (path.extension() == Some(OsStr::new("toml")) && file.symlink_metadata().is_ok());
+    is_file.then_some(file)
 }
 
 /// Whether a profile can be called so.

@@ -4,16 +4,19 @@
 //! - [`Journal`]: what was used, as the broker told it, path by path.
 //! - [`Account`]: what has to be granted for it, what was wanted and isn't there, what was written and
 //!   is lost, which addresses were tried.
+//! - [`Comparison`]: what another plan says of the same uses.
 //!
 //! Pure: what must be known of the host's files is asked of a [`Host`]. Nothing here grants: a journal
 //! holds what the walls let through, and an account of it allows no more than the launch did, except
 //! that uses of many paths in one tree are brought together in the directory that holds them.
 
 mod account;
+mod compare;
 mod grants;
 mod journal;
 
 pub use account::{Account, Lost, Wanted};
+pub use compare::{Change, Comparison};
 pub use grants::{Grants, Rights};
 pub use journal::{Journal, Programs};
 

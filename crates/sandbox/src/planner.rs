@@ -131,7 +131,15 @@ fn plan(
     rules = rules.keeping_modes(matches!(passed, Passed::Names | Passed::Used));
     let stated: Vec<&str> = stated.iter().map(String::as_str).collect();
     let (rules, answers) = answered.last(rules, passed)?;
-    let (rules, calls) = calls::plan(facts, policy, rules, &stated, (isolation, passed), &mut notes)?;
+    let landlock = landlock(facts, isolation, network, best_effort, &mut notes)?;
+    let inside = calls::Inside {
+        steps: &steps,
+        isolation,
+        landlock: landlock.is_some(),
+        directory: directory.as_path(),
+    };
+    let (rules, calls) =
+        calls::plan(facts, (policy, &context), rules, &stated, (&inside, passed), &mut notes)?;
     // What holds without a profile was learned of a program, and for no other.
     let by_program = policy.syscall_mode().value != SyscallMode::Off
         && facts.profile.is_none()
@@ -148,7 +156,6 @@ fn plan(
     }
     let arch = Arch::NATIVE;
     let program = palisade_syscall::compile(&rules, arch)?;
-    let landlock = landlock(facts, isolation, network, best_effort, &mut notes)?;
     let (limits, group_limits) = limits::plan(policy, isolation, best_effort, &mut notes)?;
     let hostname = match policy.hostname() {
         Some(name) if isolation == Isolation::Full => Some(Text::new(name.value.as_str())?),

@@ -3,8 +3,10 @@
 
 use crate::network;
 use palisade_network::{Told, What};
+use palisade_policy::network::{HostPattern, Judge, NetworkVerdict, Target};
 use palisade_sandbox::plan::Plan;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 /// More hosts than this are no list that anybody reads.
 const MOST: usize = 512;
@@ -42,4 +44,25 @@ impl Hosts {
             What::Failed | What::Strained => {}
         }
     }
+}
+
+/// Hosts that were reached and that a plan refuses, and hosts that were refused and that it allows.
+pub(super) fn compare(hosts: &Hosts, plan: &Plan<'_>) -> [Vec<String>; 2] {
+    if !hosts.filtered {
+        return [Vec::new(), Vec::new()];
+    }
+    let rules = plan.network.as_ref().and_then(|network| network.rules.get().ok()).unwrap_or_default();
+    let judge = Judge::new(&rules);
+    let allowed = |host: &str| {
+        let ruling = match (host.parse::<SocketAddr>(), host.parse::<Target>()) {
+            (Ok(address), _) => judge.address(address.ip(), address.port()),
+            (_, Ok(Target { host: HostPattern::Name(name), ports })) => judge.name(&name, ports.first),
+            _ => return false,
+        };
+        ruling.verdict == NetworkVerdict::Allow
+    };
+    let lost = hosts.reached.iter().filter(|host| !allowed(host)).cloned().collect();
+    // A name that is allowed may have led to an address that isn't.
+    let refused = hosts.refused.keys().filter(|host| !hosts.reached.contains(*host));
+    [lost, refused.filter(|host| allowed(host)).cloned().collect()]
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From an account of what was used to the text of a profile.
+//! From an account of what was used to a profile.
 
 use super::hosts::Hosts;
-use palisade_policy::render::{Remarks, render_with};
+use palisade_policy::network::{HostPattern, NetworkRule, Target};
+use palisade_policy::render::Remarks;
 use palisade_policy::{Access, LayerPolicy, NetworkMode, PathPattern, View};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::learned::{Account, Programs, Wanted};
@@ -20,6 +21,8 @@ pub(super) struct Learned<'l> {
     pub(super) code: u8,
     pub(super) account: &'l Account,
     pub(super) hosts: &'l Hosts,
+    /// What of the host is there before any path is named: no more than was there while it was learned.
+    pub(super) view: View,
 }
 
 /// What a profile starts from: the profile that it refines and the command line, without what they
@@ -32,7 +35,11 @@ pub(super) fn own(refined: Option<LayerPolicy>, command_line: &LayerPolicy) -> L
     // What is refused is somebody's will; whom the command needs it shows.
     own.settings.fallback.clear();
     own.settings.hosts.extend(more.hosts);
-    own.settings.hosts.retain(|rule| !rule.allow);
+    // Where a name may lead is said of addresses, and use doesn't tell it.
+    own.settings.hosts.retain(|rule| !rule.allow || is_of_addresses(rule));
+    own.settings.closed.extend(more.closed);
+    own.settings.upstream_proxy.extend(more.upstream_proxy);
+    own.settings.upstream_dns.extend(more.upstream_dns);
     own.settings.publish.extend(more.publish);
     own.settings.reach.extend(more.reach);
     own.settings.paths.extend(more.paths);
@@ -42,6 +49,9 @@ pub(super) fn own(refined: Option<LayerPolicy>, command_line: &LayerPolicy) -> L
     own.settings.protect.extend(more.protect);
     own.settings.names.extend(more.names);
     own.settings.syscalls.extend(more.syscalls);
+    own.settings.answers.extend(more.answers);
+    own.settings.processors.extend(more.processors);
+    own.settings.time.extend(more.time);
     own.settings.hostname.extend(more.hostname);
     own.settings.uid.extend(more.uid);
     own.settings.gid.extend(more.gid);
@@ -53,9 +63,13 @@ pub(super) fn own(refined: Option<LayerPolicy>, command_line: &LayerPolicy) -> L
     own
 }
 
+fn is_of_addresses(rule: &NetworkRule) -> bool {
+    matches!(rule.target.host, HostPattern::Addresses(_))
+}
+
 impl Learned<'_> {
-    /// The profile's text. `own` is what it starts from.
-    pub(super) fn render(&self, own: &LayerPolicy, facts: &Facts) -> String {
+    /// The profile, and what is said beside it. `own` is what it starts from.
+    pub(super) fn layer(&self, own: &LayerPolicy, facts: &Facts) -> (LayerPolicy, Remarks) {
         let mut layer = LayerPolicy::command_line();
         layer.settings = own.settings.clone();
         layer.inherits.clone_from(&own.inherits);
@@ -64,10 +78,10 @@ impl Learned<'_> {
         self.grants(&mut layer, &mut remarks, facts);
         self.wanted(&mut remarks, facts);
         self.network(&mut layer, &mut remarks);
-        layer.set_view(View::System, 0);
+        layer.set_view(self.view, 0);
         layer.name = Some(stated(self.name.to_owned()));
         layer.description = Some(stated(format!("Learned from `{}`.", self.line())));
-        render_with(&layer, &remarks)
+        (layer, remarks)
     }
 
     /// The command as far as it says what it is: arguments may be secrets.
@@ -102,14 +116,7 @@ impl Learned<'_> {
     }
 
     fn grants(&self, layer: &mut LayerPolicy, remarks: &mut Remarks, facts: &Facts) {
-        let mut add = |access: Access, inside: &Path, host: &Path| {
-            let text = mapping(inside, host, facts);
-            match text {
-                // Argument 0: of the command line, but no argument.
-                Some(text) if layer.add_path(access, &text, 0).is_ok() => {}
-                _ => remarks.add(key(access), format!("{} can't be written in TOML", host.display())),
-            }
-        };
+        let mut add = |access, inside: &Path, host: &Path| state(layer, remarks, facts, access, inside, host);
         let cwd = &facts.cwd;
         // The command starts there.
         if !self.account.grants.contains_key(cwd) {
@@ -169,6 +176,9 @@ impl Learned<'_> {
     fn hosts(&self, layer: &mut LayerPolicy, remarks: &mut Remarks) {
         const KEY: &str = "network.allow";
         let none = self.hosts.reached.is_empty();
+        if !self.hosts.reached.iter().any(|host| is_name(host)) {
+            layer.settings.hosts.retain(|rule| !rule.allow);
+        }
         layer.set_network(if none { NetworkMode::None } else { NetworkMode::Filtered }, 0);
         for host in &self.hosts.reached {
             if layer.add_host(host, true, 0).is_err() {
@@ -206,6 +216,27 @@ impl Learned<'_> {
     }
 }
 
+/// Grants a path of the host where it is inside.
+pub(super) fn state(
+    layer: &mut LayerPolicy,
+    remarks: &mut Remarks,
+    facts: &Facts,
+    access: Access,
+    inside: &Path,
+    host: &Path,
+) {
+    match mapping(inside, host, facts) {
+        // Argument 0: of the command line, but no argument.
+        Some(text) if layer.add_path(access, &text, 0).is_ok() => {}
+        _ => remarks.add(key(access), format!("{} can't be written in TOML", host.display())),
+    }
+}
+
+/// Whether a host with its port is a name, which leads to addresses.
+fn is_name(host: &str) -> bool {
+    host.parse::<Target>().is_ok_and(|target| matches!(target.host, HostPattern::Name(_)))
+}
+
 fn few<T>(all: &[T]) -> &[T] {
     &all[..all.len().min(REMARKS)]
 }
@@ -230,7 +261,7 @@ fn commented(entry: &str, why: &str) -> String {
     format!("{},   # {}", palisade_policy::render::string(entry), why.trim_start_matches(", "))
 }
 
-const fn key(access: Access) -> &'static str {
+pub(super) const fn key(access: Access) -> &'static str {
     match access {
         Access::Read => "filesystem.read",
         Access::Write => "filesystem.write",

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Merging profiles, and forgetting.
 
-use super::{Answer, SyscallsError, check_name, count, known, open, read};
+use super::{Answer, SyscallsError, check_name, count, known, naming, open, profiles, read};
 use crate::answer::{self, Failure, NO, YES, harmless};
 use crate::output;
 use palisade_sandbox::error::quoted;
-use palisade_syscall::store::{Binary, Known};
+use palisade_syscall::store::{Binary, Known, key::shown};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -13,22 +13,32 @@ use std::io::ErrorKind;
 #[derive(Serialize)]
 struct Merged<'a> {
     profile: &'a str,
-    /// How many binaries and stated calls are new to it.
+    /// How many binaries, calls of binaries and stated calls are new to it.
     new: usize,
     calls: usize,
 }
 
 pub(super) fn merge(from: &[String], into: &str, json: bool) -> Answer {
     check_name(into)?;
-    let from: Vec<&str> = from.iter().map(String::as_str).collect();
-    known(read()?, &from)?;
+    let mut names = Vec::new();
+    let read = read()?;
+    let known_names = profiles(read.as_ref())?;
+    for word in from {
+        let name = naming::find(&known_names, word)?;
+        if !known_names.contains(&name) {
+            return Err(SyscallsError::profile(&name, &known_names).into());
+        }
+        names.push(name);
+    }
+    let from: Vec<&str> = names.iter().map(String::as_str).collect();
+    let into = &naming::of(&known_names, into)?;
     let mut store = open()?;
     let new = store.merge(&from, into).map_err(SyscallsError::from)?;
     let calls = store.allowed(into).map_err(SyscallsError::from)?.unwrap_or_default().len();
     if json {
         answer::print_json(&Merged { profile: into, new, calls })?;
     } else {
-        output::say(&format!("{}: {} now\n", harmless(into), count(calls, "call", "calls")));
+        output::say(&format!("{}: {} now\n", harmless(&shown(into)), count(calls, "call", "calls")));
     }
     Ok(YES)
 }
@@ -38,7 +48,7 @@ pub(super) fn merge(from: &[String], into: &str, json: bool) -> Answer {
 #[group(skip)]
 #[command(group(clap::ArgGroup::new("which").required(true).multiple(true)))]
 pub(super) struct Clean {
-    /// The profile, and the binaries that ran under no other
+    /// The profile, or the program by its name or path, and the binaries that ran under no other
     #[arg(value_name = "PROFILE", group = "which")]
     profile: Option<String>,
     /// Everything
@@ -62,30 +72,33 @@ struct Cleaned {
 }
 
 pub(super) fn clean(options: &Clean) -> Answer {
-    let store = match &options.profile {
-        Some(name) => Some(known(read()?, &[name])?),
-        None => read()?,
+    let (store, profile) = match &options.profile {
+        Some(word) => {
+            let (store, [name]) = known(read()?, [word])?;
+            (Some(store), Some(name))
+        }
+        None => (read()?, None),
     };
     let Some(store) = store else { return nothing(options) };
     if options.gone {
         let mut all = store.binaries().map_err(SyscallsError::from)?;
-        let of = options.profile.as_ref();
+        let of = profile.as_ref();
         all.retain(|known| of.is_none_or(|profile| known.profiles.contains(profile)) && is_gone(known));
         return forget(options, all.into_iter().map(|known| known.binary).collect());
     }
-    let profiles = match &options.profile {
+    let profiles = match &profile {
         Some(name) => vec![name.clone()],
         None => store.profiles().map_err(SyscallsError::from)?,
     };
     if profiles.is_empty() {
         return nothing(options);
     }
-    let shown: Vec<String> = profiles.iter().map(|name| harmless(&quoted(name))).collect();
-    if !agreed(options, &format!("Forget all that was learned for {}? [y/N] ", shown.join(", ")))? {
+    let words: Vec<String> = profiles.iter().map(|name| harmless(&shown(name))).collect();
+    if !agreed(options, &format!("Forget all that was learned for {}? [y/N] ", words.join(", ")))? {
         return Ok(NO);
     }
     let mut store = open()?;
-    match &options.profile {
+    match &profile {
         Some(name) => drop(store.forget_profile(name).map_err(SyscallsError::from)?),
         None => store.forget_all().map_err(SyscallsError::from)?,
     }

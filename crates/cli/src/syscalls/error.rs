@@ -25,6 +25,14 @@ pub(crate) enum SyscallsError {
         /// The path.
         path: PathBuf,
     },
+    /// It can't be told which program that is.
+    #[error("can't tell which program {path:?} is: {source}")]
+    Program {
+        /// The path.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// There is no such group.
     #[error("unknown group `{name}`{}", or_meant(.nearest.as_deref()))]
     Group {
@@ -84,7 +92,9 @@ impl SyscallsError {
         match self {
             Self::Store(_) => "store",
             Self::Profile { .. } => "unknown-profile",
-            Self::Binary { .. } | Self::Group { .. } | Self::Name { .. } => "unknown-name",
+            Self::Binary { .. } | Self::Program { .. } | Self::Group { .. } | Self::Name { .. } => {
+                "unknown-name"
+            }
             Self::Foreign { .. } => "import",
             Self::Export { .. } => "export",
             Self::NobodyToAsk => "nobody-to-ask",
@@ -98,9 +108,9 @@ impl SyscallsError {
             }
             Self::Store(StoreError::Busy { .. }) => Some("try again".to_owned()),
             Self::Store(error) => error.hint(),
-            Self::Profile { .. } | Self::Binary { .. } => {
-                Some("palisade syscalls list   # of which profiles something is known".to_owned())
-            }
+            Self::Profile { .. } | Self::Binary { .. } | Self::Program { .. } => Some(
+                "palisade syscalls list   # of which profiles and programs something is known".to_owned(),
+            ),
             Self::Group { .. } => Some("palisade syscalls groups   # which there are".to_owned()),
             Self::Name { .. } => Some("some characters, none of them a control character".to_owned()),
             Self::NobodyToAsk => Some("the same with --yes".to_owned()),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writing what was learned to files, and reading it from them.
 
-use super::{Answer, SyscallsError, check_name, count, known, oci, open, own, read};
+use super::{Answer, SyscallsError, check_name, count, known, naming, oci, open, own, profiles, read};
 use crate::answer::{self, Failure, YES, harmless};
 use crate::output;
-use palisade_syscall::store::{Learned, Store};
+use palisade_syscall::store::{Learned, key::shown};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -34,7 +34,8 @@ pub(super) struct Imported {
 }
 
 pub(super) fn export(name: &str, format: Format, output: Option<&Path>) -> Answer {
-    let store = known(read()?, &[name])?;
+    let (store, [name]) = known(read()?, [name])?;
+    let name = &name;
     let learned = store.profile(name).map_err(SyscallsError::from)?;
     let written = match format {
         Format::Palisade => own::toml(name, &learned),
@@ -64,9 +65,9 @@ struct Taken<'a> {
 pub(super) fn import(file: &Path, profile: &str, json: bool) -> Answer {
     check_name(profile)?;
     let foreign = |reason| SyscallsError::Foreign { path: file.to_owned(), reason };
-    let Imported { learned, mut warnings } = understand(&content(file)?).map_err(foreign)?;
+    let Imported { learned, warnings } = understand(&content(file)?).map_err(foreign)?;
     let mut store = open()?;
-    warnings.extend(elsewhere(&store, profile, &learned)?);
+    let profile = &naming::of(&profiles(Some(&store))?, profile)?;
     let new = store.add(profile, &learned).map_err(SyscallsError::from)?;
     for warning in &warnings {
         output::note(warning);
@@ -74,7 +75,7 @@ pub(super) fn import(file: &Path, profile: &str, json: bool) -> Answer {
     if json {
         answer::print_json(&Taken { profile, new, warnings })?;
     } else {
-        output::say(&format!("{}: {}\n", harmless(profile), count(new, "new call", "new calls")));
+        output::say(&format!("{}: {}\n", harmless(&shown(profile)), count(new, "new call", "new calls")));
     }
     Ok(YES)
 }
@@ -104,25 +105,4 @@ pub(super) fn understand(content: &[u8]) -> Result<Imported, String> {
 pub(super) fn unknown_names(names: &BTreeSet<String>) -> Option<String> {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     (!names.is_empty()).then(|| format!("left out, no calls of this palisade's: {}", names.join(", ")))
-}
-
-/// Binaries that run under other profiles too, which will then allow what is new of these binaries.
-fn elsewhere(store: &Store, profile: &str, learned: &[Learned]) -> Result<Vec<String>, SyscallsError> {
-    let known = store.binaries()?;
-    let mut warnings = Vec::new();
-    for Learned { binary, calls } in learned {
-        let Some(found) = known.iter().find(|known| Some(&known.binary) == binary.as_ref()) else { continue };
-        let new = calls.difference(&found.calls).count();
-        let others: Vec<&str> =
-            found.profiles.iter().map(String::as_str).filter(|other| *other != profile).collect();
-        if new > 0 && !others.is_empty() {
-            warnings.push(format!(
-                "{:?} gets {}, also under {}",
-                found.binary.path,
-                count(new, "new call", "new calls"),
-                others.join(", "),
-            ));
-        }
-    }
-    Ok(warnings)
 }

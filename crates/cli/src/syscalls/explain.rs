@@ -6,6 +6,7 @@ use super::{Answer, SyscallsError, known, read};
 use crate::answer::{self, NO, YES, harmless};
 use palisade_sandbox::error::quoted;
 use palisade_syscall::group::{self, Group};
+use palisade_syscall::store::key::shown;
 use palisade_syscall::{Arch, Rules, Syscall};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -42,10 +43,14 @@ struct Path(#[serde(serialize_with = "answer::lossy")] PathBuf);
 
 pub(super) fn call(name: &str, profile: Option<&str>, json: bool) -> Answer {
     let call: Syscall = name.parse()?;
-    let store = match profile {
-        Some(profile) => Some(known(read()?, &[profile])?),
-        None => read()?,
+    let (store, profile) = match profile {
+        Some(word) => {
+            let (store, [name]) = known(read()?, [word])?;
+            (Some(store), Some(name))
+        }
+        None => (read()?, None),
     };
+    let profile = profile.as_deref();
     let mut learned = Vec::new();
     if let Some(store) = &store {
         let mut profiles = store.profiles().map_err(SyscallsError::from)?;
@@ -96,13 +101,13 @@ impl Explained<'_> {
             let by: Vec<String> = stated.into_iter().chain(learned.binaries.iter().map(path)).collect();
             text.push_str(&format!(
                 "  learned for {}: {}\n",
-                harmless(&learned.profile),
+                harmless(&shown(&learned.profile)),
                 harmless(&by.join(", "))
             ));
         }
         match self.profile {
             _ if self.base || !self.learned.is_empty() => {}
-            Some(profile) => text.push_str(&format!("  not learned for {}\n", harmless(profile))),
+            Some(profile) => text.push_str(&format!("  not learned for {}\n", harmless(&shown(profile)))),
             None => text.push_str("  learned for no profile\n"),
         }
         text

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Listing, showing and comparing what was learned.
 
-use super::{Answer, SyscallsError, by_group, count, known, read};
+use super::{Answer, SyscallsError, by_group, count, known, naming, profiles, read};
 use crate::answer::{self, Failure, NO, YES, harmless};
 use crate::output;
 use palisade_sandbox::error::quoted;
 use palisade_syscall::Syscall;
-use palisade_syscall::store::{Known, Learned, Store};
+use palisade_syscall::store::{Known, Learned, Store, key};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -20,6 +20,11 @@ struct List {
 #[derive(Serialize)]
 struct Listed {
     name: String,
+    /// Of a program: its path, and BLAKE3 of its content where that is part of its identity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash: Option<String>,
     binaries: usize,
     calls: usize,
 }
@@ -30,7 +35,10 @@ pub(super) fn list(json: bool) -> Answer {
         for name in store.profiles().map_err(SyscallsError::from)? {
             let learned = store.profile(&name).map_err(SyscallsError::from)?;
             let binaries = learned.iter().filter(|learned| learned.binary.is_some()).count();
-            profiles.push(Listed { name, binaries, calls: union(&learned).len() });
+            let (path, hash) = key::parts(&name);
+            let path = path.starts_with('/').then(|| path.to_owned());
+            let hash = hash.map(str::to_owned);
+            profiles.push(Listed { path, hash, binaries, calls: union(&learned).len(), name });
         }
     }
     if json {
@@ -41,7 +49,7 @@ pub(super) fn list(json: bool) -> Answer {
         let line = |listed: &Listed| {
             let [binaries, calls] =
                 [count(listed.binaries, "binary", "binaries"), count(listed.calls, "call", "calls")];
-            format!("{:<22} {binaries}, {calls}\n", harmless(&listed.name))
+            format!("{:<22} {binaries}, {calls}\n", harmless(&key::shown(&listed.name)))
         };
         answer::print(&profiles.iter().map(line).collect::<String>())?;
     }
@@ -106,18 +114,21 @@ pub(super) fn names(calls: &BTreeSet<Syscall>) -> Vec<&'static str> {
 
 pub(super) fn show(name: &str, json: bool) -> Answer {
     let store = read()?;
-    let is_profile = match &store {
-        Some(store) => store.profiles().map_err(SyscallsError::from)?.iter().any(|known| known == name),
-        None => false,
-    };
-    if !is_profile && name.contains('/') {
+    let profiles = profiles(store.as_ref())?;
+    if name.contains('/') && !profiles.contains(&naming::find(&profiles, name)?) {
         return show_binary(store, name, json);
     }
-    let store = known(store, &[name])?;
+    let (store, [name]) = known(store, [name])?;
+    let name = &name;
     let learned = store.profile(name).map_err(SyscallsError::from)?;
     let unknown = store.strange(name).map_err(SyscallsError::from)?;
     let mut all = store.binaries().map_err(SyscallsError::from)?;
     all.retain(|known| known.profiles.contains(name));
+    for known in &mut all {
+        // Only what it did under this profile.
+        let own = learned.iter().find(|learned| learned.binary.as_ref() == Some(&known.binary));
+        known.calls = own.map(|learned| learned.calls.clone()).unwrap_or_default();
+    }
     let calls = union(&learned);
     let stated = learned.iter().find(|learned| learned.binary.is_none()).map(|learned| &learned.calls);
     if json {
@@ -132,7 +143,7 @@ pub(super) fn show(name: &str, json: bool) -> Answer {
     }
     let mut text = format!(
         "{}: {} of {}\n",
-        harmless(name),
+        harmless(&key::shown(name)),
         count(calls.len(), "call", "calls"),
         count(all.len(), "binary", "binaries")
     );
@@ -180,7 +191,7 @@ fn show_binary(store: Option<Store>, name: &str, json: bool) -> Answer {
         })?;
     } else {
         let under = |known: &Known| {
-            let profiles: Vec<&str> = known.profiles.iter().map(String::as_str).collect();
+            let profiles: Vec<String> = known.profiles.iter().map(|name| key::shown(name)).collect();
             format!("{}  runs under {}\n", words(known), harmless(&profiles.join(", ")))
         };
         answer::print(&all.iter().map(under).collect::<String>())?;
@@ -202,7 +213,8 @@ struct Only<'a> {
 }
 
 pub(super) fn diff(one: &str, other: &str, json: bool) -> Answer {
-    let store = known(read()?, &[one, other])?;
+    let (store, [one, other]) = known(read()?, [one, other])?;
+    let (one, other) = (&*one, &*other);
     let calls = |name| -> Result<BTreeSet<Syscall>, Failure> {
         Ok(store.allowed(name).map_err(SyscallsError::from)?.unwrap_or_default())
     };
@@ -216,7 +228,7 @@ pub(super) fn diff(one: &str, other: &str, json: bool) -> Answer {
         let mut text = String::new();
         for (name, calls) in [(one, &only_one), (other, &only_other)] {
             if !calls.is_empty() {
-                text.push_str(&format!("only {}\n{}", harmless(name), by_group(calls, "  ")));
+                text.push_str(&format!("only {}\n{}", harmless(&key::shown(name)), by_group(calls, "  ")));
             }
         }
         answer::print(&text)?;

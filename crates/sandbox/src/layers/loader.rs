@@ -63,12 +63,8 @@ impl<'f> Loader<'f> {
 
     /// A profile by name, or by file if it is written like one.
     pub(super) fn profile_or_file(&self, wanted: &OsStr) -> Result<LayerPolicy, LayerError> {
-        let path = Path::new(wanted);
         let text = wanted.to_string_lossy();
-        let file = self.facts.cwd.join(path);
-        let looks_like_file = text.contains('/')
-            || (path.extension() == Some(OsStr::new("toml")) && file.symlink_metadata().is_ok());
-        if looks_like_file {
+        if let Some(file) = super::file_of(&self.facts.cwd, wanted) {
             let layer = self.layer_of(&file);
             if layer == Layer::User && self.facts.of_system_only {
                 return Err(LayerError::NotOfSystem { file });

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A profile decided against the run that it was learned from, before it is offered: what was used is to be allowed, and
+//! what was refused is to be refused.
+
+use super::Situation;
+use super::hosts::{self, Hosts};
+use super::profile;
+use crate::run::RunError;
+use crate::trace::Disk;
+use palisade_policy::render::{Remarks, render_with};
+use palisade_policy::{Access, Grant, Layer, LayerPolicy};
+use palisade_sandbox::layers;
+use palisade_sandbox::learned::{Account, Change, Comparison, Journal, Rights};
+use palisade_sandbox::plan::Plan;
+use palisade_sandbox::planner;
+
+/// Differences of one kind that are told.
+const TOLD: usize = 12;
+/// A refusal that is kept may uncover another one below it.
+const ROUNDS: usize = 4;
+
+/// A run under a plan.
+pub(super) struct Run<'r> {
+    pub(super) plan: &'r Plan<'static>,
+    pub(super) journal: &'r Journal,
+    pub(super) account: &'r Account,
+    pub(super) hosts: &'r Hosts,
+}
+
+/// A profile with what is wrong with it.
+pub(super) struct Checked {
+    /// The profile as a file.
+    pub(super) text: String,
+    /// Sentences about where it differs from the run.
+    pub(super) differences: Vec<String>,
+}
+
+/// Keeps refused what was refused, and tells where the profile differs from the run even so.
+pub(super) fn check(
+    situation: &Situation,
+    run: &Run<'_>,
+    mut layer: LayerPolicy,
+    mut remarks: Remarks,
+) -> Result<Checked, RunError> {
+    keep_narrower(situation, run, &mut layer, &mut remarks)?;
+    let mut round = 0;
+    loop {
+        round += 1;
+        let text = render_with(&layer, &remarks);
+        let plan = match plan(situation, &text) {
+            Ok(plan) => plan,
+            Err(reason) => {
+                let differences = vec![format!("no command can be run with the profile: {reason}")];
+                return Ok(Checked { text, differences });
+            }
+        };
+        let files = Comparison::of(run.journal, run.plan, &plan, &Disk);
+        let [lost, gained] = hosts::compare(run.hosts, &plan);
+        if round == ROUNDS || (files.widens.is_empty() && gained.is_empty()) {
+            let differences = differences(&files, &lost, &gained);
+            return Ok(Checked { text, differences });
+        }
+        for change in &files.widens {
+            let access = narrower(change.both);
+            profile::state(&mut layer, &mut remarks, &situation.facts, access, &change.path, &change.source);
+        }
+        for host in &gained {
+            // What can't be stated is told in the last round.
+            let _stated = layer.add_host(host, false, 0);
+        }
+    }
+}
+
+/// The plan of the command with the profile as it is written; why there is none.
+fn plan(situation: &Situation, text: &str) -> Result<Plan<'static>, String> {
+    let parsed = palisade_policy::parse(text, None, Layer::User);
+    let profile = parsed.map_err(|errors| errors.first().map(ToString::to_string).unwrap_or_default())?;
+    let loaded = layers::load_unkept(&situation.facts, profile).map_err(|error| error.to_string())?;
+    let plan = planner::learn(&situation.facts, &loaded.policy, loaded.project.as_deref());
+    plan.map_err(|error| error.to_string())
+}
+
+/// States again what was granted less of inside of what the profile grants.
+fn keep_narrower(
+    situation: &Situation,
+    run: &Run<'_>,
+    layer: &mut LayerPolicy,
+    remarks: &mut Remarks,
+) -> Result<(), RunError> {
+    let loaded = &situation.loaded;
+    let context = planner::context(&situation.facts, loaded.project.as_deref());
+    let resolved = loaded.policy.resolve(&context).map_err(palisade_sandbox::error::PlanError::from)?;
+    let granted = &run.account.grants;
+    for path in resolved.effective() {
+        let Grant::Allowed { write, execute } = path.grant else { continue };
+        let above = path.destination.ancestors().skip(1).find_map(|above| granted.get(above));
+        let Some((_host, above)) = above else { continue };
+        let wider = (above.write && !write) || (above.execute && !execute);
+        if wider && !granted.contains_key(&path.destination) {
+            let access = narrower(Rights { read: true, write, execute });
+            profile::state(layer, remarks, &situation.facts, access, &path.destination, &path.source);
+        }
+    }
+    Ok(())
+}
+
+/// The rule that grants no more than these rights.
+const fn narrower(rights: Rights) -> Access {
+    match rights {
+        Rights { write: true, .. } => Access::Write,
+        Rights { execute: true, .. } => Access::Execute,
+        Rights { read: true, .. } => Access::Read,
+        _ => Access::Hide,
+    }
+}
+
+fn differences(files: &Comparison, lost: &[String], gained: &[String]) -> Vec<String> {
+    let file =
+        |change: &Change, what: &str| format!("{} {} {what}", change.path.display(), done(change.access));
+    let mut told = Vec::new();
+    let mut tell = |sentences: Vec<String>| {
+        let more = sentences.len().saturating_sub(TOLD);
+        told.extend(sentences.into_iter().take(TOLD));
+        if more > 0 {
+            told.push(format!("and {more} more"));
+        }
+    };
+    tell(files.lacks.iter().map(|change| file(change, "here, and the profile refuses it")).collect());
+    tell(files.widens.iter().map(|change| file(change, "in vain, and the profile allows it")).collect());
+    tell(lost.iter().map(|host| format!("{host} was reached, and the profile refuses it")).collect());
+    tell(gained.iter().map(|host| format!("{host} was refused, and the profile allows it")).collect());
+    told
+}
+
+/// What was done with a file.
+const fn done(access: Access) -> &'static str {
+    match access {
+        Access::Write => "was changed",
+        Access::Execute => "was executed",
+        _ => "was read",
+    }
+}
