@@ -177,30 +177,3 @@ fn the_window_has_its_size_again() {
         std::fs::remove_file(place.work.join("resized")).unwrap();
     });
 }
-
-/// A thousand processes that make others: the answer comes in bounded time, from the user or for them.
-#[test]
-fn processes_without_end_hold_no_question_up() {
-    const BOMB: &str = "import os, time\n\
-        for number in range(1000):\n\
-        \x20   if os.fork() == 0:\n\
-        \x20       while True:\n\
-        \x20           child = os.fork()\n\
-        \x20           if child == 0: os._exit(0)\n\
-        \x20           os.waitpid(child, 0)\n\
-        open('forked', 'w').close()\n";
-    on_terminals(|place, terminal, run| {
-        place.write("work/bomb.py", format!("{BOMB}{ASK}os._exit(0)\n"));
-        let _first_time = std::fs::remove_file(place.work.join("forked"));
-        terminal.line(&format!("{run} -- python3 bomb.py; echo code $?"));
-        assert!(eventually(|| place.work.join("forked").exists()));
-        terminal.wait_until("a question or a refusal", |screen| {
-            screen.contains("Your answer:") || screen.contains("refused without a question")
-        });
-        if terminal.screen().contains("Your answer:") {
-            terminal.key("C-c");
-        }
-        assert_eq!(came(place), "refused 1");
-        terminal.wait_for_line("code 0");
-    });
-}
