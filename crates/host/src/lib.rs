@@ -15,7 +15,8 @@
 //!   system's directories, name resolution;
 //! - [`toolchain`], [`worktree`], [`virtualenv`], [`gitconfig`]: what a developer's command needs
 //!   beside its working directory;
-//! - [`executable`], [`walk`](mod@walk), [`names`]: what a command is; paths that match a pattern; links, looked at once;
+//! - [`executable`], [`walk`](mod@walk), [`names`], [`links`]: what a command is; paths that match a pattern; links,
+//!   looked at once, and those on the way of a path;
 //! - [`elf`], [`closure`], [`needs`]: which files a program is loaded with, and what else is its own;
 //! - [`kernel`], [`mounts`], [`cgroup`], [`machine`]: what the kernel allows, which limits can be set, and
 //!   what a measurement was made on.
@@ -31,6 +32,7 @@ pub mod fingerprint;
 pub mod gitconfig;
 pub mod kernel;
 pub mod layout;
+pub mod links;
 pub mod machine;
 pub mod mounts;
 pub mod names;
