@@ -9,7 +9,7 @@
 //!
 //! In reading order:
 //!
-//! - [`environment`], [`file`](mod@file), [`fingerprint`]: the ground: variables, bounded reads,
+//! - [`environment`], [`file`](mod@file), [`trusted`], [`fingerprint`]: the ground: variables, bounded reads,
 //!   and what a file was;
 //! - [`account`], [`places`], [`layout`], [`resolver`]: the user, Palisade's own directories, the
 //!   system's directories, name resolution;
@@ -41,6 +41,7 @@ pub mod places;
 pub mod resolver;
 pub mod script;
 pub mod toolchain;
+pub mod trusted;
 pub mod virtualenv;
 pub mod walk;
 pub mod worktree;
