@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Palisade: starts programs in isolation and says what was refused and why.
 //!
-//! - [`scan`], [`run`], [`run_options`], [`network_options`], [`dry_run`], [`witness`]: `palisade run`
+//! - [`scan`], [`run`], [`run_options`], [`network_options`], [`dry_run`], [`plan_file`], [`witness`]: `palisade run`
 //! - [`open`]: `palisade open`
 //! - [`trace`]: what is said after a launch
 //! - [`learn`]: `palisade learn`
@@ -55,6 +55,7 @@ mod package;
 mod package_info;
 mod packaged;
 mod palisaded;
+mod plan_file;
 mod profile;
 mod progress;
 mod project;

@@ -3,6 +3,7 @@
 
 use crate::learner::Learner;
 use crate::output;
+use crate::plan_file::{self, PlanFileError};
 use crate::run_options::{LaunchOptions, RunOptions};
 use crate::scan::{self, Presentation};
 use crate::trace::{self, Trace};
@@ -18,7 +19,7 @@ use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, LayerError, Loaded, Request};
 use palisade_sandbox::monitor::Outcome;
 use palisade_sandbox::package::error::PackageError;
-use palisade_sandbox::plan::{Plan, SCHEMA};
+use palisade_sandbox::plan::Plan;
 use palisade_sandbox::planner::{self, Isolation};
 use palisade_sandbox::start::{self, Happening, Invocation, Report, Running};
 use palisade_sandbox::store;
@@ -36,8 +37,6 @@ use std::time::Instant;
 
 /// Our own failure, as `docker run` and GNU coreutils have it.
 pub(crate) const FAILURE: u8 = 125;
-/// A plan file larger than this is none.
-const LARGEST_PLAN: u64 = 64 << 20;
 
 /// Runs the command if a kept plan fits the arguments.
 pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
@@ -112,14 +111,9 @@ pub(crate) enum RunError {
     /// What a package carries can't be had.
     #[error(transparent)]
     Package(#[from] PackageError),
-    /// A plan can't be read.
-    #[error("can't read plan {path:?}: {reason}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    /// A plan that was given can't be launched.
+    #[error(transparent)]
+    PlanFile(#[from] PlanFileError),
 }
 
 impl RunError {
@@ -132,7 +126,7 @@ impl RunError {
             Self::Start(error) => error.hint(),
             Self::Conduct(error) => error.hint(),
             Self::Package(error) => error.hint(),
-            Self::Read { .. } => Some("palisade run --dry-run --json … >FILE   # prints one".to_owned()),
+            Self::PlanFile(error) => Some(error.hint()),
         }
     }
 
@@ -149,9 +143,6 @@ fn prepare(
     if options.command().is_empty() && !options.dry_run {
         return Err(StartError::NoCommand.into());
     }
-    if let Some(path) = &options.plan {
-        return read_plan(path);
-    }
     let cwd = std::env::current_dir().map_err(|source| RunError::Cwd { source })?;
     let environment: Environment = std::env::vars_os().collect();
     let mut facts = Facts::gather(environment, cwd.clone()).map_err(PlanError::from)?;
@@ -160,7 +151,13 @@ fn prepare(
     let command_line = options.layer(matches)?;
     let request = Request { profile: options.profile.as_deref(), ..Request::default() };
     let loaded = layers::load(&facts, request, command_line)?;
-    let plan = make(options, &facts, &loaded)?;
+    let mut plan = make(options, &facts, &loaded)?;
+    if let Some(path) = &options.plan {
+        plan_file::confirm(path, &facts, &plan)?;
+        let note =
+            format!("the plan is given by {}: the policy and these options make the same", path.display());
+        plan.notes.push(Cow::Owned(note));
+    }
     if options.may_be_kept()
         && !facts.is_volatile()
         && let Some(scanned) = scan::scan(arguments)
@@ -209,22 +206,6 @@ pub(crate) fn keep(key: &Key, directory: Option<PathBuf>, facts: &Facts, plan: &
             cache.store(&key.of_program(&closure::program_of(&facts.command)), plan);
         }
     }
-}
-
-fn read_plan(path: &PathBuf) -> Result<Plan<'static>, RunError> {
-    let failed = |reason: String| RunError::Read { path: path.clone(), reason };
-    let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
-    if size > LARGEST_PLAN {
-        return Err(failed(format!("{size} bytes are too many")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-    let plan: Plan<'_> = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
-    if plan.schema != SCHEMA {
-        return Err(failed(format!("its schema is {}, this program's is {SCHEMA}", plan.schema)));
-    }
-    // Strings of the plan are owned where JSON can't lend them; what it lends is copied once more.
-    let bytes = plan.to_bytes().map_err(|error| failed(error.to_string()))?;
-    Plan::from_bytes(Vec::leak(bytes)).map_err(|error| failed(error.to_string()))
 }
 
 /// Says why the command couldn't be started.

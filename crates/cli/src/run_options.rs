@@ -32,7 +32,7 @@ pub(crate) struct RunOptions {
     pub(crate) profile: Option<OsString>,
     #[command(flatten)]
     pub(crate) launch: LaunchOptions,
-    /// Apply a plan that --dry-run --json has printed; rules given beside it are not looked at
+    /// Go on only if the plan is the one that --dry-run --json has printed for these options
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) plan: Option<PathBuf>,
     /// Run a line of shell

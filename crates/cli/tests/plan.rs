@@ -31,7 +31,8 @@ fn assert_same(place: &Place, options: &[&str]) {
     place.write("plan.json", &printed.out);
     let plan = place.home.join("plan.json");
     let direct = place.run(options, &["bash", "-c", LOOK]);
-    let planned = place.run(&["--plan", plan.to_str().unwrap()], &["bash", "-c", LOOK]);
+    let given = [options, &["--plan", plan.to_str().unwrap()]].concat();
+    let planned = place.run(&given, &["bash", "-c", LOOK]);
     assert_eq!(direct.code, 0, "{options:?}: {direct:?}");
     for (left, right) in direct.out.lines().zip(planned.out.lines()) {
         assert_eq!(left, right, "{options:?}");
@@ -41,9 +42,17 @@ fn assert_same(place: &Place, options: &[&str]) {
         (planned.out.lines().count(), planned.code),
         "{options:?}"
     );
-    // Printing what was printed gives it again.
-    let again = place.run(&["--plan", plan.to_str().unwrap(), "--dry-run", "--json"], &["true"]);
-    assert_eq!(again.out, printed.out, "{options:?}");
+    let said = format!("the plan is given by {}", plan.display());
+    assert!(planned.err.contains(&said) && !direct.err.contains(&said), "{options:?}: {planned:?}");
+    // Printing what was printed gives it again, but for what it was made from.
+    let again = place.run(&[&given[..], &["--dry-run", "--json"]].concat(), &["true"]);
+    let essence = |text: &str| {
+        let mut plan: serde_json::Value = serde_json::from_str(text).unwrap();
+        let plan_of = plan.as_object_mut().unwrap();
+        plan_of.retain(|key, _| !["inputs", "absent", "notes"].contains(&key.as_str()));
+        plan
+    };
+    assert!(essence(&again.out) == essence(&printed.out), "{options:?}: {again:?}");
 }
 
 #[test]

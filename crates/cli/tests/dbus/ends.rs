@@ -2,8 +2,9 @@
 //! When the filter of a bus comes and goes.
 
 use super::world::{OBEDIENT, Process, World, ask, output_of, python};
-use crate::support::{eventually, everybody, has, job};
+use crate::support::{Run, eventually, everybody, has, job};
 use palisade_acceptance::patience::Patience;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 /// Nothing is started before somebody connects; and what is started then sees nothing but its work.
@@ -136,24 +137,14 @@ fn a_bus_that_goes_away_is_no_reason_to_wait() {
     }
 }
 
-/// A plan with something else in the filter's place: a line of shell, which sees what the command sees.
-fn instead_of_the_filter(world: &World<'_>, line: &str) -> String {
-    let run = world.run(&["--talk", "org.example.Echo", "--dry-run", "--json"], &["true"]);
-    let program = "
-import json, sys
-plan = json.load(sys.stdin)
-proxy = plan['buses'][0]['proxy']
-ours = lambda step: step == 'enter' or 'socket' not in step and step.get('bind', {}).get('origin') != 'working-directory'
-proxy['steps'] = [step for step in plan['steps'] if ours(step)]
-proxy['command'] = ['/bin/sh', '-c', sys.argv[1]]
-json.dump(plan, sys.stdout)
-";
-    let printed = world.place.write("printed.json", run.ok());
-    let mut python = world.command("/usr/bin/python3");
-    python.args(["-c", program, line]).stdin(std::fs::File::open(printed).unwrap());
-    let plan = python.output().unwrap();
-    assert!(plan.status.success(), "{plan:?}");
-    world.place.write("plan.json", plan.stdout).to_str().unwrap().to_owned()
+/// A launch where something else is in the filter's place: a line of Perl.
+fn instead_of_the_filter(world: &World<'_>, line: &str, program: &str) -> Run {
+    let script = world.place.write("filter", format!("#!/usr/bin/perl\n{line}\n"));
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut elsewhere = world.command("bwrap");
+    elsewhere.args(["--dev-bind", "/", "/", "--ro-bind"]).arg(&script).arg("/usr/bin/xdg-dbus-proxy");
+    elsewhere.arg(world.place.binary()).args(["run", "--talk", "org.example.Echo", "--"]);
+    job::finish(elsewhere.args(["/usr/bin/python3", "-c", program]))
 }
 
 #[test]
@@ -171,9 +162,8 @@ for _ in range(8):
     );
     for place in everybody() {
         let world = World::new(&place);
-        let with = |plan: &str| world.python(&["--plan", plan], &connect);
         // It never becomes ready.
-        let run = with(&instead_of_the_filter(&world, "exec sleep 1000"));
+        let run = instead_of_the_filter(&world, "sleep 1000;", &connect);
         // One that comes while others are sent away goes with them.
         let waits = |line: &&str| line.starts_with("NoReply ") && *line != "NoReply 0";
         let waited = run.ok().lines().filter(waits).count();
@@ -182,11 +172,12 @@ for _ in range(8):
         assert_eq!(run.err.matches("it isn't ready after 3 s; the next connection tries again").count(), 2);
         assert_eq!(run.err.matches("it isn't ready after 3 s; it stays away").count(), 1, "{run:?}");
         // It ends, and says why.
-        let run = with(&instead_of_the_filter(&world, "echo what is wrong >&2; exit 3"));
+        let run = instead_of_the_filter(&world, "print STDERR 'what is wrong'; exit 3;", &connect);
         assert!(run.ok().lines().all(|line| line.starts_with("NoReply ") || line == "NoServer 0"), "{run:?}");
         assert!(!run.err.contains("isn't ready"), "nobody waits for one that has ended: {run:?}");
         assert!(run.ok().ends_with("\nNoServer 0"), "{run:?}");
         assert!(run.err.contains("has ended: what is wrong; the next"), "{run:?}");
+        place.forget_plans();
         // It isn't there, and so isn't the bus.
         let program = "print(__import__('os').environ.get('DBUS_SESSION_BUS_ADDRESS'))";
         let mut elsewhere = world.command("bwrap");
