@@ -138,6 +138,11 @@ pub(crate) const SECTIONS: &[Section] = &[
                 Kind::Choice(Choice::PassFiles),
                 "What may be done with files that arguments name.",
             ),
+            key(
+                "pass_directories",
+                Kind::Switch(Switch::PassDirectories),
+                "Directories that arguments name are passed, too, as files are.",
+            ),
             key("ignore_exit", Kind::List(List::IgnoreExit), "Exit codes that count as success."),
         ],
     },

@@ -301,6 +301,8 @@ impl Word {
 pub enum Switch {
     /// `filesystem.working_directory`.
     WorkingDirectory,
+    /// `program.pass_directories`.
+    PassDirectories,
     /// `process.namespaces`.
     Namespaces,
     /// `behaviour.shell`.

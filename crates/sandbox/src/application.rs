@@ -4,10 +4,10 @@
 use crate::error::PlanError;
 use crate::facts::Facts;
 use crate::layers::Loaded;
-use palisade_policy::word::{List, PassFiles, Switch, Word};
-use palisade_policy::{Access, Application, Layer, LayerPolicy, Policy, template};
+use crate::passed;
+use palisade_policy::word::{List, Switch, Word};
+use palisade_policy::{Application, Policy, template};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Shells that a user would want to look around with, the best first.
@@ -26,7 +26,7 @@ pub fn named(profile: &OsStr) -> Application {
 /// Returns the program. Files that the arguments name are added to the policy, as far as the profile has them passed.
 ///
 /// # Errors
-/// When there is no such program, or an argument can't be filled in.
+/// When there is no such program, or a file that an argument names can't be passed.
 pub fn compose(facts: &mut Facts, loaded: &mut Loaded, arguments: &[OsString]) -> Result<PathBuf, PlanError> {
     let id = loaded.policy.word(Word::Id).map(|id| id.value);
     if let Some(application) = &mut facts.application {
@@ -55,9 +55,9 @@ pub fn compose(facts: &mut Facts, loaded: &mut Loaded, arguments: &[OsString]) -
     if !policy.switch(Switch::Shell).value {
         prefix.extend(filled(List::Arguments));
     }
-    let passed = passed(policy.pass_files().value, &facts.cwd, arguments);
-    if let Some(passed) = passed {
-        loaded.policy = loaded.policy.clone().combine(Policy::from(passed.layer));
+    if let Some(passed) = passed::pass(facts, policy, &context, arguments)? {
+        loaded.policy = loaded.policy.clone().combine(passed.grants);
+        loaded.notes.extend(passed.notes);
         prefix.extend(passed.arguments);
         facts.complete = true;
         facts.command.clone_from(&prefix);
@@ -66,6 +66,12 @@ pub fn compose(facts: &mut Facts, loaded: &mut Loaded, arguments: &[OsString]) -
     }
     facts.prefix = prefix;
     Ok(program)
+}
+
+/// Whether one of the arguments names something that is there.
+#[must_use]
+pub fn names_files(arguments: &[OsString], cwd: &Path) -> bool {
+    passed::names_files(arguments, cwd)
 }
 
 /// A shell to look around with.
@@ -114,104 +120,5 @@ impl ConcatOs for [&OsStr; 2] {
         let mut whole = self[0].to_owned();
         whole.push(self[1]);
         whole
-    }
-}
-
-/// Files that arguments name.
-struct Passed {
-    /// What shows them.
-    layer: LayerPolicy,
-    /// All arguments, those files by absolute paths: inside the program may start elsewhere.
-    arguments: Vec<OsString>,
-}
-
-/// Whether an argument may name a file, and which.
-fn file_of(argument: &OsStr, cwd: &Path) -> Option<PathBuf> {
-    let bytes = argument.as_bytes();
-    let path = match bytes.strip_prefix(b"file://") {
-        Some(rest) => PathBuf::from(OsString::from_vec(percent_decoded(rest)?)),
-        None if bytes.is_empty() || bytes.starts_with(b"-") => return None,
-        None => cwd.join(argument),
-    };
-    path.is_absolute().then(|| path.canonicalize().ok()).flatten()
-}
-
-/// Whether one of the arguments names a file.
-#[must_use]
-pub fn names_files(arguments: &[OsString], cwd: &Path) -> bool {
-    arguments.iter().any(|argument| file_of(argument, cwd).is_some())
-}
-
-fn percent_decoded(bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        if byte == b'%' {
-            let (digits, after) = rest.split_at_checked(2)?;
-            out.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
-            rest = after;
-        } else {
-            out.push(byte);
-        }
-    }
-    Some(out)
-}
-
-/// Shows the files that arguments name; nothing if they aren't passed or none is named.
-fn passed(mode: PassFiles, cwd: &Path, arguments: &[OsString]) -> Option<Passed> {
-    let accesses: &[Access] = match mode {
-        PassFiles::None => return None,
-        PassFiles::Read => &[Access::Read],
-        PassFiles::Execute => &[Access::Execute],
-        PassFiles::Write => &[Access::Write],
-    };
-    let mut layer = LayerPolicy::command_line();
-    let mut whole = Vec::with_capacity(arguments.len());
-    let mut any = false;
-    for (nth, argument) in arguments.iter().enumerate() {
-        let Some(file) = file_of(argument, cwd) else {
-            whole.push(argument.clone());
-            continue;
-        };
-        let at = u32::try_from(nth).unwrap_or(u32::MAX);
-        let Ok(pattern) = palisade_policy::PathPattern::exactly(&file) else {
-            whole.push(argument.clone());
-            continue;
-        };
-        for access in accesses {
-            // The pattern was just made from the path.
-            let _fits = layer.add_path(*access, pattern.as_os_str(), at);
-        }
-        any = true;
-        whole.push(file.into_os_string());
-    }
-    debug_assert_eq!(layer.layer, Layer::CommandLine);
-    any.then_some(Passed { layer, arguments: whole })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_are_passed_by_their_real_paths() {
-        let directory = tempfile::tempdir().unwrap();
-        let cwd = directory.path().canonicalize().unwrap();
-        std::fs::write(cwd.join("a b*.pdf"), "").unwrap();
-        std::os::unix::fs::symlink("a b*.pdf", cwd.join("link")).unwrap();
-        let arguments: Vec<OsString> =
-            ["-x", "a b*.pdf", "link", "none", "https://x/a", ""].map(OsString::from).into();
-        let passed = passed(PassFiles::Read, &cwd, &arguments).unwrap();
-        let real = cwd.join("a b*.pdf").into_os_string();
-        assert_eq!(passed.arguments[1], real);
-        assert_eq!(passed.arguments[2], real);
-        assert_eq!(passed.arguments[3..], ["none", "https://x/a", ""]);
-        assert_eq!(passed.layer.settings.paths.len(), 2);
-        assert!(passed.layer.settings.paths.iter().all(|rule| !rule.pattern.is_glob()));
-        let url = format!("file://{}/a%20b%2A.pdf", cwd.display());
-        assert_eq!(file_of(url.as_ref(), &cwd), Some(cwd.join("a b*.pdf")));
-        assert!(!names_files(&["-x".into(), "none".into(), "file://%zz".into()], &cwd));
-        assert!(super::passed(PassFiles::None, &cwd, &arguments).is_none());
     }
 }

@@ -17,6 +17,7 @@ use crate::plan::{
     SCHEMA, Step,
 };
 use crate::planner::Isolation;
+use crate::session;
 use crate::text::Text;
 use crate::tree::{Show, Tree, relative};
 use crate::view::USERS;
@@ -27,6 +28,7 @@ use palisade_policy::word::{Bus as Wanted, List};
 use palisade_policy::{Context, NetworkMode, Policy};
 use palisade_sys::landlock::{Handled, Rights, SCOPE_ABSTRACT_SOCKETS};
 use palisade_syscall::{Arch, Rules};
+use rustix::fs::FileType;
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -127,6 +129,12 @@ fn find(
     match &address {
         // An application starts without a bus, and most tell themselves that there is none.
         Address::Path(path) if facts.kind(path) == Kind::Missing => None,
+        // A directory would be shown with all that is in it.
+        Address::Path(path) if session::is_a(path, FileType::Socket) != Some(true) => {
+            facts.is_there(path);
+            notes.push(Cow::Owned(format!("the {bus} isn't there: {} is no socket", path.display())));
+            None
+        }
         Address::Path(path) => {
             // One that is started anew is another one.
             facts.depends_on(path, true);

@@ -441,6 +441,28 @@ pub enum PlanError {
         /// What is missing.
         reason: String,
     },
+    /// An argument names a link that leads to what the launch has nothing to do with.
+    #[error(
+        "can't pass {target:?}: the link {link:?} leads out to it, and a sandboxed command may have made the link"
+    )]
+    PassedLink {
+        /// The link.
+        link: PathBuf,
+        /// What is passed by it.
+        target: PathBuf,
+        /// The option that shows it all the same; else the lock that forbids it.
+        option: Result<String, Option<Box<PathRule>>>,
+    },
+    /// An argument names what the policy refuses.
+    #[error("can't pass {path:?}: {rule}")]
+    PassedRefused {
+        /// What.
+        path: PathBuf,
+        /// The rule.
+        rule: Box<PathRule>,
+        /// The option that shows it all the same; else the lock that forbids it.
+        option: Result<String, Option<Box<PathRule>>>,
+    },
     /// A string holds a null byte.
     #[error(transparent)]
     NullByte(#[from] crate::text::NullByte),
@@ -451,6 +473,13 @@ impl PlanError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
+            Self::PassedLink { option: Ok(option), .. } | Self::PassedRefused { option: Ok(option), .. } => {
+                format!("palisade open {option} …   # if that is what you want to show")
+            }
+            Self::PassedLink { option: Err(Some(lock)), .. }
+            | Self::PassedRefused { option: Err(Some(lock)), .. } => {
+                format!("palisade config show   # {lock} forbids it")
+            }
             Self::Missing { path, .. } => format!("mkdir -p {}", quoted(&path.to_string_lossy())),
             Self::NoMountPoint { host, .. } => format!("mkdir -p {}", quoted(&host.to_string_lossy())),
             Self::Walk { .. } => "name a directory nearer to the files, such as ./src/**/*.key".to_owned(),

@@ -10,7 +10,8 @@
 //! - [`start`]: how it is applied, with `compile`, `cgroup`, `broker`, `covers`, [`monitor`] and `window`; [`halt`]: how everything inside is stopped for a question
 //! - [`repository`]: what git would take for one; [`learned`]: from what a command used to the least it needs
 //! - [`store`]: plans that root makes for users
-//! - [`application`]: what a profile's application runs; [`conduct`]: what else a launch does
+//! - [`application`], `passed`: what a profile's application runs, and which files of its arguments are shown;
+//!   `session`: what variables lead to; [`conduct`]: what else a launch does
 //! - `bus`: what there is of the message buses; [`proxy`], [`attendant`], `instance`: how a filter comes to stand before one
 //! - [`gateway`]: how a filtered network is served; [`answers`]: whom the user always allows when asked
 //! - [`answering`], [`calls`]: what becomes of certain system calls
@@ -49,11 +50,13 @@ mod mount_point;
 mod mounts;
 mod network;
 pub mod package;
+mod passed;
 pub mod plan;
 pub mod planner;
 pub mod profiles;
 pub mod proxy;
 pub mod repository;
+mod session;
 mod sockets;
 mod standing;
 pub mod start;

@@ -11,7 +11,7 @@ use crate::text::Text;
 use crate::tree::{Show, Tree, relative};
 use crate::view::USERS;
 use crate::wards::{self, Keeper};
-use crate::{bus, calls, closure, in_place, mounts, network, view};
+use crate::{bus, calls, closure, in_place, mounts, network, session, view};
 use palisade_host::needs::More;
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
@@ -22,6 +22,7 @@ use palisade_syscall::broker::own_filter_with_clock;
 use palisade_syscall::{Arch, Passed, Rules};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -88,6 +89,14 @@ fn plan(
     for (rule, reason) in own {
         notes.push(Cow::Owned(format!("skipped {rule}: {reason}")));
     }
+
+    let misleading = session::misleading(facts, &stated(facts, project));
+    let referred = policy.variables();
+    let misleading = misleading.iter().filter(|one| {
+        // The display has a name of its own in rules.
+        referred.contains(one.variable) || one.variable == "DISPLAY"
+    });
+    notes.extend(misleading.map(|one| Cow::Owned(one.note())));
 
     let network = policy.network().value;
     policy.variables().iter().for_each(|variable| facts.depends_on_variable(variable));
@@ -207,9 +216,19 @@ fn plan(
     })
 }
 
-/// What the policy's variables stand for.
+/// What the policy's variables stand for. A variable that is for a socket or a file, and leads to something else, is
+/// none.
 #[must_use]
 pub fn context(facts: &Facts, project: Option<&Path>) -> Context {
+    let mut context = stated(facts, project);
+    for one in session::misleading(facts, &context) {
+        context.environment.remove(OsStr::new(one.variable));
+    }
+    context
+}
+
+/// The same with the variables as they are.
+fn stated(facts: &Facts, project: Option<&Path>) -> Context {
     Context {
         home: facts.account.home.clone(),
         cwd: facts.cwd.clone(),

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Files that an application's arguments name, and what variables of the session name: shown is what was meant.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
+
+use crate::support::{Place, Run, everybody, job};
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+/// An application that shows what it is given, and what else is there.
+fn reader(place: &Place, mode: &str, more: &str) {
+    let body = format!(
+        "schema = 1\nname = \"app\"\n[program]\npath = \"sh\"\npass_files = \"{mode}\"\n{more}\n\
+         [closure]\nprograms = [\"cat\", \"ls\", \"tee\"]\n"
+    );
+    place.write(".config/palisade/profiles/app.toml", body);
+}
+
+fn open(place: &Place, options: &[&str], line: &str, argument: &Path) -> Run {
+    let mut command = place.command(place.binary());
+    command.arg("open").args(options).args(["app", "-c", line, "x"]).arg(argument);
+    job::finish(&mut command)
+}
+
+/// The command of a hint, as words in front of `app`.
+fn hinted(run: &Run) -> Vec<String> {
+    let hint = run.err.lines().find_map(|line| line.strip_prefix("hint: palisade open ")).unwrap();
+    let words = hint.split(" …").next().unwrap();
+    words.split(' ').map(str::to_owned).collect()
+}
+
+const SHOW: &str =
+    "cat \"$1\" 2>/dev/null; ls -A \"$1\" 2>/dev/null; cat ~/.ssh/id ~/private/file 2>/dev/null; true";
+
+/// What a sandboxed command has made of a file in the directory it works in.
+#[test]
+fn a_link_that_leads_out_of_the_working_directory_is_not_followed() {
+    for place in everybody() {
+        reader(&place, "read", "");
+        place.write(".ssh/id", "key");
+        let notes = place.write("private/file", "notes");
+        let report = place.write("work/report.pdf", "report");
+        let show = || open(&place, &[], SHOW, Path::new("report.pdf"));
+        for _cold_and_hot in 0..2 {
+            assert!(show().ok().starts_with("report"), "as it is");
+        }
+        for (target, seen) in [("../.ssh", "id"), ("../.ssh/id", "key"), ("../private/file", "notes")] {
+            let line = format!("rm -rf report.pdf; ln -s {target} report.pdf");
+            place.sh(&[], &line).ok();
+            let run = show();
+            assert!(!run.out.contains(seen) && !run.out.contains("key"), "{target}: {run:?}");
+            if target != "../.ssh" {
+                let real = place.home.join(target.trim_start_matches("../"));
+                run.refused(125, &[report.to_str().unwrap(), real.to_str().unwrap()]).with_hint();
+            }
+        }
+        // The option that the hint names permits this one target.
+        let options = hinted(&show());
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let run = open(&place, &options, SHOW, Path::new("report.pdf"));
+        assert!(run.ok().starts_with("notes") && !run.out.contains("key"), "{run:?}");
+        assert!(options.contains(&notes.to_str().unwrap()), "{options:?}");
+        // One that stays within is followed, and so is one above.
+        place.write("work/other.pdf", "other");
+        place.outside("ln -sfn other.pdf ~/work/report.pdf; ln -s ~/work ~/above");
+        assert!(show().ok().starts_with("other"), "{:?}", show());
+        let above = place.home.join("above/other.pdf");
+        assert!(open(&place, &[], SHOW, &above).ok().starts_with("other"));
+    }
+}
+
+/// A plan that is kept for a link isn't used when the link leads elsewhere.
+#[test]
+fn a_kept_plan_is_for_what_the_link_led_to() {
+    for place in everybody() {
+        reader(&place, "read", "");
+        for name in ["one", "two"] {
+            place.write(&format!("work/{name}"), name);
+        }
+        let turn = |target: &str| place.outside(&format!("ln -sfn {target} ~/work/report.pdf"));
+        let shown = || open(&place, &[], "cat \"$1\"", Path::new("report.pdf")).out;
+        place.undisturbed(|| {
+            place.forget_plans();
+            for target in ["one", "two", "one"] {
+                turn(target);
+                for _cold_and_hot in 0..3 {
+                    if shown() != target {
+                        return Err(format!("{target} isn't shown"));
+                    }
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn directories_are_passed_only_where_the_profile_says_so() {
+    for place in everybody() {
+        place.write("docs/file", "file");
+        let docs = place.home.join("docs");
+        let show = |options: &[&str]| open(&place, options, "ls \"$1\"; cat \"$1/file\"", &docs);
+        reader(&place, "read", "");
+        for _cold_and_hot in 0..2 {
+            let run = show(&[]);
+            assert!(!run.out.contains("file") && run.err.contains("docs is a directory"), "{run:?}");
+        }
+        let note = show(&[])
+            .err
+            .lines()
+            .find_map(|line| line.split_once("to show it: palisade open "))
+            .map_or_else(String::new, |(_before, option)| option.trim_end_matches(" …").to_owned());
+        let options: Vec<&str> = note.split(' ').collect();
+        assert_eq!(show(&options).out, "file\nfile", "{options:?}");
+        reader(&place, "read", "pass_directories = true");
+        assert_eq!(show(&[]).out, "file\nfile");
+        // What the user's policy denies stays so below it.
+        place.write("docs/private/key", "key");
+        let policy = "schema = 1\n[filesystem]\ndeny = [\"~/docs/private\"]\nhide = [\"~/docs/*.env\"]\n";
+        place.write("docs/x.env", "key");
+        place.write(".config/palisade/config.toml", policy);
+        let run = open(
+            &place,
+            &[],
+            "ls \"$1\" \"$1/private\"; cat \"$1\"/*/key \"$1/x.env\"; cat \"$1/file\"",
+            &docs,
+        );
+        assert!(run.out.ends_with("file") && !run.out.contains("key"), "{run:?}");
+        // All of it by a link in the working directory isn't.
+        place.outside("ln -s ~ ~/work/all");
+        let run = open(&place, &[], SHOW, Path::new("all"));
+        run.refused(125, &["work/all", "leads out"]).with_hint();
+    }
+}
+
+#[test]
+fn what_the_policy_denies_is_not_passed() {
+    for place in everybody() {
+        place.write("private/file", "notes");
+        place.write("open.txt", "open");
+        place.outside("ln -s ~/private ~/other");
+        let file = place.home.join("private/file");
+        for (mode, list, name) in [
+            ("read", "deny", "private"),
+            ("write", "hide", "private"),
+            ("read", "deny", "other"),
+            ("write", "deny", "private/*"),
+        ] {
+            reader(&place, mode, "");
+            let policy = format!("schema = 1\n[filesystem]\n{list} = [\"~/{name}\"]\n");
+            place.write(".config/palisade/config.toml", policy);
+            for _twice in 0..2 {
+                let run = open(&place, &[], SHOW, &file);
+                run.refused(125, &["private/file", list, "config.toml"]).with_hint();
+                assert!(!run.out.contains("notes"), "{run:?}");
+            }
+            let options = hinted(&open(&place, &[], SHOW, &file));
+            let options: Vec<&str> = options.iter().map(String::as_str).collect();
+            assert!(open(&place, &options, SHOW, &file).out.starts_with("notes"), "{name}: {options:?}");
+            assert!(open(&place, &[], SHOW, &place.home.join("open.txt")).ok().starts_with("open"));
+        }
+    }
+}
+
+/// `WAYLAND_DISPLAY=/home/ann` doesn't show a home.
+#[test]
+fn variables_show_sockets_and_files_only() {
+    for place in everybody() {
+        place.write("private/file", "notes");
+        place.write("cookie", "cookie");
+        let directory = place.home.join("private");
+        let socket = place.home.join("socket");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        std::os::unix::fs::chown(&socket, Some(place.uid), None).unwrap();
+        reader(&place, "none", "");
+        let with = |feature: &str, variable: &str, value: &Path| {
+            let mut command = place.command(place.binary());
+            command.env("XDG_RUNTIME_DIR", place.home.join("run")).env(variable, value);
+            let line = "cat \"$1/file\"; ls -d \"$1\"";
+            command.args(["open", "--feature", feature, "app", "-c", line, "x"]).arg(value);
+            job::finish(&mut command)
+        };
+        for (feature, variable) in
+            [("wayland", "WAYLAND_DISPLAY"), ("ssh-agent", "SSH_AUTH_SOCK"), ("xorg", "XAUTHORITY")]
+        {
+            for _cold_and_hot in 0..2 {
+                let run = with(feature, variable, &directory);
+                assert!(!run.out.contains("notes"), "{variable}: {run:?}");
+                let said = format!("{} isn't shown: {variable} names it", directory.display());
+                assert!(run.err.contains(&said), "{run:?}");
+            }
+            let meant = if variable == "XAUTHORITY" { place.home.join("cookie") } else { socket.clone() };
+            assert_eq!(with(feature, variable, &meant).out.trim(), meant.to_str().unwrap(), "{variable}");
+        }
+        // A link to a directory is one.
+        let link = place.home.join("link");
+        symlink(&directory, &link).unwrap();
+        assert!(!with("wayland", "WAYLAND_DISPLAY", &link).out.contains("notes"));
+        // Nor is a bus's address.
+        let mut command = place.palisade(&["--bus", "host"], &["cat"]);
+        command.arg(directory.join("file"));
+        command.env("DBUS_SESSION_BUS_ADDRESS", format!("unix:path={}", directory.display()));
+        let run = job::finish(&mut command);
+        assert!(!run.out.contains("notes") && run.err.contains("is no socket"), "{run:?}");
+    }
+}

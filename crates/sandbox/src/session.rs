@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Variables of the session that name one socket or one file, and what they really lead to.
+//!
+//! Rules of features refer to them: `write = ["${runtime}/${WAYLAND_DISPLAY}"]` is meant for a socket. A variable that
+//! names a directory would show all that is in it.
+
+use crate::facts::Facts;
+use palisade_policy::expand::Place;
+use palisade_policy::{Context, Layer, PathPattern};
+use rustix::fs::FileType;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Variables, the paths that they stand for, and what may be there.
+const MEANT: [(&str, &str, FileType); 8] = [
+    ("WAYLAND_DISPLAY", "${runtime}/${WAYLAND_DISPLAY}", FileType::Socket),
+    ("DISPLAY", "${x11}", FileType::Socket),
+    ("XAUTHORITY", "${XAUTHORITY}", FileType::RegularFile),
+    ("SSH_AUTH_SOCK", "${SSH_AUTH_SOCK}", FileType::Socket),
+    ("PULSE_SERVER", "${PULSE_SERVER}", FileType::Socket),
+    ("PIPEWIRE_REMOTE", "${runtime}/${PIPEWIRE_REMOTE}", FileType::Socket),
+    ("DBUS_SESSION_BUS_ADDRESS", "${DBUS_SESSION_BUS_ADDRESS}", FileType::Socket),
+    ("DBUS_SYSTEM_BUS_ADDRESS", "${DBUS_SYSTEM_BUS_ADDRESS}", FileType::Socket),
+];
+
+/// A variable that leads to something else than it is for.
+#[derive(Debug)]
+pub(crate) struct Misleading {
+    /// The variable.
+    pub(crate) variable: &'static str,
+    /// Where it leads.
+    pub(crate) path: PathBuf,
+    /// What should be there.
+    meant: FileType,
+}
+
+impl Misleading {
+    /// For the user.
+    pub(crate) fn note(&self) -> String {
+        let meant = if self.meant == FileType::Socket { "socket" } else { "file" };
+        format!("{} isn't shown: {} names it, and it is no {meant}", self.path.display(), self.variable)
+    }
+}
+
+/// Whether something of this kind is at `path`, links followed; `None` if nothing is.
+pub(crate) fn is_a(path: &Path, meant: FileType) -> Option<bool> {
+    let stat = rustix::fs::stat(path).ok()?;
+    Some(FileType::from_raw_mode(stat.st_mode) == meant)
+}
+
+/// The variables of the caller's that lead to something else than they are for. A plan depends on what is there. One
+/// that leads to nothing isn't among them: its rules have no effect.
+pub(crate) fn misleading(facts: &Facts, context: &Context) -> Vec<Misleading> {
+    let mut found = Vec::new();
+    for (variable, pattern, meant) in MEANT {
+        if !context.environment.contains_key(OsStr::new(variable)) {
+            continue;
+        }
+        let Ok(pattern) = PathPattern::new(pattern) else { continue };
+        let Ok(Place::Path(path)) = Place::of(&pattern, Layer::BuiltIn, context) else { continue };
+        if is_a(&path, meant) == Some(false) {
+            facts.is_there(&path);
+            found.push(Misleading { variable, path, meant });
+        }
+    }
+    found
+}
