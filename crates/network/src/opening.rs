@@ -85,53 +85,41 @@ enum Request {
     More,
 }
 
-/// Whether bytes begin a request of HTTP/1: a known method, or a word in a line that says `HTTP/`. Other protocols
-/// begin with words, too (`EHLO`, `NICK`, `AUTH`); lenient servers of HTTP take empty lines in front.
+/// Whether bytes begin a request of HTTP/1: a known method with something behind it, or a word in a line that says
+/// `HTTP/`. Other protocols begin with words, too (`EHLO`, `NICK`, `AUTH`).
+///
+/// The line is read as the most lenient server reads it, so that none understands a request where this sees none: such a
+/// server takes empty lines and blanks in front, any blank between two words, and any word as a method. Python's
+/// `http.server` does all of that. Nobody takes another control character for a part of a request, so with one of these
+/// another protocol begins.
 fn request(bytes: &[u8]) -> Request {
-    let begin = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'));
+    let begin = bytes.iter().position(|byte| !is_blank(*byte) && *byte != b'\n');
     let Some(line) = begin.and_then(|begin| bytes.get(begin..)) else {
         return if bytes.len() < LONGEST_LINE { Request::More } else { Request::Yes };
     };
-    let word = line.iter().position(|byte| !is_token(*byte));
-    let Some(word) = word else {
-        return if line.len() < LONGEST_LINE { Request::More } else { Request::Yes };
+    let (line, ended) = match line.iter().position(|byte| *byte == b'\n') {
+        Some(end) => (line.get(..end).unwrap_or_default(), true),
+        None => (line, false),
     };
+    let word = line.iter().position(|byte| is_blank(*byte)).unwrap_or(line.len());
     let (method, rest) = line.split_at(word);
-    // A tab, or another space that a lenient server takes for one.
-    if method.is_empty() || !matches!(rest.first(), Some(b' ' | b'\t' | 0x0b | 0x0c)) {
+    if method.iter().any(u8::is_ascii_control) {
         return Request::No;
     }
-    if METHODS.contains(&method) {
+    let goes_on = rest.iter().any(|byte| !is_blank(*byte));
+    let known = METHODS.contains(&method) && goes_on;
+    // A method alone in its line is a command of another protocol.
+    let says_so = goes_on && rest.windows(5).any(|part| part.eq_ignore_ascii_case(b"HTTP/"));
+    if known || says_so || line.len() > LONGEST_LINE {
         return Request::Yes;
     }
-    let end = line.iter().position(|byte| matches!(byte, b'\n'));
-    let line = line.get(..end.unwrap_or(line.len())).unwrap_or_default();
-    if line.windows(5).any(|part| part.eq_ignore_ascii_case(b"HTTP/")) || line.len() > LONGEST_LINE {
-        return Request::Yes;
-    }
-    if end.is_some() { Request::No } else { Request::More }
+    if ended { Request::No } else { Request::More }
 }
 
-/// Whether a byte may be in a method (RFC 9110, 5.6.2).
-const fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'!' | b'#'
-                | b'$'
-                | b'%'
-                | b'&'
-                | b'\''
-                | b'*'
-                | b'+'
-                | b'-'
-                | b'.'
-                | b'^'
-                | b'_'
-                | b'`'
-                | b'|'
-                | b'~'
-        )
+/// Whether a lenient server takes a byte for space within a line: what `isspace` of C takes, and `str.isspace` of Python,
+/// which reads the line as Latin-1.
+const fn is_blank(byte: u8) -> bool {
+    matches!(byte, b'\t' | 0x0b | 0x0c | b'\r' | 0x1c..=0x1f | b' ' | 0x85 | 0xa0)
 }
 
 #[cfg(test)]
@@ -196,8 +184,31 @@ mod tests {
             "CONNECT evil.example:443 HTTP/1.1\r\n",
             "POST\t/ HTTP/1.1\r\n",
             "FOO\x0b/ HTTP/1.1\r\n",
+            "GET/ x HTTP/1.1\r\n",
+            "\"GET / HTTP/1.1\r\n",
+            "G\u{c9}T / HTTP/1.1\r\n",
+            "GET\r/ ",
         ] {
             assert_eq!(at(http.as_bytes(), 8080), Opening::Http, "{http:?}");
+        }
+        // Blanks in front of the line, and between its words.
+        for blank in [9, 0x0b, 0x0c, b'\r', 0x1c, 0x1d, 0x1e, 0x1f, b' ', 0x85, 0xa0] {
+            for method in ["GET", "ANY"] {
+                let line = |front: &[u8], between: u8| {
+                    [front, method.as_bytes(), &[between], b"/ HTTP/1.1\r\nHost: x\r\n\r\n"].concat()
+                };
+                for port in [80, 8080, 1] {
+                    for http in [
+                        line(&[blank], b' '),
+                        line(&[blank, b'\r', b'\n', blank, blank], b' '),
+                        line(&[], blank),
+                        line(&[blank], blank),
+                    ] {
+                        assert_eq!(at(&http, port), Opening::Http, "{:?}", String::from_utf8_lossy(&http));
+                    }
+                }
+                refused(&line(&[blank], b' '), 443);
+            }
         }
         for other in [
             "SSH-2.0-OpenSSH_9.6\r\n",
@@ -209,10 +220,16 @@ mod tests {
             "\0\0\0\x08\x04\x02\x16\x2f",
             "a1 LOGIN x y\r\n",
             "\x10\x0e\0\x04MQTT",
+            "\0\0\0\x4d\0\x03\0\0user\0me\0database\0it\0\0",
+            "POST\r\n",
+            "HEAD \r\n",
+            " PING\r\n",
+            "<?xml version='1.0'?><stream>\r\n",
+            "{\"method\": \"GET\"}\n",
         ] {
             assert_eq!(at(other.as_bytes(), 8080), Opening::Pass, "{other:?}");
         }
-        for more in ["G", "FOO / HT", "\r\n", "PRI * HT", "PROX", "\r\n\r\n\0"] {
+        for more in ["G", "FOO / HT", "\r\n", "PRI * HT", "PROX", "\r\n\r\n\0", " ", "\t\r\n ", "GET ", "\"G"] {
             assert_eq!(at(more.as_bytes(), 8080), Opening::More(more.len() + 1), "{more:?}");
         }
         refused(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 8080);
