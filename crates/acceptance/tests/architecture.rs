@@ -30,6 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "palisade-host",
             "palisade-events",
             "palisade-sys",
+            "palisade-text",
         ],
     ),
     (
@@ -57,6 +58,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "palisade-protocol",
             "palisade-host",
             "palisade-sys",
+            "palisade-text",
         ],
     ),
     // planes
@@ -68,31 +70,43 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "palisade-database",
             "palisade-shell-syntax",
             "palisade-sys",
+            "palisade-text",
         ],
     ),
-    ("palisade-scopes", &["palisade-policy", "palisade-protocol", "palisade-sys"]),
-    ("palisade-guard", &["palisade-policy", "palisade-protocol", "palisade-host", "palisade-sys"]),
+    ("palisade-scopes", &["palisade-policy", "palisade-protocol", "palisade-sys", "palisade-text"]),
+    (
+        "palisade-guard",
+        &["palisade-policy", "palisade-protocol", "palisade-host", "palisade-sys", "palisade-text"],
+    ),
     (
         "palisade-sandbox",
-        &["palisade-syscall", "palisade-policy", "palisade-host", "palisade-events", "palisade-sys"],
+        &[
+            "palisade-syscall",
+            "palisade-policy",
+            "palisade-host",
+            "palisade-events",
+            "palisade-sys",
+            "palisade-text",
+        ],
     ),
     // engines
     ("palisade-syscall", &["palisade-policy", "palisade-host", "palisade-database", "palisade-sys"]),
     ("palisade-network", &["palisade-policy", "palisade-sys"]),
     ("palisade-bpf", &["palisade-policy", "palisade-sys"]),
     ("palisade-interpose", &["palisade-syscall", "palisade-sys"]),
-    // ground: `sys`, `database` and `shell-syntax` are below the others, and `policy` gives `events` the type of an event
-    ("palisade-policy", &[]),
+    // ground: `sys`, `database`, `shell-syntax` and `text` are below the others, and `policy` gives `events` the type of an event
+    ("palisade-policy", &["palisade-text"]),
     ("palisade-protocol", &[]),
-    ("palisade-host", &["palisade-shell-syntax", "palisade-sys"]),
-    ("palisade-events", &["palisade-policy", "palisade-database"]),
+    ("palisade-host", &["palisade-shell-syntax", "palisade-sys", "palisade-text"]),
+    ("palisade-events", &["palisade-policy", "palisade-database", "palisade-text"]),
     ("palisade-database", &[]),
     ("palisade-shell-syntax", &[]),
     ("palisade-sys", &[]),
+    ("palisade-text", &[]),
 ];
 
 /// Crates that have no I/O.
-const PURE: &[&str] = &["palisade-policy", "palisade-shell-syntax"];
+const PURE: &[&str] = &["palisade-policy", "palisade-shell-syntax", "palisade-text"];
 /// What these must never come to depend on.
 const IMPURE: &[&str] = &["rustix", "libc", "nix", "tokio", "walkdir", "tempfile"];
 
