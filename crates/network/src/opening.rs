@@ -229,7 +229,8 @@ mod tests {
         ] {
             assert_eq!(at(other.as_bytes(), 8080), Opening::Pass, "{other:?}");
         }
-        for more in ["G", "FOO / HT", "\r\n", "PRI * HT", "PROX", "\r\n\r\n\0", " ", "\t\r\n ", "GET ", "\"G"] {
+        for more in ["G", "FOO / HT", "\r\n", "PRI * HT", "PROX", "\r\n\r\n\0", " ", "\t\r\n ", "GET ", "\"G"]
+        {
             assert_eq!(at(more.as_bytes(), 8080), Opening::More(more.len() + 1), "{more:?}");
         }
         refused(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 8080);

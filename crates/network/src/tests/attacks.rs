@@ -160,8 +160,16 @@ fn http() -> Vec<Attack> {
         ),
         attack("http-bare-cr-ends-line", 8080, "GET /evil HTTP/1.1\rHost: evil.example\r\r"),
         attack("http-header-without-colon", 8080, "GET /evil HTTP/1.1\r\nHost good.example\r\n\r\n"),
-        attack("http-header-without-name", 8080, "GET /evil HTTP/1.1\r\n: evil\r\nHost: good.example\r\n\r\n"),
-        attack("http-absolute-other-on-another-port", 8080, EVIL.replace("/evil", "http://evil.example:8080/")),
+        attack(
+            "http-header-without-name",
+            8080,
+            "GET /evil HTTP/1.1\r\n: evil\r\nHost: good.example\r\n\r\n",
+        ),
+        attack(
+            "http-absolute-other-on-another-port",
+            8080,
+            EVIL.replace("/evil", "http://evil.example:8080/"),
+        ),
         attack(
             "http-absolute-other-right-host",
             8080,
