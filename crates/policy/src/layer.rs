@@ -128,7 +128,7 @@ impl Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.file {
-            Some(file) => write!(f, "{}:{}", file.display(), self.line),
+            Some(file) => write!(f, "{}:{}", palisade_text::shown(&**file), self.line),
             None => f.write_str(self.layer.name()),
         }
     }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use palisade_text::{harmless, harmless_lines, shown};
 
 use crate::answer::AnswerError;
 use crate::condition::ConditionError;
@@ -218,21 +219,14 @@ impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}: ", self.file_name(), self.line, self.column)?;
         // A file that isn't trusted yet must not be able to drive the reader's terminal.
-        for c in self.problem.to_string().chars() {
-            if c.is_control() {
-                write!(f, "{}", c.escape_default())?;
-            } else {
-                write!(f, "{c}")?;
-            }
-        }
-        Ok(())
+        write!(f, "{}", shown(&self.problem.to_string()))
     }
 }
 
 impl ParseError {
     fn file_name(&self) -> String {
         match &self.file {
-            Some(file) => file.display().to_string(),
+            Some(file) => shown(&**file).to_string(),
             None => "policy".to_owned(),
         }
     }
@@ -245,16 +239,20 @@ impl ParseError {
         let end = self.text[self.span.start..].find('\n').map_or(self.text.len(), |at| self.span.start + at);
         // A proxy's password may stand there, and messages are shown around.
         let excerpt = masked(&self.text[start..end]);
-        let span = self.span.start - start..self.span.end.min(end).max(self.span.start) - start;
+        // A file that isn't trusted yet must not be able to drive the reader's terminal. Escapes are longer than what
+        // they stand for.
+        let place = |at: usize| harmless_lines(excerpt.get(..at).unwrap_or(&excerpt)).len();
+        let span = place(self.span.start - start)..place(self.span.end.min(end).max(self.span.start) - start);
+        let excerpt = harmless_lines(&excerpt);
         let mut annotation = AnnotationKind::Primary.span(span);
         if !self.problem.label().is_empty() {
             annotation = annotation.label(self.problem.label());
         }
         let snippet =
             Snippet::source(&excerpt).line_start(line_start).path(self.file_name()).annotation(annotation);
-        let mut report = Level::ERROR.primary_title(self.problem.to_string()).element(snippet);
+        let mut report = Level::ERROR.primary_title(harmless(&self.problem.to_string())).element(snippet);
         if let Some(hint) = self.problem.hint() {
-            report = report.element(Level::HELP.with_name("hint").message(hint));
+            report = report.element(Level::HELP.with_name("hint").message(harmless(&hint)));
         }
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
         renderer.render(&[report])

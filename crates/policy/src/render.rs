@@ -12,6 +12,7 @@ use crate::limits::{Amount, Unit};
 use crate::rule::PathRule;
 use crate::settings::{LayerPolicy, Settings};
 use crate::word::List;
+use palisade_text::is_hidden;
 
 mod application;
 mod network;
@@ -43,8 +44,8 @@ fn comment(text: &str) -> String {
         out.push(' ');
     }
     for c in text.chars() {
-        if c.is_control() {
-            let _ = write!(out, "\\u{:04X}", u32::from(c));
+        if is_hidden(c) {
+            escape(c, &mut out);
         } else {
             out.push(c);
         }
@@ -301,7 +302,13 @@ fn list(texts: Vec<String>, remarks: Vec<String>) -> String {
     out
 }
 
-/// A TOML string.
+/// A character as a TOML string has it that nobody could see.
+fn escape(c: char, out: &mut String) {
+    let code = u32::from(c);
+    let _ = if code > 0xffff { write!(out, "\\U{code:08X}") } else { write!(out, "\\u{code:04X}") };
+}
+
+/// A TOML string, without characters that steer a terminal or can't be seen.
 #[must_use]
 pub fn string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
@@ -313,9 +320,7 @@ pub fn string(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
             '\r' => out.push_str("\\r"),
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04X}", u32::from(c));
-            }
+            c if is_hidden(c) => escape(c, &mut out),
             c => out.push(c),
         }
     }
