@@ -30,6 +30,7 @@ use palisade_guard::watch::Judged;
 use palisade_guard::watch::engine::Engine;
 use palisade_guard::watch::policy::Policy;
 use palisade_protocol::guard::{Decided, Mechanism};
+use palisade_text::Show as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,7 +68,7 @@ fn check_safety(policy: &Policy, trust: &Trusted, options: &Options) -> Result<(
     let say = |stopped: &Stopped| {
         let verb = if stopped.access == Access::Execute { "be executed" } else { "be opened" };
         let rule = stopped.rule.map_or_else(String::new, |rule| format!(" by {}", policy.origin(rule)));
-        format!("{} could not {verb}{rule} ({})", stopped.path.display(), stopped.what)
+        format!("{} could not {verb}{rule} ({})", stopped.path.shown(), stopped.what)
     };
     let mut said: Vec<String> = stopped.iter().take(3).map(say).collect();
     if stopped.len() > 3 {

@@ -6,6 +6,7 @@
 
 use palisade_guard::watch::Judged;
 use palisade_protocol::guard::Decided;
+use palisade_text::shown;
 use std::collections::HashMap;
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
@@ -34,9 +35,9 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     words
 }
 
-/// Writes one line to standard error; that nobody reads it is no reason to end.
+/// Writes one line to standard error, whatever names it quotes; that nobody reads it is no reason to end.
 pub(crate) fn say(line: &str) {
-    let _nobody_reads = writeln!(std::io::stderr(), "{line}");
+    let _nobody_reads = writeln!(std::io::stderr(), "{}", shown(line));
 }
 
 /// Those who follow: `palisade guard watch`.
@@ -124,11 +125,10 @@ fn tell_terminal(terminal: &str, decided: &Decided) {
         return;
     };
     let what = if decided.access == "execute" { "execute" } else { "open" };
-    let rule = decided.origin.as_deref().unwrap_or("no rule");
-    let text = format!(
-        "\r\npalisade: may not {what} {} ({rule})\r\nhint: palisade guard explain {}\r\n",
-        decided.path, decided.path
-    );
+    let rule = shown(decided.origin.as_deref().unwrap_or("no rule"));
+    let path = shown(&decided.path);
+    let text =
+        format!("\r\npalisade: may not {what} {path} ({rule})\r\nhint: palisade guard explain {path}\r\n");
     // At once: the shell prints its own message at the same time.
     let _nobody_reads = file.write_all(text.as_bytes());
 }
@@ -162,7 +162,7 @@ impl SystemLog {
                 socket.set_nonblocking(true).is_ok() && socket.connect(Path::new("/dev/log")).is_ok()
             });
         }
-        let message = format!("<{PRIORITY}>palisaded[{}]: {line}", std::process::id());
+        let message = format!("<{PRIORITY}>palisaded[{}]: {}", std::process::id(), shown(line));
         if socket.as_ref().is_some_and(|socket| {
             socket.send(message.as_bytes()).is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock)
         }) {

@@ -15,6 +15,7 @@ use palisade_guard::trust::store::{self, Location, MANY_CHANGES, Store, Writer};
 use palisade_guard::trust::{build, edit, loader};
 use palisade_guard::trusted::{Trusted, Vouched};
 use palisade_guard::watch::engine::Engine;
+use palisade_text::Show as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 use rustix::io::Errno;
@@ -64,7 +65,7 @@ pub(crate) enum KeeperError {
     #[error("can't start the loader: {0}")]
     Start(#[source] io::Error),
     /// The filter can't be read.
-    #[error("can't read {}: {source}", path.display())]
+    #[error("can't read {}: {source}", path.shown())]
     Read {
         /// Which file.
         path: PathBuf,
@@ -72,7 +73,7 @@ pub(crate) enum KeeperError {
         source: io::Error,
     },
     /// The directory can't be made.
-    #[error("can't make {}: {source}", path.display())]
+    #[error("can't make {}: {source}", path.shown())]
     Directory {
         /// Which.
         path: PathBuf,
@@ -375,7 +376,7 @@ impl Keeper {
                 Event::Differs { path, .. } => {
                     differing += 1;
                     if differing <= 20 {
-                        let path = OsStr::from_bytes(&path).display().to_string();
+                        let path = OsStr::from_bytes(&path).shown().to_string();
                         say(&format!("palisaded: {path:?} isn't as its package says, and isn't trusted"));
                     }
                 }

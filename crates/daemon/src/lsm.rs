@@ -14,6 +14,7 @@ use palisade_guard::watch::Judged;
 use palisade_guard::watch::engine::Engine;
 use palisade_guard::watch::label::{Label, Use};
 use palisade_protocol::guard::{Decided, Mechanism};
+use palisade_text::Show as _;
 use rustix::fs::OFlags;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -124,7 +125,7 @@ impl Lsm {
         lsm.label_own().map_err(|(path, error)| {
             format!(
                 "{} can't have a class ({}): what this host lives on would be refused",
-                path.display(),
+                path.shown(),
                 words(&error)
             )
         })?;

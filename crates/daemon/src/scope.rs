@@ -38,6 +38,7 @@ use crate::options::Options;
 use crate::supervisor::Systemd;
 use crate::{control as sockets, privileges};
 use palisade_scopes::Settings;
+use palisade_text::Show as _;
 use service::Service;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::PathBuf;
@@ -81,7 +82,7 @@ pub(crate) fn begin(options: &Options) -> Result<Scopes, GuardError> {
     let mut settings = Settings::read(&path)?;
     settings.depth = options.enforcement_depth.unwrap_or(settings.depth);
     if options.check {
-        say(&format!("palisaded: {} is understood", path.display()));
+        say(&format!("palisaded: {} is understood", path.shown()));
     } else if !rustix::process::geteuid().is_root() {
         return Err(GuardError::RootOnly);
     }

@@ -7,6 +7,7 @@ use palisade_guard::watch::engine::Engine;
 use palisade_guard::watch::mounts::{self, Selection};
 use palisade_host::mounts::Mount;
 use palisade_sys::fanotify::Questions;
+use palisade_text::Show as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
@@ -75,7 +76,7 @@ impl Territory {
                 }
                 Err(reason) => {
                     if !state.unwatched.iter().any(|(known, _)| *known == point) {
-                        say(&format!("palisaded: alarm: can't watch {}: {reason}", point.display()));
+                        say(&format!("palisaded: alarm: can't watch {}: {reason}", point.shown()));
                     }
                     now.unwatched.push((point, reason));
                 }

@@ -11,6 +11,7 @@
 mod option;
 pub mod toml;
 
+use palisade_text::Show as _;
 use std::path::{Path, PathBuf};
 
 /// A fapolicyd.conf.
@@ -223,7 +224,7 @@ pub enum Wrong {
         joined: String,
     },
     /// A path that isn't absolute.
-    #[error("`{}` isn't a mount point's path\nhint: write it as /proc/mounts does, from `/` on", .0.display())]
+    #[error("`{}` isn't a mount point's path\nhint: write it as /proc/mounts does, from `/` on", .0.shown())]
     Relative(PathBuf),
     /// A format without the colon.
     #[error("`syslog_format` has no `:` between the subject's fields and the object's\nhint: {0},:,path")]

@@ -3,6 +3,7 @@
 //!
 //! Rules are elsewhere: files in fapolicyd's grammar in `guard.d`, and `[[guard.rule]]` entries, which come first.
 
+use palisade_text::Show as _;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -23,7 +24,7 @@ pub const FILE_SYSTEMS: &[&str] = &[
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// It isn't what the language allows.
-    #[error("can't understand {}: {message}", path.display())]
+    #[error("can't understand {}: {message}", path.shown())]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -33,7 +34,7 @@ pub enum SettingsError {
         place: Option<(u32, u32)>,
     },
     /// Another version of the language.
-    #[error("{} has schema {found}, and this version understands {SCHEMA}", path.display())]
+    #[error("{} has schema {found}, and this version understands {SCHEMA}", path.shown())]
     Schema {
         /// The file.
         path: PathBuf,
@@ -41,7 +42,7 @@ pub enum SettingsError {
         found: i64,
     },
     /// A path that isn't absolute.
-    #[error("{}: {key}: {value} isn't an absolute path", path.display())]
+    #[error("{}: {key}: {value} isn't an absolute path", path.shown())]
     Relative {
         /// The file.
         path: PathBuf,
@@ -51,7 +52,7 @@ pub enum SettingsError {
         value: String,
     },
     /// A number that makes no sense.
-    #[error("{}: {key}: {value} isn't between {least} and {most}", path.display())]
+    #[error("{}: {key}: {value} isn't between {least} and {most}", path.shown())]
     Range {
         /// The file.
         path: PathBuf,
@@ -300,7 +301,7 @@ impl Settings {
                 return Err(SettingsError::Relative {
                     path: path.to_owned(),
                     key,
-                    value: relative.display().to_string(),
+                    value: relative.shown().to_string(),
                 });
             }
         }

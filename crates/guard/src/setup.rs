@@ -12,6 +12,7 @@ use crate::rule::{RuleSet, Text};
 use crate::settings::{BuiltIn, LARGEST, Settings, SettingsError};
 use crate::watch::line::FormatError;
 use crate::{linkers, policies};
+use palisade_text::Show as _;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ pub enum SetupError {
     #[error(transparent)]
     Rules(#[from] LoadError),
     /// A file that can't be read.
-    #[error("can't read {}: {source}", path.display())]
+    #[error("can't read {}: {source}", path.shown())]
     Read {
         /// The file.
         path: PathBuf,
@@ -37,7 +38,7 @@ pub enum SetupError {
         source: io::Error,
     },
     /// A file that is too large.
-    #[error("{} is larger than {LARGEST} bytes", path.display())]
+    #[error("{} is larger than {LARGEST} bytes", path.shown())]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -52,7 +53,7 @@ impl SetupError {
             Self::Settings(_) | Self::Format(_) => Some("palisade guard check".into()),
             // They bring their own.
             Self::Rules(_) => None,
-            Self::Read { path, .. } | Self::TooLarge { path } => Some(format!("ls -l {}", path.display())),
+            Self::Read { path, .. } | Self::TooLarge { path } => Some(format!("ls -l {}", path.shown())),
         }
     }
 
@@ -100,8 +101,8 @@ impl Setup {
         let placeholders = placeholders(&linkers);
         let reader = Reader { writers, accounts: &accounts, placeholders: &placeholders };
         let (rules, from) = match other {
-            Some(path) if path.is_dir() => (reader.directory(path)?, path.display().to_string()),
-            Some(path) => (reader.files(&[path.to_owned()])?, path.display().to_string()),
+            Some(path) if path.is_dir() => (reader.directory(path)?, path.shown().to_string()),
+            Some(path) => (reader.files(&[path.to_owned()])?, path.shown().to_string()),
             None => own_rules(&reader, config, &settings)?,
         };
         Ok(Self { settings, rules, linkers, from })
@@ -119,7 +120,7 @@ fn own_rules(
     let files = if directory.is_dir() { reader.list(&directory)? } else { Vec::new() };
     if !files.is_empty() {
         let all: Vec<PathBuf> = toml.into_iter().chain(files).collect();
-        return Ok((reader.files(&all)?, directory.display().to_string()));
+        return Ok((reader.files(&all)?, directory.shown().to_string()));
     }
     let (name, text) = match settings.rules {
         BuiltIn::KnownLibs => ("known-libs", policies::KNOWN_LIBS),

@@ -8,6 +8,7 @@
 
 mod own;
 
+use palisade_text::Show as _;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -62,7 +63,7 @@ pub enum NeedsError {
 }
 
 fn needed_by(by: &Option<PathBuf>) -> String {
-    by.as_ref().map_or_else(String::new, |script| format!(", the interpreter of {}", script.display()))
+    by.as_ref().map_or_else(String::new, |script| format!(", the interpreter of {}", script.shown()))
 }
 
 /// The kernel follows as many interpreters of interpreters (`BINPRM_MAX_RECURSION`); `env` is one more for each.

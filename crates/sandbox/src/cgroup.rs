@@ -4,6 +4,7 @@
 use crate::error::StartError;
 use crate::plan::{GroupLimit, Plan};
 use palisade_host::cgroup::{Cgroups, Controller, Version};
+use palisade_text::Show as _;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -49,7 +50,7 @@ pub(crate) fn place(limit: GroupLimit) -> Result<Controller, String> {
         return Err(format!(
             "this user can't make a control group for {name} below or beside {} (`systemd-run --user --scope palisade \
              run …` starts where it can)",
-            controller.own.display()
+            controller.own.shown()
         ));
     }
     Ok(controller)

@@ -18,6 +18,7 @@ use palisade_host::script;
 use palisade_policy::resolve::Resolved;
 use palisade_policy::{Grant, NetworkMode};
 use palisade_sys::landlock::Rights;
+use palisade_text::Show as _;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -137,8 +138,8 @@ pub(crate) fn compose(
     for missing in &needs.missing {
         notes.push(Cow::Owned(format!(
             "{} needs {}, which isn't on this host",
-            missing.by.display(),
-            missing.name.display()
+            missing.by.shown(),
+            missing.name.shown()
         )));
     }
     Ok(theirs.into_iter().map(Path::to_owned).collect())
@@ -178,7 +179,7 @@ pub(crate) fn belongings(
         let real = facts.names.canonical(path).unwrap_or_else(|| path.clone());
         let hidden = |path: &Path| matches!(resolved.decide(path).grant, Grant::Hidden | Grant::Denied);
         if hidden(path) || hidden(&real) {
-            notes.push(Cow::Owned(format!("the program needs {}, which the policy hides", path.display())));
+            notes.push(Cow::Owned(format!("the program needs {}, which the policy hides", path.shown())));
             continue;
         }
         show(tree, facts, path)?;

@@ -18,6 +18,7 @@ use palisade_policy::template;
 use palisade_policy::word::{HomeLock, HomePolicy, List, PassFiles, Switch, Wait, Word};
 use palisade_policy::{Context, Layer, PathPattern, Policy, Resolved, Sourced, View};
 use palisade_sys::landlock::Rights;
+use palisade_text::Show as _;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -160,7 +161,7 @@ impl Furnishing<'_> {
                 if facts.package().is_some() && package::is_packed(&path) {
                     // It was made in the package.
                 } else if tree.host_path(&tree.resolve(&path)).is_some() || tree.stands(&path) {
-                    notes.push(Cow::Owned(format!("{} is there: no link is made of it", path.display())));
+                    notes.push(Cow::Owned(format!("{} is there: no link is made of it", path.shown())));
                 } else {
                     tree.symlink(&path, Path::new(&content))?;
                 }

@@ -10,6 +10,7 @@ use palisade_host::cgroup::Cgroups;
 use palisade_host::kernel::{Kernel, Release};
 use palisade_policy::{Limit, NetworkMode, Policy};
 use palisade_sys::probe::{self, Kind, Presence, ProbeError};
+use palisade_text::Show as _;
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -210,7 +211,7 @@ impl Evidence {
                 Some(controller) if controller.usable => Have::Yes,
                 Some(controller) => Have::No(format!(
                     "neither below nor beside {} this user can make a group",
-                    controller.own.display()
+                    controller.own.shown()
                 )),
             },
         };

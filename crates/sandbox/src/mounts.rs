@@ -15,6 +15,7 @@ use palisade_policy::decide::EffectivePath;
 use palisade_policy::names::{Content, NameRules, Standing};
 use palisade_policy::resolve::Resolved;
 use palisade_policy::{Grant, Policy};
+use palisade_text::Show as _;
 use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -81,7 +82,7 @@ pub(crate) fn protect(
         let kept = Show { execute, renewed: true, map_owners: mapped, ..USERS };
         for host in found.matches {
             if host.is_symlink() {
-                notes.push(Cow::Owned(format!("{} is a link: a mount can't protect it", host.display())));
+                notes.push(Cow::Owned(format!("{} is a link: a mount can't protect it", host.shown())));
                 continue;
             }
             tree.show(&host, &inside(&host), kept)?;

@@ -20,6 +20,7 @@ use palisade_policy::{Context, Grant, Layer, NetworkMode, Policy, View};
 use palisade_sys::landlock::{Handled, Rights};
 use palisade_syscall::broker::own_filter_with_clock;
 use palisade_syscall::{Arch, Passed, Rules};
+use palisade_text::Show as _;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -337,7 +338,7 @@ fn apply(
             if !covered && user && tree.host_path(&tree.resolve(&path.destination)).is_some() {
                 notes.push(Cow::Owned(format!(
                     "{} doesn't exist: {} can't cover it if it is made later",
-                    path.destination.display(),
+                    path.destination.shown(),
                     path.rule
                 )));
             }

@@ -3,6 +3,7 @@
 
 use crate::denied::{Denied, Hash, LONGEST_NAME};
 use palisade_protocol::scope::{Depth, MOST_ANCESTRY, Profile};
+use palisade_text::Show as _;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,7 @@ pub const MOST: usize = 60_000;
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// It isn't what the language allows.
-    #[error("can't understand {}: {message}", path.display())]
+    #[error("can't understand {}: {message}", path.shown())]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -27,7 +28,7 @@ pub enum SettingsError {
         message: String,
     },
     /// Another version of the language.
-    #[error("{} has schema {found}, and this version understands {SCHEMA}", path.display())]
+    #[error("{} has schema {found}, and this version understands {SCHEMA}", path.shown())]
     Schema {
         /// The file.
         path: PathBuf,
@@ -35,7 +36,7 @@ pub enum SettingsError {
         found: i64,
     },
     /// A value that can't be.
-    #[error("{}: {key}: {value:?} {what}", path.display())]
+    #[error("{}: {key}: {value:?} {what}", path.shown())]
     Value {
         /// The file.
         path: PathBuf,
@@ -47,7 +48,7 @@ pub enum SettingsError {
         what: &'static str,
     },
     /// It can't be read.
-    #[error("can't read {}: {source}", path.display())]
+    #[error("can't read {}: {source}", path.shown())]
     Read {
         /// The file.
         path: PathBuf,
@@ -55,7 +56,7 @@ pub enum SettingsError {
         source: std::io::Error,
     },
     /// Larger than [`LARGEST`].
-    #[error("{} has {size} bytes, and {LARGEST} are the most", path.display())]
+    #[error("{} has {size} bytes, and {LARGEST} are the most", path.shown())]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -71,7 +72,7 @@ impl SettingsError {
         match self {
             Self::Schema { .. } => Some("update palisade and palisaded to the same version".into()),
             Self::Malformed { path, .. } | Self::Value { path, .. } | Self::TooLarge { path, .. } => {
-                Some(format!("sudo nano {}   # docs/scopes.md shows all of it", path.display()))
+                Some(format!("sudo nano {}   # docs/scopes.md shows all of it", path.shown()))
             }
             Self::Read { .. } => None,
         }

@@ -3,6 +3,7 @@
 
 use palisade_guard::setup::SetupError;
 use palisade_protocol::guard::{Refusal, Response};
+use palisade_text::Show as _;
 use rustix::io::Errno;
 use std::io;
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ pub(crate) enum GuardError {
     #[error("can't put other rules in force: {0}")]
     Replace(#[source] Errno),
     /// The socket can't be made.
-    #[error("can't listen at {}: {source}", path.display())]
+    #[error("can't listen at {}: {source}", path.shown())]
     Socket {
         /// Where.
         path: PathBuf,
@@ -31,7 +32,7 @@ pub(crate) enum GuardError {
         source: io::Error,
     },
     /// Another one answers there.
-    #[error("another palisaded answers at {}", path.display())]
+    #[error("another palisaded answers at {}", path.shown())]
     Running {
         /// Where.
         path: PathBuf,

@@ -3,6 +3,7 @@
 
 use crate::journal::Nonblocking;
 use palisade_protocol::scope::Happened;
+use palisade_text::shown;
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -132,9 +133,9 @@ impl State {
             self.log = OpenOptions::new().create(true).append(true).mode(0o600).open(path).ok();
         }
         let Some(log) = &mut self.log else { return };
-        let Ok(mut line) = serde_json::to_vec(happened) else { return };
-        line.push(b'\n');
-        if log.write_all(&line).is_err() {
+        let Ok(line) = serde_json::to_string(happened) else { return };
+        let line = palisade_text::json(line) + "\n";
+        if log.write_all(line.as_bytes()).is_err() {
             self.log = None;
         }
     }
@@ -152,12 +153,13 @@ impl State {
         self.told.insert(key, Instant::now());
         let what =
             if happened.verdict == palisade_protocol::scope::Verdict::Kill { "killed" } else { "refused" };
-        // A name must not steer the terminal.
-        let path = happened.path.replace(char::is_control, "?");
         let _nobody_reads = write!(
             file,
-            "\r\npalisade: {what} {path} in scope {}: {}\r\nhint: palisade scope events --scope {}\r\n",
-            happened.scope, happened.why, happened.scope
+            "\r\npalisade: {what} {} in scope {}: {}\r\nhint: palisade scope events --scope {}\r\n",
+            shown(&happened.path),
+            happened.scope,
+            shown(&happened.why),
+            happened.scope
         );
     }
 }

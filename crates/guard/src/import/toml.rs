@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::settings::SCHEMA;
+use palisade_policy::render::string as quoted;
 
 use super::{DatabaseSize, Fapolicyd, Integrity, ResetStrategy, TrustSource};
 
@@ -29,7 +30,7 @@ pub fn render(config: &Fapolicyd) -> String {
     }
     for (name, value, why) in unneeded {
         // A comment ends with its line.
-        let value: String = value.chars().filter(|letter| !letter.is_control()).collect();
+        let value = palisade_text::harmless(&value);
         let _ = writeln!(text, "# {name} = {value}: {why}");
     }
     text
@@ -132,22 +133,6 @@ const fn reset_name(strategy: ResetStrategy) -> &'static str {
 fn list<T: AsRef<str>>(items: impl Iterator<Item = T>) -> String {
     let items: Vec<String> = items.map(|item| quoted(item.as_ref())).collect();
     format!("[{}]", items.join(", "))
-}
-
-/// A TOML string.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => quoted.extend(['\\', letter]),
-            letter if letter.is_control() => {
-                let _ = write!(quoted, "\\u{:04X}", u32::from(letter));
-            }
-            letter => quoted.push(letter),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! fapolicyd drops some of what it doesn't understand and loads the rest; a rule that silently lost a condition
 //! allows or denies more than its author meant. Everything of that kind is an error here.
 
+use palisade_text::Show as _;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -213,7 +214,7 @@ pub enum LoadError {
         more: usize,
     },
     /// A file or directory can't be read.
-    #[error("cannot read {}: {source}", file.display())]
+    #[error("cannot read {}: {source}", file.shown())]
     Read {
         /// Which.
         file: PathBuf,
@@ -221,7 +222,7 @@ pub enum LoadError {
         source: std::io::Error,
     },
     /// Others than root may write it: whoever they are, they would decide what may execute.
-    #[error("{} may be written by others than root: {reason}\n  hint: {hint}", file.display())]
+    #[error("{} may be written by others than root: {reason}\n  hint: {hint}", file.shown())]
     Writable {
         /// Which.
         file: PathBuf,
@@ -231,14 +232,14 @@ pub enum LoadError {
         hint: String,
     },
     /// More than one policy may be.
-    #[error("{} is larger than {} MiB", file.display(), crate::rule::files::LARGEST_POLICY >> 20)]
+    #[error("{} is larger than {} MiB", file.shown(), crate::rule::files::LARGEST_POLICY >> 20)]
     TooLarge {
         /// The file with which the limit was passed.
         file: PathBuf,
     },
     /// A rules.d beside a fapolicyd.rules: nobody could say which counts.
     #[error(
-        "{} has rules, and so has {}\n  hint: delete one of them", directory.display(), file.display()
+        "{} has rules, and so has {}\n  hint: delete one of them", directory.shown(), file.shown()
     )]
     Both {
         /// The directory.
@@ -358,7 +359,7 @@ impl RuleError {
 
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file.display(), self.line, self.column, self.error)?;
+        write!(f, "{}:{}:{}: {}", self.file.shown(), self.line, self.column, self.error)?;
         if !self.text.is_empty() {
             write!(f, ": `{}`", self.text)?;
         }
@@ -380,17 +381,5 @@ fn render(complaints: &[Complaint], more: usize) -> String {
 
 /// What of the offending text is shown.
 pub(crate) fn shown(text: &[u8]) -> String {
-    text[..text.len().min(80)].utf8_chunks().fold(String::new(), |mut shown, chunk| {
-        for character in chunk.valid().chars() {
-            if character.is_control() {
-                shown.extend(character.escape_default());
-            } else {
-                shown.push(character);
-            }
-        }
-        for byte in chunk.invalid() {
-            shown.push_str(&format!("\\x{byte:02x}"));
-        }
-        shown
-    })
+    palisade_text::bytes(&text[..text.len().min(80)]).to_string()
 }

@@ -3,6 +3,7 @@
 //!
 //! What decides what may execute must be root's: files and directories that others may write are refused.
 
+use palisade_text::Show as _;
 use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -144,7 +145,7 @@ impl Reader<'_> {
         } else {
             return Ok(());
         };
-        let hint = format!("{command} {}", path.display());
+        let hint = format!("{command} {}", path.shown());
         Err(LoadError::Writable { file: path.to_owned(), reason, hint })
     }
 }

@@ -4,6 +4,7 @@
 //! A rule that can't be reached is found by comparing it with the earlier ones condition by condition, for the few
 //! that can matter: it is only said when it is certain, so that a finding is always worth a look.
 
+use palisade_text::Show as _;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 
@@ -125,7 +126,7 @@ impl Finding {
     pub fn message(&self, rules: &RuleSet) -> String {
         let at = |rule: &RuleId| {
             let place = rules.origin(*rule).place;
-            format!("rule {} at {}:{}", rule.number(), rules.file(place).display(), place.line)
+            format!("rule {} at {}:{}", rule.number(), rules.file(place).shown(), place.line)
         };
         match self {
             Self::Shadowed { rule, by } => {

@@ -170,11 +170,12 @@ fn numbers(line: &mut String, list: &[u32]) {
     }
 }
 
-/// A name as it is, but for what would end the line, draw on a terminal or not be text: that is `\xNN`.
+/// A name as it is, but for what would end the line, draw on a terminal, not be seen or not be text: that is `\xNN`,
+/// which names bytes, and not the characters that `palisade_text` would name: fapolicyd's format has no other escape.
 pub fn text(line: &mut String, bytes: &[u8]) {
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
-            if character.is_control() || character == '\\' {
+            if palisade_text::is_hidden(character) || character == '\\' {
                 for byte in character.encode_utf8(&mut [0; 4]).bytes() {
                     let _cannot_fail = write!(line, "\\x{byte:02x}");
                 }
@@ -207,6 +208,6 @@ mod tests {
     fn a_name_can_not_end_the_line() {
         let mut line = String::new();
         text(&mut line, b"/a b\n\x1b[2J\xff\\x0a\xe2\x80\xa8 \xc3\xa9");
-        assert_eq!(line, "/a b\\x0a\\x1b[2J\\xff\\x5cx0a\u{2028} é");
+        assert_eq!(line, "/a b\\x0a\\x1b[2J\\xff\\x5cx0a\\xe2\\x80\\xa8 é");
     }
 }

@@ -10,6 +10,7 @@ use crate::package;
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
 use palisade_policy::{Grant, Layer, Strength};
+use palisade_text::Show as _;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
@@ -204,7 +205,7 @@ fn missing(path: &EffectivePath, notes: &mut Vec<Cow<'static, str>>) -> Result<(
         }
         Layer::BuiltIn | Layer::Distribution => Ok(()),
         _ => {
-            notes.push(Cow::Owned(format!("{} doesn't exist: {rule} has no effect", path.source.display())));
+            notes.push(Cow::Owned(format!("{} doesn't exist: {rule} has no effect", path.source.shown())));
             Ok(())
         }
     }
@@ -215,20 +216,20 @@ fn unsuitable(facts: &Facts) -> Option<String> {
     let cwd = &facts.cwd;
     let home = &facts.account.home;
     if facts.layout.shows(cwd) {
-        return Some(format!("the working directory {} is a system directory: read-only", cwd.display()));
+        return Some(format!("the working directory {} is a system directory: read-only", cwd.shown()));
     }
     if home.starts_with(cwd) {
         let reason = if cwd == home { "is your home" } else { "holds your home" };
         return Some(format!(
             "the working directory {} {reason}: private and empty inside; change to a project's directory, or add --rw DIRECTORY",
-            cwd.display()
+            cwd.shown()
         ));
     }
     for taken in ["/proc", "/sys", "/dev", "/run"] {
         if cwd.starts_with(taken) {
             return Some(format!(
                 "the working directory {} isn't a place to work in: not shown",
-                cwd.display()
+                cwd.shown()
             ));
         }
     }

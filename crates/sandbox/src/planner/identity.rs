@@ -6,6 +6,7 @@ use crate::facts::Facts;
 use crate::plan::{Identity, IdentityKind};
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::{Grant, Policy};
+use palisade_text::Show as _;
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -43,7 +44,7 @@ pub(super) fn identity(
     if let Some(path) = unmappable {
         notes.push(Cow::Owned(format!(
             "root inside is root outside, without capabilities: the file system of {} can't map owners; kernel settings and root's secrets are masked",
-            path.source.display()
+            path.source.shown()
         )));
         return own;
     }
