@@ -9,7 +9,9 @@ use crate::key::Input;
 use crate::line::Line;
 use crate::mark::Shell;
 use crate::settings::Settings;
+use palisade_text::Show as _;
 use serde::Deserialize;
+use std::fmt::Write as _;
 use std::time::Instant;
 
 /// What a key can mean.
@@ -110,18 +112,15 @@ impl Acts {
     /// Says something below the line.
     pub fn say(&mut self, words: &str) {
         self.hint.clear();
-        let mut end = words.len().min(self.hint.capacity());
-        while !words.is_char_boundary(end) {
-            end -= 1;
-        }
-        self.hint.push_str(words.get(..end).unwrap_or_default());
+        let end = words.floor_char_boundary(self.hint.capacity());
+        let _cannot_fail = write!(self.hint, "{}", words.get(..end).unwrap_or_default().shown().lines());
         self.hinted = true;
     }
 
     /// Says something when the line begins to run.
     pub fn warn(&mut self, words: &str) {
         self.warning.clear();
-        self.warning.extend(words.chars().filter(|character| !character.is_control()));
+        let _cannot_fail = write!(self.warning, "{}", words.shown());
     }
 
     /// Types a text, if there is room for it.

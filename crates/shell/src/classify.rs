@@ -276,7 +276,7 @@ fn unknown(line: &str, reading: &Reading, named: Option<&atoms::Atom>) -> Option
 /// The first command's name, in short.
 fn label(reading: &Reading) -> String {
     let name = reading.commands.iter().map(command::Command::name).find(|name| !name.is_empty());
-    name.unwrap_or_default().chars().filter(|letter| !letter.is_control()).take(40).collect()
+    palisade_text::shown(name.unwrap_or_default()).at_most(40).to_string()
 }
 
 /// Whether all that the line does is to ask about scopes: what is in one can't.

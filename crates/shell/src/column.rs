@@ -128,9 +128,7 @@ pub fn width(text: &str) -> usize {
 /// Whether a character is shown, and neither means anything to a terminal nor changes how others are shown.
 #[must_use]
 pub fn is_plain(character: char) -> bool {
-    let turns =
-        matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
-    !character.is_control() && !turns && character.width().is_some_and(|width| width > 0)
+    !palisade_text::is_hidden(character) && character.width().is_some_and(|width| width > 0)
 }
 
 #[cfg(test)]

@@ -350,7 +350,7 @@ impl Engine {
         const MOST: usize = 4096;
         for line in words.lines().filter(|line| !line.is_empty()) {
             if self.notices.len() + line.len() < MOST {
-                self.notices.extend(line.chars().filter(|letter| !letter.is_control()));
+                self.notices.push_str(&palisade_text::harmless(line));
                 self.notices.push('\n');
             }
         }

@@ -10,6 +10,7 @@
 mod talk;
 
 use palisade_protocol::scope::{Happened, Request, Response, Verdict, Wanted};
+use palisade_text::harmless;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -316,11 +317,6 @@ impl Link {
             self.problem = Some(format!("palisade: {}\nhint: {}\n", harmless(words), harmless(hint)));
         }
     }
-}
-
-/// A name must not steer the terminal.
-fn harmless(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ use crate::modules::recorder::Recorder;
 use crate::settings::Settings;
 use crate::start;
 use palisade_sys::terminal::{self, Guardian, Modes, Raw};
+use palisade_text::Show as _;
 use rustix::termios::{isatty, tcgetwinsize};
 use signals::Signals;
 use std::cell::RefCell;
@@ -58,7 +59,7 @@ pub enum ProxyError {
     #[error("can't make a secret for the shell: {0}")]
     Nonce(#[source] io::Error),
     /// The shell can't be started.
-    #[error("can't start {}: {source}", shell.display())]
+    #[error("can't start {}: {source}", shell.shown())]
     Start {
         /// Which.
         shell: PathBuf,
@@ -66,7 +67,7 @@ pub enum ProxyError {
         source: io::Error,
     },
     /// The recording can't be written.
-    #[error("can't write {}: {source}", path.display())]
+    #[error("can't write {}: {source}", path.shown())]
     Record {
         /// The file.
         path: PathBuf,
@@ -322,8 +323,7 @@ impl Session<'_> {
         let mut title = String::new();
         engine.status(&mut title);
         if title != self.title && engine.phase() == Phase::Edit && engine.inner_size() == engine.window() {
-            let shown: String = title.chars().filter(|character| !character.is_control()).collect();
-            self.screen.put(format!("\x1b]2;{shown}\x07").as_bytes());
+            self.screen.put(format!("\x1b]2;{}\x07", title.shown()).as_bytes());
             self.title = title;
         }
     }

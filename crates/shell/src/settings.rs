@@ -5,6 +5,7 @@ use crate::chain::Action;
 use crate::classify;
 use crate::key::Chord;
 use crate::status::{self, Part};
+use palisade_text::Show as _;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ pub const LARGEST: usize = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file can't be read.
-    #[error("can't read {}: {source}", path.display())]
+    #[error("can't read {}: {source}", path.shown())]
     Read {
         /// The file.
         path: PathBuf,
@@ -26,13 +27,13 @@ pub enum SettingsError {
         source: std::io::Error,
     },
     /// It is too large to be settings.
-    #[error("{} is larger than {LARGEST} bytes", path.display())]
+    #[error("{} is larger than {LARGEST} bytes", path.shown())]
     Large {
         /// The file.
         path: PathBuf,
     },
     /// It isn't what the language allows.
-    #[error("can't understand {}: {message}", path.display())]
+    #[error("can't understand {}: {message}", path.shown())]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -42,7 +43,7 @@ pub enum SettingsError {
         meant: Option<String>,
     },
     /// Another version of the language.
-    #[error("{} has schema {found}, and this version understands {SCHEMA}", path.display())]
+    #[error("{} has schema {found}, and this version understands {SCHEMA}", path.shown())]
     Schema {
         /// The file.
         path: PathBuf,

@@ -306,12 +306,7 @@ impl Advisory {
         if self.withdrawn.is_some() {
             return;
         }
-        let summary: String = self
-            .summary
-            .chars()
-            .map(|letter| if letter.is_control() { ' ' } else { letter })
-            .take(160)
-            .collect();
+        let summary = palisade_text::shown(&self.summary.replace('\n', " ")).at_most(160).to_string();
         let id: String = self.id.chars().filter(char::is_ascii_graphic).collect();
         for affected in &self.affected {
             let Some(package) = &affected.package else { continue };

@@ -11,6 +11,7 @@ pub mod input;
 #[cfg(feature = "onnx")]
 mod runtime;
 
+use palisade_text::Show as _;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -215,7 +216,7 @@ impl Model {
     }
 
     fn put(&self, questions: &SyncSender<Question>, features: Features) -> Result<f32, String> {
-        let path = self.settings.path.display();
+        let path = self.settings.path.shown();
         let (answer, answered) = sync_channel(1);
         let gone = || format!("{path}: what runs it has ended");
         questions.try_send(Question { features, answer }).map_err(|_| gone())?;
@@ -234,7 +235,7 @@ impl Model {
 }
 
 fn never(path: &Path) -> String {
-    format!("{} isn't read after {} s", path.display(), READY.as_secs())
+    format!("{} isn't read after {} s", path.shown(), READY.as_secs())
 }
 
 /// The path, with `~/` as the home directory.
@@ -249,7 +250,7 @@ fn at_home(path: &Path) -> PathBuf {
 #[cfg(feature = "onnx")]
 fn work(path: &Path, ready: &SyncSender<Result<(), String>>, asked: &Receiver<Question>) {
     let read = read(path).and_then(|bytes| {
-        runtime::Runtime::load(bytes).map_err(|why| format!("can't use {}: {why}", path.display()))
+        runtime::Runtime::load(bytes).map_err(|why| format!("can't use {}: {why}", path.shown()))
     });
     let runtime = match read {
         Ok(runtime) => runtime,
@@ -268,18 +269,18 @@ fn work(path: &Path, ready: &SyncSender<Result<(), String>>, asked: &Receiver<Qu
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     use std::io::Read;
     if !path.is_absolute() {
-        return Err(format!("{} isn't a path from / or ~/", path.display()));
+        return Err(format!("{} isn't a path from / or ~/", path.shown()));
     }
-    let failed = |error: std::io::Error| format!("can't read {}: {error}", path.display());
+    let failed = |error: std::io::Error| format!("can't read {}: {error}", path.shown());
     let file = std::fs::File::open(path).map_err(failed)?;
     // What isn't a file may never end, or never begin.
     if !file.metadata().map_err(failed)?.is_file() {
-        return Err(format!("{} isn't a file", path.display()));
+        return Err(format!("{} isn't a file", path.shown()));
     }
     let mut bytes = Vec::new();
     file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > LARGEST {
-        return Err(format!("{} is larger than {LARGEST} bytes", path.display()));
+        return Err(format!("{} is larger than {LARGEST} bytes", path.shown()));
     }
     Ok(bytes)
 }
@@ -287,7 +288,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 /// The thread, where nothing runs models.
 #[cfg(not(feature = "onnx"))]
 fn work(path: &Path, ready: &SyncSender<Result<(), String>>, asked: &Receiver<Question>) {
-    let why = format!("this program was built without the feature `onnx`, which {} needs", path.display());
+    let why = format!("this program was built without the feature `onnx`, which {} needs", path.shown());
     let _nobody_waits = ready.send(Err(why));
     // Questions aren't asked after that.
     if let Ok(Question { features, answer }) = asked.recv() {

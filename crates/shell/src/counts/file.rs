@@ -2,6 +2,7 @@
 //! The file that numbers are kept in: one object of JSON, replaced as a whole.
 
 use super::Counts;
+use palisade_text::Show as _;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -27,7 +28,7 @@ struct Document {
 #[derive(Debug, thiserror::Error)]
 pub enum CountsError {
     /// The file, or its directory.
-    #[error("can't {operation} {}: {source}", path.display())]
+    #[error("can't {operation} {}: {source}", path.shown())]
     File {
         /// What was tried.
         operation: &'static str,
@@ -37,7 +38,7 @@ pub enum CountsError {
         source: std::io::Error,
     },
     /// It isn't what it should be.
-    #[error("can't understand {}: {words}", path.display())]
+    #[error("can't understand {}: {words}", path.shown())]
     Damaged {
         /// The file.
         path: PathBuf,

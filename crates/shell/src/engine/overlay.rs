@@ -236,7 +236,7 @@ impl Engine {
             let view = self.view();
             let typed = self.line.text();
             if let Some(rest) = self.chain.ghost(&view).and_then(|whole| whole.strip_prefix(typed)) {
-                let plain = !rest.chars().any(char::is_control);
+                let plain = !rest.contains(palisade_text::is_hidden);
                 if plain && rest.len() <= tail.capacity() {
                     tail.push_str(rest);
                 }

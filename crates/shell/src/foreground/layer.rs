@@ -111,9 +111,10 @@ impl Layer {
     }
 }
 
-/// Without what a terminal could take for something else.
+/// Without what a terminal could take for something else, each character in columns of its own.
 fn harmless(text: &str) -> String {
-    text.chars().filter(|character| crate::column::is_plain(*character)).take(LONGEST).collect()
+    let shown = palisade_text::harmless(text);
+    shown.chars().filter(|character| crate::column::is_plain(*character)).take(LONGEST).collect()
 }
 
 /// The first word that is no option, and what is behind it. `takes` says of an option whether the next word is its
@@ -367,7 +368,11 @@ mod tests {
     fn names_are_harmless_and_short() {
         let host = format!("a\x1b]0;\u{202e}b{}", "c".repeat(1000));
         let layer = Layer::of(&["ssh", &host, ""]).unwrap();
-        assert!(layer.target.starts_with("a]0;bccc") && layer.target.len() == LONGEST, "{}", layer.target);
+        assert!(
+            layer.target.starts_with(r"a\u{1b}]0;\u{202e}bccc") && layer.target.len() == LONGEST,
+            "{}",
+            layer.target
+        );
     }
 
     #[test]

@@ -125,7 +125,7 @@ fn only_what_happens_in_scopes_of_ours_is_told_and_harmlessly() {
     link.run(wanted());
     until(&mut link, |link| !link.refused.is_empty());
     let words = link.words().unwrap();
-    assert!(words.contains("killed /bin/n?c") && words.contains("the name is denied"), "{words}");
+    assert!(words.contains("killed /bin/n\\u{1b}c") && words.contains("the name is denied"), "{words}");
     assert!(
         words.ends_with("hint: palisade scope events --scope 7\n") && !words.contains("other"),
         "{words}"

@@ -220,7 +220,7 @@ impl Module for History {
     fn list(&self, _view: &View<'_>, into: &mut String) {
         use core::fmt::Write;
         for (number, line) in (1..).zip(&self.open) {
-            let _a_string_takes_all = writeln!(into, "{number} {line}");
+            let _a_string_takes_all = writeln!(into, "{number} {}", palisade_text::shown(line));
         }
     }
 }

@@ -215,11 +215,7 @@ pub(super) fn text(text: &str) -> String {
             '\'' => html.push_str("&#39;"),
             '\n' => html.push_str(" ⏎ "),
             '\t' => html.push(' '),
-            letter
-                if letter.is_control()
-                    || matches!(letter, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-                        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}') =>
-            {
+            letter if palisade_text::is_hidden(letter) => {
                 add(&mut html, format_args!("<i>U+{:04X}</i>", u32::from(letter)));
             }
             letter => html.push(letter),
