@@ -3,7 +3,9 @@
 //! code that says yes, no or error.
 
 use crate::desktop::DesktopError;
+use crate::guard::GuardError;
 use crate::output;
+use crate::shell::classify::LineError;
 use palisade_host::account::AccountError;
 use palisade_policy::value::ValueError;
 use palisade_policy::{ParseError, ResolveError};
@@ -11,6 +13,7 @@ use palisade_sandbox::error::PlanError;
 use palisade_sandbox::layers::{LayerError, Sort};
 use palisade_sandbox::package::error::PackageError;
 use palisade_sandbox::trust::StoreError;
+use palisade_text::harmless_lines;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -91,13 +94,13 @@ pub(crate) enum Failure {
     Import(#[from] crate::import::ImportError),
     /// Something about lines of shell.
     #[error(transparent)]
-    Line(#[from] crate::shell::classify::LineError),
+    Line(#[from] LineError),
     /// The daemon.
     #[error(transparent)]
     Daemon(#[from] crate::palisaded::DaemonError),
     /// Something about the host's guard.
     #[error(transparent)]
-    Guard(#[from] crate::guard::GuardError),
+    Guard(#[from] GuardError),
     /// Something about scopes.
     #[error(transparent)]
     Scope(#[from] crate::scope::ScopeError),
@@ -301,6 +304,10 @@ pub(crate) fn finish(json: bool, answer: Result<u8, Failure>) -> u8 {
     match &failure {
         // Its first line only names what the excerpts below show.
         Failure::Layer(LayerError::Parse { errors }) => say_parse_errors(errors),
+        // These show the line of the settings that is wrong.
+        Failure::Guard(GuardError::Setup(_)) | Failure::Line(LineError::Settings(_)) => {
+            output::error_in_lines(&failure, hint.as_deref());
+        }
         _ => output::error(&failure, hint.as_deref()),
     }
     if json {
@@ -316,12 +323,19 @@ pub(crate) fn say_parse_errors(errors: &[ParseError]) {
     let colour = rustix::termios::isatty(rustix::stdio::stderr())
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     for error in errors {
-        output::say(&format!("{}\n", error.render(colour)));
+        // It has colours, and what it quotes is harmless.
+        output::draw(&format!("{}\n", error.render(colour)));
     }
 }
 
-/// Prints text on standard output.
+/// Prints lines for people on standard output. Nothing that steers a terminal or can't be seen gets through; a name's
+/// line breaks are escaped by the one who names it ([`harmless`]).
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_exactly(&harmless_lines(text))
+}
+
+/// Prints text of our own on standard output.
+pub(crate) fn print_exactly(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|source| match source.kind() {
         ErrorKind::BrokenPipe => Failure::ReaderGone,
@@ -329,12 +343,12 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     })
 }
 
-/// Prints an answer for programs.
+/// Prints an answer for programs. What steers a terminal is an escape in it, as people read it, too.
 pub(crate) fn print_json(body: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(&Document { schema: SCHEMA, body });
     let mut text = text.map_err(|error| Failure::Output { source: error.into() })?;
     text.push('\n');
-    print(&text)
+    print_exactly(&palisade_text::json(text))
 }
 
 /// Asks on the terminal itself: standard input may be anything. Whatever isn't yes is no; `None` without
@@ -351,33 +365,4 @@ pub(crate) fn confirmed(question: &str) -> Option<bool> {
 /// A path in JSON, which knows only text: what is none is replaced.
 pub(crate) fn lossy<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&path.to_string_lossy())
-}
-
-/// Text that somebody else wrote, so that it can't drive the terminal or read other than it is.
-pub(crate) fn harmless(text: &str) -> String {
-    // Besides control characters, those that change the direction of text or take no room.
-    let odd = |c: char| {
-        (c.is_control() && c != '\n')
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        if odd(c) {
-            safe.extend(c.escape_default());
-        } else {
-            safe.push(c);
-        }
-    }
-    safe
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_of_others_is_shown_as_it_is() {
-        assert_eq!(harmless("a\x1b[2J\u{202e}b\n"), "a\\u{1b}[2J\\u{202e}b\n");
-        assert_eq!(harmless("naïve"), "naïve");
-    }
 }

@@ -7,11 +7,11 @@
 use crate::network;
 use crate::prompt::{self, Keep};
 use crate::question::{Wish, Word};
-use palisade_events::harmless;
 use palisade_network::{Answer, Instruction, Question};
 use palisade_sandbox::gateway;
 use palisade_sandbox::plan::Answers;
 use palisade_sandbox::start::Running;
+use palisade_text::harmless;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{SyncSender, sync_channel};
 

@@ -3,6 +3,7 @@
 //! measured carries none of what measures.
 
 use crate::output;
+use palisade_text::Show as _;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ pub(crate) fn run(options: &Options) -> u8 {
     let program = beside.unwrap_or_else(|| PathBuf::from("palisade-bench"));
     let error = Command::new(&program).args(&options.arguments).exec();
     output::error(
-        &format_args!("can't run {}: {error}", program.display()),
+        &format_args!("can't run {}: {error}", program.shown()),
         Some("build palisade-bench, and put it beside palisade or on PATH"),
     );
     2

@@ -8,6 +8,7 @@ use palisade_host::places::{ADMINISTRATOR, DISTRIBUTION, PROJECT_FILE};
 use palisade_policy::{Layer, ParseError};
 use palisade_sandbox::answering::{self, Impossible};
 use palisade_sandbox::layers::{self, LayerError, Sort};
+use palisade_text::Show as _;
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -121,7 +122,7 @@ fn check(options: &Options) -> Result<u8, Failure> {
     } else if !impossible.is_empty() {
         impossible.iter().for_each(|impossible| output::error(impossible, None));
     } else if errors.is_empty() {
-        output::say(&format!("{}: nothing is wrong with it as a {layer} policy\n", file.display()));
+        output::say(&format!("{}: nothing is wrong with it as a {layer} policy\n", file.shown()));
         notes.iter().for_each(|note: &String| output::note(note));
     } else {
         answer::say_parse_errors(&errors);

@@ -17,5 +17,5 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> u8 {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut crate::Cli::command(), "palisade", &mut script);
-    answer::finish(false, answer::print(&String::from_utf8_lossy(&script)).map(|()| YES))
+    answer::finish(false, answer::print_exactly(&String::from_utf8_lossy(&script)).map(|()| YES))
 }

@@ -109,7 +109,7 @@ fn paths(json: bool) -> Result<u8, Failure> {
                 None => place.what.to_owned(),
             };
             let absent = if place.present { "" } else { " (not there)" };
-            format!("{what:<26} {}{absent}\n", answer::harmless(&place.path.to_string_lossy()))
+            format!("{what:<26} {}{absent}\n", palisade_text::harmless(&place.path.to_string_lossy()))
         };
         answer::print(&paths.iter().map(line).collect::<String>())?;
     }

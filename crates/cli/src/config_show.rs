@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A merged policy as statements: as a policy file, with origins as comments, or as JSON.
 
-use crate::answer::harmless;
 use crate::situation;
 use palisade_policy::answer::SyscallAnswer;
 use palisade_policy::environment::{EnvironmentRule, Reason};
 use palisade_policy::names::{NameSubject, built_in as built_in_names};
+use palisade_policy::render::string;
 use palisade_policy::word::Word;
 use palisade_policy::{
     Access, Amount, EffectiveGlob, Origin, PathRule, Policy, Protected, Resolved, SCHEMA, Sourced, Strength,
 };
+use palisade_text::harmless;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -314,11 +315,7 @@ fn put(text: &mut String, keyed: &[&Statement], origins: bool) {
     let Some(first) = keyed.first() else { return };
     let comment = |statement: &Statement| {
         let what = if statement.in_force { "" } else { "overridden, " };
-        if origins {
-            format!("  # {what}{}", harmless(&statement.origin.to_string()).replace('\n', "\\n"))
-        } else {
-            String::new()
-        }
+        if origins { format!("  # {what}{}", harmless(&statement.origin.to_string())) } else { String::new() }
     };
     // What doesn't hold is shown, but as a comment: the text is a policy that says what holds.
     let out = |statement: &Statement| if statement.in_force { "" } else { "# " };
@@ -351,22 +348,6 @@ impl Value {
             Self::Answer(answer) => palisade_policy::render::answer(answer),
         }
     }
-}
-
-/// A TOML basic string.
-fn string(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_control() => {
-                let _infallible = write!(out, "\\u{:04X}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]

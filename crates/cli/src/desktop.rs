@@ -26,7 +26,7 @@ mod programs;
 mod search;
 mod status;
 
-use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::answer::{self, Failure, NO, YES};
 use crate::{output, situation};
 use application::Application;
 use clap::Subcommand;
@@ -39,6 +39,8 @@ use palisade_host::places::Trustee;
 use palisade_sandbox::error::quoted;
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers;
+use palisade_text::Show as _;
+use palisade_text::harmless;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -172,9 +174,9 @@ impl Answer {
 
 /// Says what has become of the files.
 fn tell(name: &str, word: &str, outcome: &Outcome) {
-    let mut text = format!("{name}: {word}\n");
+    let mut text = format!("{}: {word}\n", harmless(name));
     let mut line = |what: &str, path: &std::path::Path| {
-        text.push_str(&format!("  {what:<14} {}\n", path.display()));
+        text.push_str(&format!("  {what:<14} {}\n", path.shown()));
     };
     for (kind, path) in &outcome.made {
         line(kind.name(), path);
@@ -191,7 +193,7 @@ fn tell(name: &str, word: &str, outcome: &Outcome) {
     for path in &outcome.left {
         line("changed: stays", path);
     }
-    output::say(&harmless(&text));
+    output::say(&text);
 }
 
 fn store(facts: &Facts) -> Store {

@@ -9,6 +9,7 @@ use palisade_sandbox::facts::Facts;
 use palisade_sandbox::guarantee::{self, Evidence, Have, OLDEST_KERNEL, Row};
 use palisade_sandbox::layers::{self, Request};
 use palisade_sandbox::planner::{self, Isolation};
+use palisade_text::Show as _;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -124,7 +125,7 @@ fn own_places(facts: &Facts) -> Vec<Check> {
     own.into_iter()
         .map(|(name, path, fatal)| {
             let (have, remedy) = examine_place(path, trustee);
-            Check { name, have, fatal, what: Some(path.display().to_string()), remedy }
+            Check { name, have, fatal, what: Some(path.shown().to_string()), remedy }
         })
         .collect()
 }
@@ -143,7 +144,7 @@ fn examine_place(path: &Path, trustee: Trustee) -> (Have, Option<String>) {
     }
     match rustix::fs::access(existing, rustix::fs::Access::WRITE_OK) {
         Ok(()) => (Have::Yes, None),
-        Err(errno) => (Have::No(format!("can't write to {}: {errno}", existing.display())), None),
+        Err(errno) => (Have::No(format!("can't write to {}: {errno}", existing.shown())), None),
     }
 }
 
@@ -151,7 +152,7 @@ impl Answer {
     fn words(&self, verbose: bool) -> String {
         let mut text = String::new();
         let mut line = |words: String| {
-            text.push_str(&answer::harmless(&words));
+            text.push_str(&palisade_text::harmless(&words));
             text.push('\n');
         };
         for row in &self.guarantees {

@@ -4,14 +4,18 @@
 use palisade_sandbox::error::{describe, quoted};
 use palisade_sandbox::plan::{GroupLimit, IdentityKind, Network, Plan};
 use palisade_syscall::store::key::shown;
+use palisade_text::harmless;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
 /// Prints on standard output.
 pub(crate) fn print(plan: &Plan<'_>, command: &[OsString], json: bool) {
-    let mut text =
-        if json { serde_json::to_string_pretty(plan).unwrap_or_default() } else { words(plan, command) };
+    let mut text = if json {
+        palisade_text::json(serde_json::to_string_pretty(plan).unwrap_or_default())
+    } else {
+        words(plan, command)
+    };
     if !text.ends_with('\n') {
         text.push('\n');
     }
@@ -23,7 +27,7 @@ pub(crate) fn print(plan: &Plan<'_>, command: &[OsString], json: bool) {
 pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
     let mut text = String::new();
     let mut line = |words: &str| {
-        text.push_str(words);
+        text.push_str(&harmless(words));
         text.push('\n');
     };
     let namespaces: Vec<String> =
@@ -98,8 +102,7 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
     }
     if !command.is_empty() {
         let command: Vec<String> = command.iter().map(|word| quoted(&word.to_string_lossy())).collect();
-        let _infallible = write!(text, "command: {}", command.join(" "));
-        text.push('\n');
+        let _infallible = writeln!(text, "command: {}", harmless(&command.join(" ")));
     }
     text
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What happens with a command: where it is looked for, what of that is visible inside.
 
-use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::answer::{self, Failure, NO, YES};
 use crate::explain_path::{self, Explanation, Way};
 use crate::situation::Situation;
 use palisade_host::executable::{self, Kind};
 use palisade_policy::environment::Fate;
 use palisade_policy::{LayerPolicy, Resolved, Wanted};
 use palisade_sandbox::plan::Plan;
+use palisade_text::Show as _;
+use palisade_text::harmless;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -160,7 +162,7 @@ impl Answer {
         }
         for candidate in &self.searched {
             let name = if candidate.inside { "found" } else { "passed by" };
-            line(name, &format!("{}: {}", candidate.path.display(), candidate.why));
+            line(name, &format!("{}: {}", candidate.path.shown(), candidate.why));
         }
         if let Some(interpreter) = &self.interpreter {
             let visible = if interpreter.inside { "visible inside" } else { "not visible inside" };

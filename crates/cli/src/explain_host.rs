@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What happens when a host is to be talked to. Nobody is asked for names here: rules are about them as they are.
 
-use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::answer::{self, Failure, NO, YES};
 use crate::situation::{Place, Situation};
 use palisade_policy::network::{
     Fallback, Judge, Name, NetworkRule, NetworkRules, NetworkVerdict, Ruling, host_port, is_public,
 };
 use palisade_policy::{LayerPolicy, NetworkMode, Policy, Strength};
 use palisade_sandbox::error::quoted;
+use palisade_text::harmless;
 use serde::Serialize;
 use std::net::IpAddr;
 

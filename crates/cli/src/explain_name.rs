@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What happens with a system call or an environment variable.
 
-use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::answer::{self, Failure, NO, YES};
 use crate::situation::{Place, Situation};
 use palisade_policy::environment::{EnvironmentRule, Fate, Reason};
 use palisade_policy::{Layer, LayerPolicy, Policy, Sourced};
 use palisade_sandbox::answering;
 use palisade_sandbox::error::quoted;
 use palisade_syscall::{Action, Arch, Rules, Syscall};
+use palisade_text::Show as _;
+use palisade_text::harmless;
 use serde::Serialize;
 
 pub(crate) mod names;
@@ -91,7 +93,7 @@ fn permit_call(situation: &Situation, name: &str, call: Syscall) -> Result<Optio
     let tried = rules(&situation.policy().clone().combine(layer.into()))?;
     let file = situation.facts.places.config.join("config.toml");
     let permits = may(&tried, call);
-    Ok(permits.then(|| format!("in {}: [syscalls] allow = [\"{name}\"]", file.display())))
+    Ok(permits.then(|| format!("in {}: [syscalls] allow = [\"{name}\"]", file.shown())))
 }
 
 /// The answer about a variable.

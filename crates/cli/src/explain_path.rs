@@ -7,6 +7,7 @@ use palisade_policy::{Access, Decision, Grant, Hint, LayerPolicy, PathPattern, R
 use palisade_sandbox::error::{describe, quoted};
 use palisade_sandbox::inside::{self, Inside, Seen};
 use palisade_sandbox::plan::{Bind, IdentityKind, Plan, Step};
+use palisade_text::Show as _;
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -114,7 +115,7 @@ pub(crate) fn judge(
     let lost = plan.as_ref().ok().and_then(|plan| way.lost_link(plan));
     let (allowed, why) = match (&inside, lost) {
         (Some(_inside), Some(link)) => {
-            (false, format!("the link {} that leads to it isn't there", link.display()))
+            (false, format!("the link {} that leads to it isn't there", link.shown()))
         }
         (Some((inside, plan)), None) => verdict(situation, inside, plan, &decision, wanted),
         (None, _) => (
@@ -386,7 +387,7 @@ impl Explanation {
         let path = quoted(&self.path.to_string_lossy());
         let mut line = |name: &str, words: &str| {
             // Writing to a string doesn't fail.
-            let _infallible = writeln!(text, "  {name:<10} {}", answer::harmless(words));
+            let _infallible = writeln!(text, "  {name:<10} {}", palisade_text::harmless(words));
         };
         let mut before = "";
         for (name, words) in &self.policy.lines {
@@ -426,8 +427,8 @@ impl Explanation {
             }
         }
         let wanted = self.wanted;
-        let why = answer::harmless(&self.why);
-        format!("{}: {wanted}: {verdict}: {why}\n{text}", answer::harmless(&path))
+        let why = palisade_text::harmless(&self.why);
+        format!("{}: {wanted}: {verdict}: {why}\n{text}", palisade_text::harmless(&path))
     }
 }
 

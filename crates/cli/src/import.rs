@@ -25,7 +25,7 @@ mod source;
 mod tests;
 mod text;
 
-use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::answer::{self, Failure, NO, YES};
 use crate::{output, situation};
 use clap::{Args, ValueEnum, ValueHint};
 use draft::Draft;
@@ -33,6 +33,7 @@ pub(crate) use error::ImportError;
 use palisade_policy::Layer;
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::is_profile_name;
+use palisade_text::harmless;
 use report::{Finding, Outcome};
 use serde::Serialize;
 use std::io::Write;

@@ -196,6 +196,22 @@ fn attendance(arguments: &[OsString]) -> Option<u8> {
     })
 }
 
+/// Prints help, or what is wrong with the arguments, which others may have chosen.
+fn say_usage(error: &clap::Error, arguments: &[OsString]) {
+    let mut text = error.to_string();
+    if !error.use_stderr() {
+        let _nobody_listens = answer::print_exactly(&text);
+        return;
+    }
+    for argument in arguments.iter().map(|argument| argument.to_string_lossy()) {
+        let value = argument.split_once('=').map_or(&*argument, |(_option, value)| value);
+        for part in [&*argument, value].into_iter().filter(|part| part.contains(palisade_text::is_hidden)) {
+            text = text.replace(part, &palisade_text::harmless(part));
+        }
+    }
+    output::say(&text);
+}
+
 /// Everything but a launch that was seen before.
 fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
     if let Some(code) = attendance(arguments) {
@@ -210,7 +226,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
     let (matches, cli) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
-            let _nobody_listens = error.print();
+            say_usage(&error, arguments);
             let running = arguments.first().is_some_and(|verb| {
                 verb == "run" || verb == "learn" || verb == "open" || verb == "interpose"
             }) || (arguments.first().is_some_and(|verb| verb == "scope")

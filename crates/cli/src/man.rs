@@ -29,5 +29,5 @@ fn pages(options: &Options) -> Result<(), Failure> {
     }
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page).map_err(|source| Failure::Output { source })?;
-    answer::print(&String::from_utf8_lossy(&page))
+    answer::print_exactly(&String::from_utf8_lossy(&page))
 }

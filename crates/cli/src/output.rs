@@ -1,35 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is said to people: words on standard error. Standard output belongs to data and to the
 //! command.
+//!
+//! All of it may quote names that others chose. Nothing that steers a terminal or can't be seen gets through; a name's
+//! line breaks are kept from beginning a line by [`note`] and [`error`], and for [`say`] by the one who names it.
 
+use palisade_text::{harmless, harmless_lines};
 use std::fmt::Display;
 use std::io::Write;
 
-/// Says what went wrong, and what to do about it.
+/// Says in one line what went wrong, and what to do about it.
 pub(crate) fn error(message: &dyn Display, hint: Option<&str>) {
-    let mut text = format!("palisade: error: {}\n", steady(message));
+    tell(&harmless(&message.to_string()), hint);
+}
+
+/// The same of an error that shows an excerpt of a file in lines of its own.
+pub(crate) fn error_in_lines(message: &dyn Display, hint: Option<&str>) {
+    tell(&indented(message), hint);
+}
+
+fn tell(message: &str, hint: Option<&str>) {
+    let mut text = format!("palisade: error: {message}\n");
     if let Some(hint) = hint {
-        text.push_str("hint: ");
-        text.push_str(&steady(&hint));
-        text.push('\n');
+        text.push_str(&format!("hint: {}\n", harmless(hint)));
     }
-    say(&text);
+    draw(&text);
 }
 
-/// Says something worth knowing.
+/// Says something worth knowing, in one line.
 pub(crate) fn note(message: &dyn Display) {
-    say(&format!("palisade: note: {}\n", steady(message)));
+    draw(&format!("palisade: note: {}\n", harmless(&message.to_string())));
 }
 
-/// A message in lines none of which steers the terminal: it may quote names that others chose.
-fn steady(message: &dyn Display) -> String {
+/// A message none of whose lines but the first begins where ours do.
+fn indented(message: &dyn Display) -> String {
     let message = message.to_string();
-    let lines: Vec<String> = message.lines().map(palisade_events::harmless).collect();
-    lines.join("\n")
+    let lines: Vec<String> = message.lines().map(harmless).collect();
+    lines.join("\n  ")
 }
 
-/// Says something as it is. Nobody listening is no reason to stop.
+/// Says something in lines.
 pub(crate) fn say(text: &str) {
+    draw(&harmless_lines(text));
+}
+
+/// Says something as it is: with colours, or over what stands there. Nobody listening is no reason to stop.
+pub(crate) fn draw(text: &str) {
     let _nobody_listens = std::io::stderr().write_all(text.as_bytes());
 }
 
@@ -38,10 +54,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_steer_the_terminal() {
+    fn names_cannot_steer_the_terminal_nor_begin_a_line() {
         assert_eq!(
-            steady(&"can't run \u{1b}]0;title\u{7}: x\n  ^ here"),
-            "can't run \\u{1b}]0;title\\u{7}: x\n  ^ here"
+            indented(&"can't run \u{1b}]0;title\u{7}: x\n  ^ here\npalisade: note: \u{202e}"),
+            "can't run \\u{1b}]0;title\\u{7}: x\n    ^ here\n  palisade: note: \\u{202e}"
         );
     }
 }

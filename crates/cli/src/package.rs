@@ -19,6 +19,7 @@ use palisade_sandbox::package::pack::{self, Launcher};
 use palisade_sandbox::package::select::{self, Selection};
 use palisade_sandbox::package::{Purpose, is_packed, seal};
 use palisade_sandbox::planner::{self, Isolation};
+use palisade_text::Show as _;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
@@ -104,7 +105,7 @@ impl Options {
         if let Some(first) = selection.private.first() {
             let count = selection.private.len();
             let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
-            output::note(&format_args!("left out: {}{more}, as not everybody may read it", first.display()));
+            output::note(&format_args!("left out: {}{more}, as not everybody may read it", first.shown()));
         }
         let failed = |source| PackageError::Write { path: output.to_owned(), source };
         let directory = output.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -129,7 +130,7 @@ impl Options {
         if self.json {
             answer::print_json(&Made { file: output.to_string_lossy().into_owned(), info })?;
         } else {
-            let name = answer::harmless(&output.to_string_lossy());
+            let name = palisade_text::harmless(&output.to_string_lossy());
             answer::print(&format!(
                 "{name}: {}, {} files, {} ({} unpacked)\n",
                 info.name,

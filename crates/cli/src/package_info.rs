@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is said of a package. It may be anybody's: its words are made harmless.
 
-use crate::answer::harmless;
 use palisade_protocol::date;
 use palisade_sandbox::layers::packed::Definition;
 use palisade_sandbox::package::error::{PackageError, mebibytes};
 use palisade_sandbox::package::manifest::{Manifest, What};
 use palisade_sandbox::package::seal::Seal;
+use palisade_text::{Show as _, harmless};
 use serde::Serialize;
 use std::fmt::Write;
 use std::fs::File;
@@ -52,7 +52,7 @@ impl Info {
     pub(crate) fn words(&self) -> String {
         let described = self.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
         let features = if self.features.is_empty() { "none".to_owned() } else { self.features.join(", ") };
-        let mut out = format!("{}{described}\n", self.name);
+        let mut out = harmless(&format!("{}{described}", self.name)) + "\n";
         for (word, value) in [
             ("program", self.program.clone()),
             ("machine", self.machine.clone()),
@@ -69,9 +69,9 @@ impl Info {
             ("features", features),
             ("hash", self.hash.clone()),
         ] {
-            let _ = writeln!(out, "  {word:<9} {value}");
+            let _ = writeln!(out, "  {word:<9} {}", harmless(&value));
         }
-        harmless(&out)
+        out
     }
 }
 
@@ -79,25 +79,25 @@ impl Info {
 pub(crate) fn policy(manifest: &Manifest) -> String {
     let mut out = String::new();
     let mut put = |sort: &str, definition: &Definition| {
-        let _ = writeln!(out, "# {sort} {}\n{}", definition.name.replace('\n', " "), definition.text);
+        let _ = writeln!(out, "# {sort} {}\n{}", harmless(&definition.name), definition.text);
     };
     manifest.definitions.features.iter().for_each(|definition| put("feature", definition));
     manifest.definitions.profiles.iter().for_each(|definition| put("profile", definition));
-    harmless(&out)
+    out
 }
 
 /// The files of a package, a line each.
 pub(crate) fn files(manifest: &Manifest) -> String {
     let mut out = String::new();
     for entry in &manifest.entries {
-        let path = entry.path().display();
+        let path = entry.path().shown();
         let _ = match &entry.what {
             What::Directory { .. } => continue,
             What::File { size, .. } => writeln!(out, "{size:>11} /{path}"),
             What::Link { target } => {
-                writeln!(out, "{:>11} /{path} -> {}", "", String::from_utf8_lossy(target))
+                writeln!(out, "{:>11} /{path} -> {}", "", palisade_text::bytes(target))
             }
         };
     }
-    harmless(&out)
+    out
 }

@@ -162,7 +162,7 @@ impl<'s> Package<'s> {
                 let there = if place.exists() { "" } else { "not now, else " };
                 words.push_str(&format!(
                     "  unpacked  {there}{}\n",
-                    answer::harmless(&place.to_string_lossy())
+                    palisade_text::harmless(&place.to_string_lossy())
                 ));
                 words
             }

@@ -5,6 +5,7 @@ use crate::answer::{self, Failure, NO, YES};
 use crate::output;
 use palisade_protocol::guard::Refusal;
 use palisade_protocol::{Connection, ProtocolError, date};
+use palisade_text::Show as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DaemonError {
     /// Nobody answers.
-    #[error("palisaded doesn't answer at {}: {source}", path.display())]
+    #[error("palisaded doesn't answer at {}: {source}", path.shown())]
     NotRunning {
         /// The socket.
         path: PathBuf,
@@ -108,11 +109,12 @@ pub(crate) fn listen<R: DeserializeOwned, T: Serialize>(
             Ok(answer) => {
                 let Some(news) = news(answer)? else { continue };
                 let line = if how.json {
-                    serde_json::to_string(&news).map_err(|error| Failure::Output { source: error.into() })?
+                    let line = serde_json::to_string(&news);
+                    palisade_text::json(line.map_err(|error| Failure::Output { source: error.into() })?)
                 } else {
                     words(&news)
                 };
-                answer::print(&format!("{line}\n"))?;
+                answer::print_exactly(&format!("{line}\n"))?;
             }
             Err(ProtocolError::TooSlow) => {}
             Err(ProtocolError::Gone | ProtocolError::Broken(_)) if how.ends => break,

@@ -2,6 +2,7 @@
 //! A bar on a terminal, once there is something to wait for.
 
 use crate::output;
+use palisade_text::harmless;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -31,14 +32,14 @@ impl Bar {
         self.shown = Some(Instant::now());
         let full = WIDTH.saturating_mul(done) / all.max(1);
         let bar: String = (0..WIDTH).map(|at| if at < full { '=' } else { ' ' }).collect();
-        output::say(&format!("\r\u{1b}[K[{bar}] {words}"));
+        output::draw(&format!("\r\u{1b}[K[{bar}] {}", harmless(words)));
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
         if self.shown.is_some() {
-            output::say("\r\u{1b}[K");
+            output::draw("\r\u{1b}[K");
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade project`: putting a project's policy file in force, and taking it back.
 
-use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::answer::{self, Failure, NO, YES};
 use crate::output;
 use crate::situation;
 use clap::{Subcommand, ValueHint};
@@ -10,6 +10,7 @@ use palisade_sandbox::error::quoted;
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Project};
 use palisade_sandbox::trust::Status;
+use palisade_text::harmless;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -119,7 +120,7 @@ fn allow(which: &Which, yes: bool) -> Result<u8, Failure> {
             "{} wants, for every launch in {} and below:\n\n{}\n",
             harmless(&quoted(&project.file.to_string_lossy())),
             harmless(&quoted(&project.directory().to_string_lossy())),
-            harmless(&palisade_policy::render(&policy)),
+            palisade_policy::render(&policy),
         ));
         if !answer::confirmed("Put it in force? [y/N] ").ok_or(Failure::NobodyToAsk)? {
             tell(which, &project.file, word(project.status), false, "not put in force")?;

@@ -3,9 +3,9 @@
 //!
 //! A command decides how many there are. So only some are remembered, each once, and fewer are named.
 
-use crate::answer::harmless;
 use crate::output;
 use palisade_sandbox::repository;
+use palisade_text::{harmless, shown};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
@@ -69,10 +69,6 @@ impl Repositories {
         }
         lines
     }
-}
-
-fn shown(path: &Path) -> String {
-    harmless(&path.to_string_lossy())
 }
 
 /// What git will find.

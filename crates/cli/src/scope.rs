@@ -155,6 +155,6 @@ pub(crate) fn run(options: &Options) -> u8 {
 /// Says what the daemon says.
 fn said(response: Result<Response, ScopeError>) -> Answer {
     let Response::Done { said } = response? else { return Err(DaemonError::Strange.into()) };
-    output::say(&format!("{}\n", answer::harmless(&said)));
+    output::say(&format!("{}\n", palisade_text::harmless(&said)));
     Ok(YES)
 }

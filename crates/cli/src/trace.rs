@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `--trace` and `--stats` say when a command has ended.
 
-use crate::answer::harmless;
 use crate::output;
 use crate::situation;
 use palisade_host::executable;
@@ -12,6 +11,7 @@ use palisade_sandbox::learned::{Account, Host, Journal};
 use palisade_sandbox::plan::{Plan, Step};
 use palisade_sandbox::planner;
 use palisade_sandbox::start::Happening;
+use palisade_text::harmless;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

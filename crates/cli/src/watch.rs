@@ -4,8 +4,9 @@
 use crate::answer::{self, Failure, YES};
 use crate::output;
 use crate::situation;
-use palisade_events::{Changes, Entry, Filter, Store, StoreError, Style, harmless};
+use palisade_events::{Changes, Entry, Filter, Store, StoreError, Style};
 use palisade_policy::event::Verdict;
+use palisade_text::harmless;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -89,7 +90,7 @@ pub(crate) fn run(options: &Options) -> u8 {
     if options.json {
         let error = ProblemBody { class, message: &message, hint: hint.as_deref() };
         if let Ok(line) = serde_json::to_string(&Problem { schema: answer::SCHEMA, error }) {
-            let _told_in_words = answer::print(&format!("{line}\n"));
+            let _told_in_words = answer::print_exactly(&(palisade_text::json(line) + "\n"));
         }
     }
     ERROR
@@ -284,7 +285,7 @@ impl<'a> Watching<'a> {
             if self.options.json {
                 let line =
                     serde_json::to_string(entry).map_err(|error| Failure::Output { source: error.into() })?;
-                text.push_str(&line);
+                text.push_str(&palisade_text::json(line));
                 text.push('\n');
             } else {
                 if self.sandbox.as_ref() != Some(&entry.record.sandbox) {
@@ -298,7 +299,7 @@ impl<'a> Watching<'a> {
         let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
         self.printed += u64::from(count);
         self.left = self.left.map(|left| left.saturating_sub(count));
-        if text.is_empty() { Ok(()) } else { Ok(answer::print(&text)?) }
+        if text.is_empty() { Ok(()) } else { Ok(answer::print_exactly(&text)?) }
     }
 }
 

@@ -24,6 +24,7 @@ mod everything;
 mod explorer;
 mod grants;
 mod guard;
+mod harmless;
 mod hot_path;
 mod import;
 mod interactive;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::Sink;
 use crate::outlet::Outlet;
 
-/// Writes each event as one line of JSON, the whole line by one write.
+/// Writes each event as one line of JSON, the whole line by one write. Characters that steer a terminal are escapes.
 #[derive(Debug)]
 pub struct JsonLines<W> {
     outlet: Outlet<W>,
@@ -23,10 +23,11 @@ impl<W: Write> JsonLines<W> {
 
 impl<W: Write, E: Serialize + ?Sized> Sink<E> for JsonLines<W> {
     fn emit(&mut self, event: &E) {
-        match serde_json::to_vec(event) {
-            Ok(mut line) => {
-                line.push(b'\n');
-                self.outlet.line(&line);
+        match serde_json::to_string(event) {
+            Ok(line) => {
+                let mut line = palisade_text::json(line);
+                line.push('\n');
+                self.outlet.line(line.as_bytes());
             }
             Err(error) => self.outlet.fail(error.into()),
         }

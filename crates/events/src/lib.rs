@@ -33,7 +33,7 @@ pub use notices::Notices;
 pub use record::{Launch, Likeness, Record};
 pub use recorder::Recorder;
 pub use store::{Entry, Filter, Retention, Store, StoreError};
-pub use words::{Style, Words, harmless};
+pub use words::{Style, Words};
 
 /// What takes events. Never panics and never blocks longer than its descriptor does.
 pub trait Sink<E: ?Sized> {

@@ -9,7 +9,7 @@ use palisade_policy::event::{Event, Operation};
 use palisade_policy::layer::Origin;
 use serde::Serialize;
 
-use crate::harmless;
+use palisade_text::harmless;
 
 /// A path has at most 4,096 bytes; one that isn't UTF-8 takes three for each.
 const LONGEST_OBJECT: usize = 3 * 4096;

@@ -7,6 +7,7 @@ use std::io::{Error, IsTerminal, Stderr, Write};
 
 use crate::Sink;
 use crate::outlet::Outlet;
+use palisade_text::shown;
 
 /// Whether lines carry colour. What a line means never depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,12 +59,13 @@ impl<W: Write> Words<W> {
         Self { outlet: Outlet::new(writer), style, quiet: false }
     }
 
+    /// In one line and without what steers the terminal: names come from confined programs.
     fn line(&mut self, text: &str) {
         let (start, end) = match self.style {
             Style::Plain => ("", ""),
             Style::Colour => ("\x1b[1m", "\x1b[0m"),
         };
-        self.outlet.line(format!("{start}palisade:{end} {}\n", harmless(text)).as_bytes());
+        self.outlet.line(format!("{start}palisade:{end} {}\n", shown(text)).as_bytes());
     }
 }
 
@@ -77,23 +79,6 @@ impl<W: Write, E: Display + ?Sized> Sink<E> for Words<W> {
     fn failure(&self) -> Option<&Error> {
         self.outlet.failure()
     }
-}
-
-/// Names come from confined programs: what would steer the terminal, break the line or turn its direction
-/// around is written as an escape.
-#[must_use]
-pub fn harmless(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for character in text.chars() {
-        let steers =
-            character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if steers {
-            line.extend(character.escape_default());
-        } else {
-            line.push(character);
-        }
-    }
-    line
 }
 
 #[cfg(test)]
@@ -115,8 +100,8 @@ mod tests {
     #[test]
     fn a_name_cant_steer_the_terminal() {
         assert_eq!(
-            written(Style::Plain, "read /tmp/\x1b]0;x\x07\nä\u{9b}1m\u{202e}"),
-            "palisade: read /tmp/\\u{1b}]0;x\\u{7}\\nä\\u{9b}1m\\u{202e}\n"
+            written(Style::Plain, "read /tmp/\x1b]0;x\x07\nä\u{9b}1m\u{202e}\u{200b}"),
+            "palisade: read /tmp/\\u{1b}]0;x\\u{7}\\nä\\u{9b}1m\\u{202e}\\u{200b}\n"
         );
     }
 

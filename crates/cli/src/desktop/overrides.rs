@@ -8,7 +8,8 @@ use super::entry::{Entry, EntryError, Group, Key, LARGEST, MAIN, escape};
 use super::exec::{self, Invocation, Word};
 use super::programs::Programs;
 use super::search::{Found, MARK, Service};
-use crate::answer::harmless;
+use palisade_text::Show as _;
+use palisade_text::harmless;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -181,10 +182,9 @@ impl<'a> Override<'a> {
 
     fn header(&self, from: Option<&Path>) -> String {
         let name = palisade_sandbox::error::quoted(&self.application.name);
-        let from = from.map(|from| format!(" from {}", from.display())).unwrap_or_default();
+        let from = from.map(|from| format!(" from {}", from.shown())).unwrap_or_default();
         let text = format!("Made by `palisade desktop enable {name}`{from}.");
-        let text: String = harmless(&text).replace(['\n', '\u{2028}', '\u{2029}'], "?");
-        format!("# {text}\n# `palisade desktop disable` removes it, unless you change it.\n")
+        format!("# {}\n# `palisade desktop disable` removes it, unless you change it.\n", harmless(&text))
     }
 
     fn invocation(&self, group: &Group) -> Result<Invocation, EntryError> {

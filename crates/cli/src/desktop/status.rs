@@ -6,8 +6,9 @@ use super::enable::{command, is_current};
 use super::error::DesktopError;
 use super::manifest::{Kind, Made, Manifest, Store};
 use super::mime;
-use crate::answer::{self, harmless};
+use crate::answer;
 use palisade_host::file::{self, Links};
+use palisade_text::harmless;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -160,10 +161,9 @@ impl Report {
 
     /// In words.
     pub(super) fn text(&self) -> String {
-        let one_line = |text: &str| harmless(text).replace('\n', " ");
         let mut text = format!(
             "{}: {}\n",
-            one_line(&self.name),
+            harmless(&self.name),
             match (self.enabled, self.intact) {
                 (false, _) => "not enabled",
                 (true, true) => "enabled",
@@ -171,18 +171,18 @@ impl Report {
             }
         );
         for file in &self.files {
-            let path = one_line(&file.path.to_string_lossy());
+            let path = harmless(&file.path.to_string_lossy());
             text.push_str(&format!("  {:<14} {path}{}\n", file.kind.name(), file.state.words()));
             if let Some(aside) = &file.aside {
-                text.push_str(&format!("  {:<14} {}\n", "kept aside", one_line(&aside.to_string_lossy())));
+                text.push_str(&format!("  {:<14} {}\n", "kept aside", harmless(&aside.to_string_lossy())));
             }
         }
         for default in &self.defaults {
             let words = if default.holds { "" } else { "  another application now" };
-            text.push_str(&format!("  {:<14} {}{words}\n", "default for", one_line(&default.mime)));
+            text.push_str(&format!("  {:<14} {}{words}\n", "default for", harmless(&default.mime)));
         }
         if let Some(again) = &self.again {
-            text.push_str(&format!("  to renew it    {}\n", one_line(again)));
+            text.push_str(&format!("  to renew it    {}\n", harmless(again)));
         }
         text
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All protected names, with their reasons, and those that a policy takes off the list.
 
-use crate::answer::{self, Failure, YES, harmless};
+use crate::answer::{self, Failure, YES};
 use crate::situation::{Place, Situation};
 use palisade_policy::names::{GROUP, built_in};
 use palisade_policy::{Content, Layer, NameRule, Policy, Protect, Strength};
+use palisade_text::harmless;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -139,7 +140,7 @@ impl Answer {
             let _infallible = writeln!(text, "\n{}", harmless(heading));
             for name in names {
                 let line = format!("  {:<width$}  {}", name.name, name.words());
-                let _infallible = writeln!(text, "{}", harmless(&line).replace('\n', "\\n"));
+                let _infallible = writeln!(text, "{}", harmless(&line));
             }
         };
         let protected: Vec<&Name> = self.names.iter().filter(|name| name.protected).collect();

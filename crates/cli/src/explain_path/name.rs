@@ -10,6 +10,7 @@ use palisade_sandbox::error::quoted;
 use palisade_sandbox::inside::{Inside, Seen};
 use palisade_sandbox::plan::{Bind, Plan, Step};
 use palisade_sandbox::repository;
+use palisade_text::Show as _;
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -162,7 +163,7 @@ impl Protection {
             let file = situation.facts.places.config.join("config.toml");
             let in_file = question.taken_off(policy, LayerPolicy::empty(Layer::User, None));
             protection.permit_in_file =
-                in_file.map(|names| format!("in {}: [filesystem] allow_names = {names:?}", file.display()));
+                in_file.map(|names| format!("in {}: [filesystem] allow_names = {names:?}", file.shown()));
         }
         Some(protection)
     }

@@ -40,7 +40,7 @@ pub(super) fn tell(places: &Places, request: &Request) -> Answer {
 /// Says what the daemon says.
 pub(super) fn said(response: Response) -> Result<(), GuardError> {
     let Response::Done { said } = response else { return Err(GuardError::Daemon(DaemonError::Strange)) };
-    output::say(&format!("{}\n", crate::answer::harmless(&said)));
+    output::say(&format!("{}\n", palisade_text::harmless(&said)));
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! `palisade guard check`: whether settings and rules can be understood.
 
 use super::{Answer, Places, count};
-use crate::answer::{self, NO, YES, harmless};
+use crate::answer::{self, NO, YES};
 use crate::output;
 use palisade_guard::linkers;
 use palisade_guard::rule::RuleSet;
@@ -12,6 +12,8 @@ use palisade_guard::rule::files::{Reader, Writers};
 use palisade_guard::settings::{Settings, SettingsError};
 use palisade_guard::setup::{Setup, SetupError, placeholders};
 use palisade_guard::watch::line::Format;
+use palisade_text::Show as _;
+use palisade_text::harmless;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -167,12 +169,13 @@ impl Checked {
                 (Some(line), Some(column)) => format!("{}:{line}:{column}: ", error.file),
                 _ => String::new(),
             };
-            let mut text = format!("palisade: error: {place}{} [{}]\n", error.message, error.class);
+            let message = harmless(&format!("{place}{}", error.message));
+            let mut text = format!("palisade: error: {message} [{}]\n", error.class);
             text.push_str(error.excerpt.as_deref().unwrap_or_default());
             if let Some(hint) = &error.hint {
-                text.push_str(&format!("hint: {hint}\n"));
+                text.push_str(&format!("hint: {}\n", harmless(hint)));
             }
-            output::say(&harmless(&text));
+            output::say(&text);
         }
         if self.more > 0 {
             output::say(&format!("and {}\n", count(self.more as u64, "more error", "more errors")));
@@ -252,10 +255,10 @@ fn excerpt(complaint: &Complaint) -> Option<String> {
 
 fn of_load(error: &LoadError, path: &Path) -> Mistake {
     let named: (&PathBuf, &str, Option<String>) = match error {
-        LoadError::Read { file, .. } => (file, "read", Some(format!("ls -ld {}", file.display()))),
+        LoadError::Read { file, .. } => (file, "read", Some(format!("ls -ld {}", file.shown()))),
         LoadError::Writable { file, hint, .. } => (file, "distrusted", Some(hint.clone())),
         LoadError::TooLarge { file } => (file, "too-large", None),
-        LoadError::Both { file, .. } => (file, "rules.both", Some(format!("rm {}", file.display()))),
+        LoadError::Both { file, .. } => (file, "rules.both", Some(format!("rm {}", file.shown()))),
         LoadError::Refused { .. } => (&path.to_owned(), "rules", None),
     };
     let (file, class, hint) = named;

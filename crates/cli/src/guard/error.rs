@@ -4,6 +4,7 @@
 use crate::palisaded::DaemonError;
 use palisade_guard::setup::SetupError;
 use palisade_guard::trust::{build, edit, filter, import, store, verify};
+use palisade_text::Show as _;
 use std::path::PathBuf;
 
 /// Why not.
@@ -28,7 +29,7 @@ pub(crate) enum GuardError {
         pid: u32,
     },
     /// There is no trust database.
-    #[error("there is no trust database in {}", state.display())]
+    #[error("there is no trust database in {}", state.shown())]
     NoDatabase {
         /// Where it would be.
         state: PathBuf,
@@ -46,7 +47,7 @@ pub(crate) enum GuardError {
     #[error(transparent)]
     Import(#[from] import::Error),
     /// The filter of what is.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", path.shown())]
     Filter {
         /// Its file.
         path: PathBuf,
@@ -54,7 +55,7 @@ pub(crate) enum GuardError {
         source: filter::Error,
     },
     /// Nothing of that name is trusted.
-    #[error("no trust file names {} or anything below it", path.display())]
+    #[error("no trust file names {} or anything below it", path.shown())]
     NotListed {
         /// The path.
         path: PathBuf,

@@ -3,7 +3,7 @@
 
 use super::talk::Talk;
 use super::{Answer, GuardError, Places, change, files};
-use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::answer::{self, Failure, NO, YES};
 use crate::output;
 use crate::palisaded::DaemonError;
 use clap::ValueHint;
@@ -15,6 +15,7 @@ use palisade_guard::supposed::{Supposed, Who};
 use palisade_guard::watch::Judged;
 use palisade_guard::watch::policy::Policy;
 use palisade_protocol::guard::{Decided, Request, Response, Supposition};
+use palisade_text::harmless;
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -84,7 +85,7 @@ pub(super) fn explain(places: &Places, options: &Options) -> Answer {
             permit,
         })?;
     } else {
-        answer::print(&harmless(&words(&decided, judged_by, &trusted_by)))?;
+        answer::print(&words(&decided, judged_by, &trusted_by))?;
         if let Some(permit) = permit {
             output::say(&format!("hint: {}\n", harmless(&permit)));
         }
@@ -198,5 +199,5 @@ fn words(decided: &Decided, judged_by: JudgedBy, trusted_by: &[String]) -> Strin
         let last = last.strip_suffix(": matches").unwrap_or(last);
         lines.push(format!("  {last}"));
     }
-    lines.join("\n") + "\n"
+    lines.iter().map(|line| harmless(line) + "\n").collect()
 }

@@ -3,10 +3,10 @@
 
 use super::talk::Talk;
 use super::{Answer, Places};
-use crate::answer::harmless;
 use crate::output;
 use crate::palisaded::{self, DaemonError, Listening};
 use palisade_protocol::guard::{Decided, Request, Response};
+use palisade_text::harmless;
 
 /// Shows decisions until it is interrupted or nobody reads any more (yes), or palisaded ends (no).
 pub(super) fn watch(places: &Places, all: bool, json: bool) -> Answer {

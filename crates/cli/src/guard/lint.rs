@@ -2,13 +2,15 @@
 //! `palisade guard lint`: what of the rules is probably not meant.
 
 use super::{Answer, Places, count, files};
-use crate::answer::{self, NO, YES, harmless};
+use crate::answer::{self, NO, YES};
 use crate::output;
 use palisade_guard::decide::Decider;
 use palisade_guard::facts::Access;
 use palisade_guard::rule::lint as rules_lint;
 use palisade_guard::safety;
 use palisade_guard::setup::Setup;
+use palisade_text::Show as _;
+use palisade_text::harmless;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -70,11 +72,11 @@ pub(super) fn lint(places: &Places, path: Option<&Path>, json: bool) -> Answer {
             stops_known,
         })?;
     } else {
-        let text: String = findings.iter().map(|finding| words(finding) + "\n").collect();
-        answer::print(&harmless(&text))?;
+        let text: String = findings.iter().map(|finding| harmless(&words(finding)) + "\n").collect();
+        answer::print(&text)?;
         let rules = count(setup.rules.len() as u64, "rule", "rules");
         let found = if wrong { "see above" } else { "nothing to change" };
-        output::say(&harmless(&format!("{rules} from {}: {found}\n", setup.from)));
+        output::say(&format!("{rules} from {}: {found}\n", setup.from.shown()));
     }
     Ok(if wrong { NO } else { YES })
 }
@@ -92,7 +94,7 @@ fn words(finding: &Finding) -> String {
 fn stopped(places: &Places, setup: &Setup) -> Result<Vec<Finding>, String> {
     let trust = files::trusted(places, setup.settings.trust.integrity).map_err(|error| error.to_string())?;
     if trust.store().is_none() && !setup.settings.trust.is_nothing() {
-        return Err(format!("there is no trust database in {} yet", places.state.display()));
+        return Err(format!("there is no trust database in {} yet", places.state.shown()));
     }
     let own: Vec<PathBuf> =
         std::env::current_exe().into_iter().flat_map(|own| [own.with_file_name("palisaded"), own]).collect();
@@ -111,7 +113,7 @@ fn stopped(places: &Places, setup: &Setup) -> Result<Vec<Finding>, String> {
                 class: "lint.would-stop".to_owned(),
                 message: format!(
                     "would stop the host: {} could not {verb} ({})",
-                    stopped.path.display(),
+                    stopped.path.shown(),
                     stopped.what
                 ),
                 note: false,

@@ -3,9 +3,10 @@
 
 use super::talk;
 use super::{Answer, Places};
-use crate::answer::{self, YES, harmless};
+use crate::answer::{self, YES};
 use crate::palisaded::DaemonError;
 use palisade_protocol::guard::{Metrics, Request, Response, RuleHits};
+use palisade_text::Show as _;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -94,10 +95,11 @@ pub(super) fn rules(places: &Places, json: bool) -> Answer {
     let width = rules.iter().map(|rule| rule.origin.len()).max().unwrap_or_default();
     let text = rules.iter().fold(String::new(), |mut text, rule| {
         let RuleHits { number, origin, text: rule, hits } = rule;
-        let _infallible = writeln!(text, "{hits:>10}  {number:>4}  {origin:width$}  {rule}");
+        let _infallible =
+            writeln!(text, "{hits:>10}  {number:>4}  {:width$}  {}", origin.shown(), rule.shown());
         text
     });
-    answer::print(&harmless(&text))?;
+    answer::print(&text)?;
     Ok(YES)
 }
 

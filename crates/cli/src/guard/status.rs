@@ -3,10 +3,11 @@
 
 use super::talk::Talk;
 use super::{Answer, GuardError, Places, count, lasting};
-use crate::answer::{self, NO, YES, harmless};
+use crate::answer::{self, NO, YES};
 use crate::output;
 use crate::palisaded::DaemonError;
 use palisade_protocol::guard::{Request, Response, Status};
+use palisade_text::harmless;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ pub(super) fn status(places: &Places, json: bool) -> Answer {
     if json {
         answer::print_json(&Document { running: true, status: Some(&status), because: None })?;
     } else {
-        answer::print(&harmless(&words(&status)))?;
+        answer::print(&words(&status))?;
     }
     Ok(if status.enforcing { YES } else { NO })
 }
@@ -83,7 +84,7 @@ fn words(status: &Status) -> String {
     listed(&mut lines, "not watched", unwatched);
     listed(&mut lines, "can't be seen", status.blind.iter().cloned());
     listed(&mut lines, "ALARM", status.alarms.iter().cloned());
-    lines.join("\n") + "\n"
+    lines.iter().map(|line| harmless(line) + "\n").collect()
 }
 
 fn listed(lines: &mut Vec<String>, name: &str, items: impl Iterator<Item = String>) {

@@ -3,7 +3,7 @@
 
 use super::talk::Talk;
 use super::{Answer, Places, files};
-use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::answer::{self, Failure, NO, YES};
 use crate::output;
 use palisade_guard::facts::{Access, Facts};
 use palisade_guard::kind::{Recognizer, Stat};
@@ -11,6 +11,7 @@ use palisade_guard::supposed::{Supposed, Who};
 use palisade_guard::watch::mounts::select;
 use palisade_host::mounts;
 use palisade_protocol::guard::{Request, Response, Supposition};
+use palisade_text::{Show as _, harmless};
 use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -101,8 +102,8 @@ pub(super) fn path(places: &Places, json: bool) -> Answer {
     if json {
         answer::print_json(&answer)?;
     } else {
-        let text: String = answer.untrusted.iter().map(|path| format!("{path}\n")).collect();
-        answer::print(&harmless(&text))?;
+        let text: String = answer.untrusted.iter().map(|path| harmless(path) + "\n").collect();
+        answer::print(&text)?;
         for path in &answer.unknown {
             output::note(&format_args!("{} can't be looked at", harmless(path)));
         }
@@ -176,9 +177,9 @@ pub(super) fn mounts(places: &Places, json: bool) -> Answer {
     } else {
         let line = |left: &Left| {
             let noexec = if left.noexec { ", noexec" } else { "" };
-            format!("{} ({}{noexec}): {}\n", left.mount, left.kind, left.because)
+            format!("{} ({}{noexec}): {}\n", left.mount.shown(), left.kind.shown(), left.because)
         };
-        answer::print(&harmless(&unwatched.iter().map(line).collect::<String>()))?;
+        answer::print(&unwatched.iter().map(line).collect::<String>())?;
         output::say(&format!("{} file systems are watched, {} aren't\n", watched.len(), unwatched.len()));
     }
     Ok(if none { YES } else { NO })

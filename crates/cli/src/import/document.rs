@@ -300,7 +300,7 @@ mod tests {
         let text = document.render();
         assert_eq!(
             text,
-            "# from somewhere\nschema = 1\nname = \"x\"\n\n[program]\n# why\\u000Anot\npath = \"x\"\n\n\
+            "# from somewhere\nschema = 1\nname = \"x\"\n\n[program]\n# why\\nnot\npath = \"x\"\n\n\
              [environment.set]\nA = \"\"\"\n1\n2\"\"\"\n\n[[hooks.before]]\ncommand = [\"a\", \"a\"]\n\n\
              [configurations.\"a b\".home]\npolicy = \"none\"\n"
         );

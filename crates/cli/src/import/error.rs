@@ -2,6 +2,7 @@
 //! Why nothing is imported, and what to do about it.
 
 use super::{MOST, source};
+use palisade_text::Show as _;
 use std::path::{Path, PathBuf};
 
 /// Why nothing is imported.
@@ -87,28 +88,28 @@ impl ImportError {
     pub(crate) fn hint(&self) -> Option<String> {
         let is = |path: &Path, ending: &str| path.extension().is_some_and(|extension| extension == ending);
         Some(match self {
-            Self::TooLarge { path } => format!("head {}   # what is it?", path.display()),
+            Self::TooLarge { path } => format!("head {}   # what is it?", path.shown()),
             Self::NotText { path, .. } => {
-                format!("iconv -f latin1 -t utf-8 {} >copy   # and import that", path.display())
+                format!("iconv -f latin1 -t utf-8 {} >copy   # and import that", path.shown())
             }
             Self::Unknown { path, launcher: "Firejail", .. } if is(path, "toml") => {
-                format!("palisade import --from antimony {}", path.display())
+                format!("palisade import --from antimony {}", path.shown())
             }
             Self::Syntax { path, .. } if is(path, "profile") => {
-                format!("palisade import --from firejail {}", path.display())
+                format!("palisade import --from firejail {}", path.shown())
             }
             Self::Unknown { launcher, .. } => {
                 format!("import a copy without it: {launcher} itself wouldn't start with it")
             }
-            Self::Syntax { path, line, .. } => format!("sed -n {line}p {}", path.display()),
-            Self::Read { path, .. } | Self::NotFile { path } => format!("ls -l {}", path.display()),
+            Self::Syntax { path, line, .. } => format!("sed -n {line}p {}", path.shown()),
+            Self::Read { path, .. } | Self::NotFile { path } => format!("ls -l {}", path.shown()),
             Self::Missing { .. } => {
                 "apt install firejail-profiles   # or put the file beside the profile".to_owned()
             }
             Self::Outside { path, .. } => {
-                format!("cp {} .   # beside the profile, and name it without directories", path.display())
+                format!("cp {} .   # beside the profile, and name it without directories", path.shown())
             }
-            Self::Part { path } => format!("palisade import --from firejail {}", path.display()),
+            Self::Part { path } => format!("palisade import --from firejail {}", path.shown()),
             Self::Name { .. } => "palisade import --name NAME …".to_owned(),
             Self::Exists { .. } => "palisade import --force …   # replaces it".to_owned(),
             Self::Write { .. } => "palisade import --output FILE …".to_owned(),

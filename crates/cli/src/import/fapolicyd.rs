@@ -5,7 +5,7 @@
 //! words. Everything is understood before anything is written.
 
 use super::ImportError;
-use crate::answer::{self, Failure, YES, harmless};
+use crate::answer::{self, Failure, YES};
 use crate::guard::{CONFIG, GuardError};
 use crate::output;
 use palisade_guard::import::{Fapolicyd, toml};
@@ -17,6 +17,7 @@ use palisade_guard::setup::{SetupError, placeholders};
 use palisade_guard::trust::edit::TrustFiles;
 use palisade_guard::trust::filter::Filter;
 use palisade_guard::watch::line::Format;
+use palisade_text::Show as _;
 use serde::Serialize;
 use std::fs::{DirBuilder, Permissions};
 use std::io::{ErrorKind, Write};
@@ -213,7 +214,7 @@ impl Plan {
             if !force {
                 return Err(ImportError::Exists { path }.into());
             }
-            self.notes.push(format!("{} stays, and its rules count, too", path.display()));
+            self.notes.push(format!("{} stays, and its rules count, too", path.shown()));
         }
         Ok(())
     }
@@ -234,8 +235,8 @@ impl Plan {
             return Ok(());
         }
         let verb = if dry { "would write" } else { "wrote" };
-        let line = |item: &Item| format!("{verb} {} from {}\n", item.to.display(), item.from.display());
-        answer::print(&harmless(&self.items.iter().map(line).collect::<String>()))?;
+        let line = |item: &Item| format!("{verb} {} from {}\n", item.to.shown(), item.from.shown());
+        answer::print(&self.items.iter().map(line).collect::<String>())?;
         self.notes.iter().for_each(|note| output::note(note));
         output::say(&format!("{} rules and {} trusted files\n", self.rules, self.trusted));
         if !dry {

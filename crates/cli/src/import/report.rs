@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What became of each statement of a foreign file.
 
-use crate::answer::harmless;
+use palisade_text::harmless;
 use serde::Serialize;
 use std::rc::Rc;
 
@@ -138,7 +138,7 @@ impl Report {
                 counted(self.hooks, "program")
             ));
         }
-        let lines = lines.iter().map(|line| harmless(line).replace('\n', " ") + "\n");
+        let lines = lines.iter().map(|line| harmless(line) + "\n");
         lines.collect()
     }
 }

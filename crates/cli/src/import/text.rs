@@ -1,45 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Foreign text in its new places: TOML strings, comments, paths, and where `${…}` is filled in.
 
-use std::fmt::Write;
+pub(super) use palisade_policy::render::string;
 
-/// Characters that show as others do or as nothing, or turn the direction of what follows.
-fn is_odd(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
-
+/// A character as it stands in a TOML string.
 fn escape(c: char, to: &mut String) {
-    // Writing to a string doesn't fail.
-    let _ = match c {
-        '"' => to.write_str("\\\""),
-        '\\' => to.write_str("\\\\"),
-        '\n' => to.write_str("\\n"),
-        '\t' => to.write_str("\\t"),
-        '\r' => to.write_str("\\r"),
-        c if is_odd(c) => write!(to, "\\u{:04X}", u32::from(c)),
-        c => to.write_char(c),
-    };
-}
-
-/// A TOML string in one line.
-pub(super) fn string(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        escape(c, &mut out);
-    }
-    out.push('"');
-    out
+    to.push_str(string(c.encode_utf8(&mut [0; 4])).trim_matches('"'));
 }
 
 /// A TOML string whose lines stand as lines.
 pub(super) fn lines(text: &str) -> String {
     let mut out = String::from("\"\"\"\n");
     for c in text.chars() {
-        if c == '\n' {
-            out.push('\n');
-        } else {
-            escape(c, &mut out);
+        match c {
+            '\n' => out.push('\n'),
+            '"' => out.push_str("\\\""),
+            c => escape(c, &mut out),
         }
     }
     out.push_str("\"\"\"");
@@ -59,8 +35,8 @@ pub(super) fn comment(text: &str) -> String {
         out.push(' ');
     }
     for c in text.chars() {
-        if is_odd(c) {
-            let _ = write!(out, "\\u{:04X}", u32::from(c));
+        if palisade_text::is_hidden(c) {
+            escape(c, &mut out);
         } else {
             out.push(c);
         }
@@ -114,7 +90,7 @@ mod tests {
             assert_eq!(table["x"].as_str(), Some(nasty), "{document}");
             assert_eq!(table.len(), 1);
         }
-        assert_eq!(comment("a\nb\u{202e}"), "# a\\u000Ab\\u202E");
+        assert_eq!(comment("a\nb\u{202e}"), "# a\\nb\\u202E");
         assert_eq!(key("a b"), "\"a b\"");
         assert_eq!(exact("a$b*=c"), "a\\$b\\*\\=c");
         assert_eq!(plain("a${b}$c"), "a$${b}$c");

@@ -3,6 +3,7 @@
 
 use super::{FAILURE, shown};
 use palisade_interpose::launch::LaunchError;
+use palisade_text::Show as _;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -56,13 +57,13 @@ impl InterposeError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::NotFound { name } => Some(format!("type -a {}   # is it on PATH?", shown(name))),
-            Self::NotExecutable { path } => Some(format!("ls -l {}", path.display())),
+            Self::NotExecutable { path } => Some(format!("ls -l {}", path.shown())),
             Self::OtherRights { .. } => Some("as root, it can be".to_owned()),
             Self::Launch(LaunchError::Watch(_)) => {
                 Some("cat /proc/sys/kernel/yama/ptrace_scope   # 3: nobody may watch anybody".to_owned())
             }
             Self::Launch(LaunchError::Architecture) => Some("strace -c -f COMMAND counts, too".to_owned()),
-            Self::Write { path, .. } => path.parent().map(|above| format!("ls -ld {}", above.display())),
+            Self::Write { path, .. } => path.parent().map(|above| format!("ls -ld {}", above.shown())),
             Self::Fake { .. } => Some("palisade interpose --fake time=2030-01-01 -- date".to_owned()),
             Self::Launch(_) | Self::Zero => None,
         }

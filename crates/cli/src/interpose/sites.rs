@@ -89,7 +89,7 @@ pub(super) fn write(text: &mut String, sites: &Sites) {
         let why = file.unreadable.as_ref().map(|why| format!(" (not scanned: {why})")).unwrap_or_default();
         let (both, known) = (file.both(), file.known);
         // A path is a program's own choice.
-        let path: String = file.path.chars().map(|one| if one.is_control() { '?' } else { one }).collect();
+        let path = palisade_text::shown(&file.path);
         let _ = writeln!(text, "{trapped:>9} {scanned:>9} {both:>9} {known:>9} {path}{why}");
     }
     let _ = writeln!(text, "{:>9}         -         -         - in no file", sites.elsewhere);

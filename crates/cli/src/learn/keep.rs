@@ -50,7 +50,7 @@ impl Keeping<'_> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(source) => return Err(KeepError::Read { file, source }),
         };
-        let shown = answer::harmless(&file.to_string_lossy());
+        let shown = palisade_text::harmless(&file.to_string_lossy());
         if statements(&old) == statements(self.text) {
             self.note(&format_args!("nothing new was learned: {shown} stays as it is"));
             return Ok(());
@@ -99,7 +99,7 @@ fn difference(old: &str, new: &str, file: &str) -> String {
         out.push_str(&format!("{}\n", hunk.header()));
         for (sign, line) in &hunk.lines {
             out.push(sign.character());
-            out.push_str(&answer::harmless(line.trim_end_matches('\n')));
+            out.push_str(&palisade_text::harmless(line.trim_end_matches('\n')));
             out.push('\n');
         }
     }

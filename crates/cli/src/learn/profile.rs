@@ -7,6 +7,7 @@ use palisade_policy::render::Remarks;
 use palisade_policy::{Access, LayerPolicy, NetworkMode, PathPattern, View};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::learned::{Account, Programs, Wanted};
+use palisade_text::Show as _;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -187,7 +188,7 @@ impl Learned<'_> {
         }
         let refused: Vec<(&String, &String)> = self.hosts.refused.iter().collect();
         for (host, why) in few(&refused) {
-            remarks.add(KEY, commented(host, &palisade_events::harmless(why)));
+            remarks.add(KEY, commented(host, &palisade_text::harmless(why)));
         }
         more(remarks, KEY, refused.len());
     }

@@ -2,12 +2,13 @@
 //! Making, editing, comparing and removing the user's own definitions.
 
 use super::Answer;
-use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::answer::{self, Failure, NO, YES};
 use crate::{line_diff, output, situation};
 use palisade_policy::{Layer, ParseError};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Definition, LayerError, Sort};
 use palisade_sandbox::profiles;
+use palisade_text::harmless;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -240,7 +241,7 @@ pub(super) fn diff(sort: Sort, name: &str, json: bool) -> Answer {
     if json {
         answer::print_json(&difference)?;
     } else {
-        answer::print(&harmless(&difference.diff))?;
+        answer::print(&difference.diff)?;
     }
     Ok(if same { YES } else { NO })
 }

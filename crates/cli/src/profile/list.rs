@@ -2,11 +2,12 @@
 //! Listing definitions.
 
 use super::{Answer, file_of};
-use crate::answer::{self, YES, harmless};
+use crate::answer::{self, YES};
 use crate::situation;
 use palisade_policy::{LayerPolicy, merge};
 use palisade_sandbox::layers::{self, Sort};
 use palisade_sandbox::{application, facts::Facts, profiles};
+use palisade_text::harmless;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -104,6 +105,6 @@ impl Listed {
             remarks.push("not installed");
         }
         let from = format!("({})", remarks.join(", "));
-        format!("{:<22} {from:<36} {}\n", harmless(&self.name), harmless(&about).replace('\n', " "))
+        format!("{:<22} {from:<36} {}\n", harmless(&self.name), harmless(&about.replace('\n', " ")))
     }
 }

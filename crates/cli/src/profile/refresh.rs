@@ -5,12 +5,13 @@
 //! would be the one that waits.
 
 use super::Answer;
-use crate::answer::{self, NO, YES, harmless};
+use crate::answer::{self, NO, YES};
 use crate::progress::Bar;
 use crate::store::ForUser;
 use crate::{open, output, situation};
 use palisade_sandbox::layers::{self, Sort};
 use palisade_sandbox::{application, cache};
+use palisade_text::harmless;
 use serde::Serialize;
 use std::time::Instant;
 
@@ -122,7 +123,7 @@ impl One {
             None => {
                 format!("{:<22} {:>9.1} ms  {} steps\n", harmless(&self.name), self.milliseconds, self.steps)
             }
-            Some(error) => format!("{:<22} {}\n", harmless(&self.name), harmless(error).replace('\n', " ")),
+            Some(error) => format!("{:<22} {}\n", harmless(&self.name), harmless(&error.replace('\n', " "))),
         }
     }
 }

@@ -2,12 +2,13 @@
 //! Printing definitions, by themselves or with everything that they come to.
 
 use super::{Answer, file_of};
-use crate::answer::{self, Failure, YES, harmless};
+use crate::answer::{self, Failure, YES};
 use crate::situation;
 use palisade_policy::feature::{Features, LeftOut};
 use palisade_policy::{Layer, LayerPolicy};
 use palisade_sandbox::application;
 use palisade_sandbox::layers::{self, Request, Sort};
+use palisade_text::harmless;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -76,7 +77,7 @@ impl Expanded {
             let _ = writeln!(out, "# feature {}{}", harmless(name), harmless(&why));
         }
         for (name, why) in &self.left_out {
-            let _ = writeln!(out, "# without {}: {}", harmless(name), harmless(why).replace('\n', " "));
+            let _ = writeln!(out, "# without {}: {}", harmless(name), harmless(why));
         }
         out
     }
@@ -129,11 +130,10 @@ pub(super) fn show(sort: Sort, name: &OsStr, expanded: bool, json: bool) -> Answ
             text,
         })?;
     } else {
-        let mut out = file.map_or_else(String::new, |file| {
-            format!("# {} ({})\n", harmless(&file).replace('\n', " "), policy.layer)
-        });
+        let mut out =
+            file.map_or_else(String::new, |file| format!("# {} ({})\n", harmless(&file), policy.layer));
         out.extend(expanded.as_ref().map(Expanded::comments));
-        out.push_str(&harmless(&text));
+        out.push_str(&text);
         answer::print(&out)?;
     }
     Ok(YES)

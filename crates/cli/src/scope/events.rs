@@ -2,10 +2,10 @@
 //! `palisade scope events`: what happens in scopes.
 
 use super::Answer;
-use crate::answer::harmless;
 use crate::output;
 use crate::palisaded::{self, DaemonError, Listening};
 use palisade_protocol::scope::{Happened, Request, Response, Verdict};
+use palisade_text::harmless;
 use std::path::Path;
 
 /// Which events.

@@ -2,10 +2,11 @@
 //! Which scopes there are, and what is in force.
 
 use super::{Answer, ScopeError, talk};
-use crate::answer::{self, NO, YES, harmless};
+use crate::answer::{self, NO, YES};
 use crate::output;
 use crate::palisaded::DaemonError;
 use palisade_protocol::scope::{Request, Response, Scope, Status};
+use palisade_text::harmless;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -82,19 +83,15 @@ pub(super) fn status(socket: &Path, as_json: bool) -> Answer {
     if as_json {
         answer::print_json(&status)?;
     } else {
-        answer::print(&harmless_lines(&words(&status)))?;
+        answer::print(&words(&status))?;
     }
     Ok(if status.in_force { YES } else { NO })
-}
-
-fn harmless_lines(text: &str) -> String {
-    text.lines().map(|line| harmless(line) + "\n").collect()
 }
 
 fn words(status: &Status) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
-        let _infallible = writeln!(text, "{name:<10} {value}");
+        let _infallible = writeln!(text, "{name:<10} {}", harmless(value));
     };
     line("daemon", &format!("{} (process {})", status.version, status.pid));
     line(

@@ -12,6 +12,7 @@ use palisade_shell::classify::{
     trust::{StateError, Trust, Trusted},
 };
 use palisade_shell::settings::{Settings, SettingsError};
+use palisade_text::Show as _;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -124,7 +125,7 @@ impl LineError {
             Self::Rule(_) => {
                 Some("edit ~/.config/palisade/shell.toml, then: palisade shell classify ls".to_owned())
             }
-            Self::State(error) => Some(format!("ls -ld {}", error.path.display())),
+            Self::State(error) => Some(format!("ls -ld {}", error.path.shown())),
             Self::List(_) => Some(
                 "printf 'npm some-package why it is bad\\n' > my.list; palisade shell lists update my.list"
                     .to_owned(),
@@ -149,7 +150,7 @@ struct List {
 pub(super) fn classify(options: &Options) -> Result<u8, Failure> {
     let (verdict, origin) = judge(options)?;
     if let Some(problem) = verdict.model.as_ref().and_then(Opinion::problem) {
-        output::note(&answer::harmless(&problem));
+        output::note(&problem);
     }
     if options.json {
         answer::print_json(&Answer { origin, verdict: &verdict })?;
@@ -158,7 +159,7 @@ pub(super) fn classify(options: &Options) -> Result<u8, Failure> {
         if options.explain {
             text.push_str(&explained(&options.line, &verdict));
             if let Some(opinion) = &verdict.model {
-                text.push_str(&format!("{}\n", answer::harmless(&model::explained(opinion))));
+                text.push_str(&format!("{}\n", palisade_text::harmless(&model::explained(opinion))));
             }
         }
         answer::print(&text)?;
@@ -192,7 +193,7 @@ fn explained(line: &str, verdict: &Verdict) -> String {
     for reason in &verdict.reasons {
         let reference =
             if reason.reference.is_empty() { String::new() } else { format!(", {}", reason.reference) };
-        let words = answer::harmless(&reason.words);
+        let words = palisade_text::harmless(&reason.words);
         text.push_str(&format!("  {}: {words} ({}{reference})\n", reason.level.name(), reason.rule));
         let part = line.get(reason.span.clone()).filter(|part| !part.is_empty());
         if let Some(part) = part {
@@ -200,7 +201,7 @@ fn explained(line: &str, verdict: &Verdict) -> String {
             if short.len() < part.len() {
                 short.push('…');
             }
-            text.push_str(&format!("      {}\n", answer::harmless(&short).replace('\n', "\\n")));
+            text.push_str(&format!("      {}\n", palisade_text::harmless(&short)));
         }
     }
     text
@@ -220,8 +221,9 @@ pub(super) fn trust(verb: &TrustVerb) -> Result<u8, Failure> {
             if *json {
                 answer::print_json(&List { trusted })?;
             } else {
-                let lines =
-                    trusted.iter().map(|line| format!("{} {} {}\n", line.hash, line.since, line.command));
+                let lines = trusted
+                    .iter()
+                    .map(|line| format!("{} {} {}\n", line.hash, line.since, line.command.shown()));
                 answer::print(&lines.collect::<String>())?;
             }
             true

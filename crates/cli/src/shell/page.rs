@@ -2,9 +2,10 @@
 //! `palisade shell page` and `metrics`: what happened in the shell, in numbers.
 
 use super::start;
-use crate::answer::{self, Failure, YES, harmless};
+use crate::answer::{self, Failure, YES};
 use crate::output;
 use palisade_shell::page::{self, Facts, PageError};
+use palisade_text::harmless;
 use serde::Serialize;
 
 /// Where the page is.
@@ -69,12 +70,12 @@ pub(super) fn metrics(options: &Metrics) -> Result<u8, Failure> {
     if options.json {
         answer::print_json(&Answer { facts: &facts })?;
     } else if options.prometheus {
-        answer::print(&page::prometheus(&facts, None))?;
+        answer::print_exactly(&page::prometheus(&facts, None))?;
     } else {
         answer::print(&words(&facts))?;
     }
     for problem in &facts.problems {
-        output::note(&harmless(problem));
+        output::note(problem);
     }
     Ok(YES)
 }
@@ -96,7 +97,7 @@ fn words(facts: &Facts) -> String {
         text.push_str(&format!("{number:>10}  {what}\n"));
     }
     for (rule, rulings) in &counts.rules {
-        let name = harmless(rule).replace('\n', " ");
+        let name = harmless(rule);
         text.push_str(&format!(
             "\n{name}: {} warned of, {} asked about, {} confirmed, {} not run",
             rulings.warned, rulings.asked, rulings.confirmed, rulings.blocked

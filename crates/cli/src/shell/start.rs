@@ -9,6 +9,7 @@ use palisade_protocol::scope::SOCKET;
 use palisade_shell::mark::Shell;
 use palisade_shell::proxy::{self, ProxyError};
 use palisade_shell::start::{self, OFF, Surroundings};
+use palisade_text::Show as _;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -79,7 +80,10 @@ pub(super) fn shell(asked: &super::Options) -> u8 {
         Ok(code) => code,
         Err(ProxyError::NoTerminal) => plainly(&options.shell, arguments),
         Err(error) => {
-            output::error(&error, Some("your shell starts without it; palisade shell status says more"));
+            output::error_in_lines(
+                &error,
+                Some("your shell starts without it; palisade shell status says more"),
+            );
             plainly(&options.shell, arguments)
         }
     }
@@ -89,7 +93,7 @@ pub(super) fn shell(asked: &super::Options) -> u8 {
 fn plainly(shell: &Path, arguments: &[OsString]) -> u8 {
     let error = Command::new(shell).args(arguments).env(OFF, start::terminal().to_string()).exec();
     output::error(
-        &format_args!("can't start {}: {error}", shell.display()),
+        &format_args!("can't start {}: {error}", shell.shown()),
         Some("palisade shell --shell /bin/sh   # or set SHELL"),
     );
     NOTHING
@@ -114,7 +118,7 @@ pub(super) fn record(record: &Record) -> u8 {
                 ProxyError::NoTerminal => "run it in a terminal, without redirections",
                 _ => "palisade shell record /tmp/session.cast",
             };
-            output::error(&error, Some(hint));
+            output::error_in_lines(&error, Some(hint));
             NOTHING
         }
     }
@@ -142,6 +146,6 @@ pub(super) fn init(kind: Kind) -> Result<u8, Failure> {
     let shell = parent
         .and_then(|pid| std::fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero())).ok())
         .filter(|path| path.is_file());
-    answer::print(&start::script(kind, &Surroundings::now(), &program, shell.as_deref()))?;
+    answer::print_exactly(&start::script(kind, &Surroundings::now(), &program, shell.as_deref()))?;
     Ok(answer::YES)
 }

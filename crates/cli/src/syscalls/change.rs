@@ -2,10 +2,11 @@
 //! Merging profiles, and forgetting.
 
 use super::{Answer, SyscallsError, check_name, count, known, naming, open, profiles, read};
-use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::answer::{self, Failure, NO, YES};
 use crate::output;
 use palisade_sandbox::error::quoted;
 use palisade_syscall::store::{Binary, Known, key::shown};
+use palisade_text::harmless;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;

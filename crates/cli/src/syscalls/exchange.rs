@@ -2,9 +2,10 @@
 //! Writing what was learned to files, and reading it from them.
 
 use super::{Answer, SyscallsError, check_name, count, known, naming, oci, open, own, profiles, read};
-use crate::answer::{self, Failure, YES, harmless};
+use crate::answer::{self, Failure, YES};
 use crate::output;
 use palisade_syscall::store::{Learned, key::shown};
+use palisade_text::harmless;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -3,11 +3,12 @@
 
 use super::show::names;
 use super::{Answer, SyscallsError, known, read};
-use crate::answer::{self, NO, YES, harmless};
+use crate::answer::{self, NO, YES};
 use palisade_sandbox::error::quoted;
 use palisade_syscall::group::{self, Group};
 use palisade_syscall::store::key::shown;
 use palisade_syscall::{Arch, Rules, Syscall};
+use palisade_text::harmless;
 use serde::Serialize;
 use std::path::PathBuf;
 

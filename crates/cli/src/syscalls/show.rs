@@ -2,11 +2,12 @@
 //! Listing, showing and comparing what was learned.
 
 use super::{Answer, SyscallsError, by_group, count, known, naming, profiles, read};
-use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::answer::{self, Failure, NO, YES};
 use crate::output;
 use palisade_sandbox::error::quoted;
 use palisade_syscall::Syscall;
 use palisade_syscall::store::{Known, Learned, Store, key};
+use palisade_text::harmless;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -2,10 +2,12 @@
 //! The administrator's own trust files, changed.
 
 use super::{only_root, rebuild};
-use crate::answer::{Failure, NO, YES, harmless};
+use crate::answer::{Failure, NO, YES};
 use crate::guard::{Answer, GuardError, Places, count, files};
 use crate::output;
 use palisade_guard::trust::edit::Editor;
+use palisade_text::Show as _;
+use palisade_text::harmless;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -30,7 +32,7 @@ pub(super) fn add(places: &Places, paths: &[PathBuf], file: Option<&str>) -> Ans
     for path in paths {
         let more = editor.add(path, file, |_| true).map_err(GuardError::from)?;
         if more == 0 {
-            output::note(&format_args!("all files below {} were trusted already", path.display()));
+            output::note(&format_args!("all files below {} were trusted already", path.shown()));
         }
         added += more as u64;
     }

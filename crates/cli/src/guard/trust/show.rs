@@ -2,7 +2,7 @@
 //! What is in the trust database, and whether it is so on the disk.
 
 use super::Which;
-use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::answer::{self, Failure, NO, YES};
 use crate::guard::{Answer, GuardError, Places, count, files};
 use crate::output;
 use crate::progress::Bar;
@@ -15,6 +15,7 @@ use palisade_guard::trust::store::Store;
 use palisade_guard::trust::trust_file::escape;
 use palisade_guard::trust::verify::{Difference, OnDisk, Selection};
 use palisade_guard::trusted::Trusted;
+use palisade_text::harmless;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;

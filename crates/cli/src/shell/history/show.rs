@@ -2,12 +2,13 @@
 //! Listing, searching, counting, writing out.
 
 use super::{Answer, Form, HistoryError, count, read};
-use crate::answer::{self, Failure, NO, YES, harmless};
+use crate::answer::{self, Failure, NO, YES};
 use crate::output;
 use clap::ValueHint;
 use palisade_protocol::date;
 use palisade_shell::history::import::{self, Kind};
 use palisade_shell::history::{Filter, LOCAL, Row, Statistics, Store};
+use palisade_text::{harmless, harmless_lines};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -172,7 +173,7 @@ pub(super) fn line(row: &Row, width: usize, contexts: usize) -> String {
     };
     // The lines after the first are below it.
     let indent = format!("\n{}", " ".repeat(width + 27 + context.chars().count()));
-    let text = harmless(row.entry.line.trim_end()).replace('\n', &indent);
+    let text = harmless_lines(row.entry.line.trim_end()).replace('\n', &indent);
     format!("{:>width$}  {}  {exit}  {context}{text}\n", row.id, moment(row.entry.started, ' ', ""))
 }
 
@@ -220,7 +221,7 @@ pub(super) fn stats(top: usize, json: bool) -> Answer {
             text.push_str(&format!("\n{title}\n"));
         }
         for Often { what, count } in all {
-            text.push_str(&format!("{count:>8}  {}\n", harmless(what).replace('\n', " ⏎ ")));
+            text.push_str(&format!("{count:>8}  {}\n", harmless_lines(what).replace('\n', " ⏎ ")));
         }
     }
     answer::print(&text)?;
