@@ -43,7 +43,7 @@ fn what_is_said_of_a_command_stands_behind_it() {
     engine.notify("palisade: killed n\x1bc\nhint: so\n");
     let after = prompt(&mut engine);
     let text = String::from_utf8_lossy(&after).into_owned();
-    let words = "\r\n\x1b[0;2mpalisade: killed nc\x1b[0m\r\n\x1b[0;2mhint: so\x1b[0m\r\n\x1b]133;A";
+    let words = "\r\n\x1b[0;2mpalisade: killed n\\u{1b}c\x1b[0m\r\n\x1b[0;2mhint: so\x1b[0m\r\n\x1b]133;A";
     assert!(text.contains(words), "{text:?}");
     assert!(!has(&prompt(&mut engine), "palisade"), "it is said once");
 }
