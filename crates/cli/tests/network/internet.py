@@ -2,8 +2,8 @@
 """A small internet for tests, in the network and mount namespaces in which it is started.
 
 Addresses of the public internet, of private networks and of the link are put on the loopback interface; one is a name
-server's. Every address answers HTTP at port 80, HTTPS at 443, echoes at 7 and says its name first at 2222. What has
-been reached is written to the file `reached` in the working directory, a line for each request or connection.
+server's. Every address answers HTTP at ports 80 and 8080, HTTPS at 443, echoes at 7 and says its name first at 2222. What
+has been reached is written to the file `reached` in the working directory, a line for each request or connection.
 
 Started with a directory, in which `ca.pem` is left, and the names of modules beside this file that serve more; prints
 `ready` and goes on until its standard input is closed.
@@ -249,12 +249,12 @@ def main():
     in_background(socketserver.ThreadingTCPServer((NAME_SERVER, 53), Names).serve_forever)
     for address in [*addresses(), "127.0.0.1"]:
         six = ":" in address
-        web = (Six if six else Server)((address, 80), Web)
+        web, other_web = ((Six if six else Server)((address, port), Web) for port in (80, 8080))
         secure = (Six if six else Server)((address, 443), Web)
         secure.scheme = "https"
         secure.socket = context.wrap_socket(secure.socket, server_side=True, do_handshake_on_connect=False)
         plain = PlainSix if six else Plain
-        for server in [web, secure, plain((address, 7), Echo), plain((address, 2222), SpeaksFirst)]:
+        for server in [web, other_web, secure, plain((address, 7), Echo), plain((address, 2222), SpeaksFirst)]:
             in_background(server.serve_forever)
     for module in MORE:
         for server in module.start(DIRECTORY, addresses(), reached):
