@@ -137,7 +137,7 @@ fn learn(options: &Options, matches: &ArgMatches, begun: Instant) -> Result<u8, 
     let run = checked::Run { plan: &plan, journal: &first.journal, account: &account, hosts };
     let checked = checked::check(&situation, &run, layer, remarks)?;
     for difference in &checked.differences {
-        output::note(&palisade_events::harmless(difference));
+        output::note(&palisade_text::harmless(difference));
     }
     let keeping = keep::Keeping {
         text: &checked.text,

@@ -4,7 +4,7 @@
 //! It is drawn on a screen of its own in a form that is always the same. What programs inside have told the terminal
 //! before must not show: no unfinished sequence, no mode, no character set.
 
-use palisade_events::harmless;
+use palisade_text::harmless;
 use std::borrow::Cow;
 
 /// What somebody inside wants.

@@ -5,6 +5,7 @@ use crate::plan::{Bind, Origin, Plan, Step as PlanStep};
 use palisade_policy::PathRule;
 use palisade_sys::launch::{Failure, Step};
 use palisade_syscall::store::key::shown;
+use palisade_text::Show as _;
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -349,7 +350,7 @@ pub enum PlanError {
     /// A command may have made a link on the way to what is granted.
     #[error(
         "can't grant {rule}: the link {} leads to {}, and commands may make links there, because {} can be written to",
-        link.display(), target.display(), writable.display()
+        link.shown(), target.shown(), writable.shown()
     )]
     Link {
         /// The link.
@@ -364,7 +365,7 @@ pub enum PlanError {
         rule: Box<palisade_policy::PathRule>,
     },
     /// A link leads to what another rule refuses.
-    #[error("can't grant {rule}: the link {} leads to {}, of which {other} says otherwise", link.display(), target.display())]
+    #[error("can't grant {rule}: the link {} leads to {}, of which {other} says otherwise", link.shown(), target.shown())]
     LinkAround {
         /// The link.
         link: PathBuf,

@@ -13,6 +13,7 @@ use palisade_sandbox::layers;
 use palisade_sandbox::learned::{Account, Change, Comparison, Journal, Rights};
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::planner;
+use palisade_text::Show as _;
 
 /// Differences of one kind that are told.
 const TOLD: usize = 12;
@@ -116,7 +117,7 @@ const fn narrower(rights: Rights) -> Access {
 
 fn differences(files: &Comparison, lost: &[String], gained: &[String]) -> Vec<String> {
     let file =
-        |change: &Change, what: &str| format!("{} {} {what}", change.path.display(), done(change.access));
+        |change: &Change, what: &str| format!("{} {} {what}", change.path.shown(), done(change.access));
     let mut told = Vec::new();
     let mut tell = |sentences: Vec<String>| {
         let more = sentences.len().saturating_sub(TOLD);

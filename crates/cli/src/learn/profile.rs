@@ -229,7 +229,7 @@ pub(super) fn state(
     match mapping(inside, host, facts) {
         // Argument 0: of the command line, but no argument.
         Some(text) if layer.add_path(access, &text, 0).is_ok() => {}
-        _ => remarks.add(key(access), format!("{} can't be written in TOML", host.display())),
+        _ => remarks.add(key(access), format!("{} can't be written in TOML", host.shown())),
     }
 }
 
