@@ -4,6 +4,7 @@
 use super::Isolation;
 use crate::facts::Facts;
 use crate::plan::{Identity, IdentityKind};
+use palisade_host::kernel::Release;
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::{Grant, Policy};
 use palisade_text::Show as _;
@@ -66,8 +67,16 @@ fn owners_can_be_mapped(path: &Path) -> bool {
         0x9fa0,
         0x6265_6572,
     ];
+    /// tmpfs can since Linux 6.3.
+    const TMPFS: u64 = 0x0102_1994;
     rustix::fs::statfs(path).is_ok_and(|found| {
-        let kind = u64::try_from(found.f_type).unwrap_or_default();
-        !CANT.contains(&(kind & 0xffff_ffff))
+        let kind = u64::try_from(found.f_type).unwrap_or_default() & 0xffff_ffff;
+        !CANT.contains(&kind) && (kind != TMPFS || is_since_6_3())
     })
+}
+
+fn is_since_6_3() -> bool {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_str().ok().and_then(Release::parse);
+    release.is_some_and(|release| release.at_least(6, 3))
 }
