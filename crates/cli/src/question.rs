@@ -220,7 +220,10 @@ mod tests {
             })
             .collect();
         assert!(screens.iter().all(|screen| *screen == screens[0]), "{screens:#?}");
-        assert!(screens[0].0.starts_with(FIRST) && screens[0].0.ends_with(READY.trim_end()), "{screens:?}");
+        assert!(
+            screens[0].0.starts_with(FIRST) && screens[0].0.trim_end().ends_with(READY.trim()),
+            "{screens:?}"
+        );
     }
 
     #[test]
