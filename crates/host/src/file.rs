@@ -80,12 +80,19 @@ pub fn read(path: &Path, cap: usize, links: Links) -> Result<Vec<u8>, FileError>
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(FileError::NotRegular { path: path.to_owned() });
     }
+    read_open(fd.into(), path, cap)
+}
+
+/// Reads an open file of at most `cap` bytes; `path` is for errors.
+///
+/// # Errors
+/// [`FileError`] when the file can't be read, or is larger.
+pub(crate) fn read_open(file: File, path: &Path, cap: usize) -> Result<Vec<u8>, FileError> {
     // The size isn't believed (files of /proc say 0, others grow): one byte beyond the cap is
     // asked for, and its arrival means too large.
     let limit = u64::try_from(cap).unwrap_or(u64::MAX).saturating_add(1);
     let mut bytes = Vec::new();
-    File::from(fd)
-        .take(limit)
+    file.take(limit)
         .read_to_end(&mut bytes)
         .map_err(|source| FileError::Read { path: path.to_owned(), source })?;
     if bytes.len() > cap {

@@ -97,7 +97,7 @@ pub fn walk(names: &Names, path: &Path) -> Result<Way, Errno> {
 }
 
 /// Puts the names of `path` in front of those that are left.
-fn prepend(left: &mut VecDeque<OsString>, path: &Path) {
+pub(crate) fn prepend(left: &mut VecDeque<OsString>, path: &Path) {
     for part in path.components().rev() {
         match part {
             Component::Normal(_) | Component::ParentDir => left.push_front(part.as_os_str().to_owned()),

@@ -45,38 +45,6 @@ impl Names {
         self.follow(path, &mut 0)
     }
 
-    /// The links that the kernel follows on the way to what an absolute path names, each without links in the
-    /// directories above it: also where there is nothing at the end.
-    #[must_use]
-    pub fn links(&self, path: &Path) -> Vec<PathBuf> {
-        let mut links = Vec::new();
-        let mut at = PathBuf::from("/");
-        let mut rest: Vec<PathBuf> = vec![path.to_owned()];
-        while let Some(part) = rest.pop() {
-            let mut components = part.components();
-            let Some(component) = components.next() else { continue };
-            rest.push(components.as_path().to_owned());
-            match component {
-                Component::RootDir | Component::Prefix(_) => at = PathBuf::from("/"),
-                Component::CurDir => {}
-                Component::ParentDir => {
-                    at.pop();
-                }
-                Component::Normal(name) => {
-                    at.push(name);
-                    let Ok(target) = self.link(&at) else { continue };
-                    links.push(at.clone());
-                    if links.len() > LINKS {
-                        break;
-                    }
-                    at.pop();
-                    rest.push(target);
-                }
-            }
-        }
-        links
-    }
-
     fn follow(&self, path: &Path, links: &mut usize) -> Option<PathBuf> {
         if let Some(known) = self.real.borrow().get(path) {
             return known.clone();
@@ -220,38 +188,6 @@ mod tests {
         }
         assert_eq!(names.canonical(Path::new("/")), Some("/".into()));
         assert_eq!(names.canonical(Path::new("relative")), None);
-    }
-
-    #[test]
-    fn links_on_the_way_are_told() {
-        let directory = tempfile::tempdir().unwrap();
-        let real = directory.path().canonicalize().unwrap();
-        let at = |path: &str| real.join(path);
-        std::fs::create_dir_all(at("a/b/c")).unwrap();
-        for (target, link) in [
-            ("a/b", "relative"),
-            ("../relative/./c", "a/chain"),
-            ("loop", "loop"),
-            ("nowhere/x", "dangling"),
-            ("/a", "absolute"),
-        ] {
-            symlink(target, at(link)).unwrap();
-        }
-        let names = Names::default();
-        for (path, links) in [
-            ("a/b/c", &[][..]),
-            ("relative/c", &["relative"]),
-            ("a/chain/x", &["a/chain", "relative"]),
-            ("relative/../chain", &["relative", "a/chain", "relative"]),
-            ("dangling/y", &["dangling"]),
-            ("a/b/../../relative", &["relative"]),
-            ("missing/../relative", &["relative"]),
-            ("absolute/b", &["absolute"]),
-        ] {
-            let links: Vec<PathBuf> = links.iter().map(|link| at(link)).collect();
-            assert_eq!(names.links(&at(path)), links, "{path}");
-        }
-        assert_eq!(names.links(&at("loop")).len(), LINKS + 1);
     }
 
     #[test]

@@ -7,15 +7,15 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::file::{self, FileError};
+use crate::links::prepend;
 use crate::places::{Distrust, Permissions, Trustee, judge};
 
 /// As many links as the kernel follows in one path.
@@ -50,28 +50,9 @@ pub enum TrustedError {
         /// Why.
         reason: Fault,
     },
-    /// A directory, a FIFO, a socket or a device is there.
-    #[error("{path} isn't a regular file")]
-    NotRegular {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The file is larger than its reader takes.
-    #[error("{path} is larger than {cap} bytes")]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// The cap, in bytes.
-        cap: usize,
-    },
-    /// The file can't be read to its end.
-    #[error("can't read {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the kernel said.
-        source: std::io::Error,
-    },
+    /// It is no regular file, is larger than its reader takes, or can't be read to its end.
+    #[error(transparent)]
+    File(#[from] FileError),
 }
 
 /// What is wrong with a file's owner or permissions.
@@ -94,17 +75,7 @@ pub fn read(path: &Path, trustee: Trustee, cap: usize) -> Result<Vec<u8>, Truste
         return Err(TrustedError::Relative { path: path.to_owned() });
     }
     let file = open(path, trustee)?;
-    // A file may grow after it was judged: one byte beyond the cap is asked for.
-    let limit = u64::try_from(cap).unwrap_or(u64::MAX).saturating_add(1);
-    let mut bytes = Vec::new();
-    File::from(file)
-        .take(limit)
-        .read_to_end(&mut bytes)
-        .map_err(|source| TrustedError::Read { path: path.to_owned(), source })?;
-    if bytes.len() > cap {
-        return Err(TrustedError::TooLarge { path: path.to_owned(), cap });
-    }
-    Ok(bytes)
+    Ok(file::read_open(file.into(), path, cap)?)
 }
 
 /// Opens the file for reading, name by name.
@@ -162,25 +133,16 @@ fn open(path: &Path, trustee: Trustee) -> Result<OwnedFd, TrustedError> {
                 let stat = rustix::fs::fstat(&file).map_err(failed(&at))?;
                 // Judged is what is read, should it be another by now.
                 if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-                    return Err(TrustedError::NotRegular { path: at });
+                    return Err(FileError::NotRegular { path: at }.into());
                 }
                 judge_open(file.as_fd(), &at, Permissions::from(&stat), trustee, false)?;
                 return Ok(file);
             }
             FileType::RegularFile => return Err(TrustedError::Open { path: at, source: Errno::NOTDIR }),
-            _ => return Err(TrustedError::NotRegular { path: at }),
+            _ => return Err(FileError::NotRegular { path: at }.into()),
         }
     }
-    Err(TrustedError::NotRegular { path: path.to_owned() })
-}
-
-/// Puts the names of `path` in front of those that are left.
-fn prepend(left: &mut VecDeque<OsString>, path: &Path) {
-    for part in path.components().rev() {
-        if matches!(part, Component::Normal(_) | Component::ParentDir) {
-            left.push_front(part.as_os_str().to_owned());
-        }
-    }
+    Err(FileError::NotRegular { path: path.to_owned() }.into())
 }
 
 /// Judges the last directory of the way.
@@ -244,8 +206,11 @@ mod tests {
         for path in ["a/b/file", "a/b/link", "absolute/b/../b/link", "a//b/file"] {
             assert_eq!(read(&root.join(path), us(), 7).unwrap(), b"content", "{path}");
         }
-        assert!(matches!(read(&file, us(), 6), Err(TrustedError::TooLarge { cap: 6, .. })));
-        assert!(matches!(read(&root.join("a"), us(), 9), Err(TrustedError::NotRegular { .. })));
+        assert!(matches!(read(&file, us(), 6), Err(TrustedError::File(FileError::TooLarge { cap: 6, .. }))));
+        assert!(matches!(
+            read(&root.join("a"), us(), 9),
+            Err(TrustedError::File(FileError::NotRegular { .. }))
+        ));
         assert!(matches!(read(&root.join("none"), us(), 9), Err(TrustedError::Open { .. })));
         assert!(matches!(read(&file.join("x"), us(), 9), Err(TrustedError::Open { .. })));
         assert!(matches!(read(Path::new("a"), us(), 9), Err(TrustedError::Relative { .. })));
@@ -256,7 +221,7 @@ mod tests {
         ));
         let fifo = root.join("fifo");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-        assert!(matches!(read(&fifo, us(), 9), Err(TrustedError::NotRegular { .. })));
+        assert!(matches!(read(&fifo, us(), 9), Err(TrustedError::File(FileError::NotRegular { .. }))));
     }
 
     #[test]

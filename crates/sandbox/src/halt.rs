@@ -13,7 +13,7 @@ use crate::start::Running;
 use palisade_sys::wait;
 use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -48,6 +48,8 @@ pub enum HaltError {
 pub struct Halted {
     /// What was sent the signal, in that order.
     stopped: Vec<Process>,
+    /// The same, by number and time of birth.
+    known: BTreeSet<(i32, u64)>,
 }
 
 /// Stops every process inside, until `deadline` at the latest.
@@ -57,7 +59,7 @@ pub struct Halted {
 pub fn halt(running: Running, deadline: Instant) -> Result<Halted, HaltError> {
     let init = running.init.ok_or(HaltError::Unknown)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut halted = Halted { stopped: Vec::new() };
+    let mut halted = Halted { stopped: Vec::new(), known: BTreeSet::new() };
     let mut still = 0;
     for round in 0.. {
         // Opened anew: a directory that was read to its end would have to be rewound.
@@ -72,16 +74,20 @@ pub fn halt(running: Running, deadline: Instant) -> Result<Halted, HaltError> {
         if Instant::now() >= deadline {
             return Err(HaltError::Moving(moving));
         }
+        let is_moving = |process: &&Process| process.state == State::Moving;
+        let moving_now: BTreeSet<i32> = inside.iter().filter(is_moving).map(|process| process.pid).collect();
         for process in &inside {
-            let is_parent = |other: &Process| other.pid == process.parent && other.state == State::Moving;
             let send = match process.state {
-                State::Moving => round >= PARENTS_FIRST || !inside.iter().any(is_parent),
+                State::Moving => round >= PARENTS_FIRST || !moving_now.contains(&process.parent),
                 // It stops as soon as it wakes.
                 State::Waiting => true,
                 // The launcher stops with its command. If it hasn't, the command has stopped in this moment.
                 State::Stopped => process.pid == running.pid,
             };
-            if send && wait::send(process.pid, STOP).is_ok() && !halted.stopped.contains(process) {
+            if send
+                && wait::send(process.pid, STOP).is_ok()
+                && halted.known.insert((process.pid, process.born))
+            {
                 halted.stopped.push(*process);
             }
         }

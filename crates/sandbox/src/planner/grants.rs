@@ -7,6 +7,7 @@
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::package;
+use palisade_host::links::{self, Link};
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
 use palisade_policy::{Grant, Layer, Strength};
@@ -39,8 +40,8 @@ struct Object {
     path: EffectivePath,
     /// The path on the host without links; as it is spelled where there is nothing.
     real: PathBuf,
-    /// The links on the way.
-    links: Vec<PathBuf>,
+    /// The symbolic links on the way, each with its own place.
+    links: Vec<Link>,
 }
 
 /// The paths that rules speak of, globs looked up, without those that can't be.
@@ -124,7 +125,11 @@ pub(super) fn grants(
 impl Object {
     fn of(facts: &Facts, path: EffectivePath) -> Self {
         let real = facts.canonical(&path.source).unwrap_or_else(|| path.source.clone());
-        let links = if real == path.source { Vec::new() } else { facts.names.links(&path.source) };
+        let links = match real == path.source {
+            true => Vec::new(),
+            // A path that can't be walked leads to nothing, and was left out before.
+            false => links::walk(&facts.names, &path.source).map(|way| way.links).unwrap_or_default(),
+        };
         Self { path, real, links }
     }
 
@@ -145,20 +150,20 @@ impl Object {
         }
     }
 
-    /// A link on the way that a command may have made, and the writable tree in which it lies.
-    fn foreign<'o>(&'o self, all: &'o [Self]) -> Option<(&'o Path, &'o Self)> {
+    /// A link on the way that a sandboxed command may have made, and the writable tree in which it lies.
+    fn untrusted_link<'o>(&'o self, all: &'o [Self]) -> Option<(&'o Path, &'o Self)> {
         self.links.iter().find_map(|link| {
             let writable = |object: &&Self| matches!(object.allows(), Some((true, _)));
-            let tree = all.iter().filter(writable).find(|object| link.starts_with(&object.real))?;
-            Some((link.as_path(), tree))
+            let tree = all.iter().filter(writable).find(|object| link.place.starts_with(&object.real))?;
+            Some((link.place.as_path(), tree))
         })
     }
 
-    /// What decides about where this leads, by a path that no command can have turned there.
-    fn standing<'o>(&self, all: &'o [Self]) -> Option<&'o Self> {
+    /// The rule's path that decides about where this one leads. A path with an untrusted link decides nothing.
+    fn decisive<'o>(&self, all: &'o [Self]) -> Option<&'o Self> {
         all.iter()
             .filter(|other| !std::ptr::eq(*other, self) && !other.is_moved())
-            .filter(|other| self.real.starts_with(&other.real) && other.foreign(all).is_none())
+            .filter(|other| self.real.starts_with(&other.real) && other.untrusted_link(all).is_none())
             .max_by_key(|other| (other.real.components().count(), other.links.is_empty()))
     }
 
@@ -167,21 +172,21 @@ impl Object {
         let (Some((write, execute)), Some(last)) = (self.allows(), self.links.last()) else {
             return Ok(true);
         };
-        let standing = self.standing(all);
+        let decisive = self.decisive(all);
         let within = |(may_write, may_execute)| (may_write || !write) && (may_execute || !execute);
-        let granted = standing.and_then(Self::allows).is_some_and(within);
-        if let Some(other) = standing {
+        let granted = decisive.and_then(Self::allows).is_some_and(within);
+        if let Some(other) = decisive {
             let covered = matches!(other.path.grant, Grant::Hidden | Grant::Denied);
             if covered || other.path.rule.strength == Strength::Locked && !granted {
                 return Err(PlanError::LinkAround {
-                    link: last.clone(),
+                    link: last.place.clone(),
                     target: self.real.clone(),
                     rule: Box::new(self.path.rule.clone()),
                     other: Box::new(other.path.rule.clone()),
                 });
             }
         }
-        match self.foreign(all) {
+        match self.untrusted_link(all) {
             None => Ok(true),
             // It leads to what is shown anyway.
             Some(_) if granted => Ok(false),
