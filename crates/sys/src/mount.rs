@@ -52,3 +52,33 @@ pub fn of_ones_own() -> Result<(), Errno> {
     raw::unshare(libc::CLONE_NEWNS)?;
     rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+
+    /// Between the plan and the launch somebody may have put a link in the place of a directory.
+    #[test]
+    fn a_tree_is_opened_through_no_link() {
+        if !rustix::process::geteuid().is_root() {
+            // Only root can open one.
+            return;
+        }
+        let temporary = std::env::temp_dir().canonicalize().unwrap();
+        let real = temporary.join(format!("palisade-mount-{}", std::process::id()));
+        std::fs::create_dir_all(real.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("a", real.join("link")).unwrap();
+        let open = |path: &Path| {
+            let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+            detached(&path, Attributes::default()).map(drop)
+        };
+        assert_eq!(open(&real.join("a/b")), Ok(()));
+        assert_eq!(open(&real.join("link")), Err(Errno::LOOP));
+        assert_eq!(open(&real.join("link/b")), Err(Errno::LOOP));
+        assert_eq!(detached(c".", Attributes::default()).map(drop), Ok(()));
+        std::fs::remove_dir_all(real).unwrap();
+    }
+}
