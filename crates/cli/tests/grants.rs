@@ -30,7 +30,8 @@ fn a_policy_grants_no_link_that_a_command_may_have_made() {
                 job::finish(place.command(place.binary()).args(["project", "allow", "--yes"])).ok();
             }
             let run = place.sh(&[], "cat out/id");
-            run.refused(125, &["/work/out leads to", "/keys", "commands may make links there"]).with_hint();
+            run.refused(125, &["/work/out leads to", "/keys", "a sandboxed command may have made it"])
+                .with_hint();
             std::fs::remove_file(place.home.join(file)).unwrap();
         }
         assert_eq!(place.sh(&[], "cat out/id").out, "", "nothing grants it");
@@ -51,7 +52,7 @@ fn a_kept_plan_follows_no_link_that_came_later() {
         assert_eq!(place.sh(&options, "cat a/out/new").ok(), "x", "by a kept plan");
         place.outside("cd ~/work && mv a z && mkdir a && ln -s ../../keys a/out");
         let run = place.sh(&options, line);
-        run.refused(125, &["a/out leads to", "commands may make links there"]).with_hint();
+        run.refused(125, &["a/out leads to", "a sandboxed command may have made it"]).with_hint();
         assert!(!place.home.join("keys/new").exists());
         // A link that was there before, and leads elsewhere now.
         place.outside("cd ~/elsewhere && echo one >x/id && ln -s x l");
@@ -76,7 +77,7 @@ fn what_is_denied_by_a_policy_is_denied_wherever_a_link_leads() {
             place.write(CONFIG, format!("schema = 1\n[filesystem]\n{statement} = [\"{spelled}\"]\n"));
             for option in ["--rw", "--ro"] {
                 let run = place.sh(&[option, link], &line);
-                run.refused(125, &["leads to", "of which", spelled, "says otherwise"]).with_hint();
+                run.refused(125, &["leads to", spelled, "refuses that"]).with_hint();
             }
             place.write(
                 CONFIG,
@@ -84,7 +85,7 @@ fn what_is_denied_by_a_policy_is_denied_wherever_a_link_leads() {
                     "schema = 1\n[filesystem]\nread = [\"~/elsewhere/b/c/l\"]\n{statement} = [\"{spelled}\"]\n"
                 ),
             );
-            place.sh(&[], &line).refused(125, &["leads to", "says otherwise"]).with_hint();
+            place.sh(&[], &line).refused(125, &["leads to", "refuses that"]).with_hint();
         }
         // Without a link it is said on purpose.
         place.write(CONFIG, "schema = 1\n[filesystem]\ndeny = [\"~/keys\"]\n");
@@ -123,7 +124,7 @@ fn a_lock_holds_wherever_a_link_leads() {
     let lock = "[locked.filesystem]\nread = [\"~/keys\"]\n";
     let run = with(lock, &["--rw", link], &format!("echo x >{link}/new"));
     assert!(!place.home.join("keys/new").exists(), "{run:?}");
-    run.refused(125, &["leads to", "says otherwise"]).with_hint();
+    run.refused(125, &["leads to", "refuses that"]).with_hint();
     assert_eq!(with(lock, &["--ro", link], "cat ~/keys/id").code, 125, "it may be executed by --ro");
 }
 

@@ -349,7 +349,7 @@ pub enum PlanError {
     },
     /// A command may have made a link on the way to what is granted.
     #[error(
-        "can't grant {rule}: the link {} leads to {}, and commands may make links there, because {} can be written to",
+        "can't grant {rule}: the link {} leads to {}, and a sandboxed command may have made it, because {} is writable",
         link.shown(), target.shown(), writable.shown()
     )]
     Link {
@@ -365,7 +365,7 @@ pub enum PlanError {
         rule: Box<palisade_policy::PathRule>,
     },
     /// A link leads to what another rule refuses.
-    #[error("can't grant {rule}: the link {} leads to {}, of which {other} says otherwise", link.shown(), target.shown())]
+    #[error("can't grant {rule}: the link {} leads to {}, and {other} refuses that", link.shown(), target.shown())]
     LinkAround {
         /// The link.
         link: PathBuf,
