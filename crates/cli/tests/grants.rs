@@ -87,7 +87,14 @@ fn what_is_denied_by_a_policy_is_denied_wherever_a_link_leads() {
             );
             place.sh(&[], &line).refused(125, &["leads to", "refuses that"]).with_hint();
         }
-        // Without a link it is said on purpose.
+        let both = ["--deny", "~/keys", "--ro", link];
+        place.sh(&both, &line).refused(125, &["refuses that", "leave out one of the two options"]);
+        // Without a link it is said on purpose, as the hint does.
+        place.write(CONFIG, "schema = 1\n[filesystem]\ndeny = [\"~/keys\"]\n");
+        let run = place.sh(&["--ro", link], &line);
+        let hint = run.err.lines().find_map(|line| line.strip_prefix("hint: palisade run ")).unwrap();
+        let hint: Vec<&str> = hint.split_whitespace().take(2).collect();
+        assert_eq!(place.sh(&hint, "cat ~/keys/id").ok(), "secret", "{hint:?}");
         place.write(CONFIG, "schema = 1\n[filesystem]\ndeny = [\"~/keys\"]\n");
         let keys = place.home.join("keys");
         assert_eq!(place.sh(&["--ro", keys.to_str().unwrap()], "cat ~/keys/id").ok(), "secret");

@@ -170,7 +170,15 @@ impl NameRules {
     #[must_use]
     pub fn judge(&self, path: &[u8], root: usize) -> Standing<'_> {
         let table = self.table.get_or_init(|| Table::new(&self.rules));
-        spelling::folded(path, |path| table.judge(&self.rules, path, root))
+        let found = spelling::folded(path, |plain| table.judge(&self.rules, plain, root));
+        if matches!(found, Standing::Protected(_)) || spelling::is_plain(path) {
+            return found;
+        }
+        // A rule may be written in such characters itself, or lie below a directory that is.
+        match table.judge(&self.rules, path, root) {
+            Standing::Free => found,
+            as_written => as_written,
+        }
     }
 
     /// A rule that doesn't hold below `inside`, as below `node_modules`, and holds below `outside`: absolute paths, each

@@ -371,6 +371,8 @@ pub enum PlanError {
         link: PathBuf,
         /// Where the granted path leads by it.
         target: PathBuf,
+        /// The path was to be writable.
+        write: bool,
         /// The rule.
         rule: Box<palisade_policy::PathRule>,
         /// The rule that refuses.
@@ -504,8 +506,15 @@ impl PlanError {
                 let target = quoted(&target.to_string_lossy());
                 format!("palisade run {option} {target} …   # if the link may lead there")
             }
-            Self::LinkAround { target, .. } => {
-                format!("palisade explain {}", quoted(&target.to_string_lossy()))
+            Self::LinkAround { target, write, other, .. } => {
+                let option = if *write { "--rw" } else { "--ro" };
+                let target = quoted(&target.to_string_lossy());
+                match (other.strength, other.origin.layer) {
+                    // Nothing that the user says changes it.
+                    (palisade_policy::Strength::Locked, _) => format!("palisade explain {target}"),
+                    (_, palisade_policy::Layer::CommandLine) => "leave out one of the two options".to_owned(),
+                    _ => format!("palisade run {option} {target} …   # says it of the target itself"),
+                }
             }
             Self::Needs { .. } => {
                 "palisade run --view system -- COMMAND…   # all of /usr and /etc".to_owned()

@@ -41,7 +41,7 @@ pub(super) fn folded<T>(path: &[u8], then: impl FnOnce(&[u8]) -> T) -> T {
 }
 
 /// Whether no file system takes the path for another.
-fn is_plain(path: &[u8]) -> bool {
+pub(super) fn is_plain(path: &[u8]) -> bool {
     let dotted = path.ends_with(b".") || path.windows(2).any(|pair| pair == b"./");
     !dotted && (path.is_ascii() || !path.iter().any(|byte| may_begin(*byte)))
 }

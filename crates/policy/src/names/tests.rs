@@ -202,3 +202,22 @@ fn marks_are_those_of_git() {
     assert_eq!(Marks::ask(|at| at == 1), marks(&["objects"]));
     assert_eq!(mark(b"objects.c"), None);
 }
+
+#[test]
+fn rules_hold_that_are_written_as_file_systems_may_overlook() {
+    let mut below = rule("home/\u{1f5c2}\u{fe0f}/kept");
+    below.anchored = true;
+    let rules = NameRules::new(vec![rule("x\u{202e}y"), rule("notes."), below, rule(".git")]);
+    for (path, protected) in [
+        ("/w/x\u{202e}y", true),
+        ("/w/xy", false),
+        ("/w/notes.", true),
+        ("/w/notes", false),
+        ("/home/\u{1f5c2}\u{fe0f}/kept/file", true),
+        ("/home/\u{1f5c2}\u{fe0f}/other", false),
+        ("/home/\u{1f5c2}\u{fe0f}/.gi\u{200c}t", true),
+    ] {
+        let found = rules.judge(path.as_bytes(), 0);
+        assert_eq!(matches!(found, Standing::Protected(_)), protected, "{path:?}: {found:?}");
+    }
+}

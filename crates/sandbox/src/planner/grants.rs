@@ -181,6 +181,7 @@ impl Object {
                 return Err(PlanError::LinkAround {
                     link: last.place.clone(),
                     target: self.real.clone(),
+                    write,
                     rule: Box::new(self.path.rule.clone()),
                     other: Box::new(other.path.rule.clone()),
                 });
