@@ -30,7 +30,7 @@ use Shows::{Name, Other};
 /// guard's verbs to files with such names. A verb that isn't here fails the test. In order: what a line makes, those
 /// after it find.
 const CASES: &[(&str, Shows)] = &[
-    ("run --protect-name {n} -- sh -c touch·\"$1\" sh {n}", Other),
+    ("run --protect-name {n} -- sh -c touch·\"$1\"·2>/dev/null sh {n}", Name),
     ("run -- sh -c mkdir·-p·\"$1\"/.git&&touch·\"$1\"/.git/hooks·2>/dev/null sh made-{n}", Name),
     ("run -- git init -q git-{n}", Name),
     ("run --trace -- sh -c cat·\"$1\"·2>/dev/null sh {h}/{n}", Name),
