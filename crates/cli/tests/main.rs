@@ -29,6 +29,7 @@ mod hot_path;
 mod import;
 mod interactive;
 mod interpose;
+mod launches;
 mod learn;
 mod learned_by_kernel;
 mod learned_programs;

@@ -94,6 +94,12 @@ impl GlobPattern {
         below(path, &self.base).is_some_and(|rest| self.glob.matches(rest.as_os_str().as_bytes()))
     }
 
+    /// How many names at the end of a match make it one: all below the base, or fewer if the pattern begins with `**`.
+    #[must_use]
+    pub fn decisive(&self, path: &Path) -> usize {
+        below(path, &self.base).map_or(0, |rest| self.glob.decisive(rest.as_os_str().as_bytes()))
+    }
+
     /// The shallowest of `path` and its ancestors that matches: where the rule begins to hold.
     #[must_use]
     pub fn begins(&self, path: &Path) -> Option<PathBuf> {

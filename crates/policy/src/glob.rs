@@ -113,6 +113,16 @@ impl Glob {
         (!self.parts.contains(&Part::Names)).then_some(self.parts.len())
     }
 
+    /// How many names at the end of a match make it one. Before them, where the pattern begins with `**`, there may be any
+    /// others.
+    pub(crate) fn decisive(&self, path: &[u8]) -> usize {
+        let all = path.split(|byte| *byte == b'/').count();
+        let Some((Part::Names, rest)) = self.parts.split_first() else { return all };
+        let rest = Self { parts: rest.to_vec() };
+        let ends = (0..path.len()).rev().filter(|at| *at == 0 || path[at - 1] == b'/').map(|at| &path[at..]);
+        ends.enumerate().find(|(_, end)| rest.matches(end)).map_or(all, |(before, _)| before + 1)
+    }
+
     /// Whether a path, relative to where the pattern begins, matches.
     pub(crate) fn matches(&self, path: &[u8]) -> bool {
         // Names are compared from the left. The last `**` may have taken too few names: then it takes one

@@ -364,6 +364,23 @@ pub enum PlanError {
         /// The rule.
         rule: Box<palisade_policy::PathRule>,
     },
+    /// A rule allows less than another one, by a link that a sandboxed command may move.
+    #[error(
+        "can't keep to {rule}: the link {} leads to {}, and a sandboxed command may move the link, because {} is writable",
+        link.shown(), target.shown(), writable.shown()
+    )]
+    MovableLink {
+        /// The link.
+        link: PathBuf,
+        /// Where the path leads by it.
+        target: PathBuf,
+        /// The writable tree that it lies in.
+        writable: PathBuf,
+        /// What states the rule on the command line.
+        option: &'static str,
+        /// The rule.
+        rule: Box<palisade_policy::PathRule>,
+    },
     /// A link leads to what another rule refuses.
     #[error("can't grant {rule}: the link {} leads to {}, and {other} refuses that", link.shown(), target.shown())]
     LinkAround {
@@ -505,6 +522,10 @@ impl PlanError {
                 let option = if *write { "--rw" } else { "--ro" };
                 let target = quoted(&target.to_string_lossy());
                 format!("palisade run {option} {target} …   # if the link may lead there")
+            }
+            Self::MovableLink { target, option, .. } => {
+                let target = quoted(&target.to_string_lossy());
+                format!("palisade run {option} {target} …   # says it of the target itself")
             }
             Self::LinkAround { target, write, other, .. } => {
                 let option = if *write { "--rw" } else { "--ro" };

@@ -63,23 +63,37 @@ pub(crate) fn steps(
                 }
                 allow(&mut steps, facts, &path.source, rights)?;
             }
-            Grant::Hidden | Grant::Denied | Grant::Tmpfs => {
-                let real = |path: &Path| facts.canonical(path).unwrap_or_else(|| path.to_owned());
-                let covered = real(&path.source);
-                let above = paths.iter().any(|other| {
-                    matches!(other.grant, Grant::Allowed { .. })
-                        && (path.destination.starts_with(&other.destination)
-                            || covered.starts_with(real(&other.source)))
-                });
-                if above || path.grant == Grant::Tmpfs {
-                    give_up(path, "Landlock can't take back what it allows above", best_effort, notes)?;
-                }
-            }
-            Grant::Absent => {}
+            Grant::Hidden | Grant::Denied | Grant::Tmpfs | Grant::Absent => {}
+        }
+        if is_allowed_above(facts, path, paths) {
+            give_up(path, "Landlock can't take back what it allows above", best_effort, notes)?;
         }
     }
     let directory = resolved.cwd().map_or(&facts.cwd, |cwd| &cwd.value);
     Ok((steps, Text::path(directory)?))
+}
+
+/// Whether another rule, or the system's view, allows more where a rule allows less.
+fn is_allowed_above(facts: &Facts, path: &EffectivePath, paths: &[EffectivePath]) -> bool {
+    let real = |path: &Path| facts.canonical(path).unwrap_or_else(|| path.to_owned());
+    let place = real(&path.source);
+    let less = |write: bool, execute: bool| match path.grant {
+        Grant::Allowed { write: also_write, execute: also_execute } => {
+            write && !also_write || execute && !also_execute
+        }
+        Grant::Hidden | Grant::Denied | Grant::Tmpfs => true,
+        Grant::Absent => false,
+    };
+    let by_rule = paths.iter().any(|other| {
+        let Grant::Allowed { write, execute } = other.grant else { return false };
+        let above =
+            path.destination.starts_with(&other.destination) || place.starts_with(real(&other.source));
+        above && less(write, execute)
+    });
+    // What may be read there may be executed, too, whatever a rule says: it opens nothing of the user's.
+    let is_cover = !matches!(path.grant, Grant::Allowed { .. } | Grant::Absent);
+    let by_view = || facts.layout.system.iter().any(|directory| place.starts_with(&directory.canonical));
+    by_rule || path.grant == Grant::Tmpfs || is_cover && by_view()
 }
 
 /// Says that only what a program needs can't be shown.

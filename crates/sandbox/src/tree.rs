@@ -269,7 +269,9 @@ impl<'f> Tree<'f> {
         let (host, path) = match (self.facts.canonical(&spelled), named) {
             // A link is covered by covering what it leads to, if that can be seen at all.
             (Some(real), _) if real != spelled => match self.inside(&real) {
-                Some(path) => (real, path),
+                Some(path) if self.host_path(&path).as_ref() == Some(&real) => (real, path),
+                // Another mask lies over it.
+                Some(_) => return Ok(true),
                 None => {
                     self.links.push((real, denied));
                     return Ok(true);

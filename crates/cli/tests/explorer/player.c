@@ -4,16 +4,21 @@
 //
 //   begin DIRECTORY        a new sequence: no kept descriptors, this working directory
 //   open SLOT FLAGS PATH   SLOT `-`: what may be written gets the mark and is closed; else the descriptor is kept there
+//   look LINE ROOT...      reads every file below, tells the first word of each on a line of its own and then a dot, adds
+//                          LINE to whatever may be written, and makes a file `made` in every directory
+//   race FIRST SECOND      exchanges them again and again; `halt` ends that
 //   PREFIX CALL            `|` in another thread; `+` in another thread, beside the next call;
 //                          `~DIRECTORY` in a thread that has this working directory for itself
 //
 // A path that begins with `N:` is relative to the descriptor in slot N; `#N` stands for /proc/self/fd/ of that one.
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +183,52 @@ static int make(char *line) {
     return result < 0 ? errno : 0;
 }
 
+static void look_at(const char *path, const char *line) {
+    char text[256] = { 0 };
+    // Whoever reads a FIFO would wait for a writer.
+    int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (file >= 0 && read(file, text, sizeof text - 1) > 0) {
+        text[strcspn(text, " \n")] = 0;
+        printf("%s\n", text);
+    }
+    if (file >= 0) close(file);
+    file = open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC);
+    if (file >= 0 && dprintf(file, "%s\n", line) < 0) perror(path);
+    if (file >= 0) close(file);
+}
+
+static void look(const char *path, const char *line, int depth) {
+    struct stat stat;
+    DIR *directory = lstat(path, &stat) || !S_ISDIR(stat.st_mode) || depth > 12 ? NULL : opendir(path);
+    if (!directory) {
+        look_at(path, line);
+        return;
+    }
+    char below[LONGEST];
+    snprintf(below, sizeof below, "%s/made", path);
+    int made = open(below, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (made >= 0) close(made);
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
+        if (snprintf(below, sizeof below, "%s/%s", path, entry->d_name) < LONGEST) look(below, line, depth + 1);
+    }
+    closedir(directory);
+}
+
+// Two names that are exchanged until somebody says stop.
+struct race { char *line; atomic_int over; pthread_t thread; };
+
+static void *exchange(void *given) {
+    struct race *race = given;
+    char *word[WORDS] = { 0 }, *rest = NULL;
+    for (int each = 0; each < 3; each++) word[each] = strtok_r(each ? NULL : race->line, " ", &rest);
+    struct path first, second;
+    read_path(&first, word[1]);
+    read_path(&second, word[2]);
+    while (!race->over) rename_it("exchange", &first, &second);
+    return NULL;
+}
+
 // A call in a thread of its own.
 struct job { char *directory; char line[LONGEST]; int result; pthread_t thread; };
 
@@ -203,6 +254,7 @@ static void begin(const char *directory) {
 int main(void) {
     static char line[LONGEST], results[1 << 16];
     static struct job job, beside;
+    static struct race race;
     size_t length = 0;
     int pending = 0;
     while (fgets(line, sizeof line, stdin)) {
@@ -214,6 +266,24 @@ int main(void) {
             printf("%.*s\n", (int)length, results);
             fflush(stdout);
             length = 0;
+            continue;
+        }
+        if (!strncmp(line, "look ", 5)) {
+            char *rest = NULL;
+            const char *text = strtok_r(line + 5, " ", &rest);
+            for (const char *root; text && (root = strtok_r(NULL, " ", &rest));) look(root, text, 0);
+            printf(".\n");
+            fflush(stdout);
+            continue;
+        }
+        if (!strncmp(line, "race ", 5)) {
+            race.line = strdup(line);
+            if (!race.line || pthread_create(&race.thread, NULL, exchange, &race)) return 6;
+            continue;
+        }
+        if (!strcmp(line, "halt")) {
+            race.over = 1;
+            pthread_join(race.thread, NULL);
             continue;
         }
         if (!strncmp(line, "begin ", 6)) {

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 /// Seconds in which calls that take microseconds must have ended, on whatever machine.
 const LIMIT: i64 = 300;
 
-pub(super) struct Player {
+pub(crate) struct Player {
     child: Child,
     calls: ChildStdin,
     results: BufReader<ChildStdout>,
@@ -16,20 +16,50 @@ pub(super) struct Player {
 
 impl Player {
     /// Starts it, in a sandbox or not.
-    pub(super) fn start(command: &mut Command) -> Self {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self::attempt(command).unwrap_or_else(|said| panic!("{command:?}: {said}"))
+    }
+
+    /// Starts it, unless there is to be no sandbox for it; then gives what was said of that.
+    pub(crate) fn attempt(command: &mut Command) -> Result<Self, String> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let calls = child.stdin.take().unwrap();
         let results = BufReader::new(child.stdout.take().unwrap());
         let mut player = Self { child, calls, results };
-        player.play("");
-        player
+        if player.ask("sync\n").ends_with('\n') {
+            return Ok(player);
+        }
+        let Self { child, calls, .. } = player;
+        drop(calls);
+        let run = crate::support::job::wait(child);
+        Err(format!("exit code {}: {}", run.code, run.err))
     }
 
     /// Makes the calls, one a line; gives 0 or errno of each.
-    pub(super) fn play(&mut self, calls: &str) -> Vec<i32> {
-        let all = format!("{calls}sync\n");
-        self.calls.write_all(all.as_bytes()).unwrap_or_else(|error| panic!("{error}: {calls}"));
+    pub(crate) fn play(&mut self, calls: &str) -> Vec<i32> {
+        let line = self.ask(&format!("{calls}sync\n"));
+        assert!(line.ends_with('\n'), "the player has died of these calls:\n{calls}");
+        line.split_whitespace().map(|number| number.parse().unwrap()).collect()
+    }
+
+    /// Looks at all that is below `roots` and writes `line` to it; gives the first words that were read.
+    pub(crate) fn look(&mut self, line: &str, roots: &str) -> Vec<String> {
+        let mut next = self.ask(&format!("look {line} {roots}\n"));
+        let mut words = Vec::new();
+        while next != ".\n" {
+            assert!(next.ends_with('\n'), "the player has died while it looked at {roots}");
+            words.push(next.trim_end().to_owned());
+            next.clear();
+            self.results.read_line(&mut next).unwrap();
+        }
+        words
+    }
+
+    /// Says something, and waits for the first line of the answer.
+    fn ask(&mut self, request: &str) -> String {
+        // Whoever has died says nothing, which is found below.
+        let _written = self.calls.write_all(request.as_bytes());
         let limit = Timespec { tv_sec: LIMIT, tv_nsec: 0 };
         let mut wait = [PollFd::new(self.results.get_ref(), PollFlags::IN)];
         let ready = loop {
@@ -38,18 +68,18 @@ impl Player {
                 ready => break ready.unwrap(),
             }
         };
-        assert!(ready > 0, "these calls never ended:\n{calls}");
+        assert!(ready > 0, "this never ended:\n{request}");
         let mut line = String::new();
         self.results.read_line(&mut line).unwrap();
-        assert!(line.ends_with('\n'), "the player has died of these calls:\n{calls}");
-        line.split_whitespace().map(|number| number.parse().unwrap()).collect()
+        line
     }
 
     /// Ends it, and waits for that.
-    pub(super) fn end(self) {
+    pub(crate) fn end(self) {
         let Self { mut child, calls, results } = self;
         drop(calls);
         drop(results);
+        drop(child.stderr.take());
         crate::support::job::bounded(&mut child);
     }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Numbers that a seed decides (splitmix64): any sequence can be made again by its seed and its number alone.
 
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Random {
     /// The numbers of sequence `number` under `seed`.
-    pub(super) fn new(seed: u64, number: u64) -> Self {
+    pub(crate) fn new(seed: u64, number: u64) -> Self {
         let mut start = Self(seed);
         let mut mixed = Self(start.next() ^ number);
         Self(mixed.next())
@@ -22,22 +22,22 @@ impl Random {
     }
 
     /// A number below `limit`.
-    pub(super) fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         // The bias is of no account for limits this small.
         usize::try_from(self.next() % limit as u64).unwrap_or(0)
     }
 
     /// Whether an event of so many percent happens.
-    pub(super) fn chance(&mut self, percent: usize) -> bool {
+    pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 
     /// One of several, each as likely as its weight says.
-    pub(super) fn weighted<T: Copy>(&mut self, from: &[(T, usize)]) -> T {
+    pub(crate) fn weighted<T: Copy>(&mut self, from: &[(T, usize)]) -> T {
         let mut left = self.below(from.iter().map(|(_, weight)| weight).sum());
         for (value, weight) in from {
             if left < *weight {

@@ -150,8 +150,8 @@ pub(crate) fn switching() {
     let script = "while kill -0 $PPID; do sleep 0.05; done";
     let mut sleeper =
         world.scope_command(0, &["run", "--", "sh", "-c", script]).stderr(Stdio::null()).spawn().unwrap();
-    world.event(|event| event["arguments"] == json!(["sleep", "0.05"]));
-    let id = world.json(&["list", "--json"])["scopes"][0]["scope"].to_string();
+    let slept = world.event(|event| event["arguments"] == json!(["sleep", "0.05"]));
+    let id = slept["scope"].to_string();
     assert_eq!(world.scope(&["verdict", &id, "kill"]).code, 0);
     world.event(|event| event["verdict"] == "kill");
     let _gone = sleeper.kill();

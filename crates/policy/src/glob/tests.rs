@@ -137,3 +137,23 @@ fn a_set_takes_bytes_of_characters() {
     // Such a range ran backwards in globset's syntax, where a separator had to be put between.
     assert!(matches("[!--.]", b"a") && !matches("[!--.]", b"-") && !matches("[!--.]", b"."));
 }
+
+#[test]
+fn the_names_that_make_a_match_are_counted_from_its_end() {
+    for (pattern, path, decisive) in [
+        ("*.key", "x.key", 1),
+        ("a/*.key", "a/x.key", 2),
+        ("*/b/key", "a/b/key", 3),
+        ("**/key", "a/b/key", 1),
+        ("**/key", "key", 1),
+        ("**/b/key", "a/b/key", 2),
+        ("**/b/**/key", "b/a/b/c/key", 3),
+        ("a/**/key", "a/b/c/key", 4),
+        ("**", "a/b", 2),
+        ("**/b/**", "a/b/c", 2),
+    ] {
+        let glob = Glob::new(&tokens(pattern).unwrap());
+        assert!(glob.matches(path.as_bytes()), "{pattern} {path}");
+        assert_eq!(glob.decisive(path.as_bytes()), decisive, "{pattern} {path}");
+    }
+}

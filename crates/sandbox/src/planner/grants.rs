@@ -33,6 +33,9 @@ pub(super) struct Anchor {
     pub(super) destination: PathBuf,
     /// It is a directory in which names are looked for, and keeps its own name, too.
     pub(super) itself: bool,
+    /// A match of a pattern that may lie at any depth of this directory: so many directories above it keep their names in
+    /// a tree that holds all of the directory.
+    pub(super) free: Option<(PathBuf, usize)>,
 }
 
 /// A path with what it leads to.
@@ -82,6 +85,7 @@ pub(super) fn grants(
             source: object.real.clone(),
             destination: object.path.destination.clone(),
             itself: false,
+            free: None,
         })
         .collect();
     for glob in resolved.globs() {
@@ -91,24 +95,39 @@ pub(super) fn grants(
             None => facts.look_up(&glob.base, glob.depth(), |path| glob.matches(path)),
         };
         let found = found.map_err(|source| PlanError::Walk { rule: Box::new(glob.rule.clone()), source })?;
+        let base = facts.canonical(&glob.base).unwrap_or_else(|| glob.base.clone());
         anchors.push(Anchor {
-            source: facts.canonical(&glob.base).unwrap_or_else(|| glob.base.clone()),
+            source: base.clone(),
             destination: glob.inside(&glob.base),
             itself: true,
+            free: None,
         });
-        for source in found {
-            let destination = glob.inside(&source);
+        for host in found {
+            let destination = glob.inside(&host);
             let decision = resolved.decide(&destination);
             // A link is judged by where it leads when it is used, and can't be mounted over.
             if !objects.iter().any(|object: &Object| object.path.destination == destination) {
-                let source = decision.source.unwrap_or(source);
-                let path =
-                    EffectivePath { source, destination, grant: decision.grant, rule: glob.rule.clone() };
+                let source = decision.source.unwrap_or_else(|| host.clone());
+                // Which needn't be the pattern's: another rule may say more of this match.
+                let rule = decision.because.into_iter().next().unwrap_or_else(|| glob.rule.clone());
+                let path = EffectivePath { source, destination, grant: decision.grant, rule };
                 let path = match facts.package() {
                     Some(package) => package::view::placed(package, path),
                     None => Some(path),
                 };
-                objects.extend(path.map(|path| Object::of(facts, path)));
+                let Some(path) = path else { continue };
+                let above = glob.pattern.decisive(&host).saturating_sub(1);
+                let object = Object::of(facts, path);
+                // What is granted in vain once it has another name needs no pin.
+                if !matches!(object.path.grant, Grant::Allowed { write: true, .. }) {
+                    anchors.push(Anchor {
+                        source: object.real.clone(),
+                        destination: object.path.destination.clone(),
+                        itself: false,
+                        free: Some((base.clone(), above)),
+                    });
+                }
+                objects.push(object);
             }
         }
     }
@@ -167,12 +186,17 @@ impl Object {
             .max_by_key(|other| (other.real.components().count(), other.links.is_empty()))
     }
 
-    /// Whether this is to be shown, which a link on the way to it may have made wrong or needless.
+    /// Whether this is to be made so, which a link on the way to it may have made wrong or needless.
     fn is_wanted(&self, all: &[Self]) -> Result<bool, PlanError> {
-        let (Some((write, execute)), Some(last)) = (self.allows(), self.links.last()) else {
-            return Ok(true);
-        };
+        let Some(last) = self.links.last() else { return Ok(true) };
+        let rule = &self.path.rule;
         let decisive = self.decisive(all);
+        let untrusted = self.untrusted_link(all);
+        let Some((write, execute)) = self.allows() else {
+            // What doesn't show needs no mask.
+            let Some(shown) = decisive.filter(|other| other.allows().is_some()) else { return Ok(true) };
+            return self.restricts(shown, untrusted);
+        };
         let within = |(may_write, may_execute)| (may_write || !write) && (may_execute || !execute);
         let granted = decisive.and_then(Self::allows).is_some_and(within);
         if let Some(other) = decisive {
@@ -182,23 +206,50 @@ impl Object {
                     link: last.place.clone(),
                     target: self.real.clone(),
                     write,
-                    rule: Box::new(self.path.rule.clone()),
+                    rule: Box::new(rule.clone()),
                     other: Box::new(other.path.rule.clone()),
                 });
             }
         }
-        match self.untrusted_link(all) {
-            None => Ok(true),
-            // It leads to what is shown anyway.
-            Some(_) if granted => Ok(false),
-            Some((link, tree)) => Err(PlanError::Link {
+        match (untrusted, decisive) {
+            // It leads to what is shown so anyway.
+            (Some(_), Some(other)) if granted && other.path.grant == self.path.grant => Ok(false),
+            (Some(_), Some(other)) if granted => self.restricts(other, untrusted),
+            (Some((link, tree)), _) => Err(PlanError::Link {
                 link: link.to_owned(),
                 target: self.real.clone(),
                 writable: tree.path.source.clone(),
                 write,
-                rule: Box::new(self.path.rule.clone()),
+                rule: Box::new(rule.clone()),
             }),
+            (None, _) => Ok(true),
         }
+    }
+
+    /// Whether a rule that allows less, by a link, than another one by its own name is to be kept to: unless that one is
+    /// of a later layer.
+    ///
+    /// A command that can move the link makes the next launch look elsewhere: then the rule has to be stated of what the
+    /// link leads to.
+    fn restricts(&self, other: &Self, untrusted: Option<(&Path, &Self)>) -> Result<bool, PlanError> {
+        let rule = &self.path.rule;
+        if rule.strength != Strength::Locked && other.path.rule.rank() > rule.rank() {
+            return Ok(false);
+        }
+        let Some((link, tree)) = untrusted else { return Ok(true) };
+        Err(PlanError::MovableLink {
+            link: link.to_owned(),
+            target: self.real.clone(),
+            writable: tree.path.source.clone(),
+            option: match self.path.grant {
+                Grant::Allowed { write: true, .. } => "--rw",
+                Grant::Allowed { .. } => "--ro",
+                Grant::Denied => "--deny",
+                Grant::Tmpfs => "--tmpfs",
+                Grant::Hidden | Grant::Absent => "--hide",
+            },
+            rule: Box::new(rule.clone()),
+        })
     }
 }
 

@@ -21,14 +21,22 @@ pub(super) fn below(facts: &Facts, path: &EffectivePath, grants: &Grants) -> BTr
         return pins;
     }
     let Some(root) = facts.canonical(&path.source) else { return pins };
-    for Anchor { source, destination, itself } in &grants.anchors {
+    for Anchor { source, destination, itself, free } in &grants.anchors {
+        let kept = match free {
+            // In a larger tree it could be moved out of where the pattern looks.
+            Some((base, above)) if root.starts_with(base) => *above,
+            _ => usize::MAX,
+        };
         let mut add = |rest: &Path| {
-            let directories = rest.ancestors().skip(usize::from(!itself));
+            let directories = rest.ancestors().skip(usize::from(!itself)).take(kept);
             pins.extend(
                 directories
                     .filter(|directory| !directory.as_os_str().is_empty())
-                    .filter(|directory| facts.kind(&root.join(directory)) == Kind::Directory)
-                    .map(|directory| path.destination.join(directory)),
+                    .map(|directory| (directory, root.join(directory)))
+                    // A link can't be a mount point, and is no part of the way to what it leads to.
+                    .filter(|(_, host)| facts.canonical(host).as_ref() == Some(host))
+                    .filter(|(_, host)| facts.kind(host) == Kind::Directory)
+                    .map(|(directory, _)| path.destination.join(directory)),
             );
         };
         if let Ok(rest) = destination.strip_prefix(&path.destination) {

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The explorer of launches: random homes, random policies over them, and an attacker inside who makes links, renames and
+//! exchanges what may be written to, in each of several launches and while the next one begins. An oracle says from the
+//! policy and the first home alone which objects may be read and changed (`oracle.rs`); the host looks after each launch.
+//! The generator knows no attack.
+//!
+//! By hand, against any binary:
+//!
+//! ```text
+//! PALISADE_BIN=… PALISADE_LAUNCHES_SEEDS='1 2' PALISADE_LAUNCHES_EVERY=1 PALISADE_LAUNCHES=20000 \
+//!     cargo test -p palisade-cli --test integration -- launches::a_thousand --nocapture
+//! ```
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+
+mod generate;
+mod ground;
+mod oracle;
+mod play;
+mod shorten;
+mod story;
+
+use crate::support::{Place, everybody, has};
+use ground::{BREACHES, Breach};
+use play::{Arena, Outcome};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use story::Story;
+
+/// For all people and seeds together, without `PALISADE_LAUNCHES`.
+const LAUNCHES: u64 = 1000;
+/// What is always played; a random one is added.
+const SEEDS: [u64; 3] = [1, 2, 3];
+
+/// What is played, from the environment.
+struct Settings {
+    /// `PALISADE_LAUNCHES`
+    launches: u64,
+    /// `PALISADE_LAUNCHES_SEEDS`, with spaces between them.
+    seeds: Vec<u64>,
+    /// `PALISADE_LAUNCHES_EVERY`: goes on after the first finding, until there is one of each kind.
+    every: bool,
+}
+
+impl Settings {
+    fn read() -> Self {
+        let random = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
+        let seeds = std::env::var("PALISADE_LAUNCHES_SEEDS").map_or_else(
+            |_| [&SEEDS[..], &[1000 + u64::from(random)]].concat(),
+            |seeds| seeds.split_whitespace().map(|seed| seed.parse().unwrap()).collect(),
+        );
+        Self {
+            launches: std::env::var("PALISADE_LAUNCHES").map_or(LAUNCHES, |number| number.parse().unwrap()),
+            seeds,
+            every: std::env::var_os("PALISADE_LAUNCHES_EVERY").is_some(),
+        }
+    }
+}
+
+/// A story with a breach.
+struct Found {
+    number: u64,
+    story: Story,
+    outcome: Outcome,
+}
+
+/// What came of the stories of one seed.
+#[derive(Default)]
+struct Report {
+    stories: u64,
+    launches: u64,
+    refused: u64,
+    seconds: f64,
+    /// Of each kind the first one.
+    found: BTreeMap<Breach, Found>,
+    /// How often each beginning of a refusal was said.
+    refusals: BTreeMap<String, u64>,
+}
+
+/// Plays stories of a seed from number `first` on, until there were so many launches, or `is_enough`.
+fn explore(
+    arena: &Arena<'_>,
+    seed: u64,
+    first: u64,
+    launches: u64,
+    is_enough: impl Fn(&BTreeMap<Breach, Found>) -> bool,
+) -> Report {
+    let (mut report, begun) = (Report::default(), Instant::now());
+    let locks = arena.place.is_root() && has("bwrap");
+    while report.launches < launches && !is_enough(&report.found) {
+        let number = first + report.stories;
+        let story = generate::story(seed, number, locks);
+        let outcome = arena.play(&story);
+        report.stories += 1;
+        report.launches += outcome.launches;
+        report.refused += u64::try_from(outcome.refusals.len()).unwrap();
+        for refusal in &outcome.refusals {
+            let words = refusal.split_whitespace().filter(|word| !word.contains(['/', '*']));
+            *report.refusals.entry(words.take(14).collect::<Vec<_>>().join(" ")).or_default() += 1;
+        }
+        for breach in outcome.breaches.keys() {
+            report.found.entry(*breach).or_insert_with(|| Found {
+                number,
+                story: story.clone(),
+                outcome: outcome.clone(),
+            });
+        }
+    }
+    report.seconds = begun.elapsed().as_secs_f64();
+    report
+}
+
+/// A finding for people, as short as it can be made.
+fn describe(arena: &Arena<'_>, seed: u64, breach: Breach, found: &Found) -> String {
+    let shortest = shorten::shorten(arena, &found.story, breach);
+    let (how, (story, outcome)) = match &shortest {
+        Some((story, outcome)) => ("shortened", (story, outcome)),
+        None => ("not met again; as it was", (&found.story, &found.outcome)),
+    };
+    let mut text = format!("{breach}: seed {seed}, story {}, as {}\n", found.number, arena.place.name());
+    for (kind, detail) in &outcome.breaches {
+        writeln!(text, "  {kind}: {detail}").unwrap();
+    }
+    for refusal in &outcome.refusals {
+        writeln!(text, "  {}", refusal.trim_end()).unwrap();
+    }
+    writeln!(text, "  {how}:\n{story}").unwrap();
+    text
+}
+
+/// Past libtest's capture: the figures are worth reading when nothing failed, too.
+fn say(text: &str) {
+    std::io::stderr().write_all(text.as_bytes()).unwrap();
+}
+
+/// All that one person plays; gives what was found.
+fn play_as(place: &Place, settings: &Settings, share: (u64, u64)) -> Vec<String> {
+    let arena = Arena::new(place, true);
+    let mut failures = Vec::new();
+    let seeds = u64::try_from(settings.seeds.len()).unwrap();
+    for seed in &settings.seeds {
+        let count = settings.launches.div_ceil(seeds * share.1);
+        let enough = |found: &BTreeMap<Breach, Found>| {
+            found.len() == BREACHES.len() || !settings.every && !found.is_empty()
+        };
+        // A story has two launches or more, so nobody's begin where another's end.
+        let report = explore(&arena, *seed, count * share.0, count, enough);
+        let Report { stories, launches, refused, seconds, found, refusals } = &report;
+        say(&format!(
+            "launches: {}: seed {seed}: {launches} in {stories} stories, {refused} refused, {seconds:.1} s\n",
+            place.name()
+        ));
+        if settings.every {
+            say(&format!("launches: {refusals:#?}\n"));
+        }
+        if launches < refused {
+            failures.push(format!("seed {seed}: {refused} refusals, {launches} launches: {refusals:#?}"));
+        }
+        for (breach, found) in found {
+            say(&format!("launches: seed {seed}: {breach}: story {}\n", found.number));
+            failures.push(describe(&arena, *seed, *breach, found));
+        }
+        if !failures.is_empty() && !settings.every {
+            break;
+        }
+    }
+    failures
+}
+
+#[test]
+fn a_thousand_launches_do_what_their_policies_say() {
+    let settings = Settings::read();
+    let people: Vec<Place> = everybody().into_iter().filter(|_| has("gcc")).collect();
+    let all = u64::try_from(people.len()).unwrap();
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let settings = &settings;
+        let games: Vec<_> = (0..)
+            .zip(&people)
+            .map(|(number, place)| scope.spawn(move || play_as(place, settings, (number, all))))
+            .collect();
+        games.into_iter().flat_map(|game| game.join().unwrap()).collect()
+    });
+    assert!(
+        failures.is_empty(),
+        "\n{}\n(how calls are written: crates/cli/tests/explorer/player.c)",
+        failures.join("\n")
+    );
+}
+
+/// The control: the same stories, played by the same program and judged by the same eyes.
+#[test]
+fn without_a_sandbox_policies_mean_nothing() {
+    for place in everybody().iter().filter(|_| has("gcc")) {
+        let arena = Arena::new(place, false);
+        let attacks = [Breach::Read, Breach::Changed, Breach::Replaced, Breach::Added];
+        let report = explore(&arena, SEEDS[0], 0, LAUNCHES, |found| found.len() == attacks.len());
+        let met: Vec<Breach> = report.found.into_keys().collect();
+        assert_eq!(met, attacks, "in {} launches", report.launches);
+    }
+}

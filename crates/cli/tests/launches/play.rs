@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Plays a story: its launches one after another, a racing one beside the next.
+
+use super::ground::{Breach, Ground};
+use super::story::{Layer, Story};
+use crate::explorer::player::Player;
+use crate::support::{Place, give};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where moved grants show.
+pub(super) const SHOWN: &str = "/shown";
+
+/// What came of a story.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Outcome {
+    pub(super) breaches: BTreeMap<Breach, String>,
+    /// What was said where there was no launch.
+    pub(super) refusals: Vec<String>,
+    pub(super) launches: u64,
+}
+
+/// A person's place, with the player in it.
+pub(super) struct Arena<'p> {
+    pub(super) place: &'p Place,
+    /// Whether there is a sandbox at all.
+    pub(super) sandbox: bool,
+    program: PathBuf,
+    homes: PathBuf,
+    count: Cell<usize>,
+    /// In the place of the machine's, where there is an administrator's policy.
+    etc: PathBuf,
+}
+
+impl<'p> Arena<'p> {
+    /// Homes that are kept at a time: for a minute after many are removed, ext4 makes files slowly.
+    const KEPT: usize = 4000;
+
+    pub(super) fn new(place: &'p Place, sandbox: bool) -> Self {
+        place.write("bin/player.c", include_str!("../explorer/player.c"));
+        place.outside("cd ~/bin && cc -O2 -pthread -o player player.c && rm player.c");
+        let etc = place.home.join("etc");
+        std::fs::create_dir_all(etc.join("palisade")).unwrap();
+        std::fs::copy("/etc/passwd", etc.join("passwd")).unwrap();
+        let arena = Self {
+            place,
+            sandbox,
+            program: place.home.join("bin/player"),
+            homes: place.home.join("homes"),
+            count: Cell::new(0),
+            etc,
+        };
+        arena.clear();
+        arena
+    }
+
+    fn clear(&self) {
+        let _absent_at_first = std::fs::remove_dir_all(&self.homes);
+        std::fs::create_dir(&self.homes).unwrap();
+        give(self.place, &self.homes);
+        self.count.set(0);
+    }
+
+    pub(super) fn play(&self, story: &Story) -> Outcome {
+        if self.count.get() == Self::KEPT {
+            self.clear();
+        }
+        let home = self.homes.join(self.count.get().to_string());
+        self.count.set(self.count.get() + 1);
+        let ground = Ground::make(home, story, (self.place.uid, self.place.gid)).unwrap();
+        if let Some(policy) = story.policy(Layer::User) {
+            let directory = ground.home.join(".config/palisade");
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(directory.join("config.toml"), policy).unwrap();
+            give(self.place, &ground.home.join(".config"));
+        }
+        let is_locked = story.policy(Layer::Locked).inspect(|policy| {
+            std::fs::write(self.etc.join("palisade/config.toml"), policy).unwrap();
+        });
+        self.launches(story, &ground, is_locked.is_some())
+    }
+
+    fn launches(&self, story: &Story, ground: &Ground, is_locked: bool) -> Outcome {
+        let mut outcome = Outcome::default();
+        let home = ground.home.display().to_string();
+        let everywhere = format!("{home} {SHOWN} /proc/1/root{home}");
+        // In its own place a directory may be reached through one that can't be listed.
+        let by_name: Vec<String> = story.tree.keys().map(|path| format!("{home}/{path}")).collect();
+        let by_name = by_name.join(" ");
+        let mut racing: Option<Player> = None;
+        let (mut read, mut is_first) = (Vec::new(), true);
+        for (number, launch) in story.launches.iter().enumerate() {
+            let mut command = self.command(story, &launch.options, &ground.home, is_locked);
+            let player = Player::attempt(command.current_dir(ground.home.join("w")));
+            let mut player = match player {
+                Ok(player) => player,
+                Err(said) => {
+                    let late = ["can't mount", "can't mask", "panicked"];
+                    if racing.is_none() && late.iter().any(|what| said.contains(what)) {
+                        outcome.breaches.entry(Breach::Failed).or_insert(said.clone());
+                    }
+                    let beside = if racing.is_some() { "beside a race, " } else { "" };
+                    outcome.refusals.push(format!("{beside}{said}"));
+                    continue;
+                }
+            };
+            outcome.launches += 1;
+            let roots = if launch.options.contains(&"none") { &by_name } else { &everywhere };
+            if std::mem::take(&mut is_first) && racing.is_none() {
+                read.extend(player.look("first", roots));
+                if let Some(lack) = ground.lacks(&read).unwrap().filter(|_| self.sandbox) {
+                    outcome.breaches.entry(Breach::Refused).or_insert(lack);
+                }
+            }
+            let mut calls = String::new();
+            for call in &launch.calls {
+                writeln!(calls, "{}", call.replace('@', &home)).unwrap();
+            }
+            player.play(&calls);
+            let line = format!("launch-{number}");
+            read.extend(player.look(&line, roots));
+            if let Some(mut racing) = racing.take() {
+                racing.play("halt\n");
+                read.extend(racing.look(&line, roots));
+                racing.end();
+            }
+            if let Some(race) = &launch.race {
+                player.play(&format!("race {}\n", race.replace('@', &home)));
+                racing = Some(player);
+            } else {
+                player.end();
+            }
+            for (breach, detail) in ground.inspect(&read).unwrap() {
+                outcome.breaches.entry(breach).or_insert(format!("launch {}: {detail}", number + 1));
+            }
+        }
+        if let Some(mut racing) = racing {
+            racing.play("halt\n");
+            racing.end();
+        }
+        for (breach, detail) in ground.inspect(&read).unwrap() {
+            outcome.breaches.entry(breach).or_insert(format!("afterwards: {detail}"));
+        }
+        outcome
+    }
+
+    /// What starts the player under the story's policy.
+    fn command(&self, story: &Story, options: &[&str], home: &Path, is_locked: bool) -> Command {
+        if !self.sandbox {
+            let mut command = self.place.command(&self.program);
+            command.env("HOME", home);
+            return command;
+        }
+        let mut command = if is_locked {
+            let mut bwrap = self.place.command("bwrap");
+            bwrap.args(["--dev-bind", "/", "/", "--bind"]).args([self.etc.as_path(), Path::new("/etc")]);
+            bwrap.arg(self.place.binary());
+            bwrap
+        } else {
+            self.place.command(self.place.binary())
+        };
+        command.env("HOME", home).args(["run", "--quiet"]).args(options).args(story.options());
+        command.arg("--ro").arg(self.program.parent().unwrap()).arg("--").arg(&self.program);
+        command
+    }
+}
