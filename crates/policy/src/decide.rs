@@ -315,6 +315,29 @@ impl Resolved {
         paths
     }
 
+    /// What each rank says of each path that its rules name and show at its own place, whatever other ranks say. Lower
+    /// ranks of a path come first.
+    #[must_use]
+    pub fn stated(&self) -> Vec<EffectivePath> {
+        let mut paths: Vec<EffectivePath> = Vec::new();
+        for (place, at) in &self.by_path {
+            let own: Vec<(&Placed, Specificity)> = at
+                .iter()
+                .map(|&at| &self.rules[at])
+                .filter(|placed| placed.moved.is_none())
+                .filter_map(|placed| placed.fits(place).map(|closeness| (placed, closeness)))
+                .collect();
+            for group in own.chunk_by(|(a, _), (b, _)| a.rank() == b.rank()) {
+                let Some(answer) = answer(place, group) else { continue };
+                let Some(rule) = answer.rules.first().map(|placed| placed.rule.clone()) else { continue };
+                let (source, destination) = (place.clone(), place.clone());
+                paths.push(EffectivePath { source, destination, grant: answer.grant, rule });
+            }
+        }
+        paths.sort_by(|a, b| a.destination.cmp(&b.destination));
+        paths
+    }
+
     fn effective_at(&self, place: &Path) -> Option<EffectivePath> {
         let plain = self.fitting(place, false);
         let all = self.fitting(place, true);

@@ -285,6 +285,9 @@ fn tree(
         }
         pin_own_places(&mut tree, facts, path, mapped)?;
     }
+    for name in &grants.names {
+        closure::links(&mut tree, facts, name)?;
+    }
     closure::belongings(&mut tree, facts, resolved, &later, notes)?;
     tree.mask_behind_links()?;
     if keeper == Keeper::Mounts {
@@ -362,7 +365,7 @@ fn apply(
             // A link into what isn't there whole is made again, so that what it leads to is found by its name, too.
             let link = own_name
                 && source != path.source
-                && !tree.stands(&source)
+                && (!tree.stands(&source) || tree.host_path(&source).as_ref() == Some(&source))
                 && tree.host_path(&tree.resolve(&path.destination)).is_none()
                 && closure::links(tree, facts, &path.source)?.as_deref() == Some(source.as_path());
             // And so is one of the host's own: nothing can be mounted on a link.

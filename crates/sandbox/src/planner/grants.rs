@@ -22,6 +22,8 @@ pub(super) struct Grants {
     pub(super) paths: Vec<EffectivePath>,
     /// What is looked up by its path at each launch.
     pub(super) anchors: Vec<Anchor>,
+    /// Paths through links that are to lead inside to where they lead, which other paths make what it is.
+    pub(super) names: Vec<PathBuf>,
 }
 
 /// A path that is looked up at each launch.
@@ -45,6 +47,17 @@ struct Object {
     real: PathBuf,
     /// The symbolic links on the way, each with its own place.
     links: Vec<Link>,
+    /// The path's own name is another rule's: nothing is granted by it.
+    only_restricts: bool,
+}
+
+/// What is to be made of a path.
+enum Wanted {
+    /// What its rule says.
+    Whole,
+    /// Its name, by which one gets to what other rules make it.
+    Name,
+    Nothing,
 }
 
 /// The paths that rules speak of, globs looked up, without those that can't be.
@@ -131,14 +144,40 @@ pub(super) fn grants(
             }
         }
     }
-    objects.sort_by_key(|object| object.place().components().count());
-    let mut paths = Vec::with_capacity(objects.len());
+    if facts.package().is_none() {
+        let elsewhere = restrictions_elsewhere(facts, resolved, &objects);
+        objects.extend(elsewhere);
+    }
+    // What is said of an object by a link is said after what is said by its own name.
+    objects.sort_by_key(|object| (object.place().components().count(), !object.links.is_empty()));
+    let (mut paths, mut names) = (Vec::with_capacity(objects.len()), Vec::new());
     for object in &objects {
-        if object.is_wanted(&objects)? {
-            paths.push(object.path.clone());
+        match object.is_wanted(&objects)? {
+            Wanted::Whole => paths.push(object.path.clone()),
+            Wanted::Name => names.push(object.path.destination.clone()),
+            Wanted::Nothing => {}
         }
     }
-    Ok(Grants { paths, anchors })
+    Ok(Grants { paths, anchors, names })
+}
+
+/// What rules restrict by a link whose own place another rule decides about: a rule is about what its path leads to.
+fn restrictions_elsewhere(facts: &Facts, resolved: &Resolved, objects: &[Object]) -> Vec<Object> {
+    let mut found = Vec::new();
+    for path in resolved.stated() {
+        let is_effective = objects.iter().any(|object| {
+            object.path.destination == path.destination && object.path.rule.rank() == path.rule.rank()
+        });
+        if is_effective || facts.canonical(&path.source).is_none_or(|real| real == path.source) {
+            continue;
+        }
+        let mut object = Object::of(facts, path);
+        object.path.source.clone_from(&object.real);
+        object.path.destination.clone_from(&object.real);
+        object.only_restricts = true;
+        found.push(object);
+    }
+    found
 }
 
 impl Object {
@@ -149,7 +188,7 @@ impl Object {
             // A path that can't be walked leads to nothing, and was left out before.
             false => links::walk(&facts.names, &path.source).map(|way| way.links).unwrap_or_default(),
         };
-        Self { path, real, links }
+        Self { path, real, links, only_restricts: false }
     }
 
     /// Where it is inside, as far as its order among the others goes.
@@ -186,19 +225,26 @@ impl Object {
             .max_by_key(|other| (other.real.components().count(), other.links.is_empty()))
     }
 
-    /// Whether this is to be made so, which a link on the way to it may have made wrong or needless.
-    fn is_wanted(&self, all: &[Self]) -> Result<bool, PlanError> {
-        let Some(last) = self.links.last() else { return Ok(true) };
+    /// What is to be made of this, which a link on the way to it, or to something above, may have made wrong or needless.
+    fn is_wanted(&self, all: &[Self]) -> Result<Wanted, PlanError> {
+        let Some(last) = self.links.last() else {
+            return Ok(if self.is_restricted_by_link(all) { Wanted::Nothing } else { Wanted::Whole });
+        };
         let rule = &self.path.rule;
         let decisive = self.decisive(all);
         let untrusted = self.untrusted_link(all);
         let Some((write, execute)) = self.allows() else {
             // What doesn't show needs no mask.
-            let Some(shown) = decisive.filter(|other| other.allows().is_some()) else { return Ok(true) };
+            let Some(shown) = decisive.filter(|other| other.allows().is_some()) else {
+                return Ok(if self.only_restricts { Wanted::Nothing } else { Wanted::Whole });
+            };
             return self.restricts(shown, untrusted);
         };
         let within = |(may_write, may_execute)| (may_write || !write) && (may_execute || !execute);
         let granted = decisive.and_then(Self::allows).is_some_and(within);
+        if self.only_restricts && !granted {
+            return Ok(Wanted::Nothing);
+        }
         if let Some(other) = decisive {
             let covered = matches!(other.path.grant, Grant::Hidden | Grant::Denied);
             if covered || other.path.rule.strength == Strength::Locked && !granted {
@@ -211,32 +257,34 @@ impl Object {
                 });
             }
         }
-        match (untrusted, decisive) {
+        match (decisive, untrusted) {
             // It leads to what is shown so anyway.
-            (Some(_), Some(other)) if granted && other.path.grant == self.path.grant => Ok(false),
-            (Some(_), Some(other)) if granted => self.restricts(other, untrusted),
-            (Some((link, tree)), _) => Err(PlanError::Link {
+            (Some(other), _) if granted && other.path.grant == self.path.grant => {
+                Ok(if untrusted.is_some() { Wanted::Name } else { Wanted::Whole })
+            }
+            (Some(other), _) if granted => self.restricts(other, untrusted),
+            (_, Some((link, tree))) => Err(PlanError::Link {
                 link: link.to_owned(),
                 target: self.real.clone(),
                 writable: tree.path.source.clone(),
                 write,
                 rule: Box::new(rule.clone()),
             }),
-            (None, _) => Ok(true),
+            (_, None) => Ok(Wanted::Whole),
         }
     }
 
-    /// Whether a rule that allows less, by a link, than another one by its own name is to be kept to: unless that one is
-    /// of a later layer.
+    /// What becomes of a rule that allows less, by a link, than another one by its own name: it is kept to, unless that one
+    /// is of a later layer.
     ///
     /// A command that can move the link makes the next launch look elsewhere: then the rule has to be stated of what the
     /// link leads to.
-    fn restricts(&self, other: &Self, untrusted: Option<(&Path, &Self)>) -> Result<bool, PlanError> {
+    fn restricts(&self, other: &Self, untrusted: Option<(&Path, &Self)>) -> Result<Wanted, PlanError> {
         let rule = &self.path.rule;
         if rule.strength != Strength::Locked && other.path.rule.rank() > rule.rank() {
-            return Ok(false);
+            return Ok(if self.allows().is_some() { Wanted::Name } else { Wanted::Nothing });
         }
-        let Some((link, tree)) = untrusted else { return Ok(true) };
+        let Some((link, tree)) = untrusted else { return Ok(Wanted::Whole) };
         Err(PlanError::MovableLink {
             link: link.to_owned(),
             target: self.real.clone(),
@@ -250,6 +298,26 @@ impl Object {
             },
             rule: Box::new(rule.clone()),
         })
+    }
+
+    /// Whether a rule of a later layer, which allows less, leads here or further up by a link.
+    fn is_restricted_by_link(&self, all: &[Self]) -> bool {
+        let rule = &self.path.rule;
+        let (Some((write, execute)), false) = (self.allows(), self.is_moved()) else { return false };
+        rule.strength != Strength::Locked
+            && all.iter().any(|other| {
+                let less = match other.path.grant {
+                    Grant::Allowed { write: may_write, execute: may_execute } => {
+                        write && !may_write || execute && !may_execute
+                    }
+                    Grant::Hidden | Grant::Denied | Grant::Tmpfs => true,
+                    Grant::Absent => false,
+                };
+                let leads_here = !other.links.is_empty() && !other.is_moved();
+                less && leads_here
+                    && self.real.starts_with(&other.real)
+                    && other.path.rule.rank() > rule.rank()
+            })
     }
 }
 
