@@ -96,7 +96,7 @@ impl Account {
                     }
                 }
                 Seen::Private | Seen::Nothing | Seen::Hidden | Seen::Denied => {
-                    account.absences(&seen, uses, host);
+                    account.absences(&seen, uses, journal, host);
                 }
                 Seen::Made | Seen::Link(_) | Seen::Processes | Seen::Terminals => {}
             }
@@ -136,13 +136,22 @@ impl Account {
     }
 
     /// What isn't there, though the host has it.
-    fn absences(&mut self, seen: &Inside<'_>, uses: &Uses, host: &dyn Host) {
+    fn absences(&mut self, seen: &Inside<'_>, uses: &Uses, journal: &Journal, host: &dyn Host) {
         let path = &seen.path;
         let lacked = |how| uses.has(how, Came::Absent) || uses.has(how, Came::Refused);
         if uses.has(Used::Look, Came::Done) && !matches!(seen.seen, Seen::Hidden | Seen::Denied) {
             return;
         }
         if !host.exists(path) {
+            // A name is made in a directory, which may be on the host. One that the command has made itself since is told
+            // as lost.
+            if uses.has(Used::Make, Came::Absent)
+                && let Some(parent) = path.parent()
+                && host.exists(parent)
+                && !journal.made(parent)
+            {
+                self.want(parent, Access::Write, uses);
+            }
             return;
         }
         if WRITES.iter().any(|how| lacked(*how)) {

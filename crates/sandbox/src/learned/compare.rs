@@ -29,7 +29,7 @@ pub struct Change {
     pub access: Access,
     /// By whom.
     pub programs: Programs,
-    /// What both plans allow there.
+    /// What both plans allow of the same file of the host.
     pub both: Rights,
 }
 
@@ -54,12 +54,11 @@ impl Comparison {
                         comparison.lacks.extend(Change::of(path, access, uses, (&old, &new)));
                     }
                 }
-                if refused(uses, hows)
-                    && let Some(path) = there(path, access, host)
-                {
+                if let Some(path) = refused(path, uses, access, hows, host) {
                     let [old, new] = [before, after].map(|plan| inside::look(plan, path));
                     let known = |change: &Change| change.path == path && change.access == access;
-                    if !allows(&old, access)
+                    // Of a private place it is the private name that was absent.
+                    if !allows_of_host(&old, access)
                         && allows_of_host(&new, access)
                         && !comparison.widens.iter().any(known)
                     {
@@ -72,31 +71,40 @@ impl Comparison {
     }
 }
 
-fn refused(uses: &Uses, hows: &[Used]) -> bool {
-    uses.any(hows, Came::Refused) || uses.any(hows, Came::Absent)
-}
-
 impl Change {
     /// `by` is what the plan that allows it makes of the path, `other` what the other one does.
     fn of(path: &Path, access: Access, uses: &Uses, (by, other): (&Inside<'_>, &Inside<'_>)) -> Option<Self> {
         let Seen::Host { path: source, .. } = &by.seen else { return None };
+        let same = same(by, other);
         let both = Rights {
-            read: by.can_read() && other.can_read(),
-            write: by.can_write() && other.can_write(),
-            execute: by.can_execute() && other.can_execute(),
+            read: same && by.can_read() && other.can_read(),
+            write: same && by.can_write() && other.can_write(),
+            execute: same && by.can_execute() && other.can_execute(),
         };
         let programs = uses.programs.clone();
         Some(Self { path: path.to_owned(), source: source.clone(), access, programs, both })
     }
 }
 
-/// What could be used: the path; for writing, where nothing is, the directory that it would be made in.
-fn there<'p>(path: &'p Path, access: Access, host: &dyn Host) -> Option<&'p Path> {
-    if access == Access::Write {
-        path.ancestors().find(|path| host.exists(path))
-    } else {
-        host.exists(path).then_some(path)
+/// What a use was of that was refused or absent, and that is on the host: the path; of a name that was to be made, the
+/// directory. Where that is absent on the host, too, no plan would have made a difference.
+fn refused<'p>(
+    path: &'p Path,
+    uses: &Uses,
+    access: Access,
+    hows: &[Used],
+    host: &dyn Host,
+) -> Option<&'p Path> {
+    let is_refused = uses.any(hows, Came::Refused);
+    if !is_refused && !uses.any(hows, Came::Absent) {
+        return None;
     }
+    let places = match (access, is_refused) {
+        (Access::Write, true) => usize::MAX,
+        (Access::Write, false) => 2,
+        _ => 1,
+    };
+    path.ancestors().take(places).find(|path| host.exists(path))
 }
 
 fn allows_of_host(seen: &Inside<'_>, access: Access) -> bool {

@@ -22,6 +22,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// `O_WRONLY|O_RDWR|O_CREAT|O_TRUNC`: opening that isn't merely reading, as in `broker.list`.
 const WRITES: i32 = 0o3 | 0o100 | 0o1000;
+const O_CREAT: i32 = 0o100;
 const O_PATH: i32 = 0o10_000_000;
 /// Uses that are remembered, by their hash: 8 bytes each. Further ones aren't told.
 const MOST: usize = 1 << 19;
@@ -77,6 +78,10 @@ impl Observer {
         let came = match &outcome {
             Ok(_) => Came::Done,
             Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Came::Refused,
+            Err(Errno::NOENT) => {
+                self.nowhere(worker, caller);
+                return outcome;
+            }
             // Nothing that a grant would change.
             Err(_) => return outcome,
         };
@@ -84,6 +89,21 @@ impl Observer {
             self.tell(worker, caller, how, came, path);
         }
         outcome
+    }
+
+    /// Notes a name that couldn't be made or opened for writing because what it is to lie in, or it itself, isn't there.
+    fn nowhere(&self, worker: &Worker<'_>, caller: &Caller<'_>) {
+        let (how, descriptor, path) = match calls::name_of(caller.call) {
+            "open" => (writing(caller.int(1)), CWD_NUMBER, 0),
+            "openat" => (writing(caller.int(2)), caller.int(0), 1),
+            "creat" | "mkdir" | "mknod" => (Used::Make, CWD_NUMBER, 0),
+            "mkdirat" | "mknodat" => (Used::Make, caller.int(0), 1),
+            _ => return,
+        };
+        let named = caller.path_or_empty(path).and_then(|path| absolute(caller, descriptor, path.to_bytes()));
+        if let Ok(named) = named {
+            self.tell(worker, caller, how, Came::Absent, named);
+        }
     }
 
     /// Notes a call that changes nothing. Whether it is one.
@@ -183,6 +203,10 @@ impl Observer {
         let program = caller.program();
         worker.shared.reporter.insist(&Report::Used { how, came, path, program });
     }
+}
+
+fn writing(flags: i32) -> Used {
+    if flags & O_CREAT == 0 { Used::Change } else { Used::Make }
 }
 
 fn opening(flags: i32) -> Used {
