@@ -10,7 +10,7 @@ use palisade_sandbox::calls::Unanswered;
 use palisade_sandbox::error::quoted;
 use palisade_sandbox::inside::{self, Seen};
 use palisade_sandbox::plan::Plan;
-use palisade_sandbox::start::Program;
+use palisade_sandbox::start::{Happening, Program};
 use palisade_syscall::broker::report::Answer;
 use palisade_syscall::store::{Binary, Store, StoreError, key};
 use palisade_syscall::{Arch, Numbers, Syscall};
@@ -60,8 +60,12 @@ impl<'p> Calls<'p> {
         }
     }
 
-    /// What the kernel has put down: of that, what would have been passed on to be learned.
-    pub(crate) fn called(&mut self, called: &[palisade_protocol::learn::Program]) {
+    /// What the kernel has put down: of that, what would have been passed on to be learned. `tell` hears of each call.
+    pub(crate) fn called(
+        &mut self,
+        called: &[palisade_protocol::learn::Program],
+        tell: &mut dyn FnMut(&Happening<'_>),
+    ) {
         let Some(wanted) = self.plan.broker.as_ref().and_then(|broker| broker.calls.as_ref()) else { return };
         let wanted = Numbers::from_bits(&wanted.numbers);
         for one in called {
@@ -77,6 +81,7 @@ impl<'p> Calls<'p> {
             }
             let calls = one.calls.iter().filter(|number| wanted.contains(**number));
             for call in calls.filter_map(|number| Syscall::from_number(Arch::NATIVE, *number)) {
+                tell(&Happening::Called { program: &program, call });
                 self.note(&program, call);
             }
         }

@@ -282,7 +282,7 @@ pub(crate) fn apply(
         Ok((report, planned))
     });
     match learner.map(Learner::end).transpose() {
-        Ok(learned) => learned.into_iter().for_each(|(called, lost)| witness.called(&called, lost)),
+        Ok(learned) => learned.into_iter().for_each(|(called, lost)| witness.called(&called, lost, listen)),
         Err(error) => output::error(&error, Some(error.hint())),
     }
     witness.conclude();

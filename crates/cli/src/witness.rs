@@ -185,8 +185,13 @@ impl<'c> Witness<'c> {
     }
 
     /// What the kernel has put down.
-    pub(crate) fn called(&mut self, called: &[palisade_protocol::learn::Program], lost: u64) {
-        self.calls.called(called);
+    pub(crate) fn called(
+        &mut self,
+        called: &[palisade_protocol::learn::Program],
+        lost: u64,
+        tell: &mut dyn FnMut(&Happening<'_>),
+    ) {
+        self.calls.called(called, tell);
         if lost > 0 {
             output::note(&format_args!(
                 "there was no room for {lost} system calls: some may not have been learned; learn another run"

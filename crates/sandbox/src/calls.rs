@@ -8,15 +8,15 @@ pub(crate) use self::key::Inside;
 use crate::broker;
 use crate::error::PlanError;
 use crate::facts::Facts;
-use crate::plan::Calls;
-use crate::planner::Isolation;
+use crate::plan::{Calls, Plan};
+use crate::planner::{self, Isolation};
 use crate::text::Text;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Verdict, Why};
 use palisade_policy::word::{SyscallMode, SyscallRefusal};
 use palisade_policy::{Context, Policy};
 use palisade_syscall::broker::report::Program;
 use palisade_syscall::store::{Key, Store, key::shown};
-use palisade_syscall::{Action, Arch, Errno, Passed, Rules, Syscall, group};
+use palisade_syscall::{Action, Arch, Errno, Numbers, Passed, Rule, Rules, Syscall, group};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -62,6 +62,41 @@ pub(crate) fn event(
         why: Why { origin: None, text },
         enforced_by: Mechanism::Broker,
     }
+}
+
+/// What becomes of a system call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It is made.
+    Made,
+    /// Somebody is asked.
+    Asked,
+    /// It is refused, or ends its process.
+    Refused,
+}
+
+/// What becomes of a call under a plan in namespaces and the policy that it was made from, whatever the call's
+/// arguments: what is refused for certain arguments only counts as made.
+///
+/// # Errors
+/// When the policy names calls that don't exist.
+pub fn fate(plan: &Plan<'_>, policy: &Policy, call: Syscall) -> Result<Fate, PlanError> {
+    let (rules, _stated) = planner::syscalls(policy, Isolation::Full, policy.network().value)?;
+    let refused =
+        |rule: &Rule| rule.tests.is_empty() && matches!(rule.action, Action::Errno(_) | Action::KillProcess);
+    if rules.of(call).iter().any(refused) {
+        return Ok(Fate::Refused);
+    }
+    let calls = plan.broker.as_ref().and_then(|broker| broker.calls.as_ref());
+    let passed_on = calls.filter(|calls| {
+        let numbers = Numbers::from_bits(&calls.numbers);
+        call.number(Arch::NATIVE).is_some_and(|number| numbers.contains(number))
+    });
+    Ok(match passed_on.map(|calls| calls.mode) {
+        None | Some(SyscallMode::Learn | SyscallMode::Off) => Fate::Made,
+        Some(SyscallMode::Ask) => Fate::Asked,
+        Some(SyscallMode::Enforce) => Fate::Refused,
+    })
 }
 
 /// Adds to the rules what the mode asks for. `stated`: calls that the policy allows by name; `passed`: what the rules
@@ -149,4 +184,41 @@ fn kernel_learns(facts: &Facts) -> bool {
         facts.set_volatile();
     }
     answers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_host::environment::Environment;
+    use palisade_policy::Layer;
+    use palisade_syscall::store::Binary;
+    use std::collections::BTreeMap;
+    use std::ffi::OsStr;
+
+    #[test]
+    fn a_call_is_decided_by_what_was_learned_and_by_the_list() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        let mut facts = Facts::gather(Environment::from_iter([("HOME", &home)]), home.clone()).unwrap();
+        facts.run_by(Some(OsStr::new("p")));
+        facts.places.state = home.join("state");
+        let call = |name: &str| name.parse::<Syscall>().unwrap();
+        let learned = BTreeMap::from([(
+            Binary { path: "/bin/true".into(), hash: [0; 32] },
+            BTreeSet::from(["getpriority", "setpriority", "ptrace"].map(call)),
+        )]);
+        Store::open(&facts.places.syscalls()).unwrap().learn("p", &learned).unwrap();
+        for (mode, unlearned) in
+            [("off", Fate::Made), ("learn", Fate::Made), ("ask", Fate::Asked), ("enforce", Fate::Refused)]
+        {
+            let text = format!("schema = 1\n[syscalls]\nmode = \"{mode}\"\ndeny = [\"setpriority\"]\n");
+            let policy = Policy::from(palisade_policy::parse(&text, None, Layer::User).unwrap());
+            let plan = planner::learn(&facts, &policy, None).unwrap();
+            let fate = |name: &str| fate(&plan, &policy, call(name)).unwrap();
+            assert_eq!(fate("getpriority"), Fate::Made, "{mode}");
+            assert_eq!(fate("sched_rr_get_interval"), unlearned, "{mode}");
+            // What the policy or the list refuses isn't learned.
+            assert_eq!((fate("setpriority"), fate("ptrace")), (Fate::Refused, Fate::Refused), "{mode}");
+        }
+    }
 }

@@ -460,7 +460,8 @@ fn namespaces(isolation: Isolation, network: NetworkMode) -> Vec<Namespace> {
     }
 }
 
-fn syscalls(
+/// The list of refused calls as the policy changes it, and the calls that it allows by name.
+pub(crate) fn syscalls(
     policy: &Policy,
     isolation: Isolation,
     network: NetworkMode,

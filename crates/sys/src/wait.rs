@@ -102,6 +102,20 @@ pub fn block_all_signals() -> Result<u64, Errno> {
     Ok(before)
 }
 
+/// The mask of blocked signals.
+///
+/// # Errors
+/// None the kernel is known to give.
+pub fn signal_mask() -> Result<u64, Errno> {
+    let mut mask = 0u64;
+    let how = usize::try_from(libc::SIG_BLOCK).unwrap_or(0);
+    // SAFETY: needed for a call rustix lacks. Sound: without a set the kernel only writes one mask.
+    unsafe {
+        raw::syscall(libc::SYS_rt_sigprocmask, [how, 0, &raw mut mask as usize, size_of::<u64>(), 0, 0])
+    }?;
+    Ok(mask)
+}
+
 /// Sets the mask of blocked signals.
 ///
 /// # Errors

@@ -76,6 +76,17 @@ impl Journal {
         self.overflowed
     }
 
+    /// The paths of which a use was refused.
+    pub fn refused(&self) -> impl Iterator<Item = &Path> {
+        let paths = self.paths.iter();
+        paths.filter(|(_path, uses)| uses.refused()).map(|(path, _uses)| path.as_path())
+    }
+
+    /// Names of rules for protected names that refused something.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
     /// Whether nothing has been noted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -91,6 +102,10 @@ impl Journal {
 impl Uses {
     pub(super) fn has(&self, how: Used, came: Came) -> bool {
         self.uses.contains(&(how, came))
+    }
+
+    fn refused(&self) -> bool {
+        self.uses.iter().any(|(_how, came)| *came == Came::Refused)
     }
 
     pub(super) fn any(&self, hows: &[Used], came: Came) -> bool {
