@@ -5,19 +5,25 @@
 //! The command's walls are those of the options, as always: what is refused stays refused, and stands
 //! in the profile as a comment. Nothing is in force before somebody has seen it.
 
+mod calls;
 mod checked;
 mod hosts;
 mod keep;
+mod precedence;
 mod profile;
+mod verify;
 
+use self::calls::Calls;
 use self::hosts::Hosts;
+use self::verify::Handed;
+pub(crate) use self::verify::second_run as is_second_run;
 use crate::output;
 use crate::run::{self, RunError};
 use crate::run_options::RunOptions;
 use crate::trace::Disk;
 use clap::{ArgMatches, Args, ValueHint};
 use palisade_host::environment::Environment;
-use palisade_policy::{Access, Layer, LayerPolicy, View, built_in, merge};
+use palisade_policy::{Access, Layer, LayerPolicy, Policy, View, built_in, merge};
 use palisade_sandbox::error::StartError;
 use palisade_sandbox::error::{PlanError, quoted};
 use palisade_sandbox::facts::Facts;
@@ -26,7 +32,10 @@ use palisade_sandbox::learned::{Account, Journal};
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::planner::{self, Isolation};
 use palisade_sandbox::start::Happening;
+use palisade_sys::wait;
+use palisade_syscall::store::StoreError;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -37,11 +46,12 @@ use std::time::Instant;
     after_help = "\
 The command runs behind the walls that the options ask for, as with `palisade run`: learning
 permits nothing. What was wanted and refused stands in the profile as comments, and stays refused.
-Exit code: the command's own, as with `palisade run`.
+Exit code: the command's own, as with `palisade run`; with --verify 125 if the profile isn't enough.
 
 Examples:
   palisade learn -- cargo build                 proposes the profile `cargo`
   palisade learn --name web --yes -- npm test   writes it without asking
+  palisade learn --verify -- make               runs it again with the profile, then asks
   palisade learn --view host -- ./tool          what of the whole host does it need?",
     mut_arg("dry_run", |arg| arg.help("Show the profile and write nothing")),
     mut_arg("json", |arg| arg.hide(true)),
@@ -61,13 +71,18 @@ pub(crate) struct Options {
     /// Write it even if its name is that of a shipped profile, which it then replaces for you
     #[arg(long)]
     force: bool,
+    /// Run the command a second time, under the profile, before it is written: it has to end as the first time and be
+    /// refused nothing. With --yes a profile that isn't enough isn't written
+    #[arg(long)]
+    verify: bool,
     #[command(flatten)]
     run: RunOptions,
 }
 
-/// Learns a command. The exit code is the command's.
-pub(crate) fn run(options: &Options, matches: &ArgMatches, begun: Instant) -> u8 {
-    match learn(options, matches, begun) {
+/// Learns a command. The exit code is the command's. `second`: where the first run has left what was learned, if this is
+/// the second one.
+pub(crate) fn run(options: &Options, matches: &ArgMatches, second: Option<u32>, begun: Instant) -> u8 {
+    match learn(options, matches, second, begun) {
         Ok(code) => code,
         Err(error) => {
             error.say();
@@ -93,6 +108,12 @@ enum LearnError {
     /// The profile can't be written.
     #[error(transparent)]
     Keep(#[from] keep::KeepError),
+    /// The command can't be run a second time.
+    #[error(transparent)]
+    Verify(#[from] verify::VerifyError),
+    /// What was learned of system calls can't be had, or can't be given to the profile.
+    #[error("can't use the system calls that were learned for the profile: {0}")]
+    Calls(#[from] StoreError),
 }
 
 impl LearnError {
@@ -103,12 +124,19 @@ impl LearnError {
             Self::Name { .. } => "palisade learn --name NAME -- COMMAND…",
             Self::Shipped { hint, .. } => hint,
             Self::Keep(_) => "palisade learn --output FILE -- COMMAND…",
+            Self::Verify(_) => "palisade learn -- COMMAND…   # without --verify",
+            Self::Calls(_) => "palisade syscalls list   # says whether what was kept before can be read",
         };
         output::error(self, Some(hint));
     }
 }
 
-fn learn(options: &Options, matches: &ArgMatches, begun: Instant) -> Result<u8, LearnError> {
+fn learn(
+    options: &Options,
+    matches: &ArgMatches,
+    second: Option<u32>,
+    begun: Instant,
+) -> Result<u8, LearnError> {
     let command = options.run.command();
     let Some(program) = command.first() else {
         return Err(RunError::from(StartError::NoCommand).into());
@@ -119,9 +147,13 @@ fn learn(options: &Options, matches: &ArgMatches, begun: Instant) -> Result<u8, 
     if options.output.is_none() && !options.run.dry_run && !options.force {
         shadows(options, &name, &situation.facts)?;
     }
-    let plan = situation.plan()?;
-    let quiet = options.run.quiet;
-    let first = match watch(options, &plan, begun) {
+    let under = situation.under()?;
+    if let Some(number) = second {
+        return second_run(options, &situation, &name, &under, number, begun);
+    }
+    let plan = &under.plan;
+    let beginning = verify::beginning();
+    let first = match watch(options, plan, begun) {
         Ok(watched) => watched,
         Err(error) => return Ok(run::fail(&error)),
     };
@@ -130,26 +162,92 @@ fn learn(options: &Options, matches: &ArgMatches, begun: Instant) -> Result<u8, 
     }
     let view = situation.loaded.policy.view().value.min(View::System);
     let base = situation.base(view)?;
-    let account = Account::of(&first.journal, &plan, &base, &situation.facts.account.home, &Disk);
+    let account = Account::of(&first.journal, plan, &base, &situation.facts.account.home, &Disk);
     let (code, hosts) = (first.code, &first.hosts);
     let learned = profile::Learned { name: &name, command: &command, code, account: &account, hosts, view };
     let (layer, remarks) = learned.layer(&situation.own, &situation.facts);
-    let run = checked::Run { plan: &plan, journal: &first.journal, account: &account, hosts };
+    let run = checked::Run {
+        under: &under,
+        journal: &first.journal,
+        account: &account,
+        hosts,
+        calls: &first.calls,
+        known: &first.calls.known(&situation.facts, &name, options.output.as_deref())?,
+    };
     let checked = checked::check(&situation, &run, layer, remarks)?;
     for difference in &checked.differences {
         output::note(&palisade_text::harmless(difference));
     }
+    if options.verify {
+        if !options.run.quiet {
+            output::note(&"the command runs a second time, under the profile");
+        }
+        let refused = first.journal.refused().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
+        let handed = Handed { profile: checked.text, code, refused };
+        return Err(verify::again(&handed, beginning).into());
+    }
+    keep(options, &situation, &name, plan, &checked.text)?;
+    Ok(code)
+}
+
+/// The second run: the command under the profile that the first one has left.
+fn second_run(
+    options: &Options,
+    situation: &Situation,
+    name: &str,
+    first: &Under,
+    number: u32,
+    begun: Instant,
+) -> Result<u8, LearnError> {
+    let handed = Handed::take(number)?;
+    let (differences, code) = match checked::under(situation, &handed.profile) {
+        Err(reason) => (vec![checked::unusable(&reason)], run::FAILURE),
+        Ok(second) => match watch(options, &second.plan, begun) {
+            Err(error) => (vec![error.to_string()], run::FAILURE),
+            Ok(run) => {
+                let differences = handed.differences(situation, (first, &second), &run);
+                (differences.map_err(RunError::from)?, run.code)
+            }
+        },
+    };
+    let enough = verify::say(&differences, code, options);
+    let unasked = options.yes || options.output.as_deref() == Some(Path::new("-"));
+    if !enough && unasked && !options.run.dry_run {
+        output::note(&"nothing is written");
+        return Ok(run::FAILURE);
+    }
+    keep(options, situation, name, &first.plan, &handed.profile)?;
+    Ok(if enough { code } else { run::FAILURE })
+}
+
+/// Offers the profile, and gives it what was learned of system calls if it is kept.
+fn keep(
+    options: &Options,
+    situation: &Situation,
+    name: &str,
+    plan: &Plan<'_>,
+    text: &str,
+) -> Result<(), LearnError> {
+    let file = options.output.as_deref();
     let keeping = keep::Keeping {
-        text: &checked.text,
-        name: &name,
-        file: options.output.as_deref(),
+        text,
+        name,
+        file,
         profiles: &situation.facts.places.config.join("profiles"),
         show_only: options.run.dry_run,
         agreed: options.yes,
-        quiet,
+        quiet: options.run.quiet,
     };
-    keeping.propose()?;
-    Ok(code)
+    if keeping.propose()? {
+        calls::give(plan, &situation.facts, name, file)?;
+    }
+    Ok(())
+}
+
+/// A policy and the plan that was made from it.
+struct Under {
+    policy: Policy,
+    plan: Plan<'static>,
 }
 
 /// What a command did.
@@ -157,21 +255,31 @@ struct Watched {
     code: u8,
     journal: Journal,
     hosts: Hosts,
+    calls: Calls,
 }
 
-/// Runs the command and watches it.
+/// Runs the command and watches it. Signals are what they were before when it has ended: somebody may be asked, or the
+/// command run again.
 fn watch(options: &Options, plan: &Plan<'_>, begun: Instant) -> Result<Watched, StartError> {
     let mut journal = Journal::default();
     let mut hosts = Hosts::of(plan);
+    let mut calls = Calls::default();
     let command = options.run.command();
     let presentation = options.run.presentation();
-    let code = run::apply(plan, &command, presentation, begun, false, &mut |happening| match happening {
-        Happening::Used { how, came, path, program } => journal.note(*how, *came, path, program),
-        Happening::Network { report, .. } => hosts.note(report),
-        Happening::Refused { rule, .. } if !rule.locked && !rule.anchored => journal.note_name(&rule.path),
-        _ => {}
-    })?;
-    Ok(Watched { code, journal, hosts })
+    let signals = wait::signal_mask().map_err(|source| StartError::Wait { source })?;
+    let code = run::apply(plan, &command, presentation, begun, false, &mut |happening| {
+        calls.note(happening);
+        match happening {
+            Happening::Used { how, came, path, program } => journal.note(*how, *came, path, program),
+            Happening::Network { report, .. } => hosts.note(report),
+            Happening::Refused { rule, .. } if !rule.locked && !rule.anchored => {
+                journal.note_name(&rule.path)
+            }
+            _ => {}
+        }
+    });
+    wait::set_signal_mask(signals).map_err(|source| StartError::Wait { source })?;
+    Ok(Watched { code: code?, journal, hosts, calls })
 }
 
 /// An error if a profile of this name is there without the user's doing, and the user has none.
@@ -253,8 +361,9 @@ impl Situation {
         Ok(Self { facts, loaded, own })
     }
 
-    fn plan(&self) -> Result<Plan<'static>, RunError> {
-        Ok(planner::learn(&self.facts, &self.loaded.policy, self.loaded.project.as_deref())?)
+    fn under(&self) -> Result<Under, RunError> {
+        let plan = planner::learn(&self.facts, &self.loaded.policy, self.loaded.project.as_deref())?;
+        Ok(Under { policy: self.loaded.policy.clone(), plan })
     }
 
     /// What holds by a view without grants, but that the working directory can be read.

@@ -79,6 +79,7 @@ use clap::{FromArgMatches, Parser, Subcommand};
 use palisade_sandbox::attendant;
 use palisade_sandbox::package::seal::Seal;
 use palisade_sandbox::proxy::ATTEND;
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -217,6 +218,11 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
     if let Some(code) = attendance(arguments) {
         return code;
     }
+    let (second, arguments) = match learn::is_second_run(arguments) {
+        Some((number, arguments)) => (Some(number), Cow::Owned(arguments)),
+        None => (None, Cow::Borrowed(arguments)),
+    };
+    let arguments: &[OsString] = &arguments;
     let command = <Cli as clap::CommandFactory>::command();
     let named = std::iter::once(OsString::from("palisade")).chain(arguments.iter().cloned());
     let parsed = command.try_get_matches_from(named).and_then(|matches| {
@@ -249,7 +255,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
     match (&cli.verb, matches.subcommand()) {
         (Verb::Run(options), Some((_run, matches))) => run::run(options, matches, arguments, begun),
         (Verb::Open(options), Some((_open, matches))) => open::run(options, matches, arguments, begun),
-        (Verb::Learn(options), Some((_learn, matches))) => learn::run(options, matches, begun),
+        (Verb::Learn(options), Some((_learn, matches))) => learn::run(options, matches, second, begun),
         (Verb::Explain(options), _) => explain::run(options),
         (Verb::Check(options), _) => check::run(options),
         (Verb::Doctor(options), _) => doctor::run(options),

@@ -75,13 +75,16 @@ fn what_is_wanted_is_said_and_not_granted() {
         place.write(".netrc", "secret");
         place.write("work/.git/config", "");
         place.write("kept/file", "");
+        place.write("other/file", "");
         let line = "cat ~/.netrc; echo x >~/kept/new; mkdir -p ~/.cache/tool && echo x >~/.cache/tool/a; \
-                    mkdir .git/hooks; : >.git/hooks/x; : >/usr/lib/x; exec 3<>/dev/tcp/192.0.2.1/443; true";
+                    mkdir .git/hooks; : >.git/hooks/x; : >/usr/lib/x; echo x >~/other/new; \
+                    exec 3<>/dev/tcp/192.0.2.1/443; true";
         let learned = learn_line(&place, &["--ro", place.home.join("kept").to_str().unwrap()], line);
         let said = text(&place);
         for remark in [
             "# \"~/.netrc\",   # by cat",
             "# \"~/kept\",   # by bash",
+            "# \"~/other\",   # by bash",
             "# \"~/.cache/tool\",   # 2 names written there in private and lost, by bash and mkdir",
             "# \".git/hooks\",   # protected, and was to be changed",
             "# \"/usr/lib\",   # by bash",
@@ -267,5 +270,55 @@ fn a_shipped_profile_is_replaced_only_by_force() {
         assert!(place.home.join(".config/palisade/profiles/vim.toml").exists());
         // It is the user's own by now.
         learn(&place, &["--yes", "--name", "vim"], &["true"]).ok();
+    }
+}
+
+/// A line of Python that makes a call that Python by itself doesn't make, and goes on without it.
+const INTERVAL: &str = "import os\ntry: os.sched_rr_get_interval(0)\nexcept OSError: print('refused')";
+
+/// System calls that the options refuse the profile refuses, too, and those that were learned it allows.
+#[test]
+fn refused_system_calls_stay_refused() {
+    for place in everybody() {
+        let python = |options: &[&str], line: &str| place.run(options, &["python3", "-c", line]);
+        let known = "import os; print(type(os.getpriority(os.PRIO_PROCESS, 0)))";
+        python(&["--syscalls", "learn"], known).ok();
+        let options = ["--syscalls", "enforce", "--name", "p", "--yes"];
+        let run = learn(&place, &options, &["python3", "-c", INTERVAL]);
+        assert_eq!((run.code, run.out.as_str()), (0, "refused\n"), "{run:?}");
+        assert!(text(&place).contains("mode = \"enforce\""), "{}", text(&place));
+        assert_eq!(python(&["--profile", "p"], INTERVAL).out, "refused\n");
+        python(&["--profile", "p"], known).ok();
+        // From a profile that enforces comes one that enforces, with what was learned for the first.
+        let run = learn(&place, &["--profile", "p", "--name", "q", "--yes"], &["python3", "-c", INTERVAL]);
+        assert!(!run.err.contains("no command can be run"), "{run:?}");
+        assert_eq!(python(&["--profile", "q"], INTERVAL).out, "refused\n");
+        python(&["--profile", "q"], known).ok();
+        // What was learned for a profile before isn't taken back, and told.
+        place.run(&["--profile", "q", "--syscalls", "learn"], &["python3", "-c", INTERVAL]).ok();
+        let run = learn(&place, &["--profile", "p", "--name", "q", "--yes"], &["python3", "-c", INTERVAL]);
+        let told =
+            "the system call sched_rr_get_interval was refused, and was learned for the profile before";
+        assert!(run.err.contains(told), "{run:?}");
+        // What was learned of it in this run becomes the profile's.
+        let run =
+            learn(&place, &["--syscalls", "learn", "--name", "r", "--yes"], &["python3", "-c", INTERVAL]);
+        assert_eq!((run.code, run.out.as_str()), (0, ""), "{run:?}");
+        assert_eq!(python(&["--profile", "r", "--syscalls", "enforce"], INTERVAL).out, "");
+    }
+}
+
+/// A refused call that a later layer than the profile's has made again is told.
+#[test]
+fn a_system_call_that_the_profile_cannot_refuse_is_told() {
+    for place in everybody() {
+        place.run(&["--syscalls", "learn"], &["python3", "-c", "pass"]).ok();
+        place.write("work/.palisade.toml", "schema = 1\n[syscalls]\nmode = \"off\"\n");
+        job::finish(place.command(place.binary()).args(["project", "allow", "--yes"])).ok();
+        let options = ["--syscalls", "enforce", "--name", "p", "--yes"];
+        let run = learn(&place, &options, &["python3", "-c", INTERVAL]);
+        assert_eq!(run.out, "refused\n", "{run:?}");
+        let told = "the system call sched_rr_get_interval was refused, and the profile has it made";
+        assert!(run.err.contains(told), "{run:?}");
     }
 }

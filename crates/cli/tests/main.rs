@@ -31,6 +31,7 @@ mod interactive;
 mod interpose;
 mod launches;
 mod learn;
+mod learn_verify;
 mod learned_by_kernel;
 mod learned_programs;
 mod limits;

@@ -445,3 +445,84 @@ fn whom_a_command_talks_to_is_learned() {
         assert!(bed.reached().iter().all(|line| !line.contains("six.")), "{run:?}");
     }
 }
+
+/// Learns a line of shell into the profile `p`; what was said, and the profile.
+fn learned(bed: &Bed, options: &[&str], line: &str) -> (job::Run, String) {
+    let mut learn = bed.command(bed.place.binary());
+    learn.args(["learn", "--name", "p", "--yes"]).args(options).args(["--", "sh", "-c", line]);
+    let run = job::finish(&mut learn);
+    assert_eq!(run.code, 0, "{run:?}");
+    (run, bed.place.read(".config/palisade/profiles/p.toml"))
+}
+
+const FETCH_PRIVATE: &str = "curl -fsS -m 20 --noproxy '*' http://private.example/";
+
+/// A name that leads to an address which isn't of the public internet takes a rule for the address: it is kept with the
+/// name, and the profile is enough.
+#[test]
+fn the_rule_for_the_address_of_a_name_is_learned() {
+    for place in people() {
+        let bed = Bed::new(place);
+        let options = ["--allow", "private.example", "--allow", "10.9.8.0/24", "--verify"];
+        let (run, profile) = learned(&bed, &options, FETCH_PRIVATE);
+        assert_eq!(run.out, "http private.example GET / 0\n".repeat(2), "{run:?}");
+        assert!(run.err.contains("verified: "), "{run:?}");
+        for rule in ["\"private.example:80\"", "\"10.9.8.0/24\""] {
+            assert!(profile.contains(rule), "{profile}");
+        }
+        // Only root's policy is believed here.
+        if !bed.place.is_root() {
+            continue;
+        }
+        // A feature has the rule, which isn't in the profile.
+        let feature = "schema = 1\nname = \"lan\"\n[network]\nallow = [\"10.9.8.0/24\"]\n";
+        bed.place.write(".config/palisade/features/lan.toml", feature);
+        let options = ["--allow", "private.example", "--feature", "lan", "--verify"];
+        let (run, profile) = learned(&bed, &options, FETCH_PRIVATE);
+        assert!(run.err.contains("verified: ") && !run.err.contains("was reached, and"), "{run:?}");
+        assert!(profile.contains("\"10.9.8.0/24\""), "{profile}");
+    }
+}
+
+/// What was refused for the address that a name leads to is refused by the profile, whatever layers the rules were in.
+#[test]
+fn what_was_refused_by_address_stays_refused() {
+    for place in people() {
+        let bed = Bed::new(place);
+        let line =
+            format!("curl -fsS -m 20 --noproxy '*' http://www.allowed.example/; {FETCH_PRIVATE}; true");
+        let (run, profile) = learned(&bed, &["--net-default", "allow"], &line);
+        assert_eq!(run.out, "http www.allowed.example GET / 0\n", "{run:?}");
+        assert!(profile.contains("# \"10.9.8.7:80\",   # private.example leads to 10.9.8.7"), "{profile}");
+        if !bed.place.is_root() {
+            continue;
+        }
+        // The profile that is refined has a closer rule, which the option overrides.
+        let base =
+            "schema = 1\n[network]\nallow = [\"10.9.8.7\", \"www.allowed.example\", \"private.example\"]\n";
+        bed.place.write(".config/palisade/profiles/base.toml", base);
+        let options = ["--profile", "base", "--deny-host", "10.9.8.0/24"];
+        let direct = format!("{FETCH_PRIVATE}; curl -fsS -m 20 --noproxy '*' http://10.9.8.7/");
+        // Whether it was tried or not.
+        for line in [line.as_str(), "curl -fsS -m 20 --noproxy '*' http://www.allowed.example/"] {
+            let (run, profile) = learned(&bed, &options, line);
+            assert_eq!(run.out, "http www.allowed.example GET / 0\n", "{run:?}");
+            bed.reached();
+            bed.sh(&["--profile", "base"], &direct);
+            assert!(
+                bed.reached().iter().any(|line| line.contains(" 10.9.8.7")),
+                "the first profile allows it"
+            );
+            bed.sh(&["--profile", "p"], &direct);
+            let reached = bed.reached();
+            assert!(!reached.iter().any(|line| line.contains(" 10.9.8.7")), "{reached:?}\n{profile}");
+        }
+        // The other way round: what an option has allowed again is no denial of the profile's.
+        let base = "schema = 1\n[network]\ndeny = [\"10.9.8.7\"]\n";
+        bed.place.write(".config/palisade/profiles/base.toml", base);
+        let options =
+            ["--profile", "base", "--allow", "10.9.8.0/24", "--allow", "private.example", "--verify"];
+        let (run, profile) = learned(&bed, &options, FETCH_PRIVATE);
+        assert!(run.err.contains("verified: "), "{run:?}\n{profile}");
+    }
+}

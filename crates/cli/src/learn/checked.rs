@@ -2,18 +2,19 @@
 //! A profile decided against the run that it was learned from, before it is offered: what was used is to be allowed, and
 //! what was refused is to be refused.
 
-use super::Situation;
-use super::hosts::{self, Hosts};
-use super::profile;
+use super::calls::{self, Calls};
+use super::hosts::{self, Compared, Hosts};
+use super::{Situation, Under, precedence, profile};
 use crate::run::RunError;
 use crate::trace::Disk;
 use palisade_policy::render::{Remarks, render_with};
 use palisade_policy::{Access, Grant, Layer, LayerPolicy};
 use palisade_sandbox::layers;
 use palisade_sandbox::learned::{Account, Change, Comparison, Journal, Rights};
-use palisade_sandbox::plan::Plan;
 use palisade_sandbox::planner;
+use palisade_syscall::Syscall;
 use palisade_text::Show as _;
+use std::collections::BTreeSet;
 
 /// Differences of one kind that are told.
 const TOLD: usize = 12;
@@ -22,10 +23,13 @@ const ROUNDS: usize = 4;
 
 /// A run under a plan.
 pub(super) struct Run<'r> {
-    pub(super) plan: &'r Plan<'static>,
+    pub(super) under: &'r Under,
     pub(super) journal: &'r Journal,
     pub(super) account: &'r Account,
     pub(super) hosts: &'r Hosts,
+    pub(super) calls: &'r Calls,
+    /// System calls that were learned for the profile before.
+    pub(super) known: &'r BTreeSet<Syscall>,
 }
 
 /// A profile with what is wrong with it.
@@ -44,41 +48,50 @@ pub(super) fn check(
     mut remarks: Remarks,
 ) -> Result<Checked, RunError> {
     keep_narrower(situation, run, &mut layer, &mut remarks)?;
+    precedence::keep(&mut layer, &run.under.plan);
     let mut round = 0;
     loop {
         round += 1;
         let text = render_with(&layer, &remarks);
-        let plan = match plan(situation, &text) {
-            Ok(plan) => plan,
-            Err(reason) => {
-                let differences = vec![format!("no command can be run with the profile: {reason}")];
-                return Ok(Checked { text, differences });
-            }
+        let after = match under(situation, &text) {
+            Ok(after) => after,
+            Err(reason) => return Ok(Checked { text, differences: vec![unusable(&reason)] }),
         };
-        let files = Comparison::of(run.journal, run.plan, &plan, &Disk);
-        let [lost, gained] = hosts::compare(run.hosts, &plan);
-        if round == ROUNDS || (files.widens.is_empty() && gained.is_empty()) {
-            let differences = differences(&files, &lost, &gained);
+        let files = Comparison::of(run.journal, &run.under.plan, &after.plan, &Disk);
+        let hosts = hosts::compare(run.hosts, &run.under.plan, &after.plan);
+        let by_rule: Vec<_> = hosts.lost.iter().filter_map(|lost| lost.rule.clone()).collect();
+        if round == ROUNDS || (files.widens.is_empty() && hosts.gained.is_empty() && by_rule.is_empty()) {
+            let mut differences = differences(&files, &hosts);
+            differences.extend(few(calls::differences(run.calls, run.known, &after)?));
             return Ok(Checked { text, differences });
         }
         for change in &files.widens {
             let access = narrower(change.both);
             profile::state(&mut layer, &mut remarks, &situation.facts, access, &change.path, &change.source);
         }
-        for host in &gained {
-            // What can't be stated is told in the last round.
+        // What can't be stated is told in the last round.
+        for host in &hosts.gained {
             let _stated = layer.add_host(host, false, 0);
+        }
+        for address in &by_rule {
+            let _stated = layer.add_host(&address.to_string(), true, 0);
         }
     }
 }
 
-/// The plan of the command with the profile as it is written; why there is none.
-fn plan(situation: &Situation, text: &str) -> Result<Plan<'static>, String> {
+/// The policy and plan of the command with the profile as it is written; why there is none. System calls are those that
+/// were learned for what it ran as: with the profile they become the profile's.
+pub(super) fn under(situation: &Situation, text: &str) -> Result<Under, String> {
     let parsed = palisade_policy::parse(text, None, Layer::User);
     let profile = parsed.map_err(|errors| errors.first().map(ToString::to_string).unwrap_or_default())?;
     let loaded = layers::load_unkept(&situation.facts, profile).map_err(|error| error.to_string())?;
     let plan = planner::learn(&situation.facts, &loaded.policy, loaded.project.as_deref());
-    plan.map_err(|error| error.to_string())
+    let plan = plan.map_err(|error| error.to_string())?;
+    Ok(Under { policy: loaded.policy, plan })
+}
+
+pub(super) fn unusable(reason: &str) -> String {
+    format!("no command can be run with the profile: {reason}")
 }
 
 /// States again what was granted less of inside of what the profile grants.
@@ -115,22 +128,23 @@ const fn narrower(rights: Rights) -> Access {
     }
 }
 
-fn differences(files: &Comparison, lost: &[String], gained: &[String]) -> Vec<String> {
+fn differences(files: &Comparison, hosts: &Compared) -> Vec<String> {
     let file =
         |change: &Change, what: &str| format!("{} {} {what}", change.path.shown(), done(change.access));
-    let mut told = Vec::new();
-    let mut tell = |sentences: Vec<String>| {
-        let more = sentences.len().saturating_sub(TOLD);
-        told.extend(sentences.into_iter().take(TOLD));
-        if more > 0 {
-            told.push(format!("and {more} more"));
-        }
-    };
-    tell(files.lacks.iter().map(|change| file(change, "here, and the profile refuses it")).collect());
-    tell(files.widens.iter().map(|change| file(change, "in vain, and the profile allows it")).collect());
-    tell(lost.iter().map(|host| format!("{host} was reached, and the profile refuses it")).collect());
-    tell(gained.iter().map(|host| format!("{host} was refused, and the profile allows it")).collect());
-    told
+    let host = |host: &String, what: &str| format!("{host} was {what}");
+    let lacks = files.lacks.iter().map(|change| file(change, "here, and the profile refuses it"));
+    let widens = files.widens.iter().map(|change| file(change, "in vain, and the profile allows it"));
+    let lost = hosts.lost.iter().map(|lost| host(&lost.host, "reached, and the profile refuses it"));
+    let gained = hosts.gained.iter().map(|gained| host(gained, "refused, and the profile allows it"));
+    [few(lacks.collect()), few(widens.collect()), few(lost.collect()), few(gained.collect())].concat()
+}
+
+/// The first of several sentences, and how many more there are.
+pub(super) fn few(mut sentences: Vec<String>) -> Vec<String> {
+    let more = sentences.len().saturating_sub(TOLD);
+    sentences.truncate(TOLD);
+    sentences.extend((more > 0).then(|| format!("and {more} more")));
+    sentences
 }
 
 /// What was done with a file.

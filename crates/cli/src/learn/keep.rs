@@ -35,11 +35,12 @@ pub(super) enum KeepError {
 }
 
 impl Keeping<'_> {
-    /// Shows what would change and writes it if somebody agrees.
-    pub(super) fn propose(&self) -> Result<(), KeepError> {
+    /// Shows what would change and writes it if somebody agrees. Says whether the file says this now.
+    pub(super) fn propose(&self) -> Result<bool, KeepError> {
         if self.file == Some(Path::new("-")) {
             let mut out = std::io::stdout().lock();
-            return out.write_all(self.text.as_bytes()).and_then(|()| out.flush()).map_err(KeepError::Output);
+            out.write_all(self.text.as_bytes()).and_then(|()| out.flush()).map_err(KeepError::Output)?;
+            return Ok(false);
         }
         let file = match self.file {
             Some(file) => file.to_owned(),
@@ -53,13 +54,13 @@ impl Keeping<'_> {
         let shown = palisade_text::harmless(&file.to_string_lossy());
         if statements(&old) == statements(self.text) {
             self.note(&format_args!("nothing new was learned: {shown} stays as it is"));
-            return Ok(());
+            return Ok(!self.show_only);
         }
         if !self.quiet {
             output::say(&format!("\n{}", difference(&old, self.text, &shown)));
         }
         if self.show_only {
-            return Ok(());
+            return Ok(false);
         }
         let question = format!("Write {shown}? [y/N] ");
         match if self.agreed { Some(true) } else { answer::confirmed(&question) } {
@@ -67,13 +68,14 @@ impl Keeping<'_> {
                 write(&file, self.text).map_err(|source| KeepError::Write { file: file.clone(), source })?;
                 let by = if self.file.is_some() { &shown } else { self.name };
                 self.note(&format_args!("{shown} is written: palisade run --profile {by} -- COMMAND…"));
+                return Ok(true);
             }
             Some(false) => self.note(&format_args!("nothing is written")),
             None => output::note(&format_args!(
                 "nothing is written, there is no terminal to ask on: palisade learn --yes … writes {shown}"
             )),
         }
-        Ok(())
+        Ok(false)
     }
 
     fn note(&self, text: &dyn std::fmt::Display) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From an account of what was used to a profile.
 
-use super::hosts::Hosts;
-use palisade_policy::network::{HostPattern, NetworkRule, Target};
+use super::hosts::{self, Hosts, Refused};
+use palisade_policy::network::{HostPattern, NetworkRule};
 use palisade_policy::render::Remarks;
+use palisade_policy::word::{Chosen, SyscallMode};
 use palisade_policy::{Access, LayerPolicy, NetworkMode, PathPattern, View};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::learned::{Account, Programs, Wanted};
@@ -51,6 +52,7 @@ pub(super) fn own(refined: Option<LayerPolicy>, command_line: &LayerPolicy) -> L
     own.settings.names.extend(more.names);
     own.settings.syscalls.extend(more.syscalls);
     own.settings.answers.extend(more.answers);
+    own.settings.chosen.extend(more.chosen.into_iter().filter(|chosen| refuses_calls(chosen.value)));
     own.settings.processors.extend(more.processors);
     own.settings.time.extend(more.time);
     own.settings.hostname.extend(more.hostname);
@@ -62,6 +64,15 @@ pub(super) fn own(refined: Option<LayerPolicy>, command_line: &LayerPolicy) -> L
     own.settings.environment.extend(more.environment);
     own.settings.limits.extend(more.limits);
     own
+}
+
+/// Whether it says which system calls are refused. `learn` refuses none: that they are remembered is said of this run.
+const fn refuses_calls(chosen: Chosen) -> bool {
+    match chosen {
+        Chosen::SyscallMode(mode) => !matches!(mode, SyscallMode::Learn),
+        Chosen::SyscallRefusal(_) => true,
+        _ => false,
+    }
 }
 
 fn is_of_addresses(rule: &NetworkRule) -> bool {
@@ -177,18 +188,18 @@ impl Learned<'_> {
     fn hosts(&self, layer: &mut LayerPolicy, remarks: &mut Remarks) {
         const KEY: &str = "network.allow";
         let none = self.hosts.reached.is_empty();
-        if !self.hosts.reached.iter().any(|host| is_name(host)) {
+        if !self.hosts.reached.keys().any(|host| hosts::is_name(host)) {
             layer.settings.hosts.retain(|rule| !rule.allow);
         }
         layer.set_network(if none { NetworkMode::None } else { NetworkMode::Filtered }, 0);
-        for host in &self.hosts.reached {
+        for host in self.hosts.reached.keys() {
             if layer.add_host(host, true, 0).is_err() {
                 remarks.add(KEY, format!("{host:?} can't be written as a rule"));
             }
         }
-        let refused: Vec<(&String, &String)> = self.hosts.refused.iter().collect();
-        for (host, why) in few(&refused) {
-            remarks.add(KEY, commented(host, &palisade_text::harmless(why)));
+        let refused: Vec<(&String, &Refused)> = self.hosts.refused.iter().collect();
+        for (host, refused) in few(&refused) {
+            remarks.add(KEY, commented(host, &palisade_text::harmless(&refused.why)));
         }
         more(remarks, KEY, refused.len());
     }
@@ -231,11 +242,6 @@ pub(super) fn state(
         Some(text) if layer.add_path(access, &text, 0).is_ok() => {}
         _ => remarks.add(key(access), format!("{} can't be written in TOML", host.shown())),
     }
-}
-
-/// Whether a host with its port is a name, which leads to addresses.
-fn is_name(host: &str) -> bool {
-    host.parse::<Target>().is_ok_and(|target| matches!(target.host, HostPattern::Name(_)))
 }
 
 fn few<T>(all: &[T]) -> &[T] {

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Running a command again under the profile that was learned of it.
+//!
+//! A launch leaves its process unable to make another one, so the second run is this program executed anew. It takes the
+//! place of the first one in the same process: signals, the terminal and the exit code are the second run's as they were
+//! the first one's. What was learned goes with it in memory, and no file is left behind however it ends.
+
+use super::{Options, Situation, Under, Watched, checked, hosts};
+use crate::output;
+use crate::trace::Disk;
+use palisade_policy::network::{Judge, NetworkVerdict};
+use palisade_policy::{Access, NetworkMode};
+use palisade_sandbox::calls::{Fate, fate};
+use palisade_sandbox::error::PlanError;
+use palisade_sandbox::inside::{self, Seen};
+use palisade_sandbox::learned::{Account, Change, Comparison};
+use palisade_text::Show as _;
+use rustix::fs::{FileType, MemfdFlags, SeekFrom};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// The word behind `learn` by which the second run is told where it finds what was learned: a descriptor's number
+/// follows. It is no option: nobody types it.
+const WORD: &str = "--second-run=";
+
+/// The descriptor at which a first run has left what it learned, and the arguments that it was given; none if these
+/// aren't a second run's.
+pub(crate) fn second_run(arguments: &[OsString]) -> Option<(u32, Vec<OsString>)> {
+    let [verb, word, rest @ ..] = arguments else { return None };
+    let number = word.to_str()?.strip_prefix(WORD).filter(|_| verb == "learn")?;
+    Some((number.parse().ok()?, std::iter::once(verb).chain(rest).cloned().collect()))
+}
+
+/// What the first run leaves to the second.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Handed {
+    /// The profile, as a file.
+    pub(super) profile: String,
+    /// The exit code.
+    pub(super) code: u8,
+    /// Paths of which a use was refused.
+    pub(super) refused: Vec<Vec<u8>>,
+}
+
+/// Why there is no second run.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum VerifyError {
+    /// It can't be started.
+    #[error("can't run the command again: {0}")]
+    Start(std::io::Error),
+    /// It isn't started by a first one.
+    #[error("can't read what a first run has learned: {0}")]
+    Handed(std::io::Error),
+}
+
+/// Where standard input begins, if it is a file that can be read twice.
+pub(super) fn beginning() -> Option<u64> {
+    let input = rustix::stdio::stdin();
+    let found = rustix::fs::fstat(input).ok()?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    rustix::fs::seek(input, SeekFrom::Current(0)).ok()
+}
+
+/// Executes this program anew for the second run. Returns only if that fails.
+pub(super) fn again(handed: &Handed, beginning: Option<u64>) -> VerifyError {
+    let prepare = || -> std::io::Result<File> {
+        let file = rustix::fs::memfd_create("palisade-learned", MemfdFlags::empty())?;
+        let mut file = File::from(file);
+        file.write_all(&serde_json::to_vec(handed)?)?;
+        if let Some(beginning) = beginning {
+            rustix::fs::seek(rustix::stdio::stdin(), SeekFrom::Start(beginning))?;
+        }
+        Ok(file)
+    };
+    let file = match prepare() {
+        Ok(file) => file,
+        Err(error) => return VerifyError::Start(error),
+    };
+    let mut given = std::env::args_os();
+    let own = given.next().unwrap_or_default();
+    let verb: Option<OsString> = given.next();
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(own).args(verb).arg(format!("{WORD}{}", file.as_raw_fd())).args(given);
+    VerifyError::Start(command.exec())
+}
+
+impl Handed {
+    /// What the first run has left at a descriptor.
+    pub(super) fn take(number: u32) -> Result<Self, VerifyError> {
+        let read = || -> std::io::Result<Self> {
+            let mut file = File::from(palisade_sys::process::inherited(number)?);
+            file.rewind()?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok(serde_json::from_slice(&bytes)?)
+        };
+        read().map_err(VerifyError::Handed)
+    }
+
+    /// What went otherwise in a run under the profile than in the first one, in sentences.
+    pub(super) fn differences(
+        &self,
+        situation: &Situation,
+        (first, second): (&Under, &Under),
+        run: &Watched,
+    ) -> Result<Vec<String>, PlanError> {
+        let mut told = Vec::new();
+        if run.code != self.code {
+            told.push(format!("its exit code was {}, not {}", run.code, self.code));
+        }
+        told.extend(checked::few(self.files(situation, (first, second), run)));
+        told.extend(checked::few(network(situation, (first, second), run)));
+        let mut calls = Vec::new();
+        for call in &run.calls.refused {
+            // What the options refuse, too, is no difference.
+            if fate(&first.plan, &first.policy, *call)? != Fate::Refused {
+                calls.push(format!("the system call {call} was refused"));
+            }
+        }
+        told.extend(checked::few(calls));
+        Ok(told)
+    }
+
+    fn files(&self, situation: &Situation, (first, second): (&Under, &Under), run: &Watched) -> Vec<String> {
+        // What the host's permissions refuse was refused in the first run.
+        let before: BTreeSet<&Path> =
+            self.refused.iter().map(|path| Path::new(OsStr::from_bytes(path))).collect();
+        let refused = Comparison::of(&run.journal, &second.plan, &first.plan, &Disk).widens;
+        let refused = refused.iter().filter(|change| !before.contains(change.path.as_path()));
+        let mut told: Vec<String> = refused.map(sentence).collect();
+        let home = &situation.facts.account.home;
+        let account = Account::of(&run.journal, &second.plan, &second.plan, home, &Disk);
+        for lost in account.lost {
+            let there = inside::look(&first.plan, &lost.path);
+            if matches!(there.seen, Seen::Host { .. }) && there.can_write() {
+                told.push(format!("{} was written in private and lost", lost.path.shown()));
+            }
+        }
+        let protects = |under: &Under, name: &str| {
+            let broker = under.plan.broker.as_ref();
+            broker.is_some_and(|broker| {
+                let rules = [broker.names.get(), broker.paths.get()];
+                rules.iter().flatten().any(|rules| rules.rules().iter().any(|rule| rule.path == name))
+            })
+        };
+        for name in run.journal.names().filter(|name| !protects(first, name)) {
+            told.push(format!("the name {} was protected", palisade_text::harmless(name)));
+        }
+        told
+    }
+}
+
+/// Hosts that were refused or couldn't be reached, and that the options allow.
+fn network(situation: &Situation, (first, second): (&Under, &Under), run: &Watched) -> Vec<String> {
+    let mode = |under: &Under| under.policy.network().value;
+    match (mode(first), mode(second)) {
+        (NetworkMode::Filtered, NetworkMode::Filtered) => {
+            let gained = hosts::compare(&run.hosts, &second.plan, &first.plan).gained;
+            gained.iter().map(|host| format!("{host} was refused")).collect()
+        }
+        (NetworkMode::Host, NetworkMode::Filtered) => {
+            run.hosts.refused.keys().map(|host| format!("{host} was refused")).collect()
+        }
+        (was @ (NetworkMode::Host | NetworkMode::Filtered), NetworkMode::None) => {
+            let home = &situation.facts.account.home;
+            let account = Account::of(&run.journal, &second.plan, &second.plan, home, &Disk);
+            let rules = first.plan.network.as_ref().and_then(|network| network.rules.get().ok());
+            let rules = rules.unwrap_or_default();
+            let judge = Judge::new(&rules);
+            let allowed = |address: &&String| {
+                was == NetworkMode::Host
+                    || address.parse::<SocketAddr>().is_ok_and(|address| {
+                        judge.address(address.ip(), address.port()).verdict != NetworkVerdict::Deny
+                    })
+            };
+            let tried = account.addresses.keys().filter(allowed);
+            tried.map(|address| format!("{address} couldn't be reached, there was no network")).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn sentence(change: &Change) -> String {
+    let done = match change.access {
+        Access::Write => "changed",
+        Access::Execute => "executed",
+        _ => "read",
+    };
+    let programs = change.programs.to_string();
+    let by = if programs.is_empty() { programs } else { format!(" by {programs}") };
+    format!("{} couldn't be {done}{by}", change.path.shown())
+}
+
+/// Says how the second run went; whether the profile is enough.
+pub(super) fn say(differences: &[String], code: u8, options: &Options) -> bool {
+    for difference in differences {
+        output::note(&format_args!("in the second run {}", palisade_text::harmless(difference)));
+    }
+    if differences.is_empty() {
+        if !options.run.quiet {
+            output::note(&format_args!(
+                "verified: the second run, under the profile, ended as the first (exit code {code}) and was refused \
+                 nothing"
+            ));
+        }
+        return true;
+    }
+    output::error(
+        &"not verified: with the profile the command doesn't do what it did before",
+        Some("palisade learn --verify -c 'LINE'   # a line that does all that the profile is for"),
+    );
+    false
+}
