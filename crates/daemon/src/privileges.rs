@@ -50,3 +50,28 @@ pub(crate) fn prepare() {
     let _later = rustix::process::setpriority_process(None, -14);
     let _sooner = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A capability too few would be missed where systemd starts the daemon, and one too many could be got back.
+    #[test]
+    fn the_unit_bounds_it_to_what_is_kept() {
+        let unit = include_str!("../../../packaging/palisaded.service");
+        let line = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+        let named = line.unwrap_or_default().split(' ').map(|name| match name {
+            "CAP_SYS_ADMIN" => CapabilitySet::SYS_ADMIN,
+            "CAP_SYS_PTRACE" => CapabilitySet::SYS_PTRACE,
+            "CAP_DAC_READ_SEARCH" => CapabilitySet::DAC_READ_SEARCH,
+            "CAP_DAC_OVERRIDE" => CapabilitySet::DAC_OVERRIDE,
+            "CAP_LEASE" => CapabilitySet::LEASE,
+            "CAP_AUDIT_WRITE" => CapabilitySet::AUDIT_WRITE,
+            "CAP_SETUID" => CapabilitySet::SETUID,
+            "CAP_SETGID" => CapabilitySet::SETGID,
+            "CAP_KILL" => CapabilitySet::KILL,
+            other => panic!("{other} isn't kept"),
+        });
+        assert_eq!(named.fold(CapabilitySet::empty(), CapabilitySet::union), KEPT);
+    }
+}

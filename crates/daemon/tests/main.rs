@@ -10,3 +10,4 @@ mod manual;
 mod packages;
 mod soak;
 mod support;
+mod unit_file;

@@ -124,6 +124,8 @@ pub struct Bed {
     keeper: Child,
     guard: Option<Child>,
     pub options: Vec<&'static str>,
+    /// What starts the guard, with its options: the guard's own command follows. Usually nothing.
+    pub starter: Vec<&'static str>,
     /// The longest that a guard may run, in seconds.
     pub life: u64,
 }
@@ -136,8 +138,16 @@ impl Bed {
         let point = base.join("bed");
         let script = format!("mount -t tmpfs {mount} guard-bed '{}'", point.display());
         let keeper = keep(&base, &script);
-        let bed =
-            Self { base, point, is_host: false, keeper, guard: None, options: vec!["--force"], life: LIFE };
+        let bed = Self {
+            base,
+            point,
+            is_host: false,
+            keeper,
+            guard: None,
+            options: vec!["--force"],
+            starter: Vec::new(),
+            life: LIFE,
+        };
         for directory in ["config", "config/guard.d", "config/trust.d", "state"] {
             fs::create_dir(bed.base.join(directory)).unwrap();
         }
@@ -169,6 +179,7 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
             keeper,
             guard: None,
             options: Vec::new(),
+            starter: Vec::new(),
             life: LIFE,
         };
         let own = bed.copy(env!("CARGO_BIN_EXE_palisaded"), "/usr/local/sbin/palisaded");
@@ -305,8 +316,8 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         let program =
             if self.is_host { "/usr/local/sbin/palisaded" } else { env!("CARGO_BIN_EXE_palisaded") };
         let (config, state, socket) = (self.config(""), self.state(""), self.socket());
-        let mut words =
-            vec![program, "--config", config.to_str().unwrap(), "--state", state.to_str().unwrap()];
+        let mut words = self.starter.clone();
+        words.extend([program, "--config", config.to_str().unwrap(), "--state", state.to_str().unwrap()]);
         words.extend(["--socket", socket.to_str().unwrap()]);
         words.extend(&self.options);
         let mut command = self.command(0, &self.life.to_string(), &words);
