@@ -3,7 +3,7 @@
 
 use crate::answer::{self, Failure, NO, YES};
 use crate::situation::{Place, Rule, Situation};
-use palisade_policy::{Access, Decision, Grant, Hint, LayerPolicy, PathPattern, Resolved, Wanted};
+use palisade_policy::{Access, Decision, Grant, Hint, LayerPolicy, PathPattern, Resolved, Strength, Wanted};
 use palisade_sandbox::error::{describe, quoted};
 use palisade_sandbox::inside::{self, Inside, Seen};
 use palisade_sandbox::plan::{Bind, IdentityKind, Plan, Step};
@@ -110,7 +110,7 @@ pub(crate) fn judge(
     wanted: Wanted,
 ) -> Explanation {
     let path = &way.real;
-    let decision = resolved.decide(path);
+    let decision = decision(situation, resolved, path);
     let inside = plan.as_ref().ok().map(|plan| (inside::look(plan, path), *plan));
     let lost = plan.as_ref().ok().and_then(|plan| way.lost_link(plan));
     let (allowed, why) = match (&inside, lost) {
@@ -118,10 +118,7 @@ pub(crate) fn judge(
             (false, format!("the link {} that leads to it isn't there", link.shown()))
         }
         (Some((inside, plan)), None) => verdict(situation, inside, plan, &decision, wanted),
-        (None, _) => (
-            grants(decision.grant, wanted),
-            "no plan can be made; this is what the policy alone says".to_owned(),
-        ),
+        (None, _) => (false, "no plan can be made, so nothing is launched".to_owned()),
     };
     let protected =
         Protection::of(situation, resolved, inside.as_ref().map(|(inside, plan)| (inside, *plan)), path);
@@ -160,6 +157,22 @@ pub(crate) fn judge(
             _ => Vec::new(),
         },
         plan_error: plan.err(),
+    }
+}
+
+/// What the policy says of a path without links. A rule that names it by a link speaks of it all the same.
+fn decision(situation: &Situation, resolved: &Resolved, path: &Path) -> Decision {
+    let by_name = resolved.decide(path);
+    match situation.decisive(path) {
+        Some(found) if found.grant != by_name.grant => {
+            let mut overridden = by_name.overridden;
+            overridden.extend(by_name.because);
+            let lock = by_name
+                .lock
+                .or_else(|| (found.rule.strength == Strength::Locked).then(|| found.rule.clone()));
+            Decision { grant: found.grant, because: vec![found.rule], overridden, lock, ..by_name }
+        }
+        _ => by_name,
     }
 }
 

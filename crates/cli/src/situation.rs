@@ -3,6 +3,7 @@
 
 use crate::answer::Failure;
 use palisade_host::environment::Environment;
+use palisade_policy::decide::EffectivePath;
 use palisade_policy::{LayerPolicy, Origin, PathRule, Policy, Resolved, Sourced, Strength};
 use palisade_sandbox::error::PlanError;
 use palisade_sandbox::facts::Facts;
@@ -11,6 +12,7 @@ use palisade_sandbox::plan::Plan;
 use palisade_sandbox::planner::{self, Isolation};
 use serde::Serialize;
 use std::ffi::OsStr;
+use std::path::Path;
 
 /// What a launch would go by.
 #[derive(Debug)]
@@ -48,6 +50,11 @@ impl Situation {
     pub(crate) fn resolved(&self) -> Result<Resolved, Failure> {
         let context = planner::context(&self.facts, self.loaded.project.as_deref());
         Ok(self.policy().resolve(&context)?)
+    }
+
+    /// The rule's path that decides about a path without links. What can't be planned decides nothing.
+    pub(crate) fn decisive(&self, path: &Path) -> Option<EffectivePath> {
+        planner::decisive(&self.facts, self.policy(), self.loaded.project.as_deref(), path).ok().flatten()
     }
 
     /// The plan of a launch with some more words on its command line.

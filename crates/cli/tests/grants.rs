@@ -2,7 +2,6 @@
 //! What is granted, hidden and locked is what a path leads to, not how it is spelled. (Attacks: tests/acceptance/grants.toml.)
 
 use crate::support::{Place, everybody, job, root};
-use std::path::Path;
 
 const CONFIG: &str = ".config/palisade/config.toml";
 
@@ -107,15 +106,9 @@ fn a_lock_holds_wherever_a_link_leads() {
     let Some(place) = root() else { return };
     secret(&place);
     place.outside("mkdir -p ~/elsewhere/b/c; ln -s ../../../keys ~/elsewhere/b/c/l; ln -s keys ~/other");
-    let etc = place.home.join("etc");
-    std::fs::create_dir_all(etc.join("palisade")).unwrap();
-    std::fs::copy("/etc/passwd", etc.join("passwd")).unwrap();
     let with = |config: &str, options: &[&str], line: &str| {
-        std::fs::write(etc.join("palisade/config.toml"), format!("schema = 1\n{config}")).unwrap();
-        let mut bwrap = place.command("bwrap");
-        bwrap.args(["--dev-bind", "/", "/", "--bind"]).args([etc.as_path(), Path::new("/etc")]);
-        bwrap.arg(place.binary()).arg("run").args(options).args(["--", "sh", "-c", line]);
-        job::finish(&mut bwrap)
+        let mut palisade = place.administered(config);
+        job::finish(palisade.arg("run").args(options).args(["--", "sh", "-c", line]))
     };
     let link = place.home.join("elsewhere/b/c/l");
     let link = link.to_str().unwrap();
@@ -127,12 +120,95 @@ fn a_lock_holds_wherever_a_link_leads() {
         let run = with(&format!("[locked.filesystem]\n{lock}\n"), &["--rw", link], &read);
         assert!(!run.out.contains("secret"), "{lock}: {run:?}");
     }
+    // The lock names a link: what it leads to has the name that it has.
+    let keys = place.home.join("keys");
+    let keys = keys.to_str().unwrap();
+    let (file, moved) = (format!("{keys}/id"), format!("{keys}=/mnt/keys"));
+    let read = format!("cat {keys}/id /mnt/keys/id");
+    for lock in ["deny = [\"~/other\"]", "hide = [\"~/other\"]", "read = [\"~/other\"]"] {
+        let lock = format!("[locked.filesystem]\n{lock}\n");
+        for option in [keys, &file, &moved] {
+            let run = with(&lock, &["--rw", option], &read);
+            assert!(!run.out.contains("secret"), "{lock} {option}: {run:?}");
+            run.refused(125, &["other leads to", "locked", "refuses that"]).with_hint();
+        }
+    }
+    let run =
+        with("[locked.filesystem]\nread = [\"~/other\"]\nexecute = [\"~/other\"]\n", &["--ro", &file], &read);
+    assert!(run.out.contains("secret"), "as the lock has it: {run:?}");
     // What is locked to be read only isn't written by a link.
     let lock = "[locked.filesystem]\nread = [\"~/keys\"]\n";
     let run = with(lock, &["--rw", link], &format!("echo x >{link}/new"));
     assert!(!place.home.join("keys/new").exists(), "{run:?}");
     run.refused(125, &["leads to", "refuses that"]).with_hint();
     assert_eq!(with(lock, &["--ro", link], "cat ~/keys/id").code, 125, "it may be executed by --ro");
+}
+
+/// `explain` goes by what rules' paths lead to, as a launch does, and says no where there is none.
+#[test]
+fn explain_says_what_the_launch_does() {
+    let keys = "~/keys/id";
+    for place in everybody() {
+        secret(&place);
+        place.outside(
+            "mkdir -p ~/elsewhere/b/c ~/work/there; echo secret >~/work/there/id; ln -s ../../../keys ~/elsewhere/b/c/l; \
+             ln -s keys ~/other; ln -s keys/id ~/name; ln -s ../keys ~/work/out; ln -s there ~/work/beside",
+        );
+        let deep = "~/elsewhere/b/c/l";
+        for (rules, path, why) in [
+            // Nothing is launched.
+            ("write = [\"./out\"]".to_owned(), "out/id", "a sandboxed command may have made it"),
+            ("read = [\"./out/id\"]".into(), keys, "a sandboxed command may have made it"),
+            ("read = [\"./o*\"]".into(), keys, "a sandboxed command may have made it"),
+            (format!("read = [\"{deep}\"]\ndeny = [\"~/keys\"]"), keys, "refuses that"),
+            (format!("write = [\"{deep}\"]\nhide = [\"~/other\"]"), keys, "refuses that"),
+            // Masks by other names.
+            ("read = [\"~/keys\"]\ndeny = [\"~/other\"]".into(), keys, "because    deny = \"~/other\""),
+            ("read = [\"~/keys\"]\nhide = [\"~/name\"]".into(), keys, "because    hide = \"~/name\""),
+            (format!("read = [\"~/keys\"]\ndeny = [\"{deep}/id\"]"), keys, "because    deny"),
+            ("deny = [\"./beside\"]".into(), "there/id", "because    deny = \"./beside\""),
+            ("read = [\"~/keys\"]\ndeny = [\"~/other/*\"]".into(), keys, "because    deny"),
+            // These work.
+            ("read = [\"~/keys\"]".into(), keys, "yes"),
+            ("read = [\"~/other\"]".into(), "~/other/id", "yes"),
+            (format!("read = [\"{deep}\"]"), "~/elsewhere/b/c/l/id", "yes"),
+            ("write = [\"./beside\"]".into(), "beside/id", "yes"),
+            ("read = [\"./out\", \"~/keys\"]".into(), "out/id", "yes"),
+        ] {
+            place.write(CONFIG, format!("schema = 1\n[filesystem]\n{rules}\n"));
+            let run = place.sh(&[], &format!("cat {path}"));
+            let explained = job::finish(place.command(place.binary()).args(["explain", "--path", path]));
+            assert_eq!(run.out.contains("secret"), why == "yes", "{rules}: {run:?}");
+            assert_eq!(explained.code, i32::from(why != "yes"), "{rules}: {explained:?}");
+            assert!(explained.out.contains(why), "{rules}: {explained:?}");
+            let json = job::finish(place.command(place.binary()).args(["explain", "--json", "--path", path]));
+            assert!(json.out.contains(&format!("\"allowed\": {}", why == "yes")), "{rules}: {json:?}");
+        }
+    }
+}
+
+#[test]
+fn explain_says_what_a_lock_does_wherever_a_link_leads() {
+    let Some(place) = root() else { return };
+    secret(&place);
+    place.outside("ln -s keys ~/other");
+    let own = "schema = 1\n[filesystem]\nread = [\"~/keys\"]\n";
+    place.write(CONFIG, own);
+    for (lock, allowed) in [("", true), ("deny = [\"~/other\"]", false), ("hide = [\"~/keys/id\"]", false)] {
+        let config = format!("[locked.filesystem]\n{lock}\n");
+        let run = job::finish(
+            place.administered(&config).args(["run", "--", "cat"]).arg(place.home.join("keys/id")),
+        );
+        assert_eq!(run.out.contains("secret"), allowed, "{lock}: {run:?}");
+        let explained = job::finish(place.administered(&config).args(["explain", "~/keys/id"]));
+        assert_eq!(explained.code, i32::from(!allowed), "{lock}: {explained:?}");
+        assert_eq!(
+            explained.out.contains(", locked (/etc/palisade/config.toml"),
+            !allowed,
+            "{lock}: {explained:?}"
+        );
+        assert!(!explained.out.contains("to permit"), "{lock}: {explained:?}");
+    }
 }
 
 /// Directories above what is hidden keep their names; what lies in them doesn't.

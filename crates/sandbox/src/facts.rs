@@ -185,6 +185,14 @@ impl Facts {
         kind
     }
 
+    /// The way of an absolute path, link by link.
+    ///
+    /// # Errors
+    /// As for [`walk`](palisade_host::links::walk).
+    pub fn way(&self, path: &Path) -> Result<palisade_host::links::Way, rustix::io::Errno> {
+        palisade_host::links::walk(&self.names, path)
+    }
+
     /// The path without links, if there is something. The plan depends on the answer.
     pub(crate) fn canonical(&self, path: &Path) -> Option<PathBuf> {
         self.depends_on(path, false);

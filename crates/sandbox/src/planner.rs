@@ -217,6 +217,23 @@ fn plan(
     })
 }
 
+/// The path of a rule that decides about `path`, which has no links, in a launch: rules mean what their paths lead to. None
+/// if no rule speaks of it, or another view shows it.
+///
+/// # Errors
+/// Those of [`make`] that are about paths.
+pub fn decisive(
+    facts: &Facts,
+    policy: &Policy,
+    project: Option<&Path>,
+    path: &Path,
+) -> Result<Option<EffectivePath>, PlanError> {
+    let resolved = policy.resolve(&context(facts, project))?;
+    let shows_cwd = policy.switch(Switch::WorkingDirectory).value;
+    let grants = grants(facts, &resolved, shows_cwd, &mut Vec::new())?;
+    Ok(grants.decisive(path).cloned())
+}
+
 /// What the policy's variables stand for. A variable that is for a socket or a file, and leads to something else, is
 /// none.
 #[must_use]

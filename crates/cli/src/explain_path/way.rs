@@ -2,9 +2,9 @@
 //! The links on the way to what a path names.
 
 use crate::situation::Situation;
+use palisade_host::links;
 use palisade_sandbox::inside::{self, Inside, Seen};
 use palisade_sandbox::plan::Plan;
-use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
 /// A path and the links on the way to what it names.
@@ -19,43 +19,23 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// Follows a path on the host.
+    /// Follows a path on the host, as the planner does.
     pub(crate) fn to(situation: &Situation, given: &Path) -> Self {
-        /// As many links as the kernel follows.
-        const MOST: usize = 40;
         let home = &situation.facts.account.home;
         let whole = match given.strip_prefix("~") {
             Ok(rest) => home.join(rest),
             Err(_) => situation.facts.cwd.join(given),
         };
-        let mut way = Self { given: lexical(&whole), links: Vec::new(), real: PathBuf::from("/") };
+        let given = lexical(&whole);
         // What these show depends on who looks.
-        if whole.starts_with("/proc") || whole.starts_with("/dev") {
-            way.real.clone_from(&way.given);
-            return way;
-        }
-        let mut left: Vec<OsString> =
-            whole.components().rev().map(|part| part.as_os_str().to_owned()).collect();
-        while let Some(part) = left.pop() {
-            match Path::new(&part).components().next() {
-                Some(Component::RootDir) => way.real = PathBuf::from("/"),
-                Some(Component::ParentDir) => {
-                    way.real.pop();
-                }
-                Some(Component::Normal(name)) => {
-                    let next = way.real.join(name);
-                    match next.read_link() {
-                        Ok(target) if way.links.len() < MOST => {
-                            left.extend(target.components().rev().map(|part| part.as_os_str().to_owned()));
-                            way.links.push(next);
-                        }
-                        _ => way.real = next,
-                    }
-                }
-                _ => {}
+        let is_own = whole.starts_with("/proc") || whole.starts_with("/dev");
+        match if is_own { None } else { situation.facts.way(&whole).ok() } {
+            Some(links::Way { links, end: real, .. }) => {
+                Self { given, links: links.into_iter().map(|link| link.place).collect(), real }
             }
+            // Where it leads can't be told: in a circle, or through what can't be searched.
+            None => Self { real: given.clone(), given, links: Vec::new() },
         }
-        way
     }
 
     /// The first link that isn't there inside.
@@ -97,9 +77,10 @@ mod tests {
         std::os::unix::fs::symlink(base.join("one/file"), base.join("two")).unwrap();
         std::os::unix::fs::symlink("loop", base.join("loop")).unwrap();
         let situation = Situation::of_administrator("");
-        let way = Way::to(&situation, &base.join("x/../two"));
+        let way = Way::to(&situation, &base.join("two"));
         assert_eq!(way.real, base.join("real/file"));
         assert_eq!(way.links, [base.join("two"), base.join("one")]);
-        assert_eq!(Way::to(&situation, &base.join("loop")).links.len(), 40);
+        let circle = Way::to(&situation, &base.join("loop"));
+        assert_eq!((circle.real, circle.links.len()), (base.join("loop"), 0));
     }
 }

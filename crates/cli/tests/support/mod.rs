@@ -198,6 +198,18 @@ impl Place {
         job::finish(&mut self.palisade(options, command))
     }
 
+    /// `palisade` where an administrator has stated `config`, in a view of `/etc` that only this run has. For root.
+    pub fn administered(&self, config: &str) -> Command {
+        let etc = self.home.join("etc");
+        std::fs::create_dir_all(etc.join("palisade")).unwrap();
+        std::fs::copy("/etc/passwd", etc.join("passwd")).unwrap();
+        std::fs::write(etc.join("palisade/config.toml"), format!("schema = 1\n{config}")).unwrap();
+        let mut bwrap = self.command("bwrap");
+        bwrap.args(["--dev-bind", "/", "/", "--bind"]).args([etc.as_path(), Path::new("/etc")]);
+        bwrap.arg(self.binary());
+        bwrap
+    }
+
     /// Runs a line of shell inside.
     pub fn sh(&self, options: &[&str], line: &str) -> Run {
         self.run(options, &["sh", "-c", line])

@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 pub(super) struct Grants {
     /// In the order in which they are made: what others lie in comes first, wherever links lead.
     pub(super) paths: Vec<EffectivePath>,
+    /// Where each of them leads on the host.
+    real: Vec<PathBuf>,
     /// What is looked up by its path at each launch.
     pub(super) anchors: Vec<Anchor>,
     /// Paths through links that are to lead inside to where they lead, which other paths make what it is.
@@ -150,15 +152,19 @@ pub(super) fn grants(
     }
     // What is said of an object by a link is said after what is said by its own name.
     objects.sort_by_key(|object| (object.place().components().count(), !object.links.is_empty()));
-    let (mut paths, mut names) = (Vec::with_capacity(objects.len()), Vec::new());
+    let paths = Vec::with_capacity(objects.len());
+    let mut grants = Grants { paths, real: Vec::new(), anchors, names: Vec::new() };
     for object in &objects {
         match object.is_wanted(&objects)? {
-            Wanted::Whole => paths.push(object.path.clone()),
-            Wanted::Name => names.push(object.path.destination.clone()),
+            Wanted::Whole => {
+                grants.paths.push(object.path.clone());
+                grants.real.push(object.real.clone());
+            }
+            Wanted::Name => grants.names.push(object.path.destination.clone()),
             Wanted::Nothing => {}
         }
     }
-    Ok(Grants { paths, anchors, names })
+    Ok(grants)
 }
 
 /// What rules restrict by a link whose own place another rule decides about: a rule is about what its path leads to.
@@ -178,6 +184,21 @@ fn restrictions_elsewhere(facts: &Facts, resolved: &Resolved, objects: &[Object]
         found.push(object);
     }
     found
+}
+
+impl Grants {
+    /// The path of a rule that decides about `path`, which has no links: the nearest one at or above it, wherever that
+    /// one's own links lead.
+    pub(super) fn decisive(&self, path: &Path) -> Option<&EffectivePath> {
+        std::iter::zip(&self.paths, &self.real)
+            .filter(|(found, real)| found.source == found.destination && path.starts_with(real))
+            .max_by_key(|(found, real)| {
+                // Of two for the same thing, refusal wins.
+                let refuses = matches!(found.grant, Grant::Hidden | Grant::Denied);
+                (real.components().count(), refuses)
+            })
+            .map(|(found, _real)| found)
+    }
 }
 
 impl Object {
@@ -225,22 +246,38 @@ impl Object {
             .max_by_key(|other| (other.real.components().count(), other.links.is_empty()))
     }
 
+    /// The lock nearest above, if it names by a link what this one names as it is: no comparison of the names finds it.
+    fn lock_by_link<'o>(&self, all: &'o [Self]) -> Option<(&'o Link, &'o Self)> {
+        let lock = all
+            .iter()
+            .filter(|other| other.path.rule.strength == Strength::Locked && !other.is_moved())
+            .filter(|other| self.real.starts_with(&other.real))
+            .max_by_key(|other| (other.real.components().count(), other.allows().is_none()))?;
+        Some((lock.links.last()?, lock))
+    }
+
     /// What is to be made of this, which a link on the way to it, or to something above, may have made wrong or needless.
     fn is_wanted(&self, all: &[Self]) -> Result<Wanted, PlanError> {
+        let rule = &self.path.rule;
+        let Some((write, execute)) = self.allows() else { return self.is_mask_wanted(all) };
+        let within = |(may_write, may_execute)| (may_write || !write) && (may_execute || !execute);
+        if rule.strength != Strength::Locked
+            && let Some((link, lock)) = self.lock_by_link(all)
+            && !lock.allows().is_some_and(within)
+        {
+            return Err(PlanError::LinkAround {
+                link: link.place.clone(),
+                target: lock.real.clone(),
+                write,
+                rule: Box::new(rule.clone()),
+                other: Box::new(lock.path.rule.clone()),
+            });
+        }
         let Some(last) = self.links.last() else {
             return Ok(if self.is_restricted_by_link(all) { Wanted::Nothing } else { Wanted::Whole });
         };
-        let rule = &self.path.rule;
         let decisive = self.decisive(all);
         let untrusted = self.untrusted_link(all);
-        let Some((write, execute)) = self.allows() else {
-            // What doesn't show needs no mask.
-            let Some(shown) = decisive.filter(|other| other.allows().is_some()) else {
-                return Ok(if self.only_restricts { Wanted::Nothing } else { Wanted::Whole });
-            };
-            return self.restricts(shown, untrusted);
-        };
-        let within = |(may_write, may_execute)| (may_write || !write) && (may_execute || !execute);
         let granted = decisive.and_then(Self::allows).is_some_and(within);
         if self.only_restricts && !granted {
             return Ok(Wanted::Nothing);
@@ -271,6 +308,18 @@ impl Object {
                 rule: Box::new(rule.clone()),
             }),
             (_, None) => Ok(Wanted::Whole),
+        }
+    }
+
+    fn is_mask_wanted(&self, all: &[Self]) -> Result<Wanted, PlanError> {
+        if self.links.is_empty() {
+            return Ok(Wanted::Whole);
+        }
+        match self.decisive(all).filter(|other| other.allows().is_some()) {
+            Some(shown) => self.restricts(shown, self.untrusted_link(all)),
+            // What doesn't show needs no mask.
+            None if self.only_restricts => Ok(Wanted::Nothing),
+            None => Ok(Wanted::Whole),
         }
     }
 
