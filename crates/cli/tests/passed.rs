@@ -2,7 +2,7 @@
 //! Files that an application's arguments name, and what variables of the session name: shown is what was meant.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
-use crate::support::{Place, Run, everybody, job};
+use crate::support::{Place, Run, everybody, job, root};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -133,6 +133,40 @@ fn directories_are_passed_only_where_the_profile_says_so() {
     }
 }
 
+/// The home holds keys, and what other programs obey: naming it isn't enough.
+#[test]
+fn the_home_is_not_passed() {
+    for place in everybody() {
+        place.write(".ssh/id", "key");
+        place.write("docs/file", "file");
+        reader(&place, "write", "pass_directories = true\n[home]\npolicy = \"private\"");
+        let above = place.home.parent().unwrap().to_owned();
+        let name = place.home.file_name().unwrap().to_str().unwrap().to_owned();
+        let link = place.home.join("docs/home");
+        symlink("..", &link).unwrap();
+        for (directory, below, said) in [
+            (place.home.as_path(), String::new(), "is your home, which isn't passed"),
+            (&above, format!("/{name}"), "holds your home, and isn't passed"),
+            (&link, String::new(), "is your home, which isn't passed"),
+        ] {
+            let line = format!("cat \"$1{below}/.ssh/id\"; echo x >\"$1{below}/made\"; true");
+            for _cold_and_hot in 0..2 {
+                let run = open(&place, &[], &line, directory);
+                assert!(!run.out.contains("key") && run.err.contains(said), "{directory:?}: {run:?}");
+                assert!(!place.home.join("made").exists(), "{directory:?}: {run:?}");
+            }
+            // By the option that it names it is shown.
+            let run = open(&place, &[], "true", directory);
+            let note =
+                run.err.lines().find_map(|line| line.split_once("to show it: palisade open ")).unwrap().1;
+            let options: Vec<&str> = note.trim_end_matches(" …").split(' ').collect();
+            assert!(open(&place, &options, &line, directory).out.starts_with("key"), "{options:?}");
+            std::fs::remove_file(place.home.join("made")).unwrap();
+        }
+        assert_eq!(open(&place, &[], "cat \"$1/file\"", &place.home.join("docs")).ok(), "file");
+    }
+}
+
 #[test]
 fn what_the_policy_denies_is_not_passed() {
     for place in everybody() {
@@ -160,6 +194,54 @@ fn what_the_policy_denies_is_not_passed() {
             assert!(open(&place, &[], SHOW, &place.home.join("open.txt")).ok().starts_with("open"));
         }
     }
+}
+
+/// What an administrator has locked isn't passed, by whatever name, and no option is proposed that would be refused.
+#[test]
+fn a_lock_holds_over_what_is_passed() {
+    let Some(place) = root() else { return };
+    let file = place.write("private/file", "notes");
+    let whole = place.home.join("private");
+    place.outside("ln -s ~/private ~/other; ln -s ~/private/file ~/link");
+    let with = |config: &str, options: &[&str], line: &str, argument: &Path| {
+        let mut palisade = place.administered(config);
+        palisade.arg("open").args(options).args(["app", "-c", line, "x"]).arg(argument);
+        job::finish(&mut palisade)
+    };
+    reader(&place, "write", "pass_directories = true");
+    let show = "cat \"$1\" \"$1/file\" 2>/dev/null; true";
+    for lock in [
+        "deny = [\"~/private\"]",
+        "hide = [\"~/private/file\"]",
+        "deny = [\"~/other\"]",
+        "deny = [\"~/link\"]",
+    ] {
+        let lock = format!("[locked.filesystem]\n{lock}\n");
+        for given in [file.clone(), place.home.join("other/file"), place.home.join("link")] {
+            assert_eq!(with("", &[], show, &given).ok(), "notes");
+            for _twice in 0..2 {
+                let run = with(&lock, &[], show, &given);
+                assert!(!run.out.contains("notes"), "{lock} {given:?}: {run:?}");
+                run.refused(125, &["private/file", ", locked (/etc/palisade/config.toml"]);
+                assert!(!run.err.contains("--rw") && !run.err.contains("--ro"), "{lock} {given:?}: {run:?}");
+            }
+            let run = with(&lock, &["--rw", file.to_str().unwrap()], show, &given);
+            assert!(!run.out.contains("notes"), "{lock} {given:?}: {run:?}");
+        }
+        // Nor is it there in a directory that is passed.
+        assert_eq!(with("", &[], show, &whole).ok(), "notes");
+        let run = with(&lock, &[], show, &whole);
+        assert!(!run.out.contains("notes"), "{lock}: {run:?}");
+    }
+    // What is locked to be read isn't written.
+    let lock = "[locked.filesystem]\nread = [\"~/private\"]\n";
+    for given in [&file, &place.home.join("link")] {
+        let write = "echo more >>\"$1\"";
+        let run = with(lock, &[], write, given);
+        assert_ne!(run.code, 0, "{given:?}: {run:?}");
+        assert_eq!(place.read("private/file"), "notes", "{given:?}");
+    }
+    assert_eq!(with("", &[], "echo more >>\"$1\"; cat \"$1\"", &file).ok(), "notesmore");
 }
 
 /// `WAYLAND_DISPLAY=/home/ann` doesn't show a home.

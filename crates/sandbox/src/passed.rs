@@ -2,9 +2,9 @@
 //! Files that an application's arguments name: which of them are shown, and how.
 //!
 //! A passed file is a grant that the user didn't write down, so it is a narrow one. Only a regular file is passed; a
-//! directory only where the profile passes directories. A link that a sandboxed command may have made decides nothing:
-//! what it leads to outside of the directory it lies in is shown only if a rule shows it. What the policy hides or
-//! denies stays so.
+//! directory only where the profile passes directories, and never the home or one above it. A link that a sandboxed
+//! command may have made decides nothing: what it leads to outside of the directory it lies in is shown only if a rule
+//! shows it. What the policy hides or denies stays so.
 
 use crate::error::{PlanError, quoted};
 use crate::facts::Facts;
@@ -13,7 +13,7 @@ use palisade_policy::decide::Decision;
 use palisade_policy::hint::{Hint, Wanted};
 use palisade_policy::resolve::Resolved;
 use palisade_policy::word::{PassFiles, Switch};
-use palisade_policy::{Access, Context, Grant, Layer, LayerPolicy, PathPattern, PathRule, Policy};
+use palisade_policy::{Access, Context, Grant, Layer, LayerPolicy, PathPattern, PathRule, Policy, Strength};
 use rustix::fs::FileType;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -155,8 +155,7 @@ impl Judge<'_> {
         let shown = matches!(decision.grant, Grant::Allowed { .. });
         let is_passed = match kind {
             FileType::RegularFile => true,
-            // The root is no directory of anybody's.
-            FileType::Directory => self.directories && way.end.parent().is_some(),
+            FileType::Directory => self.directories,
             _ => false,
         };
         if !is_passed {
@@ -172,12 +171,32 @@ impl Judge<'_> {
             let option = self.option(&way.end);
             return Err(PlanError::PassedLink { link: link.place.clone(), target: way.end, option });
         }
+        if kind == FileType::Directory && self.holds_the_home(&way.end) {
+            let note = (!shown).then(|| self.not_passed(&way.end, kind)).flatten();
+            return Ok(Some((way.end, Verdict::NotPassed(note))));
+        }
         if let Some(rule) = self.refusal(&way.end, decision) {
-            let option = self.option(&way.end);
+            let option = match rule.strength {
+                // Also one that names it by a link, which no comparison of the names finds.
+                Strength::Locked => Err(Some(Box::new(rule.clone()))),
+                _ => self.option(&way.end),
+            };
             return Err(PlanError::PassedRefused { path: way.end, rule: Box::new(rule), option });
         }
         let verdict = if kind == FileType::Directory { Verdict::Directory } else { Verdict::File };
         Ok(Some((way.end, verdict)))
+    }
+
+    /// Whether a directory is the user's home or one above it: keys are in it, and what programs outside obey. Somebody
+    /// who means that says so by a rule.
+    fn holds_the_home(&self, directory: &Path) -> bool {
+        self.home().starts_with(directory)
+    }
+
+    /// The user's home, without links.
+    fn home(&self) -> PathBuf {
+        let home = &self.facts.account.home;
+        self.facts.names.canonical(home).unwrap_or_else(|| home.clone())
     }
 
     /// The directories in which a sandboxed command may have made links: where the launch takes place, and what the
@@ -232,18 +251,18 @@ impl Judge<'_> {
     fn not_passed(&self, path: &Path, kind: FileType) -> Option<String> {
         let what = match kind {
             FileType::Directory if self.facts.layout.shows(path) => return None,
-            FileType::Directory => "a directory",
-            FileType::Socket => "a socket",
-            FileType::Fifo => "a FIFO",
+            FileType::Directory if self.directories && path == self.home() => {
+                "is your home, which isn't passed"
+            }
+            FileType::Directory if self.directories => "holds your home, and isn't passed",
+            FileType::Directory => "is a directory, and only files are passed",
+            FileType::Socket => "is a socket, and only files are passed",
+            FileType::Fifo => "is a FIFO, and only files are passed",
             // Devices are there by other rules.
             _ => return None,
         };
         let how = self.option(path).map(|option| format!("; to show it: palisade open {option} …"));
-        Some(format!(
-            "{} is {what}, and only files are passed{}",
-            quoted(&path.to_string_lossy()),
-            how.unwrap_or_default()
-        ))
+        Some(format!("{} {what}{}", quoted(&path.to_string_lossy()), how.unwrap_or_default()))
     }
 }
 
