@@ -86,6 +86,43 @@ print(tried(lambda: echo().Say('session')))
     }
 }
 
+/// The profile for GNOME's extensions speaks with the shell about extensions, and about nothing else.
+#[test]
+fn the_manager_of_extensions_is_given_single_methods_of_the_shell() {
+    if !has("dbus") {
+        return;
+    }
+    let call =
+        "call --session --dest org.gnome.Shell.Extensions --object-path /org/gnome/Shell/Extensions --method";
+    let methods = [
+        ("org.gnome.Shell.Extensions.ListExtensions", "extensions", true),
+        ("org.gnome.Shell.Extensions.InstallRemoteExtension x@y", "cancelled", true),
+        // Code of a directory that is there; the shell means it for who writes extensions.
+        ("org.gnome.Shell.Extensions.ReloadExtension x@y", "reloaded", false),
+        ("org.gnome.Shell.Eval 1", "evaluated", false),
+    ];
+    for place in everybody() {
+        let mut world = World::new(&place);
+        world.start_service("session", &["org.gnome.Shell.Extensions"]);
+        for (method, answer, allowed) in methods {
+            let line = format!("{call} {method}");
+            let words: Vec<&str> = line.split(' ').collect();
+            assert!(
+                job::finish(world.command("gdbus").args(&words)).ok().contains(answer),
+                "{method} outside"
+            );
+            let run = world.open(&[&["--program", "gdbus", "extension-manager"], &words[..]].concat());
+            assert_eq!(run.out.contains(answer), allowed, "{method}: {run:?}");
+            assert_eq!(run.err.contains("AccessDenied"), !allowed, "{method}: {run:?}");
+        }
+        assert_eq!(world.notes().iter().filter(|note| note.starts_with("eval")).count(), 1);
+        // Who opens it hears what extensions are.
+        let run = world.open(&["--program", "gdbus", "extension-manager", "help"]);
+        assert!(run.err.contains("profile extension-manager: Extensions run in GNOME's shell"), "{run:?}");
+        world.end();
+    }
+}
+
 /// Every way to the real sockets works outside, and none inside.
 #[test]
 fn the_real_buses_are_out_of_reach() {

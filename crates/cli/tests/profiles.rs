@@ -2,6 +2,8 @@
 //! `palisade profile` and `palisade feature`, and how plans of applications come about.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
+mod reach;
+
 use crate::support::{self, Place, Run, everybody, has, job, ordinary};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;

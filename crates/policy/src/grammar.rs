@@ -81,8 +81,17 @@ const fn limit(limit: Limit, about: &'static str) -> Key {
 }
 
 /// The keys in front of all sections.
-pub(crate) const TOP: [&str; 8] =
-    ["schema", "name", "description", "inherits", "features", "without", "configurations", "launch"];
+pub(crate) const TOP: [&str; 9] = [
+    "schema",
+    "name",
+    "description",
+    "caveat",
+    "inherits",
+    "features",
+    "without",
+    "configurations",
+    "launch",
+];
 
 /// Those of a feature.
 pub(crate) const TOP_OF_FEATURE: [&str; 7] =

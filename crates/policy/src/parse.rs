@@ -140,6 +140,7 @@ impl Reader<'_> {
         self.schema(root);
         self.policy.name = self.words(root, "name").pop();
         self.policy.description = self.words(root, "description").pop();
+        self.policy.caveat = self.words(root, "caveat").pop();
         self.policy.says_inherits = find(root, "inherits").is_some() && !feature;
         if feature {
             self.feature(root);

@@ -25,6 +25,10 @@ pub fn json_schema() -> Value {
     properties.insert("name".into(), json!({ "type": "string", "description": "The profile's name." }));
     properties
         .insert("description".into(), json!({ "type": "string", "description": "What the profile is for." }));
+    properties.insert(
+        "caveat".into(),
+        json!({ "type": "string", "description": "What a user should know, said at each launch." }),
+    );
     properties.insert("inherits".into(), strings("Profiles that are merged before this one."));
     properties.insert("features".into(), strings("Features that it needs."));
     properties.insert("without".into(), strings("Features that it does without."));

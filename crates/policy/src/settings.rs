@@ -194,7 +194,7 @@ pub struct LayerPolicy {
     pub conflicts: Vec<Sourced<String>>,
     /// `when`: what must be so for this feature to be there.
     pub when: Vec<Sourced<Condition>>,
-    /// `caveat`: what a user of this feature should know.
+    /// `caveat`: what a user of this profile or feature should know.
     pub caveat: Option<Sourced<String>>,
     /// `[configurations]`.
     pub configurations: Vec<Configuration>,

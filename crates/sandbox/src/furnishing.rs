@@ -20,7 +20,7 @@ use palisade_policy::{Context, Layer, PathPattern, Policy, Resolved, Sourced, Vi
 use palisade_sys::landlock::Rights;
 use palisade_text::Show as _;
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -184,12 +184,24 @@ impl Furnishing<'_> {
 
     /// Shows device files.
     pub(crate) fn devices(&self, tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
+        let mut devices = BTreeSet::new();
         for entry in self.policy.list(List::Devices) {
             for path in self.places(facts, &entry) {
-                // Made inside are those that every program may expect, and what would lead out of here isn't a device.
-                if !tree.stands(&path) && path.canonicalize().is_ok_and(|real| real.starts_with("/dev")) {
-                    tree.device(&path)?;
-                }
+                // What would lead out of here isn't a device.
+                let Some(real) = path.canonicalize().ok().filter(|real| real.starts_with("/dev")) else {
+                    continue;
+                };
+                // A link's name says what the device is; programs look for the device by its own.
+                devices.extend([real, path].map(|path| (path.components().count(), path)));
+            }
+        }
+        // Directories come before what is in them.
+        let mut shown: Vec<PathBuf> = Vec::new();
+        for (_depth, path) in devices {
+            // Made inside are those that every program may expect; others lie in a directory of these.
+            if !tree.stands(&path) && !shown.iter().any(|directory| path.starts_with(directory)) {
+                tree.device(&path)?;
+                shown.push(path);
             }
         }
         Ok(())

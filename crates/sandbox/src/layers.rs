@@ -317,6 +317,10 @@ fn load_with(
         None => loader.requested(request, &mut layers)?,
     };
     let mut notes = Vec::new();
+    // Not those of what it inherits: each profile says what is to be known of it as a whole.
+    if let Some(LayerPolicy { name: Some(name), caveat: Some(caveat), .. }) = &profile {
+        notes.push(format!("profile {}: {}", name.value, caveat.value));
+    }
     let mut directory = None;
     // A project's file is about its directory, and holds where that is shown.
     let shown = !request.open || {

@@ -93,6 +93,7 @@ fn whole(name: &OsStr) -> Result<(LayerPolicy, Features), Failure> {
     let mut whole = LayerPolicy {
         name: own.name,
         description: own.description,
+        caveat: own.caveat,
         configurations: own.configurations,
         launch: own.launch,
         says_inherits: true,

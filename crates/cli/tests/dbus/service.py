@@ -51,8 +51,36 @@ class Service(dbus.service.Object):
         return 0
 
 
+class Shell(dbus.service.Object):
+    """GNOME's shell, as far as its extensions go, with what else may be done by the same process."""
+
+    @dbus.service.method("org.gnome.Shell.Extensions", out_signature="s")
+    def ListExtensions(self):
+        self.ExtensionStateChanged("listed")
+        return "extensions"
+
+    @dbus.service.method("org.gnome.Shell.Extensions", in_signature="s", out_signature="s")
+    def InstallRemoteExtension(self, uuid):
+        note("install " + uuid)
+        return "cancelled"
+
+    @dbus.service.method("org.gnome.Shell.Extensions", in_signature="s", out_signature="s")
+    def ReloadExtension(self, uuid):
+        note("reload " + uuid)
+        return "reloaded"
+
+    @dbus.service.signal("org.gnome.Shell.Extensions", signature="s")
+    def ExtensionStateChanged(self, uuid):
+        pass
+
+    @dbus.service.method("org.gnome.Shell", in_signature="s", out_signature="s")
+    def Eval(self, script):
+        note("eval " + script)
+        return "evaluated"
+
+
 kept = [dbus.service.BusName(name, bus) for name in names]
 paths = ("/org/example/Echo", "/org/freedesktop/portal/desktop", "/com/feralinteractive/GameMode")
-services = [Service(bus, path) for path in paths]
+services = [Service(bus, path) for path in paths] + [Shell(bus, "/org/gnome/Shell/Extensions")]
 note("ready " + kind)
 GLib.MainLoop().run()

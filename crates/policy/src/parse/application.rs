@@ -44,7 +44,6 @@ impl Reader<'_> {
     /// The keys at the top of a feature.
     pub(super) fn feature(&mut self, root: &DeTable<'_>) {
         self.policy.conflicts = self.names_in(root, "conflicts");
-        self.policy.caveat = self.words(root, "caveat").pop();
         let Some(node) = find(root, "when") else { return };
         for (text, span) in self.strings("when", node) {
             match Condition::new(&text) {
