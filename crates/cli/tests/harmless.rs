@@ -43,8 +43,8 @@ const CASES: &[(&str, Shows)] = &[
     ("run --limit {n}=1 -- true", Name),
     ("run --{n} -- true", Name),
     ("run --home={n} -- true", Name),
-    ("run --profile {n} -- true", Other),
-    ("run -- {h}/{r}", Other),
+    ("run --profile {n} -- true", Name),
+    ("run -- {h}/{r}", Name),
     ("run -- ./gone-{n}", Name),
     ("open {n}", Name),
     ("open gone-{n}", Name),
@@ -57,7 +57,7 @@ const CASES: &[(&str, Shows)] = &[
     ("explain --host {n}", Name),
     ("explain --env {n}", Name),
     ("explain --syscall {n}", Name),
-    ("explain --names --profile {n}", Other),
+    ("explain --names --profile {n}", Name),
     ("explain --profile {n} {h}/{n}", Name),
     ("check bad-{n}.toml", Name),
     ("check syntax-{n}.toml", Name),
@@ -70,6 +70,7 @@ const CASES: &[(&str, Shows)] = &[
     ("config show --origin --profile misled", Name),
     ("config show --json --profile misled", Name),
     ("explain --profile misled {h}/{n}", Name),
+    ("explain --names --profile misled", Name),
     ("profile show misled", Name),
     ("profile export misled", Name),
     ("run --dry-run --profile misled -- true", Name),
@@ -115,8 +116,10 @@ const CASES: &[(&str, Shows)] = &[
     ("guard default restrictive", Other),
     ("guard trust list {g}", Name),
     ("guard trust add {g} {h}/{n}", Other),
+    ("guard trust add {g} {h}/gone-{n}", Name),
     ("guard trust delete {g} {h}/gone-{n}", Name),
     ("guard trust update {g} {h}/{n}", Other),
+    ("guard trust update {g} {h}/gone-{n}", Name),
     ("guard trust verify {g}", Name),
     ("guard trust check {g} {h}/{n}", Name),
     ("guard trust rebuild {g}", Name),
@@ -148,9 +151,9 @@ const CASES: &[(&str, Shows)] = &[
     ("desktop enable {n}", Name),
     ("desktop disable gone-{n}", Name),
     ("desktop status gone-{n}", Name),
-    ("package --output {h}/package --program {h}/{n} {n}", Other),
+    ("package --output {h}/package --program {h}/{n} {n}", Name),
     ("package --info {h}/{n}", Name),
-    ("run --syscalls learn --profile {n} -- true", Other),
+    ("run --syscalls learn --profile {n} -- true", Name),
     ("syscalls list", Other),
     ("syscalls show {n}", Name),
     ("syscalls show gone-{n}", Name),
@@ -159,8 +162,8 @@ const CASES: &[(&str, Shows)] = &[
     ("syscalls export {n}", Name),
     ("syscalls export --format json {n}", Name),
     ("syscalls import --profile {n} {h}/{n}", Name),
-    ("syscalls explain read --profile gone-{n}", Other),
-    ("syscalls explain openat --profile {n}", Other),
+    ("syscalls explain read --profile gone-{n}", Name),
+    ("syscalls explain openat --profile {n}", Name),
     ("syscalls groups {n}", Name),
     ("syscalls clean --yes {n}", Name),
     ("interpose --count -- {n}", Name),
@@ -196,6 +199,8 @@ const CASES: &[(&str, Shows)] = &[
 
 /// Of these standard output is the data of others, byte by byte, or the command's.
 const DATA: [&str; 2] = ["shell history export", "profile export"];
+/// What of the name is in such data, be it a string of TOML or as it is.
+const NAME_IN_DATA: &str = "forged: x";
 
 /// The text as TOML has it.
 fn toml(text: &str) -> String {
@@ -211,7 +216,7 @@ fn prepare(place: &Place) {
     std::fs::write(&path, "x").unwrap();
     crate::support::give(place, &path);
     let profile = format!(
-        "schema = 1\nname = {0}\ndescription = {0}\n[program]\npath = \"/usr/bin/true\"\n[filesystem]\nread = [{1}]\n\
+        "schema = 1\nname = {0}\ndescription = {0}\n[program]\npath = \"/usr/bin/true\"\n[filesystem]\nread = [{1}]\nprotect_names = [{0}]\n\
          [environment]\nset = {{ A = {0} }}\n[network]\nallow = [\"{2}\"]\n",
         toml(NAME),
         toml(&format!("~/{NAME}")),
@@ -329,11 +334,15 @@ fn judge(place: &Place, line: &str, shows: Shows) -> Option<String> {
         }
     }
     let err = String::from_utf8_lossy(&stderr);
-    let shown = SHOWN.iter().any(|name| err.contains(name) || out.contains(name));
-    if shows == Name && !shown && !data {
-        return told("the name isn't shown".to_owned());
+    // Others' data isn't changed: the name is in it as it is.
+    let shown = SHOWN.iter().any(|name| err.contains(name) || out.contains(name))
+        || data && out.contains(NAME_IN_DATA);
+    match (shows, shown) {
+        (Name, false) => told("the name isn't shown".to_owned()),
+        // A case that shows more than it says would hide that it shows less one day.
+        (Other, true) => told("the name is shown: the case is one of `Name`".to_owned()),
+        _ => None,
     }
-    None
 }
 
 fn holds(document: &serde_json::Value, text: &str) -> bool {

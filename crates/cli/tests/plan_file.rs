@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `run --plan FILE`: a file that was printed is confirmed, and gives nothing of its own.
 
-use crate::support::{Place, everybody, give, ordinary, root};
+use crate::support::{Place, Run, everybody, give, job, ordinary, root};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
 /// Prints the plan of a launch into a file.
@@ -68,6 +68,47 @@ fn options_and_policies_are_what_gives() {
         let policy = "schema = 1\n[limits]\nopen_files = 99\n";
         place.write(".config/palisade/config.toml", policy);
         place.sh(&["--ro", "~/data", "--plan", plan], line).refused(125, &["plan.json"]).with_hint();
+    }
+}
+
+/// Whatever a plan says: what an administrator has locked since, or before the file was changed, holds.
+#[test]
+fn a_plan_loosens_no_lock() {
+    let Some(place) = root() else { return };
+    place.write("data/file", "secret");
+    let data = place.home.join("data");
+    let data = data.to_str().unwrap();
+    let with = |config: &str, options: &[&str], line: &str| -> Run {
+        let mut palisade = place.administered(config);
+        job::finish(palisade.arg("run").args(options).args(["--", "sh", "-c", line]))
+    };
+    let printed = with("", &["--rw", data, "--dry-run", "--json"], "true");
+    let plan = place.write("plan.json", printed.ok());
+    let plan = plan.to_str().unwrap();
+    let read = format!("cat {data}/file; echo x >{data}/new; true");
+    assert_eq!(with("", &["--rw", data, "--plan", plan], &read).ok(), "secret");
+    std::fs::remove_file(place.home.join("data/new")).unwrap();
+    for (lock, hides) in [
+        ("[locked.filesystem]\ndeny = [\"~/data\"]\n", true),
+        ("[locked.filesystem]\nhide = [\"~/data/file\"]\n", true),
+        ("[locked.filesystem]\nread = [\"~/data\"]\n", false),
+        ("[locked.limits]\nopen_files = 99\n", false),
+        ("[locked.filesystem]\nprotect_paths = [\"~/data/new\"]\n", false),
+    ] {
+        for options in [&["--rw", data, "--plan", plan][..], &["--plan", plan]] {
+            let run = with(lock, options, &read);
+            assert!(!run.out.contains("secret"), "{lock}: {run:?}");
+            assert!(!place.home.join("data/new").exists(), "{lock}: {run:?}");
+            run.refused(125, &[]).with_hint();
+        }
+        // The same plan, made under the lock: it gives what the lock leaves.
+        let printed = with(lock, &["--rw", data, "--dry-run", "--json"], "true");
+        if printed.code == 0 {
+            let locked = place.write("locked.json", &printed.out);
+            let run = with(lock, &["--rw", data, "--plan", locked.to_str().unwrap()], &read);
+            assert_eq!(run.out.contains("secret"), !hides, "{lock}: {run:?}");
+            let _made_where_nothing_is_against_it = std::fs::remove_file(place.home.join("data/new"));
+        }
     }
 }
 

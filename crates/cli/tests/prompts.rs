@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Questions at the terminal, with programs inside that would answer them, hide them or draw others over them.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use crate::network::bed::{Bed, people};
 use crate::support::terminal::{Terminal, words};
@@ -17,6 +18,35 @@ const QUESTION: &str = "wants to call sched_rr_get_interval";
 const PAINT: &str = "import os, time\n\
     while True:\n\
     \x20   os.write(1, b'\\x1b\\\\\\x1b[?1049l\\x1b[2J\\x1b[HInstall? [y/n] '); time.sleep(0.01)\n";
+/// Draws it in its own child, which it traces: no signal but the first reaches that.
+const TRACE: &str = "import ctypes, os, signal, time\n\
+    trace = ctypes.CDLL(None).ptrace\n\
+    trace.argtypes = [ctypes.c_long] * 4\n\
+    child = os.fork()\n\
+    if child == 0:\n\
+    \x20   trace(0, 0, 0, 0)\n\
+    \x20   os.kill(os.getpid(), signal.SIGSTOP)\n\
+    \x20   exec(open('paint.py').read())\n\
+    while True:\n\
+    \x20   pid, status = os.waitpid(child, 0)\n\
+    \x20   open('traced', 'a').write(str(os.WSTOPSIG(status)) + ' ')\n\
+    \x20   trace(7, child, 0, 0)\n";
+/// Draws it in a child for whose end the kernel keeps it waiting, as for one of vfork(2).
+const VFORK: &str = "import ctypes, os\n\
+    CLONE_VFORK, SIGCHLD = 0x4000, 17\n\
+    clone = {'x86_64': 56, 'aarch64': 220}[os.uname().machine]\n\
+    if ctypes.CDLL(None).syscall(clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0) == 0:\n\
+    \x20   open('vforked', 'w').write(open('/proc/%d/stat' % os.getppid()).read().rsplit(')', 1)[1].split()[0])\n\
+    \x20   exec(open('paint.py').read())\n";
+/// Prints as much as a pipe takes.
+const FILL: &str =
+    "import os\nwhile True: os.write(1, b'\\x1b[?1049l\\x1b[2J\\x1b[HInstall? [y/n] ' + b'.' * 200)\n";
+/// Copies a pipe to the terminal, little by little.
+const TRICKLE: &str = "import os, time\nwhile True: os.write(1, os.read(0, 100)); time.sleep(0.01)\n";
+/// Copies a pipe to the terminal once it is told to.
+const HOLD: &str = "import os, time\n\
+    while not os.path.exists('go'): time.sleep(0.02)\n\
+    while (text := os.read(0, 65536)): os.write(1, text)\n";
 /// Sets the size of the terminal's window.
 const SHRINK: &str =
     "import fcntl, struct, termios\nfcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 1, 1, 0, 0))\n";
@@ -29,11 +59,24 @@ fn on_terminals(test: impl Fn(&Place, &Terminal<'_>, &str)) {
     }
     for place in everybody() {
         let answers = "[syscalls]\nanswers = [{ call = \"sched_rr_get_interval\", action = \"ask\" }]";
-        place.write(
-            ".config/palisade/profiles/told.toml",
-            format!("schema = 1\nname = \"told\"\n{answers}\n"),
-        );
-        for (name, text) in [("ask.py", ASK), ("paint.py", PAINT), ("shrink.py", SHRINK)] {
+        for (name, more) in
+            [("told", ""), ("traced", "allow = [\"ptrace\"]\n[filesystem]\nprotect = \"mounts\"")]
+        {
+            place.write(
+                &format!(".config/palisade/profiles/{name}.toml"),
+                format!("schema = 1\nname = \"{name}\"\n{answers}\n{more}\n"),
+            );
+        }
+        for (name, text) in [
+            ("ask.py", ASK),
+            ("paint.py", PAINT),
+            ("trace.py", TRACE),
+            ("vfork.py", VFORK),
+            ("fill.py", FILL),
+            ("trickle.py", TRICKLE),
+            ("hold.py", HOLD),
+            ("shrink.py", SHRINK),
+        ] {
             place.write(&format!("work/{name}"), text);
         }
         let run = format!("{} run --profile told", place.binary().display());
@@ -42,7 +85,9 @@ fn on_terminals(test: impl Fn(&Place, &Terminal<'_>, &str)) {
             runs.push(format!("{run} --limit memory=800M --limit processes=4000"));
         }
         for run in runs {
-            let _first_time = std::fs::remove_file(place.work.join("came"));
+            for made in ["came", "go", "traced", "vforked"] {
+                let _first_time = std::fs::remove_file(place.work.join(made));
+            }
             let terminal = Terminal::open(&place);
             test(&place, &terminal, &run);
         }
@@ -80,6 +125,77 @@ fn nothing_inside_draws_over_a_question_for_a_call() {
         assert_eq!(came(place), "refused 1");
         // The painter goes on.
         terminal.wait_for("Install?");
+    });
+}
+
+/// What is waited for in these launches until the test says so.
+const UNTIL_TOLD: &str =
+    "until [ -e asked ]; do sleep 0.05; done; python3 ask.py; until [ -e over ]; do sleep 0.05; done";
+
+/// Ends such a launch, and forgets it.
+fn end(place: &Place, terminal: &Terminal<'_>) {
+    place.write("work/over", "");
+    terminal.wait_for("ended");
+    for made in ["came", "asked", "over"] {
+        std::fs::remove_file(place.work.join(made)).unwrap();
+    }
+}
+
+/// Programs that are hard to stop: one that is traced and told to go on, one that the kernel keeps waiting for its child,
+/// and one in another group that copies what others have drawn from a pipe.
+#[test]
+fn who_is_hard_to_stop_draws_over_no_question() {
+    on_terminals(|place, terminal, run| {
+        for painter in [
+            "setsid python3 trace.py",
+            "setsid python3 vfork.py",
+            "python3 fill.py | setsid python3 trickle.py",
+        ] {
+            // The broker doesn't go with tracing.
+            let run = if painter.contains("trace") { run.replace("told", "traced") } else { run.to_owned() };
+            terminal.line(&format!("clear; {run} -- sh -c '{painter} & {UNTIL_TOLD}'; echo en''ded"));
+            terminal.wait_for("Install?");
+            place.write("work/asked", "");
+            terminal.wait_for(QUESTION);
+            assert_nothing_draws(terminal, QUESTION);
+            terminal.wait_for_question(QUESTION);
+            terminal.key("C-c");
+            assert_eq!(came(place), "refused 1", "{painter}");
+            // It goes on.
+            terminal.wait_for("Install?");
+            end(place, terminal);
+        }
+        // They were what they are to be.
+        assert!(place.read("work/traced").starts_with("19 "), "{}", place.read("work/traced"));
+        assert_eq!(place.read("work/vforked"), "D");
+    });
+}
+
+/// What a program outside hasn't copied to the terminal yet could cover a question: none is put.
+#[test]
+fn what_is_left_in_a_pipe_to_the_outside_covers_no_question() {
+    on_terminals(|place, terminal, run| {
+        let line =
+            format!("{run} -- sh -c 'python3 fill.py & {UNTIL_TOLD}' | setsid python3 hold.py; echo en''ded");
+        terminal.line(&line);
+        place.write("work/asked", "");
+        assert_eq!(came(place), "refused 1");
+        terminal.wait_for("refused without a question: a pipe still holds");
+        place.write("work/go", "");
+        terminal.wait_for("Install?");
+        end(place, terminal);
+        // Who reads what comes is in nobody's way.
+        let line = format!(
+            "clear; {run} -- sh -c 'setsid python3 paint.py & {UNTIL_TOLD}' | setsid cat; echo en''ded"
+        );
+        terminal.line(&line);
+        terminal.wait_for("Install?");
+        place.write("work/asked", "");
+        terminal.wait_for(QUESTION);
+        assert_nothing_draws(terminal, QUESTION);
+        terminal.answer(QUESTION, "y");
+        assert_eq!(came(place), "made True");
+        end(place, terminal);
     });
 }
 

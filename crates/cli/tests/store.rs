@@ -84,6 +84,30 @@ as '$P open app'
     }
 }
 
+/// A plan that was printed while the user's own policy counted.
+#[test]
+fn a_plan_in_a_file_brings_no_policy_back() {
+    let Some((root, user)) = people() else { return };
+    user.write("data/file", "secret");
+    user.write(".config/palisade/config.toml", "schema = 1\n[filesystem]\nread = [\"~/data\"]\n");
+    let run = script(
+        &root,
+        &user,
+        r#"
+as 'cd work; $P run --dry-run --json -- true >../plan.json; $P run --plan ../plan.json -- cat ../data/file; echo " before $?"'
+$P store enable 2>/dev/null
+as 'cd work; $P run --plan ../plan.json -- cat ../data/file; echo "enabled $?"' 2>&1
+as 'cd work; $P run --ro ../data --dry-run --json -- true >../plan.json; $P run --ro ../data --plan ../plan.json -- cat ../data/file; echo " option $?"'
+$P store disable
+"#,
+    );
+    let said = |wanted: &str| run.out.contains(wanted);
+    assert!(said("secret before 0\n"), "{run:?}");
+    assert!(said("isn't what the policy and these options make") && said("\nenabled 125\n"), "{run:?}");
+    assert_eq!(run.out.matches("secret").count(), 2, "{run:?}");
+    assert!(said("secret option 0\n"), "an option counts, as long as nothing is locked: {run:?}");
+}
+
 #[test]
 fn plans_come_from_the_store_and_from_nowhere_else() {
     let Some((root, user)) = people().filter(|_| has("strace")) else { return };
