@@ -40,6 +40,9 @@ pub(crate) struct Explanation {
     /// The protected name that it is, lies beneath or holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     protected: Option<Protection>,
+    /// What in it the policy has a rule about, for which it can't be renamed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keeps_name_for: Option<String>,
     /// The command that permits it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) permit: Option<String>,
@@ -149,6 +152,7 @@ pub(crate) fn judge(
         inside: inside.as_ref().map(|(inside, _plan)| View::of(inside)),
         policy: Said::of(situation, &decision),
         protected,
+        keeps_name_for: plan.as_ref().ok().and_then(|plan| pinned_for(plan, path)),
         permit,
         notes: match &plan {
             Ok(plan) if !allowed && grants(decision.grant, wanted) => {
@@ -174,6 +178,12 @@ fn decision(situation: &Situation, resolved: &Resolved, path: &Path) -> Decision
         }
         _ => by_name,
     }
+}
+
+/// The path for which a directory keeps its name.
+fn pinned_for(plan: &Plan<'_>, path: &Path) -> Option<String> {
+    let pin = plan.broker.as_ref()?.pinned.iter().find(|pin| pin.path.as_path() == path)?;
+    Some(pin.about.as_path().to_string_lossy().into_owned())
 }
 
 const fn word(wanted: Wanted) -> &'static str {
@@ -410,6 +420,9 @@ impl Explanation {
         let refused = !self.allowed && self.wanted == word(Wanted::Write);
         if let Some((name, words)) = self.protected.as_ref().and_then(|name| name.notes(refused)) {
             line(name, &words);
+        }
+        if let Some(about) = &self.keeps_name_for {
+            line("keeps name", &format!("it can't be renamed: the policy has a rule about {about}"));
         }
         if let Some(inside) = &self.inside {
             let letter = |has, letter| if has { letter } else { '-' };

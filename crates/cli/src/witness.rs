@@ -59,6 +59,13 @@ impl<'c> Witness<'c> {
             Happening::Socket { event } => {
                 self.refused(event, Some(format!("palisade run --rw {:?} …", event.object)));
             }
+            Happening::Denied { event, hint, expected } => {
+                let recorder = self.recorder();
+                match expected {
+                    true => recorder.record_unsaid((*event).clone(), hint.clone()),
+                    false => recorder.record((*event).clone(), hint.clone()),
+                }
+            }
             Happening::Called { program, call } => self.calls.note(program, *call),
             Happening::Unlearned { event, call } => {
                 self.refused(event, Some(format!("palisade syscalls explain {}", call.name())));
@@ -177,11 +184,14 @@ impl<'c> Witness<'c> {
     }
 
     fn refused(&mut self, event: &Event, hint: Option<String>) {
-        let recorder = self.recorder.get_or_insert_with(|| {
+        self.recorder().record(event.clone(), hint);
+    }
+
+    fn recorder(&mut self) -> &Recorder {
+        self.recorder.get_or_insert_with(|| {
             let place = || situation::facts().ok().map(|facts| facts.places.events());
             Recorder::new(Launch::new(self.command), Notices::stderr(self.quiet), place)
-        });
-        recorder.record(event.clone(), hint);
+        })
     }
 
     /// What the kernel has put down.

@@ -52,6 +52,7 @@ mod preloaded;
 mod profiles;
 mod prompts;
 mod races;
+mod refusals;
 mod repositories;
 mod scope;
 mod shell;

@@ -31,6 +31,9 @@ pub struct Record {
     pub hint: Option<String>,
     /// How often it happened within a second.
     pub count: u64,
+    /// A line is said of it while the command runs. Not kept.
+    #[serde(skip)]
+    pub said: bool,
 }
 
 impl Record {
@@ -50,6 +53,7 @@ impl Record {
             command: Arc::clone(&launch.command),
             hint,
             count: 1,
+            said: true,
         }
     }
 

@@ -82,6 +82,12 @@ impl Recorder {
         self.take(&mut self.shared.lock(), record);
     }
 
+    /// Records an event of which no line is said.
+    pub fn record_unsaid(&self, event: Event, hint: Option<String>) {
+        let record = Record { said: false, ..Record::new(&self.launch, event, hint) };
+        self.take(&mut self.shared.lock(), record);
+    }
+
     /// Records an event that is made only if one like it hasn't just been recorded: for a loop of refusals,
     /// each of which costs its looks into `/proc` otherwise.
     pub fn record_with(&self, likeness: Likeness<'_>, make: impl FnOnce() -> (Event, Option<String>)) {
@@ -164,7 +170,9 @@ fn work(shared: &Shared, idle: Idle) {
         let until = (!writer.waiting.is_empty()).then(|| Instant::now() + AGAIN);
         let (mut records, counted, closing) = shared.next(until);
         // What was allowed is told where there is something to be done about it.
-        let told = |record: &&Record| record.event.verdict != Verdict::Allowed || record.hint.is_some();
+        let told = |record: &&Record| {
+            record.said && (record.event.verdict != Verdict::Allowed || record.hint.is_some())
+        };
         for record in records.iter().filter(told) {
             notices.refused(record);
         }

@@ -394,6 +394,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Option<Entry>> {
         command: text(6)?.into(),
         hint: row.get(4)?,
         count: u64::try_from(row.get::<_, i64>(2)?).unwrap_or(1),
+        said: true,
     };
     Ok(Some(Entry { id: row.get(1)?, record }))
 }

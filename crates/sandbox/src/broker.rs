@@ -2,8 +2,9 @@
 //! The launcher's side of the broker: what it is given, and what is heard of it.
 
 use crate::calls::{self, Unanswered};
+use crate::denials;
 use crate::error::StartError;
-use crate::plan::{Answering, Broker as Told, Calls, Plan, Root};
+use crate::plan::{Answering, Broker as Told, Calls, Filter as Program, Plan, Root};
 use crate::sockets;
 use crate::start::Happening;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
@@ -12,10 +13,11 @@ use palisade_sys::launch::{Broker, Station};
 use palisade_syscall::broker::Server;
 use palisade_syscall::broker::guard::{self, Wards};
 use palisade_syscall::broker::report::{self, Report};
-use palisade_syscall::{Arch, Syscall};
+use palisade_syscall::{Arch, Errno as Refusal, Syscall};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -46,6 +48,7 @@ pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Brok
     palisade_sys::wait::signal_when_readable(ours.as_fd())
         .map_err(failed("ask for signals of the broker's socket"))?;
     let told_to_it = told.clone().into_owned();
+    let command = Program(Cow::Owned(plan.filter.0.to_vec()));
     let learn = told.learn;
     let given = given(told)?;
     let answers = told.answers.as_ref();
@@ -57,8 +60,10 @@ pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Brok
         let Some(wards) = wards(&told_to_it) else { palisade_sys::process::exit_now(1) };
         let program = told_to_it.filter.instructions();
         let filter = palisade_syscall::Filter { program };
+        let command = palisade_syscall::Filter { program: command.instructions() };
         let unlearned = told_to_it.calls.as_ref().map(Calls::unlearned);
-        Server { wards, filter, umask, session, learn, unlearned, answers: answers.clone() }.serve(station);
+        Server { wards, command, filter, umask, session, learn, unlearned, answers: answers.clone() }
+            .serve(station);
     };
     let terminal = terminal();
     let broker = Broker::giving(Box::new(serve), proc, theirs, terminal, given);
@@ -91,7 +96,11 @@ fn wards(told: &Told<'_>) -> Option<Wards> {
             write: *write,
         })
         .collect();
-    let pinned = told.pinned.iter().map(|path| path.as_bytes().to_vec()).collect();
+    let pinned = told
+        .pinned
+        .iter()
+        .map(|pin| guard::Pin { path: pin.path.as_bytes().to_vec(), about: pin.about.as_bytes().to_vec() });
+    let pinned = pinned.collect();
     Some(Wards { roots, names: told.names.get().ok()?, paths: told.paths.get().ok()?, pinned })
 }
 
@@ -128,6 +137,16 @@ impl Ear<'_> {
                     let Some(rule) = rule else { continue };
                     let event = event(thread, &program, &call, &path, rule, holder, &detail);
                     tell(Happening::Refused { event: &event, rule });
+                }
+                Report::Denied { thread, program, path, denial } => {
+                    let (event, hint) = denials::of_name(thread, &program, &path, &denial, self.rules());
+                    tell(Happening::Denied { event: &event, hint, expected: false });
+                }
+                Report::Call { thread, program, call, errno } => {
+                    let Some((call, errno)) = call_of(call).zip(Refusal::new(errno)) else { continue };
+                    let (event, hint) = denials::of_call(thread, &program, call, errno);
+                    let expected = denials::is_expected(errno);
+                    tell(Happening::Denied { event: &event, hint: Some(hint), expected });
                 }
                 Report::Socket { thread, program, path } => {
                     tell(Happening::Socket { event: &sockets::event(thread, &program, &path) });

@@ -33,6 +33,7 @@ pub mod closure;
 mod compile;
 pub mod conduct;
 mod covers;
+mod denials;
 pub mod error;
 pub mod facts;
 mod furnishing;

@@ -306,9 +306,9 @@ pub struct Broker<'a> {
     /// Protected paths, as they are inside.
     #[serde(borrow)]
     pub paths: Stored<'a, NameRules>,
-    /// Directories, as they are inside, that keep their names.
+    /// Directories that keep their names.
     #[serde(borrow)]
-    pub pinned: Vec<Text<'a>>,
+    pub pinned: Vec<Pin<'a>>,
     /// The filter for the broker itself.
     #[serde(borrow)]
     pub filter: Filter<'a>,
@@ -330,10 +330,25 @@ impl Broker<'_> {
                 .collect(),
             names: self.names.to_owned(),
             paths: self.paths.to_owned(),
-            pinned: self.pinned.into_iter().map(own).collect(),
+            pinned: self
+                .pinned
+                .into_iter()
+                .map(|pin| Pin { path: own(pin.path), about: own(pin.about) })
+                .collect(),
             filter: Filter(Cow::Owned(self.filter.0.into_owned())),
         }
     }
+}
+
+/// A directory that keeps its name. Paths are as they are inside.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Pin<'a> {
+    /// Where it is.
+    #[serde(borrow)]
+    pub path: Text<'a>,
+    /// The path for which it does: the policy says something of that.
+    #[serde(borrow)]
+    pub about: Text<'a>,
 }
 
 /// A tree in which names are judged.

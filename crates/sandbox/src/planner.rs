@@ -6,7 +6,9 @@ use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::furnishing::Furnishing;
 use crate::limits;
-use crate::plan::{Filter, Identity, IdentityKind, Landlock, Namespace, Origin, PROGRAM, Plan, SCHEMA, Step};
+use crate::plan::{
+    Filter, Identity, IdentityKind, Landlock, Namespace, Origin, PROGRAM, Pin, Plan, SCHEMA, Step,
+};
 use crate::text::Text;
 use crate::tree::{Show, Tree, relative};
 use crate::view::USERS;
@@ -121,7 +123,10 @@ fn plan(
     let mut broker = wards::broker(policy, &resolved, &steps, &facts.homes(), keeper, learn)?;
     if let Some(broker) = broker.as_mut().filter(|_broker| keeper == Keeper::Broker) {
         let pins = grants.paths.iter().flat_map(|path| pins::below(facts, path, &grants));
-        broker.pinned = pins.map(|pin| Text::path(&pin)).collect::<Result<_, _>>()?;
+        let pin = |(path, about): (PathBuf, PathBuf)| {
+            Ok::<_, PlanError>(Pin { path: Text::path(&path)?, about: Text::path(&about)? })
+        };
+        broker.pinned = pins.map(pin).collect::<Result<_, _>>()?;
     }
     let (rules, stated) = syscalls(policy, isolation, network)?;
     let answered = Answered::of(policy, isolation, best_effort, &mut notes)?;
@@ -165,6 +170,8 @@ fn plan(
         broker.answers = Some(answers);
     }
     let arch = Arch::NATIVE;
+    // Who listens anyway tells what is refused.
+    let rules = if broker.is_some() { rules.telling() } else { rules };
     let program = palisade_syscall::compile(&rules, arch)?;
     let (limits, group_limits) = limits::plan(policy, isolation, best_effort, &mut notes)?;
     let hostname = match policy.hostname() {

@@ -78,6 +78,15 @@ pub enum Happening<'h> {
         /// The rule.
         rule: &'h NameRule,
     },
+    /// Something was refused that no protected name is about: a name by how it is shown, or a system call.
+    Denied {
+        /// What, and why.
+        event: &'h Event,
+        /// A command that permits it, or says more.
+        hint: Option<String>,
+        /// Programs try this and do without.
+        expected: bool,
+    },
     /// The broker refused a connection to a socket of others.
     Socket {
         /// Which, and whose.

@@ -13,9 +13,9 @@
 //!
 //! In reading order: [`Server`] (what it is given), `crew` (its workers), `calls` (which call goes where),
 //! `caller` (what is read of the caller), `resolve` (from a path to a directory and a name),
-//! [`guard`] (what is refused) with `deed` (what a rule lets be done) and `way` (what lies above a name), `open` with `literal`, `tree`, `links` (where they lead), `attributes`, `sockets` with `bound` (the calls themselves), `times`, `modes` (which give rights away), `identity` (what tells a file from a later one),
+//! [`guard`] (what is refused) with `deed` (what a rule lets be done) and `way` (what lies above a name) and `walls` (what else refuses), `open` with `literal`, `tree`, `links` (where they lead), `attributes`, `sockets` with `bound` (the calls themselves), `times`, `modes` (which give rights away), `identity` (what tells a file from a later one),
 //! `config` (files that may change if the change is harmless), `repository` (what git takes for one, whatever its name), `observe` (what is noted while a command
-//! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make) with `running` (which program that is), [`answers`] (what a policy makes up), `clock` (its time of day), [`report`] (what the launcher hears).
+//! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make) with `running` (which program that is), `refusals` (calls that the filter refuses), [`answers`] (what a policy makes up), `clock` (its time of day), [`report`] (what the launcher hears).
 
 pub mod answers;
 mod attributes;
@@ -33,6 +33,7 @@ mod literal;
 mod modes;
 mod observe;
 mod open;
+mod refusals;
 pub mod report;
 mod repository;
 mod resolve;
@@ -43,6 +44,7 @@ mod together;
 mod tree;
 pub mod unlearned;
 mod waiter;
+mod walls;
 mod way;
 
 use crate::broker::caller::Callers;
@@ -61,6 +63,8 @@ use std::sync::{Arc, RwLock};
 pub struct Server {
     /// What is protected, and where.
     pub wards: Wards,
+    /// The command's filter.
+    pub command: Filter,
     /// The filter that the broker itself runs under.
     pub filter: Filter,
     /// The command's file mode creation mask.
@@ -82,6 +86,7 @@ struct Shared {
     proc: OwnedFd,
     callers: Callers,
     guard: Guard,
+    refusals: refusals::Refusals,
     /// Held shared while a name is judged and the call made; alone by what moves directories or
     /// replaces files by content, so that no path changes its meaning in between.
     order: RwLock<()>,
@@ -136,6 +141,7 @@ impl Server {
             proc,
             callers: Callers::new(),
             guard: Guard::new(self.wards.clone()),
+            refusals: refusals::Refusals::new(self.command.clone()),
             order: RwLock::new(()),
             reporter: Reporter::new(reports),
             waiters: waiter::Waiters::default(),
@@ -173,6 +179,7 @@ struct Worker<'s> {
     /// Directories that are locked for the present call.
     locks: repository::Locks,
     spot: together::Spot,
+    judged: walls::Judged,
 }
 
 impl Shared {
@@ -234,16 +241,25 @@ impl<'s> Worker<'s> {
             deeds: core::cell::RefCell::default(),
             locks: repository::Locks::default(),
             spot: together::Spot::default(),
+            judged: walls::Judged::default(),
         }
     }
 
     fn answer(&self, call: &palisade_sys::notify::Notification) {
         self.spot.meet(call.thread);
+        self.judged.begin();
+        // Before everything else, some of which lets calls go on.
+        if let Some(errno) = self.shared.refusals.refuse(self, call) {
+            return self.conclude(call, Err(errno));
+        }
         let outcome = match (&self.shared.answerer, &self.shared.judge) {
             (Some(answerer), _) => answerer.dispatch(self, call),
             (None, Some(judge)) => judge.dispatch(self, call),
             (None, None) => self.make(call),
         };
+        if let Err(errno @ (Errno::ROFS | Errno::ACCESS)) = &outcome {
+            self.tell_of_kernel(call, *errno);
+        }
         self.conclude(call, outcome);
     }
 

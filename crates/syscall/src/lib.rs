@@ -11,7 +11,7 @@
 //! ```
 //!
 //! In reading order: [`table`] (names and numbers), [`rules`] (what is denied, when and why; the built-in
-//! list is `data/deny.list`), [`answer`] (what a policy adds), `clock` (which calls know the time of day), `modes` (which modes give away rights), [`compile()`] (rules to a [`Filter`]) and [`explain`] (what happens for a call, and the
+//! list is `data/deny.list`), [`answer`] (what a policy adds), `clock` (which calls know the time of day), `modes` (which modes give away rights), [`refusal`] (which refusals are told), [`compile()`] (rules to a [`Filter`]) and [`explain`] (what happens for a call, and the
 //! filter as text). Loading is `palisade_sys::seccomp::install`. What a filter doesn't decide, the [`broker`] answers.
 //! [`group`] gives names to sets of calls (`data/groups.list`), and [`store`] keeps what was learned of binaries.
 #![forbid(unsafe_code)]
@@ -29,6 +29,7 @@ mod modes;
 mod numbers;
 mod passed;
 mod program;
+pub mod refusal;
 pub mod rules;
 pub mod store;
 pub mod table;

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 type List = Vec<(Syscall, Rule)>;
 
-static MODES_LIST: LazyLock<List> = LazyLock::new(|| {
+pub(crate) static MODES_LIST: LazyLock<List> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
     crate::list::parse(include_str!("data/modes.list")).expect("data/modes.list parses")
 });
@@ -16,6 +16,11 @@ static UNJUDGED_LIST: LazyLock<List> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
     crate::list::parse(include_str!("data/modes-unjudged.list")).expect("data/modes-unjudged.list parses")
 });
+
+/// Whether a rule is one that keeps rights from being given away.
+pub(crate) fn refuses(call: Syscall, rule: &Rule) -> bool {
+    MODES_LIST.iter().chain(UNJUDGED_LIST.iter()).any(|(of, listed)| *of == call && listed == rule)
+}
 
 impl Rules {
     /// These rules, with the modes refused by which a file gives away rights (`data/modes.list`); where no broker

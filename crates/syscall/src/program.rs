@@ -39,7 +39,7 @@ pub(crate) const fn half(argument: u8, high: bool) -> u32 {
 
 const RETURN_KILL_PROCESS: u32 = 0x8000_0000;
 const RETURN_ERRNO: u32 = 0x0005_0000;
-const RETURN_USER_NOTIF: u32 = 0x7fc0_0000;
+pub(crate) const RETURN_USER_NOTIF: u32 = 0x7fc0_0000;
 const RETURN_ALLOW: u32 = 0x7fff_0000;
 
 /// What a filter returns for an action.
@@ -50,5 +50,7 @@ pub(crate) fn verdict(action: Action) -> u32 {
         Action::Errno(errno) => RETURN_ERRNO | u32::from(errno.number()),
         Action::KillProcess => RETURN_KILL_PROCESS,
         Action::Notify => RETURN_USER_NOTIF,
+        // The kernel leaves this part of the answer aside; the listener looks at it (`Filter::refusal`).
+        Action::Refuse(errno) => RETURN_USER_NOTIF | u32::from(errno.number()),
     }
 }

@@ -24,6 +24,8 @@ pub enum Action {
     KillProcess,
     /// Passes it on to the filter's listener, which answers.
     Notify,
+    /// Passes it on to the filter's listener, which tells of it and gives the caller this error.
+    Refuse(Errno),
 }
 
 /// An error number, 1 to 4095: what the kernel passes on from a filter.
@@ -83,7 +85,7 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Allow => f.write_str("allowed"),
-            Self::Errno(errno) => write!(f, "refused with {errno}"),
+            Self::Errno(errno) | Self::Refuse(errno) => write!(f, "refused with {errno}"),
             Self::Pretend => f.write_str("not made, and returns 0"),
             Self::KillProcess => f.write_str("ends the process"),
             Self::Notify => f.write_str("asks the broker"),
@@ -206,7 +208,7 @@ pub struct Rules {
 /// Calls without which a launch can't begin or end under the filter.
 pub(crate) const NEEDED: [&str; 4] = ["execve", "exit", "exit_group", "rt_sigreturn"];
 
-static DENY_LIST: LazyLock<Rules> = LazyLock::new(|| {
+pub(crate) static DENY_LIST: LazyLock<Rules> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
     Rules::parse(include_str!("data/deny.list")).expect("data/deny.list parses")
 });
@@ -405,7 +407,10 @@ impl Rules {
     fn outside(&self, allowed: &BTreeSet<Syscall>, arch: Arch) -> Vec<(Syscall, u32)> {
         let refused = |rule: &Rule| {
             rule.tests.is_empty()
-                && matches!(rule.action, Action::Errno(_) | Action::KillProcess | Action::Pretend)
+                && matches!(
+                    rule.action,
+                    Action::Errno(_) | Action::Refuse(_) | Action::KillProcess | Action::Pretend
+                )
         };
         Syscall::all()
             .filter(|call| !allowed.contains(call) && !NEEDED.contains(&call.name()))
@@ -442,6 +447,11 @@ impl Rules {
     #[must_use]
     pub fn of(&self, call: Syscall) -> &[Rule] {
         self.calls.get(&call).map_or(&[], Vec::as_slice)
+    }
+
+    /// Every rule, with its call.
+    pub(crate) fn each_rule(&mut self) -> impl Iterator<Item = (Syscall, &mut Rule)> {
+        self.calls.iter_mut().flat_map(|(call, rules)| rules.iter_mut().map(|rule| (*call, rule)))
     }
 
     /// Every call that has rules, by name.

@@ -11,12 +11,13 @@ use crate::tree::{Show, Tree};
 use crate::view::USERS;
 use palisade_policy::Grant;
 use palisade_policy::decide::EffectivePath;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The directories, by their paths inside, that lie in `path`, which may be written to. Shallow to deep.
-pub(super) fn below(facts: &Facts, path: &EffectivePath, grants: &Grants) -> BTreeSet<PathBuf> {
-    let mut pins = BTreeSet::new();
+/// The directories, by their paths inside, that lie in `path`, which may be written to, each with the path that it is
+/// pinned for. Shallow to deep.
+pub(super) fn below(facts: &Facts, path: &EffectivePath, grants: &Grants) -> BTreeMap<PathBuf, PathBuf> {
+    let mut pins = BTreeMap::new();
     if !matches!(path.grant, Grant::Allowed { write: true, .. }) {
         return pins;
     }
@@ -29,15 +30,13 @@ pub(super) fn below(facts: &Facts, path: &EffectivePath, grants: &Grants) -> BTr
         };
         let mut add = |rest: &Path| {
             let directories = rest.ancestors().skip(usize::from(!itself)).take(kept);
-            pins.extend(
-                directories
-                    .filter(|directory| !directory.as_os_str().is_empty())
-                    .map(|directory| (directory, root.join(directory)))
-                    // A link can't be a mount point, and is no part of the way to what it leads to.
-                    .filter(|(_, host)| facts.canonical(host).as_ref() == Some(host))
-                    .filter(|(_, host)| facts.kind(host) == Kind::Directory)
-                    .map(|(directory, _)| path.destination.join(directory)),
-            );
+            for directory in directories.filter(|directory| !directory.as_os_str().is_empty()) {
+                let host = root.join(directory);
+                // A link can't be a mount point, and is no part of the way to what it leads to.
+                if facts.canonical(&host).as_ref() == Some(&host) && facts.kind(&host) == Kind::Directory {
+                    pins.entry(path.destination.join(directory)).or_insert_with(|| destination.clone());
+                }
+            }
         };
         if let Ok(rest) = destination.strip_prefix(&path.destination) {
             add(rest);
@@ -55,13 +54,13 @@ pub(super) fn mount(
     tree: &mut Tree<'_>,
     facts: &Facts,
     path: &EffectivePath,
-    pins: &BTreeSet<PathBuf>,
+    pins: &BTreeMap<PathBuf, PathBuf>,
     mapped: bool,
 ) -> Result<(), PlanError> {
     let Grant::Allowed { write: true, execute } = path.grant else { return Ok(()) };
     let Some(root) = facts.canonical(&path.source) else { return Ok(()) };
     let show = Show { write: true, execute, map_owners: mapped, ..USERS };
-    for pin in pins {
+    for pin in pins.keys() {
         let rest = pin.strip_prefix(&path.destination).unwrap_or(pin);
         tree.show(&root.join(rest), pin, show)?;
     }

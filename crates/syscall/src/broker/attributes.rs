@@ -4,7 +4,7 @@
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
 use crate::broker::guard::{Deed, Refused};
 use crate::broker::observe::Done;
-use crate::broker::report::Report;
+use crate::broker::report::{Denial, Report};
 use crate::broker::resolve::{Last, Object, by_number, kind};
 use crate::broker::way::Way;
 use crate::broker::{Outcome, Shared, Worker, modes};
@@ -85,6 +85,7 @@ impl Worker<'_> {
         if self.shared.observer.is_some() {
             self.deeds.borrow_mut().push(Done::before(deed, path));
         }
+        self.judged.note(deed, path);
         self.shared.guard.check(deed, path, way, &self.locks)?;
         if deed.makes() { self.may_begin(path, way) } else { Ok(()) }
     }
@@ -120,6 +121,7 @@ impl Worker<'_> {
     }
 
     pub(crate) fn refuse(&self, caller: &Caller<'_>, refused: &Refused) -> Errno {
+        self.judged.tell();
         self.shared.reporter.tell(&Report::Refused {
             thread: caller.call.thread,
             program: caller.program(),
@@ -183,7 +185,8 @@ impl Worker<'_> {
     ) -> Result<Outcome, Errno> {
         let _order = self.shared.read_order();
         self.permit(caller, Deed::Attributes, &target.path, &target.way())?;
-        modes::permit(mode, || kind(target.object.as_fd()))?;
+        modes::permit(mode, || kind(target.object.as_fd()))
+            .map_err(|errno| self.deny(caller, &target.path, Denial::Mode, errno))?;
         let mut buffer = DecimalBuffer::default();
         let mode = Mode::from_raw_mode(mode & 0o7777);
         rustix::fs::chmodat(CWD, by_number(target.object.as_fd(), &mut buffer), mode, AtFlags::empty())?;

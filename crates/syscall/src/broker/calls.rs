@@ -117,6 +117,7 @@ pub(crate) const OWN: &[&str] = &[
     "dup",
     "exit",
     "exit_group",
+    "faccessat",
     "fchdir",
     "fchmod",
     "fchmodat",

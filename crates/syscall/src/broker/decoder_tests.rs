@@ -18,6 +18,7 @@ fn shared(learn: bool) -> Arc<Shared> {
         proc: open("/proc"),
         callers: Callers::new(),
         guard: Guard::new(Wards::default()),
+        refusals: refusals::Refusals::new(all_allowed()),
         order: RwLock::new(()),
         reporter: Reporter::new(open("/dev/null")),
         waiters: waiter::Waiters::default(),
@@ -33,6 +34,10 @@ fn shared(learn: bool) -> Arc<Shared> {
     })
 }
 
+fn all_allowed() -> Filter {
+    crate::compile(&crate::Rules::new(crate::Action::Allow), Arch::NATIVE).unwrap()
+}
+
 fn worker(shared: &Arc<Shared>) -> Worker<'_> {
     Worker {
         shared,
@@ -40,6 +45,7 @@ fn worker(shared: &Arc<Shared>) -> Worker<'_> {
         deeds: core::cell::RefCell::default(),
         locks: repository::Locks::default(),
         spot: together::Spot::default(),
+        judged: walls::Judged::default(),
     }
 }
 

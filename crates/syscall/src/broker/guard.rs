@@ -7,6 +7,7 @@
 use crate::broker::config;
 use crate::broker::identity::Moment;
 use crate::broker::repository::Locks;
+use crate::broker::walls::Shut;
 use crate::broker::way::{Way, is_below};
 use palisade_policy::names::repository::Marks;
 use palisade_policy::names::{Content, NameRule, NameRules, Standing, repository};
@@ -22,9 +23,17 @@ pub struct Wards {
     pub names: NameRules,
     /// Paths, as they are inside.
     pub paths: NameRules,
-    /// Directories, as they are inside, that keep their names: what the policy says of something in them is said of its
-    /// path.
-    pub pinned: Vec<Vec<u8>>,
+    /// Directories that keep their names: what the policy says of something in them is said of its path.
+    pub pinned: Vec<Pin>,
+}
+
+/// A directory that keeps its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pin {
+    /// Where it is inside.
+    pub path: Vec<u8>,
+    /// The path of which the policy says something.
+    pub about: Vec<u8>,
 }
 
 /// A tree.
@@ -36,6 +45,19 @@ pub struct Root {
     pub host: Option<Vec<u8>>,
     /// It can be written to.
     pub write: bool,
+}
+
+impl Root {
+    /// The path on the host of one in this tree, whose root is at `host`.
+    fn on_host(&self, host: &[u8], inside: &[u8]) -> Vec<u8> {
+        let rest = &inside[self.inside.len().min(inside.len())..];
+        let mut path = host.to_vec();
+        if !rest.is_empty() && rest.first() != Some(&b'/') {
+            path.push(b'/');
+        }
+        path.extend_from_slice(rest);
+        path
+    }
 }
 
 /// A refusal.
@@ -107,13 +129,7 @@ impl Guard {
     fn on_host(&self, inside: &[u8]) -> Option<(Vec<u8>, usize)> {
         let root = self.root_of(inside).filter(|root| root.write)?;
         let host = root.host.as_ref()?;
-        let rest = &inside[root.inside.len().min(inside.len())..];
-        let mut path = host.clone();
-        if !rest.is_empty() && rest.first() != Some(&b'/') {
-            path.push(b'/');
-        }
-        path.extend_from_slice(rest);
-        Some((path, depth(host)))
+        Some((root.on_host(host, inside), depth(host)))
     }
 
     fn stand(&self, inside: &[u8]) -> Option<Stand<'_>> {
@@ -278,12 +294,15 @@ impl Guard {
         roots.filter(|root| is_below(host, root)).map(|root| depth(root)).max().unwrap_or(0)
     }
 
+    fn index_of(&self, rule: &NameRule) -> usize {
+        let mut rules = self.wards.names.rules().iter().chain(self.wards.paths.rules());
+        rules.position(|known| core::ptr::eq(known, rule)).unwrap_or(0)
+    }
+
     fn refusal(&self, path: Vec<u8>, rule: &NameRule, holder: bool) -> Box<Refused> {
-        let rules = self.wards.names.rules().iter().chain(self.wards.paths.rules());
-        let index = rules.into_iter().position(|known| core::ptr::eq(known, rule)).unwrap_or(0);
         Box::new(Refused {
             path,
-            rule: index,
+            rule: self.index_of(rule),
             holder,
             content: rule.content == Content::GitConfig && !holder,
             carried: (!holder || rule.content == Content::Directory) && !rule.path.starts_with(".git/"),
@@ -291,9 +310,18 @@ impl Guard {
         })
     }
 
-    /// Whether the directory at `inside` keeps its name.
-    pub(crate) fn is_pinned(&self, inside: &[u8]) -> bool {
-        self.wards.pinned.iter().any(|pinned| pinned == inside)
+    /// What the directory at `inside` keeps its name for, if it does.
+    pub(crate) fn pinned_for(&self, inside: &[u8]) -> Option<&[u8]> {
+        self.wards.pinned.iter().find(|pin| pin.path == inside).map(|pin| pin.about.as_slice())
+    }
+
+    /// How the place at `inside` is shown, if nobody can write to it.
+    pub(crate) fn shut(&self, inside: &[u8]) -> Option<Shut> {
+        let root = self.root_of(inside).filter(|root| !root.write)?;
+        Some(match &root.host {
+            Some(host) => Shut::Shown(root.on_host(host, inside)),
+            None => Shut::Covered,
+        })
     }
 
     /// The rule that keeps a directory of this name from being put at `inside`, whatever is in it.
@@ -322,11 +350,11 @@ impl Guard {
         self.wards.names.exception((&inside, root), (&outside, self.root_depth(&outside)))
     }
 
-    /// Whether protected names are written freely at one of two places and not at the other, as on either side of the
-    /// border of `node_modules`. Taken out, what was written there freely would be obeyed where it comes to, and others
+    /// The rule by whose names it matters that they are written freely at one of two places and not at the other, as on
+    /// either side of the border of `node_modules`; its index. Taken out, what was written there freely would be obeyed where it comes to, and others
     /// may go on writing while it moves; taken in, what is the user's could be written freely.
-    pub(crate) fn is_border_between(&self, one: &[u8], other: &[u8]) -> bool {
-        self.exception(one, other).is_some() || self.exception(other, one).is_some()
+    pub(crate) fn border_between(&self, one: &[u8], other: &[u8]) -> Option<usize> {
+        self.exception(one, other).or_else(|| self.exception(other, one)).map(|rule| self.index_of(rule))
     }
 
     /// Refuses a link at `inside` that leads below such a directory, to `leads` (absolute, as it is inside), from

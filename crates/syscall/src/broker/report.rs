@@ -30,6 +30,28 @@ pub enum Report {
         /// What about the content was refused, for files that may be changed harmlessly.
         detail: String,
     },
+    /// A call was refused for how the sandbox shows a name, whatever it is.
+    Denied {
+        /// The calling thread, as the host numbers it.
+        thread: u32,
+        /// Its name.
+        program: Vec<u8>,
+        /// The path.
+        path: Vec<u8>,
+        /// Why.
+        denial: Denial,
+    },
+    /// The filter refused a call.
+    Call {
+        /// The calling thread, as the host numbers it.
+        thread: u32,
+        /// Its program.
+        program: Program,
+        /// The call's number.
+        call: u32,
+        /// The error that it failed with.
+        errno: u16,
+    },
     /// A connection to a socket of others was refused.
     Socket {
         /// The calling thread, as the host numbers it.
@@ -96,6 +118,34 @@ pub enum Report {
         /// How many.
         count: u64,
     },
+}
+
+/// Why a call is refused that is about a name which no rule protects.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Denial {
+    /// A directory keeps its name.
+    Pinned {
+        /// The path in it, as it is inside, of which the policy says something.
+        about: Vec<u8>,
+    },
+    /// A directory doesn't pass the border of one in which protected names are written freely.
+    Border {
+        /// Where it was to go.
+        to: Vec<u8>,
+        /// Index of the rule for such a name.
+        rule: u32,
+    },
+    /// The mode would give away the rights of the file's group.
+    Mode,
+    /// It is shown read-only, and its owner and mode let it be written to.
+    ReadOnly {
+        /// What would have to be granted for writing, if it is granted by its path on the host.
+        grant: Option<Vec<u8>>,
+        /// Landlock or another security module refused it, not the mount.
+        landlock: bool,
+    },
+    /// Something covers what the host has there, or there is nothing.
+    Covered,
 }
 
 /// The file that a thread executes; without a path it is unknown.

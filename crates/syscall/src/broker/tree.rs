@@ -3,7 +3,7 @@
 
 use crate::broker::caller::{Caller, DecimalBuffer};
 use crate::broker::guard::{Deed, Refused};
-use crate::broker::report::Report;
+use crate::broker::report::{Denial, Report};
 use crate::broker::repository::LISTED;
 use crate::broker::resolve::{Last, Object, Place, Spot, by_number, is_directory, kind};
 use crate::broker::{Outcome, Worker, config, modes};
@@ -248,13 +248,13 @@ impl Worker<'_> {
         if from.kind.is_none() {
             return Err(Errno::NOENT);
         }
-        self.keeps_its_name(&from)?;
-        self.stays_on_its_side(&from, &to)?;
+        self.keeps_its_name(caller, &from)?;
+        self.stays_on_its_side(caller, &from, &to)?;
         if flags.contains(RenameFlags::EXCHANGE) {
             if to.kind.is_none() {
                 return Err(Errno::NOENT);
             }
-            self.keeps_its_name(&to)?;
+            self.keeps_its_name(caller, &to)?;
             return self.exchange(caller, &from, &to, flags);
         }
         if flags.contains(RenameFlags::NOREPLACE) && to.kind.is_some() {
@@ -298,19 +298,26 @@ impl Worker<'_> {
 
     /// A directory doesn't pass the border of `node_modules`, as if that were another file system: who moves one copies
     /// it then, and each name is judged where it comes to.
-    fn stays_on_its_side(&self, from: &Side, to: &Side) -> Result<(), Errno> {
+    fn stays_on_its_side(&self, caller: &Caller<'_>, from: &Side, to: &Side) -> Result<(), Errno> {
+        let guard = &self.shared.guard;
         let directory = from.is_directory() || to.is_directory();
-        match directory && self.shared.guard.is_border_between(&from.path, &to.path) {
-            true => Err(Errno::XDEV),
-            false => Ok(()),
-        }
+        let Some(rule) = guard.border_between(&from.path, &to.path).filter(|_rule| directory) else {
+            return Ok(());
+        };
+        let to = guard.host_path(&to.path).unwrap_or_else(|| to.path.clone());
+        let denial = Denial::Border { to, rule: u32::try_from(rule).unwrap_or(u32::MAX) };
+        Err(self.deny(caller, &from.path, denial, Errno::XDEV))
     }
 
     /// A directory above what the policy speaks of keeps its name, as if something were mounted on it.
-    fn keeps_its_name(&self, side: &Side) -> Result<(), Errno> {
-        match side.is_directory() && self.shared.guard.is_pinned(&side.path) {
-            true => Err(Errno::BUSY),
-            false => Ok(()),
+    fn keeps_its_name(&self, caller: &Caller<'_>, side: &Side) -> Result<(), Errno> {
+        let about = self.shared.guard.pinned_for(&side.path).filter(|_about| side.is_directory());
+        match about {
+            Some(about) => {
+                let denial = Denial::Pinned { about: about.to_vec() };
+                Err(self.deny(caller, &side.path, denial, Errno::BUSY))
+            }
+            None => Ok(()),
         }
     }
 

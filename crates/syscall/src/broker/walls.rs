@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Refusals that no protected name decides: of directories that keep their names, of borders, modes, and of what is
+//! shown read-only. They are told as those of names are.
+//!
+//! Mounts and Landlock refuse by themselves. The broker makes the calls, so it sees what came of them, and tells it
+//! where the sandbox is the reason: where the permissions of the file would have refused it anyway, nothing is told.
+
+use crate::broker::Worker;
+use crate::broker::caller::Caller;
+use crate::broker::guard::Deed;
+use crate::broker::report::{Denial, Report};
+use crate::broker::resolve::c_string;
+use palisade_sys::notify::Notification;
+use rustix::fs::{Access, AtFlags, CWD};
+use rustix::io::Errno;
+use std::cell::{Cell, RefCell};
+
+/// The name for which the present call was judged last.
+#[derive(Default)]
+pub(super) struct Judged {
+    deed: Cell<Option<Deed>>,
+    path: RefCell<Vec<u8>>,
+    told: Cell<bool>,
+}
+
+/// What is shown so that nobody can write to it.
+pub(crate) enum Shut {
+    /// Something of the host, with its path there.
+    Shown(Vec<u8>),
+    /// Something that covers what the host has there.
+    Covered,
+}
+
+impl Judged {
+    /// Another call begins.
+    pub(super) fn begin(&self) {
+        self.deed.set(None);
+        self.told.set(false);
+    }
+
+    pub(super) fn note(&self, deed: Deed, path: &[u8]) {
+        self.deed.set(Some(deed));
+        let mut kept = self.path.borrow_mut();
+        kept.clear();
+        kept.extend_from_slice(path);
+    }
+
+    /// What the present call is refused for is told.
+    pub(super) fn tell(&self) {
+        self.told.set(true);
+    }
+}
+
+impl Worker<'_> {
+    /// Tells why a call is refused, and gives the error.
+    pub(super) fn deny(&self, caller: &Caller<'_>, inside: &[u8], denial: Denial, errno: Errno) -> Errno {
+        self.judged.tell();
+        let path = self.shared.guard.host_path(inside).unwrap_or_else(|| inside.to_vec());
+        self.tell_of(caller, path, denial);
+        errno
+    }
+
+    fn tell_of(&self, caller: &Caller<'_>, path: Vec<u8>, denial: Denial) {
+        self.shared.reporter.tell(&Report::Denied {
+            thread: caller.call.thread,
+            program: caller.program(),
+            path,
+            denial,
+        });
+    }
+
+    /// A call failed with an error of the kernel's: tells if it was for how the sandbox shows the name.
+    pub(super) fn tell_of_kernel(&self, call: &Notification, errno: Errno) {
+        let Some(deed) = self.judged.deed.get().filter(|_deed| !self.judged.told.get()) else { return };
+        let inside = self.judged.path.borrow();
+        let caller = &Caller::new(self, call);
+        match self.shared.guard.shut(&inside) {
+            Some(Shut::Covered) => self.tell_of(caller, inside.clone(), Denial::Covered),
+            Some(Shut::Shown(host)) => {
+                let object = object_of(deed, &inside);
+                // The kernel says that it is read-only before it looks what is there to be removed.
+                if is_permitted(object) && (!matches!(deed, Deed::Remove { .. }) || is_there(&inside)) {
+                    let rest = inside.len() - object.len();
+                    let same = host == *inside;
+                    let grant = same.then(|| host[..host.len() - rest].to_vec());
+                    let landlock = errno == Errno::ACCESS;
+                    self.tell_of(caller, host, Denial::ReadOnly { grant, landlock });
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+/// What a call needs permission for: the thing, or the directory in which its name is made or removed.
+fn object_of(deed: Deed, path: &[u8]) -> &[u8] {
+    let directory = &path[..path.iter().rposition(|byte| *byte == b'/').unwrap_or(0).max(1).min(path.len())];
+    match deed {
+        Deed::Change | Deed::Attributes => path,
+        Deed::MakeFile if access(path) != Err(Errno::NOENT) => path,
+        _ => directory,
+    }
+}
+
+fn access(path: &[u8]) -> Result<(), Errno> {
+    rustix::fs::accessat(CWD, &*c_string(path)?, Access::WRITE_OK, AtFlags::empty())
+}
+
+fn is_there(path: &[u8]) -> bool {
+    c_string(path).is_ok_and(|path| rustix::fs::statat(CWD, &*path, AtFlags::SYMLINK_NOFOLLOW).is_ok())
+}
+
+/// Whether owner and mode of a file let it be written to. They are asked first (`do_faccessat` of the kernel), then
+/// whether it is mounted read-only; Landlock isn't asked at all.
+fn is_permitted(path: &[u8]) -> bool {
+    matches!(access(path), Ok(()) | Err(Errno::ROFS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_needs_permission() {
+        for (deed, path, object) in [
+            (Deed::Change, "/a/b", "/a/b"),
+            (Deed::MakeDirectory, "/a/b", "/a"),
+            (Deed::MakeFile, "/nothing/b", "/nothing"),
+            (Deed::MakeFile, "/dev/null", "/dev/null"),
+            (Deed::Remove { directory: true }, "/a", "/"),
+        ] {
+            assert_eq!(object_of(deed, path.as_bytes()), object.as_bytes(), "{deed:?} {path}");
+        }
+        assert!(is_permitted(b"/dev/null") && !is_permitted(b"/nothing"));
+    }
+}
