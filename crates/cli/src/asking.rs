@@ -7,7 +7,7 @@
 use crate::network;
 use crate::prompt::{self, Keep};
 use crate::question::{Wish, Word};
-use palisade_network::{Answer, Instruction, Question};
+use palisade_network::{Answer, Instruction, Question, Unasked};
 use palisade_sandbox::gateway;
 use palisade_sandbox::plan::Answers;
 use palisade_sandbox::start::Running;
@@ -68,11 +68,13 @@ impl Asking {
             let keep = answers.as_ref().map(|answers| || keep(answers, &question));
             let keep = keep.as_ref().map(|keep| keep as Keep<'_>);
             let scope = answers.as_ref().map(|answers| answers.scope.to_string());
-            let word = prompt::ask(&wish(&question, program, scope), keep, running).unwrap_or(Word::Never);
-            tell(whoever_waits.as_fd(), number, word);
+            match prompt::ask(&wish(&question, program, scope), keep, running) {
+                Ok(word) => tell(whoever_waits.as_fd(), number, word.unwrap_or(Word::Never)),
+                Err(why) => instruct(whoever_waits.as_fd(), &Instruction::Unasked(number, why)),
+            }
         }));
         if !asked {
-            tell(control, number, Word::Never);
+            instruct(control, &Instruction::Unasked(number, Unasked::TooMany));
         }
     }
 }
@@ -80,7 +82,11 @@ impl Asking {
 /// For whoever serves the network, which knows of this session only.
 fn tell(control: BorrowedFd<'_>, number: u64, word: Word) {
     let answer = Answer { allow: word.allows(), session: word.stays() };
-    if let Ok(words) = Instruction::Answer(number, answer).to_bytes() {
+    instruct(control, &Instruction::Answer(number, answer));
+}
+
+fn instruct(control: BorrowedFd<'_>, instruction: &Instruction) {
+    if let Ok(words) = instruction.to_bytes() {
         gateway::instruct(control, &words);
     }
 }

@@ -145,7 +145,7 @@ impl<'p> Calls<'p> {
             let keep = keep.as_ref().map(|keep| keep as prompt::Keep<'_>);
             let word = prompt::ask(&wish(&program, call, profile.as_deref()), keep, running);
             // Nobody is there: nobody will be.
-            let word = word.unwrap_or(Word::Never);
+            let word = word.ok().flatten().unwrap_or(Word::Never);
             Answer { number, allow: word.allows(), keep: word.stays() }.send(answers.as_fd());
         }));
         if !asked {

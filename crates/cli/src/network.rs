@@ -63,6 +63,13 @@ pub(crate) fn told(report: &[u8]) -> Option<Told> {
     Told::read(report).ok()
 }
 
+/// Lets whoever serves go on with a refusal, once it is known who asked.
+pub(crate) fn noted(number: u64, control: BorrowedFd<'_>) {
+    if let Ok(words) = Instruction::Noted(number).to_bytes() {
+        gateway::instruct(control, &words);
+    }
+}
+
 /// Tells whoever serves when the host's files about names have changed: another network, a name server less.
 #[derive(Debug, Default)]
 pub(crate) struct Renewal {
@@ -103,7 +110,11 @@ pub(crate) fn environment_names_proxy() -> bool {
 /// what follows.
 ///
 /// `overlooked`: the caller has variables about proxies, and nobody has said whether they count.
-pub(crate) fn event(report: &Report, program: &str, overlooked: bool) -> Option<(Event, Option<String>)> {
+pub(crate) fn event(
+    report: &Report,
+    (program, pid): (&str, Option<u32>),
+    overlooked: bool,
+) -> Option<(Event, Option<String>)> {
     let object = object(&report.host, report.port);
     let (verdict, text) = match report.what {
         What::Opened => return None,
@@ -117,9 +128,10 @@ pub(crate) fn event(report: &Report, program: &str, overlooked: bool) -> Option<
         schema: EVENT_SCHEMA,
         time: report.time,
         subject: Subject {
+            pid,
             uid: Some(rustix::process::getuid().as_raw()),
             program: program.to_owned(),
-            ..Subject::default()
+            sandbox: None,
         },
         operation: Operation::Connect,
         object,

@@ -7,6 +7,7 @@
 
 use crate::output;
 use crate::question::{Wish, Word};
+use palisade_network::Unasked;
 use palisade_sandbox::halt::{self, HaltError};
 use palisade_sandbox::monitor;
 use palisade_sandbox::start::Running;
@@ -41,20 +42,27 @@ enum Unsafe {
     Pipe,
 }
 
-/// What the user says to a wish; none if there is nobody to ask. `keep` is what "always" does, which is offered if it is
+/// What the user says to a wish; none if nothing is said in time. `keep` is what "always" does, which is offered if it is
 /// there.
-pub(crate) fn ask(wish: &Wish, keep: Option<Keep<'_>>, running: Option<Running>) -> Option<Word> {
+///
+/// # Errors
+/// There is nobody to ask.
+pub(crate) fn ask(
+    wish: &Wish,
+    keep: Option<Keep<'_>>,
+    running: Option<Running>,
+) -> Result<Option<Word>, Unasked> {
     let deadline = Instant::now() + PATIENCE;
     // What can't be written at once is waited for, within the time: programs inside can have the terminal take nothing.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    let terminal = rustix::fs::open("/dev/tty", flags, Mode::empty()).ok()?;
-    let own = Pid::from_raw(palisade_sys::process::group())?;
-    let running = running?;
+    let terminal = rustix::fs::open("/dev/tty", flags, Mode::empty()).map_err(|_none| Unasked::NoTerminal)?;
+    let own = Pid::from_raw(palisade_sys::process::group()).ok_or(Unasked::NoTerminal)?;
+    let running = running.ok_or(Unasked::NoTerminal)?;
     let asks_here = || {
         let foreground = rustix::termios::tcgetpgrp(&terminal).ok()?;
         (foreground == own || Some(foreground) == Pid::from_raw(running.pid)).then_some(foreground)
     };
-    asks_here()?;
+    asks_here().ok_or(Unasked::Background)?;
     // The command stops, which its shell needn't know.
     monitor::set_asking(true);
     let word = stopped(running).map(|halted| {
@@ -68,13 +76,13 @@ pub(crate) fn ask(wish: &Wish, keep: Option<Keep<'_>>, running: Option<Running>)
         word
     });
     monitor::set_asking(false);
-    word.unwrap_or_else(|error| {
+    Ok(word.unwrap_or_else(|error| {
         output::error(
             &format_args!("refused without a question: {error}"),
             Some("palisade run --help   # --net-default and --syscalls decide without a question"),
         );
         Some(Word::No)
-    })
+    }))
 }
 
 /// Stops everything that could draw over a question.

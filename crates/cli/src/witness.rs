@@ -11,6 +11,7 @@ use palisade_events::{Launch, Notices, Recorder};
 use palisade_network::Told;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::names::NameRule;
+use palisade_sandbox::askers::Askers;
 use palisade_sandbox::plan::{Answers, Plan};
 use palisade_sandbox::start::Happening;
 use std::ffi::OsString;
@@ -31,6 +32,7 @@ pub(crate) struct Witness<'c> {
     renewal: Renewal,
     /// The policy says how the world is reached.
     says_way_out: bool,
+    askers: Askers,
 }
 
 impl<'c> Witness<'c> {
@@ -46,6 +48,7 @@ impl<'c> Witness<'c> {
             asking: Asking::new(answers.map(Answers::to_owned)),
             says_way_out: plan.network.as_ref().is_some_and(|network| network.proxy.is_some()),
             renewal: Renewal::default(),
+            askers: Askers::default(),
         }
     }
 
@@ -54,7 +57,10 @@ impl<'c> Witness<'c> {
         match happening {
             // Of what is used `palisade learn` keeps account.
             Happening::Used { .. } => {}
-            Happening::Started(running) => self.asking.started(*running),
+            Happening::Started(running) => {
+                self.asking.started(*running);
+                self.askers.started(*running);
+            }
             Happening::Refused { event, rule } => self.refused(event, permit(rule)),
             Happening::Socket { event } => {
                 self.refused(event, Some(format!("palisade run --rw {:?} …", event.object)));
@@ -142,7 +148,16 @@ impl<'c> Witness<'c> {
             Some(Told::Report(report)) => {
                 self.renewal.look(&report, control);
                 let overlooked = !self.says_way_out && network::environment_names_proxy();
-                if let Some((event, hint)) = network::event(&report, &program, overlooked) {
+                let asker = report.held.as_deref().and_then(|held| {
+                    let found = self.askers.find(held.asker.address, held.asker.datagrams);
+                    network::noted(held.number, control);
+                    found
+                });
+                let who = match &asker {
+                    Some(asker) => (asker.program.as_str(), asker.pid),
+                    None => (&*program, None),
+                };
+                if let Some((event, hint)) = network::event(&report, who, overlooked) {
                     self.refused(&event, hint);
                 }
             }

@@ -38,6 +38,7 @@ mod limits;
 mod names_obeyed;
 mod neighbours;
 mod network;
+mod network_askers;
 mod network_clients;
 mod network_limits;
 mod network_policy;

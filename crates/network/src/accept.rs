@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::carry::{Link, carry};
 use crate::connect::Way;
+use crate::control::Asker;
 use crate::decide::Fault;
 use crate::engine::Engine;
 use crate::host::Host;
@@ -113,14 +114,15 @@ pub(crate) async fn redirected(engine: Rc<Engine>, client: TcpStream) {
         return Box::pin(front::serve(engine, client)).await;
     }
     if wanted.port() == 53 {
-        return Box::pin(dns::serve_stream(&engine, Stream::new(client, Vec::new()))).await;
+        let asker = Asker::of(&client);
+        return Box::pin(dns::serve_stream(&engine, asker, Stream::new(client, Vec::new()))).await;
     }
     // Only what carrying takes stays in the task; a connection that is made takes much more.
     let opened = Box::pin(open(&engine, &Host::Address(wanted.ip().to_canonical()), wanted.port())).await;
     match opened {
         Ok((way, link)) => carry(engine, client, Vec::new(), way, link).await,
         Err(Unopened { host, fault }) => {
-            engine.fault(&host, wanted.port(), &fault);
+            Box::pin(engine.fault(Asker::of(&client), &host, wanted.port(), &fault)).await;
             abort(&client);
         }
     }
@@ -231,7 +233,7 @@ async fn between(engine: Rc<Engine>, client: TcpStream, server: io::Result<(TcpS
             carry(engine, client, Vec::new(), way, Box::new(link)).await;
         }
         Err(error) => {
-            engine.fault(&host, port, &Fault::failed(error.to_string()));
+            engine.fault(None, &host, port, &Fault::failed(error.to_string())).await;
             abort(&client);
         }
     }

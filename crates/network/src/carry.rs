@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant as Time, sleep_until};
 
 use crate::connect::Way;
-use crate::control::{Report, What};
+use crate::control::{Asker, Report, What};
 use crate::decide::Fault;
 use crate::engine::Engine;
 use crate::hello::LONGEST;
@@ -51,6 +51,11 @@ impl Link {
             rule: self.rule.as_deref().cloned(),
             ..Report::new(what, self.host.to_string(), self.port)
         }
+    }
+
+    /// Tells that it can't go on.
+    async fn fault(&self, engine: &Engine, client: &TcpStream, fault: &Fault) {
+        engine.fault_at(Asker::of(client), &self.host, self.port, self.address, fault).await;
     }
 
     /// Tells that the connection is made.
@@ -91,7 +96,7 @@ pub(crate) async fn carry(
                             // The one before has heard a part of a word, and hears no more.
                             Ok(other) => abort(&std::mem::replace(&mut server, other)),
                             Err(fault) => {
-                                engine.fault_at(&link.host, link.port, link.address, &fault);
+                                Box::pin(link.fault(&engine, &client, &fault)).await;
                                 abort(&client);
                                 return link.closed(&engine, 0, 0);
                             }
@@ -101,7 +106,7 @@ pub(crate) async fn carry(
                 }
                 Err(stop) => {
                     if let Stop::Refused(why) = stop {
-                        engine.fault_at(&link.host, link.port, link.address, &Fault::refused(why));
+                        Box::pin(link.fault(&engine, &client, &Fault::refused(why))).await;
                     }
                     abort(&client);
                     abort(&server);

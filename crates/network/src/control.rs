@@ -5,7 +5,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as Blocking;
 use std::time::{Duration, SystemTime};
@@ -14,7 +14,7 @@ use palisade_policy::network::NetworkRule;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt;
-use tokio::net::UnixStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
 
 use crate::resolving::Resolving;
@@ -56,6 +56,56 @@ pub enum Remedy {
     Address(IpAddr),
 }
 
+/// Whose socket asked for what was refused. It has that socket as long as the report isn't [noted](Instruction::Noted),
+/// or a moment has passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The report's number.
+    pub number: u64,
+    /// Who asked.
+    pub asker: Asker,
+}
+
+/// A socket of the sandbox's network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asker {
+    /// Its own address.
+    pub address: SocketAddr,
+    /// It is one of UDP.
+    pub datagrams: bool,
+}
+
+impl Asker {
+    /// The other end of a connection.
+    pub(crate) fn of(client: &TcpStream) -> Option<Self> {
+        client.peer_addr().ok().map(|address| Self { address, datagrams: false })
+    }
+}
+
+/// Why the user wasn't asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unasked {
+    /// There is no terminal.
+    NoTerminal,
+    /// Another job has the terminal.
+    Background,
+    /// Too many other questions wait.
+    TooMany,
+}
+
+impl std::fmt::Display for Unasked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NoTerminal => "there is no terminal",
+            Self::Background => "another job is in the foreground of the terminal",
+            Self::TooMany => "too many questions wait",
+        })
+    }
+}
+
+/// What came of a question.
+pub(crate) type Said = Result<Answer, Unasked>;
+
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -81,6 +131,8 @@ pub struct Report {
     pub rule: Option<NetworkRule>,
     /// What would permit it.
     pub remedy: Remedy,
+    /// Who asked, of a refusal where that is known.
+    pub held: Option<Box<Held>>,
 }
 
 impl Report {
@@ -99,6 +151,7 @@ impl Report {
             why: String::new(),
             rule: None,
             remedy: Remedy::Nothing,
+            held: None,
         }
     }
 }
@@ -150,6 +203,10 @@ impl Told {
 pub enum Instruction {
     /// The answer to the question of a number.
     Answer(u64, Answer),
+    /// The user can't be asked the question of a number.
+    Unasked(u64, Unasked),
+    /// The report of a number was read, and who asked was looked up.
+    Noted(u64),
     /// The host's files have changed.
     Resolving(Resolving),
 }

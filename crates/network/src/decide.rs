@@ -7,9 +7,9 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use palisade_policy::network::{NetworkRule, NetworkVerdict, Ruling};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
-use crate::control::{Answer, Question, Remedy, Report, Told, What};
+use crate::control::{Asker, Held, Question, Remedy, Report, Said, Told, Unasked, What};
 use crate::engine::Engine;
 use crate::host::Host;
 
@@ -66,7 +66,7 @@ impl Fault {
 /// Whom, where.
 type Place = (Host, u16);
 /// A question's number, and who waits for the answer.
-type Asked = (u64, watch::Sender<Option<Answer>>);
+type Asked = (u64, watch::Sender<Option<Said>>);
 
 /// The user's answers, and what was told lately.
 #[derive(Debug, Default)]
@@ -75,19 +75,40 @@ pub(crate) struct Decisions {
     waiting: RefCell<HashMap<Place, Asked>>,
     number: Cell<u64>,
     told: RefCell<HashMap<Place, Instant>>,
+    /// Refusals that wait until they are noted.
+    held: RefCell<HashMap<u64, oneshot::Sender<()>>>,
 }
 
 impl Decisions {
-    /// The user has answered a question.
-    pub(crate) fn answered(&self, number: u64, answer: Answer) {
+    /// The user has answered a question, or can't be asked.
+    pub(crate) fn answered(&self, number: u64, said: Said) {
         let mut waiting = self.waiting.borrow_mut();
         let Some(place) = waiting.iter().find(|(_place, (asked, _answer))| *asked == number) else { return };
         let place = place.0.clone();
         if let Some((_number, sender)) = waiting.remove(&place) {
-            if answer.session && self.answers.borrow().len() < ANSWERS {
+            if let Ok(answer) = said
+                && answer.session
+                && self.answers.borrow().len() < ANSWERS
+            {
                 self.answers.borrow_mut().insert(place, answer.allow);
             }
-            let _nobody_waits = sender.send(Some(answer));
+            let _nobody_waits = sender.send(Some(said));
+        }
+    }
+
+    /// A refusal that waits until it is noted.
+    fn hold(&self) -> (u64, oneshot::Receiver<()>) {
+        let number = self.number.get();
+        self.number.set(number + 1);
+        let (sender, noted) = oneshot::channel();
+        self.held.borrow_mut().insert(number, sender);
+        (number, noted)
+    }
+
+    /// A refusal was noted, or needn't be any more.
+    pub(crate) fn noted(&self, number: u64) {
+        if let Some(sender) = self.held.borrow_mut().remove(&number) {
+            let _nobody_waits = sender.send(());
         }
     }
 
@@ -122,8 +143,11 @@ impl Engine {
             NetworkVerdict::Deny => Err(refusal(&ruling, host)),
             NetworkVerdict::Ask if let Some(rule) = self.answered_before(host, port) => Ok(Some(rule)),
             NetworkVerdict::Ask => match self.ask(host, port).await {
-                Some(true) => Ok(None),
-                Some(false) => Err(Fault::unanswered("you said no")),
+                Some(Ok(true)) => Ok(None),
+                Some(Ok(false)) => Err(Fault::unanswered("you said no")),
+                Some(Err(why)) => {
+                    Err(Fault::unanswered(&format!("no rule allows it, and nobody could be asked: {why}")))
+                }
                 None => Err(Fault::unanswered("nobody answered whether it may")),
             },
         }
@@ -140,17 +164,17 @@ impl Engine {
     }
 
     /// Asks the user; all who want the same wait for one answer.
-    async fn ask(&self, host: &Host, port: u16) -> Option<bool> {
+    async fn ask(&self, host: &Host, port: u16) -> Option<Result<bool, Unasked>> {
         let place = (host.clone(), port);
         let decisions = &self.decisions;
         if let Some(answer) = decisions.answers.borrow().get(&place) {
-            return Some(*answer);
+            return Some(Ok(*answer));
         }
         let mut answer = {
             let mut waiting = decisions.waiting.borrow_mut();
             match waiting.get(&place) {
                 Some((_number, answer)) => answer.subscribe(),
-                None if waiting.len() >= QUESTIONS => return None,
+                None if waiting.len() >= QUESTIONS => return Some(Err(Unasked::TooMany)),
                 None => {
                     let number = decisions.number.get();
                     decisions.number.set(number + 1);
@@ -164,7 +188,7 @@ impl Engine {
         };
         let answered = answer.wait_for(Option::is_some);
         let answered = match tokio::time::timeout(self.limits.answer, answered).await {
-            Ok(Ok(answer)) => answer.map(|answer| answer.allow),
+            Ok(Ok(said)) => said.map(|said| said.map(|answer| answer.allow)),
             _ => None,
         };
         if answered.is_none() {
@@ -174,20 +198,41 @@ impl Engine {
     }
 
     /// Tells of a connection that wasn't made, unless the same was told a moment ago.
-    pub(crate) fn fault(&self, host: &Host, port: u16, fault: &Fault) {
-        self.fault_at(host, port, None, fault);
+    ///
+    /// Whoever asked has to wait until it is noted: told at once, they would often be gone before it is known who they
+    /// are.
+    pub(crate) async fn fault(&self, asker: Option<Asker>, host: &Host, port: u16, fault: &Fault) {
+        self.fault_at(asker, host, port, None, fault).await;
     }
 
     /// The same for one that has an address already.
-    pub(crate) fn fault_at(&self, host: &Host, port: u16, address: Option<IpAddr>, fault: &Fault) {
-        if self.decisions.tells(host, port) {
-            self.report(Report {
-                address,
-                why: fault.why.clone(),
-                rule: fault.rule.as_deref().cloned(),
-                remedy: fault.remedy,
-                ..Report::new(fault.what, host.to_string(), port)
-            });
+    pub(crate) async fn fault_at(
+        &self,
+        asker: Option<Asker>,
+        host: &Host,
+        port: u16,
+        address: Option<IpAddr>,
+        fault: &Fault,
+    ) {
+        if !self.decisions.tells(host, port) {
+            return;
+        }
+        let asker = asker.filter(|_asker| fault.what == What::Refused);
+        let (held, noted) = match asker.map(|asker| (asker, self.decisions.hold())) {
+            Some((asker, (number, noted))) => (Some(Box::new(Held { number, asker })), Some((number, noted))),
+            None => (None, None),
+        };
+        self.report(Report {
+            address,
+            why: fault.why.clone(),
+            rule: fault.rule.as_deref().cloned(),
+            remedy: fault.remedy,
+            held,
+            ..Report::new(fault.what, host.to_string(), port)
+        });
+        if let Some((number, noted)) = noted {
+            let _late = tokio::time::timeout(self.limits.noted, noted).await;
+            self.decisions.noted(number);
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use palisade_policy::network::{Name, NetworkVerdict};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::control::{Report, What};
+use crate::control::{Asker, Report, What};
 use crate::datagram::Datagrams;
 use crate::decide::{Fault, refusal};
 use crate::engine::Engine;
@@ -39,7 +39,8 @@ pub(crate) async fn serve(engine: Rc<Engine>, socket: Datagrams) {
                 };
                 let (engine, socket) = (Rc::clone(&engine), Rc::clone(&socket));
                 tokio::task::spawn_local(async move {
-                    if let Some(answer) = engine.answer(&received.bytes).await {
+                    let asker = Asker { address: received.from, datagrams: true };
+                    if let Some(answer) = engine.answer(Some(asker), &received.bytes).await {
                         let _asks_again = socket.send(&answer, received.from, received.to);
                     }
                     drop(place);
@@ -52,7 +53,7 @@ pub(crate) async fn serve(engine: Rc<Engine>, socket: Datagrams) {
 }
 
 /// Serves a connection on which questions come with their length in front.
-pub(crate) async fn serve_stream(engine: &Engine, mut stream: Stream) {
+pub(crate) async fn serve_stream(engine: &Engine, asker: Option<Asker>, mut stream: Stream) {
     loop {
         let question = async {
             let length = stream.read_u16().await.ok()?;
@@ -64,7 +65,7 @@ pub(crate) async fn serve_stream(engine: &Engine, mut stream: Stream) {
             Some(question)
         };
         let Ok(Some(question)) = tokio::time::timeout(engine.limits.silence, question).await else { return };
-        let Some(answer) = engine.answer(&question).await else { return };
+        let Some(answer) = engine.answer(asker, &question).await else { return };
         let Ok(length) = u16::try_from(answer.len()) else { return };
         let framed = [&length.to_be_bytes()[..], &answer].concat();
         let written = tokio::time::timeout(engine.limits.head, stream.write_all(&framed)).await;
@@ -83,7 +84,7 @@ impl Engine {
     }
 
     /// The answer to a message. None: there is none.
-    pub(crate) async fn answer(&self, query: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) async fn answer(&self, asker: Option<Asker>, query: &[u8]) -> Option<Vec<u8>> {
         let asked = match message::read(query) {
             Query::Drop => return None,
             Query::Error(answer) => return Some(answer),
@@ -95,9 +96,9 @@ impl Engine {
                 let name = self.reverse(address);
                 message::answer(query, name.as_ref().map_or(Reply::NoSuchName, Reply::Name), TTL)
             }
-            Asked::Address(name, v6) => message::answer(query, self.address_of(&name, v6).await, TTL),
+            Asked::Address(name, v6) => message::answer(query, self.address_of(asker, &name, v6).await, TTL),
             Asked::Other(name) => {
-                let reply = if is_localhost(&name) || self.may_look_up(&name).is_some() {
+                let reply = if is_localhost(&name) || self.may_look_up(asker, &name).await.is_some() {
                     Reply::Empty
                 } else {
                     Reply::NoSuchName
@@ -116,7 +117,7 @@ impl Engine {
 
     /// Whether a name may be looked up; whether the user is going to be asked when it is connected to. None, and told:
     /// it may not.
-    fn may_look_up(&self, name: &Name) -> Option<NetworkVerdict> {
+    async fn may_look_up(&self, asker: Option<Asker>, name: &Name) -> Option<NetworkVerdict> {
         let ruling = self.judge.lookup(name);
         match ruling.verdict {
             NetworkVerdict::Deny => {}
@@ -127,11 +128,11 @@ impl Engine {
             NetworkVerdict::Allow => return Some(NetworkVerdict::Allow),
         }
         let host = Host::Name(name.clone());
-        self.fault(&host, 0, &refusal(&ruling, &host));
+        self.fault(asker, &host, 0, &refusal(&ruling, &host)).await;
         None
     }
 
-    async fn address_of(&self, name: &Name, v6: bool) -> Reply<'static> {
+    async fn address_of(&self, asker: Option<Asker>, name: &Name, v6: bool) -> Reply<'static> {
         if is_localhost(name) {
             return if v6 {
                 Reply::V6(std::net::Ipv6Addr::LOCALHOST)
@@ -139,7 +140,7 @@ impl Engine {
                 Reply::V4(std::net::Ipv4Addr::LOCALHOST)
             };
         }
-        match self.may_look_up(name) {
+        match self.may_look_up(asker, name).await {
             None => return Reply::NoSuchName,
             // A proxy that resolves does so by itself. And as long as the user hasn't said yes, nothing goes out, not even a
             // question that carries the name.
@@ -150,7 +151,7 @@ impl Engine {
                 Ok(_) => return Reply::Empty,
                 Err(Trouble::NoSuchName) => return Reply::NoSuchName,
                 Err(Trouble::Failed(why)) => {
-                    self.fault(&Host::Name(name.clone()), 0, &Fault::failed(why));
+                    self.fault(None, &Host::Name(name.clone()), 0, &Fault::failed(why)).await;
                     return Reply::Failure;
                 }
             },

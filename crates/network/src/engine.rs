@@ -36,6 +36,8 @@ pub(crate) struct Limits {
     pub(crate) answer: Duration,
     /// An answer of the DNS.
     pub(crate) resolve: Duration,
+    /// Until who is refused hears of it, for who reads of it to see whose socket it is.
+    pub(crate) noted: Duration,
 }
 
 impl Default for Limits {
@@ -47,6 +49,7 @@ impl Default for Limits {
             connect: Duration::from_secs(10),
             answer: Duration::from_secs(60),
             resolve: Duration::from_secs(2),
+            noted: Duration::from_millis(300),
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use crate::accept::{Unopened, open};
 use crate::carry::{Link, carry};
 use crate::connect::Way;
-use crate::control::What;
+use crate::control::{Asker, What};
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::http::{Origin, Payload, Upgrade, check, forward, regained, server, upgraded, words};
@@ -38,6 +38,7 @@ pub(crate) async fn serve(engine: Rc<Engine>, client: TcpStream) {
 }
 
 async fn speak_socks(engine: Rc<Engine>, client: TcpStream) {
+    let asker = Asker::of(&client);
     let mut stream = Stream::new(client, Vec::new());
     let Ok(Ok(Some((wanted, port)))) = timeout(engine.limits.head, socks::request(&mut stream)).await else {
         return;
@@ -51,7 +52,7 @@ async fn speak_socks(engine: Rc<Engine>, client: TcpStream) {
             return carry(engine, client, early, way, link).await;
         }
         Err(Unopened { host, fault }) => {
-            engine.fault(&host, port, &fault);
+            engine.fault(asker, &host, port, &fault).await;
             socks::Code::from(&fault)
         }
     };
@@ -69,6 +70,8 @@ struct Last {
 /// What a client's requests have come to.
 #[derive(Default)]
 struct Front {
+    /// Who the client is.
+    asker: Option<Asker>,
     /// A tunnel that is to be made when the answer is written.
     tunnel: RefCell<Option<(OnUpgrade, Way, Box<Link>)>>,
     last: Mutex<Option<Last>>,
@@ -76,7 +79,7 @@ struct Front {
 }
 
 async fn speak_http(engine: Rc<Engine>, client: TcpStream) {
-    let front = Rc::new(Front::default());
+    let front = Rc::new(Front { asker: Asker::of(&client), ..Front::default() });
     let service = service_fn(|request: Request<Incoming>| {
         let (engine, front) = (Rc::clone(&engine), Rc::clone(&front));
         async move {
@@ -108,8 +111,13 @@ async fn speak_http(engine: Rc<Engine>, client: TcpStream) {
 }
 
 /// The answer to who can't have what it wants, which is told, too.
-fn unopened(engine: &Engine, Unopened { host, fault }: Unopened, port: u16) -> Response<Payload> {
-    engine.fault(&host, port, &fault);
+async fn unopened(
+    engine: &Engine,
+    asker: Option<Asker>,
+    Unopened { host, fault }: Unopened,
+    port: u16,
+) -> Response<Payload> {
+    engine.fault(asker, &host, port, &fault).await;
     let status = if fault.what == What::Refused { StatusCode::FORBIDDEN } else { StatusCode::BAD_GATEWAY };
     words(status, fault.text(&host, port))
 }
@@ -130,7 +138,7 @@ impl Front {
                 *self.tunnel.borrow_mut() = Some((client, way, link));
                 Response::new(Payload::Own(None))
             }
-            Err(error) => unopened(engine, error, port),
+            Err(error) => unopened(engine, self.asker, error, port).await,
         }
     }
 
@@ -146,7 +154,7 @@ impl Front {
         let port = port.unwrap_or(80);
         if let Err((status, why)) = check(&request, &wanted, port) {
             let fault = crate::decide::Fault::refused(why);
-            engine.fault(&wanted, port, &fault);
+            engine.fault(self.asker, &wanted, port, &fault).await;
             return words(status, fault.text(&wanted, port));
         }
         let mut last = self.last.lock().await;
@@ -159,7 +167,7 @@ impl Front {
             }
             let (way, link) = match Box::pin(open(engine, &wanted, port)).await {
                 Ok(opened) => opened,
-                Err(error) => return unopened(engine, error, port),
+                Err(error) => return unopened(engine, self.asker, error, port).await,
             };
             link.opened(engine);
             match Origin::new(way.server, way.early).await {

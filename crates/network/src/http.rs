@@ -29,6 +29,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Mutex, oneshot};
 
 use crate::carry::Link;
+use crate::control::Asker;
 use crate::decide::Fault;
 use crate::engine::Engine;
 use crate::host::Host;
@@ -133,6 +134,7 @@ pub(crate) async fn carry(
     let Ok(Origin { sender, gone, meter }) = Origin::new(upstream, Vec::new()).await else {
         return link.closed(&engine, 0, 0);
     };
+    let asker = Asker::of(&client);
     let sender = Rc::new(Mutex::new(sender));
     let upgrade = Upgrade::default();
     let link = Rc::new(link);
@@ -144,7 +146,7 @@ pub(crate) async fn carry(
                 Ok(()) => forward(&mut *sender.lock().await, request, &upgrade).await,
                 Err((status, why)) => {
                     let fault = Fault::refused(why);
-                    engine.fault_at(&link.host, link.port, link.address, &fault);
+                    engine.fault_at(asker, &link.host, link.port, link.address, &fault).await;
                     words(status, fault.text(&link.host, link.port))
                 }
             })

@@ -51,7 +51,7 @@ mod variables;
 mod wait;
 mod wire;
 
-pub use control::{Answer, Control, Instruction, Question, Remedy, Report, Told, What};
+pub use control::{Answer, Asker, Control, Held, Instruction, Question, Remedy, Report, Told, Unasked, What};
 pub use resolving::Resolving;
 pub use serve::{Inside, Maker, serve};
 pub use upstream::{Route, Upstream};

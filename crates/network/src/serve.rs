@@ -13,7 +13,7 @@ use tokio::task::LocalSet;
 
 use crate::accept::{Wish, listen, published, reached, redirected};
 use crate::admission::affordable;
-use crate::control::{Instruction, instruction};
+use crate::control::{Asker, Instruction, instruction};
 use crate::datagram::Datagrams;
 use crate::dns;
 use crate::engine::Engine;
@@ -104,7 +104,8 @@ pub(crate) async fn run(
     }
     for socket in inside.dns_tcp {
         let handle = |engine: Rc<Engine>, stream| async move {
-            dns::serve_stream(&engine, Stream::new(stream, Vec::new())).await;
+            let asker = Asker::of(&stream);
+            dns::serve_stream(&engine, asker, Stream::new(stream, Vec::new())).await;
         };
         tokio::task::spawn_local(listen(Rc::clone(&engine), listener(socket)?, handle));
     }
@@ -129,7 +130,9 @@ pub(crate) async fn run(
     let hears = tokio::task::spawn_local(async move {
         while let Some(instruction) = instruction(&mut hears).await? {
             match instruction {
-                Instruction::Answer(number, answer) => told_to.decisions.answered(number, answer),
+                Instruction::Answer(number, answer) => told_to.decisions.answered(number, Ok(answer)),
+                Instruction::Unasked(number, why) => told_to.decisions.answered(number, Err(why)),
+                Instruction::Noted(number) => told_to.decisions.noted(number),
                 Instruction::Resolving(resolving) => told_to.resolver.renew(&resolving),
             }
         }

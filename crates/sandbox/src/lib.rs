@@ -23,6 +23,7 @@
 pub mod answering;
 pub mod answers;
 pub mod application;
+pub mod askers;
 pub mod attendant;
 mod broker;
 mod bus;

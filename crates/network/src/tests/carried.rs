@@ -260,7 +260,7 @@ fn the_user_is_asked_once_and_silence_is_no() {
         let question = asked(world.engine.outbox.heard().await);
         assert_eq!((question.host.as_str(), question.port), ("good.example", 7000));
         tokio::time::sleep(Duration::from_millis(50)).await;
-        world.engine.decisions.answered(question.number, Answer { allow: true, session: true });
+        world.engine.decisions.answered(question.number, Ok(Answer { allow: true, session: true }));
         for client in &mut clients {
             say(client, b"\0x", false).await.unwrap();
             assert_eq!(exactly(client, 2).await, b"\0x");

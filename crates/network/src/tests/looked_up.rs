@@ -198,7 +198,8 @@ async fn world() -> World {
 fn questions_inside_are_answered() {
     run(async {
         let world = world().await;
-        let answer = async |name: &str, kind| heard(&world.engine.answer(&ask(name, kind)).await.unwrap());
+        let answer =
+            async |name: &str, kind| heard(&world.engine.answer(None, &ask(name, kind)).await.unwrap());
         let is = |data: &str| (Rcode::NOERROR, vec![data.to_owned()]);
         let empty = (Rcode::NOERROR, Vec::new());
         let missing = (Rcode::NXDOMAIN, Vec::new());
@@ -249,7 +250,7 @@ fn where_the_user_is_asked_nothing_goes_out_before() {
             engine.resolver = Resolver::new(&Resolving::default(), &[at], Duration::from_secs(2));
         })
         .await;
-        let answer = world.engine.answer(&ask("secret-data.evil.example", Rtype::A)).await.unwrap();
+        let answer = world.engine.answer(None, &ask("secret-data.evil.example", Rtype::A)).await.unwrap();
         assert_eq!(heard(&answer).1.len(), 1);
         let world = World::with(Serve::Echo, &rules(Fallback::Deny, &["allow *.example"]), |engine| {
             engine.resolver = Resolver::new(&Resolving::default(), &[at], Duration::from_secs(2));
@@ -257,7 +258,7 @@ fn where_the_user_is_asked_nothing_goes_out_before() {
                 Upstream { route: Route::Proxy("http://127.0.0.1:1".parse().unwrap()), dns: Vec::new() };
         })
         .await;
-        let answer = world.engine.answer(&ask("missing.example", Rtype::AAAA)).await.unwrap();
+        let answer = world.engine.answer(None, &ask("missing.example", Rtype::AAAA)).await.unwrap();
         assert_eq!(heard(&answer).1.len(), 1, "the proxy knows");
         assert_eq!(asked.get(), 0);
     });
@@ -280,7 +281,11 @@ fn when_all_addresses_are_in_use_it_is_said() {
             ("c.example", Rcode::SERVFAIL),
             ("a.example", Rcode::NOERROR),
         ] {
-            assert_eq!(heard(&world.engine.answer(&ask(name, Rtype::A)).await.unwrap()).0, code, "{name}");
+            assert_eq!(
+                heard(&world.engine.answer(None, &ask(name, Rtype::A)).await.unwrap()).0,
+                code,
+                "{name}"
+            );
         }
         assert_eq!(world.told(&[]).await.what, What::Strained);
     });
