@@ -162,13 +162,13 @@ fn explain_says_what_the_launch_does() {
             ("read = [\"./o*\"]".into(), keys, "a sandboxed command may have made it"),
             (format!("read = [\"{deep}\"]\ndeny = [\"~/keys\"]"), keys, "refuses that"),
             (format!("write = [\"{deep}\"]\nhide = [\"~/other\"]"), keys, "refuses that"),
+            ("deny = [\"./beside\"]".into(), "there/id", "a sandboxed command may move the link"),
             // Not with what another rule grants, either.
             ("write = [\"./out\"]".into(), "there/id", "no plan can be made, so nothing is launched"),
             // Masks by other names.
             ("read = [\"~/keys\"]\ndeny = [\"~/other\"]".into(), keys, "because    deny = \"~/other\""),
             ("read = [\"~/keys\"]\nhide = [\"~/name\"]".into(), keys, "because    hide = \"~/name\""),
             (format!("read = [\"~/keys\"]\ndeny = [\"{deep}/id\"]"), keys, "because    deny"),
-            ("deny = [\"./beside\"]".into(), "there/id", "because    deny = \"./beside\""),
             ("read = [\"~/keys\"]\ndeny = [\"~/other/*\"]".into(), keys, "because    deny"),
             // These work.
             ("read = [\"~/keys\"]".into(), keys, "yes"),
