@@ -174,7 +174,7 @@ fn explain_says_what_the_launch_does() {
             ("read = [\"~/keys\"]".into(), keys, "yes"),
             ("read = [\"~/other\"]".into(), "~/other/id", "yes"),
             (format!("read = [\"{deep}\"]"), "~/elsewhere/b/c/l/id", "yes"),
-            ("write = [\"./beside\"]".into(), "beside/id", "yes"),
+            ("write = [\"./beside\"]\nexecute = [\"./beside\"]".into(), "beside/id", "yes"),
             ("read = [\"./out\", \"~/keys\"]".into(), "out/id", "yes"),
         ] {
             place.write(CONFIG, format!("schema = 1\n[filesystem]\n{rules}\n"));
