@@ -38,6 +38,9 @@ use std::time::Instant;
 /// Our own failure, as `docker run` and GNU coreutils have it.
 pub(crate) const FAILURE: u8 = 125;
 
+/// Launches that are tried while somebody replaces what they mount.
+const ATTEMPTS: u32 = 10;
+
 /// Runs the command if a kept plan fits the arguments.
 pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
     if arguments.first().is_some_and(|verb| verb == "open") {
@@ -269,16 +272,26 @@ pub(crate) fn apply(
             parent: company.parent(),
             serve_network: crate::network::serve,
         };
-        let report = start::run(plan, &invocation, &mut |happening| {
-            if let (Happening::Started(running), Some(status)) = (&happening, &mut status) {
-                status.emit(&Status::started(*running));
+        let mut attempt = || {
+            start::run(plan, &invocation, &mut |happening| {
+                if let (Happening::Started(running), Some(status)) = (&happening, &mut status) {
+                    status.emit(&Status::started(*running));
+                }
+                listen(&happening);
+                if let Some(trace) = &mut trace {
+                    trace.hear(&happening);
+                }
+                witness.tell(&happening);
+            })
+        };
+        let mut left = ATTEMPTS;
+        let report = loop {
+            left -= 1;
+            match attempt() {
+                Err(error) if error.is_replaced() && left > 0 => {}
+                result => break result?,
             }
-            listen(&happening);
-            if let Some(trace) = &mut trace {
-                trace.hear(&happening);
-            }
-            witness.tell(&happening);
-        })?;
+        };
         Ok((report, planned))
     });
     match learner.map(Learner::end).transpose() {

@@ -3,7 +3,9 @@
 //! that is gone. Either it works or it says what is wrong.
 
 use crate::support::{self, Place, everybody, job, root};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// Runs a line of shell outside, in which `$P` is palisade's binary.
 fn outside(place: &Place, line: &str) -> support::Run {
@@ -294,5 +296,35 @@ fn a_proc_of_another_pid_namespace_is_refused() {
         let run = outside(&place, &format!("{} $P run -- touch started", into_a_namespace(&place)));
         run.refused(125, &["/proc", "another PID namespace"]).with_hint();
         assert!(!place.work.join("started").exists());
+    }
+}
+
+/// As `useradd` replaces `/etc/passwd`: what was opened has no name any more, and can't be mounted.
+#[test]
+fn a_file_that_is_replaced_again_and_again_is_shown() {
+    for place in everybody() {
+        let file = place.write("shown/file", "x");
+        let shown = ["--ro", file.to_str().unwrap()];
+        let launch = || place.sh(&shown, "cat ~/shown/file");
+        launch().ok();
+        let begun = Instant::now();
+        launch().ok();
+        // Often enough to meet some launches, and not each attempt of one.
+        let pause = begun.elapsed() / 4;
+        let (new, over) = (place.home.join("new"), AtomicBool::new(false));
+        let runs = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::fs::write(&new, "x").unwrap();
+                    chown(&new, Some(place.uid), Some(place.gid)).unwrap();
+                    std::fs::rename(&new, &file).unwrap();
+                    std::thread::sleep(pause);
+                }
+            });
+            let runs: Vec<_> = (0..100).map(|_| launch()).collect();
+            over.store(true, Ordering::Relaxed);
+            runs
+        });
+        runs.iter().for_each(|run| assert_eq!(run.ok(), "x"));
     }
 }

@@ -137,6 +137,13 @@ impl StartError {
         matches!(self, Self::Tree { .. })
     }
 
+    /// Whether a file that was to be mounted wasn't there. It may have been replaced, as `useradd` does with
+    /// `/etc/passwd`, after it was opened: what has no name any more can't be mounted.
+    #[must_use]
+    pub fn is_replaced(&self) -> bool {
+        matches!(self, Self::Tree { source: Errno::NOENT, .. })
+    }
+
     /// What to do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
