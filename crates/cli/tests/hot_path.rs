@@ -18,7 +18,9 @@ fn most_faults() -> u64 {
     let profile = given.as_deref().and_then(|path| path.parent()?.file_name()?.to_str());
     match (given.is_some(), profile) {
         (false, _) => 900,
-        (true, Some("quick")) => 230,
+        // Where its functions lie differs from one build to the next: 199 from a warm target, 222 from an empty one, and
+        // 231 while other tests kept both processors busy.
+        (true, Some("quick")) => 245,
         (true, _) => 200,
     }
 }
