@@ -111,7 +111,9 @@ impl<'s> Oracle<'s> {
             .filter(|stated| stated.rule.destination.is_none())
             .collect();
         let closeness = |stated: &Stated<'_>| {
-            let beginning = stated.rule.path.split('*').next().unwrap_or_default().matches('/').count();
+            // It tells patterns apart, and nothing else: plain paths to one object are alike.
+            let plain = stated.rule.path.split('*').next().filter(|_| stated.rule.is_pattern());
+            let beginning = plain.unwrap_or_default().matches('/').count();
             (stated.at.matches('/').count(), !stated.rule.is_pattern(), beginning)
         };
         let closest = about.iter().map(|stated| closeness(stated)).max()?;
