@@ -100,6 +100,38 @@ fn what_is_denied_by_a_policy_is_denied_wherever_a_link_leads() {
     }
 }
 
+/// A rule is about what its path leads to, by whichever name that is used.
+#[test]
+fn what_is_restricted_by_a_link_is_restricted_by_every_name() {
+    for place in everybody() {
+        place.outside(
+            "mkdir -p ~/work/sub/c ~/elsewhere; echo secret >~/work/sub/id; ln -s ../work/sub ~/elsewhere/l; ln -s work/sub ~/other",
+        );
+        let with = |rules: &str, options: &[&str], line: &str| {
+            place.write(CONFIG, format!("schema = 1\n[filesystem]\n{rules}\n"));
+            place.sh(options, line)
+        };
+        // Another rule of a later layer is about the link's own place.
+        let run = with("deny = [\"~/elsewhere/l\"]", &["--deny", "~/elsewhere"], "cat sub/id");
+        assert_eq!(run.out, "", "{run:?}");
+        assert_eq!(with("", &["--deny", "~/elsewhere"], "cat sub/id").ok(), "secret");
+        // It is writable by its own name but for the rule, also in what has a rule of an earlier layer.
+        let other = place.home.join("other");
+        let other = other.to_str().unwrap();
+        let line = "touch sub/new sub/c/new; ls sub sub/c";
+        for (rules, options) in
+            [("read = [\"~/other\"]", &[][..]), ("write = [\"./sub/c\"]", &["--ro", other][..])]
+        {
+            let run = with(rules, options, line);
+            assert!(run.err.contains("touch") && !run.out.contains("new"), "{rules}: {run:?}");
+        }
+        // A later layer's rule about the target goes before it.
+        let sub = place.work.join("sub");
+        let run = with("deny = [\"~/other\"]", &["--rw", sub.to_str().unwrap()], line);
+        assert!(run.ok().contains("new"), "{run:?}");
+    }
+}
+
 /// An administrator's word, in a view of `/etc` that only this run has.
 #[test]
 fn a_lock_holds_wherever_a_link_leads() {

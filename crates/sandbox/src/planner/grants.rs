@@ -37,9 +37,17 @@ pub(super) struct Anchor {
     pub(super) destination: PathBuf,
     /// It is a directory in which names are looked for, and keeps its own name, too.
     pub(super) itself: bool,
-    /// A match of a pattern that may lie at any depth of this directory: so many directories above it keep their names in
-    /// a tree that holds all of the directory.
-    pub(super) free: Option<(PathBuf, usize)>,
+    /// It was found by a pattern.
+    pub(super) pattern: Option<PatternMatch>,
+}
+
+/// Where a pattern finds an anchor again.
+#[derive(Debug)]
+pub(super) struct PatternMatch {
+    /// The directory in which the pattern begins, links followed.
+    pub(super) base: PathBuf,
+    /// How many directories above the match the pattern names. What a `**` at its beginning stands for isn't counted.
+    pub(super) named: usize,
 }
 
 /// A path with what it leads to.
@@ -100,7 +108,7 @@ pub(super) fn grants(
             source: object.real.clone(),
             destination: object.path.destination.clone(),
             itself: false,
-            free: None,
+            pattern: None,
         })
         .collect();
     for glob in resolved.globs() {
@@ -115,7 +123,7 @@ pub(super) fn grants(
             source: base.clone(),
             destination: glob.inside(&glob.base),
             itself: true,
-            free: None,
+            pattern: None,
         });
         for host in found {
             let destination = glob.inside(&host);
@@ -131,7 +139,7 @@ pub(super) fn grants(
                     None => Some(path),
                 };
                 let Some(path) = path else { continue };
-                let above = glob.pattern.decisive(&host).saturating_sub(1);
+                let named = glob.pattern.decisive(&host).saturating_sub(1);
                 let object = Object::of(facts, path);
                 // What is granted in vain once it has another name needs no pin.
                 if !matches!(object.path.grant, Grant::Allowed { write: true, .. }) {
@@ -139,7 +147,7 @@ pub(super) fn grants(
                         source: object.real.clone(),
                         destination: object.path.destination.clone(),
                         itself: false,
-                        free: Some((base.clone(), above)),
+                        pattern: Some(PatternMatch { base: base.clone(), named }),
                     });
                 }
                 objects.push(object);
@@ -311,6 +319,7 @@ impl Object {
         }
     }
 
+    /// The same of what is hidden, denied or private.
     fn is_mask_wanted(&self, all: &[Self]) -> Result<Wanted, PlanError> {
         if self.links.is_empty() {
             return Ok(Wanted::Whole);

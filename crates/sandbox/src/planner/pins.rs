@@ -22,10 +22,11 @@ pub(super) fn below(facts: &Facts, path: &EffectivePath, grants: &Grants) -> BTr
         return pins;
     }
     let Some(root) = facts.canonical(&path.source) else { return pins };
-    for Anchor { source, destination, itself, free } in &grants.anchors {
-        let kept = match free {
-            // In a larger tree it could be moved out of where the pattern looks.
-            Some((base, above)) if root.starts_with(base) => *above,
+    for Anchor { source, destination, itself, pattern } in &grants.anchors {
+        let kept = match pattern {
+            // A `**` at the beginning finds the others wherever they are in this tree.
+            Some(found) if root.starts_with(&found.base) => found.named,
+            // In a larger tree they could be moved to where the pattern doesn't look.
             _ => usize::MAX,
         };
         let mut add = |rest: &Path| {

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why no plan could be made.
+
+use super::quoted;
+use palisade_policy::PathRule;
+use palisade_syscall::store::key::shown;
+use palisade_text::Show as _;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// No plan could be made; nothing was started.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The policy can't be applied here.
+    #[error("can't resolve the policy: {0}")]
+    Resolve(#[from] palisade_policy::resolve::ResolveError),
+    /// Facts about the user can't be had.
+    #[error("can't find out who you are: {0}")]
+    Account(#[from] palisade_host::account::AccountError),
+    /// A rule names a path that doesn't exist.
+    #[error("{path:?} doesn't exist ({rule})")]
+    Missing {
+        /// The path.
+        path: PathBuf,
+        /// The rule.
+        rule: Box<PathRule>,
+    },
+    /// Something is to be mounted where nothing is, in a tree that isn't ours to change.
+    #[error("can't mount anything at {path:?}: there is no {host:?} to mount it on")]
+    NoMountPoint {
+        /// The place inside.
+        path: PathBuf,
+        /// The host's path that shows there.
+        host: PathBuf,
+    },
+    /// A walk for a glob failed.
+    #[error("can't look for what {rule} names: {source}")]
+    Walk {
+        /// The rule.
+        rule: Box<PathRule>,
+        /// Why.
+        source: palisade_host::walk::WalkError,
+    },
+    /// What the broker is told, or a plan in the plan, can't be encoded.
+    #[error("can't encode a part of the plan: {0}")]
+    Encode(#[from] postcard::Error),
+    /// A rule would let the command change what Palisade itself obeys.
+    #[error("{rule} would make {place:?} writable, which Palisade itself obeys")]
+    OwnPlace {
+        /// The rule.
+        rule: Box<PathRule>,
+        /// The place.
+        place: PathBuf,
+    },
+    /// The view shows what a program needs, and there is none.
+    #[error("the view closure shows what a program needs, and no program is named")]
+    NoProgram,
+    /// A profile's program isn't there.
+    #[error("the program of profile {profile:?} isn't on this host: tried {}", tried.join(", "))]
+    NotInstalled {
+        /// The profile.
+        profile: String,
+        /// What was looked for.
+        tried: Vec<String>,
+        /// The package that brings it.
+        package: Option<String>,
+    },
+    /// What a profile requires isn't there.
+    #[error("{path} isn't there, which {origin} requires")]
+    Required {
+        /// What.
+        path: String,
+        /// Where it is required.
+        origin: palisade_policy::Origin,
+    },
+    /// A home is to be kept, and nobody says by which name.
+    #[error("home.policy ({origin}) needs a name for the home")]
+    NamelessHome {
+        /// Where it is stated.
+        origin: palisade_policy::Origin,
+    },
+    /// The home can't be made.
+    #[error("can't make the home {path:?}: {source}")]
+    Home {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A hook's argument can't be filled in.
+    #[error("hook ({origin}): {source}")]
+    Hook {
+        /// Where it is stated.
+        origin: palisade_policy::Origin,
+        /// What is missing.
+        source: palisade_policy::template::Unset,
+    },
+    /// A variable can't be set.
+    #[error("can't set {name}: {source}")]
+    Variable {
+        /// Which.
+        name: &'static str,
+        /// Why.
+        source: palisade_policy::value::ValueError,
+    },
+    /// A command may have made a link on the way to what is granted.
+    #[error(
+        "can't grant {rule}: the link {} leads to {}, and a sandboxed command may have made it, because {} is writable",
+        link.shown(), target.shown(), writable.shown()
+    )]
+    Link {
+        /// The link.
+        link: PathBuf,
+        /// Where the granted path leads by it.
+        target: PathBuf,
+        /// The writable tree that it lies in.
+        writable: PathBuf,
+        /// The path was to be writable.
+        write: bool,
+        /// The rule.
+        rule: Box<PathRule>,
+    },
+    /// A rule allows less than another one, by a link that a sandboxed command may move.
+    #[error(
+        "can't keep to {rule}: the link {} leads to {}, and a sandboxed command may move the link, because {} is writable",
+        link.shown(), target.shown(), writable.shown()
+    )]
+    MovableLink {
+        /// The link.
+        link: PathBuf,
+        /// Where the path leads by it.
+        target: PathBuf,
+        /// The writable tree that it lies in.
+        writable: PathBuf,
+        /// What states the rule on the command line.
+        option: &'static str,
+        /// The rule.
+        rule: Box<PathRule>,
+    },
+    /// A link leads to what another rule refuses.
+    #[error("can't grant {rule}: the link {} leads to {}, and {other} refuses that", link.shown(), target.shown())]
+    LinkAround {
+        /// The link.
+        link: PathBuf,
+        /// Where the granted path leads by it.
+        target: PathBuf,
+        /// The path was to be writable.
+        write: bool,
+        /// The rule.
+        rule: Box<PathRule>,
+        /// The rule that refuses.
+        other: Box<PathRule>,
+    },
+    /// It can't be told what the program needs.
+    #[error("can't tell what {command:?} needs: {source}")]
+    Needs {
+        /// The command.
+        command: OsString,
+        /// Why.
+        source: Box<palisade_host::needs::NeedsError>,
+    },
+    /// The command's working directory isn't there.
+    #[error("can't use {path:?} as the working directory: {reason}")]
+    WorkingDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A limit can't be kept on this host.
+    #[error("can't limit {limit}: {reason}")]
+    Limit {
+        /// Which.
+        limit: palisade_policy::Limit,
+        /// Why.
+        reason: String,
+    },
+    /// A name of a system call is unknown.
+    #[error("system calls: {0}")]
+    Syscalls(#[from] palisade_syscall::Error),
+    /// A call can't be answered as the policy says.
+    #[error("{0}")]
+    Answer(#[source] crate::answering::Impossible),
+    /// What was learned can't be read.
+    #[error(transparent)]
+    Learned(#[from] palisade_syscall::store::StoreError),
+    /// Only what was learned may be called, and nothing was.
+    #[error(
+        "no system calls were ever learned for {:?}, and only what was learned may be called",
+        shown(profile)
+    )]
+    NothingLearned {
+        /// The profile, or the program's identity.
+        profile: String,
+        /// A profile that is called like the program: an older palisade kept what commands called by that name.
+        former: Option<String>,
+    },
+    /// Calls are kept for a program, and there is none.
+    #[error("there is no program {name:?} whose system calls could be told")]
+    NoSuchProgram {
+        /// The command's first word.
+        name: OsString,
+    },
+    /// Calls are kept for a program, and it can't be told which one it is.
+    #[error("can't tell which program {path:?} is, by which system calls are kept: {source}")]
+    Unidentified {
+        /// The program.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A guarantee can't be given on this host.
+    #[error("can't guarantee that {guarantee}: {reason}")]
+    Guarantee {
+        /// What was asked for.
+        guarantee: &'static str,
+        /// What is missing.
+        reason: String,
+    },
+    /// An argument names a link that leads to what the launch has nothing to do with.
+    #[error(
+        "can't pass {target:?}: the link {link:?} leads out to it, and a sandboxed command may have made the link"
+    )]
+    PassedLink {
+        /// The link.
+        link: PathBuf,
+        /// What is passed by it.
+        target: PathBuf,
+        /// The option that shows it all the same; else the lock that forbids it.
+        option: Result<String, Option<Box<PathRule>>>,
+    },
+    /// An argument names what the policy refuses.
+    #[error("can't pass {path:?}: {rule}")]
+    PassedRefused {
+        /// What.
+        path: PathBuf,
+        /// The rule.
+        rule: Box<PathRule>,
+        /// The option that shows it all the same; else the lock that forbids it.
+        option: Result<String, Option<Box<PathRule>>>,
+    },
+    /// A string holds a null byte.
+    #[error(transparent)]
+    NullByte(#[from] crate::text::NullByte),
+}
+
+impl PlanError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::PassedLink { option: Ok(option), .. } | Self::PassedRefused { option: Ok(option), .. } => {
+                format!("palisade open {option} …   # if that is what you want to show")
+            }
+            Self::PassedLink { option: Err(Some(lock)), .. }
+            | Self::PassedRefused { option: Err(Some(lock)), .. } => {
+                format!("palisade config show   # {lock} forbids it")
+            }
+            Self::Missing { path, .. } => format!("mkdir -p {}", quoted(&path.to_string_lossy())),
+            Self::NoMountPoint { host, .. } => format!("mkdir -p {}", quoted(&host.to_string_lossy())),
+            Self::Walk { .. } => "name a directory nearer to the files, such as ./src/**/*.key".to_owned(),
+            Self::OwnPlace { .. } => "name the directories below it that the command needs".to_owned(),
+            Self::WorkingDirectory { .. } => "palisade run --cwd DIRECTORY -- COMMAND…".to_owned(),
+            Self::NotInstalled { package: Some(package), .. } => {
+                format!("apt install {package}   # or say where it is: palisade open --program PATH …")
+            }
+            Self::NotInstalled { package: None, .. } => {
+                "say where it is: palisade open --program PATH …".to_owned()
+            }
+            Self::Required { .. } => {
+                "palisade open --dry-run …   # shows what would be done without it".to_owned()
+            }
+            Self::NamelessHome { .. } => "[home] name = \"NAME\", or palisade open PROFILE".to_owned(),
+            Self::Home { .. } => "XDG_DATA_HOME=DIRECTORY palisade open …".to_owned(),
+            Self::Hook { .. } => "set the variable, or take the hook out of the profile".to_owned(),
+            Self::NoProgram => "palisade run --view closure -- COMMAND…".to_owned(),
+            Self::Link { target, write, .. } => {
+                let option = if *write { "--rw" } else { "--ro" };
+                let target = quoted(&target.to_string_lossy());
+                format!("palisade run {option} {target} …   # if the link may lead there")
+            }
+            Self::MovableLink { target, option, .. } => {
+                let target = quoted(&target.to_string_lossy());
+                format!("palisade run {option} {target} …   # says it of the target itself")
+            }
+            Self::LinkAround { target, write, other, .. } => {
+                let option = if *write { "--rw" } else { "--ro" };
+                let target = quoted(&target.to_string_lossy());
+                match (other.strength, other.origin.layer) {
+                    // Nothing that the user says changes it.
+                    (palisade_policy::Strength::Locked, _) => format!("palisade explain {target}"),
+                    (_, palisade_policy::Layer::CommandLine) => "leave out one of the two options".to_owned(),
+                    _ => format!("palisade run {option} {target} …   # says it of the target itself"),
+                }
+            }
+            Self::Needs { .. } => {
+                "palisade run --view system -- COMMAND…   # all of /usr and /etc".to_owned()
+            }
+            Self::NothingLearned { profile, former: Some(former) } => format!(
+                "palisade syscalls merge {} --into {}   # if `palisade syscalls show {}` shows this program's calls; else learn again",
+                quoted(former),
+                quoted(profile),
+                quoted(former)
+            ),
+            Self::NoSuchProgram { name } => {
+                format!("palisade explain {}   # is it visible inside?", quoted(&name.to_string_lossy()))
+            }
+            Self::Unidentified { .. } => {
+                "palisade run --profile NAME --syscalls learn -- COMMAND…   # keeps calls by the profile"
+                    .to_owned()
+            }
+            Self::NothingLearned { former: None, .. } => {
+                "palisade run --syscalls learn …   # remembers what it calls, for the next time".to_owned()
+            }
+            Self::Answer(crate::answering::Impossible { origin, .. }) => {
+                let file = origin.file.as_ref()?;
+                format!("palisade check {}", quoted(&file.to_string_lossy()))
+            }
+            Self::Limit { .. } => "palisade run --best-effort …   # without that limit".to_owned(),
+            Self::Guarantee { .. } => {
+                "palisade doctor   # shows what this host lacks; --best-effort goes on without".to_owned()
+            }
+            _ => return None,
+        })
+    }
+}
