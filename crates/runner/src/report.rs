@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The end of a run, in words.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -33,6 +34,19 @@ impl Report<'_> {
         self.results.iter().filter(|result| matches!(result.verdict, Verdict::Failed | Verdict::NotDecided))
     }
 
+    /// For how long all tests were on a processor, and those of each module: the costliest first. Tests that shared a
+    /// process are not counted.
+    fn busy(&self) -> (Duration, Vec<(&str, Duration)>) {
+        let mut suites: BTreeMap<&str, Duration> = BTreeMap::new();
+        for result in self.results {
+            let suite = result.name.split_once("::").map_or(&*result.name, |(suite, _test)| suite);
+            *suites.entry(suite).or_default() += result.busy.unwrap_or_default();
+        }
+        let mut suites: Vec<_> = suites.into_iter().filter(|(_, busy)| !busy.is_zero()).collect();
+        suites.sort_by_key(|(_, busy)| std::cmp::Reverse(*busy));
+        (suites.iter().map(|(_, busy)| *busy).sum(), suites)
+    }
+
     /// The last screen of a run.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
@@ -46,6 +60,11 @@ impl Report<'_> {
         for result in slow.iter().take(SLOWEST) {
             let busy = result.busy.map_or_else(String::new, |busy| format!("{:.1} s", busy.as_secs_f64()));
             line(format_args!("  {:7.1} s {busy:>9}  {}", result.took.as_secs_f64(), result.name));
+        }
+        let (all, suites) = self.busy();
+        line(format_args!("\non a processor: {:.0} s together, and most of it in", all.as_secs_f64()));
+        for (suite, busy) in suites.iter().take(SLOWEST) {
+            line(format_args!("  {:7.1} s  {suite}", busy.as_secs_f64()));
         }
         let not_tried: Vec<&TestResult> =
             self.results.iter().filter(|one| !one.not_tried.is_empty()).collect();
@@ -127,6 +146,28 @@ mod tests {
             busy: None,
             not_tried: Vec::new(),
         }
+    }
+
+    #[test]
+    fn the_end_tells_what_keeps_processors_busy() {
+        let of = |name, seconds| TestResult {
+            busy: Some(Duration::from_secs(seconds)),
+            ..result(name, Verdict::Passed, 1)
+        };
+        let results =
+            [of("a/i/m::x", 3), of("a/i/n::x", 4), of("a/i/m::y", 2), result("a/unit/z", Verdict::Passed, 9)];
+        let report = Report {
+            results: &results,
+            repeated: &[],
+            left_out: &[],
+            no_base: None,
+            on_disk: false,
+            took: Duration::from_secs(9),
+        };
+        let text = report.text();
+        let told =
+            "on a processor: 9 s together, and most of it in\n      5.0 s  a/i/m\n      4.0 s  a/i/n\n\n";
+        assert!(text.contains(told), "{text}");
     }
 
     #[test]
