@@ -21,15 +21,19 @@ mod story;
 
 use crate::support::{Place, everybody, has};
 use ground::{BREACHES, Breach};
+use oracle::Oracle;
 use play::{Arena, Outcome};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use story::Story;
+use story::{Layer, Story};
 
 /// For all people and seeds together, without `PALISADE_LAUNCHES`.
 const LAUNCHES: u64 = 1000;
+/// Of how many policies each person asks `palisade explain`, and how much of each.
+const EXPLAINED: u64 = 40;
+const QUESTIONS: usize = 6;
 /// What is always played; a random one is added.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
@@ -186,6 +190,36 @@ fn a_thousand_launches_do_what_their_policies_say() {
         "\n{}\n(how calls are written: crates/cli/tests/explorer/player.c)",
         failures.join("\n")
     );
+}
+
+/// `palisade explain` and the oracle say the same of the same policies.
+#[test]
+fn explain_says_what_policies_say() {
+    let mut disagreements = Vec::new();
+    let mut asked = 0;
+    for place in everybody().iter().filter(|_| has("gcc")) {
+        let arena = Arena::new(place, true);
+        let locks = place.is_root() && has("bwrap");
+        for number in 0..EXPLAINED {
+            let mut story = generate::story(SEEDS[0], number, locks);
+            // It speaks of policies, not of what somebody might say on a command line.
+            story.rules.retain(|rule| rule.layer != Layer::CommandLine);
+            let oracle = Oracle::new(&story);
+            let mut questions = oracle.questions(&story.tree);
+            questions.truncate(QUESTIONS);
+            let asks: Vec<_> = questions.iter().map(|(path, access, _)| (path.clone(), *access)).collect();
+            let Some(answers) = arena.explain(&story, &asks) else { continue };
+            for ((path, access, expected), said) in questions.iter().zip(answers) {
+                asked += 1;
+                // What a link grants may be refused for more reasons.
+                if said != *expected && (said || oracle.is_plain(path)) {
+                    disagreements.push(format!("{}: {access} ~/{path}: {said}\n{story}", place.name()));
+                }
+            }
+        }
+    }
+    assert!(disagreements.is_empty(), "{} of {asked}:\n{}", disagreements.len(), disagreements.join("\n"));
+    assert!(asked >= EXPLAINED, "only {asked} answers");
 }
 
 /// The control: the same stories, played by the same program and judged by the same eyes.

@@ -3,6 +3,7 @@
 //!
 //! Nothing here knows an attack: trees, rules, calls and their paths are drawn one by one.
 
+use super::oracle::{is_in, resolve};
 use super::story::{Access, Launch, Layer, Node, Rule, Story, Tree};
 use crate::explorer::random::Random;
 
@@ -102,6 +103,10 @@ impl Generator {
 
     /// A path, perhaps through a link, and perhaps of nothing.
     fn path(&mut self) -> String {
+        if !self.rules.is_empty() && self.random.chance(40) {
+            let met = self.meeting();
+            return self.spelling(&met);
+        }
         let path = self.node();
         let behind = match self.tree.get(&path) {
             Some(Node::Link(target)) if self.random.chance(50) => {
@@ -115,6 +120,33 @@ impl Generator {
             _ => None,
         };
         behind.unwrap_or(path)
+    }
+
+    /// What another rule is about, what lies in it, or what it lies in: rules that never meet decide nothing together.
+    fn meeting(&mut self) -> String {
+        let rule = self.random.below(self.rules.len());
+        let plain: Vec<&str> =
+            self.rules[rule].path.split('/').take_while(|name| !name.contains('*')).collect();
+        let Some(at) = resolve(&self.tree, &plain.join("/")) else { return self.node() };
+        let near: Vec<&String> =
+            self.tree.keys().filter(|path| is_in(path, &at) || is_in(&at, path)).collect();
+        if near.is_empty() || self.random.chance(30) { at } else { (*self.random.pick(&near)).clone() }
+    }
+
+    /// One of the ways to spell a path without links: as it is, or by a link that leads to it or above it.
+    fn spelling(&mut self, path: &str) -> String {
+        let spellings: Vec<String> = self
+            .tree
+            .iter()
+            .filter(|(_, node)| matches!(node, Node::Link(_)))
+            .filter_map(|(place, _)| Some((place, resolve(&self.tree, place)?)))
+            .filter(|(_, at)| is_in(path, at))
+            .map(|(place, at)| format!("{place}{}", &path[at.len()..]))
+            .collect();
+        if spellings.is_empty() || self.random.chance(30) {
+            return path.to_owned();
+        }
+        self.random.pick(&spellings.iter().collect::<Vec<_>>()).clone()
     }
 
     /// A pattern that fits what the host has.

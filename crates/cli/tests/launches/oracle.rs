@@ -98,6 +98,19 @@ impl<'s> Oracle<'s> {
         !self.stated.iter().any(|stated| stated.by_link && is_in(path, &stated.at))
     }
 
+    /// Questions about the host's objects, and their answers: those that a rule decides come first.
+    pub(super) fn questions(&self, tree: &Tree) -> Vec<(String, &'static str, bool)> {
+        let objects = tree.iter().filter(|(_, node)| !matches!(node, Node::Link(_))).map(|(path, _)| path);
+        let (ruled, others): (Vec<&String>, Vec<&String>) =
+            objects.partition(|path| self.stated.iter().any(|stated| is_in(path, &stated.at)));
+        let all = ruled.into_iter().rev().chain(others);
+        all.flat_map(|path| {
+            let may = self.at_home(path);
+            [(path.clone(), "read", may.read), (path.clone(), "write", may.write)]
+        })
+        .collect()
+    }
+
     fn lock(&self, path: &str) -> Option<May> {
         self.says(path, Layer::Locked)
     }

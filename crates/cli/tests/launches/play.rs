@@ -65,6 +65,34 @@ impl<'p> Arena<'p> {
     }
 
     pub(super) fn play(&self, story: &Story) -> Outcome {
+        let (ground, is_locked) = self.prepare(story);
+        self.launches(story, &ground, is_locked)
+    }
+
+    /// What `palisade explain` says of a story's policy, before anything is launched: an answer to each question, which is a
+    /// path of the home and `read` or `write`. None if nothing can be launched.
+    pub(super) fn explain(&self, story: &Story, questions: &[(String, &str)]) -> Option<Vec<bool>> {
+        let (ground, is_locked) = self.prepare(story);
+        let ask = |(path, access): &(String, &str)| {
+            let mut command = self.palisade(is_locked);
+            command.env("HOME", &ground.home).current_dir(ground.home.join("w"));
+            command.args(["explain", "--json", "--access", access]).arg(ground.home.join(path));
+            let said = command.output().unwrap();
+            let text = String::from_utf8_lossy(&said.stdout);
+            assert!(
+                matches!(said.status.code(), Some(0 | 1)),
+                "{text}\n{}",
+                String::from_utf8_lossy(&said.stderr)
+            );
+            // A private place inside isn't what the host has there.
+            let is_hosts = text.contains("\"shows\": \"host\"");
+            (!text.contains("\"plan_error\"")).then_some(said.status.success() && is_hosts)
+        };
+        questions.iter().map(ask).collect()
+    }
+
+    /// A new home with what a story's tree and policies are, and whether an administrator's is among them.
+    fn prepare(&self, story: &Story) -> (Ground, bool) {
         if self.count.get() == Self::KEPT {
             self.clear();
         }
@@ -80,7 +108,7 @@ impl<'p> Arena<'p> {
         let is_locked = story.policy(Layer::Locked).inspect(|policy| {
             std::fs::write(self.etc.join("palisade/config.toml"), policy).unwrap();
         });
-        self.launches(story, &ground, is_locked.is_some())
+        (ground, is_locked.is_some())
     }
 
     fn launches(&self, story: &Story, ground: &Ground, is_locked: bool) -> Outcome {
@@ -154,16 +182,21 @@ impl<'p> Arena<'p> {
             command.env("HOME", home);
             return command;
         }
-        let mut command = if is_locked {
+        let mut command = self.palisade(is_locked);
+        command.env("HOME", home).args(["run", "--quiet"]).args(options).args(story.options());
+        command.arg("--ro").arg(self.program.parent().unwrap()).arg("--").arg(&self.program);
+        command
+    }
+
+    /// Palisade, with the arena's administrator or the machine's.
+    fn palisade(&self, is_locked: bool) -> Command {
+        if is_locked {
             let mut bwrap = self.place.command("bwrap");
             bwrap.args(["--dev-bind", "/", "/", "--bind"]).args([self.etc.as_path(), Path::new("/etc")]);
             bwrap.arg(self.place.binary());
             bwrap
         } else {
             self.place.command(self.place.binary())
-        };
-        command.env("HOME", home).args(["run", "--quiet"]).args(options).args(story.options());
-        command.arg("--ro").arg(self.program.parent().unwrap()).arg("--").arg(&self.program);
-        command
+        }
     }
 }
