@@ -220,6 +220,30 @@ pub fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> Result<()> {
     unsafe { raw::syscall(libc::SYS_connect, arguments) }.map(drop)
 }
 
+/// `getsockname(2)`, or `getpeername(2)` for the other end: an address of whichever family, as the kernel writes it.
+///
+/// # Errors
+/// The kernel's.
+pub fn socket_name(socket: BorrowedFd<'_>, of_peer: bool) -> Result<Vec<u8>> {
+    // As large as `struct sockaddr_storage`, into which every address fits.
+    let mut address = vec![0_u8; 128];
+    let mut length = libc::socklen_t::try_from(address.len()).map_err(|_too_long| Errno::INVAL)?;
+    let number = if of_peer { libc::SYS_getpeername } else { libc::SYS_getsockname };
+    let arguments = [
+        raw::arg(socket.as_raw_fd()),
+        address.as_mut_ptr() as usize,
+        (&raw mut length).expose_provenance(),
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: needed because rustix takes only addresses that it understands. Sound: the kernel writes `length` bytes at
+    // most to `address`, and the address's own length to `length`.
+    unsafe { raw::syscall(number, arguments) }?;
+    address.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+    Ok(address)
+}
+
 /// Copies memory of the process that thread `thread` belongs to; returns how much could be read
 /// before an unreadable page.
 ///

@@ -26,6 +26,7 @@ mod clock;
 mod config;
 mod crew;
 mod deed;
+mod given_names;
 pub mod guard;
 mod identity;
 mod links;
@@ -93,6 +94,7 @@ struct Shared {
     reporter: Reporter,
     waiters: waiter::Waiters,
     bound: bound::Bound,
+    given_names: given_names::GivenNames,
     baselines: config::Baselines,
     umask: u32,
     session: u32,
@@ -146,6 +148,7 @@ impl Server {
             reporter: Reporter::new(reports),
             waiters: waiter::Waiters::default(),
             bound: bound::Bound::default(),
+            given_names: given_names::GivenNames::default(),
             baselines: config::Baselines::default(),
             umask: self.umask,
             session: self.session,

@@ -59,6 +59,8 @@ pub(crate) fn dispatch(worker: &Worker<'_>, call: &Notification) -> Result<Outco
         "umask" => caller.set_umask(unsigned(0)).map(|()| Outcome::Continue),
         "bind" => worker.bind(caller),
         "connect" => worker.connect(caller),
+        "getsockname" => worker.socket_name(caller, false),
+        "getpeername" => worker.socket_name(caller, true),
         other => attributes(worker, caller, other),
     }
 }
@@ -133,8 +135,10 @@ pub(crate) const OWN: &[&str] = &[
     "futex",
     "getcpu",
     "getdents64",
+    "getpeername",
     "getpid",
     "getrandom",
+    "getsockname",
     "gettid",
     "ioctl",
     "link",

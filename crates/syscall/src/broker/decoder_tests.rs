@@ -23,6 +23,7 @@ fn shared(learn: bool) -> Arc<Shared> {
         reporter: Reporter::new(open("/dev/null")),
         waiters: waiter::Waiters::default(),
         bound: bound::Bound::default(),
+        given_names: given_names::GivenNames::default(),
         baselines: config::Baselines::default(),
         umask: 0o22,
         session: 0,

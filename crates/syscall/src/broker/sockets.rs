@@ -3,7 +3,7 @@
 //!
 //! Sockets made inside (`bound`) can be connected to. Those of others stand for what their owners do: they
 //! have to be granted one by one. (Abstract names and other families are kept apart by the network
-//! namespace and Landlock.)
+//! namespace and Landlock.) And what such a socket is called: not as it was bound, but as its program named it.
 
 use crate::broker::caller::{Caller, DIRECTORY, DecimalBuffer, path_of};
 use crate::broker::guard::Deed;
@@ -59,13 +59,20 @@ impl Target {
             Self::File(file) => {
                 // Relative to the thread's directory, the list of descriptors.
                 let mut digits = DecimalBuffer::default();
-                let mut address = AF_UNIX.to_ne_bytes().to_vec();
-                address.extend_from_slice(by_number(file.as_fd(), &mut digits));
-                address.push(0);
-                notify::connect(socket.as_fd(), &address)
+                notify::connect(socket.as_fd(), &unix_address(by_number(file.as_fd(), &mut digits)))
             }
         }
     }
+}
+
+/// The address of a file, as the kernel tells it.
+fn unix_address(path: &[u8]) -> Vec<u8> {
+    let mut address = AF_UNIX.to_ne_bytes().to_vec();
+    address.extend_from_slice(path);
+    if path.len() < SUN_PATH {
+        address.push(0);
+    }
+    address
 }
 
 impl Worker<'_> {
@@ -103,13 +110,10 @@ impl Worker<'_> {
             rustix::process::fchdir(&base)?;
             notify::bind(socket.as_fd(), &address)
         } else {
-            // Walked once more the path could lead elsewhere. So it is the name alone that is bound, in
-            // the directory that was judged, and that the socket knows itself by.
-            let mut address = AF_UNIX.to_ne_bytes().to_vec();
-            address.extend_from_slice(place.plain());
-            if place.plain().len() < SUN_PATH {
-                address.push(0);
-            }
+            // Walked once more the path could lead elsewhere. So it is the name alone that is bound, in the directory that
+            // was judged.
+            let name = self.shared.given_names.add(path.to_bytes(), place.plain(), SUN_PATH);
+            let address = unix_address(&name);
             rustix::process::fchdir(&place.parent)?;
             notify::bind(socket.as_fd(), &address)
         };
@@ -119,6 +123,25 @@ impl Worker<'_> {
         }
         bound?;
         self.shared.bound.add(&place);
+        Ok(Outcome::Value(0))
+    }
+
+    /// What a socket, or the other end of its connection, is called by the program that named it.
+    pub(crate) fn socket_name(&self, caller: &Caller<'_>, of_peer: bool) -> Result<Outcome, Errno> {
+        let socket = self.socket_of(caller, caller.int(0))?;
+        let mut name = notify::socket_name(socket.as_fd(), of_peer)?;
+        if let Some(given) = file_of(&name).and_then(|bound| self.shared.given_names.given(bound)) {
+            name = unix_address(&given);
+        }
+        let room = caller.bytes(2, 4)?;
+        let room = i32::from_ne_bytes(room.try_into().map_err(|_four_bytes| Errno::FAULT)?);
+        let room = usize::try_from(room).map_err(|_negative| Errno::INVAL)?;
+        let written = &name[..room.min(name.len())];
+        if !written.is_empty() {
+            caller.put(1, written)?;
+        }
+        let length = u32::try_from(name.len()).map_err(|_too_long| Errno::INVAL)?;
+        caller.put(2, &length.to_ne_bytes())?;
         Ok(Outcome::Value(0))
     }
 
@@ -191,6 +214,9 @@ impl Worker<'_> {
 
     /// The caller's socket itself: what it does to the number meanwhile doesn't matter.
     fn socket_of(&self, caller: &Caller<'_>, number: i32) -> Result<OwnedFd, Errno> {
+        if number < 0 {
+            return Err(Errno::BADF);
+        }
         notify::descriptor_of(caller.process()?, number)
     }
 }
