@@ -315,27 +315,32 @@ impl Resolved {
         paths
     }
 
-    /// What each rank says of each path that its rules name and show at its own place, whatever other ranks say. Lower
-    /// ranks of a path come first.
+    /// What each rank says of each path that rules name and show at its own place, whatever other ranks say. Lower ranks
+    /// of a path come first.
     #[must_use]
     pub fn stated(&self) -> Vec<EffectivePath> {
-        let mut paths: Vec<EffectivePath> = Vec::new();
-        for (place, at) in &self.by_path {
-            let own: Vec<(&Placed, Specificity)> = at
-                .iter()
-                .map(|&at| &self.rules[at])
-                .filter(|placed| placed.moved.is_none())
-                .filter_map(|placed| placed.fits(place).map(|closeness| (placed, closeness)))
-                .collect();
-            for group in own.chunk_by(|(a, _), (b, _)| a.rank() == b.rank()) {
-                let Some(answer) = answer(place, group) else { continue };
-                let Some(rule) = answer.rules.first().map(|placed| placed.rule.clone()) else { continue };
-                let (source, destination) = (place.clone(), place.clone());
-                paths.push(EffectivePath { source, destination, grant: answer.grant, rule });
-            }
-        }
+        let mut paths: Vec<EffectivePath> =
+            self.by_path.keys().flat_map(|place| self.stated_at(place)).collect();
         paths.sort_by(|a, b| a.destination.cmp(&b.destination));
         paths
+    }
+
+    /// The same of one path, which rules name or patterns find: what begins to hold there.
+    #[must_use]
+    pub fn stated_at(&self, place: &Path) -> Vec<EffectivePath> {
+        let mut own = self.fitting(place, true);
+        own.retain(|(placed, closeness)| placed.moved.is_none() && closeness.depth == depth(place));
+        let of_rank = |group: &[(&Placed, Specificity)]| {
+            let answer = answer(place, group)?;
+            let rule = answer.rules.first()?.rule.clone();
+            Some(EffectivePath {
+                source: place.to_owned(),
+                destination: place.to_owned(),
+                grant: answer.grant,
+                rule,
+            })
+        };
+        own.chunk_by(|(a, _), (b, _)| a.rank() == b.rank()).filter_map(of_rank).collect()
     }
 
     fn effective_at(&self, place: &Path) -> Option<EffectivePath> {
@@ -358,12 +363,18 @@ impl Resolved {
     /// The patterns whose matches the policy speaks of; those wholly overridden are gone.
     #[must_use]
     pub fn globs(&self) -> Vec<EffectiveGlob> {
-        self.by_glob
-            .iter()
-            .map(|&at| &self.rules[at])
-            .filter(|placed| !self.wholly_overridden(placed))
-            .filter_map(effective_glob)
-            .collect()
+        self.globs_that(|placed| !self.wholly_overridden(placed))
+    }
+
+    /// The others: of the names that they find later ranks have said something, but not of what a link there leads to.
+    #[must_use]
+    pub fn overridden_globs(&self) -> Vec<EffectiveGlob> {
+        self.globs_that(|placed| placed.moved.is_none() && self.wholly_overridden(placed))
+    }
+
+    fn globs_that(&self, wanted: impl Fn(&Placed) -> bool) -> Vec<EffectiveGlob> {
+        let all = self.by_glob.iter().map(|&at| &self.rules[at]);
+        all.filter(|placed| wanted(placed)).filter_map(effective_glob).collect()
     }
 
     /// Whether a later rank speaks of everything below the directory that a glob begins in.

@@ -71,7 +71,7 @@ pub(crate) struct Placed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Specificity {
     /// How deep the path lies at which the rule begins to hold.
-    depth: usize,
+    pub(crate) depth: usize,
     inner: bool,
     literal: bool,
     /// The length of the plain beginning, to compare globs.

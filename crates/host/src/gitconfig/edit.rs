@@ -66,7 +66,12 @@ pub struct Refusal {
     pub change: Change,
     /// Why it is refused.
     pub reason: &'static str,
+    /// Other settings that are refused for what they say, written like `key`.
+    pub also: Vec<String>,
 }
+
+/// So many settings are named in a message.
+const NAMED: usize = 8;
 
 /// What was tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +95,15 @@ impl fmt::Display for Refusal {
             Change::Removed => write!(to, "{key} (line {}) removed: {}", self.line, self.reason),
             Change::Text if self.line == 0 => to.write_str(self.reason),
             Change::Text => write!(to, "line {}: {}", self.line, self.reason),
+        }?;
+        if self.also.is_empty() {
+            return Ok(());
+        }
+        let named: Vec<String> = self.also.iter().take(NAMED).map(|key| one_line(key)).collect();
+        write!(to, "; refused, too: {}", named.join(", "))?;
+        match self.also.len() - named.len() {
+            0 => Ok(()),
+            more => write!(to, ", and {more} more"),
         }
     }
 }
@@ -127,7 +141,8 @@ pub fn judge(old: Option<&[u8]>, new: &[u8], place: &Place<'_>) -> Result<(), Re
     if old == Some(new) {
         return Ok(());
     }
-    let text = |reason| Refusal { key: String::new(), line: 0, change: Change::Text, reason };
+    let text =
+        |reason| Refusal { key: String::new(), line: 0, change: Change::Text, reason, also: Vec::new() };
     // A NUL would end a value for git, which reads C's strings.
     for text_of in [new, old.unwrap_or_default()] {
         if text_of.len() > CAP {
@@ -150,6 +165,7 @@ fn judge_settings(old: Option<&[u8]>, new: &[u8], place: &Place<'_>) -> Result<(
             line: error.line(),
             change: Change::Text,
             reason,
+            also: Vec::new(),
         }
     };
     let before = syntax::parse(old.unwrap_or_default())
@@ -275,36 +291,45 @@ struct Comparison<'c> {
 
 impl Comparison<'_> {
     fn judge(&self) -> Result<(), Refusal> {
-        let old_sections = self.before.sections();
-        for (name, values) in &self.after.values {
-            let old = self.before.of_name(name);
-            if old == values {
-                continue;
-            }
-            let different = values.iter().enumerate().find(|(index, value)| old.get(*index) != Some(*value));
-            let line = different.or(values.iter().enumerate().next_back()).map_or(0, |(_, value)| value.line);
-            let change = if old.is_empty() { Change::Added } else { Change::Changed };
-            let refusal = |line, reason| Refusal { key: name.shown(), line, change, reason };
-            let rule = match keys::standing(name) {
-                Standing::Refused(reason) => return Err(refusal(line, reason)),
-                Standing::Listed(rule) => rule,
-            };
-            let new_section = !old_sections.contains(&(name.section.as_str(), name.subsection.as_deref()));
-            self.may_be_set(name, rule, change, new_section).map_err(|reason| refusal(line, reason))?;
-            for value in values {
-                let context = value::Context {
-                    fresh: self.fresh,
-                    remotes: &self.remotes,
-                    established: &self.established,
-                    place: self.place,
-                };
-                rule.value
-                    .accepts(value.bytes.as_deref(), &context)
-                    .map_err(|reason| refusal(value.line, reason))?;
-            }
+        let sections = self.before.sections();
+        let changed = self.after.values.iter().filter(|(name, values)| self.before.of_name(name) != *values);
+        let mut refused = changed.filter_map(|(name, values)| self.setting(name, values, &sections).err());
+        if let Some(first) = refused.next() {
+            return Err(Refusal { also: refused.map(|other| other.key).collect(), ..first });
         }
         self.removals()?;
         self.order()
+    }
+
+    /// The judgement on a setting that is new or has other values, among `sections` that were there before.
+    fn setting(
+        &self,
+        name: &Name,
+        values: &[Value],
+        sections: &BTreeSet<(&str, Option<&[u8]>)>,
+    ) -> Result<(), Refusal> {
+        let old = self.before.of_name(name);
+        let different = values.iter().enumerate().find(|(index, value)| old.get(*index) != Some(*value));
+        let line = different.or(values.iter().enumerate().next_back()).map_or(0, |(_, value)| value.line);
+        let change = if old.is_empty() { Change::Added } else { Change::Changed };
+        let refusal = |line, reason| Refusal { key: name.shown(), line, change, reason, also: Vec::new() };
+        let rule = match keys::standing(name) {
+            Standing::Refused(reason) => return Err(refusal(line, reason)),
+            Standing::Listed(rule) => rule,
+        };
+        let new_section = !sections.contains(&(name.section.as_str(), name.subsection.as_deref()));
+        self.may_be_set(name, rule, change, new_section).map_err(|reason| refusal(line, reason))?;
+        let context = value::Context {
+            fresh: self.fresh,
+            remotes: &self.remotes,
+            established: &self.established,
+            place: self.place,
+        };
+        for value in values {
+            let accepted = rule.value.accepts(value.bytes.as_deref(), &context);
+            accepted.map_err(|reason| refusal(value.line, reason))?;
+        }
+        Ok(())
     }
 
     /// Whether the rule lets the name be set at all, whatever the value.
@@ -347,7 +372,13 @@ impl Comparison<'_> {
                 Standing::Refused(reason) => reason,
             };
             let line = values.first().map_or(0, |value| value.line);
-            return Err(Refusal { key: name.shown(), line, change: Change::Removed, reason });
+            return Err(Refusal {
+                key: name.shown(),
+                line,
+                change: Change::Removed,
+                reason,
+                also: Vec::new(),
+            });
         }
         Ok(())
     }
@@ -362,6 +393,7 @@ impl Comparison<'_> {
                 line: value.line,
                 change: Change::Changed,
                 reason: "the order of such settings may not change",
+                also: Vec::new(),
             }),
         }
     }

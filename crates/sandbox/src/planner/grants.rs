@@ -8,11 +8,12 @@ use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::package;
 use palisade_host::links::{self, Link};
-use palisade_policy::decide::EffectivePath;
+use palisade_policy::decide::{EffectiveGlob, EffectivePath};
 use palisade_policy::resolve::Resolved;
 use palisade_policy::{Grant, Layer, Strength};
 use palisade_text::Show as _;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// What the policy speaks of.
@@ -111,13 +112,10 @@ pub(super) fn grants(
             pattern: None,
         })
         .collect();
+    let mut matches = Vec::new();
     for glob in resolved.globs() {
-        let packed = facts.package().filter(|_package| package::is_packed(&glob.base));
-        let found = match packed {
-            Some(package) => package::view::look_up(facts, package, &glob),
-            None => facts.look_up(&glob.base, glob.depth(), |path| glob.matches(path)),
-        };
-        let found = found.map_err(|source| PlanError::Walk { rule: Box::new(glob.rule.clone()), source })?;
+        let found = matches_of(facts, &glob)?;
+        matches.extend_from_slice(&found);
         let base = facts.canonical(&glob.base).unwrap_or_else(|| glob.base.clone());
         anchors.push(Anchor {
             source: base.clone(),
@@ -155,7 +153,10 @@ pub(super) fn grants(
         }
     }
     if facts.package().is_none() {
-        let elsewhere = restrictions_elsewhere(facts, resolved, &objects);
+        for glob in resolved.overridden_globs() {
+            matches.append(&mut matches_of(facts, &glob)?);
+        }
+        let elsewhere = restrictions_elsewhere(facts, resolved, &matches, &objects);
         objects.extend(elsewhere);
     }
     // What is said of an object by a link is said after what is said by its own name.
@@ -165,6 +166,15 @@ pub(super) fn grants(
     for object in &objects {
         match object.is_wanted(&objects)? {
             Wanted::Whole => {
+                // Found again by a link that no command can move, where it lies now.
+                if object.only_restricts {
+                    grants.anchors.push(Anchor {
+                        source: object.real.clone(),
+                        destination: object.real.clone(),
+                        itself: false,
+                        pattern: None,
+                    });
+                }
                 grants.paths.push(object.path.clone());
                 grants.real.push(object.real.clone());
             }
@@ -175,10 +185,31 @@ pub(super) fn grants(
     Ok(grants)
 }
 
-/// What rules restrict by a link whose own place another rule decides about: a rule is about what its path leads to.
-fn restrictions_elsewhere(facts: &Facts, resolved: &Resolved, objects: &[Object]) -> Vec<Object> {
+/// What a pattern finds on the host.
+fn matches_of(facts: &Facts, glob: &EffectiveGlob) -> Result<Vec<PathBuf>, PlanError> {
+    let packed = facts.package().filter(|_package| package::is_packed(&glob.base));
+    let found = match packed {
+        Some(package) => package::view::look_up(facts, package, glob),
+        None => facts.look_up(&glob.base, glob.depth(), |path| glob.matches(path)),
+    };
+    found.map_err(|source| PlanError::Walk { rule: Box::new(glob.rule.clone()), source })
+}
+
+/// What rules restrict by a link whose own place another rule decides about: a rule is about what its path leads to, and so
+/// is a pattern about what its matches lead to.
+fn restrictions_elsewhere(
+    facts: &Facts,
+    resolved: &Resolved,
+    matches: &[PathBuf],
+    objects: &[Object],
+) -> Vec<Object> {
+    let named = resolved.stated();
+    let is_named = |path: &PathBuf| named.iter().any(|one| one.destination == *path);
+    let by_patterns: BTreeSet<&PathBuf> = matches.iter().filter(|path| !is_named(path)).collect();
+    let by_patterns: Vec<EffectivePath> =
+        by_patterns.into_iter().flat_map(|path| resolved.stated_at(path)).collect();
     let mut found = Vec::new();
-    for path in resolved.stated() {
+    for path in named.into_iter().chain(by_patterns) {
         let is_effective = objects.iter().any(|object| {
             object.path.destination == path.destination && object.path.rule.rank() == path.rule.rank()
         });

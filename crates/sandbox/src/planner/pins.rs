@@ -22,6 +22,7 @@ pub(super) fn below(facts: &Facts, path: &EffectivePath, grants: &Grants) -> BTr
         return pins;
     }
     let Some(root) = facts.canonical(&path.source) else { return pins };
+    let shown = shown(path, &root);
     for Anchor { source, destination, itself, pattern } in &grants.anchors {
         let kept = match pattern {
             // A `**` at the beginning finds the others wherever they are in this tree.
@@ -35,11 +36,11 @@ pub(super) fn below(facts: &Facts, path: &EffectivePath, grants: &Grants) -> BTr
                 let host = root.join(directory);
                 // A link can't be a mount point, and is no part of the way to what it leads to.
                 if facts.canonical(&host).as_ref() == Some(&host) && facts.kind(&host) == Kind::Directory {
-                    pins.entry(path.destination.join(directory)).or_insert_with(|| destination.clone());
+                    pins.entry(shown.join(directory)).or_insert_with(|| destination.clone());
                 }
             }
         };
-        if let Ok(rest) = destination.strip_prefix(&path.destination) {
+        if let Ok(rest) = destination.strip_prefix(shown) {
             add(rest);
         }
         // What is shown elsewhere is looked up here.
@@ -48,6 +49,11 @@ pub(super) fn below(facts: &Facts, path: &EffectivePath, grants: &Grants) -> BTr
         }
     }
     pins
+}
+
+/// Where a path that leads to `root` shows inside: a link of the host's is a link there, too.
+fn shown<'p>(path: &'p EffectivePath, root: &'p Path) -> &'p Path {
+    if path.source == path.destination { root } else { &path.destination }
 }
 
 /// Makes them mounts of their own, which nobody can rename, right after the mount that they lie in.
@@ -62,7 +68,7 @@ pub(super) fn mount(
     let Some(root) = facts.canonical(&path.source) else { return Ok(()) };
     let show = Show { write: true, execute, map_owners: mapped, ..USERS };
     for pin in pins.keys() {
-        let rest = pin.strip_prefix(&path.destination).unwrap_or(pin);
+        let rest = pin.strip_prefix(shown(path, &root)).unwrap_or(pin);
         tree.show(&root.join(rest), pin, show)?;
     }
     Ok(())

@@ -59,6 +59,71 @@ const fn rule(name: &'static str, value: Kind, how: How) -> Rule {
 
 const BOOL_ALWAYS: Kind = OneOf(&[Bool, Word(&["always"])]);
 
+/// By what lists are sorted. `signature` and `%(…)` would run what checks signatures.
+const SORT: Kind = Words(&[
+    "refname",
+    "version:refname",
+    "v:refname",
+    "objectname",
+    "objectsize",
+    "objecttype",
+    "authordate",
+    "committerdate",
+    "creatordate",
+    "taggerdate",
+]);
+
+/// How columns are made.
+const COLUMNS: Kind = Words(&["always", "never", "auto", "column", "row", "plain", "dense", "nodense"]);
+
+/// Encodings of text that git is told of by name. A list: others are looked up by what converts, in files.
+const ENCODING: Kind = Word(&[
+    "UTF-8",
+    "utf-8",
+    "UTF8",
+    "utf8",
+    "US-ASCII",
+    "ISO-8859-1",
+    "ISO8859-1",
+    "iso-8859-1",
+    "iso8859-1",
+    "latin1",
+    "ISO-8859-2",
+    "ISO-8859-15",
+    "ISO8859-15",
+    "iso-8859-15",
+    "CP1250",
+    "CP1251",
+    "CP1252",
+    "cp1250",
+    "cp1251",
+    "cp1252",
+    "windows-1250",
+    "windows-1251",
+    "windows-1252",
+    "KOI8-R",
+    "koi8-r",
+    "KOI8-U",
+    "EUC-JP",
+    "eucJP",
+    "euc-jp",
+    "ISO-2022-JP",
+    "iso-2022-jp",
+    "Shift_JIS",
+    "SHIFT-JIS",
+    "CP932",
+    "GBK",
+    "gbk",
+    "GB18030",
+    "gb18030",
+    "GB2312",
+    "Big5",
+    "BIG5",
+    "big5",
+    "EUC-KR",
+    "euc-kr",
+]);
+
 /// What may change.
 #[rustfmt::skip]
 pub(super) const LISTED: &[Rule] = &[
@@ -75,6 +140,7 @@ pub(super) const LISTED: &[Rule] = &[
     // A branch takes all that is said of it along.
     rule("branch.*.*", Nothing, How::WithSection),
     rule("branch.autosetupmerge", OneOf(&[Bool, Word(&["always", "inherit", "simple"])]), How::Free),
+    rule("branch.sort", SORT, How::Free),
     rule("branch.autosetuprebase", Word(&["never", "local", "remote", "always"]), How::Free),
 
     // A remote. Whatever else there is runs programs or leads elsewhere.
@@ -103,6 +169,9 @@ pub(super) const LISTED: &[Rule] = &[
     // Patterns of paths: which submodules count.
     rule("submodule.active", Line, How::Free),
     rule("submodule.recurse", Bool, How::Free),
+    // New submodules borrow objects from those of the superproject's own alternate.
+    rule("submodule.alternatelocation", Word(&["no", "superproject"]), How::Fresh),
+    rule("submodule.alternateerrorstrategy", Word(&["die", "info", "ignore"]), How::Fresh),
     rule("submodule.fetchjobs", Number, How::Free),
 
     // What `init` finds out about the file system, and how the repository is laid out.
@@ -130,6 +199,12 @@ pub(super) const LISTED: &[Rule] = &[
     rule("core.preloadindex", Bool, How::Free),
     rule("core.untrackedcache", OneOf(&[Bool, Word(&["keep"])]), How::Free),
     rule("core.longpaths", Bool, How::Free),
+    rule("core.splitindex", Bool, How::Free),
+    rule("splitindex.maxpercentchange", Number, How::Free),
+    rule("core.whitespace", Words(&[
+        "blank-at-eol", "space-before-tab", "indent-with-non-tab", "tab-in-indent", "blank-at-eof", "trailing-space", "cr-at-eol",
+        "tabwidth=1", "tabwidth=2", "tabwidth=3", "tabwidth=4", "tabwidth=8",
+    ]), How::Free),
 
     // An unknown format makes git refuse the repository, no more. As words: `refStorage` may also
     // be an address. `config.worktree` can't be written from inside, so what it says is the user's.
@@ -191,6 +266,24 @@ pub(super) const LISTED: &[Rule] = &[
     rule("merge.conflictstyle", Word(&["merge", "diff3", "zdiff3"]), How::Free),
     rule("merge.ff", OneOf(&[Bool, Word(&["only"])]), How::Free),
     rule("merge.renamelimit", Number, How::Free),
+    rule("merge.renames", OneOf(&[Bool, Word(&["copies", "copy"])]), How::Free),
+    rule("merge.directoryrenames", OneOf(&[Bool, Word(&["conflict"])]), How::Free),
+    rule("merge.stat", Bool, How::Free),
+    rule("merge.log", OneOf(&[Bool, Number]), How::Free),
+    rule("merge.branchdesc", Bool, How::Free),
+    rule("checkout.guess", Bool, How::Free),
+    rule("am.keepcr", Bool, How::Free),
+    rule("am.threeway", Bool, How::Free),
+    rule("apply.whitespace", Word(&["nowarn", "warn", "fix", "strip", "error", "error-all"]), How::Free),
+    rule("apply.ignorewhitespace", Word(&["no", "none", "never", "false", "change"]), How::Free),
+    rule("commit.verbose", OneOf(&[Bool, Number]), How::Free),
+    rule("commit.status", Bool, How::Free),
+    rule("commit.cleanup", Word(&["strip", "whitespace", "verbatim", "scissors", "default"]), How::Free),
+    // The name of the first branch of what is made next.
+    rule("init.defaultbranch", Line, How::Free),
+    rule("i18n.commitencoding", ENCODING, How::Free),
+    rule("i18n.logoutputencoding", ENCODING, How::Free),
+    rule("gui.encoding", ENCODING, How::Free),
     rule("diff.algorithm", Word(&["default", "myers", "minimal", "patience", "histogram"]), How::Free),
     rule("diff.colormoved", OneOf(&[Bool, Colour]), How::Free),
     rule("diff.context", Number, How::Free),
@@ -199,6 +292,33 @@ pub(super) const LISTED: &[Rule] = &[
     rule("diff.renamelimit", Number, How::Free),
     rule("diff.renames", OneOf(&[Bool, Word(&["copies", "copy"])]), How::Free),
     rule("diff.submodule", Word(&["short", "log", "diff"]), How::Free),
+    // How things are shown. A date's own `format:` could say whatever it likes.
+    rule("log.date", Word(&[
+        "relative", "local", "default", "iso", "iso8601", "iso-local", "iso8601-local", "iso-strict", "iso8601-strict",
+        "iso-strict-local", "rfc", "rfc2822", "rfc-local", "rfc2822-local", "short", "short-local", "raw", "human", "unix",
+        "default-local", "relative-local", "auto:human", "auto:relative", "auto:default", "auto:iso", "auto:short",
+    ]), How::Free),
+    rule("log.abbrevcommit", Bool, How::Free),
+    rule("log.decorate", OneOf(&[Bool, Word(&["short", "full", "auto"])]), How::Free),
+    rule("log.follow", Bool, How::Free),
+    rule("log.showroot", Bool, How::Free),
+    rule("status.aheadbehind", Bool, How::Free),
+    rule("status.branch", Bool, How::Free),
+    rule("status.displaycommentprefix", Bool, How::Free),
+    rule("status.relativepaths", Bool, How::Free),
+    rule("status.renamelimit", Number, How::Free),
+    rule("status.renames", OneOf(&[Bool, Word(&["copies", "copy"])]), How::Free),
+    rule("status.short", Bool, How::Free),
+    rule("status.showstash", Bool, How::Free),
+    rule("status.submodulesummary", OneOf(&[Bool, Number]), How::Free),
+    rule("column.ui", COLUMNS, How::Free),
+    rule("column.branch", COLUMNS, How::Free),
+    rule("column.clean", COLUMNS, How::Free),
+    rule("column.status", COLUMNS, How::Free),
+    rule("column.tag", COLUMNS, How::Free),
+    rule("tag.sort", SORT, How::Free),
+    rule("versionsort.suffix", Line, How::Free),
+    rule("versionsort.prereleasesuffix", Line, How::Free),
     rule("advice.*", Bool, How::Free),
     rule("color.*", OneOf(&[Bool, Colour]), How::Free),
     rule("color.*.*", OneOf(&[Bool, Colour]), How::Free),
@@ -239,7 +359,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
 
     // Where things go.
     ("core.notesref", HIDES), ("extensions.submodulepathconfig", LEADS),
-    ("submodule.*.gitdir", LEADS), ("submodule.alternatelocation", LEADS),
+    ("submodule.*.gitdir", LEADS),
     ("fetch.bundleuri", LEADS), ("bundle.**", LEADS), ("transfer.bundleuri", LEADS),
     ("gc.repackfilterto", LEADS), ("http.**", LEADS), ("trace2.**", LEADS), ("url.**", LEADS),
     ("fsmonitor.**", LEADS), ("promisor.**", LEADS), ("lfs.**", LEADS),

@@ -79,6 +79,52 @@ fn what_git_does_every_day() {
 }
 
 #[test]
+fn how_things_are_shown_may_change_and_what_runs_beside_it_not() {
+    for text in [
+        "[init]\n\tdefaultBranch = trunk\n",
+        "[merge]\n\trenames = copies\n\tstat = false\n",
+        "[log]\n\tdate = iso-strict\n\tdecorate = full\n",
+        "[status]\n\trelativePaths = false\n\tsubmoduleSummary = 2\n\tshort\n",
+        "[column]\n\tui = always,row dense\n\ttag = never\n",
+        "[tag]\n\tsort = -version:refname\n[branch]\n\tsort = committerdate\n[versionsort]\n\tsuffix = -rc\n",
+        "[commit]\n\tverbose = 2\n\tcleanup = scissors\n",
+        "[core]\n\twhitespace = -blank-at-eol,cr-at-eol,tabwidth=4\n\tsplitIndex = true\n",
+        "[i18n]\n\tcommitEncoding = ISO-8859-1\n\tlogOutputEncoding = eucJP\n",
+        "[am]\n\tkeepcr = true\n[apply]\n\twhitespace = fix\n[checkout]\n\tguess = no\n",
+    ] {
+        fine(added(text));
+    }
+    refused(added("[init]\n\ttemplateDir = /w/t\n"), "init.templatedir");
+    refused(added("[log]\n\tdate = format:%n\n"), "log.date");
+    refused(added("[status]\n\tshowUntrackedFiles = no\n"), "status.showuntrackedfiles");
+    refused(added("[tag]\n\tsort = signature\n"), "tag.sort");
+    refused(added("[tag]\n\tsort = %(signature)\n"), "tag.sort");
+    refused(added("[i18n]\n\tcommitEncoding = ../../w/x\n"), "i18n.commitencoding");
+    refused(added("[column]\n\tui = always !x\n"), "column.ui");
+    refused(added("[commit]\n\ttemplate = /w/x\n"), "commit.template");
+    refused(added("[submodule]\n\talternateLocation = superproject\n"), "submodule.alternatelocation");
+    fine(judge(None, b"[submodule]\n\talternateLocation = superproject\n", &place()).err());
+}
+
+/// Who has to leave settings out learns of all at once.
+#[test]
+fn a_refusal_names_what_else_would_be_refused() {
+    let found =
+        added("[alias]\n\tx = !y\n[core]\n\tpager = z\n\tautocrlf = maybe\n\tquotePath = no\n").unwrap();
+    assert_eq!(
+        (found.key.as_str(), &found.also),
+        ("alias.x", &vec!["core.autocrlf".into(), "core.pager".into()])
+    );
+    assert!(
+        found.to_string().ends_with("git runs what it names; refused, too: core.autocrlf, core.pager"),
+        "{found}"
+    );
+    let many: String = (0..20).map(|number| format!("[alias]\n\tx{number} = !y\n")).collect();
+    let found = added(&many).unwrap().to_string();
+    assert!(found.ends_with(", and 11 more") && found.matches("alias.").count() == 9, "{found}");
+}
+
+#[test]
 fn what_goes() {
     let branch =
         "[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n\tmergeOptions = --no-ff\n";

@@ -17,6 +17,8 @@ pub(super) enum Kind {
     Number,
     /// One of these, exactly.
     Word(&'static [&'static str]),
+    /// Some of these, with spaces or commas between them; each may have a `-` before it.
+    Words(&'static [&'static str]),
     /// A value of any of these kinds.
     OneOf(&'static [Kind]),
     /// Colours and attributes by name or number.
@@ -72,6 +74,14 @@ impl Kind {
             Self::Number => known(is_number(bytes), "it may be a number only"),
             Self::Word(words) => {
                 known(words.iter().any(|word| word.as_bytes() == bytes), "it may not have this value")
+            }
+            Self::Words(words) => {
+                let named = bytes.split(|byte| matches!(byte, b' ' | b',')).filter(|word| !word.is_empty());
+                let mut named = named.map(|word| word.strip_prefix(b"-").unwrap_or(word));
+                known(
+                    named.all(|word| words.iter().any(|one| one.as_bytes() == word)),
+                    "it may not have this value",
+                )
             }
             Self::OneOf(_) => Ok(()), // answered above
             Self::Colour => known(made_of(bytes, b"# -_"), "it may be a colour only"),
