@@ -36,9 +36,10 @@ struct Stated<'s> {
 }
 
 impl<'s> Stated<'s> {
-    fn at(tree: &Tree, rule: &'s Rule, path: &str) -> Option<Self> {
+    /// A rule at a path; `straight` if it comes there by no link.
+    fn at(tree: &Tree, rule: &'s Rule, path: &str, straight: bool) -> Option<Self> {
         let at = resolve(tree, path)?;
-        Some(Self { rule, by_link: at != path, at })
+        Some(Self { rule, by_link: !straight || at != path, at })
     }
 }
 
@@ -51,10 +52,11 @@ impl<'s> Oracle<'s> {
         let mut stated = Vec::new();
         for rule in &story.rules {
             if rule.is_pattern() {
-                let found = found(&story.tree, &rule.path);
-                stated.extend(found.into_iter().filter_map(|path| Stated::at(&story.tree, rule, path)));
+                let (found, straight) = found(&story.tree, &rule.path);
+                let stated_at = |path: &String| Stated::at(&story.tree, rule, path, straight);
+                stated.extend(found.into_iter().filter_map(stated_at));
             } else {
-                stated.extend(Stated::at(&story.tree, rule, &rule.path));
+                stated.extend(Stated::at(&story.tree, rule, &rule.path, true));
             }
         }
         Self { stated }
@@ -170,10 +172,10 @@ pub(super) fn resolve(tree: &Tree, path: &str) -> Option<String> {
 }
 
 /// What a pattern fits: its plain beginning may lead through links, what follows is names. It holds for all that lies in a
-/// match, so nothing is a match there.
-fn found<'t>(tree: &'t Tree, pattern: &str) -> Vec<&'t String> {
+/// match, so nothing is a match there. And whether the beginning leads through none.
+fn found<'t>(tree: &'t Tree, pattern: &str) -> (Vec<&'t String>, bool) {
     let plain = pattern.split('/').take_while(|name| !name.contains('*')).collect::<Vec<_>>().join("/");
-    let Some(base) = resolve(tree, &plain) else { return Vec::new() };
+    let Some(base) = resolve(tree, &plain) else { return (Vec::new(), true) };
     let pattern = format!("{base}{}", &pattern[plain.len()..]);
     let mut found: Vec<&String> = Vec::new();
     for path in tree.keys().filter(|path| matches(&pattern, path)) {
@@ -182,7 +184,7 @@ fn found<'t>(tree: &'t Tree, pattern: &str) -> Vec<&'t String> {
             found.push(path);
         }
     }
-    found
+    (found, base == plain)
 }
 
 /// Whether a pattern fits a path: `**` any number of names, `*` any part of one.

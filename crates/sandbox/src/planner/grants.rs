@@ -137,6 +137,10 @@ pub(super) fn grants(
                     None => Some(path),
                 };
                 let Some(path) = path else { continue };
+                // A link that leads nowhere: there is nothing to show or to hide.
+                if facts.kind(&path.source) == Kind::Missing {
+                    continue;
+                }
                 let named = glob.pattern.decisive(&host).saturating_sub(1);
                 let object = Object::of(facts, path);
                 // What is granted in vain once it has another name needs no pin.
