@@ -3,7 +3,7 @@
 
 use crate::support::job::below;
 use crate::support::terminal::{Terminal, words};
-use crate::support::{Place, Run, eventually, everybody, has, job};
+use crate::support::{Place, Run, eventually, everybody, has, job, root};
 
 use palisade_acceptance::patience::pause;
 use rustix::process::{Signal, kill_process};
@@ -372,6 +372,50 @@ fn what_is_locked_stays_answered_so() {
     )
     .unwrap();
     assert_eq!(rules.of("kcmp".parse().unwrap()).len(), 1);
+}
+
+/// Nor is a lock loosened by saying the same again, less firmly, and answering the call otherwise.
+#[test]
+fn a_lock_stands_though_it_is_said_again() {
+    let Some(place) = root() else { return };
+    let line = "import os\ntry: print('made', os.memfd_create('x') > 0)\nexcept OSError as e: print('refused', e.errno)";
+    let said = |answer: &str| {
+        format!(
+            "[default.syscalls]\ndeny = [\"memfd_create\"]\n\
+             [syscalls]\nanswers = [{{ call = \"memfd_create\", {answer}action = \"allow\" }}]"
+        )
+    };
+    let run = |lock: &str| {
+        let mut palisade = place.administered(lock);
+        job::finish(palisade.args(["run", "--profile", "told", "--", "python3", "-c", line]))
+    };
+    for answer in ["", "when = \"arg1 in 0,1\", "] {
+        profile(&place, &said(answer));
+        assert_eq!(run("").ok(), "made True", "{answer}");
+        for lock in
+            ["deny = [\"memfd_create\"]", "answers = [{ call = \"memfd_create\", action = \"deny\" }]"]
+        {
+            let run = run(&format!("[locked.syscalls]\n{lock}\n"));
+            assert_eq!(run.ok(), "refused 1", "{answer} {lock}: {run:?}");
+        }
+    }
+}
+
+/// Where nobody can be asked, and a launch is wanted all the same, what would be asked about fails.
+#[test]
+fn a_question_is_answered_with_no_where_nobody_is_there() {
+    let options = ["--namespaces", "none", "--protect", "off", "--best-effort"];
+    let line = "import os\nfor f in (os.sched_rr_get_interval, os.getpgid):\n try: print('made', f(0) >= 0)\n except OSError as e: print('refused', e.errno)";
+    for place in everybody() {
+        profile(
+            &place,
+            "[syscalls]\nanswers = [{ call = \"sched_rr_get_interval\", action = \"ask\" }, \
+             { call = \"getpgid\", action = \"return\", value = 7 }]",
+        );
+        let run = told(&place, &options, line);
+        assert_eq!(run.out, "refused 1\nrefused 1\n", "{run:?}");
+        assert!(run.err.contains("fail with EPERM"), "{run:?}");
+    }
 }
 
 /// Whoever answers is killed: no call is made that would have been answered.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a policy answers a program with that makes a certain call, or opens a certain path.
 
-use crate::layer::{Sourced, Strength};
 use crate::suggest;
 use serde::Serialize;
+
+pub(crate) mod order;
 
 /// An entry of `syscalls.answers`.
 ///
@@ -324,56 +325,14 @@ fn plain(path: String) -> Result<String, AnswerError> {
     if fine { Ok(path) } else { Err(AnswerError::Path { path }) }
 }
 
-/// The answers in the order in which they are tried.
-///
-/// Later layers come first, within a layer what is stated more firmly; of those, what is about certain arguments, then
-/// what keeps the call more firmly from being made. An answer of a later layer than a lock's comes behind the lock unless it is
-/// firmer.
-pub(crate) fn in_order(stated: &[Sourced<SyscallAnswer>]) -> Vec<Sourced<SyscallAnswer>> {
-    let mut all: Vec<&Sourced<SyscallAnswer>> = stated.iter().collect();
-    // What is said again in the same place of the order holds instead.
-    all.reverse();
-    all.sort_by_key(|answer| {
-        let SyscallAnswer { question, action } = &answer.value;
-        core::cmp::Reverse((answer.rank(), question.is_narrow(), action.firmness()))
-    });
-    let yields = |answer: &Sourced<SyscallAnswer>, lock: &Sourced<SyscallAnswer>| {
-        lock.strength == Strength::Locked
-            && lock.origin.layer < answer.origin.layer
-            && lock.value.question.subject() == answer.value.question.subject()
-            && answer.value.action.firmness() <= lock.value.action.firmness()
-            && answer.value.action != lock.value.action
-    };
-    let mut out: Vec<Sourced<SyscallAnswer>> = Vec::new();
-    let mut late: Vec<&Sourced<SyscallAnswer>> = Vec::new();
-    for answer in all {
-        if stated.iter().any(|lock| yields(answer, lock)) {
-            late.push(answer);
-        } else {
-            out.push(answer.clone());
-        }
-    }
-    for answer in late.into_iter().rev() {
-        let behind = out.iter().rposition(|lock| yields(answer, lock)).map_or(out.len(), |at| at + 1);
-        out.insert(behind, answer.clone());
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::layer::Layer;
-    use crate::merge::merge;
     use crate::parse::parse;
 
     fn policy(layer: Layer, text: &str) -> crate::settings::LayerPolicy {
         parse(&format!("schema = 1\n{text}"), None, layer).unwrap()
-    }
-
-    fn order(layers: &[(Layer, &str)]) -> Vec<String> {
-        let merged = merge(layers.iter().map(|(layer, text)| policy(*layer, text)).collect());
-        merged.answers().iter().map(|answer| answer.value.to_string()).collect()
     }
 
     #[test]
@@ -434,33 +393,6 @@ mod tests {
              { call = \"a\", action = \"allow\" }, { call = \"a\", action = \"allow\" }]\n\
              [default.syscalls]\nanswers = [{ call = \"a\", action = \"ask\" }]\n",
         );
-    }
-
-    #[test]
-    fn later_layers_come_first_and_locks_stand() {
-        let answer = |when: &str, action: &str| {
-            let when = if when.is_empty() { String::new() } else { format!("when = \"{when}\", ") };
-            format!("syscalls]\nanswers = [{{ call = \"a\", {when}action = \"{action}\" }}]\n")
-        };
-        let set = |when: &str, action: &str| format!("[{}", answer(when, action));
-        let locked = |when: &str, action: &str| format!("[locked.{}", answer(when, action));
-        let (user, admin) = (Layer::User, Layer::Administrator);
-        assert_eq!(
-            order(&[(user, &set("", "allow")), (admin, &set("", "deny"))]),
-            ["a: allow", "a: deny EPERM"]
-        );
-        let both = format!("{}[default.{}", set("", "ask"), answer("arg0 in 1", "deny"));
-        assert_eq!(order(&[(user, &both)]), ["a: ask", "a when arg0 in 1: deny EPERM"]);
-        // A lock may be tightened, not loosened.
-        for (stated, expected) in [("allow", ["a: ask", "a: allow"]), ("deny", ["a: deny EPERM", "a: ask"])] {
-            assert_eq!(order(&[(admin, &locked("", "ask")), (user, &set("", stated))]), expected);
-        }
-        let narrow = order(&[
-            (admin, &locked("arg0 in 1", "deny")),
-            (admin, &set("", "ask")),
-            (user, &set("", "allow")),
-        ]);
-        assert_eq!(narrow, ["a when arg0 in 1: deny EPERM", "a: allow", "a: ask"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::answer::{self, SyscallAnswer};
+use crate::answer::{SyscallAnswer, order};
 use crate::clock::StartTime;
 use crate::context::Context;
 use crate::environment::{EnvironmentRule, Filter};
@@ -217,15 +217,8 @@ impl Policy {
     /// The calls added to and taken from the built-in list, by name.
     #[must_use]
     pub fn syscalls(&self) -> SyscallChanges {
-        let mut stated: BTreeMap<&str, Vec<Sourced<SyscallRule>>> = BTreeMap::new();
-        for rule in &self.settings.syscalls {
-            let rules = stated.entry(&rule.value.name).or_default();
-            rules.push(rule.clone());
-        }
         let mut changes = SyscallChanges::default();
-        for (name, mut rules) in stated {
-            // Names are all equally specific, so inside a rank a refusal beats a permission.
-            rules.sort_by_key(|rule| (rule.rank(), !rule.value.allow));
+        for (name, rules) in self.lists() {
             let Some(rule) = prevailing(&rules) else {
                 continue;
             };
@@ -239,10 +232,28 @@ impl Policy {
         changes
     }
 
+    /// What the lists say, by call.
+    fn lists(&self) -> BTreeMap<&str, Vec<Sourced<SyscallRule>>> {
+        let mut stated: BTreeMap<&str, Vec<Sourced<SyscallRule>>> = BTreeMap::new();
+        for rule in &self.settings.syscalls {
+            stated.entry(&rule.value.name).or_default().push(rule.clone());
+        }
+        // Names are all equally specific, so inside a rank a refusal beats a permission.
+        stated.values_mut().for_each(|rules| rules.sort_by_key(|rule| (rule.rank(), !rule.value.allow)));
+        stated
+    }
+
     /// What calls, and opening paths, are answered with, in the order in which answers are tried.
     #[must_use]
     pub fn answers(&self) -> Vec<Sourced<SyscallAnswer>> {
-        answer::in_order(&self.settings.answers)
+        order::in_order(&self.settings.answers)
+    }
+
+    /// Whether the lists of `[syscalls]` keep one of [`answers`](Self::answers) from being given.
+    #[must_use]
+    pub fn is_outdone(&self, answer: &Sourced<SyscallAnswer>) -> bool {
+        let lists = self.lists().remove(answer.value.question.subject()).unwrap_or_default();
+        order::is_outdone(answer, &lists, &self.settings.answers)
     }
 
     /// How many processors there are inside.

@@ -9,12 +9,12 @@ use crate::text::Text;
 use crate::tree::Tree;
 use palisade_policy::answer::{Action as Stated, Question};
 use palisade_policy::word::{Switch, Word};
-use palisade_policy::{Layer, Origin, Policy, Protect, Sourced, Strength, SyscallAnswer};
+use palisade_policy::{Layer, Origin, Policy, Protect, Sourced, SyscallAnswer};
 use palisade_sys::landlock::Rights;
 use palisade_sys::launch::MOST_GIVEN;
 use palisade_syscall::answer::{self, Given};
 use palisade_syscall::broker::answers::{Answer, Made};
-use palisade_syscall::{Action, Arch, Error, Passed, Rule, Rules, Syscall};
+use palisade_syscall::{Action, Arch, Errno, Error, Passed, Rule, Rules, Syscall};
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -86,18 +86,6 @@ fn rule(stated: &Sourced<SyscallAnswer>) -> Result<Option<(Syscall, Rule, Given)
     Ok(Some((call, rule, given)))
 }
 
-/// Whether a list of the policy that names the call speaks louder.
-fn is_outdone(policy: &Policy, stated: &Sourced<SyscallAnswer>) -> bool {
-    let name = stated.value.question.subject();
-    let changes = policy.syscalls();
-    let named = |list: &[Sourced<String>]| list.iter().find(|listed| listed.value == name).cloned();
-    if let Some(denied) = named(&changes.deny) {
-        return denied.strength == Strength::Locked || stated.rank() <= denied.rank();
-    }
-    named(&changes.allow)
-        .is_some_and(|allowed| stated.strength != Strength::Locked && stated.rank() < allowed.rank())
-}
-
 impl Answered {
     /// What the policy says, checked.
     ///
@@ -122,7 +110,7 @@ impl Answered {
                 .map_err(|source| Impossible { origin: stated.origin.clone(), source })
                 .map_err(PlanError::Answer)?;
             match made {
-                Some(_) if is_outdone(policy, &stated) => {}
+                Some(_) if policy.is_outdone(&stated) => {}
                 Some((call, rule, given)) => out.call(call, rule, given),
                 None => out.open(&stated.value)?,
             }
@@ -133,8 +121,13 @@ impl Answered {
                 let guarantee = "calls are answered as the policy says";
                 return Err(PlanError::Guarantee { guarantee, reason: reason.to_owned() });
             }
-            notes.push(Cow::Owned(format!("some calls aren't answered as the policy says: {reason}")));
-            out.rules.retain(|(_, rule)| rule.action != Action::Notify);
+            notes.push(Cow::Owned(format!(
+                "some calls aren't answered as the policy says, and fail with EPERM where it would ask or answer: {reason}"
+            )));
+            // Nobody says yes, so the answer is no; and what was to be answered isn't made either.
+            for (_, rule) in out.rules.iter_mut().filter(|(_, rule)| rule.action == Action::Notify) {
+                rule.action = Action::Errno(Errno::EPERM);
+            }
             (out.calls, out.opens, out.release, out.processors) = (Vec::new(), Vec::new(), None, None);
             out.start = None;
         }
@@ -279,6 +272,9 @@ pub(crate) fn hostname(tree: &mut Tree<'_>, policy: &Policy, isolation: Isolatio
     }
     tree.cover(&tree.resolve(path), Text::new(format!("{}\n", name.value.as_str()))?)
 }
+
+#[cfg(test)]
+mod locks;
 
 #[cfg(test)]
 mod tests {

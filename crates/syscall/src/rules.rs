@@ -155,7 +155,9 @@ impl Test {
         &self.question
     }
 
-    pub(crate) fn holds(&self, arguments: &[u64; 6]) -> bool {
+    /// Whether the arguments are as it asks.
+    #[must_use]
+    pub fn holds(&self, arguments: &[u64; 6]) -> bool {
         let whole = arguments[usize::from(self.argument)];
         let value = match self.width {
             Width::Low => whole & u64::from(u32::MAX),
