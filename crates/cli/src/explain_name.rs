@@ -4,10 +4,12 @@
 use crate::answer::{self, Failure, NO, YES};
 use crate::situation::{Place, Situation};
 use palisade_policy::environment::{EnvironmentRule, Fate, Reason};
-use palisade_policy::{Layer, LayerPolicy, Policy, Sourced};
-use palisade_sandbox::answering;
-use palisade_sandbox::error::quoted;
-use palisade_syscall::{Action, Arch, Rules, Syscall};
+use palisade_policy::word::SyscallMode;
+use palisade_policy::{Layer, LayerPolicy, Policy, Protect};
+use palisade_sandbox::error::{PlanError, quoted};
+use palisade_sandbox::filter;
+use palisade_syscall::explain::Explanation;
+use palisade_syscall::{Action, Arch, Errno, Rules, Syscall, group};
 use palisade_text::Show as _;
 use palisade_text::harmless;
 use serde::Serialize;
@@ -24,6 +26,10 @@ struct Call {
     allowed: bool,
     /// What happens, in words.
     words: String,
+    /// What the filter says; the first that fits counts.
+    filter: Vec<Ruled>,
+    /// Who judges it behind the filter.
+    walls: Vec<Walled>,
     /// The policy's statement, if it makes one.
     #[serde(skip_serializing_if = "Option::is_none")]
     stated: Option<Place>,
@@ -32,25 +38,76 @@ struct Call {
     permit: Option<String>,
 }
 
+/// A rule of the filter's.
+#[derive(Debug, Serialize)]
+struct Ruled {
+    /// `allowed`, `refused`, `pretended`, `kills` or `asks`.
+    action: &'static str,
+    /// The error with which it is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errno: Option<u16>,
+    /// For which arguments; empty: for all.
+    when: String,
+}
+
+/// A wall behind it.
+#[derive(Debug, Serialize)]
+struct Walled {
+    by: &'static str,
+    /// The error, if every such call gets it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errno: Option<u16>,
+    words: String,
+}
+
 /// Explains a system call.
 pub(crate) fn syscall(situation: &Situation, name: &str, json: bool) -> Result<u8, Failure> {
     let call: Syscall = name.parse()?;
-    let rules = rules(situation.policy())?;
+    let mut policy = situation.policy().clone();
+    let isolation = Situation::isolation(&policy);
+    let rules = match filter::explained(&situation.facts, &policy, isolation) {
+        Err(PlanError::Syscalls(error @ palisade_syscall::Error::PastTheBroker { .. })) => {
+            // Such a command is run with `--protect mounts`.
+            crate::output::note(&error);
+            policy =
+                policy.combine(LayerPolicy::command_line().set_protect(Protect::Mounts, 0).clone().into());
+            filter::explained(&situation.facts, &policy, isolation)?
+        }
+        other => other?,
+    };
+    let policy = &policy;
     let explanation = rules.explain(call, Arch::NATIVE);
-    let allowed = may(&rules, call);
-    let changes = situation.policy().syscalls();
+    let walls =
+        if may(&rules, call) { filter::walls(&situation.facts, policy, isolation, call) } else { Vec::new() };
+    let allowed = may(&rules, call) && walls.iter().all(|wall| wall.errno.is_none());
+    let mut words = explanation.to_string();
+    walls.iter().for_each(|wall| words.push_str(&format!("  then {wall}\n")));
+    if allowed && let Some(more) = learned(policy, call) {
+        words.push_str(&format!("  {more}\n"));
+    }
+    let changes = policy.syscalls();
     let listed = changes.allow.iter().chain(&changes.deny).find(|stated| stated.value == name);
-    let answers = situation.policy().answers();
-    let answer = answers.iter().find(|stated| stated.value.question.subject() == name);
+    let answers = policy.answers();
+    let answer =
+        answers.iter().find(|stated| stated.value.question.subject() == name && !policy.is_outdone(stated));
     let stated = answer.map(|stated| (&stated.origin, Place::of(stated)));
     let stated = stated.or_else(|| listed.map(|stated| (&stated.origin, Place::of(stated))));
     let origin = stated.as_ref().map(|(origin, _place)| origin.to_string());
-    let permit = if allowed { None } else { permit_call(situation, name, call)? };
+    let permit = if may(&rules, call) { None } else { permit_call(situation, name, call)? };
     let answer = Call {
         kind: "syscall",
         syscall: name.to_owned(),
         allowed,
-        words: explanation.to_string(),
+        words,
+        filter: ruled(&explanation),
+        walls: walls
+            .iter()
+            .map(|wall| Walled {
+                by: wall.by.key(),
+                errno: wall.errno.map(Errno::number),
+                words: wall.words.clone(),
+            })
+            .collect(),
         stated: stated.map(|(_origin, place)| place),
         permit,
     };
@@ -69,31 +126,71 @@ pub(crate) fn syscall(situation: &Situation, name: &str, json: bool) -> Result<u
     Ok(if allowed { YES } else { NO })
 }
 
-fn rules(policy: &Policy) -> Result<Rules, Failure> {
-    fn names(stated: &[Sourced<String>]) -> Vec<&str> {
-        stated.iter().map(|stated| stated.value.as_str()).collect()
+/// The filter's rules up to the one that fits whatever the arguments are.
+fn ruled(explanation: &Explanation<'_>) -> Vec<Ruled> {
+    let of = |action: Action, when: &str| {
+        let (action, errno) = match action {
+            Action::Allow => ("allowed", None),
+            Action::Errno(errno) | Action::Refuse(errno) => ("refused", Some(errno.number())),
+            Action::Pretend => ("pretended", None),
+            Action::KillProcess => ("kills", None),
+            _ => ("asks", None),
+        };
+        Ruled { action, errno, when: when.to_owned() }
+    };
+    let always = explanation.rules.iter().position(|rule| rule.tests.is_empty());
+    let counting = always.map_or(explanation.rules, |at| &explanation.rules[..=at]);
+    let mut out: Vec<Ruled> = counting.iter().map(|rule| of(rule.action, &rule.condition)).collect();
+    if always.is_none() {
+        out.push(of(explanation.otherwise, ""));
     }
-    let changes = policy.syscalls();
-    let rules = Rules::deny_list().with(&names(&changes.allow), &names(&changes.deny))?;
-    Ok(answering::answered(policy, rules)?.keeping_modes(answering::judges_modes(policy)))
+    out
 }
 
-/// Whether it is allowed for some arguments. A call that the architecture lacks does no harm.
+/// What the mode says of a call that isn't always allowed.
+fn learned(policy: &Policy, call: Syscall) -> Option<&'static str> {
+    let stated = policy.syscalls().allow.iter().any(|stated| stated.value == call.name());
+    if stated || group::base().contains(&call) {
+        return None;
+    }
+    match policy.syscall_mode().value {
+        SyscallMode::Off | SyscallMode::Learn => None,
+        SyscallMode::Ask => Some("then you are asked, unless it was learned: palisade syscalls list"),
+        SyscallMode::Enforce => Some("then it is refused, unless it was learned: palisade syscalls list"),
+    }
+}
+
+/// Whether the filter allows it for some arguments. A call that the architecture lacks does no harm.
 fn may(rules: &Rules, call: Syscall) -> bool {
     let explanation = rules.explain(call, Arch::NATIVE);
-    let always = explanation.rules.iter().find(|rule| rule.tests.is_empty());
-    let last = always.map_or(explanation.otherwise, |rule| rule.action);
-    last == Action::Allow || explanation.rules.iter().any(|rule| rule.action == Action::Allow)
+    let makes = |action| matches!(action, Action::Allow | Action::Notify);
+    let counting = match explanation.rules.iter().position(|rule| rule.tests.is_empty()) {
+        Some(last) => &explanation.rules[..=last],
+        None if makes(explanation.otherwise) => return true,
+        None => explanation.rules,
+    };
+    counting.iter().any(|rule| makes(rule.action))
 }
 
-/// What the user writes in their configuration, unless a lock stands against it.
+/// What the user writes in their configuration, unless a lock stands against it, or it isn't enough.
 fn permit_call(situation: &Situation, name: &str, call: Syscall) -> Result<Option<String>, Failure> {
-    let mut layer = LayerPolicy::empty(Layer::User, None);
-    layer.add_syscall(name, true, 0)?;
-    let tried = rules(&situation.policy().clone().combine(layer.into()))?;
     let file = situation.facts.places.config.join("config.toml");
-    let permits = may(&tried, call);
-    Ok(permits.then(|| format!("in {}: [syscalls] allow = [\"{name}\"]", file.shown())))
+    // With some calls names can't be kept but by mounts.
+    for (protect, and) in [(None, ""), (Some(Protect::Mounts), ", [filesystem] protect = \"mounts\"")] {
+        let mut layer = LayerPolicy::empty(Layer::User, None);
+        layer.add_syscall(name, true, 0)?;
+        if let Some(protect) = protect {
+            layer.set_protect(protect, 0);
+        }
+        let policy = situation.policy().clone().combine(layer.into());
+        let isolation = Situation::isolation(&policy);
+        let Ok(rules) = filter::explained(&situation.facts, &policy, isolation) else { continue };
+        let walls = filter::walls(&situation.facts, &policy, isolation, call);
+        if may(&rules, call) && walls.iter().all(|wall| wall.errno.is_none()) {
+            return Ok(Some(format!("in {}: [syscalls] allow = [\"{name}\"]{and}", file.shown())));
+        }
+    }
+    Ok(None)
 }
 
 /// The answer about a variable.

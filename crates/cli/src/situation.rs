@@ -60,9 +60,14 @@ impl Situation {
     /// The plan of a launch with some more words on its command line.
     pub(crate) fn plan_with(&self, more: LayerPolicy) -> Result<Plan<'static>, PlanError> {
         let policy = self.policy().clone().combine(more.into());
-        let namespaces = !policy.best_effort().value || palisade_sys::probe::user_namespaces_work();
-        let isolation = if namespaces { Isolation::Full } else { Isolation::InPlace };
+        let isolation = Self::isolation(&policy);
         planner::make(&self.facts, &policy, self.loaded.project.as_deref(), isolation)
+    }
+
+    /// How a launch by a policy would be kept apart.
+    pub(crate) fn isolation(policy: &Policy) -> Isolation {
+        let namespaces = !policy.best_effort().value || palisade_sys::probe::user_namespaces_work();
+        if namespaces { Isolation::Full } else { Isolation::InPlace }
     }
 }
 

@@ -8,8 +8,8 @@ use crate::planner::Isolation;
 use crate::text::Text;
 use crate::tree::Tree;
 use palisade_policy::answer::{Action as Stated, Question};
-use palisade_policy::word::{Switch, Word};
-use palisade_policy::{Layer, Origin, Policy, Protect, Sourced, SyscallAnswer};
+use palisade_policy::word::Word;
+use palisade_policy::{Layer, Origin, Policy, Sourced, SyscallAnswer};
 use palisade_sys::landlock::Rights;
 use palisade_sys::launch::MOST_GIVEN;
 use palisade_syscall::answer::{self, Given};
@@ -54,22 +54,6 @@ pub fn check(policy: &Policy) -> Vec<Impossible> {
         Some(Impossible { origin: answer.origin.clone(), source })
     });
     stated.chain(answers).collect()
-}
-
-/// The rules with the answers of a policy in front, for whoever asks what happens for a call.
-///
-/// # Errors
-/// When an entry can't be.
-pub fn answered(policy: &Policy, rules: Rules) -> Result<Rules, PlanError> {
-    let answered = Answered::of(policy, Isolation::Full, true, &mut Vec::new())?;
-    let rules = answered.first(rules);
-    Ok(answered.last(rules, Passed::Nothing)?.0)
-}
-
-/// Whether a broker judges what the mode of a file is for, in a launch with namespaces: it does where it keeps names.
-#[must_use]
-pub fn judges_modes(policy: &Policy) -> bool {
-    policy.protect().value == Protect::Broker && !policy.switch(Switch::Namespaces).value
 }
 
 /// The rule of an answer to a call; none for one to opening a path.

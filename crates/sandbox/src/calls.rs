@@ -8,8 +8,9 @@ pub(crate) use self::key::Inside;
 use crate::broker;
 use crate::error::PlanError;
 use crate::facts::Facts;
+use crate::filter;
 use crate::plan::{Calls, Plan};
-use crate::planner::{self, Isolation};
+use crate::planner::Isolation;
 use crate::text::Text;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Verdict, Why};
 use palisade_policy::word::{SyscallMode, SyscallRefusal};
@@ -81,7 +82,7 @@ pub enum Fate {
 /// # Errors
 /// When the policy names calls that don't exist.
 pub fn fate(plan: &Plan<'_>, policy: &Policy, call: Syscall) -> Result<Fate, PlanError> {
-    let (rules, _stated) = planner::syscalls(policy, Isolation::Full, policy.network().value)?;
+    let (rules, _stated) = filter::listed(policy, Isolation::Full, policy.network().value)?;
     let refused =
         |rule: &Rule| rule.tests.is_empty() && matches!(rule.action, Action::Errno(_) | Action::KillProcess);
     if rules.of(call).iter().any(refused) {
@@ -189,6 +190,7 @@ fn kernel_learns(facts: &Facts) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::planner;
     use palisade_host::environment::Environment;
     use palisade_policy::Layer;
     use palisade_syscall::store::Binary;

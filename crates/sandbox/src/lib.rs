@@ -37,6 +37,7 @@ mod covers;
 mod denials;
 pub mod error;
 pub mod facts;
+pub mod filter;
 mod furnishing;
 pub mod gateway;
 pub mod guarantee;

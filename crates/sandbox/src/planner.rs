@@ -13,7 +13,7 @@ use crate::text::Text;
 use crate::tree::{Show, Tree, relative};
 use crate::view::USERS;
 use crate::wards::{self, Keeper};
-use crate::{bus, calls, closure, in_place, mounts, network, session, view};
+use crate::{bus, calls, closure, filter, in_place, mounts, network, session, view};
 use palisade_host::needs::More;
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
@@ -21,7 +21,7 @@ use palisade_policy::word::{Switch, SyscallMode};
 use palisade_policy::{Context, Grant, Layer, NetworkMode, Policy, View};
 use palisade_sys::landlock::{Handled, Rights};
 use palisade_syscall::broker::own_filter_with_clock;
-use palisade_syscall::{Arch, Passed, Rules};
+use palisade_syscall::{Arch, Passed};
 use palisade_text::Show as _;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -128,22 +128,10 @@ fn plan(
         };
         broker.pinned = pins.map(pin).collect::<Result<_, _>>()?;
     }
-    let (rules, stated) = syscalls(policy, isolation, network)?;
     let answered = Answered::of(policy, isolation, best_effort, &mut notes)?;
-    let mut rules = answered.first(rules);
-    let passed = match &broker {
-        Some(_broker) if learn => Passed::Used,
-        Some(_broker) if keeper == Keeper::Broker => Passed::Names,
-        Some(_broker) => Passed::Connections,
-        None => Passed::Nothing,
-    };
-    rules = match passed {
-        Passed::Used => rules.learned()?,
-        Passed::Names => rules.brokered()?,
-        Passed::Connections => rules.connecting(),
-        Passed::Nothing => rules,
-    };
-    rules = rules.keeping_modes(matches!(passed, Passed::Names | Passed::Used));
+    let passed = if broker.is_some() { filter::passed(policy, keeper, learn) } else { Passed::Nothing };
+    let launch = filter::Launch { isolation, passed, ids: (identity.uid, identity.gid) };
+    let (rules, stated) = filter::rules(policy, &answered, launch)?;
     let stated: Vec<&str> = stated.iter().map(String::as_str).collect();
     let (rules, answers) = answered.last(rules, passed)?;
     let landlock = landlock(facts, isolation, network, best_effort, &mut notes)?;
@@ -482,28 +470,6 @@ fn namespaces(isolation: Isolation, network: NetworkMode) -> Vec<Namespace> {
             .filter(|namespace| *namespace != Namespace::Network || network != NetworkMode::Host)
             .collect(),
     }
-}
-
-/// The list of refused calls as the policy changes it, and the calls that it allows by name.
-pub(crate) fn syscalls(
-    policy: &Policy,
-    isolation: Isolation,
-    network: NetworkMode,
-) -> Result<(Rules, Vec<String>), PlanError> {
-    let changes = policy.syscalls();
-    let mut allow: Vec<&str> = changes.allow.iter().map(|call| call.value.as_str()).collect();
-    if policy.switch(Switch::Namespaces).value {
-        // What a browser isolates its own processes with; Landlock refuses mounts all the same.
-        allow.extend(["clone", "unshare", "chroot"]);
-    }
-    let mut deny: Vec<&str> = changes.deny.iter().map(|call| call.value.as_str()).collect();
-    if isolation == Isolation::InPlace && network != NetworkMode::Host {
-        // Without a network namespace nothing else keeps it off the network, or off the host's
-        // sockets. Socket pairs still work.
-        deny.push("socket");
-    }
-    let rules = Rules::deny_list().with(&allow, &deny)?;
-    Ok((rules, allow.into_iter().map(str::to_owned).collect()))
 }
 
 /// What Landlock is to restrict: all it can, but it must be there where nothing else holds.

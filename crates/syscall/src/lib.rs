@@ -11,8 +11,8 @@
 //! ```
 //!
 //! In reading order: [`table`] (names and numbers), [`rules`] (what is denied, when and why; the built-in
-//! list is `data/deny.list`), [`answer`] (what a policy adds), `clock` (which calls know the time of day), `modes` (which modes give away rights), [`refusal`] (which refusals are told), [`compile()`] (rules to a [`Filter`]) and [`explain`] (what happens for a call, and the
-//! filter as text). Loading is `palisade_sys::seccomp::install`. What a filter doesn't decide, the [`broker`] answers.
+//! list is `data/deny.list`), [`answer`] (what a policy adds), `clock` (which calls know the time of day), `modes` (which modes give away rights), `ids` (that nobody becomes another user), [`refusal`] (which refusals are told), [`compile()`] (rules to a [`Filter`]) and [`explain`] (what happens for a call, and the
+//! filter as text; [`walls`]: who else judges it). Loading is `palisade_sys::seccomp::install`. What a filter doesn't decide, the [`broker`] answers.
 //! [`group`] gives names to sets of calls (`data/groups.list`), and [`store`] keeps what was learned of binaries.
 #![forbid(unsafe_code)]
 
@@ -24,6 +24,7 @@ mod compile;
 pub mod error;
 pub mod explain;
 pub mod group;
+mod ids;
 mod list;
 mod modes;
 mod numbers;
@@ -33,6 +34,7 @@ pub mod refusal;
 pub mod rules;
 pub mod store;
 pub mod table;
+pub mod walls;
 
 pub use compile::compile;
 pub use error::Error;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Refused calls that are told: a listener gives the filter's error in its place.
 
+use crate::ids;
 use crate::modes::{self, MODES_LIST};
 use crate::program::{IF_ANY_BIT, IF_AT_LEAST, IF_EQUAL, JUMP, LOAD, RETURN, RETURN_USER_NOTIF};
 use crate::rules::{BROKER_LIST, DENY_LIST};
@@ -39,7 +40,8 @@ fn is_told(call: Syscall, rule: &Rule) -> bool {
     !(TRIED_AT_EACH_START.contains(&name)
         || KERNELS_OWN.contains(&name)
         || family && name.starts_with("socket")
-        || modes::refuses(call, rule))
+        || modes::refuses(call, rule)
+        || ids::refuses(call, rule))
 }
 
 /// Why the built-in lists refuse a call with this error; `None`: they don't, a policy does.

@@ -3,7 +3,7 @@
 //! here a second time, from the statements alone.
 
 use super::*;
-use crate::planner;
+use crate::filter;
 use palisade_policy::{NetworkMode, Strength, merge, parse};
 use palisade_syscall::Call;
 use proptest::prelude::*;
@@ -105,7 +105,7 @@ fn demanded(locks: &[&Stated], first: u64, second: u64) -> u8 {
 fn found(call: &str, policy: &Policy, isolation: Isolation) -> impl Fn(u64, u64) -> u8 + use<> {
     let call: Syscall = call.parse().unwrap();
     let number = call.number(Arch::NATIVE).unwrap();
-    let (rules, _) = planner::syscalls(policy, isolation, NetworkMode::None).unwrap();
+    let (rules, _) = filter::listed(policy, isolation, NetworkMode::None).unwrap();
     let answered = Answered::of(policy, isolation, true, &mut Vec::new()).unwrap();
     let first = answered.first(rules);
     let (rules, broker) = answered.last(first, Passed::Nothing).unwrap();
@@ -173,7 +173,7 @@ fn a_question_that_nobody_can_answer_is_answered_with_no() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_layer_loosens_a_lock(

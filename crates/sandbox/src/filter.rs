@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The rules that a launch's filter is made of: for the launch, and for whoever asks what happens for a call.
+
+use crate::answering::Answered;
+use crate::error::PlanError;
+use crate::facts::Facts;
+use crate::planner::Isolation;
+use crate::wards::{self, Keeper};
+use palisade_policy::word::Switch;
+use palisade_policy::{NetworkMode, Policy};
+use palisade_syscall::walls::Wall;
+use palisade_syscall::{Passed, Rules, Syscall};
+
+/// What a launch's rules depend on beside the policy.
+#[derive(Clone, Copy)]
+pub(crate) struct Launch {
+    pub(crate) isolation: Isolation,
+    pub(crate) passed: Passed,
+    /// The user and the group inside.
+    pub(crate) ids: (u32, u32),
+}
+
+/// What is passed on to a broker for its own sake.
+pub(crate) fn passed(policy: &Policy, keeper: Keeper, learn: bool) -> Passed {
+    match keeper {
+        _ if learn => Passed::Used,
+        Keeper::Broker => Passed::Names,
+        Keeper::Mounts | Keeper::Nobody if policy.switch(Switch::Namespaces).value => Passed::Connections,
+        Keeper::Mounts | Keeper::Nobody => Passed::Nothing,
+    }
+}
+
+/// The rules, and the calls that the policy allows by name. What somebody else than the filter answers comes behind them
+/// ([`Answered::last`]), and so does what was learned.
+pub(crate) fn rules(
+    policy: &Policy,
+    answered: &Answered,
+    launch: Launch,
+) -> Result<(Rules, Vec<String>), PlanError> {
+    let Launch { isolation, passed, ids: (user, group) } = launch;
+    let (rules, stated) = listed(policy, isolation, policy.network().value)?;
+    let mut rules = answered.first(rules);
+    if isolation == Isolation::Full {
+        rules = rules.alone(user, group)?;
+    }
+    rules = match passed {
+        Passed::Used => rules.learned()?,
+        Passed::Names => rules.brokered()?,
+        Passed::Connections => rules.connecting(),
+        Passed::Nothing => rules,
+    };
+    Ok((rules.keeping_modes(matches!(passed, Passed::Names | Passed::Used)), stated))
+}
+
+/// The list of refused calls as the policy changes it, and the calls that it allows by name.
+pub(crate) fn listed(
+    policy: &Policy,
+    isolation: Isolation,
+    network: NetworkMode,
+) -> Result<(Rules, Vec<String>), PlanError> {
+    let changes = policy.syscalls();
+    let mut allow: Vec<&str> = changes.allow.iter().map(|call| call.value.as_str()).collect();
+    if policy.switch(Switch::Namespaces).value {
+        // What a browser isolates its own processes with; Landlock refuses mounts all the same.
+        allow.extend(["clone", "unshare", "chroot"]);
+    }
+    let mut deny: Vec<&str> = changes.deny.iter().map(|call| call.value.as_str()).collect();
+    if isolation == Isolation::InPlace && network != NetworkMode::Host {
+        // Without a network namespace nothing else keeps it off the network, or off the host's
+        // sockets. Socket pairs still work.
+        deny.push("socket");
+    }
+    let rules = Rules::deny_list().with(&allow, &deny)?;
+    Ok((rules, allow.into_iter().map(str::to_owned).collect()))
+}
+
+/// What happens for calls in a launch by a policy: all that its filter says, what was learned aside.
+///
+/// # Errors
+/// When such a launch can't be.
+pub fn explained(facts: &Facts, policy: &Policy, isolation: Isolation) -> Result<Rules, PlanError> {
+    let mut notes = Vec::new();
+    let best_effort = policy.best_effort().value;
+    let keeper = wards::keeper(policy, isolation, best_effort, &mut notes)?;
+    let passed = passed(policy, keeper, policy.switch(Switch::Trace).value);
+    let account = &facts.account;
+    let ids = (
+        policy.uid().map_or(account.uid, |user| user.value),
+        policy.gid().map_or(account.gid, |group| group.value),
+    );
+    let answered = Answered::of(policy, isolation, best_effort, &mut notes)?;
+    let (rules, _stated) = rules(policy, &answered, Launch { isolation, passed, ids })?;
+    Ok(answered.last(rules, passed)?.0)
+}
+
+/// What other walls than the filter do with a call that it lets be made.
+#[must_use]
+pub fn walls(facts: &Facts, policy: &Policy, isolation: Isolation, call: Syscall) -> Vec<&'static Wall> {
+    use palisade_syscall::walls::By;
+    let own_namespaces = policy.switch(Switch::Namespaces).value;
+    let keeper = wards::keeper(policy, isolation, true, &mut Vec::new()).unwrap_or(Keeper::Nobody);
+    let passed = passed(policy, keeper, policy.switch(Switch::Trace).value);
+    let stands = |wall: &&Wall| match wall.by {
+        By::Broker => matches!(passed, Passed::Names | Passed::Used),
+        By::Landlock => facts.landlock.is_some_and(|abi| abi > 0),
+        // In namespaces of its own a program has every capability.
+        By::Kernel => isolation == Isolation::Full && !own_namespaces,
+        By::Namespace => isolation == Isolation::Full,
+    };
+    palisade_syscall::walls::of(call).filter(stands).collect()
+}
+
