@@ -110,3 +110,5 @@ pub fn walls(facts: &Facts, policy: &Policy, isolation: Isolation, call: Syscall
     palisade_syscall::walls::of(call).filter(stands).collect()
 }
 
+#[cfg(test)]
+mod oracle;
