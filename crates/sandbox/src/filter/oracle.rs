@@ -9,7 +9,7 @@ use super::*;
 use palisade_policy::{Layer, Strength, merge, parse};
 use palisade_syscall::{Arch, Call, compile};
 use proptest::prelude::*;
-use proptest::sample::select;
+use proptest::sample::{select, subsequence};
 use std::cmp::Reverse;
 
 const DENY: &str = include_str!("../../../syscall/src/data/deny.list");
@@ -21,8 +21,10 @@ const ERRORS: &str = include_str!("../../../syscall/src/data/errno.list");
 const USER: u32 = 1000;
 const GROUP: u32 = 100;
 
-/// Calls, each with the arguments that are no addresses, and whether the broker judges it, so that it can't be allowed.
-const CALLS: [(&str, &[u8], bool); 20] = [
+/// A call, with the arguments that are no addresses, and whether the broker judges it, so that it can't be allowed.
+type Known = (&'static str, &'static [u8], bool);
+
+const CALLS: [Known; 20] = [
     ("getpriority", &[0, 1], false),
     ("memfd_create", &[1], false),
     ("kcmp", &[0, 1, 2, 3, 4], false),
@@ -45,7 +47,7 @@ const CALLS: [(&str, &[u8], bool); 20] = [
     ("openat2", &[0, 3], true),
 ];
 
-const VALUES: [u64; 22] = [
+const VALUES: [u64; 24] = [
     0,
     1,
     2,
@@ -66,7 +68,9 @@ const VALUES: [u64; 22] = [
     0x1000_0000,
     0x7e02_0000,
     0xffff_ffff,
+    0x1_0000_0000,
     0x1_0000_0001,
+    0x8000_0000_0000_0000,
     u64::MAX,
 ];
 
@@ -338,30 +342,43 @@ fn file(stated: &Stated) -> palisade_policy::LayerPolicy {
     parse(&format!("schema = 1\n[{section}]\n{body}\n"), None, stated.layer).unwrap()
 }
 
-fn stated() -> impl Strategy<Value = Stated> {
-    let said = select(&CALLS[..]).prop_flat_map(|(call, arguments, judged)| {
-        let test = (select(arguments), any::<bool>(), select(&["in", "not in", "has"][..]), prop::collection::vec(select(&VALUES[..]), 1..4))
-            .prop_map(|(argument, wide, kind, mut values)| {
-                if kind == "has" {
-                    values.truncate(1);
-                }
-                Test { argument: argument.into(), wide, kind, values }
-            });
-        let acts = [Act::Ask, Act::Return(0), Act::Return(7), Act::Deny("EPERM"), Act::Deny("ENOENT"), Act::Allow];
-        let acts = if judged { &acts[..5] } else { &acts[..] }.to_vec();
-        let says = prop_oneof![
-            1 => Just(Says::Allow),
-            1 => Just(Says::Deny),
-            6 => (prop::collection::vec(test, 0..3), select(acts)).prop_map(|(tests, act)| Says::Answer(tests, act)),
-        ];
-        (Just(call), says)
-    });
-    (select(&Layer::ALL[1..]), select(&Strength::ALL[..]), said).prop_map(
-        |(layer, strength, (call, says))| {
+fn test(arguments: &'static [u8], values: Vec<u64>) -> impl Strategy<Value = Test> {
+    let kind = select(&["in", "not in", "has"][..]);
+    let values = prop::collection::vec(select(values), 1..4);
+    (select(arguments), any::<bool>(), kind, values).prop_map(|(argument, wide, kind, mut values)| {
+        if kind == "has" {
+            values.truncate(1);
+        }
+        Test { argument: argument.into(), wide, kind, values }
+    })
+}
+
+fn said((call, arguments, judged): Known, values: Vec<u64>) -> impl Strategy<Value = (&'static str, Says)> {
+    let acts =
+        [Act::Ask, Act::Return(0), Act::Return(7), Act::Deny("EPERM"), Act::Deny("ENOENT"), Act::Allow];
+    let acts = if judged { acts[..5].to_vec() } else { acts.to_vec() };
+    let answer = (prop::collection::vec(test(arguments, values), 0..3), select(acts));
+    let says = prop_oneof![
+        1 => Just(Says::Allow),
+        1 => Just(Says::Deny),
+        6 => answer.prop_map(|(tests, act)| Says::Answer(tests, act)),
+    ];
+    (Just(call), says)
+}
+
+/// Statements about few calls in few layers by few values, so that they meet.
+fn statements() -> impl Strategy<Value = Vec<Stated>> {
+    let of = |(calls, layers, values): (Vec<Known>, Vec<Layer>, Vec<u64>)| {
+        let said = select(calls).prop_flat_map(move |call| said(call, values.clone()));
+        let stated = (select(layers), select(&Strength::ALL[..]), said);
+        let stated = stated.prop_map(|(layer, strength, (call, says))| {
             let strength = if layer.may_lock() { strength } else { strength.min(Strength::Set) };
             Stated { layer, strength, call, says }
-        },
-    )
+        });
+        prop::collection::vec(stated, 0..12)
+    };
+    (subsequence(&CALLS[..], 1..4), subsequence(&Layer::ALL[1..], 1..4), subsequence(&VALUES[..], 2..9))
+        .prop_flat_map(of)
 }
 
 /// A generator that is good enough to choose arguments.
@@ -391,13 +408,19 @@ fn compare(all: &[Stated], kind: Kind, told: bool, mut seed: u64) -> Result<(), 
         other if matches!(other >> 16, 0x0005 | 0x7fc0) => Verdict::Fails(other & 0xffff),
         other => panic!("{other:#x}"),
     };
-    // What is stated is asked for more often than what isn't.
-    let mut calls: Vec<&str> = all.iter().flat_map(|s| [s.call, s.call]).collect();
+    // What is stated is asked for more often than what isn't, of calls and of values.
+    let mut calls: Vec<&str> = all.iter().flat_map(|s| [s.call; 4]).collect();
     calls.extend(CALLS.iter().map(|(call, ..)| *call));
+    let mut values: Vec<u64> = all
+        .iter()
+        .filter_map(|s| if let Says::Answer(tests, _) = &s.says { Some(tests) } else { None })
+        .flat_map(|tests| tests.iter().flat_map(|test| test.values.clone()))
+        .collect();
+    values.extend(VALUES);
     for at in 0..96 {
         let name = calls[at % calls.len()];
         let mut arguments = [0; 6];
-        arguments.iter_mut().for_each(|argument| *argument = VALUES[next(&mut seed) % VALUES.len()]);
+        arguments.iter_mut().for_each(|argument| *argument = values[next(&mut seed) % values.len()]);
         let number = name.parse::<Syscall>().unwrap().number(arch);
         let Some(number) = number else { continue };
         let call = Call { audit_arch: arch.audit(), number, arguments };
@@ -426,7 +449,7 @@ proptest! {
 
     #[test]
     fn filters_are_what_the_documentation_says(
-        all in prop::collection::vec(stated(), 0..12),
+        all in statements(),
         kind in select(&[Kind::Brokered, Kind::Unprotected, Kind::InPlace][..]),
         told: bool,
         seed: u64,
