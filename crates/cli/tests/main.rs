@@ -54,6 +54,7 @@ mod plan_file;
 mod preloaded;
 mod profiles;
 mod prompts;
+mod queues;
 mod races;
 mod refusals;
 mod repositories;

@@ -287,6 +287,7 @@ pub fn describe(step: &PlanStep<'_>) -> String {
         PlanStep::Tmpfs { path, .. } => format!("mount a private directory at /{path}"),
         PlanStep::Overlay { target, .. } => format!("show a directory at /{target} that keeps no changes"),
         PlanStep::Terminals { path } => format!("mount pseudo-terminals at /{path}"),
+        PlanStep::Queues { path, .. } => format!("mount message queues at /{path}"),
         PlanStep::Processes { path, .. } => format!("mount processes at /{path}"),
         PlanStep::Socket { path, .. } => format!("make socket /{path}"),
         PlanStep::Information { path, .. } => format!("make file /{path}, with a number of the launch's own"),

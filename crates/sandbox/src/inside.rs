@@ -87,9 +87,10 @@ impl Inside<'_> {
 fn place<'p>(step: &'p Step<'p>) -> Option<(&'p Path, Rights)> {
     Some(match step {
         Step::Bind(Bind { target, rights, .. }) => (target.as_path(), *rights),
-        Step::Own { path, rights } | Step::Tmpfs { path, rights } | Step::Processes { path, rights } => {
-            (path.as_path(), *rights)
-        }
+        Step::Own { path, rights }
+        | Step::Tmpfs { path, rights }
+        | Step::Queues { path, rights }
+        | Step::Processes { path, rights } => (path.as_path(), *rights),
         Step::Allow { path, rights } | Step::Overlay { target: path, rights, .. } => {
             (path.as_path(), *rights)
         }
@@ -179,7 +180,7 @@ fn covered(step: &Step<'_>, at: &Path, path: &Path, before: &Seen) -> Option<See
             let host = if rest.as_os_str().is_empty() { source.to_owned() } else { source.join(rest) };
             Seen::Host { path: host, write: *write, execute: *execute }
         }
-        Step::Own { .. } | Step::Tmpfs { .. } | Step::Overlay { .. } => Seen::Private,
+        Step::Own { .. } | Step::Tmpfs { .. } | Step::Queues { .. } | Step::Overlay { .. } => Seen::Private,
         Step::Terminals { .. } => Seen::Terminals,
         Step::Processes { .. } => Seen::Processes,
         Step::Symlink { target, .. } if exactly => Seen::Link(target.as_path().to_owned()),

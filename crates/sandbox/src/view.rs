@@ -7,7 +7,7 @@ use crate::facts::{Facts, Kind};
 use crate::package;
 use crate::plan::{Origin, Step};
 use crate::text::Text;
-use crate::tree::{Show, Tree};
+use crate::tree::{Show, Tree, WRITABLE};
 use palisade_host::layout::RootKind;
 use palisade_host::needs::More;
 use palisade_host::{gitconfig, resolver, toolchain, virtualenv, worktree};
@@ -146,6 +146,11 @@ fn devices(tree: &mut Tree<'_>) -> Result<(), PlanError> {
     }
     tree.directory(Path::new("/dev/pts"), 0o755)?;
     tree.push(Step::Terminals { path: Text::literal(c"dev/pts") });
+    // Some kernels are built without message queues.
+    if Path::new("/proc/sys/fs/mqueue").exists() {
+        tree.directory(Path::new("/dev/mqueue"), 0o755)?;
+        tree.push(Step::Queues { path: Text::literal(c"dev/mqueue"), rights: WRITABLE });
+    }
     tree.push(Step::Allow {
         path: Text::literal(c"dev"),
         rights: Rights::READ.union(Rights::WRITE_FILE).union(Rights::IOCTL_DEV),

@@ -78,9 +78,8 @@ pub(crate) struct Assignment<'a> {
     pub(crate) owner_descriptor: Fd,
 }
 
-/// The namespaces that init makes while the builder builds.
-pub(crate) const BY_INIT: i32 =
-    libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP;
+/// The namespaces that init makes while the builder builds. Not that of IPC: message queues are mounted by who is in it.
+pub(crate) const BY_INIT: i32 = libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP;
 
 /// Runs init.
 ///

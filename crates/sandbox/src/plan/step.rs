@@ -93,6 +93,16 @@ pub enum Step<'a> {
         #[serde(borrow)]
         path: Text<'a>,
     },
+    /// POSIX message queues of its own. Landlock judges `mq_open` by a mount of the kernel's that nobody sees, whose root
+    /// is the one here: without a rule for it no queue could be opened.
+    Queues {
+        /// Where.
+        #[serde(borrow)]
+        path: Text<'a>,
+        /// Landlock rights beneath.
+        #[serde(with = "rights")]
+        rights: Rights,
+    },
     /// The processes inside.
     Processes {
         /// Where.
