@@ -15,7 +15,7 @@ mod generate;
 mod minimise;
 mod model;
 mod oracle;
-mod play;
+pub(crate) mod play;
 pub(crate) mod player;
 pub(crate) mod random;
 mod sequence;

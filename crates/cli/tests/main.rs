@@ -19,6 +19,7 @@ mod covers;
 mod dbus;
 mod desktop;
 mod desktop_readers;
+mod differential;
 mod docs;
 mod everything;
 mod explain_calls;

@@ -34,7 +34,7 @@ pub(super) struct Outcome {
 
 /// A directory outside of what launches may write to, with the trees that have been played. They are removed seldom: for
 /// a minute after that ext4 passes over their inodes one by one whenever it makes a file.
-pub(super) struct PlayedTrees {
+pub(crate) struct PlayedTrees {
     directory: PathBuf,
     count: Cell<usize>,
 }
@@ -43,7 +43,7 @@ impl PlayedTrees {
     /// More than `./x test` plays.
     const KEPT: usize = 20_000;
 
-    pub(super) fn new(directory: PathBuf) -> Self {
+    pub(crate) fn new(directory: PathBuf) -> Self {
         let played = Self { directory, count: Cell::new(0) };
         played.clear();
         played
@@ -55,7 +55,7 @@ impl PlayedTrees {
         self.count.set(0);
     }
 
-    fn take(&self, tree: &Path) {
+    pub(crate) fn take(&self, tree: &Path) {
         if self.count.get() >= Self::KEPT {
             self.clear();
         }

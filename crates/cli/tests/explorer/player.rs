@@ -58,20 +58,39 @@ impl Player {
 
     /// Says something, and waits for the first line of the answer.
     fn ask(&mut self, request: &str) -> String {
+        self.answer(request, LIMIT).unwrap_or_else(|_part| panic!("this never ended:\n{request}"))
+    }
+
+    /// The same; without a line's end of a player that has died. What has come until then, if that takes too many seconds.
+    pub(crate) fn answer(&mut self, request: &str, seconds: i64) -> Result<String, String> {
         // Whoever has died says nothing, which is found below.
         let _written = self.calls.write_all(request.as_bytes());
-        let limit = Timespec { tv_sec: LIMIT, tv_nsec: 0 };
-        let mut wait = [PollFd::new(self.results.get_ref(), PollFlags::IN)];
-        let ready = loop {
-            match poll(&mut wait, Some(&limit)) {
-                Err(rustix::io::Errno::INTR) => {}
-                ready => break ready.unwrap(),
+        let limit = Timespec { tv_sec: seconds, tv_nsec: 0 };
+        let mut line = Vec::new();
+        while line.last() != Some(&b'\n') {
+            if self.results.buffer().is_empty() {
+                let mut wait = [PollFd::new(self.results.get_ref(), PollFlags::IN)];
+                match poll(&mut wait, Some(&limit)) {
+                    Err(rustix::io::Errno::INTR) => continue,
+                    Ok(0) => return Err(text(line)),
+                    ready => _ = ready.unwrap(),
+                }
             }
-        };
-        assert!(ready > 0, "this never ended:\n{request}");
-        let mut line = String::new();
-        self.results.read_line(&mut line).unwrap();
-        line
+            let come = self.results.fill_buf().unwrap();
+            if come.is_empty() {
+                break;
+            }
+            let end = come.iter().position(|byte| *byte == b'\n').map_or(come.len(), |at| at + 1);
+            line.extend(&come[..end]);
+            self.results.consume(end);
+        }
+        Ok(text(line))
+    }
+
+    /// Ends one that doesn't end by itself.
+    pub(crate) fn kill(mut self) {
+        let _dead_already = self.child.kill();
+        self.end();
     }
 
     /// Ends it, and waits for that.
@@ -82,4 +101,8 @@ impl Player {
         drop(child.stderr.take());
         crate::support::job::bounded(&mut child);
     }
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8_lossy(&bytes).into_owned()
 }
