@@ -89,7 +89,6 @@ struct Report {
     /// Compared, each once.
     calls: u64,
     failed: u64,
-    works: BTreeMap<String, BTreeMap<String, u64>>,
     seconds: f64,
     found: BTreeMap<Kind, Found>,
     /// How often each line of the list applied.
@@ -100,7 +99,6 @@ impl Report {
     /// Counts what has been compared; gives what is to be played again without the call that went differently.
     fn take(&mut self, wall: Wall, known: &[Known], pending: Pending, pair: &Pair) -> Option<Pending> {
         let Pending { number, mut script, left_out } = pending;
-        for (call, word) in script.calls.iter().zip(&pair.native.words) { let c = word.split([':','~','!']).next().unwrap(); let c = if c.starts_with('E') || c == "waits" { c } else { "ok" }; *self.works.entry(call.split(' ').next().unwrap().to_owned()).or_default().entry(c.to_owned()).or_default() += 1; *self.works.entry("ALL".into()).or_default().entry(c.to_owned()).or_default() += 1; }
         let differences = pair.differences();
         for difference in &differences {
             if let Some(line) = known::find(known, wall, &script, difference) {
@@ -134,7 +132,11 @@ fn explore(arena: &Arena<'_>, known: &[Known], seed: u64, first: u64, calls: u64
     let batch = BATCH.min(usize::try_from(calls / 23).unwrap().max(1));
     while report.calls < calls {
         while waiting.len() < batch {
-            waiting.push(Pending { number: next, script: generate::script(seed, next, arena.place.uid), left_out: 0 });
+            waiting.push(Pending {
+                number: next,
+                script: generate::script(seed, next, arena.place.uid),
+                left_out: 0,
+            });
             next += 1;
         }
         let scripts: Vec<Script> = waiting.iter().map(|one| one.script.clone()).collect();
@@ -142,7 +144,6 @@ fn explore(arena: &Arena<'_>, known: &[Known], seed: u64, first: u64, calls: u64
         let played = std::mem::take(&mut waiting).into_iter().zip(pairs);
         waiting.extend(played.filter_map(|(one, pair)| report.take(arena.wall, known, one, &pair)));
     }
-    if std::env::var_os("H21C").is_some() { for (k, v) in &report.works { let mut w: Vec<_> = v.iter().collect(); w.sort_by_key(|(_, n)| std::cmp::Reverse(**n)); eprintln!("{k} {w:?}"); } }
     report.seconds = begun.elapsed().as_secs_f64();
     report
 }
@@ -150,7 +151,9 @@ fn explore(arena: &Arena<'_>, known: &[Known], seed: u64, first: u64, calls: u64
 fn line(arena: &Arena<'_>, seed: u64, (call, native, inside): &Kind, found: &Found) -> String {
     let Found { number, after, times, .. } = found;
     let who = arena.how();
-    format!("{call}: natively {native}, inside {inside}: seed {seed}, script {number}, {who}; {times} times, first after {after} calls")
+    format!(
+        "{call}: natively {native}, inside {inside}: seed {seed}, script {number}, {who}; {times} times, first after {after} calls"
+    )
 }
 
 /// A finding for people, as short as it can be made.
@@ -169,11 +172,16 @@ fn say(text: &str) {
 }
 
 /// All that one person plays behind a wall; gives what was found, and how often each line of the list applied.
-fn play_as(place: &Place, wall: Wall, known: &[Known], settings: &Settings, calls: u64) -> (Vec<String>, Vec<u64>) {
+fn play_as(
+    place: &Place,
+    wall: Wall,
+    known: &[Known],
+    settings: &Settings,
+    calls: u64,
+) -> (Vec<String>, Vec<u64>) {
     let arena = Arena::new(place, wall);
     if wall == Wall::Enforced {
-        let scripts: Vec<Script> =
-            (0..300).map(|number| generate::script(SEED, number, place.uid)).collect();
+        let scripts: Vec<Script> = (0..300).map(|number| generate::script(SEED, number, place.uid)).collect();
         arena.learn(&scripts);
     }
     let (mut failures, mut applied) = (Vec::new(), vec![0; known.len()]);
@@ -189,9 +197,15 @@ fn play_as(place: &Place, wall: Wall, known: &[Known], settings: &Settings, call
         ));
         // Two errors are of less account than what a call has done, or hasn't.
         let mut found: Vec<(&Kind, &Found)> = report.found.iter().collect();
-        found.sort_by_key(|((_, native, inside), _)| native != "ok" && inside.starts_with('E') && !inside.ends_with(['~', '!']));
+        found.sort_by_key(|((_, native, inside), _)| {
+            native != "ok" && inside.starts_with('E') && !inside.ends_with(['~', '!'])
+        });
         for (at, (kind, found)) in found.into_iter().enumerate() {
-            failures.push(if at < settings.shortened { describe(&arena, *seed, kind, found) } else { line(&arena, *seed, kind, found) });
+            failures.push(if at < settings.shortened {
+                describe(&arena, *seed, kind, found)
+            } else {
+                line(&arena, *seed, kind, found)
+            });
         }
         applied.iter_mut().zip(&report.applied).for_each(|(all, one)| *all += one);
     }
@@ -207,8 +221,10 @@ fn play(wall: Wall) {
     let calls = settings.calls.div_ceil(shares.max(1));
     let played: Vec<(Vec<String>, Vec<u64>)> = std::thread::scope(|scope| {
         let (known, settings) = (&known, &settings);
-        let games: Vec<_> =
-            people.iter().map(|place| scope.spawn(move || play_as(place, wall, known, settings, calls))).collect();
+        let games: Vec<_> = people
+            .iter()
+            .map(|place| scope.spawn(move || play_as(place, wall, known, settings, calls)))
+            .collect();
         games.into_iter().map(|game| game.join().unwrap()).collect()
     });
     let mut failures: Vec<String> = played.iter().flat_map(|one| one.0.clone()).collect();

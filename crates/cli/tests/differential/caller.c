@@ -441,6 +441,7 @@ static void make(char *line) {
     mind_fifo(call, arguments);
     if (would_wait(call, arguments)) {
         fprintf(output, "waits ");
+        fflush(output);
         return;
     }
     for (size_t at = 0; at < SIGNALS; at++) counts[at] = 0;

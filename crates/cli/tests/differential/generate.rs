@@ -108,7 +108,8 @@ const CALLS: &[(&str, usize, &str)] = &[
     ("getrlimit", 1, "resource"),
 ];
 /// What makes descriptors: a script begins with some.
-const FIRST: &[&str] = &["open", "open", "open", "openat", "creat", "socket", "socket", "socketpair", "pipe2", "memfd_create"];
+const FIRST: &[&str] =
+    &["open", "open", "open", "openat", "creat", "socket", "socket", "socketpair", "pipe2", "memfd_create"];
 /// Calls of a script.
 const OWN_CALLS: usize = 22;
 
@@ -119,10 +120,29 @@ const ONE: &[(&str, &[&str])] = &[
     ("size", &["0", "1", "3", "64", "64", "4096", "4096", "BAD"]),
     ("whence", &["SEEK_SET", "SEEK_CUR", "SEEK_END", "SEEK_DATA", "SEEK_HOLE", "9"]),
     ("id", &["-1", "-1", "self_id", "0", "1", "12345"]),
-    ("attribute", &["'user.a'", "'user.a'", "'user.a'", "'user.a'", "'user.b'", "'user.b'", "'user.'", "'trusted.a'", "'security.a'", "'a'", "''", "BAD"]),
+    (
+        "attribute",
+        &[
+            "'user.a'",
+            "'user.a'",
+            "'user.a'",
+            "'user.a'",
+            "'user.b'",
+            "'user.b'",
+            "'user.'",
+            "'trusted.a'",
+            "'security.a'",
+            "'a'",
+            "''",
+            "BAD",
+        ],
+    ),
     ("value", &["'one'", "'one'", "'other-value'", "'other-value'", "''", "BAD"]),
     ("seconds", &["1000000001.5", "1000000002.0,1000000003.7", "0", "NULL", "1.2000000", "BAD"]),
-    ("times", &["1000000001.5", "1000000002.0,now", "omit,1000000003.7", "now", "omit", "NULL", "1.2000000", "BAD"]),
+    (
+        "times",
+        &["1000000001.5", "1000000002.0,now", "omit,1000000003.7", "now", "omit", "NULL", "1.2000000", "BAD"],
+    ),
     ("access", &["0", "R_OK", "W_OK", "X_OK", "R_OK|W_OK", "64"]),
     ("statx", &["STATX_BASIC_STATS"]),
     ("cloexec", &["0", "O_CLOEXEC", "O_APPEND"]),
@@ -131,7 +151,10 @@ const ONE: &[(&str, &[&str])] = &[
     ("family", &["AF_UNIX", "AF_UNIX", "AF_UNIX", "AF_INET"]),
     ("backlog", &["16", "128"]),
     ("shutdown", &["SHUT_RD", "SHUT_WR", "SHUT_RDWR", "7"]),
-    ("signal", &["SIGUSR1", "SIGUSR2", "SIGALRM", "SIGPIPE", "SIGXFSZ", "SIGIO", "SIGTERM", "SIGURG", "0", "65"]),
+    (
+        "signal",
+        &["SIGUSR1", "SIGUSR2", "SIGALRM", "SIGPIPE", "SIGXFSZ", "SIGIO", "SIGTERM", "SIGURG", "0", "65"],
+    ),
     ("sigprocmask", &["SIG_BLOCK", "SIG_UNBLOCK", "SIG_SETMASK", "9"]),
     ("handling", &["handler", "ignore", "handler,SA_RESTART", "handler,SA_NODEFER", "NULL", "BAD"]),
     ("resource", &["RLIMIT_NOFILE", "RLIMIT_FSIZE"]),
@@ -139,7 +162,10 @@ const ONE: &[(&str, &[&str])] = &[
 
 /// Of these each may be drawn, and one that nobody knows.
 const SOME: &[(&str, &[&str])] = &[
-    ("at_flags", &["AT_SYMLINK_NOFOLLOW", "AT_SYMLINK_FOLLOW", "AT_EMPTY_PATH", "AT_REMOVEDIR", "AT_NO_AUTOMOUNT"]),
+    (
+        "at_flags",
+        &["AT_SYMLINK_NOFOLLOW", "AT_SYMLINK_FOLLOW", "AT_EMPTY_PATH", "AT_REMOVEDIR", "AT_NO_AUTOMOUNT"],
+    ),
     ("rename_flags", &["RENAME_NOREPLACE", "RENAME_EXCHANGE", "RENAME_WHITEOUT"]),
     ("xattr_flags", &["XATTR_CREATE", "XATTR_REPLACE"]),
     ("fallocate", &["FALLOC_FL_KEEP_SIZE", "FALLOC_FL_PUNCH_HOLE"]),
@@ -147,7 +173,16 @@ const SOME: &[(&str, &[&str])] = &[
     ("memfd_flags", &["MFD_CLOEXEC", "MFD_ALLOW_SEALING"]),
     ("socket_flags", &["SOCK_NONBLOCK", "SOCK_CLOEXEC"]),
     ("message_flags", &["MSG_DONTWAIT", "MSG_PEEK", "MSG_NOSIGNAL", "MSG_TRUNC"]),
-    ("resolve", &["RESOLVE_NO_SYMLINKS", "RESOLVE_BENEATH", "RESOLVE_IN_ROOT", "RESOLVE_NO_MAGICLINKS", "RESOLVE_NO_XDEV"]),
+    (
+        "resolve",
+        &[
+            "RESOLVE_NO_SYMLINKS",
+            "RESOLVE_BENEATH",
+            "RESOLVE_IN_ROOT",
+            "RESOLVE_NO_MAGICLINKS",
+            "RESOLVE_NO_XDEV",
+        ],
+    ),
     ("signals", &["SIGUSR1", "SIGUSR2", "SIGALRM", "SIGPIPE", "SIGXFSZ", "SIGTERM", "SIGSYS"]),
     ("special", &["S_ISUID", "S_ISGID", "S_ISVTX"]),
     ("status", &["O_APPEND", "O_NONBLOCK", "O_NOATIME", "O_ASYNC"]),
@@ -156,24 +191,69 @@ const UNKNOWN: &str = "0x40000000";
 
 const ACCESS_MODES: &[&str] = &["O_RDONLY", "O_RDONLY", "O_WRONLY", "O_RDWR", "O_RDWR", "O_WRONLY|O_RDWR"];
 const OPEN: &[&str] = &[
-    "O_CREAT", "O_EXCL", "O_NOCTTY", "O_TRUNC", "O_APPEND", "O_NONBLOCK", "O_DSYNC", "O_SYNC", "O_DIRECT", "O_NOATIME",
-    "O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_PATH", "O_LARGEFILE", "__O_TMPFILE", "O_TMPFILE", "O_ASYNC", UNKNOWN,
+    "O_CREAT",
+    "O_EXCL",
+    "O_NOCTTY",
+    "O_TRUNC",
+    "O_APPEND",
+    "O_NONBLOCK",
+    "O_DSYNC",
+    "O_SYNC",
+    "O_DIRECT",
+    "O_NOATIME",
+    "O_CLOEXEC",
+    "O_DIRECTORY",
+    "O_NOFOLLOW",
+    "O_PATH",
+    "O_LARGEFILE",
+    "__O_TMPFILE",
+    "O_TMPFILE",
+    "O_ASYNC",
+    UNKNOWN,
 ];
-const NODES: &[&str] = &["S_IFREG", "S_IFREG", "S_IFIFO", "S_IFIFO", "S_IFSOCK", "S_IFCHR", "S_IFDIR", "S_IFLNK", "0"];
+const NODES: &[&str] =
+    &["S_IFREG", "S_IFREG", "S_IFIFO", "S_IFIFO", "S_IFSOCK", "S_IFCHR", "S_IFDIR", "S_IFLNK", "0"];
 const TYPES: &[&str] = &["SOCK_STREAM", "SOCK_STREAM", "SOCK_DGRAM", "SOCK_SEQPACKET", "SOCK_RAW"];
 const NAMES: &[&str] = &["a", "b", "c", "d", "e"];
-const PERMISSIONS: &[&str] = &["0755", "0644", "0777", "0600", "0700", "0444", "0500", "0300", "0111", "0000"];
+const PERMISSIONS: &[&str] =
+    &["0755", "0644", "0777", "0600", "0700", "0444", "0500", "0300", "0111", "0000"];
 const DESCRIPTORS: &[(&str, usize)] = &[
-    ("3", 26), ("4", 16), ("5", 9), ("6", 6), ("7", 4), ("8", 2), ("12", 1), ("0", 6), ("1", 2), ("2", 1), ("20", 1), ("-1", 1),
+    ("3", 26),
+    ("4", 16),
+    ("5", 9),
+    ("6", 6),
+    ("7", 4),
+    ("8", 2),
+    ("12", 1),
+    ("0", 6),
+    ("1", 2),
+    ("2", 1),
+    ("20", 1),
+    ("-1", 1),
 ];
 const COMMANDS: &[(&str, &str)] = &[
-    ("F_DUPFD", "fd"), ("F_DUPFD_CLOEXEC", "fd"), ("F_GETFD", "0"), ("F_SETFD", "FD_CLOEXEC"), ("F_GETFL", "0"),
-    ("F_SETFL", "status"), ("F_GETPIPE_SZ", "0"), ("F_GET_SEALS", "0"), ("F_ADD_SEALS", "F_SEAL_WRITE"),
-    ("F_ADD_SEALS", "F_SEAL_GROW"), ("77", "0"),
+    ("F_DUPFD", "fd"),
+    ("F_DUPFD_CLOEXEC", "fd"),
+    ("F_GETFD", "0"),
+    ("F_SETFD", "FD_CLOEXEC"),
+    ("F_GETFL", "0"),
+    ("F_SETFL", "status"),
+    ("F_GETPIPE_SZ", "0"),
+    ("F_GET_SEALS", "0"),
+    ("F_ADD_SEALS", "F_SEAL_WRITE"),
+    ("F_ADD_SEALS", "F_SEAL_GROW"),
+    ("77", "0"),
 ];
 const LIMITS: &[&str] = &[
-    "RLIMIT_NOFILE 3", "RLIMIT_NOFILE 4", "RLIMIT_NOFILE 5", "RLIMIT_NOFILE 7", "RLIMIT_NOFILE 64", "RLIMIT_FSIZE 0",
-    "RLIMIT_FSIZE 4", "RLIMIT_FSIZE 100", "RLIMIT_FSIZE -1",
+    "RLIMIT_NOFILE 3",
+    "RLIMIT_NOFILE 4",
+    "RLIMIT_NOFILE 5",
+    "RLIMIT_NOFILE 7",
+    "RLIMIT_NOFILE 64",
+    "RLIMIT_FSIZE 0",
+    "RLIMIT_FSIZE 4",
+    "RLIMIT_FSIZE 100",
+    "RLIMIT_FSIZE -1",
 ];
 
 struct Generator {
@@ -234,7 +314,8 @@ impl Generator {
     fn first_calls(&mut self) -> Vec<String> {
         let (one, alike) = (self.random.pick(FIRST), self.random.chance(40));
         let count = 1 + self.random.below(4);
-        let names: Vec<&str> = (0..count).map(|_| if alike { one } else { self.random.pick(FIRST) }).collect();
+        let names: Vec<&str> =
+            (0..count).map(|_| if alike { one } else { self.random.pick(FIRST) }).collect();
         let places = names.into_iter().filter_map(|name| CALLS.iter().position(|call| call.0 == name));
         places.map(|call| self.call(call)).collect()
     }

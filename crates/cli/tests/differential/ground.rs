@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The tree of a script: made on the host, and read by it at the end.
 
-use rustix::fs::{CWD, FileType, Mode, Timespec, Timestamps, utimensat};
 use rustix::fs::AtFlags;
+use rustix::fs::{CWD, FileType, Mode, Timespec, Timestamps, utimensat};
 use std::collections::HashMap;
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
@@ -36,7 +36,9 @@ pub(super) fn make(top: &Path, entries: &[String], owner: (u32, u32)) -> std::io
     }
     for entry in entries {
         let mut words = entry.split(' ');
-        let (Some(kind), Some(how), Some(path)) = (words.next(), words.next(), words.next()) else { continue };
+        let (Some(kind), Some(how), Some(path)) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
         let path = ground.join(path);
         // Shortened, a tree may lack what this lies in.
         if path.parent().is_none_or(|parent| !parent.is_dir()) {
@@ -56,7 +58,12 @@ pub(super) fn make(top: &Path, entries: &[String], owner: (u32, u32)) -> std::io
             lchown(&path, Some(owner.0), Some(owner.1))?;
         }
         let time = Timespec { tv_sec: WRITTEN, tv_nsec: 0 };
-        utimensat(CWD, &path, &Timestamps { last_access: time, last_modification: time }, AtFlags::SYMLINK_NOFOLLOW)?;
+        utimensat(
+            CWD,
+            &path,
+            &Timestamps { last_access: time, last_modification: time },
+            AtFlags::SYMLINK_NOFOLLOW,
+        )?;
         if let Some(mode) = mode {
             std::fs::set_permissions(&path, Permissions::from_mode(mode))?;
         }
@@ -97,8 +104,8 @@ impl Look<'_> {
             stat.nlink(),
             when(stat.mtime(), stat.mtime_nsec()),
         );
-        // A launch may look into directories.
-        if !is_directory {
+        // A launch looks into directories, and the broker into links.
+        if kind == FileType::RegularFile {
             line += &format!(" read {}", when(stat.atime(), stat.atime_nsec()));
         }
         // Whoever isn't root would not get in otherwise, nor remove it.

@@ -39,11 +39,11 @@ impl Known {
             Some(part) => !call.contains(part),
             None => call.contains(part),
         };
-        let is_error = |class: &str| class.starts_with('E') && class.ends_with(|last: char| last.is_ascii_alphanumeric());
-        let is = |pattern: &str, class: &str| match pattern {
-            "*" => true,
-            "error" => is_error(class),
-            list => list.split(',').any(|one| one == class),
+        let is_error = |class: &str| {
+            class.starts_with('E') && class.ends_with(|last: char| last.is_ascii_alphanumeric())
+        };
+        let is = |pattern: &str, class: &str| {
+            pattern.split(',').any(|one| one == "*" || one == class || one == "error" && is_error(class))
         };
         (self.calls == ["*"] || self.calls.contains(&name))
             && self.walls.contains(&wall.name())

@@ -80,7 +80,8 @@ impl<'p> Arena<'p> {
 
     /// Has every call of these scripts learned, before `--syscalls enforce`.
     pub(super) fn learn(&self, scripts: &[Script]) {
-        let mut player = Player::start(&mut self.place.palisade(&["--quiet", "--syscalls", "learn"], &["./caller"]));
+        let mut player =
+            Player::start(&mut self.place.palisade(&["--quiet", "--syscalls", "learn"], &["./caller"]));
         for (number, script) in scripts.iter().enumerate() {
             self.make(number, script);
             let answer = player.answer(&self.request(number, script), LIMIT);

@@ -103,8 +103,7 @@ impl Pair {
         let without = |one: &Outcome, other: &Outcome| {
             one.tree.iter().filter(|line| !other.tree.contains(line)).cloned().collect::<Vec<_>>()
         };
-        let (native, inside) =
-            (without(&self.native, &self.inside), without(&self.inside, &self.native));
+        let (native, inside) = (without(&self.native, &self.inside), without(&self.inside, &self.native));
         format!("the tree at the end\n    natively: {native:#?}\n    inside:   {inside:#?}")
     }
 }
@@ -129,6 +128,10 @@ impl fmt::Display for Played<'_> {
                 writeln!(to, "    {call}    # natively {native}, inside {inside}")?;
             }
         }
-        if self.pair.native.tree != self.pair.inside.tree { writeln!(to, "  {}", self.pair.trees()) } else { Ok(()) }
+        if self.pair.native.tree != self.pair.inside.tree {
+            writeln!(to, "  {}", self.pair.trees())
+        } else {
+            Ok(())
+        }
     }
 }
