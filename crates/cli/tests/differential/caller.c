@@ -342,10 +342,10 @@ static void show_address(void) {
     if (address->sun_family == AF_UNIX && memory.size > 2) show(address->sun_path, memory.size - 2);
 }
 
-// What the kernel numbers anew each time, a pipe's or socket's name, is told without its number.
+// What the kernel numbers anew each time, the name of a pipe, a socket or a file without one, is told without its number.
 static size_t named(size_t length) {
-    const char *bracket = memchr(memory.out, '[', length);
-    return bracket && memory.out[0] != '/' ? (size_t)(bracket - memory.out) : length;
+    const char *number = memchr(memory.out, memory.out[0] == '/' ? '#' : '[', length);
+    return number ? (size_t)(number - memory.out) : length;
 }
 
 static void show_memory(const struct call *call, long result) {
@@ -448,7 +448,9 @@ static void make(char *line) {
     errno = 0;
     long result = syscall(call->number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
     int error = errno;
+    int is_link = !strncmp(call->name, "readlink", 8);
     if (result < 0 && result >= -4095) fprintf(output, "%s", strerrorname_np(error) ? strerrorname_np(error) : "?");
+    else if (is_link && named((size_t)result) < (size_t)result) fprintf(output, "%zu", named((size_t)result));
     else fprintf(output, "%ld", call->number == SYS_getdents64 && result > 0 ? 1 : result);
     if (result >= 0) {
         show_memory(call, result);
