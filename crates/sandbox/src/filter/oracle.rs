@@ -211,9 +211,14 @@ fn listed<'s>(all: &'s [Stated], call: &str) -> Option<&'s Stated> {
         .or_else(|| of_call.enumerate().max_by_key(|(at, s)| (rank(s), denies(s), *at)).map(|(_, s)| s))
 }
 
+/// A statement that answers: its number, its conditions and what it does.
+type Answer<'s> = (usize, &'s Stated, &'s [Test], Act);
+/// A statement's own place among others.
+type Own = Reverse<((Layer, Strength), bool, u8, usize)>;
+
 /// The answers to a call that are given, in the order in which they are tried.
 fn answers<'s>(all: &'s [Stated], call: &str) -> Vec<(&'s [Test], Act)> {
-    let stated: Vec<(usize, &Stated, &[Test], Act)> = all
+    let stated: Vec<Answer<'_>> = all
         .iter()
         .enumerate()
         .filter(|(_, s)| s.call == call)
@@ -229,30 +234,24 @@ fn answers<'s>(all: &'s [Stated], call: &str) -> Vec<(&'s [Test], Act)> {
         Some(l) => s.strength != Strength::Locked && rank(s) < rank(l),
     };
     let denied = list.is_some_and(|l| matches!(l.says, Says::Deny));
-    let given = |&&(_, s, _, act): &&(usize, &Stated, &[Test], Act)| {
-        let behind = |(_, lock, _, of): &(usize, &Stated, &[Test], Act)| {
-            denied && yields_to_list(lock) && loosens((s, act), (lock, *of))
-        };
+    let given = |&&(_, s, _, act): &&Answer<'_>| {
+        let behind =
+            |(_, lock, _, of): &Answer<'_>| denied && yields_to_list(lock) && loosens((s, act), (lock, *of));
         !yields_to_list(s) && !stated.iter().any(behind)
     };
-    let own = |(at, s, tests, act): &(usize, &Stated, &[Test], Act)| {
-        Reverse((rank(s), !tests.is_empty(), firmness(*act), *at))
-    };
-    // A place is a path: behind a lock stands what would loosen it.
-    let place = |entry: &(usize, &Stated, &[Test], Act)| {
-        let mut path = vec![own(entry)];
-        let mut entry = *entry;
-        loop {
-            let locks = stated.iter().filter(|lock| loosens((entry.1, entry.3), (lock.1, lock.3)));
-            let Some(last) = locks.filter(given).max_by_key(|lock| own(lock)) else { break };
-            path.insert(0, own(last));
-            entry = *last;
-        }
-        path
-    };
-    let mut given: Vec<&(usize, &Stated, &[Test], Act)> = stated.iter().filter(given).collect();
-    given.sort_by_key(|entry| place(entry));
+    let mut given: Vec<&Answer<'_>> = stated.iter().filter(given).collect();
+    let all: Vec<Answer<'_>> = given.iter().map(|entry| **entry).collect();
+    given.sort_by_key(|entry| place(entry, &all));
     given.into_iter().map(|(_, _, tests, act)| (*tests, *act)).collect()
+}
+
+/// Where an answer is among those that are tried: a path, because what would loosen locks stands behind the last of them.
+fn place(entry: &Answer<'_>, all: &[Answer<'_>]) -> Vec<Own> {
+    let (at, stated, tests, act) = entry;
+    let locks = all.iter().filter(|lock| loosens((stated, *act), (lock.1, lock.3)));
+    let mut path = locks.map(|lock| place(lock, all)).max().unwrap_or_default();
+    path.push(Reverse((rank(stated), !tests.is_empty(), firmness(*act), *at)));
+    path
 }
 
 /// Whether a program may make user namespaces, or somebody else than the filter says so.
