@@ -24,6 +24,7 @@ mod docs;
 mod everything;
 mod explain_calls;
 mod explorer;
+mod fidelity;
 mod grants;
 mod guard;
 mod harmless;

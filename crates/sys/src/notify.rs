@@ -3,7 +3,7 @@
 
 use crate::raw;
 use core::ffi::c_int;
-use rustix::io::{Errno, Result};
+use rustix::io::{Errno, Result, retry_on_intr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// One end of a filter: whoever holds it answers the calls that the filter passes on. When nobody
@@ -132,7 +132,7 @@ impl Listener {
     #[must_use]
     pub fn is_waiting(&self, id: u64) -> bool {
         // SAFETY: needed, see `ioctl`. Sound: the kernel reads eight bytes of a live `u64`.
-        unsafe { ioctl(self.as_fd(), IS_VALID, &raw const id as usize) }.is_ok()
+        retry_on_intr(|| unsafe { ioctl(self.as_fd(), IS_VALID, &raw const id as usize) }).is_ok()
     }
 
     /// Answers a call.
@@ -147,7 +147,7 @@ impl Listener {
             Answer::Continue => response.flags = CONTINUE,
         }
         // SAFETY: needed, see `ioctl`. Sound: the structure is the request's and outlives the call.
-        unsafe { ioctl(self.as_fd(), SEND, &raw mut response as usize) }.map(drop)
+        retry_on_intr(|| unsafe { ioctl(self.as_fd(), SEND, &raw mut response as usize) }).map(drop)
     }
 
     /// Gives the caller a descriptor for `file`; returns its number there.
@@ -197,6 +197,61 @@ pub fn descriptor_of(process: u32, number: c_int) -> Result<OwnedFd> {
     let process = c_int::try_from(process).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
     let process = pidfd_open(process, PidfdFlags::empty())?;
     pidfd_getfd(process, number, PidfdGetfdFlags::empty())
+}
+
+/// What a process may have of something (`getrlimit(2)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limited {
+    /// `RLIMIT_FSIZE`: the length to which it makes a file grow, in bytes.
+    FileSize,
+    /// `RLIMIT_NOFILE`: above all numbers of its descriptors.
+    OpenFiles,
+}
+
+/// The limit in force for the process that thread `thread` belongs to; `u64::MAX`: none.
+///
+/// # Errors
+/// `EPERM`, `ESRCH`.
+pub fn limit_of(thread: u32, limited: Limited) -> Result<u64> {
+    // Of another type in each C library.
+    let resource: usize = match limited {
+        Limited::FileSize => 1,
+        Limited::OpenFiles => 7,
+    };
+    let mut limit = [0u64; 2];
+    let arguments = [thread as usize, resource, 0, (&raw mut limit) as usize, 0, 0];
+    // SAFETY: needed because rustix asks and sets in one. Sound: the kernel writes two words to a live array.
+    unsafe { raw::syscall(libc::SYS_prlimit64, arguments) }?;
+    Ok(limit[0])
+}
+
+/// Sends a signal to a thread whose call waits, as the kernel does for a call that goes beyond a limit. `process` is that
+/// of the thread: where the kernel can't name threads so (before Linux 6.9) it is the process that gets it.
+///
+/// # Errors
+/// `ESRCH` when it doesn't wait any more, `EPERM`.
+pub fn signal_caller(
+    listener: &Listener,
+    id: u64,
+    (thread, process): (u32, u32),
+    signal: rustix::process::Signal,
+) -> Result<()> {
+    use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+    // `PIDFD_THREAD`.
+    const OF_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL.unsigned_abs());
+    let open = |number: u32, flags| {
+        let number = c_int::try_from(number).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+        pidfd_open(number, flags)
+    };
+    let receiver = match open(thread, OF_THREAD) {
+        Err(Errno::INVAL) => open(process, PidfdFlags::empty()),
+        other => other,
+    }?;
+    // As long as the call waits the number is its thread's.
+    if !listener.is_waiting(id) {
+        return Err(Errno::SRCH);
+    }
+    pidfd_send_signal(&receiver, signal)
 }
 
 /// `bind(2)` with an address as it came from somebody else.

@@ -13,7 +13,7 @@
 //!
 //! In reading order: [`Server`] (what it is given), `crew` (its workers), `calls` (which call goes where),
 //! `caller` (what is read of the caller), `resolve` (from a path to a directory and a name),
-//! [`guard`] (what is refused) with `deed` (what a rule lets be done) and `way` (what lies above a name) and `walls` (what else refuses), `open` with `literal`, `tree`, `links` (where they lead), `attributes`, `sockets` with `bound` (the calls themselves), `times`, `modes` (which give rights away), `identity` (what tells a file from a later one),
+//! [`guard`] (what is refused) with `deed` (what a rule lets be done) and `way` (what lies above a name) and `walls` (what else refuses), `open` with `how` and `literal`, `tree`, `links` (where they lead), `attributes`, `sockets` with `bound` (the calls themselves), `times`, `modes` (which give rights away), `identity` (what tells a file from a later one),
 //! `config` (files that may change if the change is harmless), `repository` (what git takes for one, whatever its name), `observe` (what is noted while a command
 //! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make) with `running` (which program that is), `refusals` (calls that the filter refuses), [`answers`] (what a policy makes up), `clock` (its time of day), [`report`] (what the launcher hears).
 
@@ -28,6 +28,7 @@ mod crew;
 mod deed;
 mod given_names;
 pub mod guard;
+mod how;
 mod identity;
 mod links;
 mod literal;
@@ -39,6 +40,7 @@ pub mod report;
 mod repository;
 mod resolve;
 mod running;
+mod signals;
 mod sockets;
 mod times;
 mod together;
@@ -219,7 +221,16 @@ fn filter_of(calls: &[&str], arch: Arch) -> Result<Filter, crate::Error> {
         .copied()
         .filter(|name| name.parse::<crate::Syscall>().is_ok_and(|call| call.number(arch).is_some()))
         .collect();
-    crate::compile(&rules.with(&known, &[])?, arch)
+    let mut rules = rules.with(&known, &[])?;
+    let tests = crate::Test::new(2, crate::rules::Width::Full, crate::rules::Question::In(vec![0]));
+    let asks = crate::Rule {
+        action: crate::Action::Allow,
+        tests: tests.into_iter().collect(),
+        condition: "no new limit".to_owned(),
+        reason: "asks for the limits of callers".to_owned(),
+    };
+    rules.add("prlimit64".parse()?, asks);
+    crate::compile(&rules, arch)
 }
 
 /// How a call ends.
@@ -227,7 +238,7 @@ enum Outcome {
     /// It returns this.
     Value(i64),
     /// The caller gets this file.
-    File { file: OwnedFd, close_on_exec: bool },
+    File(Given),
     /// The kernel makes it: it has no pointers.
     Continue,
     /// Somebody else answers, later.
@@ -286,9 +297,7 @@ impl<'s> Worker<'s> {
                 }
                 _ => Answer::Continue,
             },
-            Ok(Outcome::File { file, close_on_exec }) => {
-                deliver(listener, call.into(), file, close_on_exec, Some(&self.spot))
-            }
+            Ok(Outcome::File(given)) => deliver(listener, call.into(), given, Some(&self.spot)),
             Ok(Outcome::Later) => return self.locks.release(),
             Err(errno) => Answer::Error(errno),
         };
@@ -312,26 +321,54 @@ impl From<&palisade_sys::notify::Notification> for Call {
     }
 }
 
+/// A file for a caller.
+struct Given {
+    file: OwnedFd,
+    close_on_exec: bool,
+    emptied: Emptied,
+}
+
+/// By what a file is emptied when it has been given, if it is (`O_TRUNC`).
+enum Emptied {
+    No,
+    /// The file that is given.
+    Itself,
+    /// Another descriptor: the one that is given is for reading only.
+    By(OwnedFd),
+}
+
+impl Given {
+    fn empty(&self) -> Result<(), Errno> {
+        let file = match &self.emptied {
+            Emptied::No => return Ok(()),
+            Emptied::Itself => &self.file,
+            Emptied::By(file) => file,
+        };
+        match rustix::fs::ftruncate(file, 0) {
+            // It is none that has a length, of which opening changes nothing.
+            Err(Errno::INVAL) => Ok(()),
+            other => other,
+        }
+    }
+}
+
 /// Gives a caller its file, or says why not.
 ///
 /// Not in one call that also answers (`SECCOMP_ADDFD_FLAG_SEND`), though that takes 3 µs less: the caller would
 /// go on while the broker still has the file open, and couldn't execute what it has just written, or wouldn't
 /// see the end of a FIFO.
 ///
+/// The file is emptied after it has been given: other threads of the caller's may have taken its last number since it
+/// was asked for one, and what the caller can't have must stay as it was.
+///
 /// `spot` is that of the calling worker, if it is one that answers calls all the time.
-fn deliver(
-    listener: &Listener,
-    call: Call,
-    file: OwnedFd,
-    close_on_exec: bool,
-    spot: Option<&together::Spot>,
-) -> Answer {
-    let given = {
+fn deliver(listener: &Listener, call: Call, given: Given, spot: Option<&together::Spot>) -> Answer {
+    let number = {
         let _together = spot.map(|spot| spot.share_with(call.thread));
-        listener.give(call.id, file.as_fd(), close_on_exec)
+        listener.give(call.id, given.file.as_fd(), given.close_on_exec)
     };
-    drop(file);
-    match given {
+    // Refused for a file that can only grow, say, the caller is told so; the number stays taken.
+    match number.and_then(|number| given.empty().map(|()| number)) {
         Ok(number) => Answer::Value(number.into()),
         Err(errno) => Answer::Error(errno),
     }

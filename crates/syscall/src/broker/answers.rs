@@ -8,7 +8,8 @@
 
 use crate::broker::caller::{Caller, path_of};
 use crate::broker::clock::Clock;
-use crate::broker::open::{CWD_NUMBER, How};
+use crate::broker::how::{How, Opened as File};
+use crate::broker::open::CWD_NUMBER;
 use crate::broker::resolve::{Spot, c_string};
 use crate::broker::unlearned::Fate;
 use crate::broker::{Outcome, Worker, calls};
@@ -164,6 +165,7 @@ impl Answerer {
             _ => return Ok(None),
         };
         // What goes wrong here goes wrong for the kernel too, or for the broker.
+        let Ok(how) = how else { return Ok(None) };
         let Ok(path) = caller.path(path) else { return Ok(None) };
         let Ok(Some(open)) = self.answer_to(caller, descriptor, &path, how) else { return Ok(None) };
         let outcome = match &open.file {
@@ -172,7 +174,8 @@ impl Answerer {
                 let file = self.given.get(*index).ok_or(Errno::NOENT)?;
                 how.fits(file.as_fd())?;
                 let file = rustix::io::fcntl_dupfd_cloexec(file, 3)?;
-                Outcome::File { file, close_on_exec: how.closes_on_exec() }
+                // What the policy gives is given as it is.
+                Outcome::File(how.given(File { file, new: true })?)
             }
         };
         Ok(Some(outcome))

@@ -10,7 +10,7 @@ use crate::broker::way::Way;
 use crate::broker::{Outcome, Shared, Worker, modes};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, XattrFlags};
 use rustix::io::Errno;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
@@ -143,24 +143,25 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// What a path and flags (`AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`) name.
+    /// What a path and flags (`AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`) name; `path` is the number of the argument with the
+    /// path, which is looked at after the flags.
     pub(crate) fn target_at(
         &self,
         caller: &Caller<'_>,
-        descriptor: i32,
-        path: &CStr,
+        (descriptor, path): (i32, usize),
         flags: u32,
     ) -> Result<Target, Errno> {
         let flags = AtFlags::from_bits_retain(flags);
         if !(AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH).contains(flags) {
             return Err(Errno::INVAL);
         }
+        let path = caller.path_or_empty(path)?;
         if path.is_empty() {
             let meant = flags.contains(AtFlags::EMPTY_PATH);
             return if meant { Target::of(caller.base(descriptor)?) } else { Err(Errno::NOENT) };
         }
         let last = if flags.contains(AtFlags::SYMLINK_NOFOLLOW) { Last::Keep } else { Last::Follow };
-        let spot = caller.resolve(descriptor, path)?;
+        let spot = caller.resolve(descriptor, &path)?;
         let (object, path) = caller.object_and_path(spot, last)?;
         Ok(Target { object, path })
     }
@@ -168,12 +169,11 @@ impl Worker<'_> {
     pub(crate) fn change_mode(
         &self,
         caller: &Caller<'_>,
-        descriptor: i32,
-        path: &CStr,
+        path: (i32, usize),
         mode: u32,
         flags: u32,
     ) -> Result<Outcome, Errno> {
-        let target = self.target_at(caller, descriptor, path, flags)?;
+        let target = self.target_at(caller, path, flags)?;
         self.change_mode_of(caller, &target, mode)
     }
 
@@ -196,12 +196,11 @@ impl Worker<'_> {
     pub(crate) fn change_owner(
         &self,
         caller: &Caller<'_>,
-        descriptor: i32,
-        path: &CStr,
+        path: (i32, usize),
         owner: (u32, u32),
         flags: u32,
     ) -> Result<Outcome, Errno> {
-        let target = self.target_at(caller, descriptor, path, flags)?;
+        let target = self.target_at(caller, path, flags)?;
         self.change_owner_of(caller, &target, owner)
     }
 
@@ -215,43 +214,72 @@ impl Worker<'_> {
         self.permit(caller, Deed::Attributes, &target.path, &target.way())?;
         let user = (user != u32::MAX).then(|| Uid::from_raw(user));
         let group = (group != u32::MAX).then(|| Gid::from_raw(group));
-        rustix::fs::chownat(&target.object, c"", user, group, AtFlags::EMPTY_PATH)?;
-        Ok(Outcome::Value(0))
+        match rustix::fs::chownat(&target.object, c"", user, group, AtFlags::EMPTY_PATH) {
+            Ok(()) => Ok(Outcome::Value(0)),
+            // There is no such user in the sandbox's namespace. Outside of one the kernel says that it isn't allowed, which
+            // programs expect.
+            Err(Errno::INVAL) => Err(Errno::PERM),
+            Err(errno) => Err(errno),
+        }
     }
 
-    /// `setxattr` and its kin; the arguments from `first` on are name, value, size, flags.
+    /// `setxattr` and its kin.
     pub(crate) fn set_attribute(
         &self,
         caller: &Caller<'_>,
         target: &Target,
-        first: usize,
+        attribute: &Attribute,
     ) -> Result<Outcome, Errno> {
-        let name = caller.string(first, ATTRIBUTE_NAME)?;
+        let Attribute { name, value, flags } = attribute;
+        let _order = self.shared.read_order();
+        self.permit(caller, Deed::Attributes, &target.path, &target.way())?;
+        let mut buffer = DecimalBuffer::default();
+        rustix::fs::setxattr(by_number(target.object.as_fd(), &mut buffer), &**name, value, *flags)?;
+        Ok(Outcome::Value(0))
+    }
+
+    /// `removexattr` and its kin.
+    pub(crate) fn remove_attribute(
+        &self,
+        caller: &Caller<'_>,
+        target: &Target,
+        name: &CStr,
+    ) -> Result<Outcome, Errno> {
+        let _order = self.shared.read_order();
+        self.permit(caller, Deed::Attributes, &target.path, &target.way())?;
+        let mut buffer = DecimalBuffer::default();
+        rustix::fs::removexattr(by_number(target.object.as_fd(), &mut buffer), name)?;
+        Ok(Outcome::Value(0))
+    }
+}
+
+/// An extended attribute that is to be set.
+pub(crate) struct Attribute {
+    name: CString,
+    value: Vec<u8>,
+    flags: XattrFlags,
+}
+
+impl Attribute {
+    /// From the arguments from `first` on: name, value, size, flags. What is wrong is said in the order of the kernel
+    /// (`setxattr_copy`).
+    pub(crate) fn read(caller: &Caller<'_>, first: usize) -> Result<Self, Errno> {
+        let flags = XattrFlags::from_bits_retain(caller.unsigned(first + 3));
+        if !(XattrFlags::CREATE | XattrFlags::REPLACE).contains(flags) {
+            return Err(Errno::INVAL);
+        }
+        let name = attribute_name(caller, first)?;
         let size = caller.argument(first + 2);
         if size > ATTRIBUTE_SIZE {
             return Err(Errno::TOOBIG);
         }
         let value = caller.bytes(first + 1, usize::try_from(size).map_err(|_large| Errno::TOOBIG)?)?;
-        let flags = XattrFlags::from_bits_retain(caller.unsigned(first + 3));
-        let _order = self.shared.read_order();
-        self.permit(caller, Deed::Attributes, &target.path, &target.way())?;
-        let mut buffer = DecimalBuffer::default();
-        rustix::fs::setxattr(by_number(target.object.as_fd(), &mut buffer), &*name, &value, flags)?;
-        Ok(Outcome::Value(0))
+        Ok(Self { name, value, flags })
     }
+}
 
-    /// `removexattr` and its kin; argument `first` is the name.
-    pub(crate) fn remove_attribute(
-        &self,
-        caller: &Caller<'_>,
-        target: &Target,
-        first: usize,
-    ) -> Result<Outcome, Errno> {
-        let name = caller.string(first, ATTRIBUTE_NAME)?;
-        let _order = self.shared.read_order();
-        self.permit(caller, Deed::Attributes, &target.path, &target.way())?;
-        let mut buffer = DecimalBuffer::default();
-        rustix::fs::removexattr(by_number(target.object.as_fd(), &mut buffer), &*name)?;
-        Ok(Outcome::Value(0))
-    }
+/// The name of an extended attribute, from argument `index`.
+pub(crate) fn attribute_name(caller: &Caller<'_>, index: usize) -> Result<CString, Errno> {
+    let name = caller.string(index, ATTRIBUTE_NAME)?;
+    if name.is_empty() { Err(Errno::RANGE) } else { Ok(name) }
 }

@@ -8,9 +8,10 @@
 
 use crate::broker::Worker;
 use crate::broker::report::Program;
-use palisade_sys::notify::{self, Notification};
-use rustix::fs::{CWD, Mode, OFlags};
+use palisade_sys::notify::{self, Limited, Notification};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::process::Signal;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -171,6 +172,17 @@ impl<'w> Caller<'w> {
         Ok((own.st_dev, own.st_ino) != (whole.st_dev, whole.st_ino))
     }
 
+    /// What one of its descriptors refers to, for calls on the open file: those know none that was opened by
+    /// `O_PATH`.
+    pub(crate) fn open_file(&self, number: i32) -> Result<OwnedFd, Errno> {
+        let file = self.descriptor(number)?;
+        let mut digits = DecimalBuffer::default();
+        let path = [b"fd/", digits.write(number.unsigned_abs())].concat();
+        // The mode of its link says what may be done with it.
+        let link = rustix::fs::statat(&*self.directory(false)?, &*path, AtFlags::SYMLINK_NOFOLLOW)?;
+        if link.st_mode & 0o600 == 0 { Err(Errno::BADF) } else { Ok(file) }
+    }
+
     /// What one of its descriptors refers to.
     pub(crate) fn descriptor(&self, number: i32) -> Result<OwnedFd, Errno> {
         if number < 0 {
@@ -182,6 +194,33 @@ impl<'w> Caller<'w> {
         name[3..3 + digits.len()].copy_from_slice(digits);
         let name = core::ffi::CStr::from_bytes_until_nul(&name).map_err(|_unterminated| Errno::INVAL)?;
         self.look(name, OBJECT).map_err(|errno| if errno == Errno::NOENT { Errno::BADF } else { errno })
+    }
+
+    /// Whether there is a number for one descriptor more. What can't be told shows when it is given one.
+    pub(crate) fn has_room(&self) -> bool {
+        let Ok(limit) = notify::limit_of(self.call.thread, Limited::OpenFiles) else { return true };
+        let Ok(limit) = u32::try_from(limit) else { return true };
+        let Ok(directory) = self.directory(false) else { return true };
+        let is_taken = |number: u32| {
+            let mut digits = DecimalBuffer::default();
+            let path = [b"fd/", digits.write(number)].concat();
+            rustix::fs::statat(&*directory, &*path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+        };
+        // Hardly anybody has the highest; if it is taken, the lowest that isn't is looked for, as the kernel does. (Only
+        // its own descriptors may the broker list.)
+        limit > 0 && (!is_taken(limit - 1) || (0..limit).any(|number| !is_taken(number)))
+    }
+
+    /// Whether it may make a file grow to `length`. If not it gets the signal that the kernel sends then
+    /// (`inode_newsize_ok`).
+    pub(crate) fn may_grow(&self, file: &OwnedFd, length: u64) -> Result<bool, Errno> {
+        let has = u64::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(0);
+        let may = length <= has || length <= notify::limit_of(self.call.thread, Limited::FileSize)?;
+        if !may {
+            let receiver = (self.call.thread, self.process()?);
+            notify::signal_caller(&self.worker.shared.listener, self.call.id, receiver, Signal::XFSZ)?;
+        }
+        Ok(may)
     }
 
     /// A directory, by its path from the working directory: in one go, because nearly every call
@@ -359,7 +398,7 @@ impl<'w> Caller<'w> {
 
 /// A line of a `status` file, by its name with the line's beginning: a process chooses its own name,
 /// which comes first, but can't put a line's end into it.
-fn field<'t>(text: &'t [u8], name: &[u8]) -> Option<&'t str> {
+pub(crate) fn field<'t>(text: &'t [u8], name: &[u8]) -> Option<&'t str> {
     let start = text.windows(name.len()).position(|window| window == name)? + name.len();
     let end = text[start..].iter().position(|byte| *byte == b'\n')? + start;
     core::str::from_utf8(&text[start..end]).ok().map(str::trim)

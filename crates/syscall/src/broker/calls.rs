@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which call goes where.
 
-use crate::broker::attributes::Target;
+use crate::broker::attributes::{Attribute, Target, attribute_name};
 use crate::broker::caller::Caller;
-use crate::broker::open::{CWD_NUMBER, How};
+use crate::broker::how::How;
+use crate::broker::open::CWD_NUMBER;
 use crate::broker::times::Form;
 use crate::broker::{Outcome, Worker};
 use crate::{Arch, Syscall};
@@ -12,6 +13,7 @@ use rustix::io::Errno;
 
 /// `O_CREAT|O_WRONLY|O_TRUNC`: what `creat` means.
 const CREAT: i32 = 0o100 | 0o1 | 0o1000;
+pub(crate) const O_PATH: i32 = 0o10_000_000;
 const AT_REMOVEDIR: u32 = 0x200;
 const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
 
@@ -27,34 +29,30 @@ pub(crate) fn dispatch(worker: &Worker<'_>, call: &Notification) -> Result<Outco
     let int = |index| caller.int(index);
     let unsigned = |index| caller.unsigned(index);
     match name_of(call) {
-        "open" => worker.open(caller, CWD_NUMBER, &caller.path(0)?, How::new(int(1), unsigned(2))),
-        "openat" => worker.open(caller, int(0), &caller.path(1)?, How::new(int(2), unsigned(3))),
-        "creat" => worker.open(caller, CWD_NUMBER, &caller.path(0)?, How::new(CREAT, unsigned(1))),
-        "truncate" => worker.truncate(caller, &caller.path(0)?, caller.argument(1)),
+        // Whatever the path is by the time the kernel reads it: by such a descriptor nothing can be done but look.
+        "open" if int(1) & O_PATH != 0 => Ok(Outcome::Continue),
+        "openat" if int(2) & O_PATH != 0 => Ok(Outcome::Continue),
+        "open" => open(worker, caller, CWD_NUMBER, 0, How::new(int(1), unsigned(2))?),
+        "openat" => open(worker, caller, int(0), 1, How::new(int(2), unsigned(3))?),
+        "creat" => open(worker, caller, CWD_NUMBER, 0, How::new(CREAT, unsigned(1))?),
+        "truncate" => worker.truncate(caller, 0, caller.argument(1)),
         "mkdir" => worker.make_directory(caller, CWD_NUMBER, &caller.path(0)?, unsigned(1)),
         "mkdirat" => worker.make_directory(caller, int(0), &caller.path(1)?, unsigned(2)),
-        "mknod" => worker.make_node(caller, CWD_NUMBER, &caller.path(0)?, unsigned(1), unsigned(2).into()),
-        "mknodat" => worker.make_node(caller, int(0), &caller.path(1)?, unsigned(2), unsigned(3).into()),
+        "mknod" => worker.make_node(caller, (CWD_NUMBER, 0), unsigned(1), unsigned(2).into()),
+        "mknodat" => worker.make_node(caller, (int(0), 1), unsigned(2), unsigned(3).into()),
         "symlink" => worker.make_link(caller, &caller.path(0)?, CWD_NUMBER, &caller.path(1)?),
         "symlinkat" => worker.make_link(caller, &caller.path(0)?, int(1), &caller.path(2)?),
-        "link" => worker.link(caller, (CWD_NUMBER, &caller.path(0)?), (CWD_NUMBER, &caller.path(1)?), 0),
-        "linkat" => {
-            let from = caller.path_or_empty(1)?;
-            worker.link(caller, (int(0), &*from), (int(2), &caller.path(3)?), unsigned(4))
-        }
-        "rename" => worker.rename(caller, (CWD_NUMBER, &caller.path(0)?), (CWD_NUMBER, &caller.path(1)?), 0),
-        "renameat" => worker.rename(caller, (int(0), &caller.path(1)?), (int(2), &caller.path(3)?), 0),
-        "renameat2" => {
-            worker.rename(caller, (int(0), &caller.path(1)?), (int(2), &caller.path(3)?), unsigned(4))
-        }
-        "unlink" => worker.remove(caller, CWD_NUMBER, &caller.path(0)?, 0),
-        "rmdir" => worker.remove(caller, CWD_NUMBER, &caller.path(0)?, AT_REMOVEDIR),
-        "unlinkat" => worker.remove(caller, int(0), &caller.path(1)?, unsigned(2)),
-        "chmod" => worker.change_mode(caller, CWD_NUMBER, &caller.path(0)?, unsigned(1), 0),
-        "fchmodat" => worker.change_mode(caller, int(0), &caller.path(1)?, unsigned(2), 0),
-        "fchmodat2" => {
-            worker.change_mode(caller, int(0), &caller.path_or_empty(1)?, unsigned(2), unsigned(3))
-        }
+        "link" => worker.link(caller, (CWD_NUMBER, 0), (CWD_NUMBER, 1), 0),
+        "linkat" => worker.link(caller, (int(0), 1), (int(2), 3), unsigned(4)),
+        "rename" => worker.rename(caller, (CWD_NUMBER, 0), (CWD_NUMBER, 1), 0),
+        "renameat" => worker.rename(caller, (int(0), 1), (int(2), 3), 0),
+        "renameat2" => worker.rename(caller, (int(0), 1), (int(2), 3), unsigned(4)),
+        "unlink" => worker.remove(caller, (CWD_NUMBER, 0), 0),
+        "rmdir" => worker.remove(caller, (CWD_NUMBER, 0), AT_REMOVEDIR),
+        "unlinkat" => worker.remove(caller, (int(0), 1), unsigned(2)),
+        "chmod" => worker.change_mode(caller, (CWD_NUMBER, 0), unsigned(1), 0),
+        "fchmodat" => worker.change_mode(caller, (int(0), 1), unsigned(2), 0),
+        "fchmodat2" => worker.change_mode(caller, (int(0), 1), unsigned(2), unsigned(3)),
         "fchmod" => worker.change_mode_of(caller, &descriptor(caller)?, unsigned(1)),
         "umask" => caller.set_umask(unsigned(0)).map(|()| Outcome::Continue),
         "bind" => worker.bind(caller),
@@ -65,27 +63,33 @@ pub(crate) fn dispatch(worker: &Worker<'_>, call: &Notification) -> Result<Outco
     }
 }
 
+fn open(
+    worker: &Worker<'_>,
+    caller: &Caller<'_>,
+    descriptor: i32,
+    path: usize,
+    how: How,
+) -> Result<Outcome, Errno> {
+    worker.open(caller, descriptor, &caller.path(path)?, how)
+}
+
 fn attributes(worker: &Worker<'_>, caller: &Caller<'_>, name: &str) -> Result<Outcome, Errno> {
     let int = |index| caller.int(index);
     let owner = |index| (caller.unsigned(index), caller.unsigned(index + 1));
     match name {
-        "chown" => worker.change_owner(caller, CWD_NUMBER, &caller.path(0)?, owner(1), 0),
-        "lchown" => worker.change_owner(caller, CWD_NUMBER, &caller.path(0)?, owner(1), AT_SYMLINK_NOFOLLOW),
-        "fchownat" => {
-            let path = caller.path_or_empty(1)?;
-            worker.change_owner(caller, int(0), &path, owner(2), caller.unsigned(4))
-        }
+        "chown" => worker.change_owner(caller, (CWD_NUMBER, 0), owner(1), 0),
+        "lchown" => worker.change_owner(caller, (CWD_NUMBER, 0), owner(1), AT_SYMLINK_NOFOLLOW),
+        "fchownat" => worker.change_owner(caller, (int(0), 1), owner(2), caller.unsigned(4)),
         "fchown" => worker.change_owner_of(caller, &descriptor(caller)?, owner(1)),
-        "setxattr" | "lsetxattr" => {
-            let object = worker.target_at(caller, CWD_NUMBER, &caller.path(0)?, last(name))?;
-            worker.set_attribute(caller, &object, 1)
+        "setxattr" | "lsetxattr" | "fsetxattr" => {
+            // Copied before the kernel looks what they are for.
+            let attribute = Attribute::read(caller, 1)?;
+            worker.set_attribute(caller, &attributed(worker, caller, name)?, &attribute)
         }
-        "fsetxattr" => worker.set_attribute(caller, &descriptor(caller)?, 1),
-        "removexattr" | "lremovexattr" => {
-            let object = worker.target_at(caller, CWD_NUMBER, &caller.path(0)?, last(name))?;
-            worker.remove_attribute(caller, &object, 1)
+        "removexattr" | "lremovexattr" | "fremovexattr" => {
+            let attribute = attribute_name(caller, 1)?;
+            worker.remove_attribute(caller, &attributed(worker, caller, name)?, &attribute)
         }
-        "fremovexattr" => worker.remove_attribute(caller, &descriptor(caller)?, 1),
         "utime" => worker.set_times(caller, CWD_NUMBER, 0, (1, Form::Seconds), 0),
         "utimes" => worker.set_times(caller, CWD_NUMBER, 0, (1, Form::Microseconds), 0),
         "futimesat" => worker.set_times(caller, int(0), 1, (2, Form::Microseconds), 0),
@@ -97,12 +101,17 @@ fn attributes(worker: &Worker<'_>, caller: &Caller<'_>, name: &str) -> Result<Ou
 
 /// What the first argument refers to.
 fn descriptor(caller: &Caller<'_>) -> Result<Target, Errno> {
-    Target::of(caller.descriptor(caller.int(0))?)
+    Target::of(caller.open_file(caller.int(0))?)
 }
 
-/// What the calls without flags mean: those that begin with an `l` are about the link itself.
-fn last(name: &str) -> u32 {
-    if name.starts_with('l') { AT_SYMLINK_NOFOLLOW } else { 0 }
+/// What a call on extended attributes is about: the names of those that begin with an `l` mean the link itself.
+fn attributed(worker: &Worker<'_>, caller: &Caller<'_>, name: &str) -> Result<Target, Errno> {
+    let flags = match name.as_bytes().first() {
+        Some(b'f') => return descriptor(caller),
+        Some(b'l') => AT_SYMLINK_NOFOLLOW,
+        _ => 0,
+    };
+    worker.target_at(caller, (CWD_NUMBER, 0), flags)
 }
 
 /// The calls that the broker itself makes, once its threads have started.

@@ -380,11 +380,17 @@ impl Guard {
         }
     }
 
-    /// A refusal for what can't be looked at, by the first rule; nothing where none holds.
+    /// A refusal for what can't be looked at, by the rule that begins there or else the first one; nothing where none
+    /// holds.
     pub(crate) fn distrust(&self, inside: &[u8]) -> Result<(), Box<Refused>> {
-        match (self.on_host(inside), self.wards.names.rules().first()) {
-            (Some((host, _root)), Some(rule)) => Err(self.refusal(host, rule, true)),
-            _ => Ok(()),
+        let Some(Stand { host, standing, .. }) = self.stand(inside) else { return Ok(()) };
+        let begins = match standing {
+            Standing::Protected(rule) | Standing::Holder(rule) => Some(rule),
+            Standing::Free => None,
+        };
+        match begins.or(self.wards.names.rules().first()) {
+            Some(rule) => Err(self.refusal(host, rule, true)),
+            None => Ok(()),
         }
     }
 

@@ -7,7 +7,7 @@
 //! text: anything that might be protected, and all that goes wrong, is left to the usual way.
 
 use crate::broker::caller::{Caller, PATH_MAX};
-use crate::broker::open::How;
+use crate::broker::how::How;
 use crate::broker::{Outcome, Worker};
 use palisade_policy::names::repository::mark;
 use rustix::fs::CWD;
@@ -42,9 +42,9 @@ impl Worker<'_> {
         if how.makes() {
             self.assume_mask(caller).ok()?;
         }
-        let file = how.open_name_at(CWD, path).ok()?;
+        let opened = how.open_name_at(CWD, path).ok()?;
         drop(order);
-        self.hand_over(caller, file, how).ok()
+        self.hand_over(caller, opened, how).ok()
     }
 }
 

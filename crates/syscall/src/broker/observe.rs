@@ -6,6 +6,7 @@
 //! became of them is noted afterwards. Each use of each path is told once.
 
 use crate::broker::caller::{Caller, path_of};
+use crate::broker::calls::O_PATH;
 use crate::broker::guard::Deed;
 use crate::broker::open::CWD_NUMBER;
 use crate::broker::report::{Came, Report, Used};
@@ -23,7 +24,6 @@ use std::sync::{Mutex, PoisonError};
 /// `O_WRONLY|O_RDWR|O_CREAT|O_TRUNC`: opening that isn't merely reading, as in `broker.list`.
 const WRITES: i32 = 0o3 | 0o100 | 0o1000;
 const O_CREAT: i32 = 0o100;
-const O_PATH: i32 = 0o10_000_000;
 /// Uses that are remembered, by their hash: 8 bytes each. Further ones aren't told.
 const MOST: usize = 1 << 19;
 const AF_INET: u16 = 2;
@@ -109,8 +109,8 @@ impl Observer {
     /// Notes a call that changes nothing. Whether it is one.
     fn looks(&self, worker: &Worker<'_>, caller: &Caller<'_>) -> bool {
         let (how, descriptor, path) = match calls::name_of(caller.call) {
-            "open" if caller.int(1) & WRITES == 0 => (opening(caller.int(1)), CWD_NUMBER, 0),
-            "openat" if caller.int(2) & WRITES == 0 => (opening(caller.int(2)), caller.int(0), 1),
+            "open" if only_looks(caller.int(1)) => (opening(caller.int(1)), CWD_NUMBER, 0),
+            "openat" if only_looks(caller.int(2)) => (opening(caller.int(2)), caller.int(0), 1),
             "execve" => (Used::Execute, CWD_NUMBER, 0),
             "execveat" => (Used::Execute, caller.int(0), 1),
             "stat" | "lstat" | "statfs" | "access" | "readlink" | "chdir" | "getxattr" | "listxattr" => {
@@ -203,6 +203,10 @@ impl Observer {
         let program = caller.program();
         worker.shared.reporter.insist(&Report::Used { how, came, path, program });
     }
+}
+
+const fn only_looks(flags: i32) -> bool {
+    flags & WRITES == 0 || flags & O_PATH != 0
 }
 
 fn writing(flags: i32) -> Used {

@@ -60,6 +60,11 @@ impl Place {
         rustix::fs::readlinkat(&self.parent, &*c_string(self.plain())?, Vec::new()).map(CString::into_bytes)
     }
 
+    /// Whether a directory is there.
+    pub(crate) fn is_directory(&self) -> bool {
+        self.stat().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+    }
+
     /// What is there, no link followed.
     pub(crate) fn stat(&self) -> Result<Stat, Errno> {
         let name = c_string(self.plain())?;

@@ -10,6 +10,7 @@ use crate::broker::guard::Deed;
 use crate::broker::open::CWD_NUMBER;
 use crate::broker::report::Report;
 use crate::broker::resolve::{Last, Place, Spot, by_number, c_string};
+use crate::broker::waiter::What;
 use crate::broker::{Outcome, Worker};
 use palisade_sys::notify::{self, Answer};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
@@ -175,12 +176,13 @@ impl Worker<'_> {
         }
         let id = caller.call.id;
         let shared = Arc::clone(self.shared);
-        self.shared.waiters.start(Arc::clone(self.shared), id, caller.process()?, move || {
+        let wait = (caller.call.into(), What::Call);
+        self.shared.waiters.start(Arc::clone(self.shared), wait, caller.process()?, move |wait| {
             let answer = match target.connect(&socket) {
                 Ok(()) => Answer::Value(0),
                 Err(errno) => Answer::Error(errno),
             };
-            let _nobody_waits = shared.listener.answer(id, answer);
+            let _nobody_waits = shared.listener.answer(id, wait.answer(answer));
         })?;
         Ok(Outcome::Later)
     }

@@ -75,9 +75,9 @@ impl Worker<'_> {
             if flags != 0 {
                 return Err(Errno::INVAL);
             }
-            Target::of(caller.descriptor(descriptor)?)?
+            Target::of(caller.open_file(descriptor)?)?
         } else {
-            self.target_at(caller, descriptor, &caller.path_or_empty(path)?, flags)?
+            self.target_at(caller, (descriptor, path), flags)?
         };
         let _order = self.shared.read_order();
         self.permit(caller, Deed::Attributes, target.path(), &target.way())?;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Making, moving and removing names.
 
-use crate::broker::caller::{Caller, DecimalBuffer};
+use crate::broker::caller::{Caller, DIRECTORY, DecimalBuffer, path_of};
 use crate::broker::guard::{Deed, Refused};
 use crate::broker::report::{Denial, Report};
 use crate::broker::repository::LISTED;
 use crate::broker::resolve::{Last, Object, Place, Spot, by_number, is_directory, kind};
 use crate::broker::{Outcome, Worker, config, modes};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
 
 /// A directory that is moved away from where protected names begin is looked through for them: this many entries at
 /// most.
@@ -23,6 +24,8 @@ struct Side {
     kind: Option<FileType>,
     /// Device and inode of what is there.
     identity: Option<(u64, u64)>,
+    /// Why nothing is known of what is there.
+    error: Errno,
 }
 
 impl Side {
@@ -31,10 +34,18 @@ impl Side {
     }
 
     fn of(place: Place) -> Result<Self, Errno> {
-        let stat = place.stat().ok();
         let path = place.path()?;
+        let (stat, error) = match place.stat() {
+            Ok(stat) => (Some(stat), Errno::NOENT),
+            Err(errno) => (None, errno),
+        };
         let kind = stat.as_ref().map(|stat| FileType::from_raw_mode(stat.st_mode));
-        Ok(Self { place, path, kind, identity: stat.map(|stat| (stat.st_dev, stat.st_ino)) })
+        Ok(Self { place, path, kind, identity: stat.map(|stat| (stat.st_dev, stat.st_ino)), error })
+    }
+
+    /// That there is something, or nothing, but that it can be told.
+    fn can_be_told(&self) -> Result<(), Errno> {
+        if self.kind.is_none() && self.error != Errno::NOENT { Err(self.error) } else { Ok(()) }
     }
 
     /// Moves what was judged. A directory or a link that another sandbox has put in its place at this moment goes
@@ -73,6 +84,16 @@ impl Worker<'_> {
             Spot::Name(place) => Ok(place),
             Spot::Object(_) => Err(otherwise),
         }
+    }
+
+    /// One of two paths of a call, which are looked at one after the other: whether a name can be looked for where it
+    /// leads shows before the second is.
+    fn side(&self, caller: &Caller<'_>, (descriptor, path): (i32, usize)) -> Result<Spot, Errno> {
+        let spot = caller.resolve(descriptor, &caller.path(path)?)?;
+        if let Spot::Name(place) = &spot {
+            rustix::fs::statat(&place.parent, c".", AtFlags::empty())?;
+        }
+        Ok(spot)
     }
 
     pub(crate) fn make_directory(
@@ -124,23 +145,24 @@ impl Worker<'_> {
     pub(crate) fn make_node(
         &self,
         caller: &Caller<'_>,
-        descriptor: i32,
-        path: &CStr,
+        (descriptor, path): (i32, usize),
         mode: u32,
         device: u64,
     ) -> Result<Outcome, Errno> {
         modes::permit(mode, || Ok(FileType::RegularFile))?;
-        let place = self.name(caller, descriptor, path, Errno::EXIST)?;
-        self.assume_mask(caller)?;
-        let _order = self.shared.order_for(place.plain());
-        self.permit_new(caller, Deed::MakeFile, &place.path()?, &place)?;
         let kind = match mode & 0o170_000 {
             0 => FileType::RegularFile,
             bits => FileType::from_raw_mode(bits),
         };
-        if kind == FileType::Directory {
-            return Err(Errno::PERM);
+        match kind {
+            FileType::Directory => return Err(Errno::PERM),
+            FileType::Symlink | FileType::Unknown => return Err(Errno::INVAL),
+            _ => {}
         }
+        let place = self.name(caller, descriptor, &caller.path(path)?, Errno::EXIST)?;
+        self.assume_mask(caller)?;
+        let _order = self.shared.order_for(place.plain());
+        self.permit_new(caller, Deed::MakeFile, &place.path()?, &place)?;
         let mode = Mode::from_raw_mode(mode & 0o7777);
         rustix::fs::mknodat(&place.parent, &*place.name, kind, mode, device)?;
         Ok(Outcome::Value(0))
@@ -161,26 +183,31 @@ impl Worker<'_> {
         Ok(Outcome::Value(0))
     }
 
+    /// `link` and its kin; of each path the descriptor that it begins at, and the number of its argument.
     pub(crate) fn link(
         &self,
         caller: &Caller<'_>,
-        from: (i32, &CStr),
-        to: (i32, &CStr),
+        from: (i32, usize),
+        to: (i32, usize),
         flags: u32,
     ) -> Result<Outcome, Errno> {
         let flags = AtFlags::from_bits_retain(flags);
         if !(AtFlags::SYMLINK_FOLLOW | AtFlags::EMPTY_PATH).contains(flags) {
             return Err(Errno::INVAL);
         }
-        let place = self.name(caller, to.0, to.1, Errno::EXIST)?;
         let last = if flags.contains(AtFlags::SYMLINK_FOLLOW) { Last::Follow } else { Last::Keep };
-        if from.1.is_empty() {
-            // With AT_EMPTY_PATH the kernel asks for a capability that nobody inside has.
-            return Err(Errno::NOENT);
-        }
         let _order = self.shared.write_order();
-        let spot = caller.resolve(from.0, from.1)?;
-        let (object, source) = caller.object_and_path(spot, last)?;
+        let path = caller.path_or_empty(from.1)?;
+        let (object, source) = if !path.is_empty() {
+            caller.object_and_path(caller.resolve(from.0, &path)?, last)?
+        } else if flags.contains(AtFlags::EMPTY_PATH) && may_link_descriptors() {
+            let object = caller.base(from.0)?;
+            let source = path_of(object.as_fd())?;
+            (object, source)
+        } else {
+            return Err(Errno::NOENT);
+        };
+        let place = self.name(caller, to.0, &caller.path(to.1)?, Errno::EXIST)?;
         let way = Object { file: object.as_fd(), path: &source };
         self.permit(caller, Deed::LinkFrom, &source, &way)?;
         let path = place.path()?;
@@ -200,8 +227,7 @@ impl Worker<'_> {
     pub(crate) fn remove(
         &self,
         caller: &Caller<'_>,
-        descriptor: i32,
-        path: &CStr,
+        (descriptor, path): (i32, usize),
         flags: u32,
     ) -> Result<Outcome, Errno> {
         let flags = AtFlags::from_bits_retain(flags);
@@ -209,14 +235,14 @@ impl Worker<'_> {
             return Err(Errno::INVAL);
         }
         let directory = flags.contains(AtFlags::REMOVEDIR);
-        let dots = if !directory {
-            Errno::ISDIR
-        } else if path.to_bytes().ends_with(b"..") {
-            Errno::NOTEMPTY
-        } else {
-            Errno::INVAL
+        let path = caller.path(path)?;
+        let dots = match last_of(path.to_bytes()) {
+            _ if !directory => Errno::ISDIR,
+            b"" => Errno::BUSY,
+            b".." => Errno::NOTEMPTY,
+            _ => Errno::INVAL,
         };
-        let place = self.name(caller, descriptor, path, dots)?;
+        let place = self.name(caller, descriptor, &path, dots)?;
         let _order = self.shared.order_for(place.plain());
         let path = place.path()?;
         if let Err(refused) = self.check(Deed::Remove { directory }, &path, &place) {
@@ -233,24 +259,38 @@ impl Worker<'_> {
         Ok(Outcome::Value(0))
     }
 
+    /// `rename` and its kin; of each path the descriptor that it begins at, and the number of its argument.
     pub(crate) fn rename(
         &self,
         caller: &Caller<'_>,
-        from: (i32, &CStr),
-        to: (i32, &CStr),
+        from: (i32, usize),
+        to: (i32, usize),
         flags: u32,
     ) -> Result<Outcome, Errno> {
         let flags = RenameFlags::from_bits_retain(flags);
-        let from = self.name(caller, from.0, from.1, Errno::BUSY)?;
-        let to = self.name(caller, to.0, to.1, Errno::BUSY)?;
+        let exchanged = flags.contains(RenameFlags::EXCHANGE);
+        let alone = RenameFlags::NOREPLACE | RenameFlags::WHITEOUT;
+        if !(RenameFlags::EXCHANGE | alone).contains(flags) || (exchanged && flags.intersects(alone)) {
+            return Err(Errno::INVAL);
+        }
+        let from = self.side(caller, from)?;
+        let to = self.side(caller, to)?;
+        if mount_of(&from)? != mount_of(&to)? {
+            return Err(Errno::XDEV);
+        }
+        let Spot::Name(from) = from else { return Err(Errno::BUSY) };
+        let Spot::Name(to) = to else {
+            return Err(if flags.contains(RenameFlags::NOREPLACE) { Errno::EXIST } else { Errno::BUSY });
+        };
         let _order = self.shared.write_order();
         let (from, to) = (Side::of(from)?, Side::of(to)?);
         if from.kind.is_none() {
-            return Err(Errno::NOENT);
+            return Err(from.error);
         }
+        to.can_be_told()?;
         self.keeps_its_name(caller, &from)?;
         self.stays_on_its_side(caller, &from, &to)?;
-        if flags.contains(RenameFlags::EXCHANGE) {
+        if exchanged {
             if to.kind.is_none() {
                 return Err(Errno::NOENT);
             }
@@ -360,7 +400,8 @@ impl Worker<'_> {
     fn look_through(&self, from: &Side) -> Result<(), Box<Refused>> {
         let guard = &self.shared.guard;
         let mut left = LOOKED_THROUGH;
-        let Ok(top) = rustix::fs::openat(&from.place.parent, &*from.place.name, LISTED, Mode::empty()) else {
+        let mut opened = Opened::default();
+        let Ok(top) = opened.list(&from.place.parent, &from.place.name) else {
             // What can't be read can't be vouched for.
             return guard.distrust(&from.path);
         };
@@ -381,13 +422,86 @@ impl Worker<'_> {
                 }
                 if is_directory(&directory, name, entry.file_type()) {
                     // What can't be read now can be made readable when it is there.
-                    let Ok(below) = rustix::fs::openat(&directory, name, LISTED, Mode::empty()) else {
-                        return guard.distrust(&inside);
-                    };
+                    let Ok(below) = opened.list(&directory, name) else { return guard.distrust(&inside) };
                     pending.push((below, inside));
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// Directories that are readable only while they are looked through. Whoever moves one has no need to read it; the
+/// caller, whose user the broker is, could open them and close them again as well.
+#[derive(Default)]
+struct Opened(Vec<(OwnedFd, Mode)>);
+
+impl Opened {
+    /// Opens a directory to list it.
+    fn list(&mut self, parent: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
+        let list = || rustix::fs::openat(parent, name, LISTED, Mode::empty());
+        let readable = Mode::RUSR | Mode::XUSR;
+        let place = rustix::fs::openat(parent, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
+        let stat = rustix::fs::fstat(&place)?;
+        let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
+        // Set by somebody whose group it isn't, a bit that hands the group on would be lost.
+        if mode.contains(readable) || mode.intersects(Mode::SUID | Mode::SGID) {
+            return list();
+        }
+        change_mode(&place, mode | readable)?;
+        self.0.push((place, mode));
+        list()
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        for (place, mode) in self.0.drain(..).rev() {
+            // Nobody's but this user's, and here a moment ago.
+            let _done = change_mode(&place, mode);
+        }
+    }
+}
+
+fn change_mode(place: &OwnedFd, mode: Mode) -> Result<(), Errno> {
+    let mut buffer = DecimalBuffer::default();
+    rustix::fs::chmodat(CWD, by_number(place.as_fd(), &mut buffer), mode, AtFlags::empty())
+}
+
+/// The last name of a path, without slashes; empty for the root.
+fn last_of(path: &[u8]) -> &[u8] {
+    path.split(|byte| *byte == b'/').rfind(|name| !name.is_empty()).unwrap_or_default()
+}
+
+/// The mount in which a path's last name lies.
+fn mount_of(spot: &Spot) -> Result<u64, Errno> {
+    let place = match spot {
+        Spot::Name(place) => &place.parent,
+        Spot::Object(object) => object,
+    };
+    let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT;
+    rustix::fs::statx(place, c"", flags, StatxFlags::MNT_ID).map(|stat| stat.stx_mnt_id)
+}
+
+/// Whether this kernel lets whoever has opened a file give it a name by its descriptor (since Linux 6.10). Before, it
+/// asks for a capability that nobody inside has, and finds nothing otherwise.
+fn may_link_descriptors() -> bool {
+    static MAY: OnceLock<bool> = OnceLock::new();
+    *MAY.get_or_init(|| {
+        let own = rustix::fs::openat(CWD, c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let tried = own.and_then(|own| rustix::fs::linkat(&own, c"", CWD, c".", AtFlags::EMPTY_PATH));
+        tried == Err(Errno::EXIST)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_ends_in_a_name_or_in_none() {
+        for (path, last) in [("a/b", "b"), ("a/..//", ".."), ("//", ""), (".", "."), ("a/./", ".")] {
+            assert_eq!(last_of(path.as_bytes()), last.as_bytes(), "{path}");
+        }
     }
 }

@@ -8,6 +8,7 @@
 use crate::broker::caller::Caller;
 use crate::broker::report::{Program, Report};
 use crate::broker::running::Running;
+use crate::broker::waiter::{Wait, What};
 use crate::broker::{Outcome, Shared, Worker, calls};
 use crate::group::EXECUTING;
 use crate::{Arch, Call, Numbers, Passed, Syscall, group};
@@ -119,8 +120,9 @@ impl Judge {
             None => {
                 let (process, call) = (caller.process()?, *call);
                 let shared = Arc::clone(worker.shared);
-                let ask = move || ask(&shared, &call, program, kill, question);
-                worker.shared.waiters.start(Arc::clone(worker.shared), call.id, process, ask)?;
+                let ask = move |_: &Wait| ask(&shared, &call, program, kill, question);
+                let wait = ((&call).into(), What::User);
+                worker.shared.waiters.start(Arc::clone(worker.shared), wait, process, ask)?;
                 Ok(Outcome::Later)
             }
         }

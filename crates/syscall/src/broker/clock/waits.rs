@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Calls that wait for a time of day, all in one thread.
 //!
-//! Once a broker has heard of a call, only what ends its process interrupts it. So it is looked, every few milliseconds,
-//! whether a signal has come for which the kernel would have ended the wait.
+//! It is looked every few milliseconds whether a signal has come for which the kernel would have ended the wait.
 
 use super::{Nanoseconds, TellsDay, host};
 use crate::broker::Shared;
+use crate::broker::signals::{self, Doubts, Restart};
 use palisade_sys::notify::{self, Answer, Notification};
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -42,6 +41,7 @@ struct Wait {
     long: bool,
     look: Duration,
     next: Instant,
+    doubts: Doubts,
 }
 
 /// Those that wait.
@@ -98,7 +98,8 @@ impl Waits {
                 .map_err(|_limit| Errno::AGAIN)?;
             waiting.served = true;
         }
-        waiting.all.push(Wait { call, thread, until, began: now, long, look, next: now + look.min(left) });
+        let (next, doubts) = (now + look.min(left), Doubts::default());
+        waiting.all.push(Wait { call, thread, until, began: now, long, look, next, doubts });
         drop(waiting);
         self.0.news.notify_one();
         Ok(())
@@ -179,8 +180,11 @@ impl Wait {
             return over(come);
         }
         let since = now.duration_since(self.began);
-        if since >= SIGNALS && is_interrupted(shared, self.thread) {
-            return over(Answer::Error(Errno::INTR));
+        if since >= SIGNALS
+            && let Some(errno) =
+                signals::answer(&shared.proc, self.thread, Restart::WithoutHandler, &mut self.doubts)
+        {
+            return over(Answer::Error(errno));
         }
         let word = if self.long { LONG_WORD } else { WORD };
         if matches!(self.until, Until::Word { .. }) && since >= word {
@@ -201,49 +205,5 @@ pub(super) fn word(thread: u32, address: u64) -> Result<u32, Errno> {
     match notify::read_memory(thread, address, &mut bytes)? {
         4 => Ok(u32::from_ne_bytes(bytes)),
         _ => Err(Errno::FAULT),
-    }
-}
-
-/// Whether a signal waits for a thread that it neither blocks nor ignores.
-fn is_interrupted(shared: &Shared, thread: u32) -> bool {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let Ok(file) = rustix::fs::openat(&shared.proc, format!("{thread}/status"), flags, Mode::empty()) else {
-        return false;
-    };
-    let mut text = [0u8; 4096];
-    let length = rustix::io::read(&file, &mut text[..]).unwrap_or(0);
-    pending(&text[..length]).is_some_and(|signals| signals != 0)
-}
-
-/// The signals that would interrupt, from a `status` file.
-fn pending(status: &[u8]) -> Option<u64> {
-    let mut sets = [0; 4];
-    for (set, name) in sets.iter_mut().zip(["\nSigPnd:", "\nShdPnd:", "\nSigBlk:", "\nSigIgn:"]) {
-        let start = status.windows(name.len()).position(|window| window == name.as_bytes())? + name.len();
-        let digits = status[start..].split(|byte| *byte == b'\n').next()?;
-        *set = u64::from_str_radix(core::str::from_utf8(digits).ok()?.trim(), 16).ok()?;
-    }
-    let [own, shared, blocked, ignored] = sets;
-    Some((own | shared) & !blocked & !ignored)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn signals_that_are_blocked_or_ignored_interrupt_nothing() {
-        let status = |own: u64, shared: u64, blocked: u64, ignored: u64| {
-            let text = format!(
-                "Name:\tSigPnd\nThreads:\t1\nSigQ:\t0/1\nSigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\n\
-                 SigBlk:\t{blocked:016x}\nSigIgn:\t{ignored:016x}\nSigCgt:\t0000000000000000\n"
-            );
-            pending(text.as_bytes())
-        };
-        assert_eq!(status(0, 0, 0, 0), Some(0));
-        assert_eq!(status(2, 4, 0, 0), Some(6));
-        assert_eq!(status(2, 4, 2, 4), Some(0));
-        assert_eq!(status(u64::MAX, 0, 1, 2), Some(u64::MAX - 3));
-        assert_eq!(pending(b"Name:\tx\n"), None);
     }
 }
