@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Calls that a broker makes end as the kernel ends them: the same programs with and without, in identical trees.
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, everybody, has, job};
 
