@@ -338,6 +338,8 @@ impl Object {
             }
         }
         match (decisive, untrusted) {
+            // A later layer has said less of what it leads to.
+            (Some(other), _) if !granted && other.path.rule.rank() > rule.rank() => Ok(Wanted::Name),
             // It leads to what is shown so anyway.
             (Some(other), _) if granted && other.path.grant == self.path.grant => {
                 Ok(if untrusted.is_some() { Wanted::Name } else { Wanted::Whole })
