@@ -4,7 +4,7 @@
 use crate::call::{self, number};
 use crate::layout::{
     BODIES, BODY, CALLS, COUNT, Counter, FAKE_PID, FAKE_TIME, HASHED, INDEX, LIST, LOG, RECORDS, RESERVED, SLOT,
-    SLOTS, SPARE, Slot, TIME, TRAPS,
+    SLOTS, SPARE, Slot, TIME, TRAP, TRAPS,
 };
 use crate::{found, shared, state, supervisor};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -13,6 +13,7 @@ unsafe extern "C" {
     fn mask_in_r8();
     fn mask_in_r9();
     fn mask_in_r10();
+    fn trace_me();
     fn sigreturn();
     fn forked();
     fn counted();
@@ -248,7 +249,7 @@ fn make(site: u64, call: u64) -> Option<Body> {
         _ => (pass, pass),
     };
     let done = address(if logging { logged } else { counted });
-    let trap = (TRAPS + 2 * body.0) as u64;
+    let trap = (TRAPS + TRAP * body.0) as u64;
     let mut slot = Slot {
         number: call as u32,
         traps: 0,
@@ -289,6 +290,7 @@ fn make(site: u64, call: u64) -> Option<Body> {
         number::EPOLL_PWAIT | number::EPOLL_PWAIT2 => masked(mask_in_r8),
         number::PSELECT6 => masked(mask_in_r9),
         number::PPOLL => masked(mask_in_r10),
+        number::PTRACE => masked(trace_me),
         number::RT_SIGRETURN => {
             slot.kind = common;
             slot.common = address(sigreturn);

@@ -30,6 +30,7 @@ pub(crate) mod number {
     pub(crate) const SCHED_GETAFFINITY: u64 = 204;
     pub(crate) const CLOCK_GETTIME: u64 = 228;
     pub(crate) const PRCTL: u64 = 157;
+    pub(crate) const PTRACE: u64 = 101;
     pub(crate) const GETTID: u64 = 186;
     pub(crate) const FUTEX: u64 = 202;
     pub(crate) const TIMER_SETTIME: u64 = 223;

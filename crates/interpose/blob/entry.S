@@ -121,6 +121,14 @@ mask_in_r10:
     jmp *SLOT_VALUE(%r11)
 1:  jmp *SLOT_PLAIN(%r11)
 
+# ptrace: the call is the handler's if it is PTRACE_TRACEME, 0.
+.globl trace_me
+trace_me:
+    mov %rdi, %rcx
+    jrcxz 1f
+    jmp *SLOT_PLAIN(%r11)
+1:  jmp *SLOT_VALUE(%r11)
+
 # An answer that is known.
 .globl answer
 answer:
@@ -271,7 +279,9 @@ forked:
     push %r10
     push %r8
     push %r11
-    cmpl $435, SLOT_NUMBER(%r11)        # clone3 can clear handlers (CLONE_CLEAR_SIGHAND)
+    cmpl $0, {LEFT}
+    jne 5f
+4:  cmpl $435, SLOT_NUMBER(%r11)        # clone3 can clear handlers (CLONE_CLEAR_SIGHAND)
     jne 3f
     mov $13, %eax
     mov $31, %edi
@@ -286,7 +296,7 @@ forked:
     mov ${FREE_LENGTH}, %r10d
     xor %r8d, %r8d
     syscall
-    pop %r11
+6:  pop %r11
     pop %r8
     pop %r10
     pop %rdx
@@ -298,6 +308,16 @@ forked:
     sahf
     mov $0, %eax
     jmp *SLOT_BACK(%r11)
+5:  mov $110, %eax                      # getppid: whose child it is
+    syscall
+    cmp %eax, {LEFT}
+    je 6b
+    mov $39, %eax                       # getpid: whose thread
+    syscall
+    cmp %eax, {LEFT}
+    je 6b
+    mov (%rsp), %r11
+    jmp 4b
 
 # In the parent: counts the call.
 .globl counted

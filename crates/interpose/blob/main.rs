@@ -12,6 +12,7 @@
 //! - [`fake`]: answers that the kernel wouldn't give
 //! - [`until`]: waits until a time of day that is moved
 //! - [`execute`]: programs that are executed stay interposed
+//! - [`traced`]: threads that ask to be traced run as they are
 //! - [`supervisor`]: asking it for something
 //! - [`start`]: the beginning
 //! - [`call`]: the kernel
@@ -38,6 +39,7 @@ mod patch;
 mod signals;
 mod start;
 mod supervisor;
+mod traced;
 mod trap;
 mod until;
 
@@ -53,6 +55,7 @@ core::arch::global_asm!(
     CODE = const layout::CODE,
     FREE_LENGTH = const layout::FREE - layout::CODE,
     ACTION = const layout::STATE + core::mem::offset_of!(State, action),
+    LEFT = const layout::STATE + core::mem::offset_of!(State, left),
     HEAD = const layout::SHARED + core::mem::offset_of!(layout::Shared, head),
     TAIL = const layout::SHARED + core::mem::offset_of!(layout::Shared, tail),
     DROPPED = const layout::SHARED + core::mem::offset_of!(layout::Shared, dropped),

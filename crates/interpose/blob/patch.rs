@@ -6,7 +6,9 @@
 
 use crate::bodies::Body;
 use crate::call::{self, number};
-use crate::layout::{ENTRANCE, ENTRANCE_TRAPS, ENTRANCES, SITES, TABLE, VARIANT, VARIANTS, VARYING, Varying};
+use crate::layout::{
+    ENTRANCE, ENTRANCE_TRAPS, ENTRANCES, SITES, TABLE, TRAP, VARIANT, VARIANTS, VARYING, Varying,
+};
 use crate::maps::{self, Pages};
 use crate::site::{self, BEFORE, Form, LANDING};
 use crate::trap::is_handlers;
@@ -86,8 +88,9 @@ fn target(site: u64, call: u64, body: Body, form: Form) -> Option<Target> {
             // SAFETY: this entrance's own memory, which nobody knows of yet.
             unsafe {
                 (*varying).displaced = displaced as usize as u64;
-                (*varying).trap = (ENTRANCE_TRAPS + 2 * entrance) as u64;
+                (*varying).trap = (ENTRANCE_TRAPS + TRAP * entrance) as u64;
                 (*varying).site = site;
+                (*varying).back = site + 2;
                 (*varying).bodies[call as usize].store(body.entry() as u32, Ordering::Relaxed);
             }
             (SITES + entrance, ENTRANCES + ENTRANCE * entrance)

@@ -5,8 +5,8 @@
 
 use crate::bodies::{self, Body};
 use crate::call::{self, number};
-use crate::layout::{ENTRANCE_TRAPS, HOT, SITES, TRAPS, VARIANT, VARIANTS, VARYING, Varying};
-use crate::{execute, fake, patch, shared, signals, state, until};
+use crate::layout::{ENTRANCE_TRAPS, HOT, SITES, TRAP, TRAPS, VARIANT, VARIANTS, VARYING, Varying};
+use crate::{execute, fake, patch, shared, signals, state, traced, until};
 use core::sync::atomic::Ordering;
 
 /// `si_code` of a call that the dispatch stopped.
@@ -67,11 +67,11 @@ enum Origin {
 
 fn origin(at: u64) -> Origin {
     let at = at as usize;
-    if (TRAPS..TRAPS + 2 * SITES).contains(&at) {
-        return Origin::Body(Body((at - TRAPS) / 2));
+    if (TRAPS..TRAPS + TRAP * SITES).contains(&at) {
+        return Origin::Body(Body((at - TRAPS) / TRAP));
     }
-    if (ENTRANCE_TRAPS..ENTRANCE_TRAPS + 2 * VARYING).contains(&at) {
-        let entrance = (at - ENTRANCE_TRAPS) / 2;
+    if (ENTRANCE_TRAPS..ENTRANCE_TRAPS + TRAP * VARYING).contains(&at) {
+        let entrance = (at - ENTRANCE_TRAPS) / TRAP;
         return Origin::Entrance(entrance, varying(entrance).site);
     }
     Origin::Site(at as u64)
@@ -107,6 +107,8 @@ extern "C" fn handle(signal: u64, info: u64, frame: u64) -> bool {
         number::RT_SIGACTION => Some(signals::action(a)),
         number::RT_SIGPROCMASK => Some(signals::mask(&mut frame, a)),
         number::EXECVE | number::EXECVEAT => Some(execute::execute(call, a)),
+        // PTRACE_TRACEME
+        number::PTRACE if a[0] == 0 => Some(traced::ask(a)),
         // PR_SET_SYSCALL_USER_DISPATCH: the program would take ours away.
         number::PRCTL if a[0] == 59 => Some(EINVAL),
         // PR_SET_TSC: what calls take couldn't be told.

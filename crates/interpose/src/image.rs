@@ -3,7 +3,8 @@
 //! templates.
 
 use crate::layout::{
-    BODIES, BODY, CODE, CODE_LENGTH, ENTRANCE, ENTRANCES, Header, SITES, SLOT, TRAPS, VARIANT, VARYING,
+    BODIES, BODY, CODE, CODE_LENGTH, ENTRANCE, ENTRANCE_TRAPS, ENTRANCES, Header, SLOT, SLOTS, Slot, TRAP,
+    TRAPS, VARIANT, VARIANTS, VARYING, Varying,
 };
 use core::ops::Range;
 
@@ -37,8 +38,26 @@ pub(crate) fn write(memory: &mut [u8]) {
     let fields = place(header(core::mem::offset_of!(Header, entrance_fields)));
     let entrances = &mut memory[ENTRANCES - CODE..][..ENTRANCE * VARYING];
     repeat(entrances, &BUILT[entrance..entrance + ENTRANCE], &BUILT[fields..], 0, VARIANT);
-    for call in memory[TRAPS - CODE..TRAPS - CODE + 2 * (SITES + VARYING)].chunks_exact_mut(2) {
-        call.copy_from_slice(&CALL);
+    let back = VARIANTS + core::mem::offset_of!(Varying, back);
+    fill_traps(&mut memory[ENTRANCE_TRAPS - CODE..][..TRAP * VARYING], back, VARIANT);
+}
+
+/// Where the traps of bodies are in the memory at [`CODE`].
+pub(crate) const fn traps(numbers: &Range<usize>) -> Range<usize> {
+    TRAPS - CODE + TRAP * numbers.start..TRAPS - CODE + TRAP * numbers.end
+}
+
+/// Writes the traps of bodies, the first of them with this number; `memory` is [theirs](traps).
+pub(crate) fn write_traps(memory: &mut [u8], first: usize) {
+    fill_traps(memory, SLOTS + SLOT * first + core::mem::offset_of!(Slot, back), SLOT);
+}
+
+/// Fills memory with traps, each with a jump to what is at `back`, which grows from one to the next.
+fn fill_traps(memory: &mut [u8], back: usize, growth: usize) {
+    for (trap, back) in memory.chunks_exact_mut(TRAP).zip((back..).step_by(growth)) {
+        trap[..2].copy_from_slice(&CALL);
+        trap[2..5].copy_from_slice(&[0xff, 0x24, 0x25]); // jmp *back
+        trap[5..9].copy_from_slice(&u32::try_from(back).unwrap_or_default().to_le_bytes());
     }
 }
 
@@ -71,7 +90,7 @@ fn repeat(memory: &mut [u8], template: &[u8], fields: &[u8], first: usize, growt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{FIRST, SLOTS, VARIANTS};
+    use crate::layout::{FIRST, SITES};
 
     #[test]
     fn each_body_works_with_its_own_slot() {
@@ -79,6 +98,7 @@ mod tests {
         write(&mut memory);
         for numbers in [0..FIRST, FIRST..SITES] {
             write_bodies(&mut memory[bodies(&numbers)], numbers.start);
+            write_traps(&mut memory[traps(&numbers)], numbers.start);
         }
         for number in [0, 1, FIRST - 1, FIRST, SITES - 1] {
             let body = &memory[BODIES - CODE + BODY * number..][..BODY];
@@ -95,6 +115,18 @@ mod tests {
         let variant = u32::try_from(VARIANTS + VARIANT * (VARYING - 1)).unwrap();
         assert_eq!(last[..2], [0x41, 0xbb]);
         assert_eq!(last[2..6], variant.to_le_bytes());
-        assert_eq!(memory[TRAPS - CODE + 2 * SITES..][..2], CALL);
+        // Each trap leads to where its body or its entrance goes on.
+        for number in [0, 1, FIRST - 1, FIRST, SITES - 1] {
+            let trap = &memory[TRAPS - CODE + TRAP * number..][..TRAP];
+            let back = u32::try_from(SLOTS + SLOT * number + core::mem::offset_of!(Slot, back)).unwrap();
+            assert_eq!((&trap[..2], &trap[2..5]), (&CALL[..], &[0xff, 0x24, 0x25][..]));
+            assert_eq!(trap[5..9], back.to_le_bytes());
+        }
+        let last = &memory[ENTRANCE_TRAPS - CODE + TRAP * (VARYING - 1)..][..TRAP];
+        assert_eq!(last[..2], CALL);
+        assert_eq!(
+            last[5..9],
+            (variant + u32::try_from(core::mem::offset_of!(Varying, back)).unwrap()).to_le_bytes()
+        );
     }
 }

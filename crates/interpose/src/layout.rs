@@ -26,12 +26,16 @@ pub const ENTRANCE: usize = 16;
 pub const VARYING: usize = 32;
 /// System calls made in [`CODE`] up to here don't trap.
 pub const FREE: usize = CODE + 0x6_0000;
-/// `syscall` instructions that do trap, one for each body: for calls that are always the handler's.
-pub const TRAPS: usize = FREE;
-/// The same for entrances.
-pub const ENTRANCE_TRAPS: usize = TRAPS + 2 * SITES;
+/// `syscall` instructions that do trap, one for each entrance: for calls that are always the handler's. Behind each is a
+/// jump back to the site, for threads whose dispatch is off.
+pub const ENTRANCE_TRAPS: usize = FREE;
+/// The same for bodies.
+pub const TRAPS: usize = ENTRANCE_TRAPS + TRAP * VARYING;
+/// Bytes of such a place.
+pub const TRAP: usize = 16;
 /// Bytes from [`CODE`] on.
-pub const CODE_LENGTH: usize = 0x6_2000;
+pub const CODE_LENGTH: usize = 0x6_9000;
+const _: () = assert!(TRAPS + TRAP * SITES <= CODE + CODE_LENGTH, "all have room");
 
 /// What a process keeps for itself, copied at fork.
 pub const OWN: usize = 0x7b00_0000;
@@ -107,8 +111,10 @@ pub struct Varying {
     pub trap: u64,
     /// The site.
     pub site: u64,
+    /// The address after the site's `syscall`.
+    pub back: u64,
     /// Up to 64 bytes.
-    pub unused: [u64; 5],
+    pub unused: [u64; 4],
     /// Bodies by number; 0: none yet.
     pub bodies: [AtomicU32; CALLS],
 }
@@ -163,6 +169,9 @@ pub struct State {
     pub sealed: AtomicU32,
     /// Not 0 when nobody has answered it: then it asks for no bodies any more.
     pub unheard: AtomicU32,
+    /// The process of a thread that asked to be traced, and runs as it is; 0: there is none. Processes and threads that
+    /// it starts run as they are, too.
+    pub left: AtomicU32,
     /// Not 0 if [`TABLE`] is there.
     pub table: u32,
     /// The process's table of counters.

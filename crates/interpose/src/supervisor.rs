@@ -11,6 +11,7 @@ use crate::segment::Segment;
 use libc::{c_int, c_void, pid_t};
 use std::collections::HashMap;
 use std::io::Error;
+use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
@@ -128,7 +129,7 @@ impl<'a> Supervisor<'a> {
     /// Makes what the first program needs. To be called before that is [attended to](Self::attend).
     pub(crate) fn make_image(&mut self, code: &'a mut Segment) {
         image::write(code.bytes());
-        image::write_bodies(code.part(image::bodies(&(0..FIRST))), 0);
+        write_bodies(code, 0..FIRST);
         self.shared.bodies.store(u32::try_from(FIRST).unwrap_or_default(), Ordering::Release);
         self.code = Some(code);
     }
@@ -136,7 +137,7 @@ impl<'a> Supervisor<'a> {
     /// Makes the rest, if it isn't made.
     pub(crate) fn complete_image(&mut self) {
         if let Some(code) = self.code.take() {
-            image::write_bodies(code.part(image::bodies(&(FIRST..SITES))), FIRST);
+            write_bodies(code, FIRST..SITES);
             self.shared.bodies.store(u32::try_from(SITES).unwrap_or_default(), Ordering::Release);
             wake(&self.shared.bodies);
         }
@@ -287,6 +288,12 @@ impl<'a> Supervisor<'a> {
             self.tell(number, VACANT);
         }
     }
+}
+
+/// Writes bodies with these numbers, and their traps.
+fn write_bodies(code: &mut Segment, numbers: Range<usize>) {
+    image::write_bodies(code.part(image::bodies(&numbers)), numbers.start);
+    image::write_traps(code.part(image::traps(&numbers)), numbers.start);
 }
 
 /// Wakes who waits for a word, in whichever process.

@@ -233,3 +233,14 @@ fn where_the_supervisor_has_no_proc_calls_are_counted_all_the_same() {
     assert_eq!((images, lost, patched, calls), (1, 0, 0, 30_001), "{run:?}");
     assert!(traps >= 30_000, "{run:?}");
 }
+
+#[test]
+fn a_debugger_and_what_it_traces_run_as_they_are() {
+    let bench = Bench::new();
+    let program = bench.compile("traced");
+    let run = bench.run(&["timeout", "60"], None, &[&program]);
+    run.said("traced");
+    // Three asked to be traced; the parent and the program that another child executes are interposed.
+    let [_, images, lost, ..] = run.numbers.unwrap();
+    assert_eq!((images, lost), (2, 3), "{run:?}");
+}
