@@ -9,6 +9,7 @@
 //! - [`maps`]: what code is where
 //! - [`found`]: a list of sites
 //! - [`signals`]: SIGSYS stays ours and the program's at once
+//! - [`readable`]: pointers that point nowhere
 //! - [`fake`]: answers that the kernel wouldn't give
 //! - [`until`]: waits until a time of day that is moved
 //! - [`execute`]: programs that are executed stay interposed
@@ -36,6 +37,7 @@ mod fake;
 mod found;
 mod maps;
 mod patch;
+mod readable;
 mod signals;
 mod start;
 mod supervisor;
@@ -56,6 +58,7 @@ core::arch::global_asm!(
     FREE_LENGTH = const layout::FREE - layout::CODE,
     ACTION = const layout::STATE + core::mem::offset_of!(State, action),
     LEFT = const layout::STATE + core::mem::offset_of!(State, left),
+    WORD = const layout::STATE + core::mem::offset_of!(State, table),
     HEAD = const layout::SHARED + core::mem::offset_of!(layout::Shared, head),
     TAIL = const layout::SHARED + core::mem::offset_of!(layout::Shared, tail),
     DROPPED = const layout::SHARED + core::mem::offset_of!(layout::Shared, dropped),

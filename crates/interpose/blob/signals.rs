@@ -4,6 +4,7 @@
 
 use crate::call::{self, number};
 use crate::layout::Action;
+use crate::readable::{self, EFAULT};
 use crate::state;
 use crate::trap::Frame;
 use core::sync::atomic::Ordering;
@@ -17,7 +18,7 @@ const SIG_BLOCK: u64 = 0;
 const SIG_UNBLOCK: u64 = 1;
 const SIG_SETMASK: u64 = 2;
 /// Bytes of a mask.
-const SIZE: u64 = 8;
+pub(crate) const SIZE: u64 = 8;
 
 /// `rt_sigaction(signal, new, old, size)`.
 pub(crate) fn action(a: [u64; 6]) -> i64 {
@@ -25,6 +26,9 @@ pub(crate) fn action(a: [u64; 6]) -> i64 {
     if new == 0 && signal != SIGSYS || size != SIZE {
         // SAFETY: the program's call, as it made it.
         return unsafe { call::raw(number::RT_SIGACTION, a) };
+    }
+    if new != 0 && !readable::action(new) {
+        return EFAULT;
     }
     if signal == SIGSYS {
         let wanted = (&raw const state().wanted).cast_mut();
@@ -36,6 +40,11 @@ pub(crate) fn action(a: [u64; 6]) -> i64 {
                 *wanted = (new as *const Action).read_unaligned();
             }
             if old != 0 {
+                // The kernel writes there first: what is done is done, as natively.
+                let written = call::raw(number::RT_SIGACTION, [SIGSYS, 0, old, SIZE, 0, 0]);
+                if call::is_error(written) {
+                    return written;
+                }
                 (old as *mut Action).write_unaligned(before);
             }
         }
@@ -57,6 +66,9 @@ pub(crate) fn mask(frame: &mut Frame, a: [u64; 6]) -> i64 {
     let before = frame.mask();
     let mut after = before;
     if set != 0 {
+        if !readable::mask(set) {
+            return EFAULT;
+        }
         // SAFETY: the pointer that the program gave the kernel for just this.
         let set = unsafe { (set as *const u64).read_unaligned() };
         after = match how {
@@ -66,12 +78,13 @@ pub(crate) fn mask(frame: &mut Frame, a: [u64; 6]) -> i64 {
             _ => return EINVAL,
         };
     }
-    if old != 0 {
-        // SAFETY: as above.
-        unsafe { (old as *mut u64).write_unaligned(before) };
-    }
     frame.set_mask(after & !BIT);
-    0
+    if old == 0 {
+        return 0;
+    }
+    // The mask is in force until the handler ends. If it can't be written, the new one is in force all the same.
+    // SAFETY: the program's call, without a new mask; it writes where the program said.
+    unsafe { call::raw(number::RT_SIGPROCMASK, [SIG_SETMASK, 0, old, SIZE, 0, 0]) }
 }
 
 /// A pointer to the same mask without SIGSYS.
@@ -90,7 +103,7 @@ fn replaced(mask: u64) -> Option<usize> {
 
 /// What to give instead of a pointer to a mask.
 pub(crate) fn pointer(mask: u64) -> u64 {
-    if mask == 0 {
+    if mask == 0 || !readable::mask_of_a_wait(mask) {
         return mask;
     }
     // SAFETY: the pointer that the program gave the kernel for just this.
@@ -103,12 +116,12 @@ pub(crate) fn pointer(mask: u64) -> u64 {
 
 /// What to give instead of a pointer to a pointer to a mask and its size.
 pub(crate) fn sized(pair: u64) -> u64 {
-    if pair == 0 {
+    if pair == 0 || !readable::mask_of_a_wait(pair) || !readable::mask_of_a_wait(pair.wrapping_add(8)) {
         return pair;
     }
     // SAFETY: as above.
     let [mask, size] = unsafe { (pair as *const [u64; 2]).read_unaligned() };
-    if mask == 0 || size != SIZE {
+    if mask == 0 || size != SIZE || !readable::mask_of_a_wait(mask) {
         return pair;
     }
     // SAFETY: as above.

@@ -2,8 +2,8 @@
 #
 # Waits until a time of day, while that is moved: the kernel is given a copy of the time with that taken off. It lies on
 # the program's stack, below the red zone, where it stays for as long as the call is made again after a signal. Which
-# calls wait so is seen from their arguments; flags are in ax meanwhile. A pointer that can't be one is the kernel's to
-# refuse.
+# calls wait so is seen from their arguments; flags are in ax meanwhile. A pointer that points nowhere is the kernel's to
+# refuse: it is asked by a wait for a word that has another value, which reads the time first.
 .macro UNCHANGED
     add $0x7f, %al
     sahf
@@ -11,9 +11,31 @@
     jmp *SLOT_PLAIN(%r11)
 .endm
 .macro WAIT_UNTIL register
-    lea -4096(\register), %rcx
-    shr $47, %rcx
-    jnz 9f
+    test \register, \register
+    jz 9f
+    lea -128(%rsp), %rsp
+    push %r11
+    push %rax
+    push %rdi
+    push %rsi
+    push %rdx
+    push %r10
+    mov \register, %r10
+    mov ${WORD}, %edi
+    mov $128, %esi                      # FUTEX_WAIT, FUTEX_PRIVATE_FLAG
+    mov $-1, %edx
+    mov $202, %eax
+    syscall
+    mov %rax, %rcx
+    pop %r10
+    pop %rdx
+    pop %rsi
+    pop %rdi
+    pop %rax
+    pop %r11
+    lea 128(%rsp), %rsp
+    cmp $-14, %rcx                      # EFAULT
+    je 9f
     mov (\register), %rcx
     test %rcx, %rcx
     js 9f

@@ -5,7 +5,7 @@
 
 use crate::call::{self, number};
 use crate::layout::FAKE_TIME;
-use crate::{maps, shared, state};
+use crate::{maps, readable, shared, state};
 use core::sync::atomic::Ordering;
 
 /// `CLOCK_REALTIME`, `CLOCK_REALTIME_ALARM`, `CLOCK_TAI`: those that can be waited by and are moved.
@@ -16,11 +16,6 @@ const fn is_moved(clock: u32) -> bool {
 /// The kernel's time for one of the program's. What is no time is left to the kernel to refuse.
 fn kernels(seconds: i64) -> i64 {
     if seconds < 0 { seconds } else { seconds.saturating_sub(shared().fakes.ahead).max(0) }
-}
-
-/// Whether there may be memory at an address: what can't be a pointer is the kernel's to refuse.
-const fn is_pointer(address: u64) -> bool {
-    address >= 4096 && address < 1 << 47
 }
 
 /// Which argument is the pointer to a time of day until which a call waits, if it waits so.
@@ -36,7 +31,7 @@ fn waits(call: u64, a: [u64; 6]) -> Option<usize> {
         number::MQ_TIMEDSEND | number::MQ_TIMEDRECEIVE => (4, true),
         _ => return None,
     };
-    (waits && is_pointer(a[which])).then_some(which)
+    (waits && readable::time(a[which])).then_some(which)
 }
 
 /// Makes a call as `call::raw`, with the time until which it waits the kernel's.
@@ -62,7 +57,7 @@ pub(crate) unsafe fn raw(call: u64, mut a: [u64; 6]) -> i64 {
 pub(crate) fn set(call: u64, mut a: [u64; 6]) -> i64 {
     let number = a[0] as u32;
     let clock = match call {
-        _ if a[1] & 1 == 0 || !is_pointer(a[2]) => None,
+        _ if a[1] & 1 == 0 || !readable::action(a[2]) => None,
         // Files can't be looked at any more.
         _ if state().sealed.load(Ordering::Relaxed) != 0 => None,
         number::TIMERFD_SETTIME => clock_of_file(number),

@@ -244,3 +244,19 @@ fn a_debugger_and_what_it_traces_run_as_they_are() {
     let [_, images, lost, ..] = run.numbers.unwrap();
     assert_eq!((images, lost), (2, 3), "{run:?}");
 }
+
+#[test]
+fn pointers_that_point_nowhere_are_the_kernels_to_refuse() {
+    let bench = Bench::new();
+    let program = bench.compile("pointers");
+    let native = Command::new(&program).output().unwrap();
+    assert!(native.stdout.ends_with(b"all\n"), "{native:?}");
+    for ahead in [None, Some(FAR[0])] {
+        let run = bench.run(&["env"], ahead, &[&program]);
+        run.said("all");
+        let text = String::from_utf8_lossy(&run.output.stdout).into_owned();
+        for line in String::from_utf8_lossy(&native.stdout).lines() {
+            assert!(text.lines().any(|own| own.ends_with(line)), "{line}: {run:?}");
+        }
+    }
+}
