@@ -96,6 +96,10 @@ impl Body {
 const COMMON: u64 = 16;
 const PLAIN: u64 = 32;
 const PASS: u64 = 96;
+/// Where it makes a call by `int $0x80`, of which no register but `rax` is changed.
+const LEGACY: u64 = 105;
+/// Stands for the number of all of these.
+const LEGACY_CALL: u64 = CALLS as u64 - 1;
 const AFTER: u64 = 112;
 
 /// Whether what calls take is counted.
@@ -155,9 +159,18 @@ fn index(place: usize) -> &'static AtomicU32 {
 
 /// The body of a site and a number; none if there are no more, or the number is none that has one.
 pub(crate) fn of(site: u64, call: u64) -> Option<Body> {
-    if call as usize >= CALLS - 1 {
+    if call >= LEGACY_CALL {
         return None;
     }
+    find(site, call)
+}
+
+/// The body of a site with `int $0x80`, whatever is called there.
+pub(crate) fn legacy(site: u64) -> Option<Body> {
+    find(site, LEGACY_CALL)
+}
+
+fn find(site: u64, call: u64) -> Option<Body> {
     let hash = ((site ^ (call << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
     // The first page alone is enough for most programs: each other one is two page faults more.
     let near = (0..NEAR).map(|step| (hash + step) % NEAR_HASHED);
@@ -229,13 +242,14 @@ fn goes_by_stack(call: u64) -> bool {
             | number::VFORK
             | number::CLONE3
             | number::MUNMAP
+            | LEGACY_CALL
     )
 }
 
 fn make(site: u64, call: u64) -> Option<Body> {
     let body = take(call)?;
     let mode = shared().mode.load(Ordering::Relaxed);
-    if mode & LIST != 0 {
+    if mode & LIST != 0 && call != LEGACY_CALL {
         found::note(site);
     }
     let [common, plain, pass, after] = [COMMON, PLAIN, PASS, AFTER].map(|offset| body.address() + offset);
@@ -317,6 +331,7 @@ fn make(site: u64, call: u64) -> Option<Body> {
             slot.common = until.map_or(0, address);
             slot.value = answered;
         }
+        LEGACY_CALL => slot.kind = body.address() + LEGACY,
         // Neither comes back.
         number::EXIT | number::EXIT_GROUP => slot.kind = pass,
         _ => {}

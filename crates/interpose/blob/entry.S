@@ -52,8 +52,10 @@ body:                                   # from a patched site
     jmp 4b
     .org body + 96
     syscall                             # pass
-    jmp *{SLOTS} + 24
-6:  .org body + 112
+8:  jmp *{SLOTS} + 24
+6:  int $0x80                           # legacy
+    jmp 8b
+    .org body + 112
     syscall                             # after
     movl ${SLOTS}, %r11d
 7:  jmp *SLOT_AFTER(%r11)

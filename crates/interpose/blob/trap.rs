@@ -12,6 +12,8 @@ use core::sync::atomic::Ordering;
 /// `si_code` of a call that the dispatch stopped.
 const SYS_USER_DISPATCH: i32 = 2;
 const EINVAL: i64 = -22;
+/// `si_arch` of a call of 32-bit programs.
+const AUDIT_ARCH_I386: u32 = 0x4000_0003;
 /// Numbers in the frame's registers: `struct sigcontext`.
 const R8: usize = 0;
 const R9: usize = 1;
@@ -95,6 +97,12 @@ extern "C" fn handle(signal: u64, info: u64, frame: u64) -> bool {
     }
     shared().traps.fetch_add(1, Ordering::Relaxed);
     let mut frame = Frame(frame as *mut u64);
+    // SAFETY: the kernel's siginfo: `si_arch`.
+    if unsafe { *(info as *const u32).add(7) } == AUDIT_ARCH_I386 {
+        legacy(&mut frame);
+        // The jump's way back would take rcx.
+        return false;
+    }
     let call = frame.register(RAX);
     let origin = origin(frame.register(RIP) - 2);
     let site = match origin {
@@ -175,6 +183,19 @@ extern "C" fn handle(signal: u64, info: u64, frame: u64) -> bool {
         _ => {}
     }
     true
+}
+
+/// A call by `int $0x80`: its number means another call, and is nobody's to look at.
+fn legacy(frame: &mut Frame) {
+    const ENOSYS: i64 = -38;
+    // fork, execve, clone, vfork, execveat, clone3
+    if matches!(frame.register(RAX), 2 | 11 | 120 | 190 | 358 | 435) {
+        shared().lost.fetch_add(1, Ordering::Relaxed);
+    }
+    match bodies::legacy(frame.register(RIP) - 2) {
+        Some(body) => frame.set(RIP, body.kind()),
+        None => frame.set(RAX, ENOSYS as u64),
+    }
 }
 
 /// The processor's clock, if what calls take is counted; else 0.

@@ -260,3 +260,24 @@ fn pointers_that_point_nowhere_are_the_kernels_to_refuse() {
         }
     }
 }
+
+#[test]
+fn calls_of_32_bit_programs_are_what_they_are_there() {
+    let bench = Bench::new();
+    let program = bench.compile("legacy");
+    let native = Command::new(&program).output().unwrap();
+    if native.stdout.is_empty() {
+        // The kernel has none of these.
+        return;
+    }
+    assert_eq!((native.status.code(), native.stdout.as_slice()), (Some(7), &b"written\n"[..]), "{native:?}");
+    let run = bench.run(&["env"], None, &[&program]);
+    let text = String::from_utf8_lossy(&run.output.stdout);
+    assert!(
+        text.lines().any(|line| line.ends_with("written")) && !text.contains("exit came back"),
+        "{run:?}"
+    );
+    // Of two kinds, the 64-bit ones alone are counted.
+    let [code, images, lost, _, _, getppid] = run.numbers.unwrap();
+    assert_eq!((code, images, lost, getppid), (7, 1, 0, 20), "{run:?}");
+}
