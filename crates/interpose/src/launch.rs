@@ -244,8 +244,10 @@ mod here {
             return Err(LaunchError::Execute { program, source: errno.into() });
         }
         let found = if launch.sites { found(shared) } else { Found::default() };
+        let attached = shared.images.load(Ordering::Relaxed);
+        let unattached = supervisor.prepared.saturating_sub(attached);
         Ok(Outcome {
-            lost: shared.lost.load(Ordering::Relaxed) + supervisor.unprepared,
+            lost: shared.lost.load(Ordering::Relaxed) + supervisor.unprepared + unattached,
             ..outcome(shared, status, &clock, found)
         })
     }

@@ -101,6 +101,8 @@ pub(crate) struct Supervisor<'a> {
     watched: HashMap<pid_t, Option<usize>>,
     /// How many programs couldn't be made ready.
     pub(crate) unprepared: u64,
+    /// How many were sent to attach the image. Another user's program, or one in another IPC namespace, can't.
+    pub(crate) prepared: u64,
 }
 
 /// The C libraries disagree about the sign of a request.
@@ -121,7 +123,8 @@ impl<'a> Supervisor<'a> {
     /// Of a child that is about to execute the first program, and waits.
     pub(crate) fn new(shared: &'a Shared, given: Given, child: pid_t) -> Result<Self, Error> {
         let watched = HashMap::new();
-        let mut new = Self { shared, code: None, given, child, status: None, watched, unprepared: 0 };
+        let mut new =
+            Self { shared, code: None, given, child, status: None, watched, unprepared: 0, prepared: 0 };
         new.watch(child, None)?;
         Ok(new)
     }
@@ -254,8 +257,9 @@ impl<'a> Supervisor<'a> {
         match status >> 16 {
             libc::PTRACE_EVENT_EXEC => {
                 let former = former(process).unwrap_or(process);
-                if injection::prepare(process, self.given).is_err() {
-                    self.unprepared += 1;
+                match injection::prepare(process, self.given) {
+                    Ok(()) => self.prepared += 1,
+                    Err(_) => self.unprepared += 1,
                 }
                 let _gone = ptrace(libc::PTRACE_DETACH, process, 0);
                 self.forget(process);

@@ -281,3 +281,17 @@ fn calls_of_32_bit_programs_are_what_they_are_there() {
     let [code, images, lost, _, _, getppid] = run.numbers.unwrap();
     assert_eq!((code, images, lost, getppid), (7, 1, 0, 20), "{run:?}");
 }
+
+#[test]
+fn programs_of_another_user_are_told_of() {
+    let bench = Bench::new();
+    // An ordinary user becomes nobody else.
+    let become_other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "true"];
+    if !Command::new(become_other[0]).args(&become_other[1..]).status().unwrap().success() {
+        return;
+    }
+    let run = bench.run(&["env"], None, &[&["/usr/bin/env"], &become_other[..]].concat());
+    let [code, images, lost, ..] = run.numbers.unwrap();
+    // `env` and `setpriv`; and `true`, which may not attach what is root's.
+    assert_eq!((code, images, lost), (0, 2, 1), "{run:?}");
+}
