@@ -434,6 +434,26 @@ fn a_dead_supervisor_stops_nobody() {
 }
 
 #[test]
+fn a_signal_ends_the_wait_for_who_outlives_the_command() {
+    let bench = Bench::new();
+    let file = bench.path("stays");
+    let script = format!("sleep 300 & echo $! >{0}.new; mv {0}.new {0}; wait", file.display());
+    let mut palisade = Command::new(PALISADE);
+    palisade.args(["interpose", "--", "sh", "-c", &script]).stdin(Stdio::null());
+    let mut palisade = palisade.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for(|| file.exists());
+    let stays = std::fs::read_to_string(&file).unwrap();
+    assert!(Command::new("kill").arg(palisade.id().to_string()).status().unwrap().success());
+    wait_for(|| palisade.try_wait().unwrap().is_some());
+    assert_eq!(palisade.wait().unwrap().code(), Some(128 + 15));
+    // It is there, and was let be.
+    assert!(Command::new("kill").arg(stays.trim()).status().unwrap().success());
+    let mut table = String::new();
+    std::io::Read::read_to_string(&mut palisade.stderr.take().unwrap(), &mut table).unwrap();
+    assert!(table.contains(" execve\n"), "{table}");
+}
+
+#[test]
 fn an_ordinary_user_needs_no_rights() {
     if !rustix::process::geteuid().is_root() {
         return; // All of the other tests say so.

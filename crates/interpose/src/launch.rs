@@ -221,8 +221,8 @@ mod here {
         let ended = AtomicBool::new(false);
         let mut attend = || {
             let status = supervisor.attend(|| launch.wait && data.holders() > 1, launch.meanwhile);
-            if !launch.wait {
-                // For those who stay.
+            // For those who stay.
+            if !launch.wait || data.holders() > 1 {
                 supervisor.complete_image();
             }
             shared.closed.store(1, Ordering::Release);

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::io::Error;
 use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// How long to wait before looking whether somebody is still there.
@@ -25,6 +25,8 @@ const SMALL: Duration = Duration::from_millis(2);
 static DOORBELL: AtomicPtr<AtomicU32> = AtomicPtr::new(null_mut());
 /// Whom signals are passed on to.
 static CHILD: AtomicI32 = AtomicI32::new(0);
+/// Whether somebody wants the run to end: processes that outlive the command aren't waited for then.
+static ENDS: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn changed(_: c_int) {
     let doorbell = DOORBELL.load(Ordering::Acquire);
@@ -43,6 +45,11 @@ extern "C" fn pass_on(signal: c_int, info: *const libc::siginfo_t, _: *const c_v
     // SAFETY: the kernel's siginfo.
     let by_kernel = unsafe { (*info).si_code } > 0;
     let child = CHILD.load(Ordering::Acquire);
+    let ends = matches!(signal, libc::SIGTERM | libc::SIGHUP | libc::SIGINT | libc::SIGQUIT);
+    if ends && (!by_kernel || child == 0) {
+        ENDS.store(true, Ordering::Release);
+        changed(signal);
+    }
     if !by_kernel && child > 0 {
         // SAFETY: sends a signal to the child.
         unsafe { libc::kill(child, signal) };
@@ -56,6 +63,7 @@ impl Ears {
     /// From now on; signals are passed on to this child.
     pub(crate) fn new(shared: &Shared, child: pid_t) -> Self {
         CHILD.store(child, Ordering::Release);
+        ENDS.store(false, Ordering::Release);
         DOORBELL.store((&raw const shared.doorbell).cast_mut(), Ordering::Release);
         let passed = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
         let pass_on = pass_on as *const () as usize;
@@ -170,7 +178,7 @@ impl<'a> Supervisor<'a> {
                 self.complete_image();
             }
             if let Some(status) = self.status
-                && !others()
+                && (ENDS.load(Ordering::Acquire) || !others())
             {
                 return status;
             }
