@@ -334,7 +334,7 @@ enum Emptied {
     No,
     /// The file that is given.
     Itself,
-    /// Another descriptor: the one that is given is for reading only.
+    /// Another descriptor: the one that is given isn't for writing.
     By(OwnedFd),
 }
 

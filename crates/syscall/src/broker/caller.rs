@@ -180,7 +180,22 @@ impl<'w> Caller<'w> {
         let path = [b"fd/", digits.write(number.unsigned_abs())].concat();
         // The mode of its link says what may be done with it.
         let link = rustix::fs::statat(&*self.directory(false)?, &*path, AtFlags::SYMLINK_NOFOLLOW)?;
-        if link.st_mode & 0o600 == 0 { Err(Errno::BADF) } else { Ok(file) }
+        if link.st_mode & 0o600 == 0 && self.is_opened_by_path(number)? { Err(Errno::BADF) } else { Ok(file) }
+    }
+
+    /// Whether one of its descriptors was opened by `O_PATH`. One for neither reading nor writing, but `ioctl`, looks alike.
+    fn is_opened_by_path(&self, number: i32) -> Result<bool, Errno> {
+        let mut digits = DecimalBuffer::default();
+        let path = [b"fdinfo/", digits.write(number.unsigned_abs())].concat();
+        let directory = self.directory(false)?;
+        let file = rustix::fs::openat(&*directory, &*path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        // `pos:` and `flags:` come first.
+        let mut text = [0; 128];
+        let read = rustix::io::read(&file, &mut text)?;
+        let text = String::from_utf8_lossy(&text[..read]);
+        let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+        Ok(flags.is_none_or(|flags| OFlags::from_bits_retain(flags).contains(OFlags::PATH)))
     }
 
     /// What one of its descriptors refers to.

@@ -148,6 +148,7 @@ pub(crate) const OWN: &[&str] = &[
     "getpid",
     "getrandom",
     "getsockname",
+    "getsockopt",
     "gettid",
     "ioctl",
     "link",

@@ -190,7 +190,7 @@ impl How {
         let Opened { file, new } = opened;
         let emptied = if new || !self.has(OFlags::TRUNC) {
             Emptied::No
-        } else if !self.only_reads() {
+        } else if matches!(self.flags & OFlags::RWMODE, OFlags::WRONLY | OFlags::RDWR) {
             Emptied::Itself
         } else {
             match kind(file.as_fd())? {

@@ -15,6 +15,8 @@ use crate::broker::{Outcome, Worker};
 use palisade_sys::notify::{self, Answer};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::net::AddressFamily;
+use rustix::net::sockopt::socket_domain;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -66,6 +68,12 @@ impl Target {
     }
 }
 
+/// The address that the caller gives as second argument.
+fn given_address(caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
+    let length = usize::try_from(caller.int(2)).map_err(|_negative| Errno::INVAL)?;
+    if length > LONGEST { Err(Errno::INVAL) } else { caller.bytes(1, length) }
+}
+
 /// The address of a file, as the kernel tells it.
 fn unix_address(path: &[u8]) -> Vec<u8> {
     let mut address = AF_UNIX.to_ne_bytes().to_vec();
@@ -78,13 +86,10 @@ fn unix_address(path: &[u8]) -> Vec<u8> {
 
 impl Worker<'_> {
     pub(crate) fn bind(&self, caller: &Caller<'_>) -> Result<Outcome, Errno> {
-        let length = usize::try_from(caller.int(2)).map_err(|_negative| Errno::INVAL)?;
-        if length > LONGEST {
-            return Err(Errno::INVAL);
-        }
-        let address = caller.bytes(1, length)?;
         let socket = self.socket_of(caller, caller.int(0))?;
-        let Some(path) = file_of(&address) else {
+        let domain = socket_domain(&socket)?;
+        let address = given_address(caller)?;
+        let Some(path) = file_of(&address).filter(|_| domain == AddressFamily::UNIX) else {
             notify::bind(socket.as_fd(), &address)?;
             return Ok(Outcome::Value(0));
         };
@@ -159,13 +164,12 @@ impl Worker<'_> {
     }
 
     pub(crate) fn connect(&self, caller: &Caller<'_>) -> Result<Outcome, Errno> {
-        let length = usize::try_from(caller.int(2)).map_err(|_negative| Errno::INVAL)?;
-        if length > LONGEST {
-            return Err(Errno::INVAL);
-        }
-        let address = caller.bytes(1, length)?;
         let socket = self.socket_of(caller, caller.int(0))?;
-        let target = match file_of(&address) {
+        let address = given_address(caller)?;
+        // To a socket of another family a path is no name.
+        let path = file_of(&address);
+        let is_unix = socket_domain(&socket)? == AddressFamily::UNIX;
+        let target = match path.filter(|_| is_unix) {
             None => Target::Address(address),
             Some(path) => Target::File(self.socket_file(caller, path)?),
         };
