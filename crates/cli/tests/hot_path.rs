@@ -9,7 +9,7 @@ use crate::support::{self, Place, everybody, has};
 /// left out, as counted on Linux 6.18 (390) with a margin of a tenth. 40 are the keeper's. Most make the file tree, one for each of
 /// 41 capabilities empties the bounding set, the rest start, check the plan's inputs, and wait.
 const CALLS: usize = 430;
-/// Page faults of the launcher and of what it waits for, the command's own 60 or so among them. Of the release build 182
+/// Page faults of the launcher and of what it waits for, the command's own 60 or so among them. Of the release build 192
 /// were counted, some of them for relocations; of a quick build, which has none and is larger, 204. The debug build that is
 /// tested if no other is given has more: 700 where the kernel holds the file in large pieces, as a copy, and 810 where a
 /// linker has written it page by page.
@@ -21,7 +21,8 @@ fn most_faults() -> u64 {
         // Where its functions lie differs from one build to the next: 199 from a warm target, 222 from an empty one, and
         // 231 while other tests kept both processors busy.
         (true, Some("quick")) => 245,
-        (true, _) => 200,
+        // 192, and 202 while other tests kept both processors busy.
+        (true, _) => 210,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::value::SyscallRule;
 ///
 /// Later layers come first, within a layer what is stated more firmly; of those, what is about certain arguments, then
 /// what keeps the call more firmly from being made, then what was stated last. An answer of a later layer than a lock's
-/// comes behind the lock unless it is firmer.
+/// comes behind the lock unless it is firmer, and what is less firm than a later layer's lock comes behind that.
 pub(crate) fn in_order(stated: &[Sourced<SyscallAnswer>]) -> Vec<Sourced<SyscallAnswer>> {
     let mut all: Vec<&Sourced<SyscallAnswer>> = stated.iter().collect();
     // What is said again in the same place of the order holds instead.
@@ -30,6 +30,19 @@ pub(crate) fn in_order(stated: &[Sourced<SyscallAnswer>]) -> Vec<Sourced<Syscall
     for answer in late.into_iter().rev() {
         let behind = out.iter().rposition(|lock| yields(answer, lock)).map_or(out.len(), |at| at + 1);
         out.insert(behind, answer.clone());
+    }
+    // A lock that has come behind an earlier one may stand behind what is less firm, too.
+    for at in 0..out.len() {
+        let loosens = |answer: &Sourced<SyscallAnswer>, lock: &Sourced<SyscallAnswer>| {
+            lock.strength == Strength::Locked
+                && answer.origin.layer < lock.origin.layer
+                && answer.value.question.subject() == lock.value.question.subject()
+                && answer.value.action.firmness() < lock.value.action.firmness()
+        };
+        let lock = out[at].clone();
+        let before: Vec<_> = out.extract_if(..at, |answer| loosens(answer, &lock)).collect();
+        let behind = at + 1 - before.len();
+        out.splice(behind..behind, before);
     }
     out
 }

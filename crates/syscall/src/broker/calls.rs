@@ -23,6 +23,16 @@ pub(crate) fn name_of(call: &Notification) -> &'static str {
     Syscall::from_number(Arch::NATIVE, number).map_or("unknown", Syscall::name)
 }
 
+/// Whether it opens something by `O_PATH`, which overrules every other flag that could make or change anything.
+pub(crate) fn opens_by_path(call: &Notification) -> bool {
+    let flags = match name_of(call) {
+        "open" => call.arguments[1],
+        "openat" => call.arguments[2],
+        _ => return false,
+    };
+    flags & u64::from(O_PATH.cast_unsigned()) != 0
+}
+
 /// Makes the call.
 pub(crate) fn dispatch(worker: &Worker<'_>, call: &Notification) -> Result<Outcome, Errno> {
     let caller = &Caller::new(worker, call);
@@ -30,8 +40,7 @@ pub(crate) fn dispatch(worker: &Worker<'_>, call: &Notification) -> Result<Outco
     let unsigned = |index| caller.unsigned(index);
     match name_of(call) {
         // Whatever the path is by the time the kernel reads it: by such a descriptor nothing can be done but look.
-        "open" if int(1) & O_PATH != 0 => Ok(Outcome::Continue),
-        "openat" if int(2) & O_PATH != 0 => Ok(Outcome::Continue),
+        "open" | "openat" if opens_by_path(call) => Ok(Outcome::Continue),
         "open" => open(worker, caller, CWD_NUMBER, 0, How::new(int(1), unsigned(2))?),
         "openat" => open(worker, caller, int(0), 1, How::new(int(2), unsigned(3))?),
         "creat" => open(worker, caller, CWD_NUMBER, 0, How::new(CREAT, unsigned(1))?),
