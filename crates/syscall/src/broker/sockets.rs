@@ -13,7 +13,7 @@ use crate::broker::resolve::{Last, Place, Spot, by_number, c_string};
 use crate::broker::waiter::What;
 use crate::broker::{Outcome, Worker};
 use palisade_sys::notify::{self, Answer};
-use rustix::fs::{Access, CWD, FileType, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
@@ -203,7 +203,8 @@ impl Worker<'_> {
         if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
             // The kernel looks first whether it may be written to.
             let mut digits = DecimalBuffer::default();
-            rustix::fs::access(by_number(object.as_fd(), &mut digits), Access::WRITE_OK)?;
+            let number = by_number(object.as_fd(), &mut digits);
+            rustix::fs::accessat(CWD, number, Access::WRITE_OK, AtFlags::empty())?;
             return Err(Errno::CONNREFUSED);
         }
         let path = path_of(object.as_fd())?;
