@@ -39,8 +39,11 @@ const VFORK: &str = "import ctypes, os\n\
     \x20   open('vforked', 'w').write(open('/proc/%d/stat' % os.getppid()).read().rsplit(')', 1)[1].split()[0])\n\
     \x20   exec(open('paint.py').read())\n";
 /// Prints as much as a pipe takes.
-const FILL: &str =
-    "import os\nwhile True: os.write(1, b'\\x1b[?1049l\\x1b[2J\\x1b[HInstall? [y/n] ' + b'.' * 200)\n";
+const FILL: &str = "import os\n\
+    text = b'\\x1b[?1049l\\x1b[2J\\x1b[HInstall? [y/n] ' + b'.' * 200\n\
+    for _ in range(100): os.write(1, text)\n\
+    open('filled', 'w').close()\n\
+    while True: os.write(1, text)\n";
 /// Copies a pipe to the terminal, little by little.
 const TRICKLE: &str = "import os, time\nwhile True: os.write(1, os.read(0, 100)); time.sleep(0.01)\n";
 /// Copies a pipe to the terminal once it is told to.
@@ -85,7 +88,7 @@ fn on_terminals(test: impl Fn(&Place, &Terminal<'_>, &str)) {
             runs.push(format!("{run} --limit memory=800M --limit processes=4000"));
         }
         for run in runs {
-            for made in ["came", "go", "traced", "vforked"] {
+            for made in ["came", "filled", "go", "traced", "vforked"] {
                 let _first_time = std::fs::remove_file(place.work.join(made));
             }
             let terminal = Terminal::open(&place);
@@ -178,6 +181,7 @@ fn what_is_left_in_a_pipe_to_the_outside_covers_no_question() {
         let line =
             format!("{run} -- sh -c 'python3 fill.py & {UNTIL_TOLD}' | setsid python3 hold.py; echo en''ded");
         terminal.line(&line);
+        assert!(eventually(|| place.work.join("filled").exists()), "nothing fills the pipe");
         place.write("work/asked", "");
         assert_eq!(came(place), "refused 1");
         terminal.wait_for("refused without a question: a pipe still holds");
