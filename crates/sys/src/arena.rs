@@ -24,12 +24,13 @@ const SIZE: usize = 256 * 1024;
 const RESERVED: usize = 64 << 20;
 /// So much of it is made present at once: a fault for each page would take a tenth longer.
 const PART: usize = 128 * 1024;
-/// Larger blocks would use it up for little: they are mapped once and kept.
-const LARGEST: usize = 32 * 1024;
+/// Larger blocks would use it up for little: they are mapped once and kept. A plan has to fit, as it is read by every
+/// launch: those of today have 34 KiB.
+const LARGEST: usize = PART;
 /// What every block is aligned to.
 const ALIGNED: usize = 16;
 /// Sizes of blocks: 16, 32, 48, 64, then each power of two and the middle between.
-const CLASSES: usize = 22;
+const CLASSES: usize = 26;
 
 /// The allocator; to be made the program's by `#[global_allocator]`.
 #[derive(Debug)]
