@@ -411,6 +411,11 @@ impl<'f> Tree<'f> {
 
     /// Where a path of the host shows inside, if it does.
     fn inside(&self, host: &Path) -> Option<PathBuf> {
+        // Its own name goes before those under which a rule shows it elsewhere.
+        let own = self.resolve(host);
+        if self.host_path(&own).as_deref() == Some(host) {
+            return Some(own);
+        }
         let shown = self
             .made
             .mounts()
