@@ -19,7 +19,17 @@ pub(crate) struct Progress {
     work_done: f64,
     began: Instant,
     told: Instant,
-    running: Vec<(usize, String, Instant)>,
+    running: Vec<Running>,
+}
+
+/// A job that hasn't ended.
+#[derive(Debug)]
+struct Running {
+    job: usize,
+    name: String,
+    /// Seconds that it is thought to take.
+    expected: f64,
+    since: Instant,
 }
 
 impl Progress {
@@ -39,15 +49,15 @@ impl Progress {
         }
     }
 
-    /// A job has started.
-    pub(crate) fn started(&mut self, job: usize, name: String) {
-        self.running.push((job, name, Instant::now()));
+    /// A job has started that is thought to take `expected` seconds.
+    pub(crate) fn started(&mut self, job: usize, name: String, expected: f64) {
+        self.running.push(Running { job, name, expected, since: Instant::now() });
         self.tell(false);
     }
 
     /// A job has ended.
     pub(crate) fn ended(&mut self, job: usize, tests: usize, failed: usize, expected: f64) {
-        self.running.retain(|(other, _, _)| *other != job);
+        self.running.retain(|running| running.job != job);
         self.done += tests;
         self.failed += failed;
         self.work_done += expected;
@@ -65,10 +75,10 @@ impl Progress {
             line.push_str(&format!(", about {} left", words(rest)));
         }
         let mut longest: Vec<_> = self.running.iter().collect();
-        longest.sort_by_key(|(_, _, since)| *since);
-        for (number, (_, name, since)) in longest.iter().enumerate() {
+        longest.sort_by_key(|running| running.since);
+        for (number, running) in longest.iter().enumerate() {
             let before = if number == 0 { "; running: " } else { ", " };
-            line.push_str(&format!("{before}{name} ({} s)", since.elapsed().as_secs()));
+            line.push_str(&format!("{before}{} ({} s)", running.name, running.since.elapsed().as_secs()));
         }
         let mut stderr = std::io::stderr().lock();
         let _nobody_reads = if self.terminal {
@@ -95,13 +105,19 @@ impl Progress {
         }
     }
 
-    /// What is left, at the pace so far.
+    /// What is left, at the pace so far. Half done jobs count: where a few long ones run, hardly any has ended.
     fn rest(&self) -> Option<Duration> {
         let passed = self.began.elapsed().as_secs_f64();
-        if self.work_done < 1.0 || passed < 1.0 {
+        let under_way: f64 = self
+            .running
+            .iter()
+            .map(|running| running.since.elapsed().as_secs_f64().min(running.expected))
+            .sum();
+        let done = self.work_done + under_way;
+        if done < 1.0 || passed < 1.0 {
             return None;
         }
-        let rest = (self.work - self.work_done).max(0.0) * passed / self.work_done;
+        let rest = (self.work - done).max(0.0) * passed / done;
         Duration::try_from_secs_f64(rest).ok()
     }
 }
@@ -122,10 +138,18 @@ mod tests {
         let mut progress = Progress::new(10, 100.0);
         assert_eq!(progress.rest(), None);
         progress.began = Instant::now() - Duration::from_secs(10);
-        progress.started(0, "x".into());
+        progress.started(0, "x".into(), 50.0);
         progress.ended(0, 5, 0, 50.0);
         let rest = progress.rest().unwrap().as_secs();
         assert!((9..=11).contains(&rest), "{rest}");
+        // Another one is half done, and a third takes longer than it was thought to.
+        progress.started(1, "y".into(), 5.0);
+        progress.started(2, "z".into(), 10.0);
+        progress.running[0].since = Instant::now() - Duration::from_millis(2500);
+        progress.running[1].since = Instant::now() - Duration::from_secs(30);
+        // 37.5 of 100 are left, and 62.5 took 10 seconds.
+        let rest = progress.rest().unwrap().as_secs_f64();
+        assert!((5.9..=6.1).contains(&rest), "{rest}");
         assert_eq!(words(Duration::from_secs(99)), "99 s");
         assert_eq!(words(Duration::from_secs(121)), "3 min");
     }

@@ -210,7 +210,8 @@ impl Race {
                     break;
                 };
                 let job = &jobs[number];
-                progress.started(number, job.tests.first().map(|test| test.name.clone()).unwrap_or_default());
+                let name = job.tests.first().map(|test| test.name.clone()).unwrap_or_default();
+                progress.started(number, name, job.expected);
                 self.start(job.clone(), number, slot, tell.clone());
             }
             match told.recv_timeout(LOOK) {
