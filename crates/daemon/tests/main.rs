@@ -7,6 +7,7 @@
 mod acceptance;
 mod bypasses;
 mod manual;
+mod named_programs;
 mod packages;
 mod soak;
 mod support;
