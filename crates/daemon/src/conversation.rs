@@ -21,7 +21,7 @@ pub(crate) trait Talks: Send + Sync + 'static {
     const ABOUT: &'static str;
     /// The threads' name.
     const THREAD: &'static str;
-    /// Conversations at once.
+    /// Conversations of ordinary users at once, and of root: root is heard whatever the others do.
     const MOST: usize;
     /// Conversations of one ordinary user at once: the others shall be heard, too.
     const EACH: usize;
@@ -45,9 +45,9 @@ struct Seats(Mutex<HashMap<u32, usize>>);
 impl Seats {
     fn take(&self, uid: u32, most: usize, each: usize) -> bool {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: usize = taken.values().sum();
         let own = taken.get(&uid).copied().unwrap_or(0);
-        let free = all < most && (uid == 0 || own < each);
+        let ordinary: usize = taken.iter().filter(|(uid, _)| **uid != 0).map(|(_, own)| own).sum();
+        let free = if uid == 0 { own < most } else { ordinary < most && own < each };
         if free {
             taken.insert(uid, own + 1);
         }

@@ -96,7 +96,8 @@ impl Connection {
     pub fn begin(stream: UnixStream, program: &str) -> Result<Self, ProtocolError> {
         let mut connection = Self { stream };
         connection.send(&Hello { version: VERSION, program: program.into() })?;
-        let hello: Hello = connection.receive()?;
+        // Whoever connects says so at once. A connection that is only held would keep another one out.
+        let hello: Hello = connection.receive_within(Some(PATIENCE))?;
         if hello.version == VERSION {
             Ok(connection)
         } else {

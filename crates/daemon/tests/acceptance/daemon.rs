@@ -80,14 +80,27 @@ pub(crate) fn one_user_is_not_everybody() {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
         (child, said.trim().parse::<u32>().unwrap())
     };
-    let (mut many, heard) = crowd(ORDINARY);
+    let (many, heard) = crowd(ORDINARY);
     assert!((1..64).contains(&heard), "{heard} conversations of one user");
     // Root and other users are heard all the same.
     assert!(bed.status().generation > 0);
-    let (mut others, heard) = crowd(ORDINARY + 1);
+    let (others, heard) = crowd(ORDINARY + 1);
     assert!(heard > 0);
+    // Three users take every seat that there is for ordinary users, and root is heard still.
+    let (rest, heard) = crowd(ORDINARY + 2);
+    assert!(heard > 0);
+    let (mut late, heard) = crowd(ORDINARY + 3);
+    assert_eq!(heard, 0);
+    drop(late.stdin.take());
+    assert!(late.wait().unwrap().success());
     assert!(bed.status().generation > 0);
-    for child in [&mut many, &mut others] {
+    // Whoever holds a connection and never says a word keeps nobody out for long.
+    bed.wait("silent connections are ended", |_| {
+        let (mut late, heard) = crowd(ORDINARY + 3);
+        drop(late.stdin.take());
+        late.wait().unwrap().success() && heard > 0
+    });
+    for mut child in [many, others, rest] {
         drop(child.stdin.take());
         assert!(child.wait().unwrap().success());
     }
