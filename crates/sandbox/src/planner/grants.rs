@@ -10,7 +10,7 @@ use crate::package;
 use palisade_host::links::{self, Link};
 use palisade_policy::decide::{EffectiveGlob, EffectivePath};
 use palisade_policy::resolve::Resolved;
-use palisade_policy::{Grant, Layer, Strength};
+use palisade_policy::{Grant, Layer, PathRule, Strength};
 use palisade_text::Show as _;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -60,6 +60,25 @@ struct Object {
     links: Vec<Link>,
     /// The path's own name is another rule's: nothing is granted by it.
     only_restricts: bool,
+    closeness: Closeness,
+}
+
+/// How specific the rule is among those that speak of one object: a plain path before a pattern, then the pattern with the
+/// longer plain beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+struct Closeness {
+    plain: bool,
+    beginning: usize,
+}
+
+impl Closeness {
+    fn of(rule: &PathRule, globs: &[EffectiveGlob]) -> Self {
+        if !rule.pattern.is_glob() {
+            return Self { plain: true, beginning: 0 };
+        }
+        let beginnings = globs.iter().filter(|glob| glob.rule == *rule).map(|glob| glob.base.as_os_str().len());
+        Self { plain: false, beginning: beginnings.max().unwrap_or(0) }
+    }
 }
 
 /// What is to be made of a path.
@@ -163,6 +182,10 @@ pub(super) fn grants(
         let elsewhere = restrictions_elsewhere(facts, resolved, &matches, &objects);
         objects.extend(elsewhere);
     }
+    let globs = [resolved.globs(), resolved.overridden_globs()].concat();
+    for object in &mut objects {
+        object.closeness = Closeness::of(&object.path.rule, &globs);
+    }
     // What is said of an object by a link is said after what is said by its own name.
     objects.sort_by_key(|object| (object.place().components().count(), !object.links.is_empty()));
     let paths = Vec::with_capacity(objects.len());
@@ -252,7 +275,7 @@ impl Object {
             // A path that can't be walked leads to nothing, and was left out before.
             false => links::walk(&facts.names, &path.source).map(|way| way.links).unwrap_or_default(),
         };
-        Self { path, real, links, only_restricts: false }
+        Self { path, real, links, only_restricts: false, closeness: Closeness::default() }
     }
 
     /// Where it is inside, as far as its order among the others goes.
@@ -337,6 +360,9 @@ impl Object {
                 });
             }
         }
+        if self.is_outdone(all, within) {
+            return Ok(Wanted::Name);
+        }
         match (decisive, untrusted) {
             // A later layer has said less of what it leads to.
             (Some(other), _) if !granted && other.path.rule.rank() > rule.rank() => Ok(Wanted::Name),
@@ -393,6 +419,14 @@ impl Object {
             },
             rule: Box::new(rule.clone()),
         })
+    }
+
+    /// Whether a more specific rule of the same strength and layer doesn't allow this of the same object.
+    fn is_outdone(&self, all: &[Self], within: impl Fn((bool, bool)) -> bool) -> bool {
+        all.iter()
+            .filter(|other| other.real == self.real && !other.is_moved() && other.closeness > self.closeness)
+            .filter(|other| other.path.rule.rank() == self.path.rule.rank())
+            .any(|other| !other.allows().is_some_and(&within) && other.untrusted_link(all).is_none())
     }
 
     /// Whether a rule of a later layer, which allows less, leads here or further up by a link.
