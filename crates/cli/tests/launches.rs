@@ -9,6 +9,7 @@
 //! ```text
 //! PALISADE_BIN=… PALISADE_LAUNCHES_SEEDS='1 2' PALISADE_LAUNCHES_EVERY=1 PALISADE_LAUNCHES=20000 \
 //!     cargo test -p palisade-cli --test integration -- launches::a_thousand --nocapture
+//! PALISADE_BIN=… PALISADE_LAUNCHES_SEEDS=9006 PALISADE_LAUNCHES_STORY=2918 cargo test …    # one story again
 //! ```
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
@@ -43,6 +44,8 @@ struct Settings {
     launches: u64,
     /// `PALISADE_LAUNCHES_SEEDS`, with spaces between them.
     seeds: Vec<u64>,
+    /// `PALISADE_LAUNCHES_STORY`: the number of the only story.
+    story: Option<u64>,
     /// `PALISADE_LAUNCHES_EVERY`: goes on after the first finding, until there is one of each kind.
     every: bool,
 }
@@ -57,6 +60,7 @@ impl Settings {
         Self {
             launches: std::env::var("PALISADE_LAUNCHES").map_or(LAUNCHES, |number| number.parse().unwrap()),
             seeds,
+            story: std::env::var("PALISADE_LAUNCHES_STORY").ok().map(|number| number.parse().unwrap()),
             every: std::env::var_os("PALISADE_LAUNCHES_EVERY").is_some(),
         }
     }
@@ -149,7 +153,8 @@ fn play_as(place: &Place, settings: &Settings, share: (u64, u64)) -> Vec<String>
             found.len() == BREACHES.len() || !settings.every && !found.is_empty()
         };
         // A story has two launches or more, so nobody's begin where another's end.
-        let report = explore(&arena, *seed, count * share.0, count, enough);
+        let (first, count) = settings.story.map_or((count * share.0, count), |number| (number, 1));
+        let report = explore(&arena, *seed, first, count, enough);
         let Report { stories, launches, refused, seconds, found, refusals } = &report;
         say(&format!(
             "launches: {}: seed {seed}: {launches} in {stories} stories, {refused} refused, {seconds:.1} s\n",

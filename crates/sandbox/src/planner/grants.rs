@@ -76,7 +76,8 @@ impl Closeness {
         if !rule.pattern.is_glob() {
             return Self { plain: true, beginning: 0 };
         }
-        let beginnings = globs.iter().filter(|glob| glob.rule == *rule).map(|glob| glob.base.as_os_str().len());
+        let beginnings =
+            globs.iter().filter(|glob| glob.rule == *rule).map(|glob| glob.base.as_os_str().len());
         Self { plain: false, beginning: beginnings.max().unwrap_or(0) }
     }
 }
@@ -421,12 +422,23 @@ impl Object {
         })
     }
 
-    /// Whether a more specific rule of the same strength and layer doesn't allow this of the same object.
+    /// Whether a rule that goes before this one doesn't allow this of the same object: of a later layer, the closest rule of
+    /// the last one; of the same strength and layer, a more specific rule.
     fn is_outdone(&self, all: &[Self], within: impl Fn((bool, bool)) -> bool) -> bool {
-        all.iter()
-            .filter(|other| other.real == self.real && !other.is_moved() && other.closeness > self.closeness)
-            .filter(|other| other.path.rule.rank() == self.path.rule.rank())
-            .any(|other| !other.allows().is_some_and(&within) && other.untrusted_link(all).is_none())
+        let rank = |object: &Self| object.path.rule.rank();
+        let speaks = |other: &&Self| {
+            !other.is_moved() && self.real.starts_with(&other.real) && other.untrusted_link(all).is_none()
+        };
+        let refuses = |other: &Self| !other.allows().is_some_and(&within);
+        let later = all.iter().filter(speaks).filter(|other| rank(other) > rank(self));
+        let last = later.max_by_key(|other| (rank(other), other.real.components().count(), other.closeness));
+        let of_same = |other: &&Self| other.real == self.real && rank(other) == rank(self);
+        last.is_some_and(refuses)
+            || all
+                .iter()
+                .filter(speaks)
+                .filter(of_same)
+                .any(|other| other.closeness > self.closeness && refuses(other))
     }
 
     /// Whether a rule of a later layer, which allows less, leads here or further up by a link.
