@@ -15,6 +15,7 @@ mod broker;
 mod checkouts;
 mod clock;
 mod closure;
+mod copies;
 mod covers;
 mod dbus;
 mod desktop;

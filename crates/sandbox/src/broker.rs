@@ -34,6 +34,8 @@ pub(crate) struct Ear<'p> {
     rules: OnceCell<Vec<NameRule>>,
     /// Its end has been told.
     ended: Cell<bool>,
+    /// Files are put in their places when they have been written.
+    writing: Cell<bool>,
 }
 
 /// Prepares a broker for a plan that has one.
@@ -69,7 +71,13 @@ pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Brok
     let broker = Broker::giving(Box::new(serve), proc, theirs, terminal, given);
     let has_clock = told.answers.as_ref().is_some_and(|answers| answers.start.is_some());
     let broker = if has_clock { broker.watching() } else { broker };
-    let ear = Ear { socket: ours, told, rules: OnceCell::new(), ended: Cell::new(false) };
+    let ear = Ear {
+        socket: ours,
+        told,
+        rules: OnceCell::new(),
+        ended: Cell::new(false),
+        writing: Cell::new(false),
+    };
     Ok(Some((broker, ear)))
 }
 
@@ -170,12 +178,18 @@ impl Ear<'_> {
                     tell(Happening::Asked { question: &question, answers: self.socket.as_fd() });
                 }
                 Report::Repository { path } => tell(Happening::Repository(&lossless(path))),
+                Report::Writing => self.writing.set(true),
                 Report::Overload { call, errno } => {
                     tell(Happening::Overload { call: &call, source: Errno::from_raw_os_error(errno) });
                 }
                 Report::Lost { count } => tell(Happening::Lost(count)),
             }
         }
+    }
+
+    /// Whether the broker has something to do when nobody is left to call.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writing.get()
     }
 
     /// The broker has ended while the command hasn't.

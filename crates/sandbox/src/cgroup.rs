@@ -11,8 +11,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Tasks of the broker's: its process, two that receive calls, one that looks after those that wait.
-const BROKER: u64 = 4;
+/// Tasks of the broker's: its process, two that receive calls, one that looks after those that wait, one that puts
+/// files in their places when they have been written.
+const BROKER: u64 = 5;
 
 /// Limits of the launcher's own group that hold beside it, too. On version 2 a group beside has the same files.
 const CARRIED_OVER: [&str; 5] = ["memory.max", "memory.high", "memory.swap.max", "pids.max", "cpu.max"];

@@ -364,6 +364,15 @@ pub(crate) fn linger(
     }
 }
 
+/// How often it is looked whether the broker has put the last files in their places: a second in all.
+const LAST_LOOKS: u32 = 2000;
+
+/// Between two of them.
+fn rest() -> bool {
+    std::thread::sleep(std::time::Duration::from_micros(500));
+    true
+}
+
 /// Ends what is left inside once the command has ended.
 ///
 /// Killing init makes the kernel kill every process of the PID namespace. When init is the only
@@ -377,8 +386,12 @@ pub(crate) fn finish(
 ) -> Result<(), Errno> {
     let Started { init, lifeline, builder, memory, .. } = started;
     keeper.buses.end();
-    // First, for it to end meanwhile.
-    for process in [keeper.process, keeper.warden].into_iter().flatten() {
+    keeper.hear(tell);
+    let last = keeper.process.filter(|_| keeper.ear.is_some_and(Ear::is_writing));
+    // First, for it to end meanwhile; but for a broker that ends by itself when nobody is left to call.
+    for process in
+        [keeper.process.filter(|process| Some(*process) != last), keeper.warden].into_iter().flatten()
+    {
         let _dead_already = wait::send(process, libc_signal::KILL);
     }
     if let Some(init) = init {
@@ -387,6 +400,13 @@ pub(crate) fn finish(
         drop(lifeline);
         if !alone {
             wait::blocking(init)?;
+        }
+    }
+    if let Some(process) = last {
+        if (0..LAST_LOOKS).all(|_| matches!(wait::poll(process), Ok(None)) && rest()) {
+            let _too_slow = wait::send(process, libc_signal::KILL);
+        } else {
+            keeper.process = None;
         }
     }
     for process in [keeper.process, keeper.warden].into_iter().flatten() {

@@ -14,7 +14,7 @@
 //! In reading order: [`Server`] (what it is given), `crew` (its workers), `calls` (which call goes where),
 //! `caller` (what is read of the caller), `resolve` (from a path to a directory and a name),
 //! [`guard`] (what is refused) with `deed` (what a rule lets be done) and `way` (what lies above a name) and `walls` (what else refuses), `open` with `how` and `literal`, `tree` with `readable`, `links` (where they lead), `attributes`, `sockets` with `bound` (the calls themselves), `times`, `modes` (which give rights away), `identity` (what tells a file from a later one),
-//! `waiter` with `signals` (calls that wait), `config` (files that may change if the change is harmless), `repository` (what git takes for one, whatever its name), `observe` (what is noted while a command
+//! `waiter` with `signals` (calls that wait), `config` (files that may change if the change is harmless) with `written` (by who doesn't rename), `repository` (what git takes for one, whatever its name), `observe` (what is noted while a command
 //! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make) with `running` (which program that is), `refusals` (calls that the filter refuses), [`answers`] (what a policy makes up), `clock` (its time of day), [`report`] (what the launcher hears).
 
 pub mod answers;
@@ -50,6 +50,7 @@ pub mod unlearned;
 mod waiter;
 mod walls;
 mod way;
+mod written;
 
 use crate::broker::caller::Callers;
 use crate::broker::guard::{Guard, Wards};
@@ -99,6 +100,7 @@ struct Shared {
     bound: bound::Bound,
     given_names: given_names::GivenNames,
     baselines: config::Baselines,
+    being_written: written::BeingWritten,
     umask: u32,
     session: u32,
     terminal: Option<OwnedFd>,
@@ -153,6 +155,7 @@ impl Server {
             bound: bound::Bound::default(),
             given_names: given_names::GivenNames::default(),
             baselines: config::Baselines::default(),
+            being_written: written::BeingWritten::default(),
             umask: self.umask,
             session: self.session,
             terminal,
@@ -263,6 +266,7 @@ impl<'s> Worker<'s> {
     fn answer(&self, call: &palisade_sys::notify::Notification) {
         self.spot.meet(call.thread);
         self.judged.begin();
+        self.place_written();
         // Before everything else, some of which lets calls go on.
         if let Some(errno) = self.shared.refusals.refuse(self, call) {
             return self.conclude(call, Err(errno));

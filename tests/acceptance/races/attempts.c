@@ -252,7 +252,14 @@ static void configure(struct worker *worker) {
     close(fd);
     // Looked at before the text: whoever makes a repository meanwhile has the file replaced by a harmless one first.
     int born = is_born();
-    fd = must(open("nest/config", O_RDONLY), "nest/config");
+    fd = open("nest/config", O_RDONLY);
+    // A repository's when it was opened: what was in it when it was closed is judged, and the file isn't there.
+    if (fd < 0 && errno == ENOENT) {
+        errno = EACCES;
+        (void)judged(fd);
+        return;
+    }
+    must(fd, "nest/config");
     if (read(fd, text, sizeof text - 1) < 0) die("nest/config");
     close(fd);
     settle(!strstr(text, "fsmonitor") || !born);

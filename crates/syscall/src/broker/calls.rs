@@ -159,6 +159,8 @@ pub(crate) const OWN: &[&str] = &[
     "getsockname",
     "getsockopt",
     "gettid",
+    "inotify_add_watch",
+    "inotify_init1",
     "ioctl",
     "link",
     "linkat",

@@ -113,15 +113,23 @@ pub(crate) fn replace(
     path: &[u8],
     made: bool,
 ) -> Result<(), NotReplaced> {
+    make(baselines, &open(from)?, to, path, made)?;
+    rustix::fs::unlinkat(&from.parent, &*c_string(from.plain())?, rustix::fs::AtFlags::empty())?;
+    Ok(())
+}
+
+/// Puts a copy of the file that is open as `source` at `to`, if the change is harmless. The rest as for [`replace`].
+pub(crate) fn make(
+    baselines: &Baselines,
+    source: &OwnedFd,
+    to: &Place,
+    path: &[u8],
+    made: bool,
+) -> Result<(), NotReplaced> {
     let bytes = path;
-    let source = open(from)?;
-    let stat = rustix::fs::fstat(&source)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(NotReplaced::Refused("it is no regular file".into()));
-    }
-    let new = read(source)?;
+    let (new, mode) = content(source)?;
     let old = match open(to) {
-        Ok(file) => Some(read(file)?),
+        Ok(file) => Some(read(&file)?),
         Err(Errno::NOENT) => None,
         Err(errno) => return Err(errno.into()),
     };
@@ -143,21 +151,19 @@ pub(crate) fn replace(
         return Err(NotReplaced::Refused("it may not say where the working tree is".into()));
     }
     baselines.judge(bytes, made, old.as_deref(), &new, &place)?;
+    Ok(put(to, &new, mode, old.is_some())?)
+}
 
-    put(to, &new, stat.st_mode)?;
-    rustix::fs::unlinkat(&from.parent, &*c_string(from.plain())?, rustix::fs::AtFlags::empty())?;
-    Ok(())
+/// Puts a copy of the file that is open as `source` at a name that nothing protects.
+pub(crate) fn put_new(source: &OwnedFd, to: &Place) -> Result<(), NotReplaced> {
+    let (new, mode) = content(source)?;
+    Ok(put(to, &new, mode, false)?)
 }
 
 /// Judges what is there as that of a new repository, and puts a copy of it in its place: somebody may
 /// have the file open, or another name for it. `path` is on the host.
 pub(crate) fn adopt(baselines: &Baselines, file: &Place, path: &[u8]) -> Result<(), NotReplaced> {
-    let source = open(file)?;
-    let stat = rustix::fs::fstat(&source)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(NotReplaced::Refused("it is no regular file".into()));
-    }
-    let text = read(source)?;
+    let (text, mode) = content(&open(file)?)?;
     let host = Path::new(std::ffi::OsStr::from_bytes(path));
     let git_directory = host.parent().unwrap_or(host);
     if file.plain() == b"config.worktree" && names_work_tree(&text) {
@@ -165,18 +171,18 @@ pub(crate) fn adopt(baselines: &Baselines, file: &Place, path: &[u8]) -> Result<
     }
     let place = edit::Place { git_directory, work_tree_top: git_directory };
     baselines.judge(path, true, None, &text, &place)?;
-    Ok(put(file, &text, stat.st_mode)?)
+    Ok(put(file, &text, mode, true)?)
 }
 
-/// Replaces a file in one step by one with this content.
-fn put(place: &Place, content: &[u8], mode: u32) -> Result<(), Errno> {
+/// Replaces a file in one step by one with this content; `there`: there is one, which mustn't be lost.
+fn put(place: &Place, content: &[u8], mode: u32, there: bool) -> Result<(), Errno> {
     // Beside it, under a name that nobody inside can open, in no sandbox.
     let temporary = c_string(format!("{ON_ITS_WAY}{}", std::process::id()).as_bytes())?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let _left_by_a_broker_that_was_killed =
         rustix::fs::unlinkat(&place.parent, &*temporary, rustix::fs::AtFlags::empty());
     let file = rustix::fs::openat(&place.parent, &*temporary, flags, Mode::RUSR | Mode::WUSR)?;
-    let written = write(file, content, mode).and_then(|()| {
+    let written = write(file, content, mode, there).and_then(|()| {
         rustix::fs::renameat(&place.parent, &*temporary, &place.parent, &*c_string(place.plain())?)
     });
     if written.is_err() {
@@ -195,7 +201,17 @@ fn open(place: &Place) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(&place.parent, &*c_string(place.plain())?, flags, Mode::empty())
 }
 
-fn read(file: OwnedFd) -> Result<Vec<u8>, NotReplaced> {
+/// What is in a file, and its mode.
+fn content(file: &OwnedFd) -> Result<(Vec<u8>, u32), NotReplaced> {
+    let stat = rustix::fs::fstat(file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(NotReplaced::Refused("it is no regular file".into()));
+    }
+    Ok((read(file)?, stat.st_mode))
+}
+
+fn read(file: &OwnedFd) -> Result<Vec<u8>, NotReplaced> {
+    let file = rustix::io::fcntl_dupfd_cloexec(file, 0)?;
     let mut bytes = Vec::new();
     File::from(file).take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| errno(&error))?;
     if bytes.len() as u64 > LARGEST {
@@ -204,10 +220,12 @@ fn read(file: OwnedFd) -> Result<Vec<u8>, NotReplaced> {
     Ok(bytes)
 }
 
-fn write(file: OwnedFd, bytes: &[u8], mode: u32) -> Result<(), Errno> {
+fn write(file: OwnedFd, bytes: &[u8], mode: u32, to_disk: bool) -> Result<(), Errno> {
     rustix::fs::fchmod(&file, Mode::from_raw_mode(mode & 0o777))?;
     let mut file = File::from(file);
-    file.write_all(bytes).and_then(|()| file.sync_data()).map_err(|error| errno(&error))
+    file.write_all(bytes)
+        .and_then(|()| if to_disk { file.sync_data() } else { Ok(()) })
+        .map_err(|error| errno(&error))
 }
 
 fn errno(error: &std::io::Error) -> Errno {

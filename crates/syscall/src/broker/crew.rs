@@ -61,6 +61,7 @@ impl Crew {
                 }
                 Err(Without::Nothing) => {}
                 Err(Without::Nobody) => {
+                    worker.place_rest();
                     self.over.store(true, Ordering::SeqCst);
                     self.wake_second();
                     return Ok(());

@@ -25,6 +25,7 @@ fn shared(learn: bool) -> Arc<Shared> {
         bound: bound::Bound::default(),
         given_names: given_names::GivenNames::default(),
         baselines: config::Baselines::default(),
+        being_written: written::BeingWritten::default(),
         umask: 0o22,
         session: 0,
         terminal: None,

@@ -108,6 +108,13 @@ impl How {
         self.has(OFlags::CREATE) || self.is_unnamed()
     }
 
+    /// Whether a file is made to be written, from its beginning on.
+    pub(super) fn writes_alone(self) -> bool {
+        self.has(OFlags::CREATE)
+            && self.flags & OFlags::RWMODE != OFlags::RDONLY
+            && !self.flags.intersects(OFlags::PATH | OFlags::DIRECTORY)
+    }
+
     /// Whether something is made or emptied by opening, so that afterwards it is too late to find that it can't be.
     pub(super) fn leaves_traces(self) -> bool {
         self.makes() || self.has(OFlags::TRUNC)

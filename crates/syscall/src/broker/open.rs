@@ -118,6 +118,11 @@ impl Worker<'_> {
                 return match place.stat() {
                     // Nothing would have been made or changed.
                     Err(missing) if deed == Deed::Change => Err(missing),
+                    _ if deed == Deed::MakeFile && self.may_be_judged(&refused, &path, place, how) => {
+                        // Not every file system has files without a name.
+                        self.give_to_be_judged(caller, place, how)
+                            .map_err(|_none| self.refuse(caller, &refused))
+                    }
                     _ if deed == Deed::MakeFile && self.goes_on(caller, &refused) => {
                         self.give_unnamed(caller, place, how)
                     }

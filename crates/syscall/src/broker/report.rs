@@ -106,6 +106,8 @@ pub enum Report {
         /// Its directory of git's own, or the file `.git` that leads to one.
         path: Vec<u8>,
     },
+    /// Files are being written that are put in their places when they are closed: said once, before the first.
+    Writing,
     /// A call couldn't be answered as the kernel would have: descriptors or threads ran out.
     Overload {
         /// The call.
