@@ -301,8 +301,8 @@ fn make(site: u64, call: u64) -> Option<Body> {
             slot.common = address(if mode & COUNT != 0 { counted_answer } else { answer });
             slot.value = shared().fakes.pid;
         }
-        number::EPOLL_PWAIT | number::EPOLL_PWAIT2 => masked(mask_in_r8),
-        number::PSELECT6 => masked(mask_in_r9),
+        number::EPOLL_PWAIT | number::EPOLL_PWAIT2 | number::IO_URING_ENTER => masked(mask_in_r8),
+        number::PSELECT6 | number::IO_PGETEVENTS => masked(mask_in_r9),
         number::PPOLL => masked(mask_in_r10),
         number::PTRACE => masked(trace_me),
         number::RT_SIGRETURN => {

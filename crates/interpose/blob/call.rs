@@ -46,6 +46,10 @@ pub(crate) mod number {
     pub(crate) const PSELECT6: u64 = 270;
     pub(crate) const PPOLL: u64 = 271;
     pub(crate) const EPOLL_PWAIT: u64 = 281;
+    pub(crate) const RT_SIGPENDING: u64 = 127;
+    pub(crate) const RT_TGSIGQUEUEINFO: u64 = 297;
+    pub(crate) const IO_PGETEVENTS: u64 = 333;
+    pub(crate) const IO_URING_ENTER: u64 = 426;
     pub(crate) const SECCOMP: u64 = 317;
     pub(crate) const EXECVEAT: u64 = 322;
     pub(crate) const MEMBARRIER: u64 = 324;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! SIGSYS stays deliverable, or the next trap would end the process: it is taken out of every mask. A handler that
-//! the program sets for it is remembered, and called for every SIGSYS that is none of our traps.
+//! the program sets for it is remembered, and called for every SIGSYS that is none of our traps. Which threads have it
+//! blocked, as they see it, is remembered, too: they read it in their masks, and what is sent to them waits.
 
 use crate::call::{self, number};
-use crate::layout::Action;
+use crate::layout::{Action, Holder};
 use crate::readable::{self, EFAULT};
 use crate::state;
 use crate::trap::Frame;
@@ -21,13 +22,14 @@ const SIG_SETMASK: u64 = 2;
 pub(crate) const SIZE: u64 = 8;
 
 /// `rt_sigaction(signal, new, old, size)`.
-pub(crate) fn action(a: [u64; 6]) -> i64 {
+pub(crate) fn action(frame: &Frame, a: [u64; 6]) -> i64 {
     let [signal, new, old, size, ..] = a;
     if new == 0 && signal != SIGSYS || size != SIZE {
         // SAFETY: the program's call, as it made it.
         return unsafe { call::raw(number::RT_SIGACTION, a) };
     }
-    if new != 0 && !readable::action(new) {
+    // What the C library gives the kernel is on its stack.
+    if new != 0 && !frame.is_on_stack(new, size_of::<Action>() as u64) && !readable::action(new) {
         return EFAULT;
     }
     if signal == SIGSYS {
@@ -57,48 +59,157 @@ pub(crate) fn action(a: [u64; 6]) -> i64 {
     unsafe { call::raw(number::RT_SIGACTION, [signal, &raw const given as u64, old, size, 0, 0]) }
 }
 
-/// `rt_sigprocmask(how, set, old, size)`, on the mask that the handler's end puts in force.
-pub(crate) fn mask(frame: &mut Frame, a: [u64; 6]) -> i64 {
+/// `rt_sigprocmask(how, set, old, size)`. Answers whether the mask is in force: what unblocks a signal is put in force by
+/// the handler's end, as who handles that is to run on the program's stack.
+pub(crate) fn mask(frame: &mut Frame, a: [u64; 6]) -> (i64, bool) {
     let [how, set, old, size, ..] = a;
-    if size != SIZE {
-        return EINVAL;
+    if set == 0 || size != SIZE {
+        // SAFETY: the program's call, as it made it.
+        let answer = unsafe { call::raw(number::RT_SIGPROCMASK, a) };
+        show(answer, old, holder_here());
+        return (answer, true);
     }
+    if !frame.is_on_stack(set, SIZE) && !readable::mask(set) {
+        return (EFAULT, true);
+    }
+    // SAFETY: the pointer that the program gave the kernel for just this.
+    let set = unsafe { (set as *const u64).read_unaligned() };
     let before = frame.mask();
-    let mut after = before;
-    if set != 0 {
-        if !readable::mask(set) {
-            return EFAULT;
+    let after = match how {
+        SIG_BLOCK => before | set,
+        SIG_UNBLOCK => before & !set,
+        SIG_SETMASK => set,
+        _ => return (EINVAL, true),
+    } & !BIT;
+    let at_once = before & !after == 0;
+    // By the jump what is in force stays, by `rt_sigreturn` this comes.
+    frame.set_mask(after);
+    let mut answer = 0;
+    if at_once {
+        // SAFETY: a mask of our own, and where the program said that the old one is to be written.
+        answer = unsafe { call::raw(number::RT_SIGPROCMASK, [SIG_SETMASK, &raw const after as u64, old, SIZE, 0, 0]) };
+    } else if old != 0 {
+        // If it can't be written, the new one is in force all the same.
+        // SAFETY: the program's call, without a new mask; it writes where the program said.
+        answer = unsafe { call::raw(number::RT_SIGPROCMASK, [SIG_SETMASK, 0, old, SIZE, 0, 0]) };
+    }
+    let wanted = set & BIT != 0;
+    let state = state();
+    // Under a filter of the program's nobody is asked who calls.
+    if (wanted || state.holds.load(Ordering::Relaxed) != 0) && state.sealed.load(Ordering::Relaxed) == 0 {
+        let thread = thread();
+        let known = holder(thread);
+        show(answer, old, known);
+        match (how, wanted, known) {
+            (SIG_BLOCK | SIG_SETMASK, true, None) => hold(thread),
+            (SIG_UNBLOCK, true, Some(known)) | (SIG_SETMASK, false, Some(known)) => release(known, thread),
+            _ => {}
         }
-        // SAFETY: the pointer that the program gave the kernel for just this.
-        let set = unsafe { (set as *const u64).read_unaligned() };
-        after = match how {
-            SIG_BLOCK => before | set,
-            SIG_UNBLOCK => before & !set,
-            SIG_SETMASK => set,
-            _ => return EINVAL,
+    }
+    (answer, at_once)
+}
+
+/// Adds SIGSYS to a mask that the kernel has written, if the thread has it blocked.
+fn show(answer: i64, mask: u64, holder: Option<&Holder>) {
+    if mask != 0 && !call::is_error(answer) && holder.is_some() {
+        // SAFETY: the kernel has just written it.
+        unsafe { (mask as *mut u64).write_unaligned((mask as *const u64).read_unaligned() | BIT) };
+    }
+}
+
+/// `rt_sigpending(set, size)`.
+pub(crate) fn pending(a: [u64; 6]) -> i64 {
+    // SAFETY: the program's call, as it made it.
+    let answer = unsafe { call::raw(number::RT_SIGPENDING, a) };
+    if a[1] == SIZE {
+        show(answer, a[0], holder_here().filter(|known| known.pending.load(Ordering::Relaxed) != 0));
+    }
+    answer
+}
+
+fn thread() -> u32 {
+    // SAFETY: asks for a number.
+    unsafe { call::call(number::GETTID, 0, 0, 0) as u32 }
+}
+
+fn holder(thread: u32) -> Option<&'static Holder> {
+    state().holders.iter().find(|holder| holder.thread.load(Ordering::Relaxed) == thread)
+}
+
+fn holder_here() -> Option<&'static Holder> {
+    let state = state();
+    let none = state.holds.load(Ordering::Relaxed) == 0 || state.sealed.load(Ordering::Relaxed) != 0;
+    if none { None } else { holder(thread()) }
+}
+
+/// From now on a SIGSYS that is sent to this thread waits. Without a place for one more it doesn't.
+fn hold(thread: u32) {
+    let take = |holder: &&Holder| {
+        let known = holder.thread.load(Ordering::Relaxed);
+        // A thread that ends has blocked everything, by the C library.
+        let gone = || {
+            // SAFETY: asks whether there is such a thread.
+            unsafe {
+                let process = call::call(number::GETPID, 0, 0, 0) as u64;
+                call::is_error(call::call(number::TGKILL, process, u64::from(known), 0))
+            }
         };
+        (known == 0 || gone())
+            && holder.thread.compare_exchange(known, thread, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    };
+    if let Some(holder) = state().holders.iter().find(take) {
+        holder.pending.store(0, Ordering::Relaxed);
+        state().holds.store(1, Ordering::Relaxed);
     }
-    frame.set_mask(after & !BIT);
-    if old == 0 {
-        return 0;
+}
+
+/// What has been sent meanwhile comes now.
+fn release(holder: &'static Holder, thread: u32) {
+    let info = holder.info;
+    let pends = holder.pending.swap(0, Ordering::Relaxed) != 0;
+    holder.thread.store(0, Ordering::Relaxed);
+    if pends {
+        // SAFETY: the same signal again, with what the kernel said of it.
+        unsafe {
+            let process = call::call(number::GETPID, 0, 0, 0) as u64;
+            let info = info.as_ptr() as u64;
+            call::raw(number::RT_TGSIGQUEUEINFO, [process, u64::from(thread), SIGSYS, info, 0, 0]);
+        }
     }
-    // The mask is in force until the handler ends. If it can't be written, the new one is in force all the same.
-    // SAFETY: the program's call, without a new mask; it writes where the program said.
-    unsafe { call::raw(number::RT_SIGPROCMASK, [SIG_SETMASK, 0, old, SIZE, 0, 0]) }
+}
+
+/// Keeps a SIGSYS that somebody has sent while this thread has it blocked; answers whether it has.
+fn kept(info: u64) -> bool {
+    // SAFETY: the kernel's siginfo: `si_code`, above 0 if the kernel itself sends it, which blocking doesn't keep off.
+    if unsafe { *(info as *const i32).add(2) } > 0 {
+        return false;
+    }
+    let Some(holder) = holder_here() else { return false };
+    // Of one that waits already the kernel forgets the second.
+    if holder.pending.load(Ordering::Relaxed) == 0 {
+        // SAFETY: a siginfo is as long as the place, which is this thread's alone.
+        unsafe { (&raw const holder.info).cast_mut().write((info as *const [u64; 16]).read_unaligned()) };
+        holder.pending.store(1, Ordering::Relaxed);
+    }
+    true
 }
 
 /// A pointer to the same mask without SIGSYS.
-fn replaced(mask: u64) -> Option<usize> {
+fn replaced(mask: u64) -> usize {
     let without = mask & !BIT;
+    let state = state();
     // Zero says that a place is free, and a mask that had SIGSYS alone is 0 without: any place is that one's.
-    for (number, place) in state().masks.iter().enumerate() {
+    for (number, place) in state.masks.iter().enumerate() {
         match place.compare_exchange(0, without, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => return Some(number),
-            Err(known) if known == without => return Some(number),
+            Ok(_) => return number,
+            Err(known) if known == without => return number,
             Err(_) => {}
         }
     }
-    None
+    // The kernel reads a mask at once; only who met as many others meanwhile would wait with another one.
+    let number = state.next_mask.fetch_add(1, Ordering::Relaxed) as usize % state.masks.len();
+    state.masks[number].store(without, Ordering::Release);
+    number
 }
 
 /// What to give instead of a pointer to a mask.
@@ -111,7 +222,7 @@ pub(crate) fn pointer(mask: u64) -> u64 {
     if value & BIT == 0 {
         return mask;
     }
-    replaced(value).map_or(mask, |number| state().masks[number].as_ptr() as u64)
+    state().masks[replaced(value)].as_ptr() as u64
 }
 
 /// What to give instead of a pointer to a pointer to a mask and its size.
@@ -126,19 +237,21 @@ pub(crate) fn sized(pair: u64) -> u64 {
     }
     // SAFETY: as above.
     let value = unsafe { (mask as *const u64).read_unaligned() };
-    match (value & BIT != 0).then(|| replaced(value)).flatten() {
-        Some(number) => {
-            let place = (&raw const state().sized[number]).cast_mut();
-            // SAFETY: whoever writes it writes the same.
-            unsafe { place.write([state().masks[number].as_ptr() as u64, SIZE]) };
-            place as u64
-        }
-        None => pair,
+    if value & BIT == 0 {
+        return pair;
     }
+    let number = replaced(value);
+    let place = (&raw const state().sized[number]).cast_mut();
+    // SAFETY: whoever writes it writes the same.
+    unsafe { place.write([state().masks[number].as_ptr() as u64, SIZE]) };
+    place as u64
 }
 
 /// A SIGSYS that is no trap of ours: sent by somebody, or by a filter that the program has installed.
 pub(crate) fn foreign(signal: u64, info: u64, frame: u64) {
+    if kept(info) {
+        return;
+    }
     let wanted = state().wanted;
     match wanted.handler {
         0 => {

@@ -55,6 +55,13 @@ impl Frame {
         unsafe { *self.0.add(Self::MASK) = mask };
     }
 
+    /// Whether bytes from an address on lie in the page that the program's stack has just been used in.
+    pub(crate) fn is_on_stack(&self, address: u64, length: u64) -> bool {
+        const RSP: usize = 15;
+        let stack = self.register(RSP);
+        address >= stack && address.saturating_add(length) <= (stack | 0xfff) + 1
+    }
+
     fn arguments(&self) -> [u64; 6] {
         [RDI, RSI, RDX, R10, R8, R9].map(|which| self.register(which))
     }
@@ -111,9 +118,15 @@ extern "C" fn handle(signal: u64, info: u64, frame: u64) -> bool {
     };
     let a = frame.arguments();
     let begun = ticks();
+    let mut in_force = true;
     let answer = match call {
-        number::RT_SIGACTION => Some(signals::action(a)),
-        number::RT_SIGPROCMASK => Some(signals::mask(&mut frame, a)),
+        number::RT_SIGACTION => Some(signals::action(&frame, a)),
+        number::RT_SIGPROCMASK => {
+            let (answer, by_jump) = signals::mask(&mut frame, a);
+            in_force = by_jump;
+            Some(answer)
+        }
+        number::RT_SIGPENDING => Some(signals::pending(a)),
         number::EXECVE | number::EXECVEAT => Some(execute::execute(call, a)),
         // PTRACE_TRACEME
         number::PTRACE if a[0] == 0 => Some(traced::ask(a)),
@@ -128,7 +141,7 @@ extern "C" fn handle(signal: u64, info: u64, frame: u64) -> bool {
         bodies::count(call, a, answer, ticks().saturating_sub(begun));
         frame.set(RAX, answer as u64);
         frame.set(RIP, site + 2);
-        return call != number::RT_SIGPROCMASK;
+        return in_force;
     }
     let mut as_is = false;
     match call {
@@ -141,8 +154,15 @@ extern "C" fn handle(signal: u64, info: u64, frame: u64) -> bool {
             frame.set(R8, signals::pointer(a[4]));
             as_is = true;
         }
-        number::PSELECT6 => {
+        number::PSELECT6 | number::IO_PGETEVENTS => {
             frame.set(R9, signals::sized(a[5]));
+            as_is = true;
+        }
+        // With IORING_ENTER_EXT_ARG it is something else.
+        number::IO_URING_ENTER => {
+            if a[3] & 8 == 0 {
+                frame.set(R8, signals::pointer(a[4]));
+            }
             as_is = true;
         }
         // PR_SET_SECCOMP
@@ -210,6 +230,7 @@ pub(crate) fn is_handlers(call: u64) -> bool {
         call,
         number::RT_SIGACTION
             | number::RT_SIGPROCMASK
+            | number::RT_SIGPENDING
             | number::EXECVE
             | number::EXECVEAT
             | number::RT_SIGSUSPEND

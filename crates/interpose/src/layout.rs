@@ -188,6 +188,27 @@ pub struct State {
     pub masks: [AtomicU64; MASKS],
     /// For pselect6: the address of the mask of the same number, and its size.
     pub sized: [[u64; 2]; MASKS],
+    /// Where the next mask goes when all are taken.
+    pub next_mask: AtomicU32,
+    /// Not 0 if a thread may be among the [`State::holders`].
+    pub holds: AtomicU32,
+    /// Threads that have blocked SIGSYS, as they see it.
+    pub holders: [Holder; HOLDERS],
+}
+
+/// As many threads are known to have blocked SIGSYS.
+pub const HOLDERS: usize = 64;
+
+/// A thread that has blocked SIGSYS, as it sees it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Holder {
+    /// Its number; 0: nobody's.
+    pub thread: AtomicU32,
+    /// Not 0 if a SIGSYS was sent meanwhile.
+    pub pending: AtomicU32,
+    /// What the kernel said of that: a `siginfo_t`. Written and read by this thread alone.
+    pub info: [u64; 16],
 }
 
 /// A [`Request`]'s state: nobody's.

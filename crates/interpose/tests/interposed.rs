@@ -174,6 +174,17 @@ fn a_trap_keeps_what_a_system_call_keeps() {
 }
 
 #[test]
+fn who_has_blocked_what_traps_are_told_by_sees_it_blocked() {
+    let bench = Bench::new();
+    let program = bench.compile("masks");
+    let native = Command::new(&program).output().unwrap();
+    assert_eq!(native.stdout, b"masked\n", "{native:?}");
+    for _ in 0..3 {
+        bench.run(&["env"], None, &[&program]).said("masked");
+    }
+}
+
+#[test]
 fn who_can_ask_nobody_for_bodies_makes_the_same_calls() {
     let bench = Bench::new();
     let program = bench.compile("many");
