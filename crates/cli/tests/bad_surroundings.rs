@@ -328,3 +328,37 @@ fn a_file_that_is_replaced_again_and_again_is_shown() {
         runs.iter().for_each(|run| assert_eq!(run.ok(), "x"));
     }
 }
+
+/// A `/dev` in which the null device isn't there, or can't be written to: without it no broker starts, and a launch that
+/// needs one for its first call ends with that.
+#[test]
+fn without_a_null_device_learning_ends_at_once() {
+    const DEVICES: &str = "mount -t tmpfs none /mnt && mkdir /mnt/dev /mnt/dev/pts /mnt/dev/shm && \
+         for device in zero full random urandom tty; do \
+         touch /mnt/dev/$device && mount --bind /dev/$device /mnt/dev/$device || exit 9; done; \
+         if [ $1 = read-only ]; then touch /mnt/dev/null && mount --bind /dev/null /mnt/dev/null && \
+         mount -o remount,bind,ro /mnt/dev/null || exit 9; fi; \
+         mount --rbind /mnt/dev /dev || exit 9; shift; exec \"$@\"";
+    for place in everybody() {
+        for how in ["missing", "read-only"] {
+            let mut command = place.command("timeout");
+            command.args([
+                "-s",
+                "KILL",
+                "30",
+                "unshare",
+                "-Urm",
+                "--kill-child",
+                "sh",
+                "-c",
+                DEVICES,
+                "sh",
+                how,
+            ]);
+            command.arg(place.binary()).args(["run", "--syscalls", "learn", "--", "/bin/true"]);
+            let run = job::finish(&mut command);
+            assert_eq!(run.code, 125, "{how}: {run:?}");
+            assert!(run.err.contains("can't start the broker, which needs a /dev/null"), "{how}: {run:?}");
+        }
+    }
+}

@@ -233,6 +233,9 @@ impl StartError {
             Step::Filter => "load the seccomp filter",
             Step::Builder => "finish: the launch was interrupted",
             Step::Watch => return Self::Watch { source },
+            Step::Answer => {
+                "start the broker, which needs a /dev/null in the sandbox that it can open for writing"
+            }
             Step::Broker => "leave somebody behind to start the broker",
             Step::Warden => "leave somebody behind who keeps names covered",
         };

@@ -234,10 +234,29 @@ impl Keeper<'_> {
             self.serve(keeper);
         }
         rest::release();
-        // The broker alone holds the listener now: its end is the end of brokered calls.
-        let _closed = raw::close_range(0, u32::MAX, 0);
+        // But for the listener.
+        let number = self.listener.unsigned_abs();
+        let _closed = number.checked_sub(1).map(|last| raw::close_range(0, last, 0));
+        let _closed = raw::close_range(number + 1, u32::MAX, 0);
         let well = child > 0 && crate::wait::blocking(child) == Ok(crate::wait::Change::Exited(0));
+        if !well {
+            self.turn_away();
+        }
         raw::exit(i32::from(!well))
+    }
+
+    /// Fails what nobody answers any more, as the kernel does when the listener is closed: while the command is being
+    /// started the launcher has it open, too, and waits for the command, which may be waiting here.
+    fn turn_away(&self) {
+        const QUIET: i64 = 100;
+        // SAFETY: needed to own what was kept open. Sound: nobody else in this process uses its number, which is closed
+        // at its end.
+        let listener = crate::notify::Listener::from(unsafe { OwnedFd::from_raw_fd(self.listener) });
+        while raw::poll_in_within(self.listener, QUIET).is_ok_and(|events| events & libc::POLLIN != 0) {
+            if let Ok(call) = listener.receive() {
+                let _killed = listener.answer(call.id, crate::notify::Answer::Error(Errno::NOSYS));
+            }
+        }
     }
 
     /// The broker's process.

@@ -188,6 +188,8 @@ pub enum Step {
     Exec,
     /// The builder died before it finished.
     Builder,
+    /// Starting the broker, for the first call of all.
+    Answer,
     /// Making the broker's keeper.
     Broker,
     /// Making the warden, and covering what is to stay covered.
@@ -397,7 +399,14 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         }
     }
 
-    let failure = refusal.or(shared.failure).or_else(|| {
+    // No execution fails so but one that was passed on, and that nobody answered.
+    let unanswered = |failure: Failure| match failure {
+        Failure { step: Step::Exec, errno: Errno::NOSYS } if shared.keeper > 0 => {
+            Failure { step: Step::Answer, ..failure }
+        }
+        other => other,
+    };
+    let failure = refusal.or(shared.failure.map(unanswered)).or_else(|| {
         // Somebody killed it. The command, if there is one, still runs on this frame's memory.
         (!shared.built).then_some(Failure { step: Step::Builder, errno: Errno::INTR })
     });

@@ -406,6 +406,14 @@ pub(crate) fn poll_in(fd: Fd) -> Result<i16> {
     Ok(poll.revents)
 }
 
+/// The same for so many milliseconds at most; 0: nothing has come.
+pub(crate) fn poll_in_within(fd: Fd, milliseconds: i64) -> Result<i16> {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let time = libc::timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 };
+    call!(libc::SYS_ppoll, &raw mut poll, 1usize, &raw const time, 0usize, 0usize)?;
+    Ok(poll.revents)
+}
+
 /// Waits until `fd` has something to read or the process behind `process` has ended; whether that is it.
 pub(crate) fn poll_two(fd: Fd, process: Fd) -> Result<bool> {
     let waiting = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
