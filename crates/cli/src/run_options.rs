@@ -88,6 +88,9 @@ pub(crate) struct LaunchOptions {
     /// Let it make user namespaces of its own
     #[arg(long)]
     pub(crate) allow_namespaces: bool,
+    /// Let it make unix datagram sockets; `sendmsg` and `sendmmsg` go through the broker then, and take longer
+    #[arg(long)]
+    pub(crate) allow_datagrams: bool,
     /// A shell inside, instead of the command
     #[arg(long)]
     pub(crate) shell: bool,
@@ -524,6 +527,7 @@ impl LaunchOptions {
         }
         for (option, switch, on) in [
             ("allow_namespaces", Switch::Namespaces, self.allow_namespaces),
+            ("allow_datagrams", Switch::Datagrams, self.allow_datagrams),
             ("shell", Switch::Shell, self.shell),
             ("trace", Switch::Trace, self.trace),
             ("stats", Switch::Stats, self.stats),

@@ -17,6 +17,7 @@ mod clock;
 mod closure;
 mod copies;
 mod covers;
+mod datagrams;
 mod dbus;
 mod desktop;
 mod desktop_readers;

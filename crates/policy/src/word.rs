@@ -305,6 +305,8 @@ pub enum Switch {
     PassDirectories,
     /// `process.namespaces`.
     Namespaces,
+    /// `process.datagrams`.
+    Datagrams,
     /// `behaviour.shell`.
     Shell,
     /// `behaviour.trace`.

@@ -22,8 +22,12 @@ pub(crate) struct Launch {
 
 /// What is passed on to a broker for its own sake.
 pub(crate) fn passed(policy: &Policy, keeper: Keeper, learn: bool) -> Passed {
+    let datagrams = policy.switch(Switch::Datagrams).value;
     match keeper {
+        // While a command is learned names are judged, whoever keeps them.
+        _ if learn && datagrams => Passed::UsedAndDatagrams,
         _ if learn => Passed::Used,
+        Keeper::Broker if datagrams => Passed::Datagrams,
         Keeper::Broker => Passed::Names,
         Keeper::Mounts | Keeper::Nobody if policy.switch(Switch::Namespaces).value => Passed::Connections,
         Keeper::Mounts | Keeper::Nobody => Passed::Nothing,
@@ -45,11 +49,13 @@ pub(crate) fn rules(
     }
     rules = match passed {
         Passed::Used => rules.learned()?,
+        Passed::UsedAndDatagrams => rules.learned()?.with_datagrams(),
         Passed::Names => rules.brokered()?,
+        Passed::Datagrams => rules.brokered()?.with_datagrams(),
         Passed::Connections => rules.connecting(),
         Passed::Nothing => rules,
     };
-    Ok((rules.keeping_modes(matches!(passed, Passed::Names | Passed::Used)), stated))
+    Ok((rules.keeping_modes(passed.names()), stated))
 }
 
 /// The list of refused calls as the policy changes it, and the calls that it allows by name.
@@ -101,7 +107,7 @@ pub fn walls(facts: &Facts, policy: &Policy, isolation: Isolation, call: Syscall
     let keeper = wards::keeper(policy, isolation, true, &mut Vec::new()).unwrap_or(Keeper::Nobody);
     let passed = passed(policy, keeper, policy.switch(Switch::Trace).value);
     let stands = |wall: &&Wall| match wall.by {
-        By::Broker => matches!(passed, Passed::Names | Passed::Used),
+        By::Broker => passed.has_some(call),
         By::Landlock => facts.landlock.is_some_and(|abi| abi > 0),
         // In namespaces of its own a program has every capability.
         By::Kernel => isolation == Isolation::Full && !own_namespaces,

@@ -78,6 +78,9 @@ const SYNCHRONOUS: usize = 1;
 const CONTINUE: u32 = 1;
 /// `SECCOMP_ADDFD_FLAG_SETFD`.
 const AT_NUMBER: u32 = 1;
+/// `PIDFD_THREAD`.
+const OF_THREAD: rustix::process::PidfdFlags =
+    rustix::process::PidfdFlags::from_bits_retain(libc::O_EXCL.unsigned_abs());
 
 /// Issues an ioctl on the listener.
 ///
@@ -199,6 +202,25 @@ pub fn descriptor_of(process: u32, number: c_int) -> Result<OwnedFd> {
     pidfd_getfd(process, number, PidfdGetfdFlags::empty())
 }
 
+/// A descriptor for what descriptor `number` of a thread that waits refers to. Where the kernel can't name threads so (before
+/// Linux 6.9) it is its process's, which is asked for then.
+///
+/// # Errors
+/// `EBADF`; `EPERM`, `ESRCH`; those of `process`.
+pub fn descriptor_of_thread(
+    thread: u32,
+    number: c_int,
+    process: impl FnOnce() -> Result<u32>,
+) -> Result<OwnedFd> {
+    use rustix::process::{Pid, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+    let named = c_int::try_from(thread).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+    match pidfd_open(named, OF_THREAD) {
+        Ok(thread) => pidfd_getfd(thread, number, PidfdGetfdFlags::empty()),
+        Err(Errno::INVAL) => descriptor_of(process()?, number),
+        Err(errno) => Err(errno),
+    }
+}
+
 /// What a process may have of something (`getrlimit(2)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limited {
@@ -237,8 +259,6 @@ pub fn signal_caller(
     signal: rustix::process::Signal,
 ) -> Result<()> {
     use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
-    // `PIDFD_THREAD`.
-    const OF_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL.unsigned_abs());
     let open = |number: u32, flags| {
         let number = c_int::try_from(number).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
         pidfd_open(number, flags)
@@ -273,6 +293,42 @@ pub fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> Result<()> {
     let arguments = [raw::arg(socket.as_raw_fd()), address.as_ptr() as usize, address.len(), 0, 0, 0];
     // SAFETY: needed and sound as in `bind`.
     unsafe { raw::syscall(libc::SYS_connect, arguments) }.map(drop)
+}
+
+/// `sendmsg(2)`: a message with an address as it came from somebody else, if it isn't empty, and with control messages.
+///
+/// Descriptors that these pass are numbers of this process's. Behind the bytes so many more may come that can't be read, for
+/// which the kernel has an error when it gets to them.
+///
+/// # Errors
+/// The kernel's.
+pub fn send(
+    socket: BorrowedFd<'_>,
+    address: &[u8],
+    (bytes, unreadable): (&[u8], usize),
+    control: &[u8],
+    flags: c_int,
+) -> Result<usize> {
+    // In the page that nobody has.
+    const NOWHERE: usize = 8;
+    let pointer = |bytes: &[u8]| if bytes.is_empty() { core::ptr::null() } else { bytes.as_ptr() };
+    let vectors = [
+        raw::Vector { base: bytes.as_ptr(), length: bytes.len() },
+        raw::Vector { base: core::ptr::without_provenance(NOWHERE), length: unreadable },
+    ];
+    let message = raw::Message {
+        name: pointer(address),
+        name_length: u32::try_from(address.len()).map_err(|_too_long| Errno::INVAL)?,
+        vector: vectors.as_ptr(),
+        vectors: if unreadable == 0 { 1 } else { 2 },
+        control: pointer(control),
+        control_length: control.len(),
+        flags: 0,
+    };
+    // SAFETY: needed because rustix takes only addresses and control messages that it understands. Sound: address,
+    // bytes and control messages outlive the call and are given with their lengths; where nothing is mapped the kernel
+    // reads nothing, and says so.
+    unsafe { raw::send_message(socket.as_raw_fd(), &message, flags) }
 }
 
 /// `getsockname(2)`, or `getpeername(2)` for the other end: an address of whichever family, as the kernel writes it.

@@ -13,7 +13,7 @@
 //!
 //! In reading order: [`Server`] (what it is given), `crew` (its workers), `calls` (which call goes where),
 //! `caller` (what is read of the caller), `resolve` (from a path to a directory and a name),
-//! [`guard`] (what is refused) with `deed` (what a rule lets be done) and `way` (what lies above a name) and `walls` (what else refuses), `open` with `how` and `literal`, `tree` with `readable`, `links` (where they lead), `attributes`, `sockets` with `bound` (the calls themselves), `times`, `modes` (which give rights away), `identity` (what tells a file from a later one),
+//! [`guard`] (what is refused) with `deed` (what a rule lets be done) and `way` (what lies above a name) and `walls` (what else refuses), `open` with `how` and `literal`, `tree` with `readable`, `links` (where they lead), `attributes`, `sockets` with `bound` and `send` (the calls themselves), `times`, `modes` (which give rights away), `identity` (what tells a file from a later one),
 //! `waiter` with `signals` (calls that wait), `config` (files that may change if the change is harmless) with `written` (by who doesn't rename), `repository` (what git takes for one, whatever its name), `observe` (what is noted while a command
 //! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make) with `running` (which program that is), `refusals` (calls that the filter refuses), [`answers`] (what a policy makes up), `clock` (its time of day), [`report`] (what the launcher hears).
 
@@ -41,6 +41,7 @@ pub mod report;
 mod repository;
 mod resolve;
 mod running;
+mod send;
 mod signals;
 mod sockets;
 mod times;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::rules::{BROKER_LIST, LEARN_LIST};
+use crate::rules::{BROKER_LIST, DATAGRAM_LIST, LEARN_LIST};
 use crate::{Action, Arch, Call, Rule, Syscall};
 
 /// Which calls a filter passes on to a broker, by the rules that were added for it.
@@ -17,25 +17,52 @@ pub enum Passed {
     Connections,
     /// Those of [`Rules::brokered`].
     Names,
+    /// Those, and those of [`Rules::with_datagrams`].
+    Datagrams,
     /// Those of [`Rules::learned`].
     Used,
+    /// Those, and those of [`Rules::with_datagrams`].
+    UsedAndDatagrams,
 }
 
 impl Passed {
+    /// Whether names are judged.
+    #[must_use]
+    pub const fn names(self) -> bool {
+        matches!(self, Self::Names | Self::Datagrams | Self::Used | Self::UsedAndDatagrams)
+    }
+
+    /// Whether unix datagram sockets may be made.
+    #[must_use]
+    pub const fn datagrams(self) -> bool {
+        matches!(self, Self::Datagrams | Self::UsedAndDatagrams)
+    }
+
     /// Whether a call that no earlier rule refused is among them.
     #[must_use]
     pub fn has(self, call: &Call, arch: Arch) -> bool {
         let Some(known) = Syscall::from_number(arch, call.number) else { return false };
-        let matches = |(of, rule): &(Syscall, Rule)| {
-            *of == known
-                && rule.action == Action::Notify
-                && rule.tests.iter().all(|test| test.holds(&call.arguments))
-        };
-        match self {
-            Self::Nothing => false,
-            Self::Connections => known.name() == "connect",
-            Self::Names => BROKER_LIST.iter().any(matches),
-            Self::Used => BROKER_LIST.iter().any(matches) || LEARN_LIST.iter().any(matches),
-        }
+        self.rules(known).any(|rule| rule.tests.iter().all(|test| test.holds(&call.arguments)))
+    }
+
+    /// Whether calls of this name are, with some arguments.
+    #[must_use]
+    pub fn has_some(self, call: Syscall) -> bool {
+        self.rules(call).next().is_some()
+    }
+
+    fn rules(self, call: Syscall) -> impl Iterator<Item = &'static Rule> {
+        let (names, used) = (self.names(), matches!(self, Self::Used | Self::UsedAndDatagrams));
+        let lists = [
+            (&BROKER_LIST, names || self == Self::Connections && call.name() == "connect"),
+            (&DATAGRAM_LIST, self.datagrams()),
+            (&LEARN_LIST, used),
+        ];
+        lists
+            .into_iter()
+            .filter(|(_list, is_in_force)| *is_in_force)
+            .flat_map(|(list, _)| list.iter())
+            .filter(move |(of, rule)| *of == call && rule.action == Action::Notify)
+            .map(|(_of, rule)| rule)
     }
 }

@@ -225,6 +225,11 @@ pub(crate) static LEARN_LIST: LazyLock<Vec<(Syscall, Rule)>> = LazyLock::new(|| 
     crate::list::parse(include_str!("data/learn.list")).expect("data/learn.list parses")
 });
 
+pub(crate) static DATAGRAM_LIST: LazyLock<Vec<(Syscall, Rule)>> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
+    crate::list::parse(include_str!("data/datagrams.list")).expect("data/datagrams.list parses")
+});
+
 /// Calls by which a program would write names, or change one that writes them, behind the broker's back.
 const PAST_THE_BROKER: [&str; 22] = [
     "bpf",
@@ -344,6 +349,22 @@ impl Rules {
             self.add(*call, rule.clone());
         }
         Ok(self)
+    }
+
+    /// Brokered rules with which unix datagram sockets may be made, and what is sent is passed on
+    /// (`data/datagrams.list`), whatever else the policy says of such calls. What it refuses stays refused.
+    #[must_use]
+    pub fn with_datagrams(mut self) -> Self {
+        for (call, rules) in &mut self.calls {
+            let refused = BROKER_LIST.iter().filter(|(of, rule)| of == call && is_of_datagrams(*of, rule));
+            for (_call, refused) in refused {
+                rules.retain(|rule| rule != refused);
+            }
+        }
+        for (call, rule) in DATAGRAM_LIST.iter() {
+            self.put_before_made(*call, vec![rule.clone()]);
+        }
+        self
     }
 
     /// Rules with which only connections are passed on: for a command that may change what paths mean, of which names
@@ -475,6 +496,11 @@ impl Rules {
             .find(|rule| rule.tests.iter().all(|test| test.holds(&call.arguments)))
             .map_or(self.default, |rule| rule.action)
     }
+}
+
+/// Whether a rule of `data/broker.list` refuses unix datagram sockets.
+pub(crate) fn is_of_datagrams(call: Syscall, rule: &Rule) -> bool {
+    matches!(call.name(), "socket" | "socketpair") && rule.action == Action::Errno(Errno::EACCES)
 }
 
 impl Rule {

@@ -97,11 +97,13 @@ fn parse(text: &str) -> Result<Vec<Wall>, Error> {
 mod tests {
     use super::*;
     use crate::Action;
-    use crate::rules::BROKER_LIST;
+    use crate::rules::{BROKER_LIST, DATAGRAM_LIST};
 
     #[test]
     fn what_the_broker_is_asked_about_is_said() {
-        for (call, rule) in BROKER_LIST.iter().filter(|(_, rule)| rule.action == Action::Notify) {
+        for (call, rule) in
+            BROKER_LIST.iter().chain(DATAGRAM_LIST.iter()).filter(|(_, rule)| rule.action == Action::Notify)
+        {
             assert!(of(*call).any(|wall| wall.by == By::Broker), "{call}: {}", rule.reason);
         }
     }

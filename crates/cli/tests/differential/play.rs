@@ -19,7 +19,7 @@ pub(super) enum Wall {
     /// The default: names are protected by the broker.
     Broker,
     Mounts,
-    /// The broker, and a filter of the calls that were learned before.
+    /// The broker, with unix datagram sockets, and a filter of the calls that were learned before.
     Enforced,
     Interposed,
 }
@@ -69,7 +69,7 @@ impl<'p> Arena<'p> {
         match self.wall {
             Wall::Broker => run(&[]),
             Wall::Mounts => run(&["--protect", "mounts"]),
-            Wall::Enforced => run(&["--syscalls", "enforce"]),
+            Wall::Enforced => run(&["--allow-datagrams", "--syscalls", "enforce"]),
             Wall::Interposed => {
                 let mut command = self.place.command(self.place.binary());
                 command.args(["interpose", "--output", "/dev/null", "--", "./caller"]);

@@ -143,7 +143,11 @@ impl<'w> Caller<'w> {
 
     /// Copies `length` bytes that argument `index` points to.
     pub(crate) fn bytes(&self, index: usize, length: usize) -> Result<Vec<u8>, Errno> {
-        let address = self.argument(index);
+        self.memory(self.argument(index), length)
+    }
+
+    /// Copies `length` bytes of its memory.
+    pub(crate) fn memory(&self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0u8; length];
         let mut done = 0;
         while done < length {

@@ -66,6 +66,9 @@ pub(crate) fn dispatch(worker: &Worker<'_>, call: &Notification) -> Result<Outco
         "umask" => caller.set_umask(unsigned(0)).map(|()| Outcome::Continue),
         "bind" => worker.bind(caller),
         "connect" => worker.connect(caller),
+        "sendto" => worker.send_to(caller),
+        "sendmsg" => worker.send_message(caller),
+        "sendmmsg" => worker.send_messages(caller),
         "getsockname" => worker.socket_name(caller, false),
         "getpeername" => worker.socket_name(caller, true),
         other => attributes(worker, caller, other),
@@ -202,6 +205,7 @@ pub(crate) const OWN: &[&str] = &[
     "sched_setaffinity",
     "sched_yield",
     "seccomp",
+    "sendmsg",
     "sendto",
     "set_robust_list",
     "setxattr",
@@ -226,7 +230,8 @@ mod tests {
     #[test]
     fn every_call_that_is_passed_on_has_an_answer() {
         let source = include_str!("calls.rs");
-        for line in include_str!("../data/broker.list").lines() {
+        let lists = [include_str!("../data/broker.list"), include_str!("../data/datagrams.list")];
+        for line in lists.iter().flat_map(|list| list.lines()) {
             let mut words = line.split_whitespace();
             if let (Some(name), Some("notify")) = (words.next(), words.next())
                 && !line.starts_with('#')

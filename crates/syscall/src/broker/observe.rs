@@ -120,9 +120,10 @@ impl Observer {
                 (Used::Look, caller.int(0), 1)
             }
             "sendto" => {
+                // Made by the broker: the socket can be one whose messages are judged.
                 let length = usize::try_from(caller.int(5)).unwrap_or(0);
                 self.address(worker, caller, &caller.bytes(4, length.min(128)).unwrap_or_default());
-                return true;
+                return false;
             }
             "connect" => {
                 // Made as ever; where to is noted before, since it may take long.

@@ -15,19 +15,19 @@ use crate::broker::{Outcome, Worker};
 use palisade_sys::notify::{self, Answer};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::AddressFamily;
-use rustix::net::sockopt::socket_domain;
+use rustix::net::sockopt::{socket_domain, socket_type};
+use rustix::net::{AddressFamily, SocketType};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 /// `struct sockaddr_storage`.
-const LONGEST: usize = 128;
+pub(crate) const LONGEST: usize = 128;
 const AF_UNIX: u16 = 1;
 /// The longest path in an address; one as long as that has no null behind it.
 const SUN_PATH: usize = 108;
 
 /// The file that a socket address names, if it does.
-fn file_of(address: &[u8]) -> Option<&[u8]> {
+pub(crate) fn file_of(address: &[u8]) -> Option<&[u8]> {
     let (family, path) = address.split_first_chunk::<2>()?;
     if u16::from_ne_bytes(*family) != AF_UNIX || path.first().is_none_or(|byte| *byte == 0) {
         return None;
@@ -36,7 +36,7 @@ fn file_of(address: &[u8]) -> Option<&[u8]> {
 }
 
 /// Whether a socket address is a name that no file has.
-fn is_abstract(address: &[u8]) -> bool {
+pub(crate) fn is_abstract(address: &[u8]) -> bool {
     address
         .split_first_chunk::<2>()
         .is_some_and(|(family, name)| u16::from_ne_bytes(*family) == AF_UNIX && name.first() == Some(&0))
@@ -75,7 +75,7 @@ fn given_address(caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
 }
 
 /// The address of a file, as the kernel tells it.
-fn unix_address(path: &[u8]) -> Vec<u8> {
+pub(crate) fn unix_address(path: &[u8]) -> Vec<u8> {
     let mut address = AF_UNIX.to_ne_bytes().to_vec();
     address.extend_from_slice(path);
     if path.len() < SUN_PATH {
@@ -86,7 +86,7 @@ fn unix_address(path: &[u8]) -> Vec<u8> {
 
 impl Worker<'_> {
     pub(crate) fn bind(&self, caller: &Caller<'_>) -> Result<Outcome, Errno> {
-        let socket = self.socket_of(caller, caller.int(0))?;
+        let socket = self.file_at(caller, caller.int(0))?;
         let domain = socket_domain(&socket)?;
         let address = given_address(caller)?;
         let Some(path) = file_of(&address).filter(|_| domain == AddressFamily::UNIX) else {
@@ -134,7 +134,7 @@ impl Worker<'_> {
 
     /// What a socket, or the other end of its connection, is called by the program that named it.
     pub(crate) fn socket_name(&self, caller: &Caller<'_>, of_peer: bool) -> Result<Outcome, Errno> {
-        let socket = self.socket_of(caller, caller.int(0))?;
+        let socket = self.file_at(caller, caller.int(0))?;
         let mut name = notify::socket_name(socket.as_fd(), of_peer)?;
         if let Some(given) = file_of(&name).and_then(|bound| self.shared.given_names.given(bound)) {
             name = unix_address(&given);
@@ -164,7 +164,7 @@ impl Worker<'_> {
     }
 
     pub(crate) fn connect(&self, caller: &Caller<'_>) -> Result<Outcome, Errno> {
-        let socket = self.socket_of(caller, caller.int(0))?;
+        let socket = self.file_at(caller, caller.int(0))?;
         let address = given_address(caller)?;
         // To a socket of another family a path is no name.
         let path = file_of(&address);
@@ -174,7 +174,8 @@ impl Worker<'_> {
             Some(path) => Target::File(self.socket_file(caller, path)?),
         };
         // What may wait does so elsewhere.
-        let waits = !rustix::fs::fcntl_getfl(&socket)?.contains(OFlags::NONBLOCK);
+        let waits = !rustix::fs::fcntl_getfl(&socket)?.contains(OFlags::NONBLOCK)
+            && socket_type(&socket)? != SocketType::DGRAM;
         if !waits {
             return target.connect(&socket).map(|()| Outcome::Value(0));
         }
@@ -192,12 +193,14 @@ impl Worker<'_> {
     }
 
     /// The socket at a path, if it may be connected to.
-    fn socket_file(&self, caller: &Caller<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
+    pub(crate) fn socket_file(&self, caller: &Caller<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
         if caller.has_other_root()? {
             // Which paths mean something else to. A browser locks parts of itself into an empty directory so.
             return Err(Errno::NOENT);
         }
-        let spot = caller.resolve(CWD_NUMBER, &c_string(path)?)?;
+        // Who received a message knows its sender as it was bound, and answers there.
+        let given = self.shared.given_names.given(path);
+        let spot = caller.resolve(CWD_NUMBER, &c_string(given.as_deref().unwrap_or(path))?)?;
         let object = caller.object(spot, Last::Follow)?;
         let stat = rustix::fs::fstat(&object)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
@@ -222,11 +225,11 @@ impl Worker<'_> {
         Err(Errno::ACCESS)
     }
 
-    /// The caller's socket itself: what it does to the number meanwhile doesn't matter.
-    fn socket_of(&self, caller: &Caller<'_>, number: i32) -> Result<OwnedFd, Errno> {
+    /// The caller's open file itself: what it does to the number meanwhile doesn't matter.
+    pub(crate) fn file_at(&self, caller: &Caller<'_>, number: i32) -> Result<OwnedFd, Errno> {
         if number < 0 {
             return Err(Errno::BADF);
         }
-        notify::descriptor_of(caller.process()?, number)
+        notify::descriptor_of_thread(caller.call.thread, number, || caller.process())
     }
 }

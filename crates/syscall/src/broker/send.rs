@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Messages: `sendto` with an address, `sendmsg` and `sendmmsg`, where unix datagram sockets may be made.
+//!
+//! A message to a unix datagram socket names any path, and the name lies in memory that the caller can change at any
+//! moment. So the message is copied once, a path in it is judged as that of a connection is, and the broker sends the copy
+//! on the caller's own socket. Which kind a socket is doesn't tell whether that is necessary: by the time at which the
+//! kernel looks, its number can be another's.
+//!
+//! A worker sends without waiting. Where the caller would wait, a thread of its own does.
+
+use crate::broker::Worker;
+use crate::broker::caller::{Caller, DecimalBuffer};
+use crate::broker::resolve::by_number;
+use crate::broker::sockets::{LONGEST, file_of, is_abstract, unix_address};
+use crate::broker::waiter::{Wait, What};
+use crate::broker::{Call, Outcome, Shared};
+use palisade_sys::notify::{self, Answer};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::net::sockopt::{socket_domain, socket_type};
+use rustix::net::{AddressFamily, SocketType};
+use rustix::process::Signal;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+/// Of a stream so much is sent at once, and no longer messages are.
+const MOST_BYTES: usize = 1 << 20;
+/// So many messages of `sendmmsg` are sent at once: it may always send fewer than it was asked to.
+const MOST_MESSAGES: usize = 64;
+/// `UIO_MAXIOV`.
+const MOST_PARTS: usize = 1024;
+/// More than the kernel takes as a rule (`net.core.optmem_max`).
+const MOST_CONTROL: usize = 1 << 17;
+/// `SCM_MAX_FD`.
+const MOST_DESCRIPTORS: usize = 253;
+
+const MSG_DONTWAIT: i32 = 0x40;
+const MSG_NOSIGNAL: i32 = 0x4000;
+const MSG_ZEROCOPY: i32 = 0x400_0000;
+const MSG_FASTOPEN: i32 = 0x2000_0000;
+
+/// `struct user_msghdr`, and that with the length of what was sent behind it.
+const HEADER: usize = 56;
+const HEADER_AND_LENGTH: usize = 64;
+/// `struct cmsghdr`.
+const CONTROL_HEADER: usize = 16;
+const SOL_SOCKET: i32 = 1;
+const SCM_RIGHTS: i32 = 1;
+
+/// The caller's socket, and what counts of it.
+struct Socket {
+    file: OwnedFd,
+    is_unix: bool,
+    is_stream: bool,
+    /// Messages reach the paths that they name.
+    names_paths: bool,
+    /// The call waits where it has to.
+    waits: bool,
+}
+
+/// Whom a message goes to.
+enum To {
+    /// As the caller says it; nobody: whom the socket is connected to.
+    Address(Vec<u8>),
+    /// This socket, whatever its path leads to meanwhile.
+    File(OwnedFd),
+    /// Nobody: its path leads to this error, unless the kernel has another that it looks for before.
+    Nowhere(Errno),
+}
+
+/// What no descriptor's number is like.
+const NO_NUMBER: &[u8] = b"nobody";
+
+/// A message, copied.
+struct Letter {
+    to: To,
+    data: Vec<u8>,
+    /// So many bytes behind them can't be read.
+    unreadable: usize,
+    control: Vec<u8>,
+    /// What the numbers in `control` mean.
+    _passed: Vec<OwnedFd>,
+}
+
+/// A call under way.
+struct Sending {
+    socket: Socket,
+    flags: i32,
+    letters: Vec<Letter>,
+    /// Where the caller wants to know how much of each was sent: the `struct mmsghdr`s.
+    vector: Option<u64>,
+    /// How much of each was.
+    sent: Vec<usize>,
+    /// How much of the next one was.
+    done: usize,
+    failed: Option<Errno>,
+}
+
+impl Worker<'_> {
+    pub(crate) fn send_to(&self, caller: &Caller<'_>) -> Result<Outcome, Errno> {
+        let flags = caller.int(3);
+        let socket = self.sending_socket(caller, flags)?;
+        let name = match caller.argument(4) {
+            0 => Vec::new(),
+            address => {
+                let length = usize::try_from(caller.int(5)).map_err(|_negative| Errno::INVAL)?;
+                if length > LONGEST {
+                    return Err(Errno::INVAL);
+                }
+                caller.memory(address, length)?
+            }
+        };
+        let part = (caller.argument(1), caller.argument(2));
+        let letter = self.letter(caller, &socket, name, &[part], Vec::new())?;
+        self.send(caller, Sending::new(socket, flags, vec![letter], None))
+    }
+
+    pub(crate) fn send_message(&self, caller: &Caller<'_>) -> Result<Outcome, Errno> {
+        let flags = caller.int(2);
+        let socket = self.sending_socket(caller, flags)?;
+        let letter = self.letter_at(caller, &socket, caller.argument(1))?;
+        self.send(caller, Sending::new(socket, flags, vec![letter], None))
+    }
+
+    pub(crate) fn send_messages(&self, caller: &Caller<'_>) -> Result<Outcome, Errno> {
+        let flags = caller.int(3);
+        let socket = self.sending_socket(caller, flags)?;
+        let count = usize::try_from(caller.unsigned(2)).unwrap_or(usize::MAX).min(MOST_MESSAGES);
+        let vector = caller.argument(1);
+        let (mut letters, mut bytes, mut failed) = (Vec::new(), 0, None);
+        for index in 0..count {
+            let read = address_of(vector, index).and_then(|at| self.letter_at(caller, &socket, at));
+            match read {
+                Ok(letter) => {
+                    bytes += letter.data.len();
+                    letters.push(letter);
+                }
+                // Those before it are sent.
+                Err(errno) => failed = Some(errno),
+            }
+            if failed.is_some() || bytes > MOST_BYTES {
+                break;
+            }
+        }
+        let mut sending = Sending::new(socket, flags, letters, Some(vector));
+        sending.failed = failed;
+        self.send(caller, sending)
+    }
+
+    fn sending_socket(&self, caller: &Caller<'_>, flags: i32) -> Result<Socket, Errno> {
+        let file = self.file_at(caller, caller.int(0))?;
+        let is_unix = socket_domain(&file)? == AddressFamily::UNIX;
+        let kind = socket_type(&file)?;
+        let waits = flags & MSG_DONTWAIT == 0 && !rustix::fs::fcntl_getfl(&file)?.contains(OFlags::NONBLOCK);
+        let names_paths = is_unix && kind == SocketType::DGRAM;
+        Ok(Socket { file, is_unix, is_stream: kind == SocketType::STREAM, names_paths, waits })
+    }
+
+    /// The message whose `struct user_msghdr` is there.
+    fn letter_at(&self, caller: &Caller<'_>, socket: &Socket, address: u64) -> Result<Letter, Errno> {
+        let header = caller.memory(address, HEADER)?;
+        let word = |at: usize| header[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+        let length = header[8..].first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
+        let length = usize::try_from(length).map_err(|_negative| Errno::INVAL)?;
+        // A longer one the kernel cuts off.
+        let name = match word(0) {
+            0 => Vec::new(),
+            name => caller.memory(name, length.min(LONGEST))?,
+        };
+        let parts = usize::try_from(word(24)).unwrap_or(usize::MAX);
+        if parts > MOST_PARTS {
+            return Err(Errno::MSGSIZE);
+        }
+        let parts = caller.memory(word(16), parts * 16)?;
+        let parts: Vec<(u64, u64)> = parts
+            .chunks_exact(16)
+            .map(|part| {
+                let word = |at: usize| part[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+                (word(0), word(8))
+            })
+            .collect();
+        let control = usize::try_from(word(40)).unwrap_or(usize::MAX);
+        if control > MOST_CONTROL {
+            return Err(Errno::NOBUFS);
+        }
+        let control = caller.memory(word(32), control)?;
+        self.letter(caller, socket, name, &parts, control)
+    }
+
+    fn letter(
+        &self,
+        caller: &Caller<'_>,
+        socket: &Socket,
+        name: Vec<u8>,
+        parts: &[(u64, u64)],
+        mut control: Vec<u8>,
+    ) -> Result<Letter, Errno> {
+        let (mut data, mut unreadable) = (Vec::new(), 0);
+        for (address, length) in parts {
+            if i64::try_from(*length).is_err() {
+                return Err(Errno::INVAL);
+            }
+            let length = usize::try_from(*length).unwrap_or(usize::MAX);
+            let room = MOST_BYTES - data.len();
+            if length > room && !socket.is_stream {
+                return Err(Errno::MSGSIZE);
+            }
+            match caller.memory(*address, length.min(room)) {
+                Ok(read) if unreadable == 0 => data.extend_from_slice(&read),
+                Err(Errno::FAULT) => unreadable = length,
+                Err(errno) => return Err(errno),
+                Ok(_behind_what_cant_be_read) => {}
+            }
+        }
+        let passed = if socket.is_unix { self.take_passed(caller, &mut control)? } else { Vec::new() };
+        let path = file_of(&name).filter(|_| socket.names_paths);
+        let to = match path {
+            Some(path) => self.socket_file(caller, path).map_or_else(To::Nowhere, To::File),
+            None => To::Address(name),
+        };
+        Ok(Letter { to, data, unreadable, control, _passed: passed })
+    }
+
+    /// Takes what a message passes: descriptors of the caller's, whose numbers become those that the broker has for them.
+    fn take_passed(&self, caller: &Caller<'_>, control: &mut [u8]) -> Result<Vec<OwnedFd>, Errno> {
+        let mut passed = Vec::new();
+        let mut at = 0;
+        while let Some(header) = control.get(at..at + CONTROL_HEADER) {
+            let int = |at: usize| header[at..].first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
+            let (level, kind) = (int(8), int(12));
+            let length = header.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
+            // So says the kernel, too. It must never read numbers here that were left as the caller wrote them.
+            let end = at.checked_add(length).filter(|end| length >= CONTROL_HEADER && *end <= control.len());
+            let end = end.ok_or(Errno::INVAL)?;
+            if (level, kind) == (SOL_SOCKET, SCM_RIGHTS) {
+                if (length - CONTROL_HEADER) / 4 > MOST_DESCRIPTORS {
+                    return Err(Errno::INVAL);
+                }
+                for number in control[at + CONTROL_HEADER..end].chunks_exact_mut(4) {
+                    let theirs = number.first_chunk().map_or(-1, |bytes| i32::from_ne_bytes(*bytes));
+                    let file = self.file_at(caller, theirs)?;
+                    number.copy_from_slice(&file.as_raw_fd().to_ne_bytes());
+                    passed.push(file);
+                }
+            }
+            at = end.next_multiple_of(8);
+        }
+        Ok(passed)
+    }
+
+    fn send(&self, caller: &Caller<'_>, mut sending: Sending) -> Result<Outcome, Errno> {
+        if sending.flags & MSG_ZEROCOPY != 0 {
+            // The pages would be the broker's. Programs copy then.
+            return Err(Errno::NOBUFS);
+        }
+        // That connects as well: what comes of it depends on whether it waits.
+        let connects = sending.flags & MSG_FASTOPEN != 0 && sending.socket.waits;
+        if !connects && sending.go(false) {
+            let process = if sending.is_signalled() { caller.process()? } else { 0 };
+            return sending.value(self.shared, (caller.call.into(), process)).map(Outcome::Value);
+        }
+        let process = caller.process()?;
+        let shared = Arc::clone(self.shared);
+        let call: Call = caller.call.into();
+        let wait = (call, What::Call);
+        self.shared.waiters.start(Arc::clone(self.shared), wait, process, move |wait: &Wait| {
+            let _sent_or_failed = sending.go(true);
+            let answer = match sending.value(&shared, (call, process)) {
+                Ok(value) => Answer::Value(value),
+                Err(errno) => wait.answer(Answer::Error(errno)),
+            };
+            let _nobody_waits = shared.listener.answer(call.id, answer);
+        })?;
+        Ok(Outcome::Later)
+    }
+}
+
+impl Sending {
+    fn new(socket: Socket, flags: i32, letters: Vec<Letter>, vector: Option<u64>) -> Self {
+        Self { socket, flags, letters, vector, sent: Vec::new(), done: 0, failed: None }
+    }
+
+    /// Sends. False where it would have to wait, and wasn't told to.
+    fn go(&mut self, wait: bool) -> bool {
+        let flags = self.flags | MSG_NOSIGNAL | if wait { 0 } else { MSG_DONTWAIT };
+        while let Some(letter) = self.letters.get_mut(self.sent.len()) {
+            match letter.send(&self.socket.file, self.done, flags) {
+                Ok(sent) => {
+                    self.done += sent;
+                    // What goes with it has gone with its first byte.
+                    letter.control.clear();
+                    let rest = self.done < letter.data.len() && sent > 0;
+                    if rest && self.socket.is_stream && self.socket.waits {
+                        continue;
+                    }
+                    self.sent.push(std::mem::take(&mut self.done));
+                }
+                Err(Errno::AGAIN) if self.socket.waits && !wait => return false,
+                Err(_) if self.done > 0 => {
+                    self.sent.push(std::mem::take(&mut self.done));
+                    return true;
+                }
+                Err(errno) => {
+                    self.failed = Some(errno);
+                    return true;
+                }
+            }
+        }
+        true
+    }
+
+    /// Whether the caller gets `SIGPIPE`.
+    fn is_signalled(&self) -> bool {
+        self.failed == Some(Errno::PIPE)
+            && self.sent.is_empty()
+            && self.socket.is_stream
+            && self.flags & MSG_NOSIGNAL == 0
+    }
+
+    /// What the caller is told, besides the signal that it gets.
+    fn value(&self, shared: &Shared, (call, process): (Call, u32)) -> Result<i64, Errno> {
+        if self.is_signalled() {
+            notify::signal_caller(&shared.listener, call.id, (call.thread, process), Signal::PIPE)?;
+        }
+        match (self.vector, self.sent.first(), self.failed) {
+            (None, Some(sent), _) => i64::try_from(*sent).map_err(|_too_long| Errno::INVAL),
+            (_, None, Some(errno)) => Err(errno),
+            (None, None, None) => Ok(0),
+            (Some(vector), _, _) => self.tell_lengths(shared, call, vector),
+        }
+    }
+
+    /// Writes how much of each message was sent; how many were told of.
+    fn tell_lengths(&self, shared: &Shared, call: Call, vector: u64) -> Result<i64, Errno> {
+        let mut told = 0;
+        for (index, sent) in self.sent.iter().enumerate() {
+            if !shared.listener.is_waiting(call.id) {
+                return Err(Errno::SRCH);
+            }
+            let length = u32::try_from(*sent).map_err(|_too_long| Errno::INVAL)?.to_ne_bytes();
+            let at = address_of(vector, index)?.checked_add(HEADER as u64).ok_or(Errno::FAULT)?;
+            match notify::write_memory(call.thread, at, &length) {
+                Ok(4) => told += 1,
+                _ if told == 0 => return Err(Errno::FAULT),
+                _ => break,
+            }
+        }
+        Ok(told)
+    }
+}
+
+impl Letter {
+    /// Sends what follows the first `done` bytes.
+    fn send(&self, socket: &OwnedFd, done: usize, flags: i32) -> Result<usize, Errno> {
+        let data = (&self.data[done..], self.unreadable);
+        let send = |name: &[u8]| notify::send(socket.as_fd(), name, data, &self.control, flags);
+        match &self.to {
+            To::Address(address) => match send(address) {
+                // As for a connection: for the command there is nobody.
+                Err(Errno::PERM) if is_abstract(address) => Err(Errno::CONNREFUSED),
+                other => other,
+            },
+            To::File(file) => {
+                // Relative to the thread's directory, the list of descriptors.
+                let mut digits = DecimalBuffer::default();
+                send(&unix_address(by_number(file.as_fd(), &mut digits)))
+            }
+            To::Nowhere(errno) => match send(&unix_address(NO_NUMBER)) {
+                Ok(_) | Err(Errno::NOENT) => Err(*errno),
+                Err(sooner) => Err(sooner),
+            },
+        }
+    }
+}
+
+/// The address of one of the `struct mmsghdr`s.
+fn address_of(vector: u64, index: usize) -> Result<u64, Errno> {
+    vector.checked_add((index * HEADER_AND_LENGTH) as u64).ok_or(Errno::FAULT)
+}
