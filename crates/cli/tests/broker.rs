@@ -6,7 +6,7 @@ use crate::support::job::below;
 use crate::support::{self, Place, eventually, everybody, give, has, job};
 
 use palisade_acceptance::patience::pause;
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::process::Stdio;
@@ -392,6 +392,46 @@ fn a_path_from_the_root_leads_to_no_protected_name() {
                 assert_eq!((inside.code == 0, path), (goes, path), "{inside:?}");
                 place.outside(&line);
             }
+        }
+    }
+}
+
+/// Group, session and terminal of a process.
+fn standing(process: Pid) -> [i64; 3] {
+    let text = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).unwrap();
+    // After the name in parentheses come state and parent.
+    let numbers = text.rsplit_once(')').unwrap().1.split_whitespace().skip(2);
+    let numbers: Vec<i64> = numbers.take(3).map(|number| number.parse().unwrap()).collect();
+    numbers.try_into().unwrap()
+}
+
+/// The kernel shares processors out among sessions: a brokered call that changes between two waits twice where they are busy.
+#[test]
+fn the_broker_is_of_the_launchers_session_and_has_no_terminal() {
+    const UNTIL_TOLD: &str = "echo x >made; while [ ! -e stop ]; do sleep 0.1; done; rm stop";
+    const ON_A_TERMINAL: &str = "import pty, sys; pty.spawn(sys.argv[1:])";
+    for on_terminal in [false, true] {
+        for place in everybody().iter().filter(|_| has("python3")) {
+            let run = place.palisade(&[], &["sh", "-c", UNTIL_TOLD]);
+            let mut command = place.command("/usr/bin/python3");
+            let program = if on_terminal {
+                ON_A_TERMINAL
+            } else {
+                "import os, sys; os.execv(sys.argv[1], sys.argv[1:])"
+            };
+            command.args(["-c", program]).arg(run.get_program()).args(run.get_args());
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut child = command.spawn().unwrap();
+            let found = |name| below(child.id(), name);
+            assert!(eventually(|| place.work.join("made").exists() && found("palisade-broker").is_some()));
+            let (keeper, broker) = (found("palisade-keeper").unwrap(), found("palisade-broker").unwrap());
+            let ([group, session, terminal], [_, launchers, its]) = (standing(broker), standing(keeper));
+            assert!(its != 0 || !on_terminal, "{its}");
+            assert_eq!((session, terminal), (launchers, 0));
+            assert_eq!(group, i64::from(broker.as_raw_pid()));
+            std::fs::write(place.work.join("stop"), "").unwrap();
+            assert!(child.wait().unwrap().success());
+            place.assert_all_dead();
         }
     }
 }

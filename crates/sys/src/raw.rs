@@ -293,6 +293,11 @@ pub(crate) fn kill(pid: i32, signal: i32) -> Result<()> {
     call!(libc::SYS_kill, arg(pid), signal).map(drop)
 }
 
+/// Leaves the session's terminal, as the kernel lets any process do that doesn't lead a session.
+pub(crate) fn give_up_terminal(terminal: Fd) -> Result<()> {
+    call!(libc::SYS_ioctl, arg(terminal), libc::TIOCNOTTY, 0).map(drop)
+}
+
 pub(crate) fn setsid() -> Result<()> {
     call!(libc::SYS_setsid).map(drop)
 }

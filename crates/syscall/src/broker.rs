@@ -265,7 +265,7 @@ impl<'s> Worker<'s> {
     }
 
     fn answer(&self, call: &palisade_sys::notify::Notification) {
-        self.spot.meet(call.thread);
+        self.spot.meet(call.thread, self.shared.crew.is_helped());
         self.judged.begin();
         self.place_written();
         // Before everything else, some of which lets calls go on.

@@ -5,6 +5,7 @@
 use std::io::{self, Write};
 use std::time::Instant;
 
+use super::storm;
 use clap::{Args, ValueEnum};
 use palisade_syscall::{Action, Arch, Call, Errno, Rule, Rules, Syscall, compile};
 use rustix::fs::{Mode, OFlags};
@@ -24,6 +25,10 @@ pub(crate) enum Kind {
     Change,
     /// The same by its path from the root
     ChangeFromRoot,
+    /// Make a file, write to it and remove it, in 16 threads: the time of a file
+    Storm,
+    /// The same: how long 99 of 100 calls took at most
+    StormPercentile,
     /// `uname`
     Machine,
     /// Compile and load a filter of as many rules as there are calls
@@ -93,6 +98,13 @@ impl Caller {
                 palisade_sys::seccomp::install(&filter.program).map_err(failed("load a filter"))?;
                 (before.elapsed().as_secs_f64(), "loaded".to_owned())
             }
+            kind @ (Kind::Storm | Kind::StormPercentile) => {
+                // Until all is at hand that answers calls.
+                storm::make(self.count / 10)?;
+                let passed = storm::make(self.count)?;
+                let seconds = if kind == Kind::Storm { passed.of_file } else { passed.percentile };
+                (seconds, format!("{} files", passed.files))
+            }
             kind => {
                 kind.repeat(self.count / 10)?;
                 let before = Instant::now();
@@ -158,7 +170,7 @@ impl Kind {
                 }
                 return Ok(release);
             }
-            Self::Load | Self::Install | Self::InstallAlike => {}
+            Self::Storm | Self::StormPercentile | Self::Load | Self::Install | Self::InstallAlike => {}
         }
         Ok(last.to_string())
     }
@@ -283,6 +295,15 @@ mod tests {
                 assert!(!refused.contains(&name), "{name} of {count}");
             }
         }
+    }
+
+    #[test]
+    fn a_storm_makes_all_its_files_and_leaves_none() {
+        let before = std::fs::read_dir(".").unwrap().count();
+        let passed = storm::make(320).unwrap();
+        assert_eq!(passed.files, 320);
+        assert!(passed.of_file > 0.0 && passed.percentile > 0.0);
+        assert_eq!(std::fs::read_dir(".").unwrap().count(), before);
     }
 
     #[test]

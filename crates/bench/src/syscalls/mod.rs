@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a system call costs: as it is, behind filters, answered from outside, under other tools.
 //!
-//! [`caller`] is what runs inside and measures itself; [`tables`] which calls are made, by whom, and what is to be
+//! [`caller`] is what runs inside and measures itself, [`storm`] what it does in many threads; [`tables`] which calls are made, by whom, and what is to be
 //! reached; [`stage`] how that is called, [`race`] how all are run against each other, [`scenarios`] what came of it. In
 //! `programs` is what shows the cost of mechanisms by themselves, in C.
 
@@ -9,6 +9,7 @@ pub(crate) mod caller;
 pub(crate) mod race;
 pub(crate) mod scenarios;
 mod stage;
+mod storm;
 mod tables;
 
 use std::io;

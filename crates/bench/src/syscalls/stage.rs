@@ -166,6 +166,10 @@ impl Stage {
             | By::Libseccomp
             | By::Learned(_)
             | By::Server(_) => {}
+            By::Supervised(how) => {
+                argv.push(self.rulers.as_ref()?.mechanisms.clone().into());
+                argv.extend([how, "number", "0"].map(OsString::from));
+            }
             By::Palisade(policy, more) | By::Pinned(policy, more) => {
                 argv.extend(self.palisade(policy, more)?);
             }

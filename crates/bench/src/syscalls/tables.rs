@@ -36,6 +36,8 @@ pub(super) enum By {
     Preload(bool),
     /// Another kind of call.
     Kind(&'static str),
+    /// Itself below a supervisor in the ruler program that is told of what is written to and of names, and answers so.
+    Supervised(&'static str),
     /// libseccomp with the same number of rules.
     Libseccomp,
     /// A server under load from outside.
@@ -127,8 +129,16 @@ pub(super) const NATIVE: &str = "native";
 /// Options of `palisade interpose`.
 const COUNTED: &[&str] = &["--count", "--output", "/dev/null"];
 
+/// Who makes files in many threads: every call goes to another process, or none does.
+const STORM: &[Who] = &[
+    who("palisade", By::Palisade(None, &[])),
+    who("palisade, not brokered", By::Palisade(None, &["--protect", "off"])),
+    who("a supervisor that lets the kernel go on", By::Supervised("supervise")),
+    who("a supervisor that makes the call", By::Supervised("supervise-make")),
+];
+
 /// All that is measured.
-pub(super) const SCENARIOS: [Scenario; 16] = [
+pub(super) const SCENARIOS: [Scenario; 18] = [
     Scenario {
         title: "a call decided by its number (getppid)",
         kind: "number",
@@ -210,6 +220,26 @@ pub(super) const SCENARIOS: [Scenario; 16] = [
             who("palisade, brokered, one processor", By::Pinned(None, &[])),
         ],
         goals: &[times("palisade, brokered", NATIVE, 8.0), seconds("palisade, brokered", 5.5e-6)],
+    },
+    Scenario {
+        title: "16 threads make, write to and remove files, a file",
+        kind: "storm",
+        count: 8_000,
+        seen: "8000 files",
+        base: By::Itself(None),
+        peers: false,
+        who: STORM,
+        goals: &[times("palisade", NATIVE, 2.5)],
+    },
+    Scenario {
+        title: "16 threads make, write to and remove files, the 99th percentile of a call",
+        kind: "storm-percentile",
+        count: 8_000,
+        seen: "8000 files",
+        base: By::Itself(None),
+        peers: false,
+        who: STORM,
+        goals: &[seconds("palisade", 5e-3)],
     },
     Scenario {
         title: "a call answered from outside (getpriority)",

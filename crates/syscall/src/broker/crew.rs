@@ -4,13 +4,14 @@
 //! The kernel wakes every thread that waits for a call (`recv_wait_event` isn't exclusive). With two of them
 //! each call wakes one for nothing, which costs a third of what an answer does. So the second looks from time to time,
 //! while calls come at all, whether one waits that the first doesn't get to: because a file system stands still under it,
-//! or because several programs call at once. Then it receives as well, for as long as that is of use.
+//! or because several programs call at once. Then it receives as well, for as long as that is of use, and keeps off the processor of the
+//! first: each has its callers woken where it runs, so that otherwise both may stay on one while another has nothing to do.
 
-use crate::broker::{Shared, Worker};
+use crate::broker::{Shared, Worker, together};
 use palisade_sys::notify::Listener;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
@@ -33,6 +34,10 @@ pub(crate) struct Crew {
     watching: AtomicBool,
     /// Nobody is left to make a call.
     over: AtomicBool,
+    /// The second receives calls, too.
+    helping: AtomicBool,
+    /// One more than the number of the processor where the first answered its last call.
+    first_at: AtomicUsize,
     second: OnceLock<Thread>,
 }
 
@@ -57,6 +62,7 @@ impl Crew {
                         self.wake_second();
                     }
                     worker.answer(&call);
+                    self.first_at.store(together::here() + 1, Ordering::Relaxed);
                     self.turns.fetch_add(1, Ordering::SeqCst);
                 }
                 Err(Without::Nothing) => {}
@@ -75,6 +81,11 @@ impl Crew {
         if let Some(second) = self.second.get() {
             second.unpark();
         }
+    }
+
+    /// Whether both receive calls.
+    pub(super) fn is_helped(&self) -> bool {
+        self.helping.load(Ordering::Relaxed)
     }
 
     fn is_over(&self) -> bool {
@@ -107,7 +118,10 @@ impl Crew {
             std::thread::sleep(LOOK);
             let turns = self.turns.load(Ordering::SeqCst);
             if is_busy(turns) && has_one_waiting(&worker.shared.listener) {
+                self.helping.store(true, Ordering::Relaxed);
                 self.help(worker)?;
+                worker.spot.roam();
+                self.helping.store(false, Ordering::Relaxed);
             }
             quiet = if turns == seen && !is_busy(turns) { quiet + 1 } else { 0 };
             seen = turns;
@@ -118,6 +132,9 @@ impl Crew {
     fn help(&self, worker: &Worker<'_>) -> Result<(), Errno> {
         let mut stint = Stint::default();
         loop {
+            if stint.begins() {
+                worker.spot.keep_off(self.first_at.load(Ordering::Relaxed).checked_sub(1));
+            }
             match receive(worker)? {
                 Ok(call) => {
                     let is_of_use = stint.is_of_use(is_busy(self.turns.load(Ordering::SeqCst)));
@@ -145,6 +162,10 @@ struct Stint {
 }
 
 impl Stint {
+    const fn begins(&self) -> bool {
+        self.calls == 0
+    }
+
     /// Whether to go on, after one more call, which came while the first was at another, or not.
     fn is_of_use(&mut self, first_was_busy: bool) -> bool {
         self.calls += 1;

@@ -218,30 +218,105 @@ static void broker(int listener, int how, pid_t caller) {
     }
 }
 
-static void notified(int how, long count) {
+// Forks a caller that loads a filter. Returns the filter's listener, and to the caller a negative number.
+static int fork_filtered(int filter(void), pid_t *caller) {
     int ends[2];
-    must(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends), "sockets");
-    pid_t caller = fork();
-    must(caller >= 0, "fork");
-    if (!caller) {
+    must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), "sockets");
+    *caller = fork();
+    must(*caller >= 0, "fork");
+    if (!*caller) {
         close(ends[0]);
-        int listener = filter_one(SECCOMP_RET_USER_NOTIF, SECCOMP_FILTER_FLAG_NEW_LISTENER);
+        int listener = filter();
         char byte = 0;
         if (write(ends[1], &listener, sizeof listener) < 0 || read(ends[1], &byte, 1) < 1) _exit(3);
         close(listener);
-        repeat(count);
-        _exit(0);
+        return -1;
     }
     close(ends[1]);
-    int theirs = -1, status = 0;
+    int theirs = -1;
     must(read(ends[0], &theirs, sizeof theirs) == sizeof theirs, "listener");
-    int process = (int)syscall(SYS_pidfd_open, caller, 0);
+    int process = (int)syscall(SYS_pidfd_open, *caller, 0);
     int listener = (int)syscall(SYS_pidfd_getfd, process, theirs, 0);
     must(listener >= 0, "listener");
     must(write(ends[0], "", 1) == 1, "go on");
-    broker(listener, how, caller);
+    return listener;
+}
+
+static void end_with(pid_t caller) {
+    int status = 0;
     waitpid(caller, &status, 0);
     exit(WIFEXITED(status) ? WEXITSTATUS(status) : 4);
+}
+
+static int filter_call(void) { return filter_one(SECCOMP_RET_USER_NOTIF, SECCOMP_FILTER_FLAG_NEW_LISTENER); }
+
+static void notified(int how, long count) {
+    pid_t caller;
+    int listener = fork_filtered(filter_call, &caller);
+    if (listener < 0) {
+        repeat(count);
+        _exit(0);
+    }
+    broker(listener, how, caller);
+    end_with(caller);
+}
+
+// What opens for writing, and what removes names.
+static int filter_names(void) {
+    begin();
+    equals(SYS_unlink, 4, 0);
+    equals(SYS_unlinkat, 3, 0);
+    equals(SYS_openat, 0, 3);
+    load_word(offsetof(struct seccomp_data, args[2]));
+    add((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_ACCMODE, 0, 1));
+    answer(SECCOMP_RET_USER_NOTIF);
+    answer(SECCOMP_RET_ALLOW);
+    return load(SECCOMP_FILTER_FLAG_NEW_LISTENER);
+}
+
+// The least that makes such a call in its caller's place: the path is relative to the working directory.
+static void make_for(int listener, const struct seccomp_notif *asked, struct seccomp_notif_resp *said) {
+    int opens = asked->data.nr == SYS_openat;
+    char path[256], directory[64];
+    struct iovec here = {path, sizeof path}, there = {(void *)(uintptr_t)asked->data.args[asked->data.nr != SYS_unlink], sizeof path};
+    must(process_vm_readv((pid_t)asked->pid, &here, 1, &there, 1, 0) > 0, "a path");
+    snprintf(directory, sizeof directory, "/proc/%d/cwd", asked->pid);
+    int base = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    must(base >= 0, "a working directory");
+    if (opens) {
+        int file = openat(base, path, (int)asked->data.args[2] | O_CLOEXEC, (mode_t)asked->data.args[3]);
+        struct seccomp_notif_addfd give = {.id = asked->id, .srcfd = (unsigned)file, .newfd_flags = O_CLOEXEC};
+        said->val = file < 0 ? -1 : ioctl(listener, SECCOMP_IOCTL_NOTIF_ADDFD, &give);
+        if (said->val < 0) said->error = -errno;
+        close(file);
+    } else if (unlinkat(base, path, 0)) {
+        said->error = -errno;
+    }
+    close(base);
+}
+
+// A command of any number of threads, below a supervisor that has the kernel make the call after all, or makes it.
+static void supervised(int makes, char **command) {
+    pid_t caller;
+    int listener = fork_filtered(filter_names, &caller);
+    if (listener < 0) {
+        execvp(command[0], command);
+        must(0, "a command");
+    }
+    must(!ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP), "sync wake-up");
+    for (;;) {
+        struct seccomp_notif asked = {0};
+        if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked)) {
+            struct pollfd gone = {listener, POLLIN, 0};
+            if (errno != EINTR && (errno != ENOENT || (poll(&gone, 1, 0) > 0 && gone.revents & POLLHUP))) break;
+            continue;
+        }
+        struct seccomp_notif_resp said = {.id = asked.id};
+        if (makes) make_for(listener, &asked, &said);
+        else said.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+        ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &said);
+    }
+    end_with(caller);
 }
 
 // Each call stops, and is answered; PTRACE_SYSEMU skips it. Of the calls around the loop none is answered: the caller
@@ -417,6 +492,9 @@ int main(int count, char **words) {
         notified(SYNC | ADD, times);
     } else if (IS("add-send")) {
         notified(SYNC | ADD_SEND, times);
+    } else if (IS("supervise") || IS("supervise-make")) {
+        must(count > 4, "a command");
+        supervised(IS("supervise-make"), words + 4);
     } else if (IS("sysemu")) {
         traced(1, times);
     } else if (IS("ptrace")) {
