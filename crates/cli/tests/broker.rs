@@ -408,7 +408,7 @@ fn standing(process: Pid) -> [i64; 3] {
 /// The kernel shares processors out among sessions: a brokered call that changes between two waits twice where they are busy.
 #[test]
 fn the_broker_is_of_the_launchers_session_and_has_no_terminal() {
-    const UNTIL_TOLD: &str = "echo x >made; while [ ! -e stop ]; do sleep 0.1; done; rm -f stop";
+    const UNTIL_TOLD: &str = "echo x >made; i=0; while [ ! -e stop ] && [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done; rm -f stop";
     const ON_A_TERMINAL: &str = "import pty, sys; pty.spawn(sys.argv[1:])";
     for on_terminal in [false, true] {
         for place in everybody().iter().filter(|_| has("python3")) {
