@@ -306,8 +306,8 @@ impl Keeper<'_> {
 /// sent to the launcher's group isn't meant for the broker.
 ///
 /// Not by a session of its own if it can be helped. The kernel shares processors out among sessions, and then within each
-/// (`sched_autogroup`): with two of them every brokered call would wait twice for its turn where processors are busy, which took four
-/// times as long as the call, and the broker's time wouldn't count as the command's.
+/// (`sched_autogroup`): with two of them every brokered call would wait twice for its turn where processors are busy, which took 2.6
+/// times as long for one thread, and the broker's time wouldn't count as the command's.
 fn leave_terminal() -> raw::Result<()> {
     let flags = libc::O_RDONLY | libc::O_NOCTTY | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let given_up = match raw::open(c"/dev/tty", flags) {
