@@ -51,6 +51,7 @@ mod network_policy;
 mod network_way_out;
 mod open;
 mod options;
+mod others_suites;
 mod package;
 mod passed;
 mod plan;
