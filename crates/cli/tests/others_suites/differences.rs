@@ -33,7 +33,11 @@ impl Known {
     }
 
     fn fits(&self, test: &str) -> bool {
-        self.test.strip_suffix('*').map_or(self.test == test, |beginning| test.starts_with(beginning))
+        // A test with parts of its own fails when one of them does.
+        let is_part = |test: &str| test.strip_prefix(&self.test).is_some_and(|part| part.starts_with('/'));
+        self.test
+            .strip_suffix('*')
+            .map_or(self.test == test || is_part(test), |beginning| test.starts_with(beginning))
     }
 }
 
@@ -150,6 +154,7 @@ fn a_new_difference_and_one_that_is_gone_are_both_told() {
     assert_eq!(list.not_by_design().count(), 3);
     let outside = outcomes(&[
         ("known", Passed),
+        ("known/part", Passed),
         ("gone", Passed),
         ("many1", Passed),
         ("now", Passed),
@@ -169,7 +174,7 @@ fn a_new_difference_and_one_that_is_gone_are_both_told() {
     ]);
     let once = Verdict::of("s", &list, &[(&outside, &inside)]);
     let named: Vec<&str> = once.in_doubt().collect();
-    assert_eq!((named, once.known), (vec!["missing", "new", "skipped", "gone"], 2));
+    assert_eq!((named, once.known), (vec!["missing", "new", "skipped", "gone"], 3));
     // At the second attempt some pass inside, one fails outside, and one that is known differs after all.
     let outside_again =
         outcomes(&[("new", Passed), ("skipped", Failed), ("missing", Passed), ("gone", Passed)]);
