@@ -174,6 +174,12 @@ fn a_lock_holds_wherever_a_link_leads() {
     assert!(!place.home.join("keys/new").exists(), "{run:?}");
     run.refused(125, &["leads to", "refuses that"]).with_hint();
     assert_eq!(with(lock, &["--ro", link], "cat ~/keys/id").code, 125, "it may be executed by --ro");
+    // What a lock grants may be tightened, by a link, too.
+    let lock = "[locked.filesystem]\nread = [\"~/k*/id\"]\n";
+    let other = place.home.join("other");
+    assert!(with(lock, &[], "cat ~/keys/id").out.contains("secret"));
+    let run = with(lock, &["--deny", other.to_str().unwrap()], "cat ~/keys/id");
+    assert!(!run.out.contains("secret"), "{run:?}");
 }
 
 /// `explain` goes by what rules' paths lead to, as a launch does, and says no where there is none.

@@ -441,24 +441,21 @@ impl Object {
                 .any(|other| other.closeness > self.closeness && refuses(other))
     }
 
-    /// Whether a rule of a later layer, which allows less, leads here or further up by a link.
+    /// Whether a rule of a later layer, which allows less, leads here or further up by a link. A lock may be tightened, too.
     fn is_restricted_by_link(&self, all: &[Self]) -> bool {
         let rule = &self.path.rule;
         let (Some((write, execute)), false) = (self.allows(), self.is_moved()) else { return false };
-        rule.strength != Strength::Locked
-            && all.iter().any(|other| {
-                let less = match other.path.grant {
-                    Grant::Allowed { write: may_write, execute: may_execute } => {
-                        write && !may_write || execute && !may_execute
-                    }
-                    Grant::Hidden | Grant::Denied | Grant::Tmpfs => true,
-                    Grant::Absent => false,
-                };
-                let leads_here = !other.links.is_empty() && !other.is_moved();
-                less && leads_here
-                    && self.real.starts_with(&other.real)
-                    && other.path.rule.rank() > rule.rank()
-            })
+        all.iter().any(|other| {
+            let less = match other.path.grant {
+                Grant::Allowed { write: may_write, execute: may_execute } => {
+                    write && !may_write || execute && !may_execute
+                }
+                Grant::Hidden | Grant::Denied | Grant::Tmpfs => true,
+                Grant::Absent => false,
+            };
+            let leads_here = !other.links.is_empty() && !other.is_moved();
+            less && leads_here && self.real.starts_with(&other.real) && other.path.rule.rank() > rule.rank()
+        })
     }
 }
 
