@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Protected names and sockets of others, as a user meets them: what is said, what is kept, and what
 //! happens when the broker isn't there. (The attacks themselves are in the acceptance suite.)
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::job::below;
 use crate::support::{self, Place, eventually, everybody, give, has, job};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Unix datagram sockets: they work as natively where they are allowed, reach no socket of others, and where they aren't
 //! allowed it is said.
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, Run, everybody, job};
 use std::os::unix::fs::PermissionsExt;

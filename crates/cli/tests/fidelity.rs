@@ -295,6 +295,16 @@ fn signals_come_to_those_who_wait_in_a_call() {
     }
 }
 
+/// What was waited for is there, and a signal that ends the wait comes a moment later.
+#[test]
+fn a_signal_that_comes_too_late_takes_nothing_away() {
+    for place in everybody().iter().filter(|_| has("python3")) {
+        place.write("work/partners.py", include_str!("fidelity/partners.py"));
+        assert_eq!(place.outside("python3 partners.py 200").trim_end(), "lost 0");
+        assert_eq!(place.run(&["--quiet"], &["python3", "partners.py", "200"]).ok().trim_end(), "lost 0");
+    }
+}
+
 #[test]
 fn signals_come_to_those_who_wait_for_a_time_of_day() {
     for place in &everybody() {

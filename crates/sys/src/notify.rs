@@ -185,8 +185,10 @@ impl Listener {
     }
 
     fn add(&self, mut add: AddDescriptor) -> Result<c_int> {
+        // What was waited for is there now: a signal that was to end the wait comes too late, and the caller would lose it. The
+        // kernel has taken the request back when it says `EINTR`.
         // SAFETY: needed, see `ioctl`. Sound: the structure is the request's and outlives the call.
-        let number = unsafe { ioctl(self.as_fd(), ADD, &raw mut add as usize) }?;
+        let number = retry_on_intr(|| unsafe { ioctl(self.as_fd(), ADD, &raw mut add as usize) })?;
         c_int::try_from(number).map_err(|_too_large| Errno::OVERFLOW)
     }
 }
