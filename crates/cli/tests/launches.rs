@@ -19,7 +19,9 @@ mod oracle;
 mod play;
 mod shorten;
 mod story;
+mod together;
 
+use crate::explorer::random::Random;
 use crate::support::{Place, everybody, has};
 use ground::{BREACHES, Breach};
 use oracle::Oracle;
@@ -32,6 +34,8 @@ use story::{Layer, Story};
 
 /// For all people and seeds together, without `PALISADE_LAUNCHES`.
 const LAUNCHES: u64 = 1000;
+/// How many stories of rules that meet each person plays without `PALISADE_MEETINGS`: pairs, and as many of more rules.
+const MEETINGS: u64 = 60;
 /// Of how many policies each person asks `palisade explain`, and how much of each.
 const EXPLAINED: u64 = 40;
 const QUESTIONS: usize = 6;
@@ -195,6 +199,58 @@ fn a_thousand_launches_do_what_their_policies_say() {
         "\n{}\n(how calls are written: crates/cli/tests/explorer/player.c)",
         failures.join("\n")
     );
+}
+
+/// What one person plays of the world in which all rules meet.
+fn meet_as(place: &Place, seed: u64, settings: &Settings, wanted: Option<u64>) -> Vec<String> {
+    let arena = Arena::new(place, true);
+    let locks = place.is_root() && has("bwrap");
+    let pairs = together::pairs(locks);
+    let count = wanted.unwrap_or(MEETINGS).min(pairs);
+    let random = || Random::new(seed, 0).below(usize::try_from(pairs).unwrap());
+    let first = if count == pairs { 0 } else { u64::try_from(random()).unwrap() };
+    // A step that has no divisor in common with most numbers spreads what is played over all rules.
+    let some = (0..count).map(|number| if count == pairs { number } else { (first + number * 1009) % pairs });
+    let more = (0..count).map(|number| pairs + number);
+    let (mut failures, mut launches, mut refused) = (Vec::new(), 0, 0);
+    let one = settings.story.into_iter();
+    let several = some.chain(more).filter(|_| settings.story.is_none());
+    for number in one.chain(several) {
+        let story = together::story(seed, number, locks);
+        let outcome = arena.play(&story);
+        launches += outcome.launches;
+        refused += outcome.refusals.len();
+        if let Some(breach) = outcome.breaches.keys().next() {
+            let found = Found { number, story, outcome: outcome.clone() };
+            say(&format!("launches: {}: rules that meet: {breach}: story {number}\n", place.name()));
+            failures.push(describe(&arena, seed, *breach, &found));
+            if failures.len() >= 8 {
+                break;
+            }
+        }
+    }
+    say(&format!(
+        "launches: {}: rules that meet, seed {seed}: {launches}, {refused} refused\n",
+        place.name()
+    ));
+    failures
+}
+
+/// All pairs of rules of a small world (`PALISADE_MEETINGS=all`; a number plays so many), and as many drawn policies of three or
+/// four.
+#[test]
+fn rules_that_meet_do_what_they_say() {
+    let settings = Settings::read();
+    let wanted = std::env::var("PALISADE_MEETINGS").ok().map(|text| text.parse().unwrap_or(u64::MAX));
+    let people: Vec<Place> = everybody().into_iter().filter(|_| has("gcc")).collect();
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let settings = &settings;
+        let seed = *settings.seeds.last().unwrap();
+        let games: Vec<_> =
+            people.iter().map(|place| scope.spawn(move || meet_as(place, seed, settings, wanted))).collect();
+        games.into_iter().flat_map(|game| game.join().unwrap()).collect()
+    });
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
 }
 
 /// `palisade explain` and the oracle say the same of the same policies.

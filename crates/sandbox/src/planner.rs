@@ -278,7 +278,8 @@ fn tree(
     let mapped = identity.kind == IdentityKind::Mapped;
     furnishing.home(&mut tree, facts, mapped)?;
     let mut repository_shown = policy.view().value == View::Host;
-    for path in paths {
+    let places: Vec<&Path> = grants.places().collect();
+    for (path, place) in std::iter::zip(paths, &places) {
         if !repository_shown && path.destination.starts_with(&facts.cwd) {
             // Before the working directory, which may lie inside it.
             view::repository(&mut tree, facts)?;
@@ -286,12 +287,15 @@ fn tree(
         }
         let covers = matches!(path.grant, Grant::Hidden | Grant::Denied);
         let exceptions = covers
-            && paths.iter().any(|other| {
-                other.destination != path.destination
-                    && other.destination.starts_with(&path.destination)
+            && std::iter::zip(paths, &places).any(|(other, below)| {
+                below != place
+                    && below.starts_with(place)
                     && matches!(other.grant, Grant::Allowed { .. } | Grant::Tmpfs)
             });
-        apply(&mut tree, facts, path, mapped, exceptions, notes)?;
+        // What a link leads to, where that shows: what is allowed in it is mounted there.
+        let shows = tree.host_path(&tree.resolve(place)).as_deref() == Some(*place);
+        let private = if shows { place } else { path.destination.as_path() };
+        apply(&mut tree, facts, path, (mapped, exceptions.then_some(private)), notes)?;
         if keeper != Keeper::Broker {
             pins::mount(&mut tree, facts, path, &pins::below(facts, path, grants), mapped)?;
         }
@@ -339,15 +343,16 @@ fn apply(
     tree: &mut Tree<'_>,
     facts: &Facts,
     path: &EffectivePath,
-    mapped: bool,
-    exceptions: bool,
+    (mapped, private): (bool, Option<&Path>),
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(), PlanError> {
     match path.grant {
         Grant::Absent => Ok(()),
-        // What is allowed below needs names to be mounted on: nothing else is there.
-        Grant::Hidden | Grant::Denied if exceptions => tree.private(&path.destination, 0o755),
         Grant::Hidden | Grant::Denied => {
+            // What is allowed below needs names to be mounted on: nothing else is there.
+            if let Some(place) = private {
+                return tree.private(place, 0o755);
+            }
             let covered = tree.mask(&path.destination, path.grant == Grant::Denied)?;
             let user = path.rule.origin.layer >= Layer::User;
             if !covered && user && tree.host_path(&tree.resolve(&path.destination)).is_some() {

@@ -254,6 +254,13 @@ fn restrictions_elsewhere(
 }
 
 impl Grants {
+    /// Where each path is inside: where its links lead, or where its rule shows it.
+    pub(super) fn places(&self) -> impl Iterator<Item = &Path> {
+        std::iter::zip(&self.paths, &self.real).map(|(path, real)| {
+            if path.source == path.destination { real.as_path() } else { path.destination.as_path() }
+        })
+    }
+
     /// The path of a rule that decides about `path`, which has no links: the nearest one at or above it, wherever that
     /// one's own links lead.
     pub(super) fn decisive(&self, path: &Path) -> Option<&EffectivePath> {
