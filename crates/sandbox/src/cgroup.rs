@@ -214,7 +214,7 @@ mod tests {
         set(&mut settings, ("memory.high", 3));
         let mut wanted = Wanted { parent: PathBuf::new(), settings, limits_memory: true };
         make_room(&mut wanted);
-        let expected = [("memory.max", "1000"), ("pids.max", "9"), ("memory.high", "3")];
+        let expected = [("memory.max", "1000"), ("pids.max", "10"), ("memory.high", "3")];
         assert_eq!(wanted.settings, expected.map(|(name, value)| (name, value.to_owned())));
     }
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 # A writer opens a FIFO while signals come for it, and a reader opens it: the reader always gets what the writer writes.
 import os, random, signal, sys, threading, time
 
