@@ -73,7 +73,7 @@ fn limits_hold(user: u32) -> Result {
         ensure(broker == group, format!("the broker is in {broker}, not in {group}"))?;
         let limit = |name: &str| fs::read_to_string(format!("{TOP}{group}/{name}")).unwrap_or_default();
         let limits = [limit("memory.max"), limit("pids.max")];
-        ensure(limits == ["67108864\n", "24\n"], format!("{limits:?}"))?;
+        ensure(limits == ["67108864\n", "25\n"], format!("{limits:?}"))?;
         let inside = fs::read_to_string(format!("{TOP}{group}/cgroup.procs")).unwrap_or_default();
         ensure(inside.lines().count() >= 2, format!("in it: {inside:?}"))
     });
