@@ -90,7 +90,7 @@ fn limits_hold(user: u32) -> Result {
     drop(child.stdin.take());
     expect("its end", &outcome_of(child)?, &Outcome::Done)?;
     ready.map_err(|error| format!("it isn't ready: {error}"))?;
-    ensure(limit.as_deref() == Ok("54\n"), format!("{limit:?}"))?;
+    ensure(limit.as_deref() == Ok("55\n"), format!("{limit:?}"))?;
 
     let left = fs::read_dir(SLICE).map_err(|error| error.to_string())?;
     let left = left.flatten().filter(|entry| entry.path().is_dir() && entry.path() != Path::new(SCOPE));
