@@ -156,7 +156,9 @@ fn who_is_hard_to_stop_draws_over_no_question() {
         ] {
             // The broker doesn't go with tracing.
             let run = if painter.contains("trace") { run.replace("told", "traced") } else { run.to_owned() };
-            terminal.line(&format!("clear; {run} -- sh -c '{painter} & {UNTIL_TOLD}'; echo en''ded"));
+            terminal.line(&format!(
+                "clear; {run} -- sh -c '{painter} & {UNTIL_TOLD}'; sleep 0.2; echo; echo en''ded"
+            ));
             terminal.wait_for("Install?");
             place.write("work/asked", "");
             terminal.wait_for(QUESTION);
@@ -178,8 +180,9 @@ fn who_is_hard_to_stop_draws_over_no_question() {
 #[test]
 fn what_is_left_in_a_pipe_to_the_outside_covers_no_question() {
     on_terminals(|place, terminal, run| {
-        let line =
-            format!("{run} -- sh -c 'python3 fill.py & {UNTIL_TOLD}' | setsid python3 hold.py; echo en''ded");
+        let line = format!(
+            "{run} -- sh -c 'python3 fill.py & {UNTIL_TOLD}' | setsid python3 hold.py; sleep 0.2; echo; echo en''ded"
+        );
         terminal.line(&line);
         assert!(eventually(|| place.work.join("filled").exists()), "nothing fills the pipe");
         place.write("work/asked", "");
@@ -190,7 +193,7 @@ fn what_is_left_in_a_pipe_to_the_outside_covers_no_question() {
         end(place, terminal);
         // Who reads what comes is in nobody's way.
         let line = format!(
-            "clear; {run} -- sh -c 'setsid python3 paint.py & {UNTIL_TOLD}' | setsid cat; echo en''ded"
+            "clear; {run} -- sh -c 'setsid python3 paint.py & {UNTIL_TOLD}' | setsid cat; sleep 0.2; echo; echo en''ded"
         );
         terminal.line(&line);
         terminal.wait_for("Install?");
