@@ -39,7 +39,7 @@ const MEETINGS: u64 = 60;
 /// Of how many policies each person asks `palisade explain`, and how much of each.
 const EXPLAINED: u64 = 40;
 const QUESTIONS: usize = 6;
-/// What is always played; a random one is added.
+/// What is always played. Where `PALISADE_LAUNCHES` or `PALISADE_MEETINGS` says how much, a random one is added.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
 /// What is played, from the environment.
@@ -57,8 +57,11 @@ struct Settings {
 impl Settings {
     fn read() -> Self {
         let random = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
+        // What nobody has asked for isn't drawn: the same run has the same result.
+        let drawn =
+            ["PALISADE_LAUNCHES", "PALISADE_MEETINGS"].map(std::env::var_os).iter().any(Option::is_some);
         let seeds = std::env::var("PALISADE_LAUNCHES_SEEDS").map_or_else(
-            |_| [&SEEDS[..], &[1000 + u64::from(random)]].concat(),
+            |_| SEEDS.into_iter().chain(drawn.then_some(1000 + u64::from(random))).collect(),
             |seeds| seeds.split_whitespace().map(|seed| seed.parse().unwrap()).collect(),
         );
         Self {

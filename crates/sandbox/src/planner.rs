@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 mod grants;
 mod identity;
 mod pins;
+mod statements;
 
 use self::grants::{Grants, grants};
 use self::identity::identity;
@@ -292,10 +293,11 @@ fn tree(
                     && below.starts_with(place)
                     && matches!(other.grant, Grant::Allowed { .. } | Grant::Tmpfs)
             });
-        // What a link leads to, where that shows: what is allowed in it is mounted there.
-        let shows = tree.host_path(&tree.resolve(place)).as_deref() == Some(*place);
-        let private = if shows { place } else { path.destination.as_path() };
-        apply(&mut tree, facts, path, (mapped, exceptions.then_some(private)), notes)?;
+        // What a link leads to may not show: then there is nothing to mount on.
+        let shows =
+            *place == path.destination || tree.host_path(&tree.resolve(place)).as_deref() == Some(*place);
+        let private = (exceptions && shows).then_some(*place);
+        apply(&mut tree, facts, path, (mapped, private), notes)?;
         if keeper != Keeper::Broker {
             pins::mount(&mut tree, facts, path, &pins::below(facts, path, grants), mapped)?;
         }

@@ -33,13 +33,17 @@ struct Stated<'s> {
     at: String,
     /// A link leads there.
     by_link: bool,
+    /// How deep a pattern's plain beginning lies, wherever its links lead.
+    beginning: usize,
 }
 
 impl<'s> Stated<'s> {
     /// A rule at a path; `straight` if it comes there by no link.
     fn at(tree: &Tree, rule: &'s Rule, path: &str, straight: bool) -> Option<Self> {
         let at = resolve(tree, path)?;
-        Some(Self { rule, by_link: !straight || at != path, at })
+        let base = resolve(tree, &beginning(&rule.path)).filter(|_| rule.is_pattern());
+        let beginning = base.map_or(0, |base| base.matches('/').count());
+        Some(Self { rule, by_link: !straight || at != path, at, beginning })
     }
 }
 
@@ -126,10 +130,8 @@ impl<'s> Oracle<'s> {
             .filter(|stated| stated.rule.destination.is_none())
             .collect();
         let closeness = |stated: &Stated<'_>| {
-            // It tells patterns apart, and nothing else: plain paths to one object are alike.
-            let plain = stated.rule.path.split('*').next().filter(|_| stated.rule.is_pattern());
-            let beginning = plain.unwrap_or_default().matches('/').count();
-            (stated.at.matches('/').count(), !stated.rule.is_pattern(), beginning)
+            // The beginning tells patterns apart, and nothing else: plain paths to one object are alike.
+            (stated.at.matches('/').count(), !stated.rule.is_pattern(), stated.beginning)
         };
         let closest = about.iter().map(|stated| closeness(stated)).max()?;
         let speaking = about.iter().filter(|stated| closeness(stated) == closest);
@@ -171,10 +173,15 @@ pub(super) fn resolve(tree: &Tree, path: &str) -> Option<String> {
     Some(at)
 }
 
+/// The plain beginning of a pattern.
+fn beginning(pattern: &str) -> String {
+    pattern.split('/').take_while(|name| !name.contains('*')).collect::<Vec<_>>().join("/")
+}
+
 /// What a pattern fits: its plain beginning may lead through links, what follows is names. It holds for all that lies in a
 /// match, so nothing is a match there. And whether the beginning leads through none.
 fn found<'t>(tree: &'t Tree, pattern: &str) -> (Vec<&'t String>, bool) {
-    let plain = pattern.split('/').take_while(|name| !name.contains('*')).collect::<Vec<_>>().join("/");
+    let plain = beginning(pattern);
     let Some(base) = resolve(tree, &plain) else { return (Vec::new(), true) };
     let pattern = format!("{base}{}", &pattern[plain.len()..]);
     let mut found: Vec<&String> = Vec::new();

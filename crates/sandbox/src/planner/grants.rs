@@ -7,8 +7,10 @@
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::package;
+use crate::planner::statements::{Said, Statements};
 use palisade_host::links::{self, Link};
 use palisade_policy::decide::{EffectiveGlob, EffectivePath};
+use palisade_policy::layer::Rank;
 use palisade_policy::resolve::Resolved;
 use palisade_policy::{Grant, Layer, PathRule, Strength};
 use palisade_text::Show as _;
@@ -52,32 +54,37 @@ pub(super) struct PatternMatch {
 }
 
 /// A path with what it leads to.
-struct Object {
-    path: EffectivePath,
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) path: EffectivePath,
     /// The path on the host without links; as it is spelled where there is nothing.
-    real: PathBuf,
+    pub(super) real: PathBuf,
     /// The symbolic links on the way, each with its own place.
-    links: Vec<Link>,
+    pub(super) links: Vec<Link>,
     /// The path's own name is another rule's: nothing is granted by it.
     only_restricts: bool,
-    closeness: Closeness,
+    pub(super) closeness: Closeness,
 }
 
 /// How specific the rule is among those that speak of one object: a plain path before a pattern, then the pattern with the
-/// longer plain beginning.
+/// plain beginning that lies deeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-struct Closeness {
+pub(super) struct Closeness {
     plain: bool,
     beginning: usize,
 }
 
 impl Closeness {
-    fn of(rule: &PathRule, globs: &[EffectiveGlob]) -> Self {
+    pub(super) fn of(facts: &Facts, rule: &PathRule, globs: &[EffectiveGlob]) -> Self {
         if !rule.pattern.is_glob() {
             return Self { plain: true, beginning: 0 };
         }
-        let beginnings =
-            globs.iter().filter(|glob| glob.rule == *rule).map(|glob| glob.base.as_os_str().len());
+        // By what they lead to, as spellings of which one goes by a link don't compare.
+        let length = |base: &Path| base.components().count();
+        let beginnings = globs
+            .iter()
+            .filter(|glob| glob.rule == *rule)
+            .map(|glob| facts.canonical(&glob.base).map_or_else(|| length(&glob.base), |real| length(&real)));
         Self { plain: false, beginning: beginnings.max().unwrap_or(0) }
     }
 }
@@ -184,15 +191,20 @@ pub(super) fn grants(
         objects.extend(elsewhere);
     }
     let globs = [resolved.globs(), resolved.overridden_globs()].concat();
-    for object in &mut objects {
-        object.closeness = Closeness::of(&object.path.rule, &globs);
-    }
+    let statements = if facts.package().is_some() {
+        Statements::default()
+    } else {
+        // A command that may have made a link grants itself nothing by it; what it denies itself it may.
+        let is_trusted =
+            |object: &Object| object.allows().is_none() || object.untrusted_link(&objects).is_none();
+        Statements::gather(facts, resolved, &matches, &globs, is_trusted)
+    };
     // What is said of an object by a link is said after what is said by its own name.
     objects.sort_by_key(|object| (object.place().components().count(), !object.links.is_empty()));
     let paths = Vec::with_capacity(objects.len());
     let mut grants = Grants { paths, real: Vec::new(), anchors, names: Vec::new() };
     for object in &objects {
-        match object.is_wanted(&objects)? {
+        match object.is_wanted(&objects, &statements)? {
             Wanted::Whole => {
                 // Found again by a link that no command can move, where it lies now.
                 if object.only_restricts {
@@ -276,7 +288,7 @@ impl Grants {
 }
 
 impl Object {
-    fn of(facts: &Facts, path: EffectivePath) -> Self {
+    pub(super) fn of(facts: &Facts, path: EffectivePath) -> Self {
         let real = facts.canonical(&path.source).unwrap_or_else(|| path.source.clone());
         let links = match real == path.source {
             true => Vec::new(),
@@ -296,7 +308,11 @@ impl Object {
         self.path.source != self.path.destination
     }
 
-    const fn allows(&self) -> Option<(bool, bool)> {
+    pub(super) const fn rank(&self) -> Rank {
+        self.path.rule.rank()
+    }
+
+    pub(super) const fn allows(&self) -> Option<(bool, bool)> {
         match self.path.grant {
             Grant::Allowed { write, execute } => Some((write, execute)),
             _ => None,
@@ -331,9 +347,10 @@ impl Object {
     }
 
     /// What is to be made of this, which a link on the way to it, or to something above, may have made wrong or needless.
-    fn is_wanted(&self, all: &[Self]) -> Result<Wanted, PlanError> {
+    fn is_wanted(&self, all: &[Self], statements: &Statements) -> Result<Wanted, PlanError> {
         let rule = &self.path.rule;
-        let Some((write, execute)) = self.allows() else { return self.is_mask_wanted(all) };
+        let said = statements.decide(&self.real);
+        let Some((write, execute)) = self.allows() else { return self.is_mask_wanted(all, &said) };
         let within = |(may_write, may_execute)| (may_write || !write) && (may_execute || !execute);
         if rule.strength != Strength::Locked
             && let Some((link, lock)) = self.lock_by_link(all)
@@ -348,7 +365,9 @@ impl Object {
             });
         }
         let Some(last) = self.links.last() else {
-            return Ok(if self.is_restricted_by_link(all) { Wanted::Nothing } else { Wanted::Whole });
+            // As long as no link leads here, the policy has decided by names.
+            let less = !self.is_moved() && said.by_link && !said.permits((write, execute));
+            return Ok(if less { Wanted::Nothing } else { Wanted::Whole });
         };
         let decisive = self.decisive(all);
         let untrusted = self.untrusted_link(all);
@@ -368,8 +387,17 @@ impl Object {
                 });
             }
         }
-        if self.is_outdone(all, within) {
-            return Ok(Wanted::Name);
+        if untrusted.is_none() && !said.permits((write, execute)) {
+            return match said.lock_against((write, execute)) {
+                Some(lock) if rule.strength != Strength::Locked => Err(PlanError::LinkAround {
+                    link: last.place.clone(),
+                    target: self.real.clone(),
+                    write,
+                    rule: Box::new(rule.clone()),
+                    other: Box::new(lock.path.rule.clone()),
+                }),
+                _ => Ok(Wanted::Name),
+            };
         }
         match (decisive, untrusted) {
             // A later layer has said less of what it leads to.
@@ -391,12 +419,16 @@ impl Object {
     }
 
     /// The same of what is hidden, denied or private.
-    fn is_mask_wanted(&self, all: &[Self]) -> Result<Wanted, PlanError> {
+    fn is_mask_wanted(&self, all: &[Self], said: &Said<'_>) -> Result<Wanted, PlanError> {
         if self.links.is_empty() {
             return Ok(Wanted::Whole);
         }
+        let untrusted = self.untrusted_link(all);
         match self.decisive(all).filter(|other| other.allows().is_some()) {
-            Some(shown) => self.restricts(shown, self.untrusted_link(all)),
+            // A rule that goes before this one allows something.
+            Some(_) if untrusted.is_none() && said.allows() => Ok(Wanted::Nothing),
+            Some(_) if untrusted.is_none() => Ok(Wanted::Whole),
+            Some(shown) => self.restricts(shown, untrusted),
             // What doesn't show needs no mask.
             None if self.only_restricts => Ok(Wanted::Nothing),
             None => Ok(Wanted::Whole),
@@ -426,42 +458,6 @@ impl Object {
                 Grant::Hidden | Grant::Absent => "--hide",
             },
             rule: Box::new(rule.clone()),
-        })
-    }
-
-    /// Whether a rule that goes before this one doesn't allow this of the same object: of a later layer, the closest rule of
-    /// the last one; of the same strength and layer, a more specific rule.
-    fn is_outdone(&self, all: &[Self], within: impl Fn((bool, bool)) -> bool) -> bool {
-        let rank = |object: &Self| object.path.rule.rank();
-        let speaks = |other: &&Self| {
-            !other.is_moved() && self.real.starts_with(&other.real) && other.untrusted_link(all).is_none()
-        };
-        let refuses = |other: &Self| !other.allows().is_some_and(&within);
-        let later = all.iter().filter(speaks).filter(|other| rank(other) > rank(self));
-        let last = later.max_by_key(|other| (rank(other), other.real.components().count(), other.closeness));
-        let of_same = |other: &&Self| other.real == self.real && rank(other) == rank(self);
-        last.is_some_and(refuses)
-            || all
-                .iter()
-                .filter(speaks)
-                .filter(of_same)
-                .any(|other| other.closeness > self.closeness && refuses(other))
-    }
-
-    /// Whether a rule of a later layer, which allows less, leads here or further up by a link. A lock may be tightened, too.
-    fn is_restricted_by_link(&self, all: &[Self]) -> bool {
-        let rule = &self.path.rule;
-        let (Some((write, execute)), false) = (self.allows(), self.is_moved()) else { return false };
-        all.iter().any(|other| {
-            let less = match other.path.grant {
-                Grant::Allowed { write: may_write, execute: may_execute } => {
-                    write && !may_write || execute && !may_execute
-                }
-                Grant::Hidden | Grant::Denied | Grant::Tmpfs => true,
-                Grant::Absent => false,
-            };
-            let leads_here = !other.links.is_empty() && !other.is_moved();
-            less && leads_here && self.real.starts_with(&other.real) && other.path.rule.rank() > rule.rank()
         })
     }
 }
