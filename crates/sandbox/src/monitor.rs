@@ -10,6 +10,7 @@ use palisade_sys::wait::{self, Change, Signal};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// The user is being asked something, and the command is stopped meanwhile: its shell needn't know.
 static ASKING: AtomicBool = AtomicBool::new(false);
@@ -337,7 +338,7 @@ impl Children {
 }
 
 /// How often is looked whether the last process has ended. The kernel tells nobody outside of orphans' ends.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// After the command's end: waits for the last process inside, or for a signal that asks for an end.
 pub(crate) fn linger(
@@ -364,12 +365,19 @@ pub(crate) fn linger(
     }
 }
 
-/// How often it is looked whether the broker has put the last files in their places: a second in all.
-const LAST_LOOKS: u32 = 2000;
+/// So long the broker has for putting the last files in their places.
+const LAST_FILES: Duration = Duration::from_secs(1);
+const SHORT_LOOK: Duration = Duration::from_micros(500);
 
-/// Between two of them.
-fn rest() -> bool {
-    std::thread::sleep(std::time::Duration::from_micros(500));
+/// Whether a process has ended, at the latest after `patience`.
+fn ends_within(process: i32, patience: Duration) -> bool {
+    let until = Instant::now() + patience;
+    while matches!(wait::poll(process), Ok(None)) {
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(SHORT_LOOK);
+    }
     true
 }
 
@@ -403,10 +411,10 @@ pub(crate) fn finish(
         }
     }
     if let Some(process) = last {
-        if (0..LAST_LOOKS).all(|_| matches!(wait::poll(process), Ok(None)) && rest()) {
-            let _too_slow = wait::send(process, libc_signal::KILL);
-        } else {
+        if ends_within(process, LAST_FILES) {
             keeper.process = None;
+        } else {
+            let _too_slow = wait::send(process, libc_signal::KILL);
         }
     }
     for process in [keeper.process, keeper.warden].into_iter().flatten() {

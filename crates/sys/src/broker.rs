@@ -234,7 +234,7 @@ impl Keeper<'_> {
             self.serve(keeper);
         }
         rest::release();
-        // But for the listener.
+        // Everything but the listener is closed.
         let number = self.listener.unsigned_abs();
         let _closed = number.checked_sub(1).map(|last| raw::close_range(0, last, 0));
         let _closed = raw::close_range(number + 1, u32::MAX, 0);

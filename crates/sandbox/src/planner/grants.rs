@@ -12,7 +12,7 @@ use palisade_host::links::{self, Link};
 use palisade_policy::decide::{EffectiveGlob, EffectivePath};
 use palisade_policy::layer::Rank;
 use palisade_policy::resolve::Resolved;
-use palisade_policy::{Grant, Layer, PathRule, Strength};
+use palisade_policy::{Grant, Layer, Strength};
 use palisade_text::Show as _;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -63,30 +63,6 @@ pub(super) struct Object {
     pub(super) links: Vec<Link>,
     /// The path's own name is another rule's: nothing is granted by it.
     only_restricts: bool,
-    pub(super) closeness: Closeness,
-}
-
-/// How specific the rule is among those that speak of one object: a plain path before a pattern, then the pattern with the
-/// plain beginning that lies deeper.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Closeness {
-    plain: bool,
-    beginning: usize,
-}
-
-impl Closeness {
-    pub(super) fn of(facts: &Facts, rule: &PathRule, globs: &[EffectiveGlob]) -> Self {
-        if !rule.pattern.is_glob() {
-            return Self { plain: true, beginning: 0 };
-        }
-        // By what they lead to, as spellings of which one goes by a link don't compare.
-        let length = |base: &Path| base.components().count();
-        let beginnings = globs
-            .iter()
-            .filter(|glob| glob.rule == *rule)
-            .map(|glob| facts.canonical(&glob.base).map_or_else(|| length(&glob.base), |real| length(&real)));
-        Self { plain: false, beginning: beginnings.max().unwrap_or(0) }
-    }
 }
 
 /// What is to be made of a path.
@@ -190,14 +166,9 @@ pub(super) fn grants(
         let elsewhere = restrictions_elsewhere(facts, resolved, &matches, &objects);
         objects.extend(elsewhere);
     }
-    let globs = [resolved.globs(), resolved.overridden_globs()].concat();
-    let statements = if facts.package().is_some() {
-        Statements::default()
-    } else {
-        // A command that may have made a link grants itself nothing by it; what it denies itself it may.
-        let is_trusted =
-            |object: &Object| object.allows().is_none() || object.untrusted_link(&objects).is_none();
-        Statements::gather(facts, resolved, &matches, &globs, is_trusted)
+    let statements = match facts.package() {
+        Some(_) => Statements::default(),
+        None => Statements::gather(facts, resolved, &matches, &objects),
     };
     // What is said of an object by a link is said after what is said by its own name.
     objects.sort_by_key(|object| (object.place().components().count(), !object.links.is_empty()));
@@ -295,7 +266,7 @@ impl Object {
             // A path that can't be walked leads to nothing, and was left out before.
             false => links::walk(&facts.names, &path.source).map(|way| way.links).unwrap_or_default(),
         };
-        Self { path, real, links, only_restricts: false, closeness: Closeness::default() }
+        Self { path, real, links, only_restricts: false }
     }
 
     /// Where it is inside, as far as its order among the others goes.
@@ -320,7 +291,7 @@ impl Object {
     }
 
     /// A link on the way that a sandboxed command may have made, and the writable tree in which it lies.
-    fn untrusted_link<'o>(&'o self, all: &'o [Self]) -> Option<(&'o Path, &'o Self)> {
+    pub(super) fn untrusted_link<'o>(&'o self, all: &'o [Self]) -> Option<(&'o Path, &'o Self)> {
         self.links.iter().find_map(|link| {
             let writable = |object: &&Self| matches!(object.allows(), Some((true, _)));
             let tree = all.iter().filter(writable).find(|object| link.place.starts_with(&object.real))?;

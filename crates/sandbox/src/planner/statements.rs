@@ -5,19 +5,34 @@
 //! decides.
 
 use crate::facts::Facts;
-use crate::planner::grants::{Closeness, Object};
+use crate::planner::grants::Object;
 use palisade_policy::decide::{EffectiveGlob, EffectivePath};
 use palisade_policy::resolve::Resolved;
-use palisade_policy::{Grant, Strength};
-use std::collections::BTreeSet;
+use palisade_policy::{Grant, PathRule, Strength};
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Write and execute of what may be read; `None`: nothing may.
 type Verdict = Option<(bool, bool)>;
 
-/// What each layer states of paths that it names, or finds by patterns, at their own places.
+/// What each layer states of paths that it names, or finds by patterns, at their own places. Empty where no link leads to
+/// any of them: then the names decide.
 #[derive(Debug, Default)]
-pub(super) struct Statements(Vec<Object>);
+pub(super) struct Statements(HashMap<PathBuf, Vec<Statement>>);
+
+#[derive(Debug)]
+struct Statement {
+    object: Object,
+    closeness: Closeness,
+}
+
+/// How specific a rule is among those that speak of one object: a plain path before a pattern, then the pattern with the
+/// plain beginning that lies deeper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Closeness {
+    plain: bool,
+    beginning: usize,
+}
 
 /// What is decided of an object.
 #[derive(Debug, Default)]
@@ -36,10 +51,35 @@ struct Ceiling<'s> {
     by_link: bool,
 }
 
+impl Closeness {
+    fn of(facts: &Facts, rule: &PathRule, globs: &[EffectiveGlob]) -> Self {
+        if !rule.pattern.is_glob() {
+            return Self { plain: true, beginning: 0 };
+        }
+        // By what they lead to: spellings don't compare where one of them goes by a link.
+        let depth = |base: &Path| base.components().count();
+        let beginnings = globs
+            .iter()
+            .filter(|glob| glob.rule == *rule)
+            .map(|glob| facts.canonical(&glob.base).map_or_else(|| depth(&glob.base), |real| depth(&real)));
+        Self { plain: false, beginning: beginnings.max().unwrap_or(0) }
+    }
+}
+
 const fn lower(one: Verdict, other: Verdict) -> Verdict {
     match (one, other) {
         (Some((write, execute)), Some((may_write, may_execute))) => {
             Some((write && may_write, execute && may_execute))
+        }
+        _ => None,
+    }
+}
+
+/// Of equally specific rules: a refusal before grants, which add up.
+const fn together(one: Verdict, other: Verdict) -> Verdict {
+    match (one, other) {
+        (Some((write, execute)), Some((also_write, also_execute))) => {
+            Some((write || also_write, execute || also_execute))
         }
         _ => None,
     }
@@ -53,55 +93,64 @@ const fn permits(verdict: Verdict, (write, execute): (bool, bool)) -> bool {
 }
 
 impl Statements {
-    /// `matches`: what patterns find. By links that a command may have made nothing is granted: `is_trusted` knows.
+    /// `matches`: what patterns find; `objects`: what the policy decides by names.
     pub(super) fn gather(
         facts: &Facts,
         resolved: &Resolved,
         matches: &[PathBuf],
-        globs: &[EffectiveGlob],
-        is_trusted: impl Fn(&Object) -> bool,
+        objects: &[Object],
     ) -> Self {
         let named = resolved.stated();
         let names: BTreeSet<&PathBuf> = named.iter().map(|one| &one.destination).collect();
         let found: BTreeSet<&PathBuf> = matches.iter().filter(|path| !names.contains(path)).collect();
+        let is_link = |path: &PathBuf| facts.canonical(path).is_some_and(|real| real != *path);
+        if !names.iter().chain(&found).any(|path| is_link(path)) {
+            return Self::default();
+        }
         let found: Vec<EffectivePath> = found.into_iter().flat_map(|path| resolved.stated_at(path)).collect();
-        let all = named.into_iter().chain(found).filter(|path| path.grant != Grant::Absent);
-        let objects = all.filter(|path| facts.canonical(&path.source).is_some()).map(|path| {
-            let mut object = Object::of(facts, path);
-            object.closeness = Closeness::of(facts, &object.path.rule, globs);
-            object
-        });
-        let mut objects: Vec<Object> = objects.filter(is_trusted).collect();
-        objects.sort_by_key(Object::rank);
-        Self(objects)
+        let globs = [resolved.globs(), resolved.overridden_globs()].concat();
+        let mut by_object: HashMap<PathBuf, Vec<Statement>> = HashMap::new();
+        for path in named.into_iter().chain(found) {
+            if path.grant == Grant::Absent || facts.canonical(&path.source).is_none() {
+                continue;
+            }
+            let object = Object::of(facts, path);
+            // A command that may have made a link grants itself nothing by it; what it denies itself it may.
+            if object.allows().is_some() && object.untrusted_link(objects).is_some() {
+                continue;
+            }
+            let closeness = Closeness::of(facts, &object.path.rule, &globs);
+            by_object.entry(object.real.clone()).or_default().push(Statement { object, closeness });
+        }
+        Self(by_object)
     }
 
     /// Later layers win; in one layer and strength the closest rules do, a refusal before grants, which add up; a lock is a
     /// ceiling over what comes later.
     pub(super) fn decide(&self, real: &Path) -> Said<'_> {
-        let about: Vec<&Object> = self.0.iter().filter(|object| real.starts_with(&object.real)).collect();
+        let mut about: Vec<&Statement> =
+            real.ancestors().filter_map(|place| self.0.get(place)).flatten().collect();
+        about.sort_by_key(|statement| statement.object.rank());
         let mut said = Said::default();
-        for group in about.chunk_by(|one, other| one.rank() == other.rank()) {
-            let closeness = |object: &Object| (object.real.components().count(), object.closeness);
-            let Some(closest) = group.iter().map(|object| closeness(object)).max() else { continue };
-            let speaking: Vec<&Object> =
-                group.iter().copied().filter(|object| closeness(object) == closest).collect();
-            let Some(&first) = speaking.first() else { continue };
-            let verdict =
-                speaking.iter().map(|object| object.allows()).reduce(|one, other| match (one, other) {
-                    (Some((write, execute)), Some((also_write, also_execute))) => {
-                        Some((write || also_write, execute || also_execute))
-                    }
-                    _ => None,
-                });
+        for group in about.chunk_by(|one, other| one.object.rank() == other.object.rank()) {
+            let closeness =
+                |statement: &Statement| (statement.object.real.components().count(), statement.closeness);
+            let closest = group.iter().map(|statement| closeness(statement)).max();
+            let speaking: Vec<&Object> = group
+                .iter()
+                .filter(|statement| Some(closeness(statement)) == closest)
+                .map(|statement| &statement.object)
+                .collect();
+            let verdict = speaking.iter().map(|object| object.allows()).reduce(together);
+            let (Some(verdict), Some(&first)) = (verdict, speaking.first()) else { continue };
             let by_link = speaking.iter().any(|object| !object.links.is_empty());
-            let Some(verdict) = verdict else { continue };
+            let lock_by_link = said.ceiling.is_some_and(|ceiling| ceiling.by_link);
             let below = said.ceiling.map_or(verdict, |ceiling| lower(verdict, ceiling.verdict));
-            said.by_link = by_link || below != verdict && said.ceiling.is_some_and(|ceiling| ceiling.by_link);
+            said.by_link = by_link || below != verdict && lock_by_link;
             said.verdict = Some(below);
             if first.rank().strength == Strength::Locked {
-                let by_link = by_link || said.ceiling.is_some_and(|ceiling| ceiling.by_link);
-                said.ceiling = Some(Ceiling { verdict: below, lock: first, by_link });
+                said.ceiling =
+                    Some(Ceiling { verdict: below, lock: first, by_link: by_link || lock_by_link });
             }
         }
         said

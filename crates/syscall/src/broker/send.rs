@@ -23,8 +23,9 @@ use rustix::process::Signal;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-/// Of a stream so much is sent at once, and no longer messages are.
-const MOST_BYTES: usize = 1 << 20;
+/// Of a stream so much is sent at once, and no longer messages are: a datagram fits in whatever `net.core.wmem_max` usually
+/// is. Calls that wait are kept in memory, which is the broker's.
+const MOST_BYTES: usize = 1 << 19;
 /// So many messages of `sendmmsg` are sent at once: it may always send fewer than it was asked to.
 const MOST_MESSAGES: usize = 64;
 /// `UIO_MAXIOV`.
@@ -79,7 +80,7 @@ struct Letter {
     unreadable: usize,
     control: Vec<u8>,
     /// What the numbers in `control` mean.
-    _passed: Vec<OwnedFd>,
+    passed: Vec<OwnedFd>,
 }
 
 /// A call under way.
@@ -127,18 +128,19 @@ impl Worker<'_> {
         let socket = self.sending_socket(caller, flags)?;
         let count = usize::try_from(caller.unsigned(2)).unwrap_or(usize::MAX).min(MOST_MESSAGES);
         let vector = caller.argument(1);
-        let (mut letters, mut bytes, mut failed) = (Vec::new(), 0, None);
+        let (mut letters, mut bytes, mut passed, mut failed) = (Vec::new(), 0, 0, None);
         for index in 0..count {
             let read = address_of(vector, index).and_then(|at| self.letter_at(caller, &socket, at));
             match read {
                 Ok(letter) => {
-                    bytes += letter.data.len();
+                    bytes += letter.data.len() + letter.control.len();
+                    passed += letter.passed.len();
                     letters.push(letter);
                 }
                 // Those before it are sent.
                 Err(errno) => failed = Some(errno),
             }
-            if failed.is_some() || bytes > MOST_BYTES {
+            if failed.is_some() || bytes > MOST_BYTES || passed > MOST_DESCRIPTORS {
                 break;
             }
         }
@@ -218,7 +220,7 @@ impl Worker<'_> {
             Some(path) => self.socket_file(caller, path).map_or_else(To::Nowhere, To::File),
             None => To::Address(name),
         };
-        Ok(Letter { to, data, unreadable, control, _passed: passed })
+        Ok(Letter { to, data, unreadable, control, passed })
     }
 
     /// Takes what a message passes: descriptors of the caller's, whose numbers become those that the broker has for them.
@@ -250,6 +252,10 @@ impl Worker<'_> {
     }
 
     fn send(&self, caller: &Caller<'_>, mut sending: Sending) -> Result<Outcome, Errno> {
+        // Else the thread was killed while its memory was read, and its number may be another's, whose memory this is.
+        if !caller.waits() {
+            return Err(Errno::SRCH);
+        }
         if sending.flags & MSG_ZEROCOPY != 0 {
             // The pages would be the broker's. Programs copy then.
             return Err(Errno::NOBUFS);

@@ -230,6 +230,8 @@ impl Worker<'_> {
         if number < 0 {
             return Err(Errno::BADF);
         }
-        notify::descriptor_of_thread(caller.call.thread, number, || caller.process())
+        let file = notify::descriptor_of_thread(caller.call.thread, number, || caller.process())?;
+        // Else the thread was killed, and its number may be another's, whose file this is.
+        if caller.waits() { Ok(file) } else { Err(Errno::SRCH) }
     }
 }
