@@ -14,6 +14,7 @@ use palisade_policy::names::NameRule;
 use palisade_sandbox::askers::Askers;
 use palisade_sandbox::plan::{Answers, Plan};
 use palisade_sandbox::start::Happening;
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
 use std::time::SystemTime;
@@ -111,9 +112,16 @@ impl<'c> Witness<'c> {
                 let text = format!("the broker can't make the call {call}: {source}");
                 self.came_to(Operation::Syscall, call, Verdict::Refused, Mechanism::Broker, text, None);
             }
-            Happening::Uncovered => {
-                let text = "a hidden or protected name was replaced outside and couldn't be covered again: \
-                            everything inside has been ended";
+            Happening::Uncovered(why) => {
+                let why = match why {
+                    Some(Errno::LOOP) => "it is a symbolic link now".to_owned(),
+                    Some(errno) => errno.to_string(),
+                    None => "the process that covers names was killed".to_owned(),
+                };
+                let text = format!(
+                    "a hidden or protected name was replaced outside and couldn't be covered again: {why}; \
+                     everything inside has been ended"
+                );
                 let hint = "palisade run --hide DIRECTORY …   # the directory rather than the file";
                 let object = "a covered name";
                 self.came_to(
@@ -121,7 +129,7 @@ impl<'c> Witness<'c> {
                     object,
                     Verdict::Killed,
                     Mechanism::Mount,
-                    text.into(),
+                    text,
                     Some(hint),
                 );
             }

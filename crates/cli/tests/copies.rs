@@ -130,12 +130,13 @@ def moves():
             try: os.rename(one, other)
             except OSError: pass
 os.makedirs("m/.git")
-mover = threading.Thread(target=moves)
+mover = threading.Thread(target=moves, daemon=True)
 mover.start()
 for number in range(40):
     for directory in (f"r{number}/.git", "m/.git"):
-        os.makedirs(directory, exist_ok=True)
-        try: file = os.open(directory + "/config", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        try:
+            os.makedirs(directory, exist_ok=True)
+            file = os.open(directory + "/config", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         except OSError: continue
         again = os.open(f"/proc/self/fd/{file}", os.O_WRONLY)
         os.write(file, good)

@@ -29,6 +29,7 @@ use play::{Arena, Outcome};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::panic::AssertUnwindSafe;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use story::{Layer, Story};
 
@@ -106,7 +107,11 @@ fn explore(
     while report.launches < launches && !is_enough(&report.found) {
         let number = first + report.stories;
         let story = generate::story(seed, number, locks);
-        let outcome = arena.play(&story);
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| arena.play(&story)));
+        let outcome = outcome.unwrap_or_else(|why| {
+            say(&format!("launches: {}: seed {seed}, story {number}:\n{story}\n", arena.place.name()));
+            std::panic::resume_unwind(why)
+        });
         report.stories += 1;
         report.launches += outcome.launches;
         report.refused += u64::try_from(outcome.refusals.len()).unwrap();

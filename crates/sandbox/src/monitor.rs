@@ -200,7 +200,10 @@ impl<'e> Keeper<'e> {
                 if let Some(init) = self.init {
                     let _dead_already = wait::send(init, libc_signal::KILL);
                 }
-                tell(Happening::Uncovered);
+                tell(Happening::Uncovered(match change {
+                    Change::Exited(errno) => Some(Errno::from_raw_os_error(errno)),
+                    _ => None,
+                }));
             }
         }
         self.buses.reap(self.command, tell);

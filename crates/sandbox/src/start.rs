@@ -135,8 +135,9 @@ pub enum Happening<'h> {
     },
     /// So many reports didn't arrive.
     Lost(u64),
-    /// A name that was to stay covered could not be covered again; everything inside has been ended.
-    Uncovered,
+    /// A name that was to stay covered could not be covered again, for this reason; everything inside has been ended. None: the
+    /// warden, which covers them, was killed.
+    Uncovered(Option<Errno>),
     /// The broker has ended; calls that write names fail from here on.
     BrokerEnded,
     /// What whoever serves the network reports, in its own words ([`Invocation::serve_network`]).

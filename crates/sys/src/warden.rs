@@ -154,7 +154,7 @@ pub const OWN: &[&str] = &[
     "rt_sigreturn",
 ];
 
-/// The warden.
+/// The warden. Its exit code is the number of the error because of which it ends, or 0 after init's end.
 ///
 /// # Safety
 /// `argument` points to a [`Setup`] that outlives the process.
@@ -164,7 +164,7 @@ unsafe extern "C" fn watch(argument: *mut c_void) -> ! {
     let prepared = prepare(setup);
     setup.ready.report(prepared.as_ref().map(|_watch| 0).map_err(|errno| *errno));
     let kept = prepared.and_then(|watch| watch.keep());
-    raw::exit(i32::from(kept.is_err()))
+    raw::exit(kept.map_or_else(Errno::raw_os_error, |()| 0))
 }
 
 /// Gives up what a warden doesn't need, and watches.

@@ -107,7 +107,7 @@ impl Running<'_> {
                         writeln!(calls, "{}", step.call.replace('@', &ground)).unwrap();
                     }
                     let player = players[who].as_mut().unwrap();
-                    self.outcome.results.extend(player.play(&calls));
+                    self.outcome.results.extend(player.play(&calls).unwrap());
                 }
             }
             at = end;

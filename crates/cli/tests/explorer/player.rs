@@ -2,7 +2,7 @@
 //! A running `player.c`: it gets calls, and tells what came of them.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// Seconds in which calls that take microseconds must have ended, on whatever machine.
@@ -36,24 +36,35 @@ impl Player {
         Err(format!("exit code {}: {}", run.code, run.err))
     }
 
-    /// Makes the calls, one a line; gives 0 or errno of each.
-    pub(crate) fn play(&mut self, calls: &str) -> Vec<i32> {
+    /// Makes the calls, one a line; gives 0 or errno of each. If it has died of them, how it or its launch ended.
+    pub(crate) fn play(&mut self, calls: &str) -> Result<Vec<i32>, String> {
         let line = self.ask(&format!("{calls}sync\n"));
-        assert!(line.ends_with('\n'), "the player has died of these calls:\n{calls}");
-        line.split_whitespace().map(|number| number.parse().unwrap()).collect()
+        if !line.ends_with('\n') {
+            return Err(self.last_words());
+        }
+        Ok(line.split_whitespace().map(|number| number.parse().unwrap()).collect())
     }
 
     /// Looks at all that is below `roots` and writes `line` to it; gives the first words that were read.
-    pub(crate) fn look(&mut self, line: &str, roots: &str) -> Vec<String> {
+    pub(crate) fn look(&mut self, line: &str, roots: &str) -> Result<Vec<String>, String> {
         let mut next = self.ask(&format!("look {line} {roots}\n"));
         let mut words = Vec::new();
         while next != ".\n" {
-            assert!(next.ends_with('\n'), "the player has died while it looked at {roots}");
+            if !next.ends_with('\n') {
+                return Err(self.last_words());
+            }
             words.push(next.trim_end().to_owned());
             next.clear();
             self.results.read_line(&mut next).unwrap();
         }
-        words
+        Ok(words)
+    }
+
+    /// How the player that has died, or its launch, ended, and what was said of that.
+    fn last_words(&mut self) -> String {
+        let mut said = String::new();
+        let _all_that_is_text = self.child.stderr.as_mut().unwrap().read_to_string(&mut said);
+        format!("{:?}: {said}", self.child.wait())
     }
 
     /// Says something, and waits for the first line of the answer.

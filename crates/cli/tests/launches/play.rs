@@ -14,6 +14,9 @@ use std::process::Command;
 /// Where moved grants show.
 pub(super) const SHOWN: &str = "/shown";
 
+/// So ends a launch beside which another puts a link in the place of a covered name: nothing can be mounted over one.
+const UNCOVERED: &str = "it is a symbolic link now; everything inside has been ended";
+
 /// What came of a story.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Outcome {
@@ -138,7 +141,7 @@ impl<'p> Arena<'p> {
             outcome.launches += 1;
             let roots = if launch.options.contains(&"none") { &by_name } else { &everywhere };
             if std::mem::take(&mut is_first) && racing.is_none() {
-                read.extend(player.look("first", roots));
+                read.extend(player.look("first", roots).unwrap());
                 if let Some(lack) = ground.lacks(&read).unwrap().filter(|_| self.sandbox) {
                     outcome.breaches.entry(Breach::Refused).or_insert(lack);
                 }
@@ -147,27 +150,31 @@ impl<'p> Arena<'p> {
             for call in &launch.calls {
                 writeln!(calls, "{}", call.replace('@', &home)).unwrap();
             }
-            player.play(&calls);
             let line = format!("launch-{number}");
-            read.extend(player.look(&line, roots));
-            if let Some(mut racing) = racing.take() {
-                racing.play("halt\n");
-                read.extend(racing.look(&line, roots));
-                racing.end();
+            let played = player.play(&calls).and_then(|_errors| player.look(&line, roots));
+            let is_alone = racing.is_none();
+            let raced = racing.take().map_or(Ok(Vec::new()), |racing| halt(racing, Some((&line, roots))));
+            for came in [&played, &raced] {
+                match came {
+                    Ok(words) => read.extend_from_slice(words),
+                    Err(said) if !is_alone && said.contains(UNCOVERED) => outcome.refusals.push(said.clone()),
+                    Err(said) => panic!("a player has died: {said}"),
+                }
             }
-            if let Some(race) = &launch.race {
-                player.play(&format!("race {}\n", race.replace('@', &home)));
-                racing = Some(player);
-            } else {
-                player.end();
+            match &launch.race {
+                _ if played.is_err() => {}
+                Some(race) => {
+                    player.play(&format!("race {}\n", race.replace('@', &home))).unwrap();
+                    racing = Some(player);
+                }
+                None => player.end(),
             }
             for (breach, detail) in ground.inspect(&read).unwrap() {
                 outcome.breaches.entry(breach).or_insert(format!("launch {}: {detail}", number + 1));
             }
         }
-        if let Some(mut racing) = racing {
-            racing.play("halt\n");
-            racing.end();
+        if let Some(racing) = racing {
+            halt(racing, None).unwrap();
         }
         for (breach, detail) in ground.inspect(&read).unwrap() {
             outcome.breaches.entry(breach).or_insert(format!("afterwards: {detail}"));
@@ -199,4 +206,12 @@ impl<'p> Arena<'p> {
             self.place.command(self.place.binary())
         }
     }
+}
+
+/// Ends a race. Has the player look before, and write `line`, if it is to.
+fn halt(mut racing: Player, look: Option<(&str, &str)>) -> Result<Vec<String>, String> {
+    racing.play("halt\n")?;
+    let read = look.map_or(Ok(Vec::new()), |(line, roots)| racing.look(line, roots))?;
+    racing.end();
+    Ok(read)
 }
