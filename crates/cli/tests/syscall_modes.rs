@@ -70,6 +70,28 @@ fn what_was_learned_may_be_called_and_nothing_else() {
     }
 }
 
+/// When a process signals its own threads depends on how they meet, so no run teaches it for certain.
+#[test]
+fn a_process_signals_its_own_threads_without_having_learned_it() {
+    let line = |call: &str| {
+        format!(
+            "import ctypes, os, signal, threading; libc = ctypes.CDLL(None, use_errno=True)\n\
+             if os.fork() == 0: {call}; print(flush=True); os._exit(0)\n\
+             os.wait()"
+        )
+    };
+    let own = line("print(signal.pthread_kill(threading.get_ident(), 0), end='')");
+    let other = line("print(libc.tgkill(os.getppid(), os.getppid(), 0), ctypes.get_errno(), end='')");
+    for place in everybody() {
+        assert_eq!(python(&place, LEARN, &line("pass")).ok(), "");
+        assert_eq!(python(&place, KILL, &own).ok(), "None");
+        assert_eq!(python(&place, &[], &other).ok(), "0 0");
+        let run = python(&place, ENFORCE, &other);
+        assert_eq!(run.out.trim(), "-1 1", "{run:?}");
+        assert!(run.err.contains("refused: syscall tgkill by"), "{run:?}");
+    }
+}
+
 /// What another file teaches that is called like a program permits nothing to that program, whatever the file is.
 #[test]
 fn a_program_is_not_its_name() {

@@ -141,7 +141,7 @@ print("gone", tried(one.send, b"x"), tried(one.sendmsg, [b"x"]))
 
 # Streams: longer than there is room for, and without anybody there.
 ours, theirs = socket.socketpair()
-long = os.urandom(900_000)
+long = os.urandom(2_900_000)
 got = bytearray()
 def receive():
     while len(got) < len(long):

@@ -68,6 +68,21 @@ impl Callers {
     }
 }
 
+/// Copies `length` bytes of a thread's memory.
+pub(crate) fn memory_of(thread: u32, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
+    let mut bytes = vec![0u8; length];
+    let mut done = 0;
+    while done < length {
+        let at = address.checked_add(done as u64).ok_or(Errno::FAULT)?;
+        let read = notify::read_memory(thread, at, &mut bytes[done..])?;
+        if read == 0 {
+            return Err(Errno::FAULT);
+        }
+        done += read;
+    }
+    Ok(bytes)
+}
+
 /// The thread that made a call.
 pub(crate) struct Caller<'w> {
     worker: &'w Worker<'w>,
@@ -148,17 +163,7 @@ impl<'w> Caller<'w> {
 
     /// Copies `length` bytes of its memory.
     pub(crate) fn memory(&self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
-        let mut bytes = vec![0u8; length];
-        let mut done = 0;
-        while done < length {
-            let at = address.checked_add(done as u64).ok_or(Errno::FAULT)?;
-            let read = notify::read_memory(self.call.thread, at, &mut bytes[done..])?;
-            if read == 0 {
-                return Err(Errno::FAULT);
-            }
-            done += read;
-        }
-        Ok(bytes)
+        memory_of(self.call.thread, address, length)
     }
 
     /// The directory that relative paths begin at, for a call with a directory descriptor.

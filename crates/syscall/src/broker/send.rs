@@ -9,7 +9,7 @@
 //! A worker sends without waiting. Where the caller would wait, a thread of its own does.
 
 use crate::broker::Worker;
-use crate::broker::caller::{Caller, DecimalBuffer};
+use crate::broker::caller::{Caller, DecimalBuffer, memory_of};
 use crate::broker::resolve::by_number;
 use crate::broker::sockets::{LONGEST, file_of, is_abstract, unix_address};
 use crate::broker::waiter::{Wait, What};
@@ -23,8 +23,8 @@ use rustix::process::Signal;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-/// Of a stream so much is sent at once, and no longer messages are: a datagram fits in whatever `net.core.wmem_max` usually
-/// is. Calls that wait are kept in memory, which is the broker's.
+/// Of a stream so much is copied at a time, and no longer messages are sent: a datagram fits in whatever `net.core.wmem_max`
+/// usually is. Calls that wait are kept in memory, which is the broker's.
 const MOST_BYTES: usize = 1 << 19;
 /// So many messages of `sendmmsg` are sent at once: it may always send fewer than it was asked to.
 const MOST_MESSAGES: usize = 64;
@@ -72,12 +72,24 @@ enum To {
 /// What no descriptor's number is like.
 const NO_NUMBER: &[u8] = b"nobody";
 
-/// A message, copied.
-struct Letter {
-    to: To,
+/// What a message says, copied.
+struct Text {
     data: Vec<u8>,
     /// So many bytes behind them can't be read.
     unreadable: usize,
+    /// Of a stream: what is copied when those have been sent.
+    rest: Vec<Part>,
+}
+
+/// An address in the caller's memory, and a length.
+type Part = (u64, u64);
+
+/// A message, copied.
+struct Letter {
+    to: To,
+    text: Text,
+    /// So much of the text has been sent.
+    sent: usize,
     control: Vec<u8>,
     /// What the numbers in `control` mean.
     passed: Vec<OwnedFd>,
@@ -92,7 +104,7 @@ struct Sending {
     vector: Option<u64>,
     /// How much of each was.
     sent: Vec<usize>,
-    /// How much of the next one was.
+    /// How much of the next one was, in all.
     done: usize,
     failed: Option<Errno>,
 }
@@ -133,7 +145,7 @@ impl Worker<'_> {
             let read = address_of(vector, index).and_then(|at| self.letter_at(caller, &socket, at));
             match read {
                 Ok(letter) => {
-                    bytes += letter.data.len() + letter.control.len();
+                    bytes += letter.text.data.len() + letter.control.len();
                     passed += letter.passed.len();
                     letters.push(letter);
                 }
@@ -174,7 +186,7 @@ impl Worker<'_> {
             return Err(Errno::MSGSIZE);
         }
         let parts = caller.memory(word(16), parts * 16)?;
-        let parts: Vec<(u64, u64)> = parts
+        let parts: Vec<Part> = parts
             .chunks_exact(16)
             .map(|part| {
                 let word = |at: usize| part[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
@@ -194,33 +206,17 @@ impl Worker<'_> {
         caller: &Caller<'_>,
         socket: &Socket,
         name: Vec<u8>,
-        parts: &[(u64, u64)],
+        parts: &[Part],
         mut control: Vec<u8>,
     ) -> Result<Letter, Errno> {
-        let (mut data, mut unreadable) = (Vec::new(), 0);
-        for (address, length) in parts {
-            if i64::try_from(*length).is_err() {
-                return Err(Errno::INVAL);
-            }
-            let length = usize::try_from(*length).unwrap_or(usize::MAX);
-            let room = MOST_BYTES - data.len();
-            if length > room && !socket.is_stream {
-                return Err(Errno::MSGSIZE);
-            }
-            match caller.memory(*address, length.min(room)) {
-                Ok(read) if unreadable == 0 => data.extend_from_slice(&read),
-                Err(Errno::FAULT) => unreadable = length,
-                Err(errno) => return Err(errno),
-                Ok(_behind_what_cant_be_read) => {}
-            }
-        }
+        let text = Text::copy(caller.call.thread, parts, socket.is_stream)?;
         let passed = if socket.is_unix { self.take_passed(caller, &mut control)? } else { Vec::new() };
         let path = file_of(&name).filter(|_| socket.names_paths);
         let to = match path {
             Some(path) => self.socket_file(caller, path).map_or_else(To::Nowhere, To::File),
             None => To::Address(name),
         };
-        Ok(Letter { to, data, unreadable, control, passed })
+        Ok(Letter { to, text, sent: 0, control, passed })
     }
 
     /// Takes what a message passes: descriptors of the caller's, whose numbers become those that the broker has for them.
@@ -262,16 +258,16 @@ impl Worker<'_> {
         }
         // That connects as well: what comes of it depends on whether it waits.
         let connects = sending.flags & MSG_FASTOPEN != 0 && sending.socket.waits;
-        if !connects && sending.go(false) {
+        let call: Call = caller.call.into();
+        if !connects && sending.go(self.shared, call, false) {
             let process = if sending.is_signalled() { caller.process()? } else { 0 };
-            return sending.value(self.shared, (caller.call.into(), process)).map(Outcome::Value);
+            return sending.value(self.shared, (call, process)).map(Outcome::Value);
         }
         let process = caller.process()?;
         let shared = Arc::clone(self.shared);
-        let call: Call = caller.call.into();
         let wait = (call, What::Call);
         self.shared.waiters.start(Arc::clone(self.shared), wait, process, move |wait: &Wait| {
-            let _sent_or_failed = sending.go(true);
+            let _sent_or_failed = sending.go(&shared, call, true);
             let answer = match sending.value(&shared, (call, process)) {
                 Ok(value) => Answer::Value(value),
                 Err(errno) => wait.answer(Answer::Error(errno)),
@@ -288,16 +284,27 @@ impl Sending {
     }
 
     /// Sends. False where it would have to wait, and wasn't told to.
-    fn go(&mut self, wait: bool) -> bool {
+    fn go(&mut self, shared: &Shared, call: Call, wait: bool) -> bool {
         let flags = self.flags | MSG_NOSIGNAL | if wait { 0 } else { MSG_DONTWAIT };
         while let Some(letter) = self.letters.get_mut(self.sent.len()) {
-            match letter.send(&self.socket.file, self.done, flags) {
+            if letter.is_spent() {
+                // That can go on for as long as somebody receives.
+                if !wait {
+                    return false;
+                }
+                if !letter.copy_more(shared, call) {
+                    self.sent.push(std::mem::take(&mut self.done));
+                    continue;
+                }
+            }
+            match letter.send(&self.socket.file, flags) {
                 Ok(sent) => {
                     self.done += sent;
+                    letter.sent += sent;
                     // What goes with it has gone with its first byte.
                     letter.control.clear();
-                    let rest = self.done < letter.data.len() && sent > 0;
-                    if rest && self.socket.is_stream && self.socket.waits {
+                    let goes_on = self.socket.is_stream && self.socket.waits && sent > 0;
+                    if goes_on && (letter.is_unsent() || letter.is_spent()) {
                         continue;
                     }
                     self.sent.push(std::mem::take(&mut self.done));
@@ -356,10 +363,59 @@ impl Sending {
     }
 }
 
+impl Text {
+    /// Copies what `parts` of a thread's memory say: of a stream not more than is sent at once.
+    fn copy(thread: u32, parts: &[Part], is_stream: bool) -> Result<Self, Errno> {
+        if parts.iter().any(|(_address, length)| i64::try_from(*length).is_err()) {
+            return Err(Errno::INVAL);
+        }
+        let mut text = Self { data: Vec::new(), unreadable: 0, rest: Vec::new() };
+        for (index, (address, length)) in parts.iter().enumerate() {
+            let room = MOST_BYTES - text.data.len();
+            let length = usize::try_from(*length).unwrap_or(usize::MAX);
+            if length > room && !is_stream {
+                return Err(Errno::MSGSIZE);
+            }
+            match memory_of(thread, *address, length.min(room)) {
+                Ok(read) if text.unreadable == 0 => text.data.extend_from_slice(&read),
+                Err(Errno::FAULT) => text.unreadable = length,
+                Err(errno) => return Err(errno),
+                Ok(_behind_what_cant_be_read) => {}
+            }
+            if length > room && text.unreadable == 0 {
+                text.rest.push((address.saturating_add(room as u64), (length - room) as u64));
+                text.rest.extend_from_slice(&parts[index + 1..]);
+                break;
+            }
+        }
+        Ok(text)
+    }
+}
+
 impl Letter {
-    /// Sends what follows the first `done` bytes.
-    fn send(&self, socket: &OwnedFd, done: usize, flags: i32) -> Result<usize, Errno> {
-        let data = (&self.data[done..], self.unreadable);
+    fn is_unsent(&self) -> bool {
+        self.sent < self.text.data.len()
+    }
+
+    /// Whether all that was copied has been sent, and there is more.
+    fn is_spent(&self) -> bool {
+        !self.is_unsent() && !self.text.rest.is_empty()
+    }
+
+    /// Copies the next of what is to be sent.
+    fn copy_more(&mut self, shared: &Shared, call: Call) -> bool {
+        let copied = Text::copy(call.thread, &self.text.rest, true);
+        // Else the thread was killed, and its number may be another's, whose memory this is.
+        if let (Ok(text), true) = (copied, shared.listener.is_waiting(call.id)) {
+            (self.text, self.sent) = (text, 0);
+            return true;
+        }
+        false
+    }
+
+    /// Sends what hasn't been.
+    fn send(&self, socket: &OwnedFd, flags: i32) -> Result<usize, Errno> {
+        let data = (&self.text.data[self.sent..], self.text.unreadable);
         let send = |name: &[u8]| notify::send(socket.as_fd(), name, data, &self.control, flags);
         match &self.to {
             To::Address(address) => match send(address) {
