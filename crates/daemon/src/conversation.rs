@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Conversations over one of the daemon's sockets: how many there may be at once, and how each begins and ends.
 
-use crate::journal::say;
+use crate::saying::say_of_users;
 use palisade_protocol::guard::Refusal;
 use palisade_protocol::{Connection, ProtocolError};
 use serde::Serialize;
@@ -102,7 +102,7 @@ fn converse<S: Talks>(service: &S, stream: UnixStream) {
     if let Err(error) = outcome
         && !matches!(error, ProtocolError::Gone | ProtocolError::Broken(_) | ProtocolError::TooSlow)
     {
-        say(&format!("palisaded: a conversation about {} ended: {error}", S::ABOUT));
+        say_of_users(&format!("palisaded: a conversation about {} ended: {error}", S::ABOUT));
     }
 }
 

@@ -13,7 +13,8 @@ pub(crate) use begin::run;
 pub(crate) use error::GuardError;
 
 use crate::essential;
-use crate::journal::{Followers, say};
+use crate::journal::Followers;
+use crate::saying::say;
 use crate::keeper::Keeper;
 use crate::lsm::Lsm;
 use crate::options::Options;

@@ -4,6 +4,7 @@
 //!
 //! Saying must not hold up deciding: decisions come over a bounded queue, and what doesn't fit is counted.
 
+use crate::saying::say;
 use palisade_guard::watch::Judged;
 use palisade_protocol::guard::Decided;
 use palisade_text::shown;
@@ -33,11 +34,6 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         next = cause.source();
     }
     words
-}
-
-/// Writes one line to standard error, whatever names it quotes; that nobody reads it is no reason to end.
-pub(crate) fn say(line: &str) {
-    let _nobody_reads = writeln!(std::io::stderr(), "{}", shown(line));
 }
 
 /// Those who follow: `palisade guard watch`.
@@ -102,7 +98,9 @@ impl Journal {
                 (self.unsaid)(1);
                 continue;
             }
-            say(&decided.line);
+            if !say(&decided.line) {
+                (self.unsaid)(1);
+            }
             if syslog {
                 log.write(&decided.line);
             }

@@ -5,7 +5,7 @@
 //! untrusted file waits until the lists that have changed are read ([`Keeper::settle`]).
 
 use crate::guard::Guard;
-use crate::journal::say;
+use crate::saying::say;
 use crate::loader::{Loader, Order};
 use palisade_guard::settings::{TrustFrom, TrustSettings};
 use palisade_guard::trust::edit::TrustFiles;

@@ -4,7 +4,8 @@
 
 use crate::conversation::{self, PATIENCE, Talks};
 use crate::guard::GuardError;
-use crate::journal::{chain, say};
+use crate::journal::chain;
+use crate::saying::say;
 use crate::scope::process;
 use crate::{control, privileges};
 use palisade_bpf::learn::LearnPrograms;

@@ -177,6 +177,6 @@ pub(crate) fn run() -> ExitCode {
 }
 
 fn failed(reason: &str) -> ExitCode {
-    crate::journal::say(&format!("palisaded: the loader: {reason}"));
+    crate::saying::say(&format!("palisaded: the loader: {reason}"));
     ExitCode::FAILURE
 }

@@ -3,7 +3,7 @@
 //! So what fanotify isn't asked about is refused: programs in memory, file systems that somebody mounted in a user
 //! namespace, files that were changed since they were asked about.
 
-use crate::journal::say;
+use crate::saying::say;
 use palisade_bpf::{
     Access, Classes, ClassifyError, Error, Event, GuardPrograms, Matrix, Mode, ObjectClass, Pins, Proof,
     Reason, SubjectClass, Verdict, support,

@@ -15,6 +15,7 @@
 //! - [`keeper`], [`loader`]: the trust database, kept up to date by a process without rights
 //! - [`territory`]: which file systems are watched, as they come and go
 //! - [`journal`]: what is said, and to whom
+//! - [`saying`]: how, without waiting for whoever reads it
 //! - [`supervisor`]: systemd, and what happens when nothing goes on
 //! - [`privileges`]: what it gives away
 #![forbid(unsafe_code)]
@@ -32,6 +33,7 @@ mod loader;
 mod lsm;
 mod options;
 mod privileges;
+mod saying;
 mod scope;
 mod supervisor;
 mod territory;
@@ -60,20 +62,27 @@ fn main() -> ExitCode {
     if options.prove_refusal {
         return scope::proof::act();
     }
-    match run(&options) {
+    // A core dump may go to a program by a pipe, about whose start the kernel would ask this process while it dies.
+    let _always_works = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+    let code = match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            journal::say(&format!("palisaded: error: {error}"));
+            saying::say(&format!("palisaded: error: {error}"));
             if let Some(hint) = error.hint() {
-                journal::say(&format!("hint: {hint}"));
+                saying::say(&format!("hint: {hint}"));
             }
             ExitCode::from(error.exit_code())
         }
-    }
+    };
+    saying::finish();
+    code
 }
 
 /// Both parts, or one. Without scopes the guard goes on; without the guard nothing does.
 fn run(options: &options::Options) -> Result<(), guard::GuardError> {
+    if !options.check {
+        saying::begin().map_err(guard::GuardError::Begin)?;
+    }
     if options.only == Some(options::Part::Scopes) {
         return scope::run(options);
     }
@@ -82,7 +91,7 @@ fn run(options: &options::Options) -> Result<(), guard::GuardError> {
             Ok(scopes) => Some(scopes),
             Err(error @ guard::GuardError::Scopes(_)) => return Err(error),
             Err(error) => {
-                journal::say(&format!("palisaded: alarm: no scopes: {error}"));
+                saying::say(&format!("palisaded: alarm: no scopes: {error}"));
                 None
             }
         },

@@ -32,7 +32,7 @@ mod verdict;
 
 use crate::conversation;
 use crate::guard::GuardError;
-use crate::journal::say;
+use crate::saying::say;
 use crate::learn::{self, Learning};
 use crate::options::Options;
 use crate::supervisor::Systemd;

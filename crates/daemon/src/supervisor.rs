@@ -4,7 +4,7 @@
 //! When the daemon ends, however it ends, the kernel says yes to everything that waits and to everything after: that is
 //! fanotify's way. So a daemon that answers nothing any more ends itself, and whoever started it starts it again.
 
-use crate::journal::say;
+use crate::saying::{self, say};
 use palisade_guard::watch::engine::Engine;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -58,6 +58,7 @@ pub(crate) fn supervise(engine: &Engine, systemd: &Systemd, stop: &AtomicBool) {
         }
         if longest > END && at_work >= palisade_guard::watch::crew::THREADS {
             say("palisaded: alarm: nothing is answered any more; ending, so that the host goes on unguarded");
+            saying::finish();
             std::process::abort();
         }
         std::thread::sleep(Duration::from_millis(500));

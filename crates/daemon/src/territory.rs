@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which file systems are watched, as they come and go.
 
-use crate::journal::say;
+use crate::saying::say;
 use palisade_guard::settings::{Asked, Watch};
 use palisade_guard::watch::engine::Engine;
 use palisade_guard::watch::mounts::{self, Selection};

@@ -6,6 +6,7 @@
 
 mod acceptance;
 mod bypasses;
+mod faults;
 mod manual;
 mod named_programs;
 mod packages;

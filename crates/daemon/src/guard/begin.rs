@@ -2,7 +2,8 @@
 //! How the parts of a guard begin, and how it ends.
 
 use super::{Guard, GuardError, check_safety};
-use crate::journal::{Followers, Journal, QUEUE, say};
+use crate::journal::{Followers, Journal, QUEUE};
+use crate::saying::say;
 use crate::keeper::{Keeper, PATIENCE};
 use crate::lsm::{Labels, Lsm};
 use crate::options::Options;

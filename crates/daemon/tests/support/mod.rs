@@ -128,6 +128,8 @@ pub struct Bed {
     pub starter: Vec<&'static str>,
     /// The longest that a guard may run, in seconds.
     pub life: u64,
+    /// Where the next guard says what it says, if not to the log.
+    pub said: Option<Stdio>,
 }
 
 impl Bed {
@@ -147,6 +149,7 @@ impl Bed {
             options: vec!["--force"],
             starter: Vec::new(),
             life: LIFE,
+            said: None,
         };
         for directory in ["config", "config/guard.d", "config/trust.d", "state"] {
             fs::create_dir(bed.base.join(directory)).unwrap();
@@ -181,6 +184,7 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
             options: Vec::new(),
             starter: Vec::new(),
             life: LIFE,
+            said: None,
         };
         let own = bed.copy(env!("CARGO_BIN_EXE_palisaded"), "/usr/local/sbin/palisaded");
         bed.trust("10-own", &[&own]);
@@ -321,7 +325,7 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         words.extend(["--socket", socket.to_str().unwrap()]);
         words.extend(&self.options);
         let mut command = self.command(0, &self.life.to_string(), &words);
-        command.stdout(Stdio::null()).stderr(log);
+        command.stdout(Stdio::null()).stderr(self.said.take().unwrap_or_else(|| log.into()));
         self.guard = Some(command.spawn().unwrap());
     }
 
