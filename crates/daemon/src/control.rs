@@ -52,10 +52,10 @@ impl Talks for Guard {
                 continue;
             }
             if let Request::Follow { all } = request {
-                let decisions = self.follow(all);
+                let following = self.follow(all);
                 connection.send(&Response::Done { said: "following".into() })?;
                 let said = |decided| Response::Decided(Box::new(decided));
-                return conversation::tell(connection, &decisions, || self.is_stopping(), said);
+                return conversation::tell(connection, &following.decisions, || self.is_stopping(), said);
             }
             let stops = request == Request::Stop;
             connection.send(&self.answer(request))?;

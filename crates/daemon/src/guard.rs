@@ -59,6 +59,21 @@ pub(crate) struct Guard {
     changing: Mutex<()>,
 }
 
+/// Somebody hears of decisions as they are made, until this is dropped.
+pub(crate) struct Following<'g> {
+    guard: &'g Guard,
+    number: u64,
+    pub(crate) decisions: Receiver<Decided>,
+}
+
+impl Drop for Following<'_> {
+    fn drop(&mut self) {
+        let Guard { followers, engine, .. } = self.guard;
+        // Without anybody who wants all, the kernel may answer by itself again.
+        followers.remove(self.number, |all| engine.follow_all(all));
+    }
+}
+
 /// Whether these rules would stop the host.
 fn check_safety(policy: &Policy, trust: &Trusted, options: &Options) -> Result<(), GuardError> {
     let decider = Decider::new(&policy.rules);
@@ -149,14 +164,13 @@ impl Guard {
     }
 
     /// Decisions as they are made.
-    pub(crate) fn follow(&self, all: bool) -> Receiver<Decided> {
-        let receiver = self.followers.add(all);
-        self.engine.follow_all(self.followers.want_all());
+    pub(crate) fn follow(&self, all: bool) -> Following<'_> {
+        let (number, decisions) = self.followers.add(all, |all| self.engine.follow_all(all));
         if all {
             // What the kernel answers by itself nobody hears of.
             self.engine.ask_about_all();
         }
-        receiver
+        Following { guard: self, number, decisions }
     }
 
     fn changing(&self) -> std::sync::MutexGuard<'_, ()> {

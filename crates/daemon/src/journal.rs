@@ -13,7 +13,8 @@ use std::io::Write;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Decisions that wait to be said, at most.
@@ -38,27 +39,44 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 
 /// Those who follow: `palisade guard watch`.
 #[derive(Debug, Default)]
-pub(crate) struct Followers(Mutex<Vec<(bool, SyncSender<Decided>)>>);
+pub(crate) struct Followers(Mutex<Vec<Follower>>);
+
+#[derive(Debug)]
+struct Follower {
+    number: u64,
+    /// Wants decisions that nobody wanted logged as well.
+    all: bool,
+    decisions: SyncSender<Decided>,
+}
 
 impl Followers {
-    /// One more; `all` are decisions that nobody wanted logged as well.
-    pub(crate) fn add(&self, all: bool) -> Receiver<Decided> {
-        let (sender, receiver) = std::sync::mpsc::sync_channel(FOLLOWER);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((all, sender));
-        receiver
+    /// One more, by a number by which it can be taken away again. `tell` hears whether somebody wants every decision.
+    pub(crate) fn add(&self, all: bool, tell: impl FnOnce(bool)) -> (u64, Receiver<Decided>) {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let (decisions, receiver) = std::sync::mpsc::sync_channel(FOLLOWER);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let mut list = self.list();
+        list.push(Follower { number, all, decisions });
+        tell(list.iter().any(|follower| follower.all));
+        (number, receiver)
     }
 
-    /// Whether somebody wants every decision.
-    pub(crate) fn want_all(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|(all, _)| *all)
+    /// One less.
+    pub(crate) fn remove(&self, number: u64, tell: impl FnOnce(bool)) {
+        let mut list = self.list();
+        list.retain(|follower| follower.number != number);
+        tell(list.iter().any(|follower| follower.all));
     }
 
-    /// Hands it to each who wants it; who is gone is forgotten, who is slow misses it.
+    fn list(&self) -> MutexGuard<'_, Vec<Follower>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands it to each who wants it; who is slow misses it.
     fn tell(&self, decided: &Decided, logged: bool) {
-        use std::sync::mpsc::TrySendError::Disconnected;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(all, follower)| {
-            !(*all || logged) || !matches!(follower.try_send(decided.clone()), Err(Disconnected(_)))
-        });
+        for follower in self.list().iter().filter(|follower| follower.all || logged) {
+            let _missed = follower.decisions.try_send(decided.clone());
+        }
     }
 }
 
@@ -174,16 +192,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_follows_hears_and_who_has_gone_is_forgotten() {
+    fn who_follows_hears_and_who_is_taken_away_does_not() {
         let followers = Followers::default();
-        let some = followers.add(false);
-        let all = followers.add(true);
-        assert!(followers.want_all());
+        let (_, some) = followers.add(false, |all| assert!(!all));
+        let (number, all) = followers.add(true, |all| assert!(all));
         followers.tell(&Decided::default(), false);
         followers.tell(&Decided::default(), true);
         assert_eq!((some.try_iter().count(), all.try_iter().count()), (1, 2));
-        drop(all);
-        followers.tell(&Decided::default(), false);
-        assert!(!followers.want_all());
+        followers.remove(number, |all| assert!(!all));
+        followers.tell(&Decided::default(), true);
+        assert_eq!((some.try_iter().count(), all.try_iter().count()), (1, 0));
     }
 }

@@ -92,3 +92,33 @@ fn what_users_say_is_no_line_of_the_log() {
     assert!(log.contains("more lines of that kind weren't said") || seconds == 2, "{log}");
     assert!(!log.lines().any(|line| line.starts_with("rule=1")), "{log}");
 }
+
+/// Who has followed every decision costs nobody anything afterwards.
+#[test]
+fn nobody_pays_for_who_followed_once() {
+    if !has("fanotify") {
+        return;
+    }
+    let mut bed = Bed::new();
+    bed.write(bed.at("plain"), "plain");
+    bed.settings(&Settings { trust: "sources = []".into(), ..Settings::enforce() });
+    bed.rules("allow perm=any all : all\n");
+    bed.start();
+    let opens = |bed: &Bed| {
+        let before = bed.metrics().questions;
+        bed.run("for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do : <plain; done").ok();
+        bed.metrics().questions - before
+    };
+    let passed = |bed: &Bed| {
+        opens(bed);
+        opens(bed) < 5
+    };
+    bed.wait("the kernel answers by itself", passed);
+    let mut follower = bed.talk();
+    follower.send(&Request::Follow { all: true }).unwrap();
+    assert!(matches!(follower.receive().unwrap(), Response::Done { .. }));
+    assert!(opens(&bed) >= 20, "each is asked about");
+    drop(follower);
+    bed.wait("the kernel answers by itself again", passed);
+    bed.stop();
+}

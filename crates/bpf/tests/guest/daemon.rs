@@ -383,6 +383,12 @@ pub(crate) fn all() {
         ensure(!Pins::default().exist(), "the pins are still there")?;
         refuses_nothing()
     });
+    report("daemon-aborted-starts-no-program", || {
+        let before = fs::read(CORE_PATTERN).map_err(|error| format!("{CORE_PATTERN}: {error}"))?;
+        let aborted = no_program_gets_a_dump();
+        fs::write(CORE_PATTERN, before).map_err(|error| format!("{CORE_PATTERN}: {error}"))?;
+        aborted
+    });
     crate::closed::all();
     crate::verity::all();
     crate::clock::all();
@@ -391,6 +397,29 @@ pub(crate) fn all() {
     if let Some(daemon) = daemon {
         let _ = daemon.end(rustix::process::Signal::KILL);
     }
+}
+
+const CORE_PATTERN: &str = "/proc/sys/kernel/core_pattern";
+/// What a program makes that gets a dump.
+const DUMPED: &str = "/work/dumped";
+
+/// A program that gets a core dump by a pipe is started by the kernel, which would ask the guard that is dying about it.
+fn no_program_gets_a_dump() -> Result {
+    fs::write(CORE_PATTERN, format!("|/init act make {DUMPED}")).map_err(|error| format!("set: {error}"))?;
+    let mut other = Command::new(TRUSTED)
+        .args(["act", "wait"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("start: {error}"))?;
+    let pid = i32::try_from(other.id()).ok().and_then(rustix::process::Pid::from_raw).ok_or("no process")?;
+    rustix::process::kill_process(pid, rustix::process::Signal::ABORT).map_err(|error| format!("{error}"))?;
+    other.wait().map_err(|error| format!("wait: {error}"))?;
+    let dumped = || if Path::new(DUMPED).exists() { Outcome::Done } else { Outcome::Refused };
+    crate::lives::eventually("a dump of another process", dumped, &Outcome::Done)?;
+    fs::remove_file(DUMPED).map_err(|error| format!("remove: {error}"))?;
+    Daemon::start("", |status| status.enforcing)?.end(rustix::process::Signal::ABORT)?;
+    crate::lives::eventually("nothing is refused", || run(UNTRUSTED), &Outcome::Done)?;
+    expect("a dump of the daemon", &dumped(), &Outcome::Refused)
 }
 
 /// The journal has its own thread.
