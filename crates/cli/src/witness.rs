@@ -124,14 +124,7 @@ impl<'c> Witness<'c> {
                 );
                 let hint = "palisade run --hide DIRECTORY …   # the directory rather than the file";
                 let object = "a covered name";
-                self.came_to(
-                    Operation::Read,
-                    object,
-                    Verdict::Killed,
-                    Mechanism::Mount,
-                    text,
-                    Some(hint),
-                );
+                self.came_to(Operation::Read, object, Verdict::Killed, Mechanism::Mount, text, Some(hint));
             }
             Happening::BrokerEnded => {
                 let text = "the broker has ended: whatever writes a name or connects fails from here on";

@@ -182,6 +182,39 @@ fn a_lock_holds_wherever_a_link_leads() {
     assert!(!run.out.contains("secret"), "{run:?}");
 }
 
+/// Rules of three layers that together say less than each of them.
+#[test]
+fn a_lock_by_a_link_holds_among_other_rules() {
+    let Some(place) = root() else { return };
+    secret(&place);
+    place.outside("ln -s keys ~/other; ln -s keys/id ~/name");
+    let with = |lock: &str, user: &str, options: &[&str], line: &str| {
+        let text = format!("schema = 1\n[filesystem]\n{user}\n");
+        place.write(".config/palisade/config.toml", text);
+        let mut palisade = place.administered(&format!("[locked.filesystem]\n{lock}\n"));
+        job::finish(palisade.arg("run").args(options).args(["--", "sh", "-c", line]))
+    };
+    // The same pattern once more, for another place, makes nothing more specific.
+    let user = "write = [\"~/keys/id=/mnt/2\"]";
+    let read = "cat ~/keys/id /mnt/2";
+    assert!(with("read = [\"~/keys/i*\"]", user, &[], read).out.contains("secret"));
+    let run = with("read = [\"~/keys/i*\"]\ndeny = [\"~/other/i*\"]", user, &[], read);
+    assert!(!run.out.contains("secret"), "{run:?}");
+    let keys = place.home.join("keys");
+    let keys = keys.to_str().unwrap();
+    let write = "echo new >~/keys/new; echo more >>~/keys/id";
+    for (lock, user) in [("~/name", "~/name"), ("~/other/id", "~/other"), ("~/other/i*", "~/other")] {
+        let user = format!("deny = [\"{user}\"]");
+        // Who is asked last loosens what the user has said, and not what the administrator has.
+        with("", &user, &["--rw", keys], write).ok();
+        assert_eq!(place.read("keys/id"), "secretmore\n");
+        secret(&place);
+        let run = with(&format!("read = [\"{lock}\"]"), &user, &["--rw", keys], write);
+        assert!(run.err.contains("Read-only file system"), "{lock}: {run:?}");
+        assert_eq!((place.read("keys/id").as_str(), place.read("keys/new").as_str()), ("secret", "new\n"));
+    }
+}
+
 /// `explain` goes by what rules' paths lead to, as a launch does, and says no where there is none.
 #[test]
 fn explain_says_what_the_launch_does() {

@@ -14,10 +14,10 @@ pub(crate) use error::GuardError;
 
 use crate::essential;
 use crate::journal::Followers;
-use crate::saying::say;
 use crate::keeper::Keeper;
 use crate::lsm::Lsm;
 use crate::options::Options;
+use crate::saying::say;
 use crate::territory::Territory;
 use crate::trial::{Before, Trial};
 use palisade_guard::decide::Decider;

@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 

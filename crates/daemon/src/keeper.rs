@@ -5,8 +5,8 @@
 //! untrusted file waits until the lists that have changed are read ([`Keeper::settle`]).
 
 use crate::guard::Guard;
-use crate::saying::say;
 use crate::loader::{Loader, Order};
+use crate::saying::say;
 use palisade_guard::settings::{TrustFrom, TrustSettings};
 use palisade_guard::trust::edit::TrustFiles;
 use palisade_guard::trust::entry::{Record, Source};

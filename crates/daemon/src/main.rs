@@ -63,7 +63,8 @@ fn main() -> ExitCode {
         return scope::proof::act();
     }
     // A core dump may go to a program by a pipe, about whose start the kernel would ask this process while it dies.
-    let _always_works = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+    let _always_works =
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     let code = match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -41,7 +41,9 @@ fn write(said: &Receiver<String>) {
     for line in said {
         let unsaid = voice.unsaid.swap(0, Ordering::Relaxed);
         if unsaid > 0 {
-            line_to_standard_error(&format!("palisaded: {unsaid} lines weren't said: nobody read what came before"));
+            line_to_standard_error(&format!(
+                "palisaded: {unsaid} lines weren't said: nobody read what came before"
+            ));
         }
         line_to_standard_error(&line);
         voice.waiting.fetch_sub(1, Ordering::Release);

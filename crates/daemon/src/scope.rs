@@ -32,9 +32,9 @@ mod verdict;
 
 use crate::conversation;
 use crate::guard::GuardError;
-use crate::saying::say;
 use crate::learn::{self, Learning};
 use crate::options::Options;
+use crate::saying::say;
 use crate::supervisor::Systemd;
 use crate::{control as sockets, privileges};
 use palisade_scopes::Settings;

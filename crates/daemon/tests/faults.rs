@@ -23,9 +23,10 @@ fn unheard() -> (Bed, std::io::PipeReader) {
     let (reader, writer) = std::io::pipe().unwrap();
     bed.said = Some(Stdio::from(OwnedFd::from(writer)));
     bed.launch();
-    bed.wait("the guard begins", |bed| {
-        matches!(bed.try_ask(&Request::Status), Some(Response::Status(status)) if status.enforcing)
-    });
+    bed.wait(
+        "the guard begins",
+        |bed| matches!(bed.try_ask(&Request::Status), Some(Response::Status(status)) if status.enforcing),
+    );
     let denied = bed.run(
         "/usr/bin/python3 -c '\nfor _ in range(10000):\n    try: open(\"secret\")\n    except PermissionError: pass\n    else: raise SystemExit(1)'",
     );

@@ -66,6 +66,12 @@ impl EffectiveGlob {
         self.pattern.matches(host) || (host == self.base && self.pattern.begins(host).is_some())
     }
 
+    /// Whether its matches show elsewhere than at their own places.
+    #[must_use]
+    pub const fn is_moved(&self) -> bool {
+        self.moved.is_some()
+    }
+
     /// Where a host path below the base appears inside.
     #[must_use]
     pub fn inside(&self, host: &Path) -> PathBuf {

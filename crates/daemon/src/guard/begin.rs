@@ -3,10 +3,10 @@
 
 use super::{Guard, GuardError, check_safety};
 use crate::journal::{Followers, Journal, QUEUE};
-use crate::saying::say;
 use crate::keeper::{Keeper, PATIENCE};
 use crate::lsm::{Labels, Lsm};
 use crate::options::Options;
+use crate::saying::say;
 use crate::supervisor::{Systemd, supervise};
 use crate::trial::Trial;
 use crate::{control, privileges};

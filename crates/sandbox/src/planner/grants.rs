@@ -193,6 +193,7 @@ pub(super) fn grants(
             Wanted::Nothing => {}
         }
     }
+    grants.narrow(&statements);
     Ok(grants)
 }
 
@@ -237,6 +238,30 @@ fn restrictions_elsewhere(
 }
 
 impl Grants {
+    /// Where a link counts, several rules together may allow less of an object than any path that is wanted says.
+    fn narrow(&mut self, statements: &Statements) {
+        for real in statements.objects() {
+            let Some(Grant::Allowed { write, execute }) = self.decisive(real).map(|shown| shown.grant) else {
+                continue;
+            };
+            let Some((grant, rule)) = statements.decide(real).less_than((write, execute)) else { continue };
+            let depth = |path: &Path| path.components().count();
+            // Behind what it lies in, and behind what is at the same place.
+            let at = self.places().take_while(|place| depth(place) <= depth(real)).count();
+            let path = |path: &Path| path.to_owned();
+            let narrower =
+                EffectivePath { source: path(real), destination: path(real), grant, rule: rule.clone() };
+            self.paths.insert(at, narrower);
+            self.real.insert(at, path(real));
+            self.anchors.push(Anchor {
+                source: path(real),
+                destination: path(real),
+                itself: false,
+                pattern: None,
+            });
+        }
+    }
+
     /// Where each path is inside: where its links lead, or where its rule shows it.
     pub(super) fn places(&self) -> impl Iterator<Item = &Path> {
         std::iter::zip(&self.paths, &self.real).map(|(path, real)| {
@@ -326,6 +351,20 @@ impl Object {
         if rule.strength != Strength::Locked
             && let Some((link, lock)) = self.lock_by_link(all)
             && !lock.allows().is_some_and(within)
+        {
+            return Err(PlanError::LinkAround {
+                link: link.place.clone(),
+                target: lock.real.clone(),
+                write,
+                rule: Box::new(rule.clone()),
+                other: Box::new(lock.path.rule.clone()),
+            });
+        }
+        // The rule that shows it elsewhere is of a later layer than the lock, of which this may be what that leaves.
+        let own_lock = rule.strength == Strength::Locked && rule.destination.is_some();
+        if self.is_moved()
+            && !own_lock
+            && let Some((link, lock)) = said.lock_by_link_against((write, execute))
         {
             return Err(PlanError::LinkAround {
                 link: link.place.clone(),

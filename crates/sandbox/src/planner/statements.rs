@@ -6,6 +6,7 @@
 
 use crate::facts::Facts;
 use crate::planner::grants::Object;
+use palisade_host::links::Link;
 use palisade_policy::decide::{EffectiveGlob, EffectivePath};
 use palisade_policy::resolve::Resolved;
 use palisade_policy::{Grant, PathRule, Strength};
@@ -39,6 +40,8 @@ struct Closeness {
 pub(super) struct Said<'s> {
     /// None: no rule speaks of it.
     verdict: Option<Verdict>,
+    /// Whose words these are.
+    by: Option<&'s Object>,
     /// A link leads to it that counted.
     pub(super) by_link: bool,
     ceiling: Option<Ceiling<'s>>,
@@ -48,7 +51,8 @@ pub(super) struct Said<'s> {
 struct Ceiling<'s> {
     verdict: Verdict,
     lock: &'s Object,
-    by_link: bool,
+    /// The link by which a lock counts.
+    link: Option<&'s Link>,
 }
 
 impl Closeness {
@@ -60,7 +64,7 @@ impl Closeness {
         let depth = |base: &Path| base.components().count();
         let beginnings = globs
             .iter()
-            .filter(|glob| glob.rule == *rule)
+            .filter(|glob| glob.rule == *rule && !glob.is_moved())
             .map(|glob| facts.canonical(&glob.base).map_or_else(|| depth(&glob.base), |real| depth(&real)));
         Self { plain: false, beginning: beginnings.max().unwrap_or(0) }
     }
@@ -125,6 +129,13 @@ impl Statements {
         Self(by_object)
     }
 
+    /// The objects that rules speak of, what others lie in first.
+    pub(super) fn objects(&self) -> Vec<&Path> {
+        let mut objects: Vec<&Path> = self.0.keys().map(PathBuf::as_path).collect();
+        objects.sort_by_key(|real| (real.components().count(), *real));
+        objects
+    }
+
     /// Later layers win; in one layer and strength the closest rules do, a refusal before grants, which add up; a lock is a
     /// ceiling over what comes later.
     pub(super) fn decide(&self, real: &Path) -> Said<'_> {
@@ -143,14 +154,17 @@ impl Statements {
                 .collect();
             let verdict = speaking.iter().map(|object| object.allows()).reduce(together);
             let (Some(verdict), Some(&first)) = (verdict, speaking.first()) else { continue };
-            let by_link = speaking.iter().any(|object| !object.links.is_empty());
-            let lock_by_link = said.ceiling.is_some_and(|ceiling| ceiling.by_link);
+            // Who refuses, if somebody does.
+            let first = speaking.iter().copied().find(|object| object.allows().is_none()).unwrap_or(first);
+            let link = speaking.iter().find_map(|object| object.links.last());
+            let lock_by = said.ceiling.and_then(|ceiling| ceiling.link);
             let below = said.ceiling.map_or(verdict, |ceiling| lower(verdict, ceiling.verdict));
-            said.by_link = by_link || below != verdict && lock_by_link;
+            said.by_link = link.is_some() || below != verdict && lock_by.is_some();
+            said.by =
+                said.ceiling.filter(|_| below != verdict).map_or(Some(first), |ceiling| Some(ceiling.lock));
             said.verdict = Some(below);
             if first.rank().strength == Strength::Locked {
-                said.ceiling =
-                    Some(Ceiling { verdict: below, lock: first, by_link: by_link || lock_by_link });
+                said.ceiling = Some(Ceiling { verdict: below, lock: first, link: link.or(lock_by) });
             }
         }
         said
@@ -162,6 +176,18 @@ impl<'s> Said<'s> {
         self.verdict.is_none_or(|verdict| permits(verdict, access))
     }
 
+    /// What is to be made of the object where `shown` is more than is permitted and a link counts, and by which rule.
+    pub(super) fn less_than(&self, shown: (bool, bool)) -> Option<(Grant, &'s PathRule)> {
+        let by = self.by.filter(|_| self.by_link)?;
+        let grant = match lower(Some(shown), self.verdict?) {
+            None if by.allows().is_none() => by.path.grant,
+            None => Grant::Denied,
+            Some(less) if less == shown => return None,
+            Some((write, execute)) => Grant::Allowed { write, execute },
+        };
+        Some((grant, &by.path.rule))
+    }
+
     /// Whether anything is allowed by a rule.
     pub(super) fn allows(&self) -> bool {
         self.verdict.is_some_and(|verdict| verdict.is_some())
@@ -170,5 +196,11 @@ impl<'s> Said<'s> {
     /// The lock that doesn't permit this.
     pub(super) fn lock_against(&self, access: (bool, bool)) -> Option<&'s Object> {
         self.ceiling.filter(|ceiling| !permits(ceiling.verdict, access)).map(|ceiling| ceiling.lock)
+    }
+
+    /// The same if it counts by a link: no comparison of the names finds it.
+    pub(super) fn lock_by_link_against(&self, access: (bool, bool)) -> Option<(&'s Link, &'s Object)> {
+        let lock = self.lock_against(access)?;
+        Some((self.ceiling?.link?, lock))
     }
 }

@@ -215,7 +215,9 @@ impl Judge {
 /// meet: Go's runtime interrupts those that run for long, and a run that was learned may have had none.
 fn is_to_itself(caller: &Caller<'_>) -> bool {
     calls::name_of(caller.call) == "tgkill"
-        && caller.numbers_inside().is_ok_and(|(process, _thread)| i64::from(caller.int(0)) == i64::from(process))
+        && caller
+            .numbers_inside()
+            .is_ok_and(|(process, _thread)| i64::from(caller.int(0)) == i64::from(process))
 }
 
 /// The process of a call that still waits, so that no other has got its number.
