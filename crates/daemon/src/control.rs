@@ -3,9 +3,11 @@
 
 use crate::conversation::{self, Talks};
 use crate::guard::{Guard, GuardError};
+use palisade_guard::trust::measure::Meter;
 use palisade_protocol::guard::{Refusal, Request, Response};
 use palisade_protocol::{Connection, ProtocolError};
 use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -27,6 +29,18 @@ pub(crate) fn listen(path: &Path) -> Result<UnixListener, GuardError> {
     // Whoever may look at the host may look at the guard; what changes anything is root's, and checked.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(failed)?;
     Ok(listener)
+}
+
+/// Hashes a file for root, whom the rules may refuse it.
+fn measured(file: BorrowedFd<'_>) -> Response {
+    match Meter::default().measure_path(file) {
+        Ok(measured) => Response::Measured { size: measured.size, sha256: measured.sha256.to_string() },
+        Err(error) => Response::Refused(Refusal {
+            class: "measure".into(),
+            message: format!("palisaded can't hash the file: {error}"),
+            hint: None,
+        }),
+    }
 }
 
 impl Talks for Guard {
@@ -56,6 +70,12 @@ impl Talks for Guard {
                 connection.send(&Response::Done { said: "following".into() })?;
                 let said = |decided| Response::Decided(Box::new(decided));
                 return conversation::tell(connection, &following.decisions, || self.is_stopping(), said);
+            }
+            if request == Request::Measure {
+                connection.send(&Response::Done { said: "pass it".into() })?;
+                let file = connection.take()?;
+                connection.send(&measured(file.as_fd()))?;
+                continue;
             }
             let stops = request == Request::Stop;
             connection.send(&self.answer(request))?;

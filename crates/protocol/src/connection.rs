@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Frames, with a limit on their length and on the time that one takes.
 
-use rustix::net::sockopt;
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg, sockopt,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -177,6 +182,49 @@ impl Connection {
         serde_json::from_slice(&bytes).map_err(ProtocolError::Malformed)
     }
 
+    /// Passes an open file, once the other side has said that it waits for it.
+    ///
+    /// # Errors
+    /// [`ProtocolError::Broken`].
+    pub fn pass(&mut self, file: BorrowedFd<'_>) -> Result<(), ProtocolError> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let files = [file];
+        control.push(SendAncillaryMessage::ScmRights(&files));
+        sendmsg(&self.stream, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)
+            .map(drop)
+            .map_err(|errno| ProtocolError::Broken(errno.into()))
+    }
+
+    /// Takes the file that the other side passes, after it was told that this one waits for it.
+    ///
+    /// # Errors
+    /// [`ProtocolError::TooSlow`], [`ProtocolError::Broken`] if something else comes.
+    pub fn take(&mut self) -> Result<OwnedFd, ProtocolError> {
+        self.stream.set_read_timeout(Some(PATIENCE)).map_err(ProtocolError::Broken)?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut byte = [0];
+        loop {
+            match recvmsg(
+                &self.stream,
+                &mut [IoSliceMut::new(&mut byte)],
+                &mut control,
+                RecvFlags::CMSG_CLOEXEC,
+            ) {
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Err(ProtocolError::TooSlow),
+                Err(errno) => return Err(ProtocolError::Broken(errno.into())),
+                Ok(_received) => break,
+            }
+        }
+        let passed = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+            _ => None,
+        });
+        passed.ok_or_else(|| ProtocolError::Broken(ErrorKind::InvalidData.into()))
+    }
+
     fn fill(&mut self, mut buffer: &mut [u8], until: Option<Instant>) -> Result<(), ProtocolError> {
         while !buffer.is_empty() {
             let left = match until {
@@ -222,6 +270,19 @@ mod tests {
         assert_eq!(other.peer().unwrap().uid, rustix::process::getuid().as_raw());
         drop(ours);
         assert!(matches!(other.receive::<u8>(), Err(ProtocolError::Gone)));
+    }
+
+    #[test]
+    fn a_file_is_passed_when_it_is_waited_for() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (mut ours, mut theirs) = (Connection { stream: ours }, Connection { stream: theirs });
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        theirs.pass(file.as_fd()).unwrap();
+        let taken = rustix::fs::fstat(ours.take().unwrap()).unwrap();
+        let passed = rustix::fs::fstat(&file).unwrap();
+        assert_eq!((taken.st_dev, taken.st_ino), (passed.st_dev, passed.st_ino));
+        theirs.send(&"no file").unwrap();
+        assert!(matches!(ours.take(), Err(ProtocolError::Broken(_))));
     }
 
     #[test]

@@ -75,6 +75,9 @@ pub enum Request {
         /// Begin.
         start: bool,
     },
+    /// Hash a file that is passed after the answer is [`Response::Done`]: whoever asks may not open it while the guard
+    /// refuses that.
+    Measure,
     /// End the guard; opens and execs aren't asked about any more.
     Stop,
 }
@@ -124,6 +127,13 @@ pub enum Response {
     Decided(Box<Decided>),
     /// To [`Request::Timing`] when it ends.
     Timing(Box<Timing>),
+    /// To [`Request::Measure`], once the file was passed.
+    Measured {
+        /// Its size in bytes.
+        size: u64,
+        /// Its SHA-256, in hexadecimal.
+        sha256: String,
+    },
 }
 
 /// Why something can't be done.

@@ -83,6 +83,47 @@ fn the_hosts_own_files_are_roots() {
     }
 }
 
+/// Rules that refuse to open what nobody trusts refuse it root, too, who is about to trust it.
+#[test]
+fn what_may_not_be_opened_can_be_trusted_while_that_is_enforced() {
+    let rules = "allow perm=any all : trust=1\n\
+                 deny_audit perm=any all : dir=%DIR%\n\
+                 allow perm=any all : all\n";
+    let Some(guarded) = Guarded::trusting(rules, "\"files\"") else { return };
+    guarded.guard(&["enforce", "--force"]).ok();
+    let new = guarded.file("good");
+    let read = || crate::support::job::finish(&mut guarded.inside(&["cat", &new])).code == 0;
+    assert!(!read() && !guarded.runs("good"));
+    let run = guarded.guard(&["trust", "add", &new]);
+    assert_eq!((run.code, run.err.as_str()), (0, "1 file added\n"), "{run:?}");
+    guarded.guard(&["trust", "sync"]).ok();
+    assert!(read() && guarded.runs("good") && !guarded.runs("bad"));
+    // Below a directory, and as they are now.
+    let run = guarded.guard(&["trust", "delete", &new]);
+    assert_eq!(run.code, 0, "{run:?}");
+    guarded.guard(&["trust", "sync"]).ok();
+    assert!(!guarded.runs("good"));
+    assert_eq!(guarded.guard(&["trust", "add", &guarded.file("")]).err, "2 files added\n");
+    guarded.guard(&["trust", "sync"]).ok();
+    assert!(guarded.runs("good") && guarded.runs("bad"));
+    crate::support::job::finish(&mut guarded.inside(&[
+        "sh",
+        "-c",
+        "cp /bin/false \"$0\"",
+        &guarded.file("bad"),
+    ]))
+    .ok();
+    guarded.wait_until("another content isn't trusted", || !guarded.runs("bad"));
+    assert_eq!(guarded.guard(&["trust", "update", &guarded.file("bad")]).err, "1 file updated\n");
+    guarded.guard(&["trust", "sync"]).ok();
+    let ran =
+        crate::support::job::finish(&mut guarded.inside(&["sh", "-c", "exec \"$0\"", &guarded.file("bad")]));
+    assert_eq!(ran.code, 1, "it is false now: {ran:?}");
+    // No ordinary user has a file read so.
+    let run = guarded.guard_as_user(&["trust", "add", &new]);
+    assert_ne!(run.code, 0, "{run:?}");
+}
+
 #[test]
 fn programs_of_path_that_nobody_trusts() {
     for world in World::each() {

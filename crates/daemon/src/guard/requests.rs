@@ -73,6 +73,7 @@ impl Guard {
             }
             Request::Sync { seconds } => self.sync(Duration::from_secs(seconds)),
             Request::Stop => Ok("the guard ends".into()),
+            Request::Measure => Ok("pass it".into()),
             Request::Follow { .. } => Ok("following".into()),
         };
         match said {

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, Gid, Mode, Uid, fchmod, fchown, flock};
 
 use super::entry::{Entry, Record, Source};
-use super::measure::{self, Meter};
+use super::measure::{self, Measured, Meter};
 use super::trust_file::{self, Named, Version, header, parse_line, version};
 
 /// A trust file can't be edited or read.
@@ -94,11 +95,15 @@ pub struct Said {
 }
 
 /// The right to edit trust files; others wait meanwhile.
-#[derive(Debug)]
 pub struct Editor {
     files: TrustFiles,
     lock: File,
+    meter: Meter,
+    helper: Option<Helper>,
 }
+
+/// Hashes a file that this process may not read, and that is open for nothing (`O_PATH`).
+pub type Helper = Box<dyn FnMut(BorrowedFd<'_>) -> Result<Measured, measure::Error>>;
 
 /// What became of the files that an update was about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -189,7 +194,7 @@ impl TrustFiles {
         let failed = |source| Error::File { operation: "lock", path: directory.into(), source };
         let lock = File::open(directory).map_err(failed)?;
         flock(&lock, FlockOperation::LockExclusive).map_err(|errno| failed(errno.into()))?;
-        Ok(Editor { files: self.clone(), lock })
+        Ok(Editor { files: self.clone(), lock, meter: Meter::default(), helper: None })
     }
 }
 
@@ -201,6 +206,19 @@ impl Drop for Editor {
 }
 
 impl Editor {
+    /// Files that this process may not read are hashed by `helper` from now on: a guard that enforces refuses root, too, what it
+    /// is to be told to trust.
+    pub fn help_by(&mut self, helper: Helper) {
+        self.helper = Some(helper);
+    }
+
+    fn measure(&mut self, path: &Path) -> Result<Measured, measure::Error> {
+        match (self.meter.measure(path, None), &mut self.helper) {
+            (Err(measure::Error::Unreadable), Some(helper)) => helper(measure::find(path)?.as_fd()),
+            (measured, _) => measured,
+        }
+    }
+
     /// Adds a file, or all regular files below a directory that `wanted` takes, to the trust file of this name (the
     /// one file if there is none). Links aren't followed, but that in the path itself. Gives how many were added.
     ///
@@ -227,7 +245,6 @@ impl Editor {
                 there.entry(record.entry.path).or_insert(file);
             }
         }
-        let mut meter = Meter::default();
         let mut new = Vec::new();
         for path in regular_files(&real)? {
             let bytes = path.as_os_str().as_bytes();
@@ -241,7 +258,7 @@ impl Editor {
                 continue;
             }
             if wanted(bytes) {
-                let measured = meter.measure(&path, None);
+                let measured = self.measure(&path);
                 let measured = measured.map_err(|source| Error::Measure { path: path.clone(), source })?;
                 new.push(Named { path: bytes.into(), size: measured.size, digest: measured.sha256 });
             }
@@ -275,7 +292,7 @@ impl Editor {
     /// If a trust file can't be read or written.
     pub fn delete(&mut self, path: &Path, name: Option<&str>) -> Result<usize, Error> {
         let mut deleted = 0;
-        self.rewrite(path, name, |_| {
+        self.files.rewrite(path, name, |_| {
             deleted += 1;
             Ok(Some(None))
         })?;
@@ -288,10 +305,10 @@ impl Editor {
     ///
     /// If a trust file can't be read or written.
     pub fn update(&mut self, path: &Path, name: Option<&str>) -> Result<Updated, Error> {
-        let mut meter = Meter::default();
         let mut updated = Updated::default();
-        self.rewrite(path, name, |mut named| {
-            match meter.measure(Path::new(std::ffi::OsStr::from_bytes(&named.path)), None) {
+        let files = self.files.clone();
+        files.rewrite(path, name, |mut named| {
+            match self.measure(Path::new(std::ffi::OsStr::from_bytes(&named.path))) {
                 Ok(measured) => {
                     updated.updated += 1;
                     (named.size, named.digest) = (measured.size, measured.sha256);
@@ -305,7 +322,9 @@ impl Editor {
         })?;
         Ok(updated)
     }
+}
 
+impl TrustFiles {
     /// Asks `change` of each line that names `path` or what is below: keep it, replace it, or delete it.
     fn rewrite(
         &self,
@@ -314,8 +333,8 @@ impl Editor {
         mut change: impl FnMut(Named) -> Result<Option<Option<Named>>, Error>,
     ) -> Result<(), Error> {
         let files = match name {
-            None => self.files.list()?,
-            Some(_) => vec![self.files.named(name)?],
+            None => self.list()?,
+            Some(_) => vec![self.named(name)?],
         };
         // As it was written, or where it leads now; what is gone can be deleted, too.
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.into());

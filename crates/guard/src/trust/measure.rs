@@ -17,12 +17,13 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use md5::Md5;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
@@ -89,6 +90,23 @@ impl Meter {
         self.measure_open(&file, md5)
     }
 
+    /// The same for a file that may be open for nothing (`O_PATH`).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Meter::measure`].
+    pub fn measure_path(&mut self, file: BorrowedFd<'_>) -> Result<Measured, Error> {
+        // Opening something else could wait, or do something.
+        let kind = FileType::from_raw_mode(
+            rustix::fs::fstat(file).map_err(|errno| Error::Read(errno.into()))?.st_mode,
+        );
+        if kind != FileType::RegularFile {
+            return Err(Error::NotRegular);
+        }
+        let file = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).map_err(Error::Read)?;
+        self.measure_open(&file, None)
+    }
+
     /// The same for an open file, from where it stands.
     ///
     /// # Errors
@@ -153,9 +171,21 @@ fn is_settled(about: &Metadata, seen: &Seen, started: SystemTime) -> bool {
     about.uid() == 0 && about.mode() & 0o022 == 0 && long_ago(seen.changed) && long_ago(seen.modified)
 }
 
+/// Finds a file without opening it, which nobody is asked about. Links aren't followed.
+///
+/// # Errors
+///
+/// If it isn't there.
+pub fn find(path: &Path) -> Result<OwnedFd, Error> {
+    open_with(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC).map(OwnedFd::from)
+}
+
 /// Opens a file to hash it: links aren't followed, devices and pipes aren't waited for.
 fn open(path: &Path) -> Result<File, Error> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    open_with(path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC)
+}
+
+fn open_with(path: &Path, flags: OFlags) -> Result<File, Error> {
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     loop {
         return match openat2(CWD, path, flags, Mode::empty(), resolve) {
