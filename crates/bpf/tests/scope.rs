@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -562,6 +563,58 @@ fn pinned_they_outlive_who_made_them_and_cleared_nothing_stays() {
     assert_eq!(waiting.go().1, "ran\n0\n");
     assert!(!Path::new(pins.directory()).exists());
     assert!(ScopePrograms::open(&pins).unwrap().is_none());
+}
+
+/// Who has become somebody else by set-user-id isn't ended in what it does then: an ordinary user's scope reaches so far as
+/// that user may.
+#[test]
+fn a_mark_does_not_cross_set_user_id() {
+    const OWNER: u32 = 47_110;
+    const HELPER: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>
+int main(int count, char **words) {
+    int status; char byte;
+    if (count > 1) { puts(\"ready\"); fflush(stdout); read(0, &byte, 1); execl(words[1], words[1], (char *)0); return 1; }
+    for (int who = 0; who < 2; who++) {
+        if (fork() == 0) { if (who) setresuid(getuid(), getuid(), getuid()); execl(\"/bin/true\", \"true\", (char *)0); _exit(1); }
+        wait(&status);
+        printf(\"%d\\n\", WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+    }
+}";
+    if !root() {
+        return;
+    }
+    let directory = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
+    let at = |name: &str| directory.path().join(name);
+    std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::write(at("helper.c"), HELPER).unwrap();
+    let compiled = Command::new("gcc").args(["-w", "-o"]).args([at("helper"), at("helper.c")]).status();
+    assert!(compiled.unwrap().success());
+    for name in ["of-root", "of-nobody"] {
+        std::fs::copy(at("helper"), at(name)).unwrap();
+    }
+    std::os::unix::fs::chown(at("of-nobody"), Some(65534), None).unwrap();
+    for name in ["of-root", "of-nobody"] {
+        std::fs::set_permissions(at(name), PermissionsExt::from_mode(0o4755)).unwrap();
+    }
+    for depth in [Depth::Inherit, Depth::Ancestry(4)] {
+        for (owner, name, wanted) in [
+            (OWNER, "helper", "137\n137\n"),
+            (OWNER, "of-root", "0\n0\n"),
+            (OWNER, "of-nobody", "0\n0\n"),
+            // Whom root marks is root's to end.
+            (0, "of-root", "137\n137\n"),
+        ] {
+            let programs = programs(depth);
+            let id = scope(&programs, Verdict::Watch);
+            programs.open_scope(&Scope { id, verdict: Verdict::Kill, owner, ..Scope::default() }).unwrap();
+            let (helper, program) = (at("helper"), at(name));
+            let user = OWNER.to_string();
+            let words = ["--reuid", &user, "--regid", &user, "--clear-groups", helper.to_str().unwrap()];
+            let waiting = Waiting::start("setpriv", &[&words[..], &[program.to_str().unwrap()]].concat());
+            assert_eq!(programs.mark(waiting.pid(), id, false).unwrap(), Outcome::Done);
+            assert_eq!(waiting.go().1, wanted, "{depth:?}, {owner}: {name}");
+        }
+    }
 }
 
 #[test]

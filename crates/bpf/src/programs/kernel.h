@@ -39,6 +39,8 @@ enum bpf_map_type {
 /* include/uapi/linux/stat.h, include/linux/fs.h, include/linux/mm.h, include/uapi/asm-generic/mman-common.h */
 #define S_IFMT 0170000
 #define S_IFREG 0100000
+#define S_ISUID 04000
+#define S_ISGID 02000
 #define FMODE_WRITE 2
 #define SB_KERNMOUNT (1UL << 22)
 #define ATTR_MODE 1
@@ -66,8 +68,16 @@ struct user_namespace {
 	int level;
 };
 
+/* 64 bits: a number, or two halves before 6.3. */
+typedef struct {
+	__u64 val;
+} kernel_cap_t;
+
 struct cred {
+	kuid_t uid;
+	kuid_t euid;
 	kuid_t fsuid;
+	kernel_cap_t cap_effective;
 	struct user_namespace *user_ns;
 };
 

@@ -333,6 +333,22 @@ static __always_inline struct found find(struct task_struct *task, const struct 
 	return found;
 }
 
+/*
+ * Whether a task may do what the owner of a scope may not: it runs as somebody else, or with capabilities. What it goes on to
+ * execute isn't the owner's to end. In a user namespace below the first one nobody may do more than its maker.
+ */
+static __always_inline bool is_beyond(struct task_struct *task, const struct scope *scope)
+{
+	if (!scope->owner)
+		return false;
+	const struct cred *cred = task->cred;
+	if (cred->user_ns->level)
+		return false;
+	__u64 capabilities = 0;
+	bpf_probe_read_kernel(&capabilities, sizeof(capabilities), &cred->cap_effective);
+	return cred->euid.val != scope->owner || capabilities;
+}
+
 /* Why something is refused or killed. */
 #define WHY_WATCHED 0
 #define WHY_MARK 1 /* the scope's own verdict */
