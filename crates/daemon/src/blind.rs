@@ -2,6 +2,7 @@
 //! What fanotify can't see, and what closes it: said in `palisade guard status`, so that nobody relies on it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 fn number(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
@@ -24,6 +25,13 @@ pub(crate) fn spots(lsm: bool) -> Vec<String> {
         spots.push(
             "a tmpfs that a user mounts in a user namespace isn't watched: sysctl user.max_user_namespaces=0 \
              (sandboxes of ordinary users need them)"
+                .into(),
+        );
+    }
+    let everybodys = fs::metadata("/dev/fuse").is_ok_and(|fuse| fuse.permissions().mode() & 0o006 == 0o006);
+    if everybodys && !lsm {
+        spots.push(
+            "file systems that a process serves aren't watched unless they are named: chmod 600 /dev/fuse"
                 .into(),
         );
     }

@@ -9,7 +9,7 @@ use palisade_host::mounts::Mount;
 use palisade_sys::fanotify::Questions;
 use palisade_text::Show as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString};
@@ -54,16 +54,28 @@ impl Territory {
         let all = palisade_host::mounts::parse(mountinfo);
         let left_out = mounts::left_out(&all, watch);
         // What something else is mounted over can't be reached by its name: that leads to the other one.
-        let mounts: Vec<Mount> =
-            all.into_iter().filter(|mount| open(mount).is_ok_and(|file| is_of(&file, mount))).collect();
+        let (mut mounts, mut closed) = (Vec::new(), Vec::new());
+        for mount in all {
+            match open(&mount) {
+                Ok(file) if is_of(&file, &mount) => mounts.push(mount),
+                // It is gone, or can't be reached.
+                Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => {}
+                // In a directory that a process serves to its own user only.
+                Err(errno) => closed.push((mount, errno)),
+            }
+        }
         let Selection { watched, unwatched } = mounts::select(&mounts, watch);
+        let mut unwatched: Vec<(PathBuf, String)> =
+            unwatched.into_iter().map(|(point, reason)| (point, reason.to_owned())).collect();
+        closed.retain(|(mount, _)| !watched.contains_key(&mount.device));
+        unwatched.extend(
+            closed
+                .into_iter()
+                .map(|(mount, errno)| (mount.point, format!("palisaded can't get there: {errno}"))),
+        );
         let questions = questions(watch.asked);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut now = State {
-            unwatched: unwatched.into_iter().map(|(point, reason)| (point, reason.to_owned())).collect(),
-            left_out,
-            ..State::default()
-        };
+        let mut now = State { unwatched, left_out, ..State::default() };
         let at = |device: (u32, u32), point: &Path| {
             mounts.iter().find(|mount| mount.device == device && mount.point == point)
         };
@@ -72,6 +84,13 @@ impl Territory {
             // Also what is watched already: another file system may have got the number of one that is gone.
             match self.begin(engine, mount, questions) {
                 Ok(()) => {
+                    if mounts::is_served(mount) && !state.watched.contains_key(&device) {
+                        say(&format!(
+                            "palisaded: {} is watched: whoever opens something there, and whoever then waits for an answer, \
+                             waits for its server",
+                            point.shown()
+                        ));
+                    }
                     now.watched.insert(device, point);
                 }
                 Err(reason) => {
@@ -130,10 +149,12 @@ fn open(mount: &Mount) -> Result<OwnedFd, Errno> {
     rustix::fs::open(&mount.point, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Whether a file is of this very mount; kernels before 5.8 don't say.
+/// Whether a file is of this very mount. Asked of the kernel alone: whoever serves a file system may not answer, or not to root.
 fn is_of(file: &OwnedFd, mount: &Mount) -> bool {
-    statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)
-        .is_ok_and(|about| about.stx_mask & StatxFlags::MNT_ID.bits() == 0 || about.stx_mnt_id == mount.id)
+    let about =
+        std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).unwrap_or_default();
+    let number = about.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+    number == Some(mount.id)
 }
 
 /// Changes a mark of the file system that is mounted there, and of no other.

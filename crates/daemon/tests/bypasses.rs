@@ -32,6 +32,7 @@ const fn refused(name: &'static str, script: &'static str) -> Way {
 
 const IN_MEMORY: &str = "programs in memory (memfd_create) can be executed";
 const NAMESPACE: &str = "a tmpfs that a user mounts in a user namespace isn't watched";
+const SERVED: &str = "file systems that a process serves";
 const TOLD: &str = "what a trusted interpreter is told on its command line";
 const UNMARKED: &str = "programs in text that nothing marks as one";
 
@@ -113,6 +114,15 @@ const WAYS: &[Way] = &[
             "the file system is made after the guard looked, where the guard doesn't see it",
             "`sysctl user.max_user_namespaces=0`",
             NAMESPACE,
+        ),
+    },
+    Way {
+        name: "a program on a file system that a process serves (squashfuse)",
+        script: "mkdir m; squashfuse image m && m/ran; fusermount3 -u m",
+        fate: Known(
+            "whoever opens a file there waits for that process, and so would the guard and the whole host",
+            "`chmod 600 /dev/fuse`, or `watch.filesystems` with `fuse` where that risk is taken",
+            SERVED,
         ),
     },
     Way {
@@ -224,6 +234,13 @@ unsigned la_version(unsigned v) { return v; }";
     bed.program(at("script.odd"), "#!/home/stranger/ran\n");
     bed.program(at("script.sh"), "#!/bin/sh\necho ran\n");
     bed.trust("20-launch", &[&at("launch")]);
+    // /dev/fuse is everybody's, as on most machines, and fusermount wants an account.
+    bed.run(
+        "cd /home/stranger; mkdir image.d; cp ran image.d/; mksquashfs image.d image -quiet -no-progress >/dev/null; rm -r image.d; \
+         echo stranger:x:47110:47110::/home/stranger:/bin/sh >>/etc/passwd; \
+         mknod /run/fuse c 10 229; chmod 666 /run/fuse; mount --bind /run/fuse /dev/fuse",
+    )
+    .ok();
     bed.run("chown -R 47110 /home/stranger; chown 0 /home/stranger/launch; rm -f /tmp/true").ok();
 }
 
@@ -254,7 +271,7 @@ while True:
 
 #[test]
 fn each_way_around_is_refused_or_known() {
-    if !["fanotify", "overlay", "gcc", "python3", "perl"].into_iter().all(has) {
+    if !["fanotify", "overlay", "gcc", "python3", "perl", "fuse"].into_iter().all(has) {
         return;
     }
     let mut bed = host::unguarded(host::PYTHON);

@@ -2,10 +2,11 @@
 //! What goes wrong around a guard, and what the host must not notice of it.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
-use crate::support::{Bed, Settings, has};
+use crate::support::{Bed, ORDINARY, Settings, has};
 use palisade_protocol::guard::{Request, Response};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -122,4 +123,72 @@ fn nobody_pays_for_who_followed_once() {
     drop(follower);
     bed.wait("the kernel answers by itself again", passed);
     bed.stop();
+}
+
+/// A file system that a process serves: whoever waits for it waits alone, and nobody is told that it is watched.
+#[test]
+fn who_serves_files_holds_up_nobody_else() {
+    if !has("fanotify") || !has("fuse") {
+        return;
+    }
+    let mut bed = Bed::new();
+    bed.copy("/bin/cat", bed.at("cat"));
+    bed.write(bed.at("plain"), "plain");
+    bed.write(bed.at("served/file"), "served");
+    bed.program(bed.at("tree/ran"), std::fs::read("/bin/true").unwrap());
+    bed.run("mkdir mirror image && chmod 777 image && mksquashfs tree squash -quiet -no-progress >/dev/null")
+        .ok();
+    // Everybody's, as on most machines. fusermount wants an account.
+    bed.run(
+        "mknod fuse c 10 229 && chmod 666 fuse && mount --bind fuse /dev/fuse; cp /etc/passwd passwd; \
+         echo somebody:x:47110:47110::/:/bin/sh >>passwd; mount --bind passwd /etc/passwd",
+    )
+    .ok();
+    let point = bed.point.display().to_string();
+    bed.settings(&Settings {
+        trust: "sources = []".into(),
+        // This machine's other file systems are none of the test's.
+        watch: format!("exclude = [{}]\n# only", others(&bed)),
+        ..Settings::enforce()
+    });
+    bed.rules("deny_audit perm=execute all : path=BED/image/ran\nallow perm=any all : all\n");
+    bed.start();
+    assert!(bed.status().watched.contains(&point), "{:?}", bed.status());
+    let [served, mirror] = ["served", "mirror"].map(|name| format!("{point}/{name}"));
+    let mut server = bed.command(0, "60", &["bindfs", "-f", &served, &mirror]).spawn().unwrap();
+    let [squash, image] = ["squash", "image"].map(|name| format!("{point}/{name}"));
+    let mut user = bed.command(ORDINARY, "60", &["squashfuse", "-f", &squash, &image]).spawn().unwrap();
+    for name in ["mirror", "image"] {
+        let path = format!("{point}/{name}");
+        bed.wait("it is listed", |bed| bed.status().unwatched.iter().any(|(at, _)| *at == path));
+        let why = bed.status().unwatched.into_iter().find(|(at, _)| *at == path).unwrap().1;
+        assert!(why.contains("who opens one waits") && !bed.status().watched.contains(&path), "{why}");
+    }
+    bed.run("./cat mirror/file").ok();
+    // What nothing watches runs. Who relies on it is told above.
+    bed.run_as_user("image/ran").ok();
+    let bindfs = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.id())).unwrap();
+    bed.run(&format!("kill -STOP {bindfs}")).ok();
+    let mut waiting =
+        bed.command(0, "60", &[bed.at("cat").to_str().unwrap(), &format!("{point}/mirror/file")]);
+    let mut waiting = waiting.stdout(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(waiting.try_wait().unwrap().is_none(), "it waits for its server");
+    for _ in 0..20 {
+        assert!(took(|| drop(bed.run("./cat plain").ok())) < WAIT);
+    }
+    assert!(took(|| drop(bed.status())) < WAIT);
+    bed.run(&format!("kill -CONT {bindfs}")).ok();
+    assert!(waiting.wait().unwrap().success());
+    bed.run("umount mirror; umount image").ok();
+    assert!(server.wait().unwrap().success() && user.wait().unwrap().success());
+    bed.stop();
+}
+
+/// Every mount point that the bed has besides its own, as the settings name them.
+fn others(bed: &Bed) -> String {
+    let text = std::fs::read_to_string(bed.outside("/proc/self/mountinfo")).unwrap_or_default();
+    let points = text.lines().filter_map(|line| line.split(' ').nth(4));
+    let points = points.filter(|point| Path::new(point) != bed.point).map(|point| format!("{point:?}"));
+    points.collect::<Vec<_>>().join(", ")
 }

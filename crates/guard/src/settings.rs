@@ -16,9 +16,13 @@ pub const LARGEST: usize = 1 << 20;
 /// File systems that are watched unless the settings say otherwise: those that programs live on.
 pub const FILE_SYSTEMS: &[&str] = &[
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "bcachefs", "zfs", "overlay", "tmpfs", "ramfs", "vfat",
-    "exfat", "ntfs3", "iso9660", "udf", "squashfs", "erofs", "nfs", "nfs4", "cifs", "virtiofs", "9p", "fuse",
-    "fuseblk",
+    "exfat", "ntfs3", "iso9660", "udf", "squashfs", "erofs",
 ];
+
+/// File systems whose files are another machine's or a process's. Whoever opens one waits for it, and where the guard is asked
+/// about that, so do all who are to be answered: they are watched only where the settings name them.
+pub const SERVED: &[&str] =
+    &["nfs", "nfs4", "cifs", "smb3", "ceph", "afs", "9p", "virtiofs", "fuse", "fuseblk"];
 
 /// Why settings can't be understood.
 #[derive(Debug, thiserror::Error)]

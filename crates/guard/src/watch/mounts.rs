@@ -4,7 +4,7 @@
 //! A mark of fanotify covers a whole file system, wherever it is mounted, in every mount namespace: so a mount point
 //! that is left out stays watched if another one of its file system is.
 
-use crate::settings::{FILE_SYSTEMS, Watch};
+use crate::settings::{FILE_SYSTEMS, SERVED, Watch};
 use palisade_host::mounts::Mount;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -83,9 +83,8 @@ pub fn left_out(mounts: &[Mount], watch: &Watch) -> BTreeSet<(u32, u32)> {
         .iter()
         .filter(|mount| !watched.contains_key(&mount.device))
         .filter(|mount| {
-            let kind = mount.kind.split('.').next().unwrap_or(&mount.kind);
             watch.exclude.contains(&mount.point)
-                || FILE_SYSTEMS.iter().any(|usual| *usual == mount.kind || *usual == kind)
+                || FILE_SYSTEMS.iter().any(|usual| *usual == mount.kind || *usual == kind(mount))
         })
         .map(|mount| mount.device)
         .collect()
@@ -99,12 +98,30 @@ fn reason_against(mount: &Mount, watch: &Watch) -> Option<&'static str> {
     if watch.exclude.contains(&mount.point) {
         return Some("among watch.exclude");
     }
-    // `fuse.sshfs` is a file system of type `fuse`.
-    let kind = mount.kind.split('.').next().unwrap_or(&mount.kind);
-    if !chosen && !watch.filesystems.iter().any(|wanted| *wanted == mount.kind || wanted == kind) {
-        return Some("its type isn't among watch.filesystems");
+    // What the host itself is on hangs with its server, guard or not.
+    if chosen || mount.point == Path::new("/") {
+        return None;
     }
-    None
+    let is = |named: &str| named == mount.kind || named == kind(mount);
+    match watch.filesystems.iter().any(|wanted| is(wanted)) {
+        true => None,
+        false if is_served(mount) => Some(
+            "its files are a process's or another machine's: who opens one waits for that, and so would all others; \
+             watch.filesystems or watch.only can name it",
+        ),
+        false => Some("its type isn't among watch.filesystems"),
+    }
+}
+
+/// `fuse.sshfs` is a file system of type `fuse`.
+fn kind(mount: &Mount) -> &str {
+    mount.kind.split('.').next().unwrap_or(&mount.kind)
+}
+
+/// Whether its files are another machine's or a process's.
+#[must_use]
+pub fn is_served(mount: &Mount) -> bool {
+    SERVED.contains(&kind(mount)) || SERVED.contains(&mount.kind.as_str())
 }
 
 #[cfg(test)]
@@ -123,8 +140,24 @@ mod tests {
     fn every_file_system_once() {
         let selection = select(&mounts(), &Watch::default());
         let points: Vec<&str> = selection.watched.values().filter_map(|point| point.to_str()).collect();
-        assert_eq!(points, ["/mnt", "/", "/srv"]);
-        assert_eq!(selection.unwatched.len(), 1, "{selection:?}");
+        assert_eq!(points, ["/", "/srv"]);
+        assert_eq!(selection.unwatched.len(), 2, "{selection:?}");
+    }
+
+    #[test]
+    fn what_a_process_serves_is_watched_where_it_is_named() {
+        let points =
+            |watch: &Watch| -> Vec<PathBuf> { select(&mounts(), watch).watched.into_values().collect() };
+        let mnt = PathBuf::from("/mnt");
+        assert!(!points(&Watch::default()).contains(&mnt));
+        assert!(points(&Watch { filesystems: vec!["fuse".into()], ..Watch::default() }).contains(&mnt));
+        assert!(points(&Watch { filesystems: vec!["fuse.sshfs".into()], ..Watch::default() }).contains(&mnt));
+        assert_eq!(points(&Watch { only: vec![mnt.clone()], ..Watch::default() }), [mnt]);
+        // Nothing else is left of a host that is on such a file system.
+        let whole = palisade_host::mounts::parse(b"1 0 0:9 / / rw - virtiofs host rw\n");
+        assert_eq!(select(&whole, &Watch::default()).watched.len(), 1);
+        // Not what the security hook leaves alone.
+        assert!(!left_out(&mounts(), &Watch::default()).contains(&(0, 6)));
     }
 
     #[test]
