@@ -95,11 +95,18 @@ struct Todo {
     packages: BTreeSet<Vec<u8>>,
     /// Something of it is under way.
     busy: bool,
+    /// And it may be of packages.
+    busy_with_packages: bool,
 }
 
 impl Todo {
     fn is_idle(&self) -> bool {
         !self.all && !self.files && self.packages.is_empty() && !self.busy
+    }
+
+    /// Whether packages may have brought what isn't known yet. For what an administrator writes nobody's exec waits.
+    fn may_be_of_packages(&self) -> bool {
+        self.all || !self.packages.is_empty() || self.busy && self.busy_with_packages
     }
 }
 
@@ -163,6 +170,11 @@ impl Keeper {
         self.todo().all = true;
     }
 
+    /// Trust files have changed.
+    pub(crate) fn read_files(&self) {
+        self.todo().files = true;
+    }
+
     /// The database is made anew; with `everything`, also what seems unchanged is hashed.
     pub(crate) fn make_anew(&self, everything: bool) {
         let mut todo = self.todo();
@@ -170,16 +182,21 @@ impl Keeper {
         todo.everything |= everything;
     }
 
-    /// Whether changes are being read, or will be.
+    /// Whether changes of packages are being read, or will be.
     pub(crate) fn is_behind(&self) -> bool {
-        !self.todo().is_idle() || self.has_heard()
+        self.todo().may_be_of_packages() || self.has_heard()
     }
 
-    /// Waits while changes are being read, if there are any, but not forever; whether all are read.
-    pub(crate) fn settle(&self, patience: Duration) -> bool {
+    /// Waits while changes of packages are being read, if there are any, but not forever.
+    pub(crate) fn settle(&self, patience: Duration) {
+        self.wait(patience, |todo| todo.may_be_of_packages());
+    }
+
+    /// Waits while changes are being read that `counts`, if there are any, but not forever; whether all are read.
+    fn wait(&self, patience: Duration, counts: impl Fn(&Todo) -> bool) -> bool {
         let until = Instant::now() + patience;
         let mut todo = self.todo();
-        while !todo.is_idle() || self.has_heard() {
+        while counts(&todo) || self.has_heard() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -196,7 +213,7 @@ impl Keeper {
             // Nobody hears of changes: whoever asks knows of one.
             self.look_again();
         }
-        if !self.settle(patience.min(MOST_PATIENCE)) {
+        if !self.wait(patience.min(MOST_PATIENCE), |todo| !todo.is_idle()) {
             return Err("it is still being read".into());
         }
         self.trouble().clone().map_or(Ok(()), Err)
@@ -226,7 +243,14 @@ impl Keeper {
             let (todo, idle) = {
                 let mut todo = self.todo();
                 let idle = todo.is_idle();
-                (std::mem::replace(&mut *todo, Todo { busy: !idle, ..Todo::default() }), idle)
+                let busy_with_packages = todo.may_be_of_packages();
+                (
+                    std::mem::replace(
+                        &mut *todo,
+                        Todo { busy: !idle, busy_with_packages, ..Todo::default() },
+                    ),
+                    idle,
+                )
             };
             if idle {
                 continue;
@@ -312,22 +336,14 @@ impl Keeper {
             writer.replace(&mut store, is_of, records)?;
         }
         if todo.files && settings.sources.contains(&TrustFrom::Files) {
-            let records = self.said()?;
-            writer.replace(&mut store, |source| matches!(source, Source::File(_)), records)?;
+            let mut mistakes = 0;
+            writer
+                .replace_files(&mut store, &self.files(), |mistake| tell_mistake(&mut mistakes, &mistake))?;
         }
         if store.changed_paths() > MANY_CHANGES {
             writer.merge()?;
         }
         Ok(())
-    }
-
-    /// What the trust files say; mistakes are told.
-    fn said(&self) -> Result<Vec<Record>, KeeperError> {
-        let said = self.files().read()?;
-        for mistake in said.mistakes.iter().take(20) {
-            say(&format!("palisaded: {mistake}"));
-        }
-        Ok(said.records)
     }
 
     fn all(
@@ -339,9 +355,14 @@ impl Keeper {
     ) -> Result<(), KeeperError> {
         let mut builder = writer.rebuild()?;
         if settings.sources.contains(&TrustFrom::Files) {
-            for record in self.said()? {
-                builder.push(&record)?;
-            }
+            let mut mistakes = 0;
+            self.files().each(|read| {
+                match read {
+                    Ok(record) => builder.push(&record)?,
+                    Err(mistake) => tell_mistake(&mut mistakes, &mistake),
+                }
+                Ok::<(), KeeperError>(())
+            })?;
         }
         let order = Order::all(settings, self.filter()?, everything);
         let previous = File::open(self.location.base()).ok();
@@ -399,6 +420,14 @@ impl Keeper {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(KeeperError::Read { path, source }),
         }
+    }
+}
+
+/// Tells of the first mistakes in trust files.
+fn tell_mistake(told: &mut usize, mistake: &edit::Mistake) {
+    *told += 1;
+    if *told <= 20 {
+        say(&format!("palisaded: {mistake}"));
     }
 }
 

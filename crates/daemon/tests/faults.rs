@@ -192,3 +192,53 @@ fn others(bed: &Bed) -> String {
     let points = points.filter(|point| Path::new(point) != bed.point).map(|point| format!("{point:?}"));
     points.collect::<Vec<_>>().join(", ")
 }
+
+/// The most memory that the guard has had, in MiB.
+fn peak(bed: &Bed) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", bed.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+}
+
+/// A list of a million files takes little memory, and nobody's exec waits until it is read.
+#[test]
+fn a_long_list_of_trusted_files_holds_up_nobody() {
+    const LINES: usize = 300_000;
+    if !has("fanotify") {
+        return;
+    }
+    let mut bed = Bed::new();
+    let (known, strange) = (bed.copy("/bin/true", bed.at("known")), bed.copy("/bin/true", bed.at("strange")));
+    bed.settings(&Settings::enforce());
+    bed.rules(
+        "allow perm=any all : trust=1\ndeny_audit perm=execute all : dir=BED\nallow perm=any all : all\n",
+    );
+    bed.trust("10-known", &[&known]);
+    bed.start();
+    let before = peak(&bed);
+    let sum = "61a9960bf7d255a85811f4afcac51067b8f2e4c75e21cf4f2af95319d4ed1b87";
+    let mut longest = Duration::ZERO;
+    for lines in [LINES, LINES + 1, 10] {
+        let text: String =
+            (0..lines).map(|number| format!("/usr/lib/of/nobody/{number:09} {number} {sum}\n")).collect();
+        bed.write(bed.config("trust.d/50-many"), text);
+        assert!(matches!(bed.ask(&Request::Trust { everything: false, files: true }), Response::Done { .. }));
+        let mut patience = palisade_acceptance::patience::Patience::new(Duration::from_secs(60));
+        while bed.status().trusted != lines as u64 + 1 {
+            assert!(!patience.is_spent(), "{lines}: {:?}", bed.status());
+            longest = longest.max(took(|| bed.run("./strange").refused()));
+        }
+        bed.run("./known").ok();
+        bed.run("./strange").refused();
+    }
+    let more = peak(&bed) - before;
+    assert!(longest < WAIT, "{longest:?}");
+    // A million lines would take as much for each; the rest is the allocator's.
+    assert!(more < 100, "{more} MiB for {LINES} lines");
+    crate::support::lines::tell(&format!(
+        "{LINES} lines: {more} MiB more, {} in all, longest wait {longest:?}",
+        peak(&bed)
+    ));
+    drop(strange);
+    bed.stop();
+}

@@ -56,6 +56,9 @@ pub enum Request {
         /// Hash everything again, what seems unchanged too.
         #[serde(default)]
         everything: bool,
+        /// Only trust files have changed.
+        #[serde(default)]
+        files: bool,
     },
     /// Answer when what packages and trust files say by now is in force.
     Sync {

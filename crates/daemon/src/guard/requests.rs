@@ -67,7 +67,11 @@ impl Guard {
                 }
                 None => Err(GuardError::NoTrial),
             },
-            Request::Trust { everything } => {
+            Request::Trust { files: true, .. } => {
+                self.keeper.read_files();
+                Ok("the trust files are being read".into())
+            }
+            Request::Trust { everything, .. } => {
                 self.keeper.make_anew(everything);
                 Ok("the trust database is being made anew".into())
             }

@@ -537,7 +537,7 @@ pub(crate) fn killed_while_it_imports() {
     bed.start();
     let trusted = bed.status().trusted;
     for pause in [5, 50, 300] {
-        bed.ask(&Request::Trust { everything: true });
+        bed.ask(&Request::Trust { everything: true, files: false });
         std::thread::sleep(Duration::from_millis(pause));
         bed.signal("-KILL");
         let _code = bed.ended();

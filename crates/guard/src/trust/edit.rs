@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -156,17 +156,63 @@ impl TrustFiles {
     /// If one can't be read; lines that can't be are in the result.
     pub fn read(&self) -> Result<Said, Error> {
         let mut said = Said::default();
-        for path in self.list()? {
-            let text = read(&path)?;
-            let source = Source::File(path.as_os_str().as_bytes().into());
-            let (named, errors) = trust_file::parse(&text);
-            said.records.extend(named.into_iter().map(|Named { path, size, digest }| {
-                let source = source.clone();
-                Record { entry: Entry { path, size, digest, source }, seen: None }
-            }));
-            said.mistakes.extend(errors.into_iter().map(|error| Mistake { file: path.clone(), error }));
-        }
+        self.each::<Error>(|read| {
+            match read {
+                Ok(record) => said.records.push(record),
+                Err(mistake) => said.mistakes.push(mistake),
+            }
+            Ok(())
+        })?;
         Ok(said)
+    }
+
+    /// Reads all of them, and tells what each line says, until `tell` fails. Memory grows by some bytes for a line.
+    ///
+    /// # Errors
+    ///
+    /// If one can't be read; and what `tell` returns.
+    pub fn each<E: From<Error>>(
+        &self,
+        mut tell: impl FnMut(Result<Record, Mistake>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        /// What reading fails with is ours, what telling fails with the caller's.
+        enum Stop<E> {
+            Read(io::Error),
+            Told(E),
+        }
+        impl<E> From<io::Error> for Stop<E> {
+            fn from(error: io::Error) -> Self {
+                Self::Read(error)
+            }
+        }
+        for path in self.list()? {
+            let failed = |source| Error::File { operation: "read", path: path.clone(), source };
+            let file = BufReader::with_capacity(256 << 10, File::open(&path).map_err(failed)?);
+            let source = Source::File(path.as_os_str().as_bytes().into());
+            let read = trust_file::each(file, |line| {
+                let line = line.map_err(|error| Mistake { file: path.clone(), error });
+                tell(line.map(|Named { path, size, digest }| Record {
+                    entry: Entry { path, size, digest, source: source.clone() },
+                    seen: None,
+                }))
+                .map_err(Stop::Told)
+            });
+            match read {
+                Ok(()) => {}
+                Err(Stop::Read(source)) => return Err(failed(source).into()),
+                Err(Stop::Told(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// How many bytes they have together.
+    ///
+    /// # Errors
+    ///
+    /// If the directory can't be read.
+    pub fn size(&self) -> Result<u64, Error> {
+        Ok(self.list()?.iter().filter_map(|path| fs::metadata(path).ok()).map(|about| about.len()).sum())
     }
 
     /// The file of this name in the directory, or the one file if there is no name.

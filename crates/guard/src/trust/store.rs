@@ -11,11 +11,15 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::base::{self, Base, Records};
 use super::build::{self, Builder};
+use super::edit::{self, Mistake, TrustFiles};
 use super::entry::{Digest, Entry, Record, Seen, Source};
 use super::journal::{self, Change, Overlay};
 
 /// As many changed paths make rebuilding worth while.
 pub const MANY_CHANGES: usize = 20_000;
+
+/// Trust files of so many bytes are read line by line, in bytes.
+const LARGE: u64 = 2 << 20;
 
 /// The trust database can't be read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +33,9 @@ pub enum Error {
     /// A new database file.
     #[error(transparent)]
     Build(#[from] build::Error),
+    /// The trust files.
+    #[error(transparent)]
+    Files(#[from] edit::Error),
     /// The lock can't be had for another reason than that somebody holds it.
     #[error("can't lock the trust database with {path}: {source}")]
     Lock {
@@ -313,6 +320,49 @@ impl Writer {
             return Ok(());
         }
         Ok(store.overlay.append(&self.location.journal(), store.base.id(), changes)?)
+    }
+
+    /// Makes what trust files say all that they say in the database. `mistaken` hears of lines that can't be read.
+    ///
+    /// Small changes are appended to the journal. Where there are many lines the database is made anew, of what it has from others and
+    /// of theirs: what is in the journal is kept in memory.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Writer::change`], or if the files can't be read.
+    pub fn replace_files(
+        &mut self,
+        store: &mut Store,
+        files: &TrustFiles,
+        mut mistaken: impl FnMut(Mistake),
+    ) -> Result<(), Error> {
+        let is_of = |source: &Source| matches!(source, Source::File(_));
+        store.refresh()?;
+        let mut before = 0;
+        store.each(|found| {
+            before += usize::from(is_of(found.source));
+            Ok::<(), Error>(())
+        })?;
+        if before < MANY_CHANGES && files.size()? < LARGE {
+            let said = files.read()?;
+            said.mistakes.into_iter().for_each(mistaken);
+            return self.replace(store, is_of, said.records).map(drop);
+        }
+        let mut builder = self.rebuild()?;
+        store.each(|found| {
+            if !is_of(found.source) {
+                builder.push(&found.to_record())?;
+            }
+            Ok::<(), Error>(())
+        })?;
+        files.each(|read| {
+            match read {
+                Ok(record) => builder.push(&record)?,
+                Err(mistake) => mistaken(mistake),
+            }
+            Ok::<(), Error>(())
+        })?;
+        self.finish(builder).map(drop)
     }
 
     /// Makes `records` all that one of `sources` says; what others say stays. Gives how many paths changed.

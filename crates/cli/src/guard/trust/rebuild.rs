@@ -9,7 +9,7 @@ use crate::palisaded::DaemonError;
 use crate::progress::Bar;
 use palisade_guard::settings::{Settings, TrustFrom};
 use palisade_guard::trust::base::Base;
-use palisade_guard::trust::entry::{Record, Source};
+use palisade_guard::trust::edit::Mistake;
 use palisade_guard::trust::filter::Filter;
 use palisade_guard::trust::import::{Event, Origin, Request, import};
 use palisade_guard::trust::rpm;
@@ -26,7 +26,7 @@ const MOST: u64 = 20_000_000;
 /// Makes the database anew.
 pub(super) fn rebuild(places: &Places, everything: bool) -> Answer {
     only_root(places, "what is trusted")?;
-    match talk::ask(places, &Asked::Trust { everything }) {
+    match talk::ask(places, &Asked::Trust { everything, files: false }) {
         Ok(response) => {
             change::said(response)?;
             output::say("hint: palisade guard status   # says when it is there\n");
@@ -54,7 +54,7 @@ pub(super) fn sync(places: &Places, seconds: u64, if_running: bool) -> Answer {
 
 /// Has the database know what the trust files say now.
 pub(super) fn trust_files_changed(places: &Places) -> Result<(), Failure> {
-    match talk::ask(places, &Asked::Trust { everything: false }) {
+    match talk::ask(places, &Asked::Trust { everything: false, files: true }) {
         Ok(_) => return Ok(()),
         Err(GuardError::Daemon(DaemonError::NotRunning { .. })) => {}
         Err(error) => {
@@ -69,16 +69,18 @@ pub(super) fn trust_files_changed(places: &Places) -> Result<(), Failure> {
     }
     let mut writer = Writer::lock(&location).map_err(GuardError::from)?;
     let mut store = Store::open(&location).map_err(GuardError::from)?;
-    let is_of = |source: &Source| matches!(source, Source::File(_));
-    writer.replace(&mut store, is_of, said(places)?).map_err(GuardError::from)?;
-    Ok(())
+    let mut mistakes = 0;
+    let files = files::trust_files(places);
+    let replaced = writer.replace_files(&mut store, &files, |mistake| note_mistake(&mut mistakes, &mistake));
+    Ok(replaced.map_err(GuardError::from)?)
 }
 
-/// What the trust files say; mistakes are told.
-fn said(places: &Places) -> Result<Vec<Record>, GuardError> {
-    let said = files::trust_files(places).read()?;
-    said.mistakes.iter().take(20).for_each(|mistake| output::note(mistake));
-    Ok(said.records)
+/// Tells of the first mistakes in trust files.
+fn note_mistake(noted: &mut usize, mistake: &Mistake) {
+    *noted += 1;
+    if *noted <= 20 {
+        output::note(mistake);
+    }
 }
 
 fn make(places: &Places, settings: &Settings, everything: bool) -> Result<u64, GuardError> {
@@ -87,9 +89,14 @@ fn make(places: &Places, settings: &Settings, everything: bool) -> Result<u64, G
     let mut builder = writer.rebuild()?;
     let sources = &settings.trust.sources;
     if sources.contains(&TrustFrom::Files) {
-        for record in said(places)? {
-            builder.push(&record)?;
-        }
+        let mut mistakes = 0;
+        files::trust_files(places).each(|read| {
+            match read {
+                Ok(record) => builder.push(&record)?,
+                Err(mistake) => note_mistake(&mut mistakes, &mistake),
+            }
+            Ok::<(), GuardError>(())
+        })?;
     }
     let mut from = Vec::new();
     if sources.contains(&TrustFrom::Dpkg) && Path::new("/var/lib/dpkg/status").exists() {
