@@ -12,6 +12,7 @@ mod requests;
 pub(crate) use begin::run;
 pub(crate) use error::GuardError;
 
+use crate::bell::Bell;
 use crate::essential;
 use crate::journal::Followers;
 use crate::keeper::Keeper;
@@ -48,6 +49,8 @@ pub(crate) struct Guard {
     generation: AtomicU64,
     began: Instant,
     stop: Arc<AtomicBool>,
+    /// Wakes the main thread.
+    bell: Bell,
     alarms: Mutex<Vec<String>>,
     lsm: Result<Arc<Lsm>, String>,
     /// Whether somebody asked for the end.
@@ -101,6 +104,7 @@ impl Guard {
     /// Ends everything; the kernel says yes from then on.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.bell.ring();
     }
 
     /// Somebody asked for the end: what stays when the guard dies goes as well.

@@ -4,6 +4,7 @@
 //! While a package manager works, what it has just unpacked is executed by the packages' own scripts. So a refusal of an
 //! untrusted file waits until the lists that have changed are read ([`Keeper::settle`]).
 
+use crate::bell::Bell;
 use crate::guard::Guard;
 use crate::loader::{Loader, Order};
 use crate::saying::say;
@@ -23,7 +24,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -117,6 +118,8 @@ pub(crate) struct Keeper {
     location: Location,
     directory: PathBuf,
     changes: Option<OwnedFd>,
+    /// Rings when somebody asks for something.
+    asked: Bell,
     vouched: Arc<Vouched>,
     todo: Mutex<Todo>,
     done: Condvar,
@@ -126,8 +129,11 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// The database below `state`, of what `config` and the packages say.
-    pub(crate) fn new(config: &Path, state: &Path) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// Without descriptors.
+    pub(crate) fn new(config: &Path, state: &Path) -> io::Result<Self> {
+        Ok(Self {
             config: config.to_owned(),
             location: Location::new(state),
             directory: state.to_owned(),
@@ -136,7 +142,8 @@ impl Keeper {
             todo: Mutex::default(),
             done: Condvar::new(),
             trouble: Mutex::default(),
-        }
+            asked: Bell::new()?,
+        })
     }
 
     fn files(&self) -> TrustFiles {
@@ -168,11 +175,13 @@ impl Keeper {
     /// Trust files and settings may have changed.
     pub(crate) fn look_again(&self) {
         self.todo().all = true;
+        self.asked.ring();
     }
 
     /// Trust files have changed.
     pub(crate) fn read_files(&self) {
         self.todo().files = true;
+        self.asked.ring();
     }
 
     /// The database is made anew; with `everything`, also what seems unchanged is hashed.
@@ -180,6 +189,7 @@ impl Keeper {
         let mut todo = self.todo();
         todo.all = true;
         todo.everything |= everything;
+        self.asked.ring();
     }
 
     /// Whether changes of packages are being read, or will be.
@@ -275,17 +285,16 @@ impl Keeper {
         }
     }
 
-    /// Waits for changes, and until no more come; a fifth of a second if there are none.
+    /// Waits until something is asked for or has changed, and then until no more changes come.
     fn hear(&self) {
-        let Some(changes) = &self.changes else {
-            std::thread::sleep(Duration::from_millis(200));
+        if !self.asked.wait(self.changes.as_ref().map(AsFd::as_fd), None) {
             return;
-        };
-        let mut patience = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+        }
+        let Some(changes) = &self.changes else { return };
         let quiet = Timespec { tv_sec: 0, tv_nsec: i64::try_from(QUIET.as_nanos()).unwrap_or(0) };
         let began = Instant::now();
         let mut buffer = [std::mem::MaybeUninit::uninit(); 8192];
-        while matches!(poll(&mut [PollFd::new(changes, PollFlags::IN)], Some(&patience)), Ok(1..)) {
+        while matches!(poll(&mut [PollFd::new(changes, PollFlags::IN)], Some(&quiet)), Ok(1..)) {
             let mut reader = inotify::Reader::new(changes, &mut buffer);
             let mut todo = self.todo();
             while let Ok(event) = reader.next() {
@@ -302,7 +311,6 @@ impl Keeper {
                     break;
                 }
             }
-            patience = quiet;
             if began.elapsed() > Duration::from_secs(1) {
                 break;
             }

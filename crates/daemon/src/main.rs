@@ -14,12 +14,14 @@
 //! - [`trial`]: what is in force for a while
 //! - [`keeper`], [`loader`]: the trust database, kept up to date by a process without rights
 //! - [`territory`]: which file systems are watched, as they come and go
+//! - [`bell`]: how threads that have nothing to do are woken
 //! - [`journal`]: what is said, and to whom
 //! - [`saying`]: how, without waiting for whoever reads it
 //! - [`supervisor`]: systemd, and what happens when nothing goes on
 //! - [`privileges`]: what it gives away
 #![forbid(unsafe_code)]
 
+mod bell;
 mod blind;
 mod control;
 mod conversation;

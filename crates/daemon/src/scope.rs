@@ -30,6 +30,7 @@ mod service;
 mod translation;
 mod verdict;
 
+use crate::bell::Bell;
 use crate::conversation;
 use crate::guard::GuardError;
 use crate::learn::{self, Learning};
@@ -47,6 +48,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+/// How often systemd hears that this process is alive.
+const WATCHDOG: Duration = Duration::from_secs(10);
+
 /// Scopes that are served.
 pub(crate) struct Scopes {
     service: Arc<Service>,
@@ -62,14 +66,16 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
         return Ok(());
     }
     let terminate = Arc::new(AtomicBool::new(false));
+    let bell = Bell::new().map_err(GuardError::Begin)?;
     for signal in [SIGTERM, SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&terminate)).map_err(GuardError::Begin)?;
+        bell.ring_at(signal).map_err(GuardError::Begin)?;
     }
     let systemd = Systemd::from_environment();
     systemd.notify("READY=1");
     while !terminate.load(Ordering::Relaxed) {
         systemd.notify("WATCHDOG=1");
-        thread::sleep(Duration::from_millis(50));
+        bell.wait(None, Some(WATCHDOG));
     }
     systemd.notify("STOPPING=1");
     scopes.end();
@@ -86,7 +92,7 @@ pub(crate) fn begin(options: &Options) -> Result<Scopes, GuardError> {
     } else if !rustix::process::geteuid().is_root() {
         return Err(GuardError::RootOnly);
     }
-    let service = Arc::new(Service::new(options, settings));
+    let service = Arc::new(Service::new(options, settings).map_err(GuardError::Begin)?);
     let socket = options.scope_socket.clone().unwrap_or_else(|| options.socket.with_file_name("scope.sock"));
     let mut scopes = Scopes { service: Arc::clone(&service), socket, learning: None, threads: Vec::new() };
     if options.check {
@@ -99,6 +105,7 @@ pub(crate) fn begin(options: &Options) -> Result<Scopes, GuardError> {
         .ok();
     let reload = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGHUP, Arc::clone(&reload)).map_err(GuardError::Begin)?;
+    service.changed.ring_at(SIGHUP).map_err(GuardError::Begin)?;
     if !process::sees_first_namespace() {
         // Who asks from outside of its namespace has no number in it, and isn't heard.
         service.alarm("palisaded doesn't run in the first process namespace: no scope can be had".into());
@@ -124,6 +131,7 @@ impl Scopes {
     /// Ends serving. Scopes that there are stay in force, if they are pinned.
     pub(crate) fn end(self) {
         self.service.stop.store(true, Ordering::Relaxed);
+        self.service.changed.ring();
         for thread in self.threads {
             let _ended = thread.join();
         }

@@ -17,6 +17,9 @@ const STALL: u64 = 5_000;
 /// Longer than this nothing may be answered, in ms: nothing will be any more.
 const END: u64 = 60_000;
 
+/// How often it is looked: a guard that has nothing to do wakes the processor for this alone.
+const LOOK: Duration = Duration::from_secs(2);
+
 /// systemd's socket, if it started this process.
 #[derive(Debug)]
 pub(crate) struct Systemd(Option<(UnixDatagram, SocketAddr)>);
@@ -61,6 +64,6 @@ pub(crate) fn supervise(engine: &Engine, systemd: &Systemd, stop: &AtomicBool) {
             saying::finish();
             std::process::abort();
         }
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(LOOK);
     }
 }

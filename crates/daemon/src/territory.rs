@@ -8,7 +8,7 @@ use palisade_guard::watch::mounts::{self, Selection};
 use palisade_host::mounts::Mount;
 use palisade_sys::fanotify::Questions;
 use palisade_text::Show as _;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,7 +115,7 @@ impl Territory {
         marked(mount, |name| engine.gate().watch(name, questions)).map_err(|errno| format!("{errno}"))
     }
 
-    /// Watches what is mounted from now on, until `stop`. `settings` are asked for each time.
+    /// Watches what is mounted from now on, until `stop`, which counts at the next mount. `settings` are asked for each time.
     pub(crate) fn follow(
         &self,
         engine: &Engine,
@@ -129,10 +129,9 @@ impl Territory {
             );
             return;
         };
-        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
         while !stop.load(Ordering::Relaxed) {
             let mut waited = [PollFd::new(&file, PollFlags::PRI | PollFlags::ERR)];
-            if !matches!(poll(&mut waited, Some(&second)), Ok(1..)) {
+            if !matches!(poll(&mut waited, None), Ok(1..)) {
                 continue;
             }
             let mut text = Vec::new();

@@ -31,8 +31,13 @@ impl Trial {
 
     /// Seconds that are left.
     pub(crate) fn left(&self) -> Option<u64> {
+        self.time_left().map(|left| left.as_secs())
+    }
+
+    /// How long it goes on, if anything is being tried.
+    pub(crate) fn time_left(&self) -> Option<Duration> {
         let trial = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        trial.as_ref().map(|(until, _)| until.saturating_duration_since(Instant::now()).as_secs())
+        trial.as_ref().map(|(until, _)| until.saturating_duration_since(Instant::now()))
     }
 
     /// What is tried stays; whether anything was.

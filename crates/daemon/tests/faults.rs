@@ -242,3 +242,35 @@ fn a_long_list_of_trusted_files_holds_up_nobody() {
     drop(strange);
     bed.stop();
 }
+
+/// How often threads of the guard have gone to sleep.
+fn pauses(bed: &Bed) -> u64 {
+    let pid = bed.pid();
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let of_one = |task: std::fs::DirEntry| -> u64 {
+        let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+    };
+    tasks.flatten().map(of_one).sum()
+}
+
+/// A guard that nobody asks anything wakes the processor once in two seconds.
+#[test]
+fn nothing_to_do_is_nothing_done() {
+    const SECONDS: u64 = 20;
+    if !has("fanotify") {
+        return;
+    }
+    let mut bed = Bed::new();
+    bed.settings(&Settings::enforce());
+    bed.rules("allow perm=any all : all\n");
+    bed.start();
+    std::thread::sleep(Duration::from_secs(1));
+    let before = pauses(&bed);
+    std::thread::sleep(Duration::from_secs(SECONDS));
+    let woken = pauses(&bed) - before;
+    crate::support::lines::tell(&format!("{woken} wake-ups in {SECONDS} s"));
+    assert!((1..=SECONDS).contains(&woken), "{woken} in {SECONDS} s");
+    bed.stop();
+}

@@ -2,6 +2,7 @@
 //! How the parts of a guard begin, and how it ends.
 
 use super::{Guard, GuardError, check_safety};
+use crate::bell::Bell;
 use crate::journal::{Followers, Journal, QUEUE};
 use crate::keeper::{Keeper, PATIENCE};
 use crate::lsm::{Labels, Lsm};
@@ -24,7 +25,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Guards until a signal or a request ends it.
 pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
@@ -43,8 +44,12 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
     for (signal, flag) in [(SIGTERM, &terminate), (SIGINT, &terminate), (SIGHUP, &reload)] {
         signal_hook::flag::register(signal, Arc::clone(flag)).map_err(GuardError::Begin)?;
     }
+    let bell = Bell::new().map_err(GuardError::Begin)?;
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        bell.ring_at(signal).map_err(GuardError::Begin)?;
+    }
     let listener = control::listen(&options.socket)?;
-    let guard = Arc::new(begin(options, setup)?);
+    let guard = Arc::new(begin(options, setup, bell)?);
     let (pending, waiting) = (Arc::downgrade(&guard), Arc::downgrade(&guard));
     guard.engine.settle_by(Settle {
         pending: Box::new(move || pending.upgrade().is_some_and(|guard| guard.keeper.is_behind())),
@@ -67,7 +72,7 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
             guard.go_back(before);
             say("palisaded: what was tried is over");
         }
-        thread::sleep(Duration::from_millis(50));
+        guard.bell.wait(None, guard.trial.time_left());
     }
     systemd.notify("STOPPING=1");
     if terminate.load(Ordering::Relaxed) || guard.asked_to_end.load(Ordering::Relaxed) {
@@ -83,8 +88,8 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
     Ok(())
 }
 
-fn begin(options: &Options, setup: Setup) -> Result<Guard, GuardError> {
-    let keeper = Keeper::new(&options.config, &options.state);
+fn begin(options: &Options, setup: Setup, bell: Bell) -> Result<Guard, GuardError> {
+    let keeper = Keeper::new(&options.config, &options.state).map_err(GuardError::Begin)?;
     let mut alarms = Vec::new();
     let trust = match keeper.open(&setup.settings.trust) {
         Ok(trust) => trust,
@@ -153,6 +158,7 @@ fn begin(options: &Options, setup: Setup) -> Result<Guard, GuardError> {
         generation: AtomicU64::new(1),
         began: Instant::now(),
         stop: Arc::new(AtomicBool::new(false)),
+        bell,
         alarms: Mutex::new(alarms),
         lsm,
         asked_to_end: AtomicBool::new(false),

@@ -21,6 +21,7 @@ impl Guard {
                     check_safety(&policy, &self.engine.trust(), &self.options)?;
                 }
                 self.trial.begin(Duration::from_secs(seconds), before);
+                self.bell.ring();
                 self.put_in_force(policy, true)?;
             }
             None => {
@@ -28,6 +29,7 @@ impl Guard {
                     check_safety(&before.policy, &self.engine.trust(), &self.options)?;
                 }
                 self.trial.begin(Duration::from_secs(seconds), before);
+                self.bell.ring();
                 self.engine.enforce(true);
                 self.follow_mode();
             }

@@ -25,7 +25,8 @@ pub(super) fn read(service: &Service, settings: &Path, reload: &AtomicBool) {
         let programs = service.state().programs.clone();
         let Some(programs) = programs else {
             again(service, settings, reload);
-            std::thread::sleep(PAUSE);
+            // Without scopes there is nothing to do.
+            service.changed.wait(None, None);
             continue;
         };
         if programs.lacks().ring_buffer {

@@ -9,6 +9,7 @@ use super::followers::Followers;
 use super::group::{self, Group};
 use super::translation::{boot_time, lacking, of_kernel, profile_of_kernel, verdict};
 use super::{happening, process, proof, rare};
+use crate::bell::Bell;
 use crate::journal::chain;
 use crate::options::{Feature, Options};
 use crate::saying::say;
@@ -55,6 +56,8 @@ pub(super) struct Service {
     pub(super) state: Mutex<State>,
     pub(super) followers: Followers,
     pub(super) stop: AtomicBool,
+    /// Rings for who reads events: there are programs now, or it is over.
+    pub(super) changed: Bell,
     pub(super) killed_later: AtomicU64,
     pins: Pins,
     depth: Option<Depth>,
@@ -63,11 +66,12 @@ pub(super) struct Service {
 }
 
 impl Service {
-    pub(super) fn new(options: &Options, settings: Settings) -> Self {
-        Self {
+    pub(super) fn new(options: &Options, settings: Settings) -> std::io::Result<Self> {
+        Ok(Self {
             state: Mutex::new(State { settings, ..State::default() }),
             followers: Followers::new(&options.state),
             stop: AtomicBool::new(false),
+            changed: Bell::new()?,
             killed_later: AtomicU64::new(0),
             pins: Pins::below(&options.scope_pins),
             depth: options.enforcement_depth,
@@ -77,7 +81,7 @@ impl Service {
                 ring_buffer: options.without.contains(&Feature::RingBuffer),
             },
             alarms: Mutex::default(),
-        }
+        })
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -145,6 +149,7 @@ impl Service {
         }
         let programs = Arc::new(programs);
         state.programs = Some(Arc::clone(&programs));
+        self.changed.ring();
         for scope in programs.scopes()? {
             let terminal = if scope.line { None } else { process::terminal(scope.root) };
             let known = Known {

@@ -26,7 +26,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Files of which something is remembered, at least.
 const FILES: usize = 8192;
@@ -308,19 +308,16 @@ impl Engine {
         self.deferred.came.notify_one();
     }
 
-    /// Judges again what was put off, until `stop`.
+    /// Judges again what was put off, until `stop`, which counts when the next question comes.
     pub fn settle(&self, recognizer: &Recognizer, stop: &AtomicBool) {
         let worker = Worker { number: 0, recognizer };
         while !stop.load(Ordering::Relaxed) {
             let waiting = self.deferred.questions.lock().unwrap_or_else(PoisonError::into_inner);
-            let (mut waiting, _) = self
+            let mut waiting = self
                 .deferred
                 .came
-                .wait_timeout_while(waiting, Duration::from_millis(500), |questions| questions.is_empty())
+                .wait_while(waiting, |questions| questions.is_empty())
                 .unwrap_or_else(PoisonError::into_inner);
-            if waiting.is_empty() {
-                continue;
-            }
             let questions = std::mem::take(&mut *waiting);
             drop(waiting);
             if let Some(settle) = self.settle.get() {

@@ -3,7 +3,7 @@
 
 use super::engine::Engine;
 use super::known::Identity;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -11,14 +11,13 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 impl Engine {
-    /// Hears of changes until `stop`.
+    /// Hears of changes until `stop`, which counts when the next one comes.
     pub fn hear(&self, stop: &AtomicBool) {
         let Some(witness) = &self.witness else { return };
         let mut buffer = vec![0; 64 << 10];
-        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
         while !stop.load(Ordering::Relaxed) {
             let mut waited = [PollFd::new(witness, PollFlags::IN)];
-            if !matches!(poll(&mut waited, Some(&second)), Ok(1..)) {
+            if !matches!(poll(&mut waited, None), Ok(1..)) {
                 continue;
             }
             let _nothing_more = witness.read(&mut buffer, |handle| {
