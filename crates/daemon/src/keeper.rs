@@ -44,6 +44,8 @@ const SOME: usize = 500;
 /// The longest that a refusal waits for what is being read. Everything may be being read, on a busy machine: a package's
 /// own script would fail, and the package with it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// The same for what an administrator has written.
+const FILES_PATIENCE: Duration = Duration::from_secs(1);
 /// The longest that somebody who asks for it waits.
 const MOST_PATIENCE: Duration = Duration::from_secs(600);
 
@@ -98,6 +100,8 @@ struct Todo {
     busy: bool,
     /// And it may be of packages.
     busy_with_packages: bool,
+    /// Since when it has been known that trust files may have changed, until they are read.
+    files_since: Option<Instant>,
 }
 
 impl Todo {
@@ -105,9 +109,37 @@ impl Todo {
         !self.all && !self.files && self.packages.is_empty() && !self.busy
     }
 
-    /// Whether packages may have brought what isn't known yet. For what an administrator writes nobody's exec waits.
+    /// Whether packages may have brought what isn't known yet.
     fn may_be_of_packages(&self) -> bool {
         self.all || !self.packages.is_empty() || self.busy && self.busy_with_packages
+    }
+
+    /// Whether a refusal waits: for packages, and for a moment for what an administrator has just written, however long that is.
+    fn holds_refusals(&self) -> bool {
+        self.may_be_of_packages() || self.files_since.is_some_and(|since| since.elapsed() < FILES_PATIENCE)
+    }
+
+    fn files_changed(&mut self) {
+        self.files = true;
+        self.files_since.get_or_insert_with(Instant::now);
+    }
+
+    /// All of it, for who does it. What comes from then on is new.
+    fn take(&mut self) -> Self {
+        let next = Self {
+            busy: !self.is_idle(),
+            busy_with_packages: self.may_be_of_packages(),
+            files_since: self.files_since,
+            ..Self::default()
+        };
+        std::mem::replace(self, next)
+    }
+
+    fn is_done(&mut self) {
+        self.busy = false;
+        if !self.files {
+            self.files_since = None;
+        }
     }
 }
 
@@ -180,7 +212,7 @@ impl Keeper {
 
     /// Trust files have changed.
     pub(crate) fn read_files(&self) {
-        self.todo().files = true;
+        self.todo().files_changed();
         self.asked.ring();
     }
 
@@ -192,14 +224,14 @@ impl Keeper {
         self.asked.ring();
     }
 
-    /// Whether changes of packages are being read, or will be.
+    /// Whether changes are being read that a refusal waits for.
     pub(crate) fn is_behind(&self) -> bool {
-        self.todo().may_be_of_packages() || self.has_heard()
+        self.todo().holds_refusals() || self.has_heard()
     }
 
-    /// Waits while changes of packages are being read, if there are any, but not forever.
+    /// Waits while such changes are being read, if there are any, but not forever.
     pub(crate) fn settle(&self, patience: Duration) {
-        self.wait(patience, |todo| todo.may_be_of_packages());
+        self.wait(patience, Todo::holds_refusals);
     }
 
     /// Waits while changes are being read that `counts`, if there are any, but not forever; whether all are read.
@@ -250,19 +282,8 @@ impl Keeper {
         self.look_again();
         while !stop.load(Ordering::Relaxed) {
             self.hear();
-            let (todo, idle) = {
-                let mut todo = self.todo();
-                let idle = todo.is_idle();
-                let busy_with_packages = todo.may_be_of_packages();
-                (
-                    std::mem::replace(
-                        &mut *todo,
-                        Todo { busy: !idle, busy_with_packages, ..Todo::default() },
-                    ),
-                    idle,
-                )
-            };
-            if idle {
+            let todo = self.todo().take();
+            if todo.is_idle() {
                 continue;
             }
             let settings = guard.engine.policy().settings.trust.clone();
@@ -280,7 +301,7 @@ impl Keeper {
                 guard.alarm(trouble);
             }
             palisade_sys::memory::give_back();
-            self.todo().busy = false;
+            self.todo().is_done();
             self.done.notify_all();
         }
     }
@@ -304,8 +325,8 @@ impl Keeper {
                     todo.all = true;
                 } else if let Some(package) = package(name) {
                     todo.packages.insert(package.to_vec());
-                } else {
-                    todo.files |= !name.ends_with(b".lock") && !name.starts_with(b".");
+                } else if !name.ends_with(b".lock") && !name.starts_with(b".") {
+                    todo.files_changed();
                 }
                 if reader.is_buffer_empty() {
                     break;
