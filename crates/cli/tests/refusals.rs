@@ -143,7 +143,7 @@ fn a_call_that_the_filter_refuses_is_told() {
         assert!(
             told[0].contains("refused: syscall ptrace by /")
                 && told[0].contains(": it fails with EPERM: reads and steers other processes (seccomp)")
-                && told[0].ends_with("hint: palisade syscalls explain ptrace"),
+                && told[0].ends_with("hint: palisade explain --syscall ptrace"),
             "{run:?}"
         );
         // What programs do without is kept, and not said.

@@ -81,7 +81,7 @@ pub(crate) fn of_call(thread: u32, program: &Program, call: Syscall, errno: Errn
         why: Why { origin: None, text: format!("it fails with {errno}: {reason}") },
         enforced_by: Mechanism::Seccomp,
     };
-    (event, format!("palisade syscalls explain {}", call.name()))
+    (event, format!("palisade explain --syscall {}", call.name()))
 }
 
 /// Whether this is the answer of a kernel that lacks the call, for which programs have another way.
@@ -121,7 +121,7 @@ mod tests {
             event.to_string(),
             "refused: syscall ptrace by a program: it fails with EPERM: reads and steers other processes (seccomp)"
         );
-        assert_eq!(hint, "palisade syscalls explain ptrace");
+        assert_eq!(hint, "palisade explain --syscall ptrace");
         let (event, _hint) = of_call(1, &Program::default(), "getpid".parse().unwrap(), Errno::EPERM);
         assert!(event.why.text.ends_with("the policy denies it"));
     }
