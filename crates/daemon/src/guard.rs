@@ -12,6 +12,7 @@ mod requests;
 pub(crate) use begin::run;
 pub(crate) use error::GuardError;
 
+use crate::alarms::{Alarms, Trouble};
 use crate::bell::Bell;
 use crate::essential;
 use crate::journal::Followers;
@@ -51,7 +52,7 @@ pub(crate) struct Guard {
     stop: Arc<AtomicBool>,
     /// Wakes the main thread.
     bell: Bell,
-    alarms: Mutex<Vec<String>>,
+    pub(crate) alarms: Alarms,
     lsm: Result<Arc<Lsm>, String>,
     /// Whether somebody asked for the end.
     asked_to_end: AtomicBool,
@@ -113,13 +114,20 @@ impl Guard {
         self.stop();
     }
 
+    /// Refuses from now on what the rules deny, or only says so.
+    fn enforce(&self, enforce: bool) {
+        self.engine.enforce(enforce);
+        if enforce {
+            self.alarms.is_over(Trouble::OnlySaid);
+            self.alarms.is_over(Trouble::Trial);
+        }
+    }
+
     /// Has the kernel refuse by itself as the rules' refusals are: enforced, said, or neither.
     fn follow_mode(&self) {
         let Ok(lsm) = &self.lsm else { return };
         let incomplete = self.incomplete.load(Ordering::Relaxed);
-        if let Err(error) = lsm.set_mode((!incomplete).then(|| self.engine.is_enforcing())) {
-            self.alarm(format!("bpf-lsm doesn't follow: {error}"));
-        }
+        self.follows(lsm.set_mode((!incomplete).then(|| self.engine.is_enforcing())));
     }
 
     /// Labels what must go on when the guard has died. Who calls it is the one who changes what is in force.
@@ -134,8 +142,13 @@ impl Guard {
     fn follow_scope(&self) {
         let Ok(lsm) = &self.lsm else { return };
         let asked = self.engine.policy().settings.watch.asked;
-        if let Err(error) = lsm.set_scope(asked, &self.territory.left_out()) {
-            self.alarm(format!("bpf-lsm doesn't follow: {error}"));
+        self.follows(lsm.set_scope(asked, &self.territory.left_out()));
+    }
+
+    fn follows<E: std::fmt::Display>(&self, followed: Result<(), E>) {
+        match followed {
+            Ok(()) => _ = self.alarms.is_over(Trouble::Lsm),
+            Err(error) => self.alarms.raise(Trouble::Lsm, format!("bpf-lsm doesn't follow: {error}")),
         }
     }
 
@@ -156,15 +169,6 @@ impl Guard {
             Err(reason) => Mechanism { name: "bpf-lsm".into(), in_force: false, because: reason.clone() },
         };
         vec![fanotify, lsm]
-    }
-
-    /// Something is wrong.
-    pub(crate) fn alarm(&self, what: String) {
-        say(&format!("palisaded: alarm: {what}"));
-        let mut alarms = self.alarms.lock().unwrap_or_else(PoisonError::into_inner);
-        if alarms.len() < 100 && !alarms.contains(&what) {
-            alarms.push(what);
-        }
     }
 
     /// Decisions as they are made.
@@ -198,6 +202,7 @@ impl Guard {
         }
         self.put_in_force(policy, enforce)?;
         self.trial.keep();
+        self.alarms.is_over(Trouble::Reload);
         self.keeper.look_again();
         Ok(said)
     }
@@ -213,7 +218,7 @@ impl Guard {
         let policy = Arc::new(policy);
         self.engine.replace(|in_force| in_force.policy = policy).map_err(GuardError::Replace)?;
         self.generation.fetch_add(1, Ordering::Relaxed);
-        self.engine.enforce(enforce);
+        self.enforce(enforce);
         if let Ok(text) = std::fs::read("/proc/self/mountinfo") {
             self.territory.look(&self.engine, &text, &watch);
         }
@@ -237,14 +242,19 @@ impl Guard {
         if complete {
             self.incomplete.store(false, Ordering::Relaxed);
         }
-        if begins && self.was_incomplete() {
+        if complete {
+            let was_incomplete = self.alarms.is_over(Trouble::NoTrust);
             match safe {
+                _ if !begins || !was_incomplete => {}
                 Ok(()) => {
                     self.engine.enforce(true);
                     say("palisaded: the trust database is there: what the rules deny is refused from now on");
                 }
                 // Not even then is anything wrong with the database: who looks what is wrong needs it in force.
-                Err(error) => self.alarm(format!("what the rules deny is only said: {error}")),
+                Err(error) => {
+                    self.alarms
+                        .raise(Trouble::OnlySaid, format!("what the rules deny is only said: {error}"));
+                }
             }
         }
         self.follow_mode();
@@ -252,25 +262,18 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether nothing was refused only because the trust database wasn't there; it is from now on.
-    fn was_incomplete(&self) -> bool {
-        let mut alarms = self.alarms.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = alarms.len();
-        alarms.retain(|alarm| !alarm.contains("trust") || !alarm.contains("until"));
-        alarms.len() < before
-    }
-
     fn go_back(&self, before: Before) {
         let _one = self.changing();
         let Before { policy, enforcing } = before;
         let watch = policy.settings.watch.clone();
         if let Err(errno) = self.engine.replace(|in_force| in_force.policy = policy) {
-            self.alarm(format!("what was tried can't be taken back ({errno}): nothing is refused any more"));
+            let what = format!("what was tried can't be taken back ({errno}): nothing is refused any more");
+            self.alarms.raise(Trouble::Trial, what);
             self.engine.enforce(false);
             self.follow_mode();
             return;
         }
-        self.engine.enforce(enforcing);
+        self.enforce(enforcing);
         if let Ok(text) = std::fs::read("/proc/self/mountinfo") {
             self.territory.look(&self.engine, &text, &watch);
         }

@@ -4,6 +4,7 @@
 //! While a package manager works, what it has just unpacked is executed by the packages' own scripts. So a refusal of an
 //! untrusted file waits until the lists that have changed are read ([`Keeper::settle`]).
 
+use crate::alarms::Trouble;
 use crate::bell::Bell;
 use crate::guard::Guard;
 use crate::loader::{Loader, Order};
@@ -276,7 +277,8 @@ impl Keeper {
     /// Keeps it until `stop`.
     pub(crate) fn keep(&self, guard: &Guard, stop: &AtomicBool) {
         if self.changes.is_none() {
-            guard.alarm("changes of packages can't be heard of: palisade guard trust rebuild".into());
+            let what = "changes of packages can't be heard of: palisade guard trust rebuild";
+            guard.alarms.raise(Trouble::DeafToPackages, what.into());
         }
         // What changed while nobody looked.
         self.look_again();
@@ -297,8 +299,9 @@ impl Keeper {
                 Err(error) => Some(format!("the trust database isn't up to date: {error}")),
             };
             self.trouble().clone_from(&trouble);
-            if let Some(trouble) = trouble {
-                guard.alarm(trouble);
+            match trouble {
+                Some(trouble) => guard.alarms.raise(Trouble::OldTrust, trouble),
+                None => _ = guard.alarms.is_over(Trouble::OldTrust),
             }
             palisade_sys::memory::give_back();
             self.todo().is_done();

@@ -14,6 +14,7 @@
 //! - [`trial`]: what is in force for a while
 //! - [`keeper`], [`loader`]: the trust database, kept up to date by a process without rights
 //! - [`territory`]: which file systems are watched, as they come and go
+//! - [`alarms`]: what is wrong with the guard
 //! - [`bell`]: how threads that have nothing to do are woken
 //! - [`journal`]: what is said, and to whom
 //! - [`saying`]: how, without waiting for whoever reads it
@@ -21,6 +22,7 @@
 //! - [`privileges`]: what it gives away
 #![forbid(unsafe_code)]
 
+mod alarms;
 mod bell;
 mod blind;
 mod control;

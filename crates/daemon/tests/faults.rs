@@ -274,3 +274,37 @@ fn nothing_to_do_is_nothing_done() {
     assert!((1..=SECONDS).contains(&woken), "{woken} in {SECONDS} s");
     bed.stop();
 }
+
+/// What isn't wrong any more is no alarm any more.
+#[test]
+fn an_alarm_ends_with_its_reason() {
+    if !has("fanotify") {
+        return;
+    }
+    let mut bed = Bed::new();
+    bed.options.clear();
+    let known = bed.copy("/bin/true", bed.at("known"));
+    // Rules that would stop the host: enforcing doesn't begin.
+    bed.settings(&Settings::enforce());
+    bed.rules("deny perm=any all : all\n");
+    bed.trust("10-known", &[&known]);
+    bed.launch();
+    let alarms = |bed: &Bed| bed.status().alarms;
+    bed.wait("it says why it doesn't enforce", |bed| {
+        matches!(bed.try_ask(&Request::Status), Some(Response::Status(status)) if status.alarms.iter().any(|alarm| alarm.contains("is only said")))
+    });
+    assert!(!bed.status().enforcing);
+    bed.write(bed.config("guard.d/60-more.rules"), "nonsense\n");
+    bed.signal("-HUP");
+    bed.wait("it says what is wrong", |bed| alarms(bed).iter().any(|alarm| alarm.contains("60-more.rules")));
+    std::fs::remove_file(bed.outside(bed.config("guard.d/60-more.rules"))).unwrap();
+    bed.rules("allow perm=any all : trust=1\nallow perm=any all : all\n");
+    bed.signal("-HUP");
+    bed.wait("it enforces, and nothing is wrong", |bed| bed.status().enforcing && alarms(bed).is_empty());
+    assert!(
+        bed.log().contains("palisaded: no longer so: what was read again is not in force"),
+        "{}",
+        bed.log()
+    );
+    bed.stop();
+}

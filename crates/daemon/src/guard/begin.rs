@@ -2,6 +2,7 @@
 //! How the parts of a guard begin, and how it ends.
 
 use super::{Guard, GuardError, check_safety};
+use crate::alarms::{Alarms, Trouble};
 use crate::bell::Bell;
 use crate::journal::{Followers, Journal, QUEUE};
 use crate::keeper::{Keeper, PATIENCE};
@@ -66,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
         if reload.swap(false, Ordering::Relaxed)
             && let Err(error) = guard.reload(false)
         {
-            guard.alarm(format!("what was read again is not in force: {error}"));
+            guard.alarms.raise(Trouble::Reload, format!("what was read again is not in force: {error}"));
         }
         if let Some(before) = guard.trial.is_over() {
             guard.go_back(before);
@@ -90,11 +91,12 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
 
 fn begin(options: &Options, setup: Setup, bell: Bell) -> Result<Guard, GuardError> {
     let keeper = Keeper::new(&options.config, &options.state).map_err(GuardError::Begin)?;
-    let mut alarms = Vec::new();
+    let alarms = Alarms::default();
     let trust = match keeper.open(&setup.settings.trust) {
         Ok(trust) => trust,
         Err(error) => {
-            alarms.push(format!("{error}: nothing is trusted until the database is made anew"));
+            let what = format!("{error}: nothing is trusted until the database is made anew");
+            alarms.raise(Trouble::NoTrust, what);
             Trusted::new(None, setup.settings.trust.integrity)
         }
     };
@@ -118,14 +120,16 @@ fn begin(options: &Options, setup: Setup, bell: Bell) -> Result<Guard, GuardErro
         check_safety(&policy, &trust, options)?;
     }
     if wanted && !complete {
-        alarms.push("the trust database is being made: nothing is refused until it is there".into());
+        let what = "the trust database is being made: nothing is refused until it is there";
+        alarms.raise(Trouble::NoTrust, what.into());
     }
     let gate = Gate::new(true).or_else(|_| Gate::new(false)).map_err(GuardError::Gate)?;
     let witness = match Witness::new() {
         Ok(witness) if !options.ask_always => Some(witness),
         Ok(_) => None,
         Err(errno) => {
-            alarms.push(format!("changes of files can't be heard of ({errno}): each open is asked about"));
+            let what = format!("changes of files can't be heard of ({errno}): each open is asked about");
+            alarms.raise(Trouble::DeafToFiles, what);
             None
         }
     };
@@ -145,9 +149,6 @@ fn begin(options: &Options, setup: Setup, bell: Bell) -> Result<Guard, GuardErro
         unsaid: Box::new(move |more| counted.counts.unlogged.add(more)),
     };
     spawn("journal", move || journal.keep(&queue))?;
-    for alarm in &alarms {
-        say(&format!("palisaded: alarm: {alarm}"));
-    }
     Ok(Guard {
         options: options.clone(),
         engine,
@@ -159,7 +160,7 @@ fn begin(options: &Options, setup: Setup, bell: Bell) -> Result<Guard, GuardErro
         began: Instant::now(),
         stop: Arc::new(AtomicBool::new(false)),
         bell,
-        alarms: Mutex::new(alarms),
+        alarms,
         lsm,
         asked_to_end: AtomicBool::new(false),
         incomplete: AtomicBool::new(!complete),
@@ -177,7 +178,8 @@ fn start(
     listener: std::os::unix::net::UnixListener,
 ) -> Result<Vec<thread::JoinHandle<()>>, GuardError> {
     if let Err(errno) = privileges::drop_capabilities() {
-        guard.alarm(format!("rights that aren't needed can't be given away: {errno}"));
+        let what = format!("rights that aren't needed can't be given away: {errno}");
+        guard.alarms.raise(Trouble::Rights, what);
     }
     // What each thread needs is there before the first question: a thread that is born later would be asked about.
     drop(Recognizer::new()?);
@@ -189,7 +191,8 @@ fn start(
             let recognizer = Recognizer::new().unwrap_or_else(|_| Recognizer::own());
             ready.wait();
             if let Err(errno) = guard.engine.work(number, &recognizer, &guard.stop) {
-                guard.alarm(format!("the kernel's questions can't be read any more: {errno}"));
+                let what = format!("the kernel's questions can't be read any more: {errno}");
+                guard.alarms.raise(Trouble::Questions, what);
                 guard.stop();
             }
         })?);

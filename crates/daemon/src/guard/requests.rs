@@ -6,7 +6,6 @@ use palisade_guard::rule::files::Writers;
 use palisade_guard::setup::Setup;
 use palisade_protocol::guard::{Request, Response, Status};
 use std::path::Path;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 impl Guard {
@@ -30,7 +29,7 @@ impl Guard {
                 }
                 self.trial.begin(Duration::from_secs(seconds), before);
                 self.bell.ring();
-                self.engine.enforce(true);
+                self.enforce(true);
                 self.follow_mode();
             }
         }
@@ -101,7 +100,7 @@ impl Guard {
             check_safety(&self.engine.policy(), &self.engine.trust(), &self.options)?;
         }
         self.trial.keep();
-        self.engine.enforce(enforce);
+        self.enforce(enforce);
         self.follow_mode();
         Ok(if enforce { "what the rules deny is refused" } else { "what the rules deny is only said" }.into())
     }
@@ -131,7 +130,7 @@ impl Guard {
             watched,
             unwatched,
             blind: crate::blind::spots(self.lsm_refuses()),
-            alarms: self.alarms.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            alarms: self.alarms.list(),
         }
     }
 }
