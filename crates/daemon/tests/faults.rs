@@ -308,3 +308,37 @@ fn an_alarm_ends_with_its_reason() {
     );
     bed.stop();
 }
+
+/// Hashing what anybody can make huge holds up nobody.
+#[test]
+fn huge_files_are_not_hashed_for_a_rule() {
+    if !has("fanotify") {
+        return;
+    }
+    let mut bed = Bed::new();
+    let known = bed.copy("/bin/true", bed.at("known"));
+    bed.write(bed.at("plain"), "plain");
+    let sum = crate::support::sha256(&std::fs::read("/bin/true").unwrap());
+    bed.settings(&Settings { trust: "sources = []".into(), ..Settings::enforce() });
+    bed.rules(&format!(
+        "allow perm=execute all : filehash={sum}\ndeny_audit perm=execute all : dir=BED\nallow perm=any all : all\n"
+    ));
+    bed.start();
+    let huge: Vec<String> = (0..6).map(|number| format!("{}/huge-{number}", bed.point.display())).collect();
+    for path in &huge {
+        // Holes, but for the head of a program.
+        bed.run(&format!("head -c 4096 /bin/true >{path}; truncate -s 2T {path}; chmod 755 {path}")).ok();
+    }
+    let mut tries: Vec<_> = huge
+        .iter()
+        .map(|path| bed.command(ORDINARY, "60", &[path]).stderr(Stdio::null()).spawn().unwrap())
+        .collect();
+    for _ in 0..10 {
+        assert!(took(|| drop(bed.run("cat plain").ok())) < WAIT);
+    }
+    for one in &mut tries {
+        assert_eq!(one.wait().unwrap().code(), Some(126), "it can't be executed");
+    }
+    assert!(took(|| drop(bed.run("./known").ok())) < WAIT, "{}", known.display());
+    bed.stop();
+}

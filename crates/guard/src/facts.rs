@@ -70,7 +70,7 @@ pub trait Facts {
     fn kind(&self) -> &str;
     /// Is the file in the trust database, and what the database says of it?
     fn trusted(&self) -> bool;
-    /// The file's SHA-256 in lowercase hexadecimal, or nothing if it can't be read.
+    /// The file's SHA-256 in lowercase hexadecimal, or nothing if it can't be read or is too large to be hashed for a rule.
     fn hash(&self) -> Option<&str>;
 }
 

@@ -5,7 +5,7 @@ use crate::facts::{Access, Facts, Start};
 use crate::kind::{Kind, Recognizer, Stat};
 use crate::subject::Subject;
 use crate::trusted::Trusted;
-use crate::watch::known::{Identity, sha256};
+use crate::watch::known::{HASHED_FOR_RULES, Identity, sha256};
 use rustix::fs::{Mode, OFlags};
 use std::cell::OnceCell;
 use std::ffi::OsStr;
@@ -217,11 +217,20 @@ impl Facts for Supposed<'_> {
     }
 
     fn trusted(&self) -> bool {
-        let mut hash = || self.hash().map(str::to_owned);
+        let mut hash = || self.content_hash().map(str::to_owned);
         self.trust.trusts(self.path(), self.identity.size, self.file.as_fd(), &mut hash)
     }
 
     fn hash(&self) -> Option<&str> {
+        if self.identity.size > HASHED_FOR_RULES {
+            return None;
+        }
+        self.content_hash()
+    }
+}
+
+impl Supposed<'_> {
+    fn content_hash(&self) -> Option<&str> {
         self.hash.get_or_init(|| sha256(self.file.as_fd(), self.identity)).as_deref()
     }
 }

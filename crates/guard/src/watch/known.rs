@@ -129,6 +129,10 @@ pub fn keeps_times(file: BorrowedFd<'_>) -> bool {
         .is_ok_and(|about| ![TMPFS, RAMFS, HUGETLBFS, OVERLAY].contains(&(about.f_type as i64)))
 }
 
+/// Files of more bytes have no hash for rules: anybody can make a huge one, and everybody else would wait for its reading. What is
+/// trusted by its hash has the size that it should have, so only root makes that huge.
+pub const HASHED_FOR_RULES: u64 = 512 << 20;
+
 /// The SHA-256 of a file in hexadecimal, if it stayed the same while it was read.
 #[must_use]
 pub fn sha256(file: BorrowedFd<'_>, identity: Identity) -> Option<Box<str>> {

@@ -2,7 +2,7 @@
 //! One open or exec, of which things are found out when they are asked for.
 
 use super::engine::{Engine, InForce, Worker};
-use super::known::{self, Identity, Known, sha256};
+use super::known::{self, HASHED_FOR_RULES, Identity, Known, sha256};
 use super::process::Process;
 use crate::facts::{Access, Facts, Start};
 use crate::kind::elf::ElfFacts;
@@ -281,12 +281,22 @@ impl Facts for Occurrence<'_> {
     fn trusted(&self) -> bool {
         *self.trusted.get_or_init(|| {
             // The path is where this host has the file: a name that leads elsewhere here isn't taken for it.
-            let mut hash = || self.hash().map(str::to_owned);
+            let mut hash = || self.content_hash().map(str::to_owned);
             self.in_force.trust.trusts(self.path(), self.identity.size, self.file(), &mut hash)
         })
     }
 
     fn hash(&self) -> Option<&str> {
+        if self.identity.size > HASHED_FOR_RULES {
+            return None;
+        }
+        self.content_hash()
+    }
+}
+
+impl Occurrence<'_> {
+    /// Its SHA-256, however long that takes.
+    fn content_hash(&self) -> Option<&str> {
         self.known()
             .hash
             .get_or_init(|| {
