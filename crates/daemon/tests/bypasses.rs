@@ -236,7 +236,7 @@ unsigned la_version(unsigned v) { return v; }";
     bed.trust("20-launch", &[&at("launch")]);
     // /dev/fuse is everybody's, as on most machines, and fusermount wants an account.
     bed.run(
-        "cd /home/stranger; mkdir image.d; cp ran image.d/; mksquashfs image.d image -quiet -no-progress >/dev/null; rm -r image.d; \
+        "cd /home/stranger; mkdir image.d; cp ran image.d/; mksquashfs image.d image -quiet -no-progress >/dev/null || true; rm -r image.d; \
          echo stranger:x:47110:47110::/home/stranger:/bin/sh >>/etc/passwd; \
          mknod /run/fuse c 10 229; chmod 666 /run/fuse; mount --bind /run/fuse /dev/fuse",
     )
@@ -271,20 +271,22 @@ while True:
 
 #[test]
 fn each_way_around_is_refused_or_known() {
-    if !["fanotify", "overlay", "gcc", "python3", "perl", "fuse"].into_iter().all(has) {
+    if !["fanotify", "overlay", "gcc", "python3", "perl"].into_iter().all(has) {
         return;
     }
     let mut bed = host::unguarded(host::PYTHON);
     fill(&bed);
     let mut holder = holder(&bed);
-    let before: Vec<bool> = WAYS.iter().map(|way| attempt(&bed, way, holder.id())).collect();
+    let needs_fuse = |way: &&Way| matches!(way.fate, Known(_, _, SERVED));
+    let ways: Vec<&Way> = WAYS.iter().filter(|way| has("fuse") || !needs_fuse(way)).collect();
+    let before: Vec<bool> = ways.iter().map(|way| attempt(&bed, way, holder.id())).collect();
     bed.start();
-    let after: Vec<bool> = WAYS.iter().map(|way| attempt(&bed, way, holder.id())).collect();
+    let after: Vec<bool> = ways.iter().map(|way| attempt(&bed, way, holder.id())).collect();
     let status = bed.status();
     let _gone = std::process::Command::new("kill").arg(holder.id().to_string()).status();
     holder.wait().unwrap();
     let mut wrong = Vec::new();
-    for ((way, before), after) in WAYS.iter().zip(before).zip(after) {
+    for ((way, before), after) in ways.iter().zip(before).zip(after) {
         let (expected, named) = match &way.fate {
             Refused => (false, true),
             Known(_, _, words) => (true, is_named(&status, words)),
