@@ -238,7 +238,7 @@ unsigned la_version(unsigned v) { return v; }";
     bed.run(
         "cd /home/stranger; mkdir image.d; cp ran image.d/; mksquashfs image.d image -quiet -no-progress >/dev/null || true; rm -r image.d; \
          echo stranger:x:47110:47110::/home/stranger:/bin/sh >>/etc/passwd; \
-         mknod /run/fuse c 10 229; chmod 666 /run/fuse; mount --bind /run/fuse /dev/fuse",
+         mknod /run/fuse c 10 229; chmod 666 /run/fuse; { [ ! -c /dev/fuse ] || mount --bind /run/fuse /dev/fuse; }",
     )
     .ok();
     bed.run("chown -R 47110 /home/stranger; chown 0 /home/stranger/launch; rm -f /tmp/true").ok();
