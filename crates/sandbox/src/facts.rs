@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// What a path leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -235,7 +236,11 @@ impl Facts {
     /// Makes the plan depend on which entries a directory has.
     pub(crate) fn depends_on_names_in(&self, directory: &Path) {
         if let Ok(found @ Fingerprint::Present(_)) = Fingerprint::of(directory) {
-            self.listings.borrow_mut().insert(directory.to_owned(), found);
+            // By now it may have changed again without another time: that wouldn't be noticed later.
+            if !found.is_settled(SystemTime::now()) {
+                self.set_volatile();
+            }
+            self.listings.borrow_mut().entry(directory.to_owned()).or_insert(found);
         }
     }
 
@@ -289,28 +294,33 @@ impl Facts {
             return Ok(Vec::new());
         }
         let own = base.components().count();
-        let mut looked_into = vec![base.to_owned()];
+        let of_packages = self.is_of_packages(base);
+        // Each is remembered as it was before it is read: what comes meanwhile changes the plan of the next launch.
+        let mut looked_into = 0;
+        let mut looks_into = |directory: &Path| {
+            looked_into += 1;
+            if looked_into <= LISTINGS && !of_packages {
+                self.depends_on_names_in(directory);
+            }
+        };
+        looks_into(base);
         let visit = |path: &Path, kind: FileKind| {
             if matches(path) {
                 return Visit::Match;
             }
             let deep = || depth.is_some_and(|depth| path.components().count() >= own + depth);
             if kind == FileKind::Directory && !deep() {
-                if looked_into.len() <= LISTINGS {
-                    looked_into.push(path.to_owned());
-                }
+                looks_into(path);
                 return Visit::Descend;
             }
             Visit::Skip
         };
         let found = walk::walk(base, walk::DEFAULT_LIMIT, visit)?;
-        if self.is_of_packages(base) {
+        if of_packages {
             // Only packages put names there, and their database tells when.
             self.depends_on(Path::new(PACKAGES), true);
-        } else if looked_into.len() > LISTINGS {
+        } else if looked_into > LISTINGS {
             self.set_volatile();
-        } else {
-            looked_into.iter().for_each(|directory| self.depends_on_names_in(directory));
         }
         Ok(found.matches)
     }
@@ -445,5 +455,40 @@ mod tests {
         let facts = gather();
         assert!(!facts.places.config.starts_with(home.path()));
         assert!(!facts.account.home.starts_with(home.path()));
+    }
+
+    /// What is moved about while a pattern is looked up may not be found, but not for longer than this launch.
+    #[test]
+    fn what_changes_while_a_pattern_is_looked_up_changes_the_plan() {
+        let home = tempfile::tempdir().unwrap();
+        let base = home.path().canonicalize().unwrap().join("w");
+        std::fs::create_dir_all(base.join("first/a")).unwrap();
+        std::os::unix::fs::symlink("nowhere", base.join("second")).unwrap();
+        // By then the kernel's clock tells a change from what was before.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let environment = Environment::from_iter([("HOME", home.path())]);
+        let facts = Facts::gather(environment, base.clone()).unwrap();
+        let exchanged = std::cell::Cell::new(false);
+        let found = facts
+            .look_up(&base, None, |path| {
+                if !exchanged.replace(true) {
+                    let [first, second] = ["first", "second"].map(|name| base.join(name));
+                    let flags = rustix::fs::RenameFlags::EXCHANGE;
+                    rustix::fs::renameat_with(rustix::fs::CWD, first, rustix::fs::CWD, second, flags)
+                        .unwrap();
+                }
+                path.ends_with("a")
+            })
+            .unwrap();
+        assert!(found.is_empty(), "{found:?}");
+        let (inputs, _absent) = facts.inputs();
+        let changed = inputs.iter().any(|input| match input.was {
+            Was::Listing(found) => {
+                Fingerprint::of(std::path::Path::new(OsStr::from_bytes(input.path.as_bytes()))).unwrap()
+                    != found
+            }
+            _ => false,
+        });
+        assert!(changed || facts.is_volatile());
     }
 }
