@@ -107,7 +107,10 @@ fn without_the_broker_nothing_is_written() {
         // The file is there a moment before the call returns.
         pause(std::time::Duration::from_millis(100));
         kill_process(broker.unwrap(), Signal::KILL).unwrap();
-        assert!(eventually(|| below(child.id(), "palisade-broker").is_none()));
+        // The launcher hears of it from the broker's parent.
+        assert!(eventually(|| {
+            ["palisade-broker", "palisade-keeper"].iter().all(|name| below(child.id(), name).is_none())
+        }));
         use std::io::Write;
         child.stdin.take().unwrap().write_all(b"go\n").unwrap();
         let run = job::wait(child);

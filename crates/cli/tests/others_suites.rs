@@ -41,6 +41,11 @@ fn libuv() {
 }
 
 #[test]
+fn git() {
+    compare("git");
+}
+
+#[test]
 fn crates() {
     compare("crates");
 }

@@ -420,8 +420,9 @@ pub(crate) fn finish(
             let _too_slow = wait::send(process, libc_signal::KILL);
         }
     }
-    for process in [keeper.process, keeper.warden].into_iter().flatten() {
-        let _reaped = wait::blocking(process);
+    let reaped = keeper.process.map(wait::blocking);
+    if let Some(warden) = keeper.warden {
+        let _reaped = wait::blocking(warden);
     }
     if let Some(builder) = builder {
         let _reaped = wait::blocking(builder);
@@ -433,6 +434,10 @@ pub(crate) fn finish(
         if !keeper.unheard {
             break;
         }
+    }
+    // By itself, and not as it ends when nobody is left: the command's end came before that was heard of.
+    if let (Some(Ok(Change::Exited(1..))), Some(ear)) = (reaped, keeper.ear) {
+        ear.ended(None, tell);
     }
     drop(memory);
     Ok(())
