@@ -41,11 +41,6 @@ fn libuv() {
 }
 
 #[test]
-fn git() {
-    compare("git");
-}
-
-#[test]
 fn crates() {
     compare("crates");
 }

@@ -55,6 +55,9 @@ pub struct Walk {
     pub unreadable: Vec<Unreadable>,
     /// How many entries were looked at.
     pub entries: usize,
+    /// How many directories were removed, renamed or replaced between being listed and being looked into: what was in them may
+    /// be where the walk had been already.
+    pub moved: usize,
 }
 
 /// A directory that couldn't be read.
@@ -85,6 +88,14 @@ pub enum WalkError {
         /// The bound.
         limit: usize,
     },
+    /// Directories are renamed, replaced or removed faster than they can be looked through.
+    #[error(
+        "directories below {path} are renamed or removed all the time: what the pattern finds can't be told"
+    )]
+    Moving {
+        /// The base.
+        path: PathBuf,
+    },
 }
 
 /// Walks below `base` and asks `visit` about each entry (its absolute path if `base` is one).
@@ -114,7 +125,10 @@ pub fn walk(
         let fd: OwnedFd = match open_below(&base_fd, &relative, flags) {
             Ok(fd) => fd,
             // Removed or replaced since it was listed: not there any more.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+                found.moved += 1;
+                continue;
+            }
             Err(error) => {
                 found.unreadable.push(Unreadable { path: directory, error });
                 continue;

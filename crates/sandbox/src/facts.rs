@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// What a path leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,6 +87,8 @@ pub struct Facts {
     kinds: RefCell<HashMap<PathBuf, Kind, RandomState>>,
     inputs: RefCell<BTreeMap<PathBuf, Option<Was>>>,
     listings: RefCell<BTreeMap<PathBuf, Fingerprint>>,
+    /// What patterns found that was a symbolic link.
+    links: RefCell<BTreeSet<PathBuf>>,
     variables: RefCell<BTreeSet<String>>,
     volatile: Cell<bool>,
 }
@@ -128,6 +130,7 @@ impl Facts {
             kinds: RefCell::default(),
             inputs: RefCell::default(),
             listings: RefCell::default(),
+            links: RefCell::default(),
             variables: RefCell::default(),
             volatile: Cell::default(),
         })
@@ -295,27 +298,43 @@ impl Facts {
         }
         let own = base.components().count();
         let of_packages = self.is_of_packages(base);
-        // Each is remembered as it was before it is read: what comes meanwhile changes the plan of the next launch.
-        let mut looked_into = 0;
-        let mut looks_into = |directory: &Path| {
-            looked_into += 1;
-            if looked_into <= LISTINGS && !of_packages {
-                self.depends_on_names_in(directory);
+        let mut looked_into;
+        let until = Instant::now() + MOVING;
+        let found = loop {
+            looked_into = 0;
+            // Each is remembered as it was before it is read: what comes meanwhile changes the plan of the next launch.
+            let mut looks_into = |directory: &Path| {
+                looked_into += 1;
+                if looked_into <= LISTINGS && !of_packages {
+                    self.depends_on_names_in(directory);
+                }
+            };
+            looks_into(base);
+            let visit = |path: &Path, kind: FileKind| {
+                if matches(path) {
+                    if kind == FileKind::Symlink {
+                        self.links.borrow_mut().insert(path.to_owned());
+                    }
+                    return Visit::Match;
+                }
+                let deep = || depth.is_some_and(|depth| path.components().count() >= own + depth);
+                if kind == FileKind::Directory && !deep() {
+                    looks_into(path);
+                    return Visit::Descend;
+                }
+                Visit::Skip
+            };
+            let found = walk::walk(base, walk::DEFAULT_LIMIT, visit)?;
+            if found.moved == 0 && !found.matches.iter().any(|found| self.has_moved(found)) {
+                break found;
             }
+            // What was in a directory that has gone may be where the walk had been already.
+            if Instant::now() >= until {
+                return Err(WalkError::Moving { path: base.to_owned() });
+            }
+            self.listings.borrow_mut().retain(|directory, _found| !directory.starts_with(base));
+            std::thread::sleep(PAUSE);
         };
-        looks_into(base);
-        let visit = |path: &Path, kind: FileKind| {
-            if matches(path) {
-                return Visit::Match;
-            }
-            let deep = || depth.is_some_and(|depth| path.components().count() >= own + depth);
-            if kind == FileKind::Directory && !deep() {
-                looks_into(path);
-                return Visit::Descend;
-            }
-            Visit::Skip
-        };
-        let found = walk::walk(base, walk::DEFAULT_LIMIT, visit)?;
         if of_packages {
             // Only packages put names there, and their database tells when.
             self.depends_on(Path::new(PACKAGES), true);
@@ -323,6 +342,15 @@ impl Facts {
             self.set_volatile();
         }
         Ok(found.matches)
+    }
+
+    /// Whether what a pattern found isn't where it was found any more, or is behind a link or has become one.
+    pub(crate) fn has_moved(&self, found: &Path) -> bool {
+        match std::fs::symlink_metadata(found) {
+            Ok(now) => now.is_symlink() && !self.links.borrow().contains(found),
+            // What may not be looked at can't be shown either.
+            Err(error) => error.kind() != std::io::ErrorKind::PermissionDenied,
+        }
     }
 
     /// What a pattern matches, nothing if that is too much.
@@ -407,6 +435,11 @@ fn is_system(path: &Path) -> bool {
         .any(|system| path == Path::new(system) || path.starts_with("/dev"))
 }
 
+/// So long a pattern is looked up again while directories move about.
+const MOVING: Duration = Duration::from_secs(2);
+/// Between two of these.
+const PAUSE: Duration = Duration::from_millis(2);
+
 /// An id in the caller's user namespace that stands for nobody, if the caller may map it.
 fn unused_id() -> Option<u32> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -457,35 +490,67 @@ mod tests {
         assert!(!facts.account.home.starts_with(home.path()));
     }
 
-    /// What is moved about while a pattern is looked up may not be found, but not for longer than this launch.
-    #[test]
-    fn what_changes_while_a_pattern_is_looked_up_changes_the_plan() {
+    fn tree() -> (tempfile::TempDir, PathBuf, Facts) {
         let home = tempfile::tempdir().unwrap();
         let base = home.path().canonicalize().unwrap().join("w");
         std::fs::create_dir_all(base.join("first/a")).unwrap();
         std::os::unix::fs::symlink("nowhere", base.join("second")).unwrap();
         // By then the kernel's clock tells a change from what was before.
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
         let environment = Environment::from_iter([("HOME", home.path())]);
         let facts = Facts::gather(environment, base.clone()).unwrap();
+        (home, base, facts)
+    }
+
+    fn exchange(base: &Path) {
+        let [first, second] = ["first", "second"].map(|name| base.join(name));
+        let (at, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::EXCHANGE);
+        rustix::fs::renameat_with(at, first, at, second, flags).unwrap();
+    }
+
+    #[test]
+    fn what_is_moved_about_while_a_pattern_is_looked_up_is_looked_for_again() {
+        let (_home, base, facts) = tree();
         let exchanged = std::cell::Cell::new(false);
-        let found = facts
-            .look_up(&base, None, |path| {
-                if !exchanged.replace(true) {
-                    let [first, second] = ["first", "second"].map(|name| base.join(name));
-                    let flags = rustix::fs::RenameFlags::EXCHANGE;
-                    rustix::fs::renameat_with(rustix::fs::CWD, first, rustix::fs::CWD, second, flags)
-                        .unwrap();
+        let found = facts.look_up(&base, None, |path| {
+            if !exchanged.replace(true) {
+                exchange(&base);
+            }
+            path.ends_with("a")
+        });
+        assert_eq!(found.unwrap(), [base.join("second/a")]);
+    }
+
+    #[test]
+    fn what_never_stays_in_its_place_is_an_error() {
+        let (_home, base, facts) = tree();
+        let found = facts.look_up(&base, None, |path| {
+            // Between the listing and the look into what was listed.
+            if path.ends_with("first") {
+                exchange(&base);
+            }
+            path.ends_with("a")
+        });
+        assert!(matches!(found, Err(WalkError::Moving { .. })), "{found:?}");
+    }
+
+    /// A plan that was made while names came isn't kept longer than they stay so.
+    #[test]
+    fn what_changes_while_a_pattern_is_looked_up_changes_the_plan() {
+        let (_home, base, facts) = tree();
+        let made = std::cell::Cell::new(false);
+        facts
+            .look_up(&base, None, |_path| {
+                if !made.replace(true) {
+                    std::fs::create_dir(base.join("late")).unwrap();
                 }
-                path.ends_with("a")
+                false
             })
             .unwrap();
-        assert!(found.is_empty(), "{found:?}");
         let (inputs, _absent) = facts.inputs();
         let changed = inputs.iter().any(|input| match input.was {
             Was::Listing(found) => {
-                Fingerprint::of(std::path::Path::new(OsStr::from_bytes(input.path.as_bytes()))).unwrap()
-                    != found
+                Fingerprint::of(Path::new(OsStr::from_bytes(input.path.as_bytes()))).unwrap() != found
             }
             _ => false,
         });

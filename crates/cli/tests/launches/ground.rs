@@ -2,7 +2,7 @@
 //! A story's home on the host: making it, and looking at it after a launch.
 
 use super::oracle::{May, Oracle, resolve};
-use super::story::{Node, Rule, Story, Tree};
+use super::story::{Node, Story, Tree};
 use rustix::fs::{FileType, fstat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -55,8 +55,6 @@ struct Object {
     must: May,
     /// Its path leads to it, whatever an attacker does.
     is_pinned: bool,
-    /// Another launch moves a directory above it while a pattern is looked up: it may be where the look-up has been already.
-    may_be_missed: bool,
     /// Finds it wherever it is now.
     file: File,
     inode: u64,
@@ -77,13 +75,6 @@ impl Ground {
         std::fs::create_dir(&home)?;
         give(&home, owner)?;
         let mut ground = Self { home, objects: Vec::new(), links: BTreeSet::new() };
-        let has_patterns = story.rules.iter().any(Rule::is_pattern);
-        let races =
-            story.launches.iter().filter_map(|launch| launch.race.as_deref()).filter(|_| has_patterns);
-        let moved: Vec<String> = races
-            .flat_map(str::split_whitespace)
-            .map(|path| format!("{}/", path.trim_start_matches("@/")))
-            .collect();
         for (number, (path, node)) in story.tree.iter().enumerate() {
             let at = ground.home.join(path);
             let mut content = String::new();
@@ -112,7 +103,6 @@ impl Ground {
                 may,
                 must,
                 is_pinned: is_pinned(&oracle, &story.tree, path),
-                may_be_missed: moved.iter().any(|above| path.starts_with(above.as_str())),
                 file,
                 inode,
                 content,
@@ -124,7 +114,7 @@ impl Ground {
     /// What a launch must not have done; `read` are the first words that it has read.
     pub(super) fn inspect(&self, read: &[String]) -> std::io::Result<BTreeMap<Breach, String>> {
         let mut breaches = BTreeMap::new();
-        for object in self.objects.iter().filter(|object| !object.may_be_missed) {
+        for object in &self.objects {
             let token = object.content.split(' ').next().unwrap_or_default();
             let mut report = |breach, detail: String| {
                 breaches.entry(breach).or_insert(detail);

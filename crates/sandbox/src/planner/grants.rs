@@ -9,6 +9,7 @@ use crate::facts::{Facts, Kind};
 use crate::package;
 use crate::planner::statements::{Said, Statements};
 use palisade_host::links::{self, Link};
+use palisade_host::walk::WalkError;
 use palisade_policy::decide::{EffectiveGlob, EffectivePath};
 use palisade_policy::layer::Rank;
 use palisade_policy::resolve::Resolved;
@@ -140,8 +141,13 @@ pub(super) fn grants(
                     None => Some(path),
                 };
                 let Some(path) = path else { continue };
-                // A link that leads nowhere: there is nothing to show or to hide.
+                // A link that leads nowhere: there is nothing to show or to hide. Anything else has been moved since it was found,
+                // and must not show for want of a rule at the place where it is now.
                 if facts.kind(&path.source) == Kind::Missing {
+                    if facts.package().is_none() && path.source == host && facts.has_moved(&host) {
+                        let source = WalkError::Moving { path: glob.base.clone() };
+                        return Err(PlanError::Walk { rule: Box::new(glob.rule.clone()), source });
+                    }
                     continue;
                 }
                 let named = glob.pattern.decisive(&host).saturating_sub(1);
