@@ -130,10 +130,16 @@ fn attacked(place: &Place, command: impl FnOnce(&str) -> Run) -> (Vec<String>, R
 fn nothing_reaches_a_socket_of_others() {
     for place in everybody() {
         place.write("work/attack.py", ATTACK);
-        let (messages, _run) = attacked(&place, |line| {
-            let out = place.outside(line);
-            Run { code: 0, out, err: String::new() }
-        });
+        let natively =
+            || attacked(&place, |line| Run { code: 0, out: place.outside(line), err: String::new() }).0;
+        let mut messages = natively();
+        // Nobody is sure to win a race at once.
+        for _ in 0..20 {
+            if messages.iter().any(|arrived| arrived == "race") {
+                break;
+            }
+            messages = natively();
+        }
         for message in ["sendto", "sendmsg", "many", "connected", "race"] {
             assert!(messages.iter().any(|arrived| arrived == message), "natively {message}: {messages:?}");
         }

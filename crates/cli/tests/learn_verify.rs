@@ -155,12 +155,17 @@ fn control_c_ends_the_second_run_and_nothing_is_kept() {
     });
 }
 
+/// Waits for the question, and not for that before it, which is on the screen until that is cleared.
+fn is_asked(terminal: &Terminal<'_>) {
+    terminal.wait_until("Write /", |screen| screen.contains("Write /") && !screen.contains("code 130"));
+}
+
 #[test]
 fn control_c_at_the_question_keeps_nothing() {
     on_terminals(|place, terminal, learn| {
         for verify in ["", "--verify"] {
             terminal.line(&format!("clear; {learn} {verify} -- true"));
-            terminal.wait_for("Write /");
+            is_asked(terminal);
             terminal.key("C-c");
             // What is typed before the shell is back is thrown away with the key.
             terminal.wait_for_line("$");
@@ -169,7 +174,7 @@ fn control_c_at_the_question_keeps_nothing() {
             assert!(!is_written(place));
         }
         terminal.line(&format!("clear; {learn} --verify -- true; echo \"code $?\""));
-        terminal.wait_for("Write /");
+        is_asked(terminal);
         terminal.line("y");
         terminal.wait_for_line("code 0");
         assert!(is_written(place));
