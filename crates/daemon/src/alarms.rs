@@ -45,8 +45,8 @@ impl Alarms {
         self.all().insert(trouble, what);
     }
 
-    /// It isn't any more, if it was; whether it was.
-    pub(crate) fn is_over(&self, trouble: Trouble) -> bool {
+    /// It isn't wrong any more; whether it was.
+    pub(crate) fn clear(&self, trouble: Trouble) -> bool {
         let ended = self.all().remove(&trouble);
         if let Some(what) = &ended {
             say(&format!("palisaded: no longer so: {what}"));
@@ -71,7 +71,7 @@ mod tests {
         alarms.raise(Trouble::Reload, "another".into());
         alarms.raise(Trouble::Questions, "first".into());
         assert_eq!(alarms.list(), ["first", "another"]);
-        assert!(alarms.is_over(Trouble::Reload) && !alarms.is_over(Trouble::Reload));
+        assert!(alarms.clear(Trouble::Reload) && !alarms.clear(Trouble::Reload));
         assert_eq!(alarms.list(), ["first"]);
     }
 }

@@ -13,7 +13,6 @@ pub(crate) use begin::run;
 pub(crate) use error::GuardError;
 
 use crate::alarms::{Alarms, Trouble};
-use crate::bell::Bell;
 use crate::essential;
 use crate::journal::Followers;
 use crate::keeper::Keeper;
@@ -22,6 +21,7 @@ use crate::options::Options;
 use crate::saying::say;
 use crate::territory::Territory;
 use crate::trial::{Before, Trial};
+use crate::waker::Waker;
 use palisade_guard::decide::Decider;
 use palisade_guard::facts::Access;
 use palisade_guard::rule::files::Writers;
@@ -51,7 +51,7 @@ pub(crate) struct Guard {
     began: Instant,
     stop: Arc<AtomicBool>,
     /// Wakes the main thread.
-    bell: Bell,
+    waker: Waker,
     pub(crate) alarms: Alarms,
     lsm: Result<Arc<Lsm>, String>,
     /// Whether somebody asked for the end.
@@ -105,7 +105,7 @@ impl Guard {
     /// Ends everything; the kernel says yes from then on.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.bell.ring();
+        self.waker.wake();
     }
 
     /// Somebody asked for the end: what stays when the guard dies goes as well.
@@ -118,8 +118,8 @@ impl Guard {
     fn enforce(&self, enforce: bool) {
         self.engine.enforce(enforce);
         if enforce {
-            self.alarms.is_over(Trouble::OnlySaid);
-            self.alarms.is_over(Trouble::Trial);
+            self.alarms.clear(Trouble::OnlySaid);
+            self.alarms.clear(Trouble::Trial);
         }
     }
 
@@ -147,7 +147,7 @@ impl Guard {
 
     fn follows<E: std::fmt::Display>(&self, followed: Result<(), E>) {
         match followed {
-            Ok(()) => _ = self.alarms.is_over(Trouble::Lsm),
+            Ok(()) => _ = self.alarms.clear(Trouble::Lsm),
             Err(error) => self.alarms.raise(Trouble::Lsm, format!("bpf-lsm doesn't follow: {error}")),
         }
     }
@@ -202,7 +202,7 @@ impl Guard {
         }
         self.put_in_force(policy, enforce)?;
         self.trial.keep();
-        self.alarms.is_over(Trouble::Reload);
+        self.alarms.clear(Trouble::Reload);
         self.keeper.look_again();
         Ok(said)
     }
@@ -243,7 +243,7 @@ impl Guard {
             self.incomplete.store(false, Ordering::Relaxed);
         }
         if complete {
-            let was_incomplete = self.alarms.is_over(Trouble::NoTrust);
+            let was_incomplete = self.alarms.clear(Trouble::NoTrust);
             match safe {
                 _ if !begins || !was_incomplete => {}
                 Ok(()) => {

@@ -5,10 +5,10 @@
 //! untrusted file waits until the lists that have changed are read ([`Keeper::settle`]).
 
 use crate::alarms::Trouble;
-use crate::bell::Bell;
 use crate::guard::Guard;
 use crate::loader::{Loader, Order};
 use crate::saying::say;
+use crate::waker::Waker;
 use palisade_guard::settings::{TrustFrom, TrustSettings};
 use palisade_guard::trust::edit::TrustFiles;
 use palisade_guard::trust::entry::{Record, Source};
@@ -151,8 +151,8 @@ pub(crate) struct Keeper {
     location: Location,
     directory: PathBuf,
     changes: Option<OwnedFd>,
-    /// Rings when somebody asks for something.
-    asked: Bell,
+    /// Wakes the thread that brings the database up to date: somebody asks for something.
+    asked: Waker,
     vouched: Arc<Vouched>,
     todo: Mutex<Todo>,
     done: Condvar,
@@ -175,7 +175,7 @@ impl Keeper {
             todo: Mutex::default(),
             done: Condvar::new(),
             trouble: Mutex::default(),
-            asked: Bell::new()?,
+            asked: Waker::new()?,
         })
     }
 
@@ -208,13 +208,13 @@ impl Keeper {
     /// Trust files and settings may have changed.
     pub(crate) fn look_again(&self) {
         self.todo().all = true;
-        self.asked.ring();
+        self.asked.wake();
     }
 
     /// Trust files have changed.
     pub(crate) fn read_files(&self) {
         self.todo().files_changed();
-        self.asked.ring();
+        self.asked.wake();
     }
 
     /// The database is made anew; with `everything`, also what seems unchanged is hashed.
@@ -222,7 +222,7 @@ impl Keeper {
         let mut todo = self.todo();
         todo.all = true;
         todo.everything |= everything;
-        self.asked.ring();
+        self.asked.wake();
     }
 
     /// Whether changes are being read that a refusal waits for.
@@ -301,7 +301,7 @@ impl Keeper {
             self.trouble().clone_from(&trouble);
             match trouble {
                 Some(trouble) => guard.alarms.raise(Trouble::OldTrust, trouble),
-                None => _ = guard.alarms.is_over(Trouble::OldTrust),
+                None => _ = guard.alarms.clear(Trouble::OldTrust),
             }
             palisade_sys::memory::give_back();
             self.todo().is_done();

@@ -15,7 +15,7 @@
 //! - [`keeper`], [`loader`]: the trust database, kept up to date by a process without rights
 //! - [`territory`]: which file systems are watched, as they come and go
 //! - [`alarms`]: what is wrong with the guard
-//! - [`bell`]: how threads that have nothing to do are woken
+//! - [`waker`]: how threads that have nothing to do are woken
 //! - [`journal`]: what is said, and to whom
 //! - [`saying`]: how, without waiting for whoever reads it
 //! - [`supervisor`]: systemd, and what happens when nothing goes on
@@ -23,7 +23,6 @@
 #![forbid(unsafe_code)]
 
 mod alarms;
-mod bell;
 mod blind;
 mod control;
 mod conversation;
@@ -42,6 +41,7 @@ mod scope;
 mod supervisor;
 mod territory;
 mod trial;
+mod waker;
 
 use clap::Parser;
 use std::io::{self, Write};

@@ -16,9 +16,9 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 /// So often in a second something is said that any user can bring about.
 const EACH_SECOND: u64 = 10;
 
-static VOICE: OnceLock<Voice> = OnceLock::new();
+static QUEUE: OnceLock<Queue> = OnceLock::new();
 
-struct Voice {
+struct Queue {
     lines: SyncSender<String>,
     waiting: AtomicUsize,
     unsaid: AtomicU64,
@@ -27,26 +27,26 @@ struct Voice {
 /// From here on a thread writes what is said.
 pub(crate) fn begin() -> std::io::Result<()> {
     let (lines, said) = std::sync::mpsc::sync_channel(MOST);
-    let voice = Voice { lines, waiting: AtomicUsize::new(0), unsaid: AtomicU64::new(0) };
-    if VOICE.set(voice).is_ok() {
+    let queue = Queue { lines, waiting: AtomicUsize::new(0), unsaid: AtomicU64::new(0) };
+    if QUEUE.set(queue).is_ok() {
         std::thread::Builder::new().name("said".into()).spawn(move || write(&said)).map(drop)?;
     }
     Ok(())
 }
 
 fn write(said: &Receiver<String>) {
-    let Some(voice) = VOICE.get() else { return };
+    let Some(queue) = QUEUE.get() else { return };
     // Rights are a thread's own. What can't be given away is kept.
     let _kept = crate::privileges::drop_capabilities();
     for line in said {
-        let unsaid = voice.unsaid.swap(0, Ordering::Relaxed);
+        let unsaid = queue.unsaid.swap(0, Ordering::Relaxed);
         if unsaid > 0 {
             line_to_standard_error(&format!(
                 "palisaded: {unsaid} lines weren't said: nobody read what came before"
             ));
         }
         line_to_standard_error(&line);
-        voice.waiting.fetch_sub(1, Ordering::Release);
+        queue.waiting.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -58,15 +58,15 @@ fn line_to_standard_error(line: &str) {
 /// Says one line, whatever names it quotes. False if there was no room for it.
 pub(crate) fn say(line: &str) -> bool {
     let line = shown(line).to_string();
-    let Some(voice) = VOICE.get() else {
+    let Some(queue) = QUEUE.get() else {
         line_to_standard_error(&line);
         return true;
     };
-    voice.waiting.fetch_add(1, Ordering::Relaxed);
-    let found_room = voice.lines.try_send(line).is_ok();
+    queue.waiting.fetch_add(1, Ordering::Relaxed);
+    let found_room = queue.lines.try_send(line).is_ok();
     if !found_room {
-        voice.waiting.fetch_sub(1, Ordering::Relaxed);
-        voice.unsaid.fetch_add(1, Ordering::Relaxed);
+        queue.waiting.fetch_sub(1, Ordering::Relaxed);
+        queue.unsaid.fetch_add(1, Ordering::Relaxed);
     }
     found_room
 }
@@ -80,18 +80,16 @@ pub(crate) fn say_of_users(line: &str) {
     static SECOND: Mutex<Second> = Mutex::new(Second { begun: None, said: 0 });
     let left_out = {
         let mut second = SECOND.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = if second.begun.is_some_and(|begun| begun.elapsed() < Duration::from_secs(1)) {
-            None
-        } else {
-            let before = second.said.saturating_sub(EACH_SECOND);
+        let mut left_out = 0;
+        if second.begun.is_none_or(|begun| begun.elapsed() >= Duration::from_secs(1)) {
+            left_out = second.said.saturating_sub(EACH_SECOND);
             *second = Second { begun: Some(Instant::now()), said: 0 };
-            Some(before)
-        };
+        }
         second.said += 1;
         if second.said > EACH_SECOND {
             return;
         }
-        before.unwrap_or(0)
+        left_out
     };
     if left_out > 0 {
         say(&format!("palisaded: {left_out} more lines of that kind weren't said"));
@@ -101,9 +99,9 @@ pub(crate) fn say_of_users(line: &str) {
 
 /// Waits until all of it is written, or for a moment if nobody reads.
 pub(crate) fn finish() {
-    let Some(voice) = VOICE.get() else { return };
+    let Some(queue) = QUEUE.get() else { return };
     let begun = Instant::now();
-    while voice.waiting.load(Ordering::Acquire) > 0 && begun.elapsed() < LAST_WORDS {
+    while queue.waiting.load(Ordering::Acquire) > 0 && begun.elapsed() < LAST_WORDS {
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -30,13 +30,13 @@ mod service;
 mod translation;
 mod verdict;
 
-use crate::bell::Bell;
 use crate::conversation;
 use crate::guard::GuardError;
 use crate::learn::{self, Learning};
 use crate::options::Options;
 use crate::saying::say;
 use crate::supervisor::Systemd;
+use crate::waker::Waker;
 use crate::{control as sockets, privileges};
 use palisade_scopes::Settings;
 use palisade_text::Show as _;
@@ -66,16 +66,16 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
         return Ok(());
     }
     let terminate = Arc::new(AtomicBool::new(false));
-    let bell = Bell::new().map_err(GuardError::Begin)?;
+    let waker = Waker::new().map_err(GuardError::Begin)?;
     for signal in [SIGTERM, SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&terminate)).map_err(GuardError::Begin)?;
-        bell.ring_at(signal).map_err(GuardError::Begin)?;
+        waker.wake_at(signal).map_err(GuardError::Begin)?;
     }
     let systemd = Systemd::from_environment();
     systemd.notify("READY=1");
     while !terminate.load(Ordering::Relaxed) {
         systemd.notify("WATCHDOG=1");
-        bell.wait(None, Some(WATCHDOG));
+        waker.wait(None, Some(WATCHDOG));
     }
     systemd.notify("STOPPING=1");
     scopes.end();
@@ -105,7 +105,7 @@ pub(crate) fn begin(options: &Options) -> Result<Scopes, GuardError> {
         .ok();
     let reload = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGHUP, Arc::clone(&reload)).map_err(GuardError::Begin)?;
-    service.changed.ring_at(SIGHUP).map_err(GuardError::Begin)?;
+    service.changed.wake_at(SIGHUP).map_err(GuardError::Begin)?;
     if !process::sees_first_namespace() {
         // Who asks from outside of its namespace has no number in it, and isn't heard.
         service.alarm("palisaded doesn't run in the first process namespace: no scope can be had".into());
@@ -131,7 +131,7 @@ impl Scopes {
     /// Ends serving. Scopes that there are stay in force, if they are pinned.
     pub(crate) fn end(self) {
         self.service.stop.store(true, Ordering::Relaxed);
-        self.service.changed.ring();
+        self.service.changed.wake();
         for thread in self.threads {
             let _ended = thread.join();
         }

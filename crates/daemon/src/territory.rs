@@ -54,25 +54,15 @@ impl Territory {
         let all = palisade_host::mounts::parse(mountinfo);
         let left_out = mounts::left_out(&all, watch);
         // What something else is mounted over can't be reached by its name: that leads to the other one.
-        let (mut mounts, mut closed) = (Vec::new(), Vec::new());
-        for mount in all {
-            match open(&mount) {
-                Ok(file) if is_of(&file, &mount) => mounts.push(mount),
-                // It is gone, or can't be reached.
-                Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => {}
-                // In a directory that a process serves to its own user only.
-                Err(errno) => closed.push((mount, errno)),
-            }
-        }
+        let is_there = |mount: &Mount| match open(mount) {
+            Ok(file) => is_of(&file, mount),
+            // Where one can't get to, there is something all the same.
+            Err(errno) => ![Errno::NOENT, Errno::NOTDIR].contains(&errno),
+        };
+        let is_kept = |mount: &Mount| mounts::lies_below_served(mount, &all, watch) || is_there(mount);
+        let mounts: Vec<Mount> = all.iter().filter(|mount| is_kept(mount)).cloned().collect();
         let Selection { watched, unwatched } = mounts::select(&mounts, watch);
-        let mut unwatched: Vec<(PathBuf, String)> =
-            unwatched.into_iter().map(|(point, reason)| (point, reason.to_owned())).collect();
-        closed.retain(|(mount, _)| !watched.contains_key(&mount.device));
-        unwatched.extend(
-            closed
-                .into_iter()
-                .map(|(mount, errno)| (mount.point, format!("palisaded can't get there: {errno}"))),
-        );
+        let unwatched = unwatched.into_iter().map(|(point, reason)| (point, reason.to_owned())).collect();
         let questions = questions(watch.asked);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut now = State { unwatched, left_out, ..State::default() };

@@ -247,7 +247,9 @@ fn object_found(field: &ObjectField, facts: &dyn Facts) -> (&'static str, String
                 ObjectText::Path | ObjectText::Dir => text_of(facts.path()),
                 ObjectText::Device => text_of(facts.device()),
                 ObjectText::Kind => facts.kind().to_owned(),
-                ObjectText::Hash => facts.hash().unwrap_or("not readable").to_owned(),
+                ObjectText::Hash => {
+                    facts.hash().unwrap_or("not readable, or of more than 512 MiB").to_owned()
+                }
             },
         ),
     }

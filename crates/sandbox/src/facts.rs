@@ -238,13 +238,24 @@ impl Facts {
 
     /// Makes the plan depend on which entries a directory has.
     pub(crate) fn depends_on_names_in(&self, directory: &Path) {
-        if let Ok(found @ Fingerprint::Present(_)) = Fingerprint::of(directory) {
-            // By now it may have changed again without another time: that wouldn't be noticed later.
-            if !found.is_settled(SystemTime::now()) {
-                self.set_volatile();
-            }
-            self.listings.borrow_mut().entry(directory.to_owned()).or_insert(found);
+        if let Some(listing) = self.names_in(directory) {
+            self.note_listing(listing);
         }
+    }
+
+    /// A directory, and what tells that its entries are others.
+    fn names_in(&self, directory: &Path) -> Option<(PathBuf, Fingerprint)> {
+        let found = Fingerprint::of(directory).ok()?;
+        // By now it may have changed again without another time: that wouldn't be noticed later.
+        if !found.is_settled(SystemTime::now()) {
+            self.set_volatile();
+        }
+        matches!(found, Fingerprint::Present(_)).then(|| (directory.to_owned(), found))
+    }
+
+    /// The earliest counts.
+    fn note_listing(&self, (directory, found): (PathBuf, Fingerprint)) {
+        self.listings.borrow_mut().entry(directory).or_insert(found);
     }
 
     /// Makes the plan depend on a variable of the caller's.
@@ -298,22 +309,22 @@ impl Facts {
         }
         let own = base.components().count();
         let of_packages = self.is_of_packages(base);
-        let mut looked_into;
         let until = Instant::now() + MOVING;
-        let found = loop {
-            looked_into = 0;
-            // Each is remembered as it was before it is read: what comes meanwhile changes the plan of the next launch.
+        // What is remembered is that of the attempt that counts.
+        let (found, listed, looked_into, links) = loop {
+            let (mut listed, mut looked_into, mut links) = (Vec::new(), 0, BTreeSet::new());
+            // Each directory is remembered as it was before it is read: what comes meanwhile changes the plan of the next launch.
             let mut looks_into = |directory: &Path| {
                 looked_into += 1;
                 if looked_into <= LISTINGS && !of_packages {
-                    self.depends_on_names_in(directory);
+                    listed.extend(self.names_in(directory));
                 }
             };
             looks_into(base);
             let visit = |path: &Path, kind: FileKind| {
                 if matches(path) {
                     if kind == FileKind::Symlink {
-                        self.links.borrow_mut().insert(path.to_owned());
+                        links.insert(path.to_owned());
                     }
                     return Visit::Match;
                 }
@@ -325,32 +336,33 @@ impl Facts {
                 Visit::Skip
             };
             let found = walk::walk(base, walk::DEFAULT_LIMIT, visit)?;
-            if found.moved == 0 && !found.matches.iter().any(|found| self.has_moved(found)) {
-                break found;
-            }
             // What was in a directory that has gone may be where the walk had been already.
+            if found.moved == 0 && !found.matches.iter().any(|found| has_moved(found, &links)) {
+                break (found, listed, looked_into, links);
+            }
             if Instant::now() >= until {
                 return Err(WalkError::Moving { path: base.to_owned() });
             }
-            self.listings.borrow_mut().retain(|directory, _found| !directory.starts_with(base));
             std::thread::sleep(PAUSE);
         };
+        let mut known = self.links.borrow_mut();
+        // What another pattern has found is judged by what this one found there last.
+        found.matches.iter().for_each(|found| _ = known.remove(found));
+        known.extend(links);
+        drop(known);
         if of_packages {
             // Only packages put names there, and their database tells when.
             self.depends_on(Path::new(PACKAGES), true);
         } else if looked_into > LISTINGS {
             self.set_volatile();
         }
+        listed.into_iter().for_each(|listing| self.note_listing(listing));
         Ok(found.matches)
     }
 
     /// Whether what a pattern found isn't where it was found any more, or is behind a link or has become one.
     pub(crate) fn has_moved(&self, found: &Path) -> bool {
-        match std::fs::symlink_metadata(found) {
-            Ok(now) => now.is_symlink() && !self.links.borrow().contains(found),
-            // What may not be looked at can't be shown either.
-            Err(error) => error.kind() != std::io::ErrorKind::PermissionDenied,
-        }
+        has_moved(found, &self.links.borrow())
     }
 
     /// What a pattern matches, nothing if that is too much.
@@ -433,6 +445,15 @@ fn is_system(path: &Path) -> bool {
     ["/usr", "/etc", "/opt", "/dev", "/bin", "/lib"]
         .iter()
         .any(|system| path == Path::new(system) || path.starts_with("/dev"))
+}
+
+/// Whether what was found isn't there any more, or is behind a link or has become one; `links` are those that were links then.
+fn has_moved(found: &Path, links: &BTreeSet<PathBuf>) -> bool {
+    match std::fs::symlink_metadata(found) {
+        Ok(now) => now.is_symlink() && !links.contains(found),
+        // What may not be looked at can't be shown either.
+        Err(error) => error.kind() != std::io::ErrorKind::PermissionDenied,
+    }
 }
 
 /// So long a pattern is looked up again while directories move about.

@@ -40,7 +40,6 @@ enum bpf_map_type {
 #define S_IFMT 0170000
 #define S_IFREG 0100000
 #define S_ISUID 04000
-#define S_ISGID 02000
 #define FMODE_WRITE 2
 #define SB_KERNMOUNT (1UL << 22)
 #define ATTR_MODE 1
@@ -74,7 +73,6 @@ typedef struct {
 } kernel_cap_t;
 
 struct cred {
-	kuid_t uid;
 	kuid_t euid;
 	kuid_t fsuid;
 	kernel_cap_t cap_effective;

@@ -214,15 +214,15 @@ int BPF_PROG(palisade_scope_exec, struct task_struct *task, int thread, struct l
 	struct found found = find(task, now);
 	if (!found.scope)
 		return 0;
-	if (is_beyond(task, found.scope)) {
+	if (has_more_rights(task, found.scope)) {
 		/* From here on it is nobody's that the owner of the scope may end. */
 		struct mark *own = find_mark(task, known);
 		if (own) {
 			own->process |= ARMED;
 			own->scope = 0;
 		}
-		/* By set-user-id just now: this exec is still the owner's. */
-		if (!(bprm->file->f_inode->i_mode & (S_ISUID | S_ISGID)))
+		/* By this very program's set-user-id or capabilities, the exec is still the owner's. */
+		if (!(bprm->file->f_inode->i_mode & S_ISUID) && task->cred->euid.val != found.scope->owner)
 			return 0;
 	}
 	struct totals *totals = find_totals();

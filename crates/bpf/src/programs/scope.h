@@ -337,7 +337,7 @@ static __always_inline struct found find(struct task_struct *task, const struct 
  * Whether a task may do what the owner of a scope may not: it runs as somebody else, or with capabilities. What it goes on to
  * execute isn't the owner's to end. In a user namespace below the first one nobody may do more than its maker.
  */
-static __always_inline bool is_beyond(struct task_struct *task, const struct scope *scope)
+static __always_inline bool has_more_rights(struct task_struct *task, const struct scope *scope)
 {
 	if (!scope->owner)
 		return false;

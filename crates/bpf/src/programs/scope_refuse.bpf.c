@@ -18,7 +18,7 @@ int BPF_PROG(palisade_scope_refuse, struct linux_binprm *bprm, int before)
 		return 0;
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct found found = find(task, now);
-	if (!found.scope || found.launcher || is_beyond(task, found.scope))
+	if (!found.scope || found.launcher || has_more_rights(task, found.scope))
 		return 0;
 	struct decided decided = decide(now, found.scope, bprm->file);
 	if (decided.verdict != REFUSE)

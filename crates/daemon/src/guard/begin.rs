@@ -3,7 +3,6 @@
 
 use super::{Guard, GuardError, check_safety};
 use crate::alarms::{Alarms, Trouble};
-use crate::bell::Bell;
 use crate::journal::{Followers, Journal, QUEUE};
 use crate::keeper::{Keeper, PATIENCE};
 use crate::lsm::{Labels, Lsm};
@@ -11,6 +10,7 @@ use crate::options::Options;
 use crate::saying::say;
 use crate::supervisor::{Systemd, supervise};
 use crate::trial::Trial;
+use crate::waker::Waker;
 use crate::{control, privileges};
 use palisade_guard::kind::Recognizer;
 use palisade_guard::rule::files::Writers;
@@ -45,12 +45,12 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
     for (signal, flag) in [(SIGTERM, &terminate), (SIGINT, &terminate), (SIGHUP, &reload)] {
         signal_hook::flag::register(signal, Arc::clone(flag)).map_err(GuardError::Begin)?;
     }
-    let bell = Bell::new().map_err(GuardError::Begin)?;
+    let waker = Waker::new().map_err(GuardError::Begin)?;
     for signal in [SIGTERM, SIGINT, SIGHUP] {
-        bell.ring_at(signal).map_err(GuardError::Begin)?;
+        waker.wake_at(signal).map_err(GuardError::Begin)?;
     }
     let listener = control::listen(&options.socket)?;
-    let guard = Arc::new(begin(options, setup, bell)?);
+    let guard = Arc::new(begin(options, setup, waker)?);
     let (pending, waiting) = (Arc::downgrade(&guard), Arc::downgrade(&guard));
     guard.engine.settle_by(Settle {
         pending: Box::new(move || pending.upgrade().is_some_and(|guard| guard.keeper.is_behind())),
@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
             guard.go_back(before);
             say("palisaded: what was tried is over");
         }
-        guard.bell.wait(None, guard.trial.time_left());
+        guard.waker.wait(None, guard.trial.time_left());
     }
     systemd.notify("STOPPING=1");
     if terminate.load(Ordering::Relaxed) || guard.asked_to_end.load(Ordering::Relaxed) {
@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
     Ok(())
 }
 
-fn begin(options: &Options, setup: Setup, bell: Bell) -> Result<Guard, GuardError> {
+fn begin(options: &Options, setup: Setup, waker: Waker) -> Result<Guard, GuardError> {
     let keeper = Keeper::new(&options.config, &options.state).map_err(GuardError::Begin)?;
     let alarms = Alarms::default();
     let trust = match keeper.open(&setup.settings.trust) {
@@ -159,7 +159,7 @@ fn begin(options: &Options, setup: Setup, bell: Bell) -> Result<Guard, GuardErro
         generation: AtomicU64::new(1),
         began: Instant::now(),
         stop: Arc::new(AtomicBool::new(false)),
-        bell,
+        waker,
         alarms,
         lsm,
         asked_to_end: AtomicBool::new(false),

@@ -20,7 +20,7 @@ impl Guard {
                     check_safety(&policy, &self.engine.trust(), &self.options)?;
                 }
                 self.trial.begin(Duration::from_secs(seconds), before);
-                self.bell.ring();
+                self.waker.wake();
                 self.put_in_force(policy, true)?;
             }
             None => {
@@ -28,7 +28,7 @@ impl Guard {
                     check_safety(&before.policy, &self.engine.trust(), &self.options)?;
                 }
                 self.trial.begin(Duration::from_secs(seconds), before);
-                self.bell.ring();
+                self.waker.wake();
                 self.enforce(true);
                 self.follow_mode();
             }

@@ -9,10 +9,10 @@ use super::followers::Followers;
 use super::group::{self, Group};
 use super::translation::{boot_time, lacking, of_kernel, profile_of_kernel, verdict};
 use super::{happening, process, proof, rare};
-use crate::bell::Bell;
 use crate::journal::chain;
 use crate::options::{Feature, Options};
 use crate::saying::say;
+use crate::waker::Waker;
 use palisade_bpf::scope::{self as kernel, Lacks, ScopePrograms};
 use palisade_bpf::{Pins, support};
 use palisade_protocol::scope::{Depth, Profile, Scope, Status, Verdict};
@@ -56,8 +56,8 @@ pub(super) struct Service {
     pub(super) state: Mutex<State>,
     pub(super) followers: Followers,
     pub(super) stop: AtomicBool,
-    /// Rings for who reads events: there are programs now, or it is over.
-    pub(super) changed: Bell,
+    /// Wakes the thread that reads events: there are programs now, or it is over.
+    pub(super) changed: Waker,
     pub(super) killed_later: AtomicU64,
     pins: Pins,
     depth: Option<Depth>,
@@ -71,7 +71,7 @@ impl Service {
             state: Mutex::new(State { settings, ..State::default() }),
             followers: Followers::new(&options.state),
             stop: AtomicBool::new(false),
-            changed: Bell::new()?,
+            changed: Waker::new()?,
             killed_later: AtomicU64::new(0),
             pins: Pins::below(&options.scope_pins),
             depth: options.enforcement_depth,
@@ -149,7 +149,7 @@ impl Service {
         }
         let programs = Arc::new(programs);
         state.programs = Some(Arc::clone(&programs));
-        self.changed.ring();
+        self.changed.wake();
         for scope in programs.scopes()? {
             let terminal = if scope.line { None } else { process::terminal(scope.root) };
             let known = Known {

@@ -43,6 +43,11 @@ const NOT_FILES: &[&str] = &[
     "tracefs",
 ];
 
+const SERVED_BY_OTHERS: &str = "its files are a process's or another machine's: who opens one waits for that, and so would all others; \
+                                watch.filesystems or watch.only can name it";
+const BELOW_SERVED: &str = "it lies below files that are a process's or another machine's: who looks for it waits for that; watch.only \
+                            can name it";
+
 /// Chooses among `mounts` by the settings.
 #[must_use]
 pub fn select(mounts: &[Mount], watch: &Watch) -> Selection {
@@ -53,6 +58,9 @@ pub fn select(mounts: &[Mount], watch: &Watch) -> Selection {
             continue;
         }
         match reason_against(mount, watch) {
+            None if lies_below_served(mount, mounts, watch) => {
+                selection.unwatched.push((mount.point.clone(), BELOW_SERVED));
+            }
             None => {
                 // One that shows all of the file system, if there is one: files are found again by it.
                 let whole = mount.root == Path::new("/");
@@ -81,13 +89,26 @@ pub fn left_out(mounts: &[Mount], watch: &Watch) -> BTreeSet<(u32, u32)> {
     let watched = select(mounts, watch).watched;
     mounts
         .iter()
-        .filter(|mount| !watched.contains_key(&mount.device))
+        .filter(|mount| !watched.contains_key(&mount.device) && !lies_below_served(mount, mounts, watch))
         .filter(|mount| {
             watch.exclude.contains(&mount.point)
                 || FILE_SYSTEMS.iter().any(|usual| *usual == mount.kind || *usual == kind(mount))
         })
         .map(|mount| mount.device)
         .collect()
+}
+
+/// Whether one gets to a mount point only through a file system that isn't watched because a process or another machine serves it:
+/// who looks for the mount waits for that, too.
+#[must_use]
+pub fn lies_below_served(mount: &Mount, all: &[Mount], watch: &Watch) -> bool {
+    !watch.only.contains(&mount.point)
+        && all.iter().any(|other| {
+            is_served(other)
+                && other.point != mount.point
+                && mount.point.starts_with(&other.point)
+                && reason_against(other, watch).is_some()
+        })
 }
 
 fn reason_against(mount: &Mount, watch: &Watch) -> Option<&'static str> {
@@ -98,17 +119,15 @@ fn reason_against(mount: &Mount, watch: &Watch) -> Option<&'static str> {
     if watch.exclude.contains(&mount.point) {
         return Some("among watch.exclude");
     }
-    // What the host itself is on hangs with its server, guard or not.
-    if chosen || mount.point == Path::new("/") {
+    if chosen {
         return None;
     }
     let is = |named: &str| named == mount.kind || named == kind(mount);
     match watch.filesystems.iter().any(|wanted| is(wanted)) {
         true => None,
-        false if is_served(mount) => Some(
-            "its files are a process's or another machine's: who opens one waits for that, and so would all others; \
-             watch.filesystems or watch.only can name it",
-        ),
+        // What the host itself is on hangs with its server, guard or not.
+        false if is_served(mount) && mount.point == Path::new("/") => None,
+        false if is_served(mount) => Some(SERVED_BY_OTHERS),
         false => Some("its type isn't among watch.filesystems"),
     }
 }
@@ -158,6 +177,26 @@ mod tests {
         assert_eq!(select(&whole, &Watch::default()).watched.len(), 1);
         // Not what the security hook leaves alone.
         assert!(!left_out(&mounts(), &Watch::default()).contains(&(0, 6)));
+    }
+
+    #[test]
+    fn what_lies_below_is_not_looked_for() {
+        let all = palisade_host::mounts::parse(
+            b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n5 1 0:6 / /mnt rw - fuse.sshfs h rw\n6 5 0:7 / /mnt/a rw - tmpfs x rw\n\
+              7 1 0:8 / /mntx rw - tmpfs x rw\n",
+        );
+        let points = |watch: &Watch| -> Vec<PathBuf> { select(&all, watch).watched.into_values().collect() };
+        assert_eq!(points(&Watch::default()), [PathBuf::from("/mntx"), "/".into()]);
+        assert!(
+            !left_out(&all, &Watch::default()).contains(&(0, 7)),
+            "the security hook doesn't leave it alone"
+        );
+        let named = Watch { filesystems: vec!["tmpfs".into(), "fuse".into()], ..Watch::default() };
+        assert_eq!(points(&named).len(), 3, "who takes the risk for the one takes it for the other");
+        assert_eq!(
+            points(&Watch { only: vec!["/mnt/a".into()], ..Watch::default() }),
+            [PathBuf::from("/mnt/a")]
+        );
     }
 
     #[test]

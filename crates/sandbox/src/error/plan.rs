@@ -2,6 +2,7 @@
 //! Why no plan could be made.
 
 use super::quoted;
+use palisade_host::walk::WalkError;
 use palisade_policy::PathRule;
 use palisade_syscall::store::key::shown;
 use palisade_text::Show as _;
@@ -39,7 +40,7 @@ pub enum PlanError {
         /// The rule.
         rule: Box<PathRule>,
         /// Why.
-        source: palisade_host::walk::WalkError,
+        source: WalkError,
     },
     /// What the broker is told, or a plan in the plan, can't be encoded.
     #[error("can't encode a part of the plan: {0}")]
@@ -258,6 +259,9 @@ impl PlanError {
             }
             Self::Missing { path, .. } => format!("mkdir -p {}", quoted(&path.to_string_lossy())),
             Self::NoMountPoint { host, .. } => format!("mkdir -p {}", quoted(&host.to_string_lossy())),
+            Self::Walk { source: WalkError::Moving { .. }, .. } => {
+                "wait until that has ended, or state the rule of a directory: only what has a `*` is looked for".to_owned()
+            }
             Self::Walk { .. } => "name a directory nearer to the files, such as ./src/**/*.key".to_owned(),
             Self::OwnPlace { .. } => "name the directories below it that the command needs".to_owned(),
             Self::WorkingDirectory { .. } => "palisade run --cwd DIRECTORY -- COMMAND…".to_owned(),

@@ -247,10 +247,11 @@ impl Grants {
     /// Where a link counts, several rules together may allow less of an object than any path that is wanted says.
     fn narrow(&mut self, statements: &Statements) {
         for real in statements.objects() {
-            let Some(Grant::Allowed { write, execute }) = self.decisive(real).map(|shown| shown.grant) else {
-                continue;
-            };
-            let Some((grant, rule)) = statements.decide(real).less_than((write, execute)) else { continue };
+            let said = statements.decide(real);
+            // The names decide most of them, and to find what shows takes a look at all.
+            let shown = if said.by_link { self.decisive(real) } else { None };
+            let Some(Grant::Allowed { write, execute }) = shown.map(|shown| shown.grant) else { continue };
+            let Some((grant, rule)) = said.less_than((write, execute)) else { continue };
             let depth = |path: &Path| path.components().count();
             // Behind what it lies in, and behind what is at the same place.
             let at = self.places().take_while(|place| depth(place) <= depth(real)).count();

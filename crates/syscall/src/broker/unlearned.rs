@@ -85,7 +85,7 @@ impl Judge {
         if !self.unlearned.numbers.contains(number) {
             return worker.make(call);
         }
-        if self.unlearned.fate != Fate::Remember && is_to_itself(&Caller::new(worker, call)) {
+        if self.unlearned.fate != Fate::Remember && signals_itself(&Caller::new(worker, call)) {
             return self.proceed(worker, call);
         }
         self.decide(worker, call, self.unlearned.fate, 0)
@@ -213,7 +213,7 @@ impl Judge {
 
 /// Whether a process signals one of its own threads. That reaches nobody else, and when it happens depends on how threads
 /// meet: Go's runtime interrupts those that run for long, and a run that was learned may have had none.
-fn is_to_itself(caller: &Caller<'_>) -> bool {
+fn signals_itself(caller: &Caller<'_>) -> bool {
     calls::name_of(caller.call) == "tgkill"
         && caller
             .numbers_inside()
