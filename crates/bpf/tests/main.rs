@@ -6,4 +6,5 @@
 
 mod host;
 mod learn;
+mod rights;
 mod scope;

@@ -5,7 +5,6 @@
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +14,7 @@ use palisade_bpf::scope::event::{Event, Kind, Why};
 use palisade_bpf::scope::{ANY_ARGUMENT, Depth, Outcome, Scope, ScopePrograms, Settings, Verdict};
 
 /// Whether this is a place for these tests.
-fn root() -> bool {
+pub(crate) fn root() -> bool {
     // Marks are by number in the first process namespace, whose own number the kernel gives (`PROC_PID_INIT_INO`).
     let first = std::fs::read_link("/proc/self/ns/pid")
         .is_ok_and(|namespace| namespace.ends_with("pid:[4026531836]"));
@@ -26,14 +25,14 @@ fn root() -> bool {
     root && first
 }
 
-fn programs(depth: Depth) -> ScopePrograms {
+pub(crate) fn programs(depth: Depth) -> ScopePrograms {
     let programs = ScopePrograms::load().unwrap();
     programs.change(|settings| *settings = Settings { depth, report: true, ..Settings::default() }).unwrap();
     programs
 }
 
 /// A scope of its own number.
-fn scope(programs: &ScopePrograms, verdict: Verdict) -> u32 {
+pub(crate) fn scope(programs: &ScopePrograms, verdict: Verdict) -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
     programs.open_scope(&Scope { id, verdict, label: format!("test {id}"), ..Scope::default() }).unwrap();
@@ -41,7 +40,7 @@ fn scope(programs: &ScopePrograms, verdict: Verdict) -> u32 {
 }
 
 /// A program that says that it is there and waits for a line before it does anything.
-struct Waiting(Child, BufReader<ChildStdout>);
+pub(crate) struct Waiting(Child, BufReader<ChildStdout>);
 
 impl Waiting {
     fn shell(script: &str) -> Self {
@@ -53,7 +52,7 @@ impl Waiting {
         Self::start("/usr/bin/python3", &["-c", &format!("{before}\n{script}")])
     }
 
-    fn start(program: &str, words: &[&str]) -> Self {
+    pub(crate) fn start(program: &str, words: &[&str]) -> Self {
         let mut command = Command::new("timeout");
         command.args(["-k", "1", "30", program]).args(words);
         let mut child =
@@ -66,13 +65,13 @@ impl Waiting {
     }
 
     /// The program's process: the child of what bounds its life.
-    fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.0.id())).unwrap();
         children.split_whitespace().next().unwrap().parse().unwrap()
     }
 
     /// Lets it go on; its exit code and all that it and its descendants wrote.
-    fn go(mut self) -> (Option<i32>, String) {
+    pub(crate) fn go(mut self) -> (Option<i32>, String) {
         self.0.stdin.take().unwrap().write_all(b"\n").unwrap();
         let mut said = String::new();
         self.1.read_to_string(&mut said).unwrap();
@@ -563,58 +562,6 @@ fn pinned_they_outlive_who_made_them_and_cleared_nothing_stays() {
     assert_eq!(waiting.go().1, "ran\n0\n");
     assert!(!Path::new(pins.directory()).exists());
     assert!(ScopePrograms::open(&pins).unwrap().is_none());
-}
-
-/// Who has become somebody else by set-user-id isn't ended in what it does then: an ordinary user's scope reaches so far as
-/// that user may.
-#[test]
-fn a_mark_does_not_cross_set_user_id() {
-    const OWNER: u32 = 47_110;
-    const HELPER: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>
-int main(int count, char **words) {
-    int status; char byte;
-    if (count > 1) { puts(\"ready\"); fflush(stdout); read(0, &byte, 1); execl(words[1], words[1], (char *)0); return 1; }
-    for (int who = 0; who < 2; who++) {
-        if (fork() == 0) { if (who) setresuid(getuid(), getuid(), getuid()); execl(\"/bin/true\", \"true\", (char *)0); _exit(1); }
-        wait(&status);
-        printf(\"%d\\n\", WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
-    }
-}";
-    if !root() {
-        return;
-    }
-    let directory = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
-    let at = |name: &str| directory.path().join(name);
-    std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
-    std::fs::write(at("helper.c"), HELPER).unwrap();
-    let compiled = Command::new("gcc").args(["-w", "-o"]).args([at("helper"), at("helper.c")]).status();
-    assert!(compiled.unwrap().success());
-    for name in ["of-root", "of-nobody"] {
-        std::fs::copy(at("helper"), at(name)).unwrap();
-    }
-    std::os::unix::fs::chown(at("of-nobody"), Some(65534), None).unwrap();
-    for name in ["of-root", "of-nobody"] {
-        std::fs::set_permissions(at(name), PermissionsExt::from_mode(0o4755)).unwrap();
-    }
-    for depth in [Depth::Inherit, Depth::Ancestry(4)] {
-        for (owner, name, wanted) in [
-            (OWNER, "helper", "137\n137\n"),
-            (OWNER, "of-root", "0\n0\n"),
-            (OWNER, "of-nobody", "0\n0\n"),
-            // Whom root marks is root's to end.
-            (0, "of-root", "137\n137\n"),
-        ] {
-            let programs = programs(depth);
-            let id = scope(&programs, Verdict::Watch);
-            programs.open_scope(&Scope { id, verdict: Verdict::Kill, owner, ..Scope::default() }).unwrap();
-            let (helper, program) = (at("helper"), at(name));
-            let user = OWNER.to_string();
-            let words = ["--reuid", &user, "--regid", &user, "--clear-groups", helper.to_str().unwrap()];
-            let waiting = Waiting::start("setpriv", &[&words[..], &[program.to_str().unwrap()]].concat());
-            assert_eq!(programs.mark(waiting.pid(), id, false).unwrap(), Outcome::Done);
-            assert_eq!(waiting.go().1, wanted, "{depth:?}, {owner}: {name}");
-        }
-    }
 }
 
 #[test]
