@@ -13,14 +13,30 @@ use std::time::{Duration, Instant};
 /// Longer than this nothing on the host may wait for a guard that is in trouble, on an idle machine.
 const WAIT: Duration = Duration::from_secs(2);
 
+const ALLOW: &str = "allow perm=any all : all\n";
+
+/// Enforces, and trusts nothing.
+fn trusting_nothing() -> Settings {
+    Settings { trust: "sources = []".into(), ..Settings::enforce() }
+}
+
+/// A bed with these settings and rules, where there can be a guard.
+fn bed(settings: &Settings, rules: &str) -> Option<Bed> {
+    has("fanotify").then(|| {
+        let bed = Bed::new();
+        bed.settings(settings);
+        bed.rules(rules);
+        bed
+    })
+}
+
 /// A guard whose standard error is a pipe that nobody reads, and that is full.
-fn unheard() -> (Bed, std::io::PipeReader) {
-    let mut bed = Bed::new();
+fn unheard() -> Option<(Bed, std::io::PipeReader)> {
+    let mut bed =
+        bed(&trusting_nothing(), "deny_log perm=any all : path=BED/secret\nallow perm=any all : all\n")?;
     bed.copy("/bin/cat", bed.at("cat"));
     bed.write(bed.at("secret"), "secret");
     bed.write(bed.at("plain"), "plain");
-    bed.settings(&Settings { trust: "sources = []".into(), ..Settings::enforce() });
-    bed.rules("deny_log perm=any all : path=BED/secret\nallow perm=any all : all\n");
     let (reader, writer) = std::io::pipe().unwrap();
     bed.said = Some(Stdio::from(OwnedFd::from(writer)));
     bed.launch();
@@ -32,7 +48,7 @@ fn unheard() -> (Bed, std::io::PipeReader) {
         "/usr/bin/python3 -c '\nfor _ in range(10000):\n    try: open(\"secret\")\n    except PermissionError: pass\n    else: raise SystemExit(1)'",
     );
     denied.ok();
-    (bed, reader)
+    Some((bed, reader))
 }
 
 /// How long it takes, as on an idle machine.
@@ -44,10 +60,7 @@ fn took(act: impl FnOnce()) -> Duration {
 
 #[test]
 fn nobody_waits_for_what_nobody_reads() {
-    if !has("fanotify") {
-        return;
-    }
-    let (mut bed, mut reader) = unheard();
+    let Some((mut bed, mut reader)) = unheard() else { return };
     // What other threads than those that log have to say.
     bed.write(bed.config("guard.toml"), "nonsense");
     for _ in 0..300 {
@@ -71,12 +84,7 @@ fn nobody_waits_for_what_nobody_reads() {
 /// What any user can bring about forges no line of the log, and is no flood of lines.
 #[test]
 fn what_users_say_is_no_line_of_the_log() {
-    if !has("fanotify") {
-        return;
-    }
-    let mut bed = Bed::new();
-    bed.settings(&Settings { trust: "sources = []".into(), ..Settings::enforce() });
-    bed.rules("allow perm=any all : all\n");
+    let Some(mut bed) = bed(&trusting_nothing(), ALLOW) else { return };
     bed.start();
     let socket = bed.outside(bed.socket()).with_file_name("learn.sock");
     let begun = Instant::now();
@@ -98,13 +106,8 @@ fn what_users_say_is_no_line_of_the_log() {
 /// Who has followed every decision costs nobody anything afterwards.
 #[test]
 fn nobody_pays_for_who_followed_once() {
-    if !has("fanotify") {
-        return;
-    }
-    let mut bed = Bed::new();
+    let Some(mut bed) = bed(&trusting_nothing(), ALLOW) else { return };
     bed.write(bed.at("plain"), "plain");
-    bed.settings(&Settings { trust: "sources = []".into(), ..Settings::enforce() });
-    bed.rules("allow perm=any all : all\n");
     bed.start();
     let opens = |bed: &Bed| {
         let before = bed.metrics().questions;
@@ -204,15 +207,10 @@ fn peak(bed: &Bed) -> u64 {
 #[test]
 fn a_long_list_of_trusted_files_holds_up_nobody() {
     const LINES: usize = 300_000;
-    if !has("fanotify") {
-        return;
-    }
-    let mut bed = Bed::new();
+    let rules =
+        "allow perm=any all : trust=1\ndeny_audit perm=execute all : dir=BED\nallow perm=any all : all\n";
+    let Some(mut bed) = bed(&Settings::enforce(), rules) else { return };
     let (known, strange) = (bed.copy("/bin/true", bed.at("known")), bed.copy("/bin/true", bed.at("strange")));
-    bed.settings(&Settings::enforce());
-    bed.rules(
-        "allow perm=any all : trust=1\ndeny_audit perm=execute all : dir=BED\nallow perm=any all : all\n",
-    );
     bed.trust("10-known", &[&known]);
     bed.start();
     let before = peak(&bed);
@@ -259,12 +257,7 @@ fn pauses(bed: &Bed) -> u64 {
 #[test]
 fn nothing_to_do_is_nothing_done() {
     const SECONDS: u64 = 20;
-    if !has("fanotify") {
-        return;
-    }
-    let mut bed = Bed::new();
-    bed.settings(&Settings::enforce());
-    bed.rules("allow perm=any all : all\n");
+    let Some(mut bed) = bed(&Settings::enforce(), ALLOW) else { return };
     bed.start();
     std::thread::sleep(Duration::from_secs(1));
     let before = pauses(&bed);
@@ -278,15 +271,10 @@ fn nothing_to_do_is_nothing_done() {
 /// What isn't wrong any more is no alarm any more.
 #[test]
 fn an_alarm_ends_with_its_reason() {
-    if !has("fanotify") {
-        return;
-    }
-    let mut bed = Bed::new();
+    // Rules that would stop the host: enforcing doesn't begin.
+    let Some(mut bed) = bed(&Settings::enforce(), "deny perm=any all : all\n") else { return };
     bed.options.clear();
     let known = bed.copy("/bin/true", bed.at("known"));
-    // Rules that would stop the host: enforcing doesn't begin.
-    bed.settings(&Settings::enforce());
-    bed.rules("deny perm=any all : all\n");
     bed.trust("10-known", &[&known]);
     bed.launch();
     let alarms = |bed: &Bed| bed.status().alarms;
@@ -310,17 +298,12 @@ fn an_alarm_ends_with_its_reason() {
 /// Hashing what anybody can make huge holds up nobody.
 #[test]
 fn huge_files_are_not_hashed_for_a_rule() {
-    if !has("fanotify") {
-        return;
-    }
-    let mut bed = Bed::new();
+    let sum = crate::support::sha256(&std::fs::read("/bin/true").unwrap());
+    let rules =
+        format!("allow perm=execute all : filehash={sum}\ndeny_audit perm=execute all : dir=BED\n{ALLOW}");
+    let Some(mut bed) = bed(&trusting_nothing(), &rules) else { return };
     let known = bed.copy("/bin/true", bed.at("known"));
     bed.write(bed.at("plain"), "plain");
-    let sum = crate::support::sha256(&std::fs::read("/bin/true").unwrap());
-    bed.settings(&Settings { trust: "sources = []".into(), ..Settings::enforce() });
-    bed.rules(&format!(
-        "allow perm=execute all : filehash={sum}\ndeny_audit perm=execute all : dir=BED\nallow perm=any all : all\n"
-    ));
     bed.start();
     let huge: Vec<String> = (0..6).map(|number| format!("{}/huge-{number}", bed.point.display())).collect();
     for path in &huge {
