@@ -7,7 +7,7 @@ use palisade_protocol::guard::{Request, Response};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Longer than this nothing on the host may wait for a guard that is in trouble, on an idle machine.
@@ -185,6 +185,43 @@ fn who_serves_files_holds_up_nobody_else() {
     assert!(waiting.wait().unwrap().success());
     bed.run("umount mirror; umount image").ok();
     assert!(server.wait().unwrap().success() && user.wait().unwrap().success());
+    bed.stop();
+}
+
+/// A file that can't be opened for the guard, because its server ends meanwhile, doesn't end the guard.
+#[test]
+fn what_cannot_be_opened_for_the_guard_ends_nothing() {
+    if !has("fuse") {
+        return;
+    }
+    let Some(mut bed) = bed(&trusting_nothing(), ALLOW) else { return };
+    bed.copy("/bin/cat", bed.at("cat"));
+    bed.write(bed.at("plain"), "plain");
+    bed.write(bed.at("tree/file"), "served");
+    bed.run("mkdir image && mksquashfs tree squash -quiet -no-progress >/dev/null").ok();
+    let watch = format!("exclude = [{}]\nfilesystems = [\"tmpfs\", \"fuse\"]\n# only", others(&bed));
+    bed.settings(&Settings { watch, ..trusting_nothing() });
+    bed.start();
+    let [squash, image] = ["squash", "image"].map(|name| bed.at(name).display().to_string());
+    let mut server = bed.command(0, "60", &["squashfuse", "-f", &squash, &image]).spawn().unwrap();
+    bed.wait("it is watched, for it is named", |bed| bed.status().watched.contains(&image));
+    let squashfuse = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.id())).unwrap();
+    // The name is known then, and only the open is the server's.
+    bed.run("./cat image/file").ok();
+    bed.run(&format!("kill -STOP {squashfuse}")).ok();
+    let mut waiting = bed.command(0, "60", &[&bed.at("cat").display().to_string(), &format!("{image}/file")]);
+    let mut waiting = waiting.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(waiting.try_wait().unwrap().is_none(), "it waits for its server, and so does the guard");
+    // Nothing in the bed can be opened now.
+    assert!(Command::new("kill").args(["-KILL", squashfuse.trim()]).status().unwrap().success());
+    server.wait().unwrap();
+    assert!(!waiting.wait().unwrap().success());
+    for _ in 0..5 {
+        assert!(took(|| drop(bed.run("./cat plain").ok())) < WAIT);
+    }
+    assert_ne!(bed.metrics().lost, 0);
+    bed.run("umount image").ok();
     bed.stop();
 }
 

@@ -248,12 +248,14 @@ impl Engine {
             });
             match read {
                 Ok(()) | Err(Errno::INTR | Errno::AGAIN) => {}
-                // The kernel has refused what it couldn't give to us.
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::SRCH) => self.counts.lost.one(),
-                Err(errno) => {
+                // Nothing can be read of this group any more.
+                Err(errno @ (Errno::BADF | Errno::INVAL | Errno::FAULT)) => {
                     self.crew.step_aside();
                     return Err(errno);
                 }
+                // The kernel has refused what it couldn't open for us: descriptors are used up, or whoever serves that file system
+                // has ended, or its key isn't there. Any user can bring that about.
+                Err(_not_opened) => self.counts.lost.one(),
             }
             if aside {
                 self.crew.lead();
