@@ -8,7 +8,6 @@ use crate::alarms::Trouble;
 use crate::guard::Guard;
 use crate::loader::{Loader, Order};
 use crate::saying::say;
-use crate::waker::Waker;
 use palisade_guard::settings::{TrustFrom, TrustSettings};
 use palisade_guard::trust::edit::TrustFiles;
 use palisade_guard::trust::entry::{Record, Source};
@@ -25,11 +24,11 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -151,8 +150,10 @@ pub(crate) struct Keeper {
     location: Location,
     directory: PathBuf,
     changes: Option<OwnedFd>,
-    /// Wakes the thread that brings the database up to date: somebody asks for something.
-    asked: Waker,
+    /// Told when there is something to do.
+    came: Condvar,
+    /// How often the kernel has told of changes.
+    heard: AtomicU64,
     vouched: Arc<Vouched>,
     todo: Mutex<Todo>,
     done: Condvar,
@@ -162,11 +163,8 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// The database below `state`, of what `config` and the packages say.
-    ///
-    /// # Errors
-    /// Without descriptors.
-    pub(crate) fn new(config: &Path, state: &Path) -> io::Result<Self> {
-        Ok(Self {
+    pub(crate) fn new(config: &Path, state: &Path) -> Self {
+        Self {
             config: config.to_owned(),
             location: Location::new(state),
             directory: state.to_owned(),
@@ -175,8 +173,9 @@ impl Keeper {
             todo: Mutex::default(),
             done: Condvar::new(),
             trouble: Mutex::default(),
-            asked: Waker::new()?,
-        })
+            came: Condvar::new(),
+            heard: AtomicU64::new(0),
+        }
     }
 
     fn files(&self) -> TrustFiles {
@@ -208,13 +207,13 @@ impl Keeper {
     /// Trust files and settings may have changed.
     pub(crate) fn look_again(&self) {
         self.todo().all = true;
-        self.asked.wake();
+        self.came.notify_one();
     }
 
     /// Trust files have changed.
     pub(crate) fn read_files(&self) {
         self.todo().files_changed();
-        self.asked.wake();
+        self.came.notify_one();
     }
 
     /// The database is made anew; with `everything`, also what seems unchanged is hashed.
@@ -222,7 +221,7 @@ impl Keeper {
         let mut todo = self.todo();
         todo.all = true;
         todo.everything |= everything;
-        self.asked.wake();
+        self.came.notify_one();
     }
 
     /// Whether changes are being read that a refusal waits for.
@@ -283,11 +282,7 @@ impl Keeper {
         // What changed while nobody looked.
         self.look_again();
         while !stop.load(Ordering::Relaxed) {
-            self.hear();
-            let todo = self.todo().take();
-            if todo.is_idle() {
-                continue;
-            }
+            let todo = self.next();
             let settings = guard.engine.policy().settings.trust.clone();
             let result =
                 self.bring_up_to_date(&guard.engine, &todo, &settings).and_then(|()| self.open(&settings));
@@ -309,18 +304,29 @@ impl Keeper {
         }
     }
 
-    /// Waits until something is asked for or has changed, and then until no more changes come.
-    fn hear(&self) {
-        if !self.asked.wait(self.changes.as_ref().map(AsFd::as_fd), None) {
-            return;
-        }
-        let Some(changes) = &self.changes else { return };
-        let quiet = Timespec { tv_sec: 0, tv_nsec: i64::try_from(QUIET.as_nanos()).unwrap_or(0) };
+    /// Waits until there is something to do, and no more changes come.
+    fn next(&self) -> Todo {
+        let todo = self.came.wait_while(self.todo(), |todo| todo.is_idle());
+        drop(todo.unwrap_or_else(PoisonError::into_inner));
         let began = Instant::now();
+        loop {
+            let before = self.heard.load(Ordering::Relaxed);
+            std::thread::sleep(QUIET);
+            if self.heard.load(Ordering::Relaxed) == before || began.elapsed() > Duration::from_secs(1) {
+                return self.todo().take();
+            }
+        }
+    }
+
+    /// Hears of changes, as long as the process lives: at once, whatever is being read meanwhile.
+    pub(crate) fn hear(&self) {
+        let Some(changes) = &self.changes else { return };
         let mut buffer = [std::mem::MaybeUninit::uninit(); 8192];
-        while matches!(poll(&mut [PollFd::new(changes, PollFlags::IN)], Some(&quiet)), Ok(1..)) {
-            let mut reader = inotify::Reader::new(changes, &mut buffer);
+        loop {
+            let _came = poll(&mut [PollFd::new(changes, PollFlags::IN)], None);
+            // What has been read and isn't noted yet would be known to nobody.
             let mut todo = self.todo();
+            let mut reader = inotify::Reader::new(changes, &mut buffer);
             while let Ok(event) = reader.next() {
                 let name = event.file_name().map(std::ffi::CStr::to_bytes).unwrap_or_default();
                 let lost = event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW);
@@ -335,9 +341,8 @@ impl Keeper {
                     break;
                 }
             }
-            if began.elapsed() > Duration::from_secs(1) {
-                break;
-            }
+            self.heard.fetch_add(1, Ordering::Relaxed);
+            self.came.notify_one();
         }
     }
 

@@ -75,7 +75,7 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
     systemd.notify("READY=1");
     while !terminate.load(Ordering::Relaxed) {
         systemd.notify("WATCHDOG=1");
-        waker.wait(None, Some(WATCHDOG));
+        waker.wait(Some(WATCHDOG));
     }
     systemd.notify("STOPPING=1");
     scopes.end();

@@ -4,7 +4,6 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -34,23 +33,15 @@ impl Waker {
         signal_hook::low_level::pipe::register(signal, self.write.try_clone()?).map(drop)
     }
 
-    /// Waits until it is woken, `other` can be read, or the time is over. Whether `other` can be read.
-    pub(crate) fn wait(&self, other: Option<BorrowedFd<'_>>, patience: Option<Duration>) -> bool {
+    /// Waits until it is woken, or the time is over.
+    pub(crate) fn wait(&self, patience: Option<Duration>) {
         let patience = patience.map(|patience| Timespec {
             tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(patience.subsec_nanos()),
         });
-        let own = PollFd::from_borrowed_fd(self.read.as_fd(), PollFlags::IN);
-        let both = other.map(|other| PollFd::from_borrowed_fd(other, PollFlags::IN | PollFlags::PRI));
-        let mut waited: Vec<PollFd<'_>> = std::iter::once(own).chain(both).collect();
-        // An interruption, too, is a reason to look.
-        let _came = poll(&mut waited, patience.as_ref());
-        let [woken, other_came] =
-            [0, 1].map(|at| waited.get(at).is_some_and(|one| !one.revents().is_empty()));
-        if woken {
-            let mut bytes = [0; 256];
-            while matches!(rustix::io::read(&self.read, &mut bytes), Ok(1..) | Err(Errno::INTR)) {}
-        }
-        other_came
+        // An interruption is a reason to look, too.
+        let _woken = poll(&mut [PollFd::new(&self.read, PollFlags::IN)], patience.as_ref());
+        let mut bytes = [0; 256];
+        while matches!(rustix::io::read(&self.read, &mut bytes), Ok(1..) | Err(Errno::INTR)) {}
     }
 }

@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
             guard.go_back(before);
             say("palisaded: what was tried is over");
         }
-        guard.waker.wait(None, guard.trial.time_left());
+        guard.waker.wait(guard.trial.time_left());
     }
     systemd.notify("STOPPING=1");
     if terminate.load(Ordering::Relaxed) || guard.asked_to_end.load(Ordering::Relaxed) {
@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
 }
 
 fn begin(options: &Options, setup: Setup, waker: Waker) -> Result<Guard, GuardError> {
-    let keeper = Keeper::new(&options.config, &options.state).map_err(GuardError::Begin)?;
+    let keeper = Keeper::new(&options.config, &options.state);
     let alarms = Alarms::default();
     let trust = match keeper.open(&setup.settings.trust) {
         Ok(trust) => trust,
@@ -209,6 +209,7 @@ fn start(
     threads
         .push(each("watchdog", |guard| supervise(&guard.engine, &Systemd::from_environment(), &guard.stop))?);
     ready.wait();
+    threads.push(each("trust-changes", |guard| guard.keeper.hear())?);
     threads.push(each("trust", |guard| guard.keeper.keep(guard, &guard.stop))?);
     let text = std::fs::read("/proc/self/mountinfo").map_err(GuardError::Begin)?;
     guard.territory.look(&guard.engine, &text, &guard.engine.policy().settings.watch);

@@ -26,7 +26,7 @@ pub(super) fn read(service: &Service, settings: &Path, reload: &AtomicBool) {
         let Some(programs) = programs else {
             again(service, settings, reload);
             // Without scopes there is nothing to do.
-            service.changed.wait(None, None);
+            service.changed.wait(None);
             continue;
         };
         if programs.lacks().ring_buffer {
