@@ -51,6 +51,7 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
         ["in-scope", user, program, more @ ..] => crate::groups::in_scope(user, program, more),
         ["memory", mebibytes] => crate::groups::memory(mebibytes),
         ["ready-wait"] => crate::groups::wait(),
+        ["use-up"] => crate::quota::use_up(),
         ["daemon"] => crate::lives::daemon(),
         ["launch", program, more @ ..] => crate::learn::launch(program, more),
         ["thread-and-child", program] => crate::learn::thread_and_child(program),

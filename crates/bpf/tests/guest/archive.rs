@@ -94,7 +94,9 @@ fn archive(drivers: &[PathBuf], own: &Path, palisaded: &Path, palisade: &Path) -
         let end = if name.ends_with(".ko") { "ko" } else { "packed" };
         archive.entry(&format!("{stem}.{end}"), 0o100_644, &fs::read(driver)?, (0, 0));
     }
-    archive.entry(crate::verity::DISK.trim_start_matches('/'), 0o100_644, &crate::verity::disk()?, (0, 0));
+    for disk in crate::disk::DISKS {
+        archive.entry(disk.blocks.trim_start_matches('/'), 0o100_644, &disk.make()?, (0, 0));
+    }
     let mut files = BTreeMap::from([
         (PathBuf::from(DAEMON), daemon.clone()),
         (PALISADE.into(), command.clone()),

@@ -495,4 +495,5 @@ pub(crate) fn plain() {
     report("daemon-backend-bpf-lsm-does-not-start", || refused("backend = \"bpf-lsm\"", "bpf-lsm"));
     report("daemon-on-death-closed-does-not-start", || refused("on-death = \"closed\"", "closed"));
     crate::groups::all();
+    crate::quota::all();
 }

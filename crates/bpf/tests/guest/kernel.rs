@@ -18,7 +18,7 @@ const NEWER: &[&str] = &["linux-image-6.12-cloud-amd64", "linux-image-virtual-hw
 /// What is booted.
 pub(crate) struct Kernel {
     pub(crate) image: PathBuf,
-    /// The drivers for overlays and for disks in memory; a kernel of the caller's own must have them built in.
+    /// The drivers for overlays, for disks in memory and for quotas; a kernel of the caller's own must have them built in.
     pub(crate) drivers: Vec<PathBuf>,
 }
 
@@ -31,7 +31,12 @@ pub(crate) struct Named {
 }
 
 /// Where they are below the kernel's directory of drivers.
-const DRIVERS: [(&str, &str); 2] = [("fs/overlayfs", "overlay.ko"), ("drivers/block", "brd.ko")];
+const DRIVERS: [(&str, &str); 4] = [
+    ("fs/overlayfs", "overlay.ko"),
+    ("drivers/block", "brd.ko"),
+    ("fs/quota", "quota_tree.ko"),
+    ("fs/quota", "quota_v2.ko"),
+];
 
 /// The kernels that can be booted, the newest first; at least one.
 pub(crate) fn named() -> Result<Vec<Named>, String> {
@@ -119,7 +124,7 @@ pub(crate) fn fetch(named: &Named) -> Result<Kernel, String> {
     run(Command::new("sh")
         .args([
             "-c",
-            r#"dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --wildcards './boot/vmlinuz-*' '*/overlay.ko*' '*/brd.ko*'"#,
+            r#"dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --wildcards './boot/vmlinuz-*' '*/overlay.ko*' '*/brd.ko*' '*/quota_*.ko*'"#,
         ])
         .arg("sh")
         .arg(&downloaded)

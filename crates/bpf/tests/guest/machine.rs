@@ -29,7 +29,7 @@ pub(crate) fn missing() -> Option<&'static str> {
     if !runs(QEMU) {
         return Some("qemu-system-x86_64 (apt-get install qemu-system-x86)");
     }
-    if crate::verity::mkfs().arg("-V").stderr(Stdio::null()).status().is_err() {
+    if crate::disk::mkfs().arg("-V").stderr(Stdio::null()).status().is_err() {
         return Some("mkfs.ext4 (apt-get install e2fsprogs)");
     }
     let own = std::env::var_os("PALISADE_GUEST_KERNEL").is_some();

@@ -2,24 +2,18 @@
 //! `integrity = "verity"`: files on a disk in memory with an ext4 of the host's `mkfs.ext4`, some of them protected.
 
 use std::fs::{self, File};
-use std::io::{self, Seek, Write};
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::UnmountFlags;
 use rustix::process::Signal;
 use sha2::{Digest, Sha256};
 
 use crate::daemon::{Daemon, PATIENCE, in_force};
+use crate::disk::VERITY;
 use crate::scenario::{Outcome, Result, ensure, execute, expect, report};
-
-/// The blocks of the file system that aren't empty, each behind its number.
-pub(crate) const DISK: &str = "/ext4.blocks";
-const BLOCK: usize = 4096;
-const MEGABYTES: usize = 4;
 
 const PLACE: &str = "/verity";
 const PROTECTED: &str = "/verity/protected.script";
@@ -28,46 +22,6 @@ const PLAIN: &str = "/verity/plain.script";
 const OTHER: &str = "/verity/other.script";
 
 const RULES: &str = "/etc/palisade/guard.d/10-verity.rules";
-
-/// The host's: an ordinary user's path may lack its directory.
-pub(crate) fn mkfs() -> Command {
-    let own = Path::new("/usr/sbin/mkfs.ext4");
-    Command::new(if own.exists() { own } else { Path::new("mkfs.ext4") })
-}
-
-/// Makes a file system that has fs-verity, on the host.
-pub(crate) fn disk() -> io::Result<Vec<u8>> {
-    let file = tempfile::NamedTempFile::new()?;
-    file.as_file().set_len((MEGABYTES << 20) as u64)?;
-    let mut make = mkfs();
-    make.args(["-q", "-F", "-b", "4096", "-O", "verity,^has_journal", "-E", "root_owner=0:0"])
-        .arg(file.path());
-    let made = make.stdin(Stdio::null()).output()?;
-    if !made.status.success() {
-        return Err(io::Error::other(format!("mkfs.ext4: {}", String::from_utf8_lossy(&made.stderr))));
-    }
-    let image = fs::read(file.path())?;
-    let blocks = image.chunks(BLOCK).enumerate().filter(|(_, block)| block.iter().any(|&byte| byte != 0));
-    Ok(blocks.flat_map(|(number, block)| [&(number as u64).to_ne_bytes(), block].concat()).collect())
-}
-
-/// Mounts it, in the guest.
-fn mount() -> Result {
-    crate::overlay::load_driver("brd", c"rd_nr=1")?;
-    let make = || -> io::Result<()> {
-        let mut device = File::options().write(true).open("/dev/ram0")?;
-        for block in fs::read(DISK)?.chunks(8 + BLOCK) {
-            let Some((number, block)) = block.split_first_chunk() else { continue };
-            device.seek(io::SeekFrom::Start(u64::from_ne_bytes(*number) * BLOCK as u64))?;
-            device.write_all(block)?;
-        }
-        drop(device);
-        fs::create_dir_all(PLACE)?;
-        rustix::mount::mount("/dev/ram0", PLACE, "ext4", MountFlags::empty(), None)?;
-        Ok(())
-    };
-    make().map_err(|error| format!("mount an ext4: {error}"))
-}
 
 /// `struct fsverity_enable_arg` of `linux/fsverity.h`; what is zero here isn't wanted.
 #[repr(C)]
@@ -92,7 +46,7 @@ fn protect(path: &str) -> Result {
 
 /// Three scripts, and what the database is to say of them.
 fn prepare() -> Result {
-    mount()?;
+    VERITY.mount(PLACE)?;
     let make = || -> io::Result<()> {
         let mut trusted = String::new();
         for path in [PROTECTED, PLAIN, OTHER] {

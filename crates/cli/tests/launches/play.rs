@@ -154,20 +154,25 @@ impl<'p> Arena<'p> {
             let played = player.play(&calls).and_then(|_errors| player.look(&line, roots));
             let is_alone = racing.is_none();
             let raced = racing.take().map_or(Ok(Vec::new()), |racing| halt(racing, Some((&line, roots))));
-            for came in [&played, &raced] {
+            let raced_on = match &launch.race {
+                Some(race) if played.is_ok() => {
+                    player.play(&format!("race {}\n", race.replace('@', &home))).map(|_errors| Vec::new())
+                }
+                _ => Ok(Vec::new()),
+            };
+            // What the race before has done may be noticed only now.
+            for came in [&played, &raced, &raced_on] {
                 match came {
                     Ok(words) => read.extend_from_slice(words),
                     Err(said) if !is_alone && said.contains(UNCOVERED) => outcome.refusals.push(said.clone()),
                     Err(said) => panic!("a player has died: {said}"),
                 }
             }
-            match &launch.race {
-                _ if played.is_err() => {}
-                Some(race) => {
-                    player.play(&format!("race {}\n", race.replace('@', &home))).unwrap();
-                    racing = Some(player);
-                }
-                None => player.end(),
+            let lives = played.is_ok() && raced_on.is_ok();
+            if lives && launch.race.is_some() {
+                racing = Some(player);
+            } else if lives {
+                player.end();
             }
             for (breach, detail) in ground.inspect(&read).unwrap() {
                 outcome.breaches.entry(breach).or_insert(format!("launch {}: {detail}", number + 1));
