@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Other projects' own test suites, run outside and inside, and compared test by test: what passes outside passes
-//! inside, except for what `tests/others/differences.list` says. With `./x test all` and `./x test suites`.
+//! inside, except for what `tests/others/*.list` say. With `./x test all` and `./x test suites`.
 //!
 //! A suite is data: `tests/others/NAME.toml` says how it is obtained, run and read. It is obtained into
 //! `target/suites/NAME` once, and runs as an ordinary user in a directory of that user's. `PALISADE_SUITES` is `all` or
@@ -23,6 +23,11 @@ use suite::Suite;
 #[test]
 fn cpython() {
     compare("cpython");
+}
+
+#[test]
+fn git() {
+    compare("git");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::outcome::{Outcome, Outcomes};
 use super::suite::directory;
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::path::PathBuf;
 
 /// Classes of differences that are meant: what a sandbox is for.
 const DESIGN: [&str; 5] = ["protected", "network", "ids", "hidden", "privilege"];
@@ -46,11 +47,14 @@ impl Known {
 pub(super) struct Differences(Vec<Known>);
 
 impl Differences {
+    /// Of all files `*.list`: many lines of one suite are better kept in a file of their own.
     pub(super) fn read() -> Self {
-        let path = directory().join("differences.list");
-        Self::of(
-            &std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())),
-        )
+        let files = std::fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().path());
+        let lists = files.filter(|path| path.extension().is_some_and(|extension| extension == "list"));
+        let read = |path: PathBuf| {
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        };
+        Self::of(&lists.map(read).collect::<Vec<_>>().join("\n"))
     }
 
     fn of(text: &str) -> Self {
