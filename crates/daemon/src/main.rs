@@ -17,7 +17,7 @@
 //! - [`alarms`]: what is wrong with the guard
 //! - [`waker`]: how threads that have nothing to do are woken
 //! - [`journal`]: what is said, and to whom
-//! - [`saying`]: how, without waiting for whoever reads it
+//! - [`saying`], [`journald`]: how, without waiting for whoever reads it; with priorities and fields in systemd's journal
 //! - [`supervisor`]: systemd, and what happens when nothing goes on
 //! - [`privileges`]: what it gives away
 #![forbid(unsafe_code)]
@@ -29,6 +29,7 @@ mod conversation;
 mod essential;
 mod guard;
 mod journal;
+mod journald;
 mod judge;
 mod keeper;
 mod learn;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Standard error, which may be a pipe that nobody reads. The host waits for whoever decides, so nobody here waits for it: a
+//! Standard error, which may be a pipe that nobody reads, or lead to systemd's journal. The host waits for whoever decides, so nobody here waits for it: a
 //! thread writes, what finds no room is counted, and the count is said as soon as somebody reads.
 
+use crate::journald::{Journal, Message};
+use palisade_protocol::guard::Decided;
 use palisade_text::shown;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,33 +21,40 @@ const EACH_SECOND: u64 = 10;
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
 struct Queue {
-    lines: SyncSender<String>,
+    lines: SyncSender<Message>,
     waiting: AtomicUsize,
     unsaid: AtomicU64,
+    /// Where standard error leads there.
+    journal: Option<Journal>,
 }
 
 /// From here on a thread writes what is said.
 pub(crate) fn begin() -> std::io::Result<()> {
     let (lines, said) = std::sync::mpsc::sync_channel(MOST);
-    let queue = Queue { lines, waiting: AtomicUsize::new(0), unsaid: AtomicU64::new(0) };
+    let (waiting, unsaid) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let queue = Queue { lines, waiting, unsaid, journal: Journal::behind_standard_error() };
     if QUEUE.set(queue).is_ok() {
         std::thread::Builder::new().name("said".into()).spawn(move || write(&said)).map(drop)?;
     }
     Ok(())
 }
 
-fn write(said: &Receiver<String>) {
+fn write(said: &Receiver<Message>) {
     let Some(queue) = QUEUE.get() else { return };
     // Rights are a thread's own. What can't be given away is kept.
     let _kept = crate::privileges::drop_capabilities();
-    for line in said {
+    let put = |message: Message| {
+        if !queue.journal.as_ref().is_some_and(|journal| journal.send(&message)) {
+            line_to_standard_error(&message.text);
+        }
+    };
+    for message in said {
         let unsaid = queue.unsaid.swap(0, Ordering::Relaxed);
         if unsaid > 0 {
-            line_to_standard_error(&format!(
-                "palisaded: {unsaid} lines weren't said: nobody read what came before"
-            ));
+            let lost = format!("palisaded: {unsaid} lines weren't said: nobody read what came before");
+            put(Message::of_line(lost));
         }
-        line_to_standard_error(&line);
+        put(message);
         queue.waiting.fetch_sub(1, Ordering::Release);
     }
 }
@@ -57,13 +66,26 @@ fn line_to_standard_error(line: &str) {
 
 /// Says one line, whatever names it quotes. False if there was no room for it.
 pub(crate) fn say(line: &str) -> bool {
-    let line = shown(line).to_string();
+    put(Message::of_line(shown(line).to_string()))
+}
+
+/// Whether what is said goes to systemd's journal, which is the system's log.
+pub(crate) fn is_logged() -> bool {
+    QUEUE.get().is_some_and(|queue| queue.journal.is_some())
+}
+
+/// Says a decision. False if there was no room for it.
+pub(crate) fn say_decision(decided: &Decided) -> bool {
+    put(Message::of_decision(shown(&decided.line).to_string(), decided))
+}
+
+fn put(message: Message) -> bool {
     let Some(queue) = QUEUE.get() else {
-        line_to_standard_error(&line);
+        line_to_standard_error(&message.text);
         return true;
     };
     queue.waiting.fetch_add(1, Ordering::Relaxed);
-    let found_room = queue.lines.try_send(line).is_ok();
+    let found_room = queue.lines.try_send(message).is_ok();
     if !found_room {
         queue.waiting.fetch_sub(1, Ordering::Relaxed);
         queue.unsaid.fetch_add(1, Ordering::Relaxed);

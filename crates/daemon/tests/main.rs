@@ -7,6 +7,7 @@
 mod acceptance;
 mod bypasses;
 mod faults;
+mod journal;
 mod manual;
 mod named_programs;
 mod packages;

@@ -13,6 +13,8 @@ pub(super) struct Known {
     inside: &'static str,
     pub(super) walls: Vec<&'static str>,
     pub(super) line: &'static str,
+    /// A long game needn't meet it.
+    pub(super) is_rare: bool,
 }
 
 pub(super) fn read() -> Vec<Known> {
@@ -30,7 +32,8 @@ impl Known {
         for wall in walls.split(',') {
             assert!(Wall::ALL.iter().any(|known| known.name() == wall), "no such wall: {line}");
         }
-        Self { calls: words(calls), parts: words(parts), native, inside, walls: words(walls), line }
+        let is_rare = reason.starts_with("rarely: ");
+        Self { calls: words(calls), parts: words(parts), native, inside, walls: words(walls), line, is_rare }
     }
 
     fn applies(&self, wall: Wall, call: &str, difference: &Difference) -> bool {

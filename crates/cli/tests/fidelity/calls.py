@@ -11,7 +11,7 @@ size, long = ctypes.c_size_t, ctypes.c_long
 PATHS = ["f", "d", "d/", "d/.", ".", "..", "/", "missing", "missing/", "missing/x", "f/", "f/x", "f/.", "l", "l/", "dl",
          "dl/", "dl/.", "dang", "dang/", "loop", "loop/x", "astray", "p", "full", "locked", "locked/x", "closed/new",
          "closed/f", "blind", "blind/f", "ro", "", "n" * 255, "n" * 256, "missing/" + "n" * 256, "x/" * 2100, None,
-         "dl/../f", "d/new"]
+         "dl/../f", "d/new", "turn", "turn/"]
 PAIRED = ["f", "g", "d", "d/", "d/..", ".", "/", "missing", "missing/x", "f/", "f/x", "l", "dl", "dang", "loop/x", "full",
           "d/in", "locked/x", "closed/new", "blind/f", "", "n" * 256, None, "new"]
 
@@ -19,7 +19,7 @@ def build():
     for name in "d", "e", "d/sub", "full", "full/x", "blind", "closed", "locked": os.mkdir(name)
     for name in "f", "g", "d/in", "full/file", "closed/f", "blind/f", "ro":
         with open(name, "w") as file: file.write("text")
-    for target, name in ("f", "l"), ("d", "dl"), ("nothing", "dang"), ("loop", "loop"), ("none/x", "astray"): os.symlink(target, name)
+    for target, name in ("f", "l"), ("d", "dl"), ("nothing", "dang"), ("loop", "loop"), ("none/x", "astray"), ("turn/", "turn"): os.symlink(target, name)
     os.mkfifo("p")
     for name, mode in ("blind", 0o300), ("closed", 0o500), ("locked", 0), ("ro", 0o444): os.chmod(name, mode)
 
@@ -74,6 +74,15 @@ def make(label, call, *arguments, opens=False):
     print(label, opened(result) if opens else 0)
     if not is_pristine(): fresh()
 
+def bind(path):
+    if path is None or len(path) > 100: return 0
+    with socket.socket(socket.AF_UNIX) as named:
+        try: named.bind(path)
+        except OSError as error:
+            ctypes.set_errno(error.errno)
+            return -1
+    return 0
+
 def flags(names):
     value = os.O_NONBLOCK
     for name in names.split(): value |= getattr(os, "O_" + name)
@@ -85,6 +94,7 @@ OPENING = ["WRONLY", "RDWR", "WRONLY CREAT", "WRONLY CREAT EXCL", "WRONLY TRUNC"
            "TMPFILE WRONLY EXCL", "TMPFILE WRONLY NOFOLLOW", "TMPFILE", "WRONLY RDWR", "WRONLY APPEND TRUNC", "RDWR CREAT TRUNC CLOEXEC"]
 
 ONE = {
+    "bind": bind,
     "mkdir": lambda p: libc.mkdir(p, 0o755),
     "mkdirat without descriptor": lambda p: libc.mkdirat(NONE, p, 0o755),
     "mkdirat in no directory": lambda p: libc.mkdirat(0, p, 0o755),

@@ -199,7 +199,7 @@ pub(super) fn grants(
             Wanted::Nothing => {}
         }
     }
-    grants.narrow(&statements);
+    grants.narrow(&statements, &objects)?;
     Ok(grants)
 }
 
@@ -245,13 +245,14 @@ fn restrictions_elsewhere(
 
 impl Grants {
     /// Where a link counts, several rules together may allow less of an object than any path that is wanted says.
-    fn narrow(&mut self, statements: &Statements) {
+    fn narrow(&mut self, statements: &Statements, all: &[Object]) -> Result<(), PlanError> {
         for real in statements.objects() {
             let said = statements.decide(real);
             // The names decide most of them, and to find what shows takes a look at all.
             let shown = if said.by_link { self.decisive(real) } else { None };
             let Some(Grant::Allowed { write, execute }) = shown.map(|shown| shown.grant) else { continue };
             let Some((grant, rule)) = said.less_than((write, execute)) else { continue };
+            holds(statements, all, real, (write, execute))?;
             let depth = |path: &Path| path.components().count();
             // Behind what it lies in, and behind what is at the same place.
             let at = self.places().take_while(|place| depth(place) <= depth(real)).count();
@@ -267,6 +268,7 @@ impl Grants {
                 pattern: None,
             });
         }
+        Ok(())
     }
 
     /// Where each path is inside: where its links lead, or where its rule shows it.
@@ -383,8 +385,11 @@ impl Object {
         }
         let Some(last) = self.links.last() else {
             // As long as no link leads here, the policy has decided by names.
-            let less = !self.is_moved() && said.by_link && !said.permits((write, execute));
-            return Ok(if less { Wanted::Nothing } else { Wanted::Whole });
+            if self.is_moved() || !said.by_link || said.permits((write, execute)) {
+                return Ok(Wanted::Whole);
+            }
+            holds(statements, all, &self.real, (write, execute))?;
+            return Ok(Wanted::Nothing);
         };
         let decisive = self.decisive(all);
         let untrusted = self.untrusted_link(all);
@@ -405,6 +410,7 @@ impl Object {
             }
         }
         if untrusted.is_none() && !said.permits((write, execute)) {
+            holds(statements, all, &self.real, (write, execute))?;
             return match said.lock_against((write, execute)) {
                 Some(lock) if rule.strength != Strength::Locked => Err(PlanError::LinkAround {
                     link: last.place.clone(),
@@ -463,7 +469,12 @@ impl Object {
             return Ok(if self.allows().is_some() { Wanted::Name } else { Wanted::Nothing });
         }
         let Some((link, tree)) = untrusted else { return Ok(Wanted::Whole) };
-        Err(PlanError::MovableLink {
+        Err(self.movable(link, tree))
+    }
+
+    /// Its rule can't be kept to from one launch to the next: the link lies in a writable tree.
+    fn movable(&self, link: &Path, tree: &Self) -> PlanError {
+        PlanError::MovableLink {
             link: link.to_owned(),
             target: self.real.clone(),
             writable: tree.path.source.clone(),
@@ -474,9 +485,15 @@ impl Object {
                 Grant::Tmpfs => "--tmpfs",
                 Grant::Hidden | Grant::Absent => "--hide",
             },
-            rule: Box::new(rule.clone()),
-        })
+            rule: Box::new(self.path.rule.clone()),
+        }
     }
+}
+
+/// What rules leave of `shown` mustn't be less only by a link that a command may move.
+fn holds(statements: &Statements, all: &[Object], real: &Path, shown: (bool, bool)) -> Result<(), PlanError> {
+    let Some(refusing) = statements.refused_by_movable_link(real, shown) else { return Ok(()) };
+    refusing.untrusted_link(all).map_or(Ok(()), |(link, tree)| Err(refusing.movable(link, tree)))
 }
 
 /// A rule names what isn't there: on the command line an error, elsewhere a note.

@@ -25,6 +25,8 @@ pub(super) struct Statements(HashMap<PathBuf, Vec<Statement>>);
 struct Statement {
     object: Object,
     closeness: Closeness,
+    /// By a link that a command may move: it holds for this launch.
+    is_movable: bool,
 }
 
 /// How specific a rule is among those that speak of one object: a plain path before a pattern, then the pattern with the
@@ -120,11 +122,13 @@ impl Statements {
             }
             let object = Object::of(facts, path);
             // A command that may have made a link grants itself nothing by it; what it denies itself it may.
-            if object.allows().is_some() && object.untrusted_link(objects).is_some() {
+            let is_movable = object.untrusted_link(objects).is_some();
+            if object.allows().is_some() && is_movable {
                 continue;
             }
             let closeness = Closeness::of(facts, &object.path.rule, &globs);
-            by_object.entry(object.real.clone()).or_default().push(Statement { object, closeness });
+            let statement = Statement { object, closeness, is_movable };
+            by_object.entry(statement.object.real.clone()).or_default().push(statement);
         }
         Self(by_object)
     }
@@ -139,8 +143,25 @@ impl Statements {
     /// Later layers win; in one layer and strength the closest rules do, a refusal before grants, which add up; a lock is a
     /// ceiling over what comes later.
     pub(super) fn decide(&self, real: &Path) -> Said<'_> {
-        let mut about: Vec<&Statement> =
-            real.ancestors().filter_map(|place| self.0.get(place)).flatten().collect();
+        Self::decided(self.about(real))
+    }
+
+    /// The refusal by a link that a command may move, if less of `shown` is left of an object by that: the next launch could
+    /// find the link elsewhere.
+    pub(super) fn refused_by_movable_link(&self, real: &Path, shown: (bool, bool)) -> Option<&Object> {
+        let about = self.about(real);
+        let (movable, fixed): (Vec<&Statement>, Vec<&Statement>) =
+            about.iter().partition(|statement| statement.is_movable);
+        let last = movable.iter().max_by_key(|statement| statement.object.rank())?;
+        let left = |said: Said<'_>| said.verdict.map_or(Some(shown), |verdict| lower(Some(shown), verdict));
+        (left(Self::decided(about)) != left(Self::decided(fixed))).then_some(&last.object)
+    }
+
+    fn about(&self, real: &Path) -> Vec<&Statement> {
+        real.ancestors().filter_map(|place| self.0.get(place)).flatten().collect()
+    }
+
+    fn decided(mut about: Vec<&Statement>) -> Said<'_> {
         about.sort_by_key(|statement| statement.object.rank());
         let mut said = Said::default();
         for group in about.chunk_by(|one, other| one.object.rank() == other.object.rank()) {

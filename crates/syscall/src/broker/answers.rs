@@ -204,7 +204,7 @@ impl Answerer {
             if link.is_err() {
                 return Ok(None);
             }
-            spot = caller.follow(place)?;
+            spot = caller.follow(place, false)?;
         }
         Ok(None)
     }

@@ -190,14 +190,14 @@ impl Caller<'_> {
         Ok(Spot::Name(Place { parent: parent?, name: c_string(name)? }))
     }
 
-    /// Goes on from a name that was found to be a link.
-    pub(crate) fn follow(&self, place: Place) -> Result<Spot, Errno> {
-        Walk { caller: self, links: 0 }.walk(place.parent, place.name.as_bytes(), Last::Follow)
+    /// Goes on from a name that was found to be a link, for a call that `makes` a file where nothing is.
+    pub(crate) fn follow(&self, place: Place, makes: bool) -> Result<Spot, Errno> {
+        Walk { caller: self, links: 0, makes }.walk(place.parent, place.name.as_bytes(), Last::Follow)
     }
 
     fn walk_from(&self, descriptor: i32, path: &[u8], last: Last) -> Result<Spot, Errno> {
         let start = if path.first() == Some(&b'/') { root()? } else { self.base(descriptor)? };
-        Walk { caller: self, links: 0 }.walk(start, path, last)
+        Walk { caller: self, links: 0, makes: false }.walk(start, path, last)
     }
 
     /// What a path leads to, for calls on what is there.
@@ -232,7 +232,7 @@ impl Caller<'_> {
             let object = rustix::fs::openat(&place.parent, &*c_string(place.plain())?, flags, Mode::empty())?;
             let kind = kind(object.as_fd())?;
             if kind == FileType::Symlink && (last == Last::Follow || slash) {
-                spot = self.follow(place)?;
+                spot = self.follow(place, false)?;
                 continue;
             }
             if slash && kind != FileType::Directory {
@@ -268,6 +268,7 @@ pub(crate) fn is_directory(parent: &OwnedFd, name: &CStr, told: FileType) -> boo
 struct Walk<'c> {
     caller: &'c Caller<'c>,
     links: u32,
+    makes: bool,
 }
 
 impl Walk<'_> {
@@ -288,6 +289,10 @@ impl Walk<'_> {
                 here = rustix::fs::openat(&here, &*name, DIRECTORY, Mode::empty())?;
                 rest.drain(..end);
                 continue;
+            }
+            // No file is made with a slash behind it, and the kernel doesn't look whether a directory is there.
+            if is_last && self.makes && slashes > 0 && self.links > 0 {
+                return Err(Errno::ISDIR);
             }
             if is_last && last == Last::Keep {
                 return Ok(Spot::Name(Place { parent: here, name: c_string(&rest)? }));

@@ -101,7 +101,7 @@ impl Worker<'_> {
             Spot::Object(_) => return Err(Errno::ADDRINUSE),
         };
         if place.plain().len() != place.name.as_bytes().len() {
-            return Err(Errno::NOENT);
+            return Err(if place.stat().is_ok() { Errno::ADDRINUSE } else { Errno::NOENT });
         }
         if let Err(refused) = self.check(Deed::MakeFile, &place.path()?, &place) {
             return Err(match place.stat() {

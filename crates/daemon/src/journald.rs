@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! systemd's journal, where standard error leads to it: what is said has a priority, and a decision has fields to search by
+//! (`journalctl PALISADE_DECISION=deny`). By the journal's own protocol (<https://systemd.io/JOURNAL_NATIVE_PROTOCOL>).
+
+use palisade_protocol::guard::Decided;
+use rustix::fs::Stat;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+
+const SOCKET: &str = "/run/systemd/journal/socket";
+
+/// How important a line is: the numbers of syslog(3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Priority {
+    /// The guard doesn't do what it is for.
+    Alert = 1,
+    /// Something failed.
+    Error = 3,
+    /// Somebody was refused something.
+    Warning = 4,
+    /// Something that an administrator wants to know has changed.
+    Notice = 5,
+    /// Anything else.
+    Information = 6,
+}
+
+/// What is said.
+#[derive(Debug)]
+pub(crate) struct Message {
+    /// For people, and without characters that mislead them.
+    pub(crate) text: String,
+    priority: Priority,
+    /// For programs: as they are.
+    fields: Vec<(&'static str, String)>,
+}
+
+impl Message {
+    /// What a line is about is told by its beginning.
+    pub(crate) fn of_line(text: String) -> Self {
+        let about = text.strip_prefix("palisaded: ").unwrap_or(&text);
+        let begins = |words: &[&str]| words.iter().any(|word| about.starts_with(word));
+        let priority = if begins(&["alarm: "]) {
+            Priority::Alert
+        } else if begins(&["error: ", "hint: "]) {
+            Priority::Error
+        } else if begins(&["no longer so: "]) {
+            Priority::Notice
+        } else {
+            Priority::Information
+        };
+        Self { text, priority, fields: Vec::new() }
+    }
+
+    /// A decision, whose line is `text`.
+    pub(crate) fn of_decision(text: String, decided: &Decided) -> Self {
+        let priority =
+            if decided.decision.starts_with("deny") { Priority::Warning } else { Priority::Information };
+        let mut fields = vec![
+            ("PALISADE_DECISION", decided.decision.clone()),
+            ("PALISADE_REFUSED", u8::from(decided.refused).to_string()),
+            ("PALISADE_ACCESS", decided.access.clone()),
+            ("PALISADE_PATH", decided.path.clone()),
+            ("PALISADE_KIND", decided.kind.clone()),
+            ("PALISADE_TRUSTED", u8::from(decided.trusted).to_string()),
+            // Of the process that asked: what begins with OBJECT_ is completed by the journal.
+            ("OBJECT_PID", decided.pid.to_string()),
+            ("PALISADE_UID", decided.uid.to_string()),
+            ("PALISADE_EXE", decided.exe.clone()),
+        ];
+        fields.extend(decided.rule.map(|rule| ("PALISADE_RULE", rule.to_string())));
+        fields.extend(decided.origin.clone().map(|origin| ("PALISADE_RULE_ORIGIN", origin)));
+        Self { text, priority, fields }
+    }
+
+    /// As the journal reads it.
+    fn encoded(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let own = [
+            ("MESSAGE", self.text.clone()),
+            ("PRIORITY", (self.priority as u8).to_string()),
+            ("SYSLOG_IDENTIFIER", "palisaded".to_owned()),
+            ("SYSLOG_FACILITY", "3".to_owned()),
+        ];
+        for (name, value) in own.iter().chain(&self.fields) {
+            bytes.extend(name.as_bytes());
+            // The end of a line would end the value, so its length goes before.
+            if value.contains('\n') {
+                bytes.push(b'\n');
+                bytes.extend((value.len() as u64).to_le_bytes());
+            } else {
+                bytes.push(b'=');
+            }
+            bytes.extend(value.as_bytes());
+            bytes.push(b'\n');
+        }
+        bytes
+    }
+}
+
+/// The way to it.
+#[derive(Debug)]
+pub(crate) struct Journal(UnixDatagram);
+
+impl Journal {
+    /// Where systemd says that it has connected standard error to it, and that is still so.
+    pub(crate) fn behind_standard_error() -> Option<Self> {
+        let said = std::env::var("JOURNAL_STREAM").ok()?;
+        let is_it = rustix::fs::fstat(std::io::stderr()).is_ok_and(|found| is_named(&said, &found));
+        is_it.then(|| UnixDatagram::unbound().ok().map(Self)).flatten()
+    }
+
+    /// False if it takes no messages: what is written to standard error may reach it later.
+    pub(crate) fn send(&self, message: &Message) -> bool {
+        // By its name each time: it is another socket once the journal has begun anew.
+        self.0.send_to(&message.encoded(), Path::new(SOCKET)).is_ok()
+    }
+}
+
+/// Whether this is the file of `JOURNAL_STREAM`, `DEVICE:INODE`.
+fn is_named(said: &str, found: &Stat) -> bool {
+    said.split_once(':').is_some_and(|(device, inode)| {
+        device.parse() == Ok(found.st_dev) && inode.parse() == Ok(found.st_ino)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_forges_no_field() {
+        let decided = Decided {
+            decision: "deny_audit".into(),
+            path: "/a\nPRIORITY=7\n/b".into(),
+            rule: Some(3),
+            ..Decided::default()
+        };
+        let encoded = Message::of_decision("line".into(), &decided).encoded();
+        let mut expected = b"PALISADE_PATH\n".to_vec();
+        expected.extend(16_u64.to_le_bytes());
+        expected.extend(b"/a\nPRIORITY=7\n/b\n");
+        assert!(encoded.windows(expected.len()).any(|part| part == expected), "{encoded:?}");
+        assert!(encoded.starts_with(b"MESSAGE=line\nPRIORITY=4\n"), "{encoded:?}");
+    }
+
+    #[test]
+    fn alarms_are_told_from_what_is_only_said() {
+        let of = |line: &str| Message::of_line(line.into()).priority;
+        assert_eq!(of("palisaded: alarm: can't watch /x"), Priority::Alert);
+        assert_eq!(of("palisaded: error: no rules"), Priority::Error);
+        assert_eq!(of("palisaded: no longer so: can't watch /x"), Priority::Notice);
+        assert_eq!(of("palisaded: 3 files are trusted"), Priority::Information);
+    }
+
+    #[test]
+    fn only_the_stream_that_is_named_is_the_journals() {
+        let found = rustix::fs::stat("/dev/null").unwrap();
+        assert!(is_named(&format!("{}:{}", found.st_dev, found.st_ino), &found));
+        for other in ["", ":", "8:1", &format!("{}:{}", found.st_dev, found.st_ino + 1)] {
+            assert!(!is_named(other, &found), "{other}");
+        }
+    }
+}
