@@ -100,6 +100,39 @@ fn what_is_denied_by_a_policy_is_denied_wherever_a_link_leads() {
     }
 }
 
+/// A command may move the link, and the next launch would grant what the link refused.
+#[test]
+fn what_only_a_link_in_a_writable_tree_refuses_stops_the_launch() {
+    for place in everybody() {
+        secret(&place);
+        place.outside(
+            "mkdir ~/keys/sub; echo secret >~/keys/sub/id; ln -s ../keys ~/work/out; ln -s keys ~/other",
+        );
+        let out = place.work.join("out");
+        let keys = place.home.join("keys");
+        let [out, keys] = [&out, &keys].map(|path| path.to_str().unwrap());
+        let line = "cat ~/keys/id ~/keys/sub/id ~/other/id";
+        // Of what the link leads to a part is granted, by its own name, by patterns, or by a link that nobody may move.
+        for granted in ["~/keys/id", "~/keys/**/id", "~/keys/s*", "~/other/id", "~/other/*"] {
+            place.write(CONFIG, format!("schema = 1\n[filesystem]\nread = [\"{granted}\"]\n"));
+            assert!(place.sh(&[], line).out.contains("secret"), "{granted}");
+            for option in ["--deny", "--hide", "--tmpfs"] {
+                let run = place.sh(&[option, out], line);
+                run.refused(125, &["can't keep to", "may move the link"]).with_hint();
+                let hint = run.err.lines().find_map(|line| line.strip_prefix("hint: palisade run ")).unwrap();
+                assert!(hint.starts_with(&format!("{option} {keys} ")), "{hint}");
+                assert!(!place.sh(&[option, keys], line).out.contains("secret"), "{granted}");
+            }
+        }
+        // Where nothing of it is granted there is nothing to keep to, and a later layer's word stands.
+        place.write(CONFIG, "schema = 1\n");
+        assert!(!place.sh(&["--deny", out], line).out.contains("secret"));
+        place.write(CONFIG, "schema = 1\n[filesystem]\ndeny = [\"./out\"]\n");
+        let id = place.home.join("keys/id");
+        assert_eq!(place.sh(&["--ro", id.to_str().unwrap()], "cat ~/keys/id").ok(), "secret");
+    }
+}
+
 /// A rule is about what its path leads to, by whichever name that is used.
 #[test]
 fn what_is_restricted_by_a_link_is_restricted_by_every_name() {
