@@ -10,7 +10,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer than this nobody's open may wait before somebody is told, in ms.
 const STALL: u64 = 5_000;
@@ -47,7 +47,18 @@ impl Systemd {
 /// Looks after the threads that answer, until `stop`.
 pub(crate) fn supervise(engine: &Engine, systemd: &Systemd, stop: &AtomicBool) {
     let mut stalled = false;
+    let (mut before, mut unread_since) = (None, None);
     while !stop.load(Ordering::Relaxed) {
+        if engine.goes_on(&mut before) {
+            unread_since = None;
+        } else if unread_since.is_none() {
+            unread_since = Some(Instant::now());
+            engine.counts.stalls.one();
+            say(
+                "palisaded: alarm: the kernel has been opening a file for the guard for seconds, whose server doesn't answer; \
+                 another thread reads on",
+            );
+        }
         let (longest, at_work) = engine.crew.longest();
         if longest < STALL {
             stalled = false;
@@ -59,7 +70,8 @@ pub(crate) fn supervise(engine: &Engine, systemd: &Systemd, stop: &AtomicBool) {
                 "palisaded: alarm: a question has been waiting for {longest} ms ({at_work} threads at work)"
             ));
         }
-        if longest > END && at_work >= palisade_guard::watch::crew::THREADS {
+        let unread = unread_since.is_some_and(|since: Instant| since.elapsed() > Duration::from_millis(END));
+        if unread || longest > END && at_work >= palisade_guard::watch::crew::THREADS {
             say("palisaded: alarm: nothing is answered any more; ending, so that the host goes on unguarded");
             saying::finish();
             std::process::abort();

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// Longer than this nothing on the host may wait for a guard that is in trouble, on an idle machine.
 const WAIT: Duration = Duration::from_secs(2);
 
+/// So long a guard takes to see that the thread that reads doesn't come back: twice what lies between two looks, and one look.
+const UNREAD: Duration = Duration::from_secs(6);
+
 const ALLOW: &str = "allow perm=any all : all\n";
 
 /// Enforces, and trusts nothing.
@@ -213,7 +216,13 @@ fn what_cannot_be_opened_for_the_guard_ends_nothing() {
     let mut waiting = waiting.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(300));
     assert!(waiting.try_wait().unwrap().is_none(), "it waits for its server, and so does the guard");
-    // Nothing in the bed can be opened now.
+    // Nothing in the bed can be opened now, until it is seen that questions are left unread.
+    assert!(took(|| drop(bed.run("./cat plain").ok())) < UNREAD + WAIT);
+    assert!(bed.log().contains("another thread reads on"), "{}", bed.log());
+    for _ in 0..20 {
+        assert!(took(|| drop(bed.run("./cat plain").ok())) < WAIT);
+    }
+    assert!(waiting.try_wait().unwrap().is_none());
     assert!(Command::new("kill").args(["-KILL", squashfuse.trim()]).status().unwrap().success());
     server.wait().unwrap();
     assert!(!waiting.wait().unwrap().success());

@@ -5,6 +5,7 @@
 
 use crate::raw;
 use core::ffi::CStr;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
@@ -229,6 +230,14 @@ impl Gate {
     /// Those of the call.
     pub fn ask_about_all(&self) -> Result<()> {
         mark(self.group.as_fd(), libc::FAN_MARK_FLUSH, 0, Target::Path(c"/"))
+    }
+
+    /// Whether there are events that nobody has read.
+    #[must_use]
+    pub fn has_questions(&self) -> bool {
+        let mut polled = [PollFd::new(&self.group, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        matches!(rustix::event::poll(&mut polled, Some(&at_once)), Ok(1..))
     }
 
     /// Waits for events and hands each over. A buffer of [`BUFFER`] bytes is enough.

@@ -3,9 +3,12 @@
 //!
 //! One reader answers faster than several: it stays awake and its caches warm. But while it hashes a large file, every
 //! other open on the host would wait. So it hands the reading over before, and joins those who wait afterwards.
+//!
+//! To read a question is to have the kernel open its file, and whoever serves that file may not answer. Somebody else looks
+//! whether questions are left unread ([`Engine::goes_on`](super::engine::Engine::goes_on)) and has another thread lead.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// How many threads there are in all; all but the leader sleep.
@@ -14,18 +17,41 @@ pub const THREADS: usize = 4;
 /// The threads that answer.
 #[derive(Debug)]
 pub struct Crew {
-    /// Is somebody leading, and who may still begin to.
-    lead: Mutex<bool>,
+    /// Who leads.
+    lead: Mutex<Lead>,
     free: Condvar,
     /// When each thread began with the question that it works on, in ms since `began`, plus one; 0 without one.
     busy: [AtomicU64; THREADS],
     began: Instant,
 }
 
+#[derive(Debug, Default)]
+struct Lead {
+    /// The thread that leads.
+    leader: Option<usize>,
+    /// How often somebody has begun to lead: who was deposed doesn't lead, though it doesn't know yet.
+    term: u64,
+}
+
+/// A time during which one thread leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Term(u64);
+
+/// The thread that leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leader {
+    /// All have other work.
+    Nobody,
+    /// It waits for a question, or for the kernel that opens its file.
+    Reads(Term),
+    /// It works on one.
+    Answers,
+}
+
 impl Default for Crew {
     fn default() -> Self {
         Self {
-            lead: Mutex::new(false),
+            lead: Mutex::default(),
             free: Condvar::new(),
             busy: [const { AtomicU64::new(0) }; THREADS],
             began: Instant::now(),
@@ -34,19 +60,44 @@ impl Default for Crew {
 }
 
 impl Crew {
-    /// Waits until nobody leads, and leads.
-    pub fn lead(&self) {
-        let mut led = self.lead.lock().unwrap_or_else(PoisonError::into_inner);
-        while *led {
-            led = self.free.wait(led).unwrap_or_else(PoisonError::into_inner);
-        }
-        *led = true;
+    fn now(&self) -> MutexGuard<'_, Lead> {
+        self.lead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets another thread lead.
-    pub fn step_aside(&self) {
-        *self.lead.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        self.free.notify_one();
+    /// Waits until nobody leads; then thread `number` does.
+    pub fn lead(&self, number: usize) -> Term {
+        let free = self.free.wait_while(self.now(), |lead| lead.leader.is_some());
+        let mut lead = free.unwrap_or_else(PoisonError::into_inner);
+        lead.leader = Some(number);
+        lead.term += 1;
+        Term(lead.term)
+    }
+
+    /// Lets another thread lead, if that time isn't over yet.
+    pub fn step_aside(&self, term: Term) {
+        let mut lead = self.now();
+        if lead.term == term.0 {
+            lead.leader = None;
+            self.free.notify_one();
+        }
+    }
+
+    /// Whether it is still that time.
+    #[must_use]
+    pub fn leads(&self, term: Term) -> bool {
+        let lead = self.now();
+        lead.term == term.0 && lead.leader.is_some()
+    }
+
+    /// What the thread that leads does.
+    #[must_use]
+    pub fn leader(&self) -> Leader {
+        let lead = self.now();
+        match lead.leader {
+            None => Leader::Nobody,
+            Some(number) if self.busy[number].load(Ordering::Relaxed) == 0 => Leader::Reads(Term(lead.term)),
+            Some(_) => Leader::Answers,
+        }
     }
 
     /// Thread `number` begins with a question.
@@ -79,20 +130,33 @@ mod tests {
     #[test]
     fn who_steps_aside_is_followed() {
         let crew = Arc::new(Crew::default());
-        crew.lead();
+        let term = crew.lead(0);
         let other = {
             let crew = Arc::clone(&crew);
             thread::spawn(move || {
-                crew.lead();
-                crew.step_aside();
+                let term = crew.lead(1);
+                crew.step_aside(term);
             })
         };
+        assert_eq!(crew.leader(), Leader::Reads(term));
         crew.begin(0);
-        assert_eq!(crew.longest().1, 1);
-        crew.step_aside();
+        assert_eq!((crew.longest().1, crew.leader()), (1, Leader::Answers));
+        crew.step_aside(term);
         assert!(other.join().is_ok());
-        crew.lead();
+        crew.lead(0);
         crew.end(0);
         assert_eq!(crew.longest(), (0, 0));
+    }
+
+    #[test]
+    fn whose_time_is_over_takes_it_from_nobody() {
+        let crew = Crew::default();
+        let first = crew.lead(0);
+        assert!(crew.leads(first));
+        crew.step_aside(first);
+        assert!(!crew.leads(first));
+        let second = crew.lead(1);
+        crew.step_aside(first);
+        assert!(crew.leads(second) && !crew.leads(first));
     }
 }

@@ -7,7 +7,7 @@
 
 use super::Judged;
 use super::counts::{Clock, Counts};
-use super::crew::Crew;
+use super::crew::{Crew, Leader, Term};
 use super::known::{Identity, Known};
 use super::label::{Label, Use};
 use super::occurrence::Occurrence;
@@ -22,6 +22,7 @@ use crate::settings::Asked;
 use crate::trusted::Trusted;
 use palisade_sys::fanotify::{AuditRule, BUFFER, Event, Gate, Question, Questions, Reply, Witness};
 use rustix::io::Errno;
+use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -97,8 +98,17 @@ const DEFERRED: usize = 4096;
 pub(super) struct Worker<'a> {
     /// Its number in the crew.
     pub(super) number: usize,
+    /// Since when it leads, if it does.
+    pub(super) term: Cell<Option<Term>>,
     /// Tells kinds.
     pub(super) recognizer: &'a Recognizer,
+}
+
+/// Questions that a look found unread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unread {
+    leader: Leader,
+    questions: u64,
 }
 
 /// What came of a question.
@@ -111,8 +121,6 @@ struct Verdict {
     judged: Option<Judged>,
     /// It is to be refused, and the file isn't trusted.
     untrusted: bool,
-    /// Somebody else leads by now.
-    aside: bool,
 }
 
 /// It was judged before, by a thread of the crew.
@@ -236,37 +244,59 @@ impl Engine {
     /// # Errors
     /// When the gate can't be read any more.
     pub fn work(&self, number: usize, recognizer: &Recognizer, stop: &AtomicBool) -> Result<(), Errno> {
-        let worker = Worker { number, recognizer };
+        let lead = || Cell::new(Some(self.crew.lead(number)));
+        let worker = Worker { number, term: lead(), recognizer };
         // One event at a time: what is read must be answered by who read it, and that may take long.
         let mut buffer = [0; BUFFER];
-        self.crew.lead();
         while !stop.load(Ordering::Relaxed) {
-            let mut aside = false;
             let read = self.gate.read(&mut buffer[..ONE_EVENT], |event| match event {
-                Event::Question(question) => aside |= self.take(&worker, question),
+                Event::Question(question) => self.take(&worker, question),
                 Event::Overflow | Event::Unreadable => self.counts.lost.one(),
             });
             match read {
                 Ok(()) | Err(Errno::INTR | Errno::AGAIN) => {}
                 // Nothing can be read of this group any more.
                 Err(errno @ (Errno::BADF | Errno::INVAL | Errno::FAULT)) => {
-                    self.crew.step_aside();
+                    self.step_aside(&worker);
                     return Err(errno);
                 }
                 // The kernel has refused what it couldn't open for us: descriptors are used up, or whoever serves that file system
                 // has ended, or its key isn't there. Any user can bring that about.
                 Err(_not_opened) => self.counts.lost.one(),
             }
-            if aside {
-                self.crew.lead();
+            if !worker.term.get().is_some_and(|term| self.crew.leads(term)) {
+                worker.term.swap(&lead());
             }
         }
-        self.crew.step_aside();
+        self.step_aside(&worker);
         Ok(())
     }
 
-    /// Answers one question or puts it off; whether somebody else leads now.
-    fn take(&self, worker: &Worker<'_>, question: Question) -> bool {
+    /// Lets another thread of the crew read.
+    pub(super) fn step_aside(&self, worker: &Worker<'_>) {
+        if let Some(term) = worker.term.take() {
+            self.crew.step_aside(term);
+        }
+    }
+
+    /// Looks whether questions are read, now and then. Where none was read between two looks though some wait, another thread
+    /// leads from then on. False if so.
+    ///
+    /// To read one is to have the kernel open its file, which lasts for as long as whoever serves that file takes.
+    pub fn goes_on(&self, before: &mut Option<Unread>) -> bool {
+        let leader = self.crew.leader();
+        let waits = leader != Leader::Answers && self.gate.has_questions();
+        let now = waits.then(|| Unread { leader, questions: self.counts.questions.get() });
+        let stuck = now.is_some() && now == *before;
+        *before = now;
+        if let (true, Leader::Reads(term)) = (stuck, leader) {
+            self.crew.step_aside(term);
+        }
+        !stuck
+    }
+
+    /// Answers one question or puts it off.
+    fn take(&self, worker: &Worker<'_>, question: Question) {
         self.counts.questions.one();
         if question.execute {
             self.counts.executes.one();
@@ -274,19 +304,17 @@ impl Engine {
         // Whoever decides must not wait for a decision; and who reads every file for it would fill what is remembered.
         if question.pid == self.own || question.pid == self.helper.load(Ordering::Relaxed) {
             self.reply(&question, Reply { allow: true, audit: None });
-            return false;
+            return;
         }
         self.crew.begin(worker.number);
         let began = self.clock.now();
         let verdict = self.judge(worker, &question, None);
-        let aside = verdict.aside;
         if verdict.untrusted && (self.is_unsettled() || self.is_stale(&verdict)) && self.may_wait() {
             self.put_off(question);
         } else {
             self.give(&question, verdict, began);
         }
         self.crew.end(worker.number);
-        aside
     }
 
     /// Whether a refusal of something untrusted has to wait.
@@ -312,7 +340,7 @@ impl Engine {
 
     /// Judges again what was put off, until `stop`, which counts when the next question comes.
     pub fn settle(&self, recognizer: &Recognizer, stop: &AtomicBool) {
-        let worker = Worker { number: 0, recognizer };
+        let worker = Worker { number: 0, term: Cell::new(None), recognizer };
         while !stop.load(Ordering::Relaxed) {
             let waiting = self.deferred.questions.lock().unwrap_or_else(PoisonError::into_inner);
             let mut waiting = self
@@ -361,13 +389,12 @@ impl Engine {
     fn judge(&self, worker: &Worker<'_>, question: &Question, again: Option<Again>) -> Verdict {
         let in_force = self.in_force();
         let policy = &in_force.policy;
-        let aside = again.is_some();
         let Ok(status) = rustix::fs::fstat(&question.file) else {
-            return self.refusal(aside);
+            return self.refusal();
         };
         let identity = Identity::of(&status);
         let access = if question.execute { Access::Execute } else { Access::Open };
-        let occurrence = Occurrence::new(self, worker, &in_force, question, identity, access, aside);
+        let occurrence = Occurrence::new(self, worker, &in_force, question, identity, access);
         let everybody = self.may_pass(&occurrence, policy);
         let outcome = match everybody {
             Some(outcome) => {
@@ -385,13 +412,12 @@ impl Engine {
         if !occurrence.subject_is_known() {
             // A process that can't be looked at: whatever the rules say of it would be a guess.
             self.counts.unknown_subject.one();
-            return self.refusal(occurrence.stepped_aside());
+            return self.refusal();
         }
         // What the guard itself has started brings the trust database up to date, and reads what isn't trusted yet.
         if !outcome.decision.allow && occurrence.ppid() == self.own {
             let reply = Reply { allow: true, audit: None };
-            let aside = occurrence.stepped_aside();
-            return Verdict { outcome: None, reply, allow: true, judged: None, untrusted: false, aside };
+            return Verdict { outcome: None, reply, allow: true, judged: None, untrusted: false };
         }
         let allow = outcome.decision.allow;
         let refused = !allow && self.is_enforcing();
@@ -417,16 +443,15 @@ impl Engine {
             ..Judged::new(policy, outcome, refused, &occurrence)
         });
         let untrusted = refused && !occurrence.trusted();
-        let aside = occurrence.stepped_aside();
         drop(occurrence);
         let reply = Reply { allow: !refused, audit };
-        Verdict { outcome: Some((in_force, outcome)), reply, allow, judged, untrusted, aside }
+        Verdict { outcome: Some((in_force, outcome)), reply, allow, judged, untrusted }
     }
 
     /// What is said where nothing can be found out.
-    fn refusal(&self, aside: bool) -> Verdict {
+    fn refusal(&self) -> Verdict {
         let reply = Reply { allow: !self.is_enforcing(), audit: None };
-        Verdict { outcome: None, reply, allow: false, judged: None, untrusted: false, aside }
+        Verdict { outcome: None, reply, allow: false, judged: None, untrusted: false }
     }
 
     /// What becomes of it whoever asks, if the kernel may be told so.
@@ -512,7 +537,6 @@ impl Engine {
                 let again = occurrence.anew(self, worker, &in_force, Identity::of(&status));
                 let allow = in_force.policy.decide(&again).decision.allow;
                 let usage = self.usage(&again, &in_force.policy);
-                occurrence.goes_on_as(&again);
                 // The label's generation was looked up before: it is that of these rules, or of those before, and then
                 // the label counts for what is under way and is given anew at the next question.
                 if Arc::ptr_eq(&self.in_force(), &in_force) {

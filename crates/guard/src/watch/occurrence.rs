@@ -9,7 +9,7 @@ use crate::kind::elf::ElfFacts;
 use crate::kind::{Kind, Stat};
 use crate::subject::Subject;
 use palisade_sys::fanotify::Question;
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, PoisonError};
 
@@ -32,7 +32,6 @@ pub(super) struct Occurrence<'a> {
     exe: OnceCell<Box<[u8]>>,
     subject_kind: OnceCell<Kind>,
     subject_trusted: OnceCell<bool>,
-    aside: Cell<bool>,
 }
 
 impl<'a> Occurrence<'a> {
@@ -43,7 +42,6 @@ impl<'a> Occurrence<'a> {
         question: &'a Question,
         identity: Identity,
         access: Access,
-        aside: bool,
     ) -> Self {
         Self {
             engine,
@@ -60,7 +58,6 @@ impl<'a> Occurrence<'a> {
             exe: OnceCell::new(),
             subject_kind: OnceCell::new(),
             subject_trusted: OnceCell::new(),
-            aside: Cell::new(aside),
         }
     }
 
@@ -77,7 +74,6 @@ impl<'a> Occurrence<'a> {
             exe: OnceCell::new(),
             subject_kind: OnceCell::new(),
             subject_trusted: OnceCell::new(),
-            aside: Cell::new(self.aside.get()),
             ..*self
         }
     }
@@ -90,12 +86,7 @@ impl<'a> Occurrence<'a> {
         in_force: &'b InForce,
         identity: Identity,
     ) -> Occurrence<'b> {
-        Occurrence::new(engine, worker, in_force, self.question, identity, self.access, self.aside.get())
-    }
-
-    /// Whoever leads since `other` was looked at.
-    pub(super) fn goes_on_as(&self, other: &Self) {
-        self.aside.set(other.aside.get());
+        Occurrence::new(engine, worker, in_force, self.question, identity, self.access)
     }
 
     pub(super) fn identity(&self) -> Identity {
@@ -106,16 +97,9 @@ impl<'a> Occurrence<'a> {
         self.question.file.as_fd()
     }
 
-    /// Whether somebody else leads since.
-    pub(super) fn stepped_aside(&self) -> bool {
-        self.aside.get()
-    }
-
     /// Lets somebody else lead before long work.
     fn step_aside(&self) {
-        if !self.aside.replace(true) {
-            self.engine.crew.step_aside();
-        }
+        self.engine.step_aside(self.worker);
     }
 
     fn status(&self) -> Stat {
