@@ -72,6 +72,7 @@ mod shell_page;
 mod shell_scope;
 mod shell_soak;
 mod store;
+mod storms;
 mod support;
 mod syscall_modes;
 mod syscalls;
