@@ -3,7 +3,6 @@
 //! removed. Inside nothing is lost, and how long it takes is printed beside how long it takes outside.
 //!
 //! `PALISADE_STORM` files, 1,000 by default; `./x test soak` takes 50,000.
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{self, Place, go, has, job};
 use std::time::{Duration, Instant};
