@@ -2,7 +2,7 @@
 //! `palisade guard`: what may execute on this host at all.
 //!
 //! - [`talk`]: asking palisaded
-//! - [`status`], [`metrics`], [`timing`]: what it does
+//! - [`status`], [`metrics`], [`scrape`], [`timing`]: what it does
 //! - [`change`]: what it is told
 //! - [`follow`]: its decisions, as they are made
 //! - [`files`]: settings, rules and trust as they are on the disk, without the daemon
@@ -22,6 +22,7 @@ mod files;
 mod follow;
 mod lint;
 mod metrics;
+mod scrape;
 mod status;
 mod survey;
 mod talk;

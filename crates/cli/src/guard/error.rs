@@ -5,6 +5,7 @@ use crate::palisaded::DaemonError;
 use palisade_guard::setup::SetupError;
 use palisade_guard::trust::{build, edit, filter, import, store, verify};
 use palisade_text::Show as _;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Why not.
@@ -60,6 +61,14 @@ pub(crate) enum GuardError {
         /// The path.
         path: PathBuf,
     },
+    /// Nobody can be answered.
+    #[error("can't answer at {address}: {source}")]
+    Serve {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// A source that there is none of.
     #[error("nothing is trusted because of {name:?}")]
     NoSource {
@@ -77,6 +86,7 @@ impl GuardError {
             Self::NotText { .. } => "not-text",
             Self::NoProcess { .. } => "no-process",
             Self::NoDatabase { .. } => "no-database",
+            Self::Serve { .. } => "not-served",
             Self::Store(store::Error::Locked { .. }) => "busy",
             Self::Store(_) | Self::Build(_) => "database",
             Self::Edit(_) => "trust-file",
@@ -92,6 +102,9 @@ impl GuardError {
             Self::Daemon(error) => return error.hint(),
             Self::Setup(error) => return error.hint(),
             Self::NoProcess { .. } => "ps -e".to_owned(),
+            Self::Serve { .. } => {
+                "palisade guard metrics --serve 127.0.0.1:0   # at a port that is free".to_owned()
+            }
             Self::NoDatabase { .. } | Self::Store(store::Error::Base(_) | store::Error::Journal(_)) => {
                 "sudo palisade guard trust rebuild".to_owned()
             }

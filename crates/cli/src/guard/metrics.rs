@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade guard metrics` and `rules`: what happened so far, counted.
 
-use super::talk;
-use super::{Answer, Places};
+use super::{Answer, GuardError, Places};
+use super::{scrape, talk};
 use crate::answer::{self, YES};
 use crate::palisaded::DaemonError;
 use palisade_protocol::guard::{Metrics, Request, Response, RuleHits};
 use palisade_text::Show as _;
 use serde::Serialize;
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 
 /// How to answer.
 #[derive(Debug, clap::Args)]
@@ -22,6 +23,9 @@ pub(super) struct Options {
     /// Begin counting anew afterwards
     #[arg(long)]
     reset: bool,
+    /// Answer at http://ADDRESS/metrics in Prometheus' text format until it is ended; 127.0.0.1:9750 for example
+    #[arg(long, value_name = "ADDRESS", value_parser = scrape::address, conflicts_with_all = ["json", "prometheus", "reset"])]
+    serve: Option<SocketAddr>,
 }
 
 /// A counter: its name, what it counts, its value.
@@ -49,9 +53,10 @@ fn counters(metrics: &Metrics) -> [Counter; 15] {
 
 /// Prints the counters.
 pub(super) fn metrics(places: &Places, options: &Options) -> Answer {
-    let Response::Metrics(metrics) = talk::ask(places, &Request::Metrics { reset: options.reset })? else {
-        return Err(DaemonError::Strange.into());
-    };
+    if let Some(address) = options.serve {
+        return scrape::serve(address, || Ok(prometheus(&asked(places, false)?)));
+    }
+    let metrics = asked(places, options.reset)?;
     if options.json {
         answer::print_json(&metrics)?;
     } else if options.prometheus {
@@ -60,6 +65,13 @@ pub(super) fn metrics(places: &Places, options: &Options) -> Answer {
         answer::print(&words(&metrics))?;
     }
     Ok(YES)
+}
+
+fn asked(places: &Places, reset: bool) -> Result<Metrics, GuardError> {
+    match talk::ask(places, &Request::Metrics { reset })? {
+        Response::Metrics(metrics) => Ok(*metrics),
+        _ => Err(DaemonError::Strange.into()),
+    }
 }
 
 fn words(metrics: &Metrics) -> String {

@@ -7,5 +7,6 @@ mod fapolicyd;
 mod modes;
 mod offline;
 mod said;
+mod scrape;
 mod trust;
 mod world;

@@ -171,10 +171,15 @@ impl Guarded {
     /// The same as an ordinary user, elsewhere.
     pub fn guard_as_user(&self, arguments: &[&str]) -> Run {
         let place = support::ordinary();
+        finish(&mut self.user_command(&place, arguments))
+    }
+
+    /// The same, not yet started.
+    pub fn user_command(&self, place: &support::Place, arguments: &[&str]) -> Command {
         let mut command = place.command(&self.binary);
         command.arg("guard").args(arguments).arg("--socket").arg(self.top().join("sock"));
         command.arg("--config").arg(self.top().join("etc")).arg("--state").arg(self.top().join("state"));
-        finish(&mut command)
+        command
     }
 
     pub fn json(&self, arguments: &[&str]) -> (i32, Value) {
