@@ -221,6 +221,26 @@ fn a_file_grows_no_further_than_the_limit_of_its_size() {
     }
 }
 
+/// Connects to a socket that is only a file.
+const UNBOUND: &str = r#"
+import errno, os, socket, stat
+os.mknod("made", 0o600 | stat.S_IFSOCK)
+os.rename("made", "moved")
+os.link("moved", "linked")
+for path in "moved", "linked", "made":
+    for kind in socket.SOCK_STREAM, socket.SOCK_SEQPACKET:
+        with socket.socket(socket.AF_UNIX, kind) as end:
+            try: print(path, end.connect(path))
+            except OSError as error: print(path, errno.errorcode[error.errno])
+"#;
+
+#[test]
+fn nobody_listens_at_a_socket_that_is_only_a_file() {
+    for place in everybody().iter().filter(|_| has("python3")) {
+        assert_eq!(same_inside(place, &[], UNBOUND).matches(" ECONNREFUSED\n").count(), 4);
+    }
+}
+
 #[test]
 fn a_directory_is_moved_by_whoever_cant_read_it() {
     for place in everybody() {

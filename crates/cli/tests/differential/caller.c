@@ -339,7 +339,10 @@ static void show_names(const char *entries, long length) {
 static void show_address(void) {
     struct sockaddr_un *address = (void *)&memory.address;
     fprintf(output, "%d,%u,", address->sun_family, memory.size);
-    if (address->sun_family == AF_UNIX && memory.size > 2) show(address->sun_path, memory.size - 2);
+    // The kernel's own names: a null and five digits.
+    if (address->sun_family == AF_UNIX && memory.size == 8 && !address->sun_path[0]
+        && strspn(address->sun_path + 1, "0123456789abcdef") >= 5) fputs("numbered", output);
+    else if (address->sun_family == AF_UNIX && memory.size > 2) show(address->sun_path, memory.size - 2);
 }
 
 // What the kernel numbers anew each time, the name of a pipe, a socket or a file without one, is told without its number.

@@ -165,6 +165,10 @@ impl Worker<'_> {
         self.permit_new(caller, Deed::MakeFile, &place.path()?, &place)?;
         let mode = Mode::from_raw_mode(mode & 0o7777);
         rustix::fs::mknodat(&place.parent, &*place.name, kind, mode, device)?;
+        if kind == FileType::Socket {
+            // Nobody ever listens there: to bind a name makes another.
+            self.shared.bound.add(&place);
+        }
         Ok(Outcome::Value(0))
     }
 
