@@ -11,7 +11,7 @@ size, long = ctypes.c_size_t, ctypes.c_long
 PATHS = ["f", "d", "d/", "d/.", ".", "..", "/", "missing", "missing/", "missing/x", "f/", "f/x", "f/.", "l", "l/", "dl",
          "dl/", "dl/.", "dang", "dang/", "loop", "loop/x", "astray", "p", "full", "locked", "locked/x", "closed/new",
          "closed/f", "blind", "blind/f", "ro", "", "n" * 255, "n" * 256, "missing/" + "n" * 256, "x/" * 2100, None,
-         "dl/../f", "d/new", "turn", "turn/"]
+         "dl/../f", "d/new", "turn", "turn/", "po"]
 PAIRED = ["f", "g", "d", "d/", "d/..", ".", "/", "missing", "missing/x", "f/", "f/x", "l", "dl", "dang", "loop/x", "full",
           "d/in", "locked/x", "closed/new", "blind/f", "", "n" * 256, None, "new"]
 
@@ -21,6 +21,7 @@ def build():
         with open(name, "w") as file: file.write("text")
     for target, name in ("f", "l"), ("d", "dl"), ("nothing", "dang"), ("loop", "loop"), ("none/x", "astray"), ("turn/", "turn"): os.symlink(target, name)
     os.mkfifo("p")
+    os.mkfifo("po", 0o400)
     for name, mode in ("blind", 0o300), ("closed", 0o500), ("locked", 0), ("ro", 0o444): os.chmod(name, mode)
 
 def clear(top):

@@ -4,7 +4,7 @@
 use crate::broker::caller::DecimalBuffer;
 use crate::broker::resolve::{Place, by_number, kind};
 use crate::broker::{Emptied, Given};
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -208,7 +208,13 @@ impl How {
                     let number = by_number(file.as_fd(), &mut buffer);
                     Emptied::By(rustix::fs::openat(CWD, number, flags, Mode::empty())?)
                 }
-                _ => Emptied::No,
+                // There is nothing to empty, but only who may write to it may say so.
+                _ => {
+                    let mut buffer = DecimalBuffer::default();
+                    let number = by_number(file.as_fd(), &mut buffer);
+                    rustix::fs::accessat(CWD, number, Access::WRITE_OK, AtFlags::empty())?;
+                    Emptied::No
+                }
             }
         };
         Ok(Given { file, close_on_exec: self.closes_on_exec(), emptied })
