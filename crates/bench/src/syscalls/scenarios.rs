@@ -35,15 +35,16 @@ pub(crate) fn all(bench: &mut Bench, missing: &mut Vec<Missing>) -> Result<(), B
             .iter()
             .chain(others)
             .filter_map(|who| {
-                let seen = match (who.seen, scenario.seen, scenario.kind) {
-                    (Some(seen), ..) => seen,
-                    (None, "", "machine") => &release,
-                    (None, seen, _) => seen,
-                };
                 let count = calls(scenario, bench.options.quick);
+                let seen = match (who.seen, scenario.seen, scenario.kind) {
+                    (Some(seen), ..) => seen.to_owned(),
+                    (None, "", "machine") => release.clone(),
+                    (None, "files", _) => format!("{count} files"),
+                    (None, seen, _) => seen.to_owned(),
+                };
                 let (invocation, timed) = stage.invocation(scenario.kind, count, who.by)?;
                 let peer = matches!(who.by, By::Peer(..) | By::Libseccomp);
-                Some(Contender { name: who.name.to_owned(), invocation, seen: seen.to_owned(), timed, peer })
+                Some(Contender { name: who.name.to_owned(), invocation, seen, timed, peer })
             })
             .collect();
         if contenders.is_empty() {

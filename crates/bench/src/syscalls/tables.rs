@@ -101,6 +101,7 @@ pub(super) struct Scenario {
     pub(super) title: &'static str,
     pub(super) kind: &'static str,
     pub(super) count: u32,
+    /// What a call returns; `files`: how many there are.
     pub(super) seen: &'static str,
     /// What the others are compared with.
     pub(super) base: By,
@@ -225,7 +226,7 @@ pub(super) const SCENARIOS: [Scenario; 18] = [
         title: "16 threads make, write to and remove files, a file",
         kind: "storm",
         count: 8_000,
-        seen: "8000 files",
+        seen: "files",
         base: By::Itself(None),
         peers: false,
         who: STORM,
@@ -235,7 +236,7 @@ pub(super) const SCENARIOS: [Scenario; 18] = [
         title: "16 threads make, write to and remove files, the 99th percentile of a call",
         kind: "storm-percentile",
         count: 8_000,
-        seen: "8000 files",
+        seen: "files",
         base: By::Itself(None),
         peers: false,
         who: STORM,
