@@ -120,6 +120,23 @@ mod tests {
         assert_eq!(narrow, ["a when arg0 in 1: deny EPERM", "a: allow", "a: ask"]);
     }
 
+    /// The administrator's lock stands behind an earlier one, and isn't loosened by what goes before that.
+    #[test]
+    fn a_lock_that_is_kept_back_is_one_still() {
+        let answer = |when: &str, action: &str| {
+            format!("[locked.syscalls]\nanswers = [{{ call = \"a\", {when}{action} }}]\n")
+        };
+        let distribution = "[locked.syscalls]\nanswers = [{ call = \"a\", when = \"arg0 in 1\", action = \"allow\" }, \
+                            { call = \"a\", action = \"return\", value = 0 }]\n";
+        assert_eq!(
+            order(&[
+                (Layer::Distribution, distribution),
+                (Layer::Administrator, &answer("", "action = \"ask\""))
+            ]),
+            ["a: return 0", "a: ask", "a when arg0 in 1: allow"]
+        );
+    }
+
     #[test]
     fn a_lock_is_one_whatever_is_said_after_it() {
         let in_force = |lock: &str, answer: &str| {
