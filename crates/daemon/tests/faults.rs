@@ -218,7 +218,7 @@ fn what_cannot_be_opened_for_the_guard_ends_nothing() {
     assert!(waiting.try_wait().unwrap().is_none(), "it waits for its server, and so does the guard");
     // Nothing in the bed can be opened now, until it is seen that questions are left unread.
     assert!(took(|| drop(bed.run("./cat plain").ok())) < UNREAD + WAIT);
-    assert!(bed.log().contains("another thread reads on"), "{}", bed.log());
+    bed.wait("it is said", |bed| bed.log().contains("another thread reads on"));
     for _ in 0..20 {
         assert!(took(|| drop(bed.run("./cat plain").ok())) < WAIT);
     }
