@@ -200,3 +200,74 @@ while not os.path.exists("stop"):
         job::wait(thief).ok();
     }
 }
+
+/// A server of the host's in the working directory. `keep` is its socket.
+const SERVER: &str = r#"
+import os, socket, time
+end = socket.socket(socket.AF_UNIX); end.bind("keep"); end.listen(64); end.settimeout(0.2)
+open("ready", "w").close()
+end_of_time = time.time() + 60
+while not os.path.exists("over") and time.time() < end_of_time:
+    try: one, _ = end.accept()
+    except TimeoutError: continue
+    one.send(b"host", socket.MSG_NOSIGNAL); one.close()
+"#;
+
+/// Moves the server's socket to a name that somebody else binds, again and again.
+const ACCOMPLICE: &str = r#"
+import os, time
+open("moves", "w").close()
+end_of_time = time.time() + 60
+while not os.path.exists("over") and time.time() < end_of_time:
+    for step in (lambda: os.link("keep", "t"), lambda: os.rename("t", "x"), lambda: os.unlink("x")):
+        try: step()
+        except OSError: pass
+    time.sleep(0.0003)
+"#;
+
+/// Gives a socket that name, and connects to the server's, until the server is reached.
+const TAKER: &str = r#"
+import os, socket, sys, time
+tries, reached, end_of_time = 0, False, time.time() + 1.5
+while time.time() < end_of_time and not reached:
+    try: os.unlink("x")
+    except OSError: pass
+    end = socket.socket(socket.AF_UNIX)
+    try:
+        if sys.argv[1] == "bind": end.bind("x"); end.listen()
+        else: os.mknod("x", 0o140600)
+    except OSError: continue
+    finally: end.close()
+    tries += 1
+    one = socket.socket(socket.AF_UNIX)
+    try: one.connect("keep"); reached = one.recv(9) == b"host"
+    except (PermissionError, ConnectionRefusedError): pass
+    one.close()
+print("enough" if tries > 100 else tries, reached)
+"#;
+
+/// Which socket lies at a name once it was bound another sandbox may have decided.
+#[test]
+fn a_socket_of_the_hosts_that_is_moved_to_a_name_isnt_taken_for_the_one_that_was_bound() {
+    for place in everybody().iter().filter(|_| has("python3")) {
+        let started = |mut command: std::process::Command| {
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        };
+        for how in ["bind", "mknod"] {
+            place.outside("rm -f keep ready over moves x t");
+            let mut server = place.command("python3");
+            server.args(["-c", SERVER]);
+            let server = started(server);
+            let is_ready = eventually(|| place.work.join("ready").exists());
+            let accomplice = started(place.palisade(&["--quiet"], &["python3", "-c", ACCOMPLICE]));
+            let moves = eventually(|| place.work.join("moves").exists());
+            let run = place.run(&["--quiet"], &["python3", "-c", TAKER, how]);
+            place.outside("touch over");
+            for process in [accomplice, server] {
+                job::wait(process);
+            }
+            assert!(is_ready && moves, "{how}");
+            assert_eq!(run.ok(), "enough False", "{how}: {run:?}");
+        }
+    }
+}

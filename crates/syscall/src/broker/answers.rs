@@ -10,7 +10,7 @@ use crate::broker::caller::{Caller, path_of};
 use crate::broker::clock::Clock;
 use crate::broker::how::{How, Opened as File};
 use crate::broker::open::CWD_NUMBER;
-use crate::broker::resolve::{Spot, c_string};
+use crate::broker::resolve::{Last, Spot, c_string};
 use crate::broker::unlearned::Fate;
 use crate::broker::{Outcome, Worker, calls};
 use crate::{Arch, Call, Passed, Test};
@@ -204,7 +204,7 @@ impl Answerer {
             if link.is_err() {
                 return Ok(None);
             }
-            spot = caller.follow(place, false)?;
+            spot = caller.follow(place, Last::Follow)?;
         }
         Ok(None)
     }

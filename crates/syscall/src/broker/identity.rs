@@ -30,11 +30,6 @@ impl Identity {
         Some(Self { device: (stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, born })
     }
 
-    /// Whether a later one that has its number is told from it.
-    pub(crate) const fn outlives(&self) -> bool {
-        self.born.is_some()
-    }
-
     #[cfg(test)]
     pub(crate) const fn numbered(inode: u64) -> Self {
         Self { device: (0, 0), inode, born: None }

@@ -75,7 +75,9 @@ impl Worker<'_> {
             // A slash behind it says that the directory is meant to which a link leads.
             let follows = !how.has(OFlags::NOFOLLOW) || place.plain().len() < place.name.as_bytes().len();
             match self.open_name(caller, &place, how) {
-                Err(Errno::LOOP) if follows => spot = caller.follow(place, how.makes())?,
+                Err(Errno::LOOP) if follows => {
+                    spot = caller.follow(place, if how.makes() { Last::Make } else { Last::Follow })?;
+                }
                 other => return other,
             }
         }

@@ -131,6 +131,8 @@ fn upwards(count: usize) -> Option<CString> {
 pub(crate) enum Last {
     /// Yes.
     Follow,
+    /// Yes, to make a file there where nothing is.
+    Make,
     /// No: the call is about the link.
     Keep,
 }
@@ -190,14 +192,14 @@ impl Caller<'_> {
         Ok(Spot::Name(Place { parent: parent?, name: c_string(name)? }))
     }
 
-    /// Goes on from a name that was found to be a link, for a call that `makes` a file where nothing is.
-    pub(crate) fn follow(&self, place: Place, makes: bool) -> Result<Spot, Errno> {
-        Walk { caller: self, links: 0, makes }.walk(place.parent, place.name.as_bytes(), Last::Follow)
+    /// Goes on from a name that was found to be a link.
+    pub(crate) fn follow(&self, place: Place, last: Last) -> Result<Spot, Errno> {
+        Walk { caller: self, links: 0 }.walk(place.parent, place.name.as_bytes(), last)
     }
 
     fn walk_from(&self, descriptor: i32, path: &[u8], last: Last) -> Result<Spot, Errno> {
         let start = if path.first() == Some(&b'/') { root()? } else { self.base(descriptor)? };
-        Walk { caller: self, links: 0, makes: false }.walk(start, path, last)
+        Walk { caller: self, links: 0 }.walk(start, path, last)
     }
 
     /// What a path leads to, for calls on what is there.
@@ -232,7 +234,7 @@ impl Caller<'_> {
             let object = rustix::fs::openat(&place.parent, &*c_string(place.plain())?, flags, Mode::empty())?;
             let kind = kind(object.as_fd())?;
             if kind == FileType::Symlink && (last == Last::Follow || slash) {
-                spot = self.follow(place, false)?;
+                spot = self.follow(place, Last::Follow)?;
                 continue;
             }
             if slash && kind != FileType::Directory {
@@ -268,7 +270,6 @@ pub(crate) fn is_directory(parent: &OwnedFd, name: &CStr, told: FileType) -> boo
 struct Walk<'c> {
     caller: &'c Caller<'c>,
     links: u32,
-    makes: bool,
 }
 
 impl Walk<'_> {
@@ -291,7 +292,7 @@ impl Walk<'_> {
                 continue;
             }
             // No file is made with a slash behind it, and the kernel doesn't look whether a directory is there.
-            if is_last && self.makes && slashes > 0 && self.links > 0 {
+            if is_last && last == Last::Make && slashes > 0 && self.links > 0 {
                 return Err(Errno::ISDIR);
             }
             if is_last && last == Last::Keep {

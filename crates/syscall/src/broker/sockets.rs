@@ -7,6 +7,7 @@
 
 use crate::broker::caller::{Caller, DIRECTORY, DecimalBuffer, path_of};
 use crate::broker::guard::Deed;
+use crate::broker::identity::Moment;
 use crate::broker::open::CWD_NUMBER;
 use crate::broker::report::Report;
 use crate::broker::resolve::{Last, Place, Spot, by_number, c_string};
@@ -109,6 +110,7 @@ impl Worker<'_> {
                 Err(_) => self.refuse(caller, &refused),
             });
         }
+        let before = Moment::now();
         let home = rustix::fs::openat(CWD, c".", DIRECTORY, Mode::empty())?;
         let base = caller.base(CWD_NUMBER)?;
         let bound = if self.leads_straight(&base, path.to_bytes(), &place) {
@@ -128,7 +130,7 @@ impl Worker<'_> {
             palisade_sys::process::exit_now(1);
         }
         bound?;
-        self.shared.bound.add(&place);
+        self.shared.bound.add(&place, before);
         Ok(Outcome::Value(0))
     }
 

@@ -3,6 +3,7 @@
 
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
 use crate::broker::guard::{Deed, Refused};
+use crate::broker::identity::Moment;
 use crate::broker::readable::Opened;
 use crate::broker::report::{Denial, Report};
 use crate::broker::resolve::{Last, Object, Place, Spot, by_number, is_directory, kind};
@@ -164,10 +165,11 @@ impl Worker<'_> {
         let _order = self.shared.order_for(place.plain());
         self.permit_new(caller, Deed::MakeFile, &place.path()?, &place)?;
         let mode = Mode::from_raw_mode(mode & 0o7777);
+        let before = Moment::now();
         rustix::fs::mknodat(&place.parent, &*place.name, kind, mode, device)?;
         if kind == FileType::Socket {
-            // Nobody ever listens there: to bind a name makes another.
-            self.shared.bound.add(&place);
+            // Nobody ever listens there, for to bind a name makes another; who connects is told so.
+            self.shared.bound.add(&place, before);
         }
         Ok(Outcome::Value(0))
     }
