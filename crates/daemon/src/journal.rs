@@ -4,7 +4,7 @@
 //!
 //! Saying must not hold up deciding: decisions come over a bounded queue, and what doesn't fit is counted.
 
-use crate::saying::{is_logged, say, say_decision};
+use crate::saying::{has_journal, say, say_decision};
 use palisade_guard::watch::Judged;
 use palisade_protocol::guard::Decided;
 use palisade_text::shown;
@@ -119,7 +119,7 @@ impl Journal {
             if !say_decision(&decided) {
                 (self.unsaid)(1);
             }
-            if syslog && !is_logged() {
+            if syslog && !has_journal() {
                 log.write(&decided.line);
             }
             if let Some(terminal) = terminal.filter(|_| self.terminal && decided.refused) {

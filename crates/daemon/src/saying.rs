@@ -70,7 +70,7 @@ pub(crate) fn say(line: &str) -> bool {
 }
 
 /// Whether what is said goes to systemd's journal, which is the system's log.
-pub(crate) fn is_logged() -> bool {
+pub(crate) fn has_journal() -> bool {
     QUEUE.get().is_some_and(|queue| queue.journal.is_some())
 }
 

@@ -55,8 +55,8 @@ pub(crate) fn supervise(engine: &Engine, systemd: &Systemd, stop: &AtomicBool) {
             unread_since = Some(Instant::now());
             engine.counts.stalls.one();
             say(
-                "palisaded: alarm: the kernel has been opening a file for the guard for seconds, whose server doesn't answer; \
-                 another thread reads on",
+                "palisaded: alarm: questions have been waiting unread for seconds: a file's server doesn't answer the kernel, \
+                 which opens the file for palisaded; another thread reads on",
             );
         }
         let (longest, at_work) = engine.crew.longest();

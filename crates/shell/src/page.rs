@@ -4,7 +4,7 @@
 //! - [`Facts`]: what the history and the counts say at one moment
 //! - `markup`: the page; what users typed is text there, whatever is in it
 //! - `metrics`: for Prometheus
-//! - `request`, [`server`]: who is answered, and what
+//! - [`site`]: who is answered, and what
 //!
 //! It only reads, needs no script and nothing from elsewhere.
 
@@ -12,10 +12,9 @@ mod command;
 mod facts;
 mod markup;
 mod metrics;
-mod request;
-pub mod server;
+pub mod site;
 
 pub use facts::{Facts, Often, Slow};
 pub use markup::page;
 pub use metrics::prometheus;
-pub use server::{Page, PageError};
+pub use site::{Page, PageError};

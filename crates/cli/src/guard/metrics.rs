@@ -10,6 +10,11 @@ use palisade_text::Show as _;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// So long palisaded may take to say its counters to who scrapes them.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How to answer.
 #[derive(Debug, clap::Args)]
@@ -54,9 +59,11 @@ fn counters(metrics: &Metrics) -> [Counter; 15] {
 /// Prints the counters.
 pub(super) fn metrics(places: &Places, options: &Options) -> Answer {
     if let Some(address) = options.serve {
-        return scrape::serve(address, || Ok(prometheus(&asked(places, false)?)));
+        let socket = places.socket.clone();
+        let counters = move || Ok(prometheus(&asked(&socket, false, Some(PATIENCE))?));
+        return scrape::serve(address, counters);
     }
-    let metrics = asked(places, options.reset)?;
+    let metrics = asked(&places.socket, options.reset, None)?;
     if options.json {
         answer::print_json(&metrics)?;
     } else if options.prometheus {
@@ -67,8 +74,8 @@ pub(super) fn metrics(places: &Places, options: &Options) -> Answer {
     Ok(YES)
 }
 
-fn asked(places: &Places, reset: bool) -> Result<Metrics, GuardError> {
-    match talk::ask(places, &Request::Metrics { reset })? {
+fn asked(socket: &Path, reset: bool, patience: Option<Duration>) -> Result<Metrics, GuardError> {
+    match talk::Talk::begin(socket)?.ask_within(&Request::Metrics { reset }, patience)? {
         Response::Metrics(metrics) => Ok(*metrics),
         _ => Err(DaemonError::Strange.into()),
     }

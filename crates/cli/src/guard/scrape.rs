@@ -3,20 +3,11 @@
 //!
 //! A process of its own, of any user: palisaded has no network, and nothing here needs rights.
 
-use super::{Answer, GuardError};
+use super::GuardError;
 use crate::answer::Failure;
 use crate::output;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
-
-/// Requests that are answered at the same time.
-const AT_ONCE: usize = 16;
-/// So long a request may take to come, and an answer to go.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// The longest request, in bytes.
-const LONGEST: usize = 8 << 10;
+use palisade_http::{Answer, Served, Server, Site};
+use std::net::SocketAddr;
 
 /// An address of this machine's own: the answers say what happens on the host.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
@@ -29,87 +20,31 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Answers until it is ended; `text` is what `/metrics` says, or why there is nothing to say.
-pub(super) fn serve(address: SocketAddr, text: impl Fn() -> Result<String, Failure> + Sync) -> Answer {
-    let failed = |source| GuardError::Serve { address, source };
-    let listener = TcpListener::bind(address).map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    output::note(&format_args!("answers at http://{address}/metrics"));
-    let busy = AtomicUsize::new(0);
-    let result = std::thread::scope(|scope| {
-        loop {
-            let stream = match listener.accept() {
-                Ok((stream, _who)) => stream,
-                // Whoever connected has gone, or descriptors are used up, for now.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) => return error,
-            };
-            if busy.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
-                busy.fetch_sub(1, Ordering::Relaxed);
-                continue;
-            }
-            let (text, busy) = (&text, &busy);
-            scope.spawn(move || {
-                let _who_asks_has_gone = answer(stream, text);
-                busy.fetch_sub(1, Ordering::Relaxed);
-            });
-        }
-    });
-    Err(failed(result).into())
+pub(super) fn serve(
+    address: SocketAddr,
+    text: impl Fn() -> Result<String, Failure> + Send + Sync + 'static,
+) -> Result<u8, Failure> {
+    let server = Server::open(address).map_err(|source| GuardError::Serve { address, source })?;
+    output::note(&format_args!("answers at http://{}/metrics", server.address()));
+    server.serve(Counters(text))
 }
 
-fn answer(mut stream: TcpStream, text: impl Fn() -> Result<String, Failure>) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let request = request(&mut stream)?;
-    let (status, body) = match wanted(&request) {
-        Wanted::Metrics => match text() {
+/// One thing, `/metrics`.
+struct Counters<T>(T);
+
+impl<T: Fn() -> Result<String, Failure> + Send + Sync + 'static> Site for Counters<T> {
+    type Thing = ();
+
+    fn find(&self, path: &str) -> Option<()> {
+        (path == "/metrics").then_some(())
+    }
+
+    fn answer(&self, (): (), _served: &Served) -> Answer {
+        let (status, text) = match (self.0)() {
             Ok(text) => ("200 OK", text),
             Err(failure) => ("503 Service Unavailable", format!("{failure}\n")),
-        },
-        Wanted::Elsewhere => ("404 Not Found", "it is at /metrics\n".to_owned()),
-        Wanted::Otherwise => ("405 Method Not Allowed", "only GET is answered\n".to_owned()),
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())
-}
-
-/// All up to the empty line. A body belongs to what isn't answered.
-fn request(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let end = Instant::now() + PATIENCE;
-    let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
-    while !request.windows(4).any(|part| part == b"\r\n\r\n") {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() || request.len() > LONGEST {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut buffer)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            length => request.extend_from_slice(&buffer[..length]),
-        }
-    }
-    Ok(request)
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Wanted {
-    Metrics,
-    Elsewhere,
-    Otherwise,
-}
-
-fn wanted(request: &[u8]) -> Wanted {
-    let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    let mut words = line.split(|byte| *byte == b' ');
-    match (words.next(), words.next()) {
-        (Some(b"GET"), Some(path)) => match path.split(|byte| *byte == b'?').next() {
-            Some(b"/metrics") => Wanted::Metrics,
-            _ => Wanted::Elsewhere,
-        },
-        _ => Wanted::Otherwise,
+        };
+        Answer { status, kind: "text/plain; version=0.0.4; charset=utf-8", text }
     }
 }
 
@@ -128,11 +63,10 @@ mod tests {
 
     #[test]
     fn one_page_is_there() {
-        assert_eq!(wanted(b"GET /metrics HTTP/1.1\r\n\r\n"), Wanted::Metrics);
-        assert_eq!(wanted(b"GET /metrics?x=y HTTP/1.1\r\n\r\n"), Wanted::Metrics);
-        assert_eq!(wanted(b"GET / HTTP/1.1\r\n\r\n"), Wanted::Elsewhere);
-        assert_eq!(wanted(b"GET /metrics/x HTTP/1.1\r\n\r\n"), Wanted::Elsewhere);
-        assert_eq!(wanted(b"POST /metrics HTTP/1.1\r\n\r\n"), Wanted::Otherwise);
-        assert_eq!(wanted(b"\r\n\r\n"), Wanted::Otherwise);
+        let counters = Counters(|| Ok(String::new()));
+        assert_eq!(
+            ["/metrics", "/", "/metrics/x", ""].map(|path| counters.find(path).is_some()),
+            [true, false, false, false]
+        );
     }
 }

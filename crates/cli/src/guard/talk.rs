@@ -5,8 +5,8 @@ use super::{GuardError, Places};
 use crate::palisaded::{self, DaemonError};
 use palisade_protocol::Connection;
 use palisade_protocol::guard::{Request, Response};
-
 use std::path::Path;
+use std::time::Duration;
 
 /// A conversation.
 pub(super) struct Talk(Connection);
@@ -19,8 +19,17 @@ impl Talk {
 
     /// Asks, and waits for the answer; a refusal is an error.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Response, GuardError> {
+        self.ask_within(request, None)
+    }
+
+    /// The same; no answer in that time is an error.
+    pub(super) fn ask_within(
+        &mut self,
+        request: &Request,
+        patience: Option<Duration>,
+    ) -> Result<Response, GuardError> {
         self.0.send(request).map_err(DaemonError::Talk)?;
-        match self.0.receive().map_err(DaemonError::Talk)? {
+        match self.0.receive_within(patience).map_err(DaemonError::Talk)? {
             Response::Refused(refusal) => Err(DaemonError::Refused(refusal).into()),
             response => Ok(response),
         }

@@ -54,8 +54,7 @@ pub(super) fn serve(options: &Options) -> Result<u8, Failure> {
     let page = page::Page::open(options.port, &start::state()).map_err(PageFailure::from)?;
     answer::print(&format!("{}\n", page.url()))?;
     output::say("the page is there until this program ends (Ctrl-C)\n");
-    page.serve();
-    Ok(YES)
+    page.serve()
 }
 
 #[derive(Serialize)]

@@ -5,7 +5,7 @@ use super::world::{Guarded, NOT_BAD};
 use crate::support::{self, Place};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// A server of an ordinary user's that ends with the test.
@@ -25,7 +25,10 @@ impl Drop for Server {
 impl Server {
     fn start(guarded: &Guarded) -> Self {
         let place = support::ordinary();
-        let mut command = guarded.user_command(&place, &["metrics", "--serve", "127.0.0.1:0"]);
+        Self::of(guarded.user_command(&place, &["metrics", "--serve", "127.0.0.1:0"]), place)
+    }
+
+    fn of(mut command: Command, place: Place) -> Self {
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut note = String::new();
         BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut note).unwrap();
@@ -50,7 +53,10 @@ fn prometheus_is_answered_on_this_machine() {
     guarded.guard(&["enforce"]).ok();
     assert!(!guarded.runs("bad"));
     let server = Server::start(&guarded);
-    let scrape = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let asks =
+        |method: &str, path: &str, host: &str| format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    let here = server.address.to_string();
+    let scrape = &asks("GET", "/metrics", &here);
     let denied = |answer: &str| {
         let line = answer.lines().find_map(|line| line.strip_prefix("palisade_guard_denied_total "));
         line.unwrap_or_else(|| panic!("{answer}")).parse::<u64>().unwrap()
@@ -60,23 +66,33 @@ fn prometheus_is_answered_on_this_machine() {
     let before = denied(&answer);
     assert!(before >= 1 && !guarded.runs("bad"));
     assert!(denied(&server.ask(scrape)) > before);
-    assert!(server.ask("GET /else HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
-    assert!(server.ask("DELETE /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
-    // Who connects and says nothing holds up nobody for long, nor does who says too much.
-    let silent: Vec<TcpStream> = (0..15).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    assert!(server.ask(&asks("GET", "/else", &here)).starts_with("HTTP/1.1 404 "));
+    assert!(server.ask(&asks("DELETE", "/metrics", &here)).starts_with("HTTP/1.1 405 "));
+    // A page of another site's, whose name leads to this machine.
+    assert!(server.ask(&asks("GET", "/metrics", "site.example:9750")).starts_with("HTTP/1.1 421 "));
+    // Connections that say nothing hold up nobody, nor does one that says too much.
+    let mut silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     assert!(denied(&server.ask(scrape)) > before);
-    let mut more: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(server.address).unwrap()).collect();
-    let _it_may_hang_up = more[0].write_all(&[b'x'; 20 << 10]);
-    guarded.wait_until("somebody is answered again", || {
-        let mut stream = TcpStream::connect(server.address).unwrap();
-        let mut answer = String::new();
-        let asked = stream.write_all(scrape.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
-        asked.is_ok() && answer.contains(" 200 OK")
-    });
+    let _it_may_hang_up = silent[39].write_all(&[b'x'; 20 << 10]);
+    assert!(denied(&server.ask(scrape)) > before);
     drop(silent);
     guarded.guard(&["stop"]).ok();
     assert!(guarded.ends());
     let answer = server.ask(scrape);
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("palisaded"), "{answer}");
+}
+
+/// As a daemon that is stopped: the kernel connects, and nobody reads.
+#[test]
+fn a_daemon_that_says_nothing_is_told_of() {
+    let place = support::ordinary();
+    let socket = place.home.join("socket");
+    let _nobody_reads = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    std::fs::set_permissions(&socket, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    let mut command = place.command(place.binary());
+    command.args(["guard", "metrics", "--serve", "127.0.0.1:0", "--socket"]).arg(socket);
+    let server = Server::of(command, place);
+    let answer = server.ask(&format!("GET /metrics HTTP/1.1\r\nHost: {}\r\n\r\n", server.address));
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("palisaded"), "{answer}");
 }
 

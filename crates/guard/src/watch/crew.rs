@@ -17,23 +17,17 @@ pub const THREADS: usize = 4;
 /// The threads that answer.
 #[derive(Debug)]
 pub struct Crew {
-    /// Who leads.
-    lead: Mutex<Lead>,
+    /// The thread that leads.
+    leader: Mutex<Option<usize>>,
+    /// How often the lead has been taken or laid down. It changes while `leader` is locked, and is read without.
+    term: AtomicU64,
     free: Condvar,
     /// When each thread began with the question that it works on, in ms since `began`, plus one; 0 without one.
     busy: [AtomicU64; THREADS],
     began: Instant,
 }
 
-#[derive(Debug, Default)]
-struct Lead {
-    /// The thread that leads.
-    leader: Option<usize>,
-    /// How often somebody has begun to lead: who was deposed doesn't lead, though it doesn't know yet.
-    term: u64,
-}
-
-/// A time during which one thread leads.
+/// A time during which one thread leads. A thread that was deposed doesn't know so before it asks whether it is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Term(u64);
 
@@ -51,7 +45,8 @@ pub enum Leader {
 impl Default for Crew {
     fn default() -> Self {
         Self {
-            lead: Mutex::default(),
+            leader: Mutex::default(),
+            term: AtomicU64::new(0),
             free: Condvar::new(),
             busy: [const { AtomicU64::new(0) }; THREADS],
             began: Instant::now(),
@@ -60,24 +55,24 @@ impl Default for Crew {
 }
 
 impl Crew {
-    fn now(&self) -> MutexGuard<'_, Lead> {
-        self.lead.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, Option<usize>> {
+        self.leader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until nobody leads; then thread `number` does.
     pub fn lead(&self, number: usize) -> Term {
-        let free = self.free.wait_while(self.now(), |lead| lead.leader.is_some());
-        let mut lead = free.unwrap_or_else(PoisonError::into_inner);
-        lead.leader = Some(number);
-        lead.term += 1;
-        Term(lead.term)
+        let free = self.free.wait_while(self.locked(), |leader| leader.is_some());
+        let mut leader = free.unwrap_or_else(PoisonError::into_inner);
+        *leader = Some(number);
+        Term(self.term.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     /// Lets another thread lead, if that time isn't over yet.
     pub fn step_aside(&self, term: Term) {
-        let mut lead = self.now();
-        if lead.term == term.0 {
-            lead.leader = None;
+        let mut leader = self.locked();
+        if self.leads(term) {
+            *leader = None;
+            self.term.fetch_add(1, Ordering::Relaxed);
             self.free.notify_one();
         }
     }
@@ -85,17 +80,18 @@ impl Crew {
     /// Whether it is still that time.
     #[must_use]
     pub fn leads(&self, term: Term) -> bool {
-        let lead = self.now();
-        lead.term == term.0 && lead.leader.is_some()
+        self.term.load(Ordering::Relaxed) == term.0
     }
 
     /// What the thread that leads does.
     #[must_use]
     pub fn leader(&self) -> Leader {
-        let lead = self.now();
-        match lead.leader {
+        let leader = self.locked();
+        match *leader {
             None => Leader::Nobody,
-            Some(number) if self.busy[number].load(Ordering::Relaxed) == 0 => Leader::Reads(Term(lead.term)),
+            Some(number) if self.busy[number].load(Ordering::Relaxed) == 0 => {
+                Leader::Reads(Term(self.term.load(Ordering::Relaxed)))
+            }
             Some(_) => Leader::Answers,
         }
     }

@@ -244,8 +244,7 @@ impl Engine {
     /// # Errors
     /// When the gate can't be read any more.
     pub fn work(&self, number: usize, recognizer: &Recognizer, stop: &AtomicBool) -> Result<(), Errno> {
-        let lead = || Cell::new(Some(self.crew.lead(number)));
-        let worker = Worker { number, term: lead(), recognizer };
+        let worker = Worker { number, term: Cell::new(Some(self.crew.lead(number))), recognizer };
         // One event at a time: what is read must be answered by who read it, and that may take long.
         let mut buffer = [0; BUFFER];
         while !stop.load(Ordering::Relaxed) {
@@ -265,7 +264,7 @@ impl Engine {
                 Err(_not_opened) => self.counts.lost.one(),
             }
             if !worker.term.get().is_some_and(|term| self.crew.leads(term)) {
-                worker.term.swap(&lead());
+                worker.term.set(Some(self.crew.lead(number)));
             }
         }
         self.step_aside(&worker);

@@ -252,7 +252,7 @@ impl Grants {
             let shown = if said.by_link { self.decisive(real) } else { None };
             let Some(Grant::Allowed { write, execute }) = shown.map(|shown| shown.grant) else { continue };
             let Some((grant, rule)) = said.less_than((write, execute)) else { continue };
-            holds(statements, all, real, (write, execute))?;
+            ensure_lasting(statements, all, real, (write, execute))?;
             let depth = |path: &Path| path.components().count();
             // Behind what it lies in, and behind what is at the same place.
             let at = self.places().take_while(|place| depth(place) <= depth(real)).count();
@@ -388,7 +388,7 @@ impl Object {
             if self.is_moved() || !said.by_link || said.permits((write, execute)) {
                 return Ok(Wanted::Whole);
             }
-            holds(statements, all, &self.real, (write, execute))?;
+            ensure_lasting(statements, all, &self.real, (write, execute))?;
             return Ok(Wanted::Nothing);
         };
         let decisive = self.decisive(all);
@@ -410,7 +410,7 @@ impl Object {
             }
         }
         if untrusted.is_none() && !said.permits((write, execute)) {
-            holds(statements, all, &self.real, (write, execute))?;
+            ensure_lasting(statements, all, &self.real, (write, execute))?;
             return match said.lock_against((write, execute)) {
                 Some(lock) if rule.strength != Strength::Locked => Err(PlanError::LinkAround {
                     link: last.place.clone(),
@@ -491,7 +491,12 @@ impl Object {
 }
 
 /// What rules leave of `shown` mustn't be less only by a link that a command may move.
-fn holds(statements: &Statements, all: &[Object], real: &Path, shown: (bool, bool)) -> Result<(), PlanError> {
+fn ensure_lasting(
+    statements: &Statements,
+    all: &[Object],
+    real: &Path,
+    shown: (bool, bool),
+) -> Result<(), PlanError> {
     let Some(refusing) = statements.refused_by_movable_link(real, shown) else { return Ok(()) };
     refusing.untrusted_link(all).map_or(Ok(()), |(link, tree)| Err(refusing.movable(link, tree)))
 }

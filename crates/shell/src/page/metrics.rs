@@ -2,9 +2,9 @@
 //! As <https://prometheus.io/docs/instrumenting/exposition_formats/> has it. What was typed isn't in it.
 
 use super::Facts;
-use super::server::Served;
 use crate::counts::Ruling;
 use core::fmt::Write;
+use palisade_http::Served;
 
 /// All numbers; those of the page itself if there is one.
 #[must_use]

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is answered: processes of this machine that know the secret in the page's address.
+//! Which connections are answered, and when.
 //!
 //! A thread a connection, so many at most, each with so much time. A connection whose request hasn't come yet gives way
 //! to a new one when there are too many of them, the oldest first: idle connections keep nobody out.
 
-use super::request::{self, Refusal, Wanted};
-use super::{Facts, markup, metrics};
+use crate::request::{self, Method, Refusal};
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,20 +21,27 @@ const AT_ONCE: usize = 4 * IDLE;
 /// So long a request may take to come, and an answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why there is no page.
-#[derive(Debug, thiserror::Error)]
-pub enum PageError {
-    /// The port can't be had.
-    #[error("can't listen on 127.0.0.1:{port}: {source}")]
-    Listen {
-        /// Which; 0: any.
-        port: u16,
-        /// Why.
-        source: io::Error,
-    },
-    /// There is no secret.
-    #[error("can't make a secret for the page's address: {0}")]
-    Secret(#[source] io::Error),
+/// What there is to be asked for.
+pub trait Site: Send + Sync + 'static {
+    /// One thing of it.
+    type Thing;
+
+    /// What `path` names. Whether there is something isn't said otherwise: a path may hold a secret.
+    fn find(&self, path: &str) -> Option<Self::Thing>;
+
+    /// What is said of it now; `served` says what was asked before, and this.
+    fn answer(&self, thing: Self::Thing, served: &Served) -> Answer;
+}
+
+/// What is said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The number and its name: `200 OK`.
+    pub status: &'static str,
+    /// What the text is, as `Content-Type` has it.
+    pub kind: &'static str,
+    /// The text.
+    pub text: String,
 }
 
 /// How many requests there were.
@@ -55,19 +59,17 @@ impl Served {
     }
 }
 
-/// The page, listening.
+/// A socket that listens on the loopback device.
 #[derive(Debug)]
-pub struct Page {
+pub struct Server {
     listener: TcpListener,
-    desk: Arc<Desk>,
+    address: SocketAddr,
 }
 
 /// What each thread needs.
-#[derive(Debug)]
-struct Desk {
+struct Desk<S> {
     port: u16,
-    token: String,
-    state: PathBuf,
+    site: S,
     served: Served,
     busy: AtomicUsize,
     /// Connections whose request hasn't come yet, the oldest first.
@@ -75,47 +77,39 @@ struct Desk {
 }
 
 /// One is answered; dropped, one fewer is.
-struct Seat(Arc<Desk>);
+struct Seat<S>(Arc<Desk<S>>);
 
-impl Drop for Seat {
+impl<S> Drop for Seat<S> {
     fn drop(&mut self) {
         self.0.busy.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-impl Page {
-    /// Listens on the loopback device; on any port if it is 0. What is said is what is in the state directory then.
+impl Server {
+    /// Listens at a loopback address; at any port that is free if its port is 0.
     ///
     /// # Errors
-    /// [`PageError`].
-    pub fn open(port: u16, state: &Path) -> Result<Self, PageError> {
-        let failed = |source| PageError::Listen { port, source };
-        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).map_err(failed)?;
-        let port = listener.local_addr().map_err(failed)?.port();
-        let mut random = [0_u8; 16];
-        File::open("/dev/urandom")
-            .and_then(|mut file| file.read_exact(&mut random))
-            .map_err(PageError::Secret)?;
-        let token = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let desk = Desk {
-            port,
-            token,
-            state: state.to_owned(),
-            served: Served::default(),
-            busy: AtomicUsize::new(0),
-            idle: Mutex::default(),
-        };
-        Ok(Self { listener, desk: Arc::new(desk) })
+    /// As `bind(2)`, and [`io::ErrorKind::InvalidInput`] where other machines could reach the address.
+    pub fn open(address: SocketAddr) -> io::Result<Self> {
+        if !address.ip().is_loopback() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
     }
 
-    /// The address, with the secret in it.
+    /// Where it listens, with the port.
     #[must_use]
-    pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/{}/", self.desk.port, self.desk.token)
+    pub const fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Answers for as long as the process lives.
-    pub fn serve(&self) {
+    pub fn serve<S: Site>(&self, site: S) -> ! {
+        let port = self.address.port();
+        let (served, busy, idle) = (Served::default(), AtomicUsize::new(0), Mutex::default());
+        let desk = Arc::new(Desk { port, site, served, busy, idle });
         loop {
             let Ok((stream, _)) = self.listener.accept() else {
                 // No descriptors, say: some are closed soon.
@@ -123,24 +117,24 @@ impl Page {
                 continue;
             };
             // Those that were closed for newer ones end in a moment.
-            while self.desk.busy.load(Ordering::Acquire) >= AT_ONCE {
+            while desk.busy.load(Ordering::Acquire) >= AT_ONCE {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            self.desk.busy.fetch_add(1, Ordering::AcqRel);
-            let seat = Seat(Arc::clone(&self.desk));
+            desk.busy.fetch_add(1, Ordering::AcqRel);
+            let seat = Seat(Arc::clone(&desk));
             let stream = Arc::new(stream);
-            self.desk.wait_for(&stream);
+            desk.wait_for(&stream);
             // Where there is no thread for it the connection is closed.
             let attended = Arc::clone(&stream);
             let attend = move || seat.0.attend(&attended);
-            if std::thread::Builder::new().name("page".to_owned()).spawn(attend).is_err() {
-                self.desk.no_longer_idle(&stream);
+            if std::thread::Builder::new().name("http".to_owned()).spawn(attend).is_err() {
+                desk.no_longer_idle(&stream);
             }
         }
     }
 }
 
-impl Desk {
+impl<S: Site> Desk<S> {
     /// A request is to come here. The connection that has kept one waiting longest is closed if there are too many.
     fn wait_for(&self, stream: &Arc<TcpStream>) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,32 +173,21 @@ impl Desk {
 
     /// The whole answer to a request's head.
     fn answer(&self, head: &[u8]) -> Vec<u8> {
-        match request::understand(head, self.port, &self.token) {
-            Ok(request) => {
+        let asked = request::understand(head, self.port).and_then(|request| {
+            let thing = self.site.find(request.path).ok_or(Refusal::NotFound)?;
+            if request.method == Method::Other { Err(Refusal::Method) } else { Ok((thing, request.method)) }
+        });
+        match asked {
+            Ok((thing, method)) => {
                 self.served.given.fetch_add(1, Ordering::Relaxed);
-                let (kind, body) = self.body(request.wanted);
-                write_out("200 OK", kind, &body, request.head_only)
+                let Answer { status, kind, text } = self.site.answer(thing, &self.served);
+                write_out(status, kind, &text, method == Method::Head)
             }
             Err(refusal) => {
                 self.served.refused.fetch_add(1, Ordering::Relaxed);
                 let allow = if refusal == Refusal::Method { "\r\nAllow: GET, HEAD" } else { "" };
                 let kind = format!("text/plain; charset=utf-8{allow}");
                 write_out(refusal.status(), &kind, &format!("{}\n", refusal.status()), false)
-            }
-        }
-    }
-
-    fn body(&self, wanted: Wanted) -> (&'static str, String) {
-        let facts = || Facts::read(&self.state);
-        match wanted {
-            Wanted::Page => ("text/html; charset=utf-8", markup::page(&facts())),
-            Wanted::Style => ("text/css; charset=utf-8", markup::STYLE.to_owned()),
-            Wanted::Metrics => (
-                "text/plain; version=0.0.4; charset=utf-8",
-                metrics::prometheus(&facts(), Some(&self.served)),
-            ),
-            Wanted::Facts => {
-                ("application/json", serde_json::to_string_pretty(&facts()).unwrap_or_default() + "\n")
             }
         }
     }
@@ -254,57 +237,70 @@ fn write_out(status: &str, kind: &str, body: &str, head_only: bool) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
-    fn ask(page: &Page, request: &str) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", page.desk.port)).unwrap();
+    /// Has one thing, `/it`, and counts.
+    struct One;
+
+    impl Site for One {
+        type Thing = ();
+
+        fn find(&self, path: &str) -> Option<()> {
+            (path == "/it").then_some(())
+        }
+
+        fn answer(&self, (): (), served: &Served) -> Answer {
+            Answer { status: "200 OK", kind: "text/plain", text: format!("{:?}", served.numbers()) }
+        }
+    }
+
+    fn server() -> u16 {
+        let server = Server::open((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let port = server.address().port();
+        std::thread::spawn(move || server.serve(One));
+        port
+    }
+
+    fn ask(port: u16, method: &str, path: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
     }
 
-    fn page(state: &Path) -> &'static Page {
-        let page: &'static Page = Box::leak(Box::new(Page::open(0, state).unwrap()));
-        std::thread::spawn(|| page.serve());
-        page
-    }
-
     #[test]
-    fn the_page_is_served_on_loopback_to_who_knows_the_secret() {
-        let home = tempfile::tempdir().unwrap();
-        let page = page(home.path());
-        let (port, token) = (page.desk.port, &page.desk.token);
-        assert!(page.listener.local_addr().unwrap().ip().is_loopback());
-        assert_eq!((token.len(), page.url()), (32, format!("http://127.0.0.1:{port}/{token}/")));
-        let get = |path: &str| ask(page, &format!("GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n"));
-        let answer = get(&format!("/{token}/"));
-        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("<!doctype html>"), "{answer}");
+    fn what_is_there_is_given_and_nothing_is_changed() {
+        let port = server();
+        let answer = ask(port, "GET", "/it");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\n(1, 0)"), "{answer}");
         for header in ["default-src 'none'", "no-store", "nosniff", "frame-ancestors 'none'"] {
             assert!(answer.contains(header), "{header}: {answer}");
         }
-        assert!(get(&format!("/{token}/metrics")).contains("palisade_shell_lines_total 0\n"));
-        assert!(get(&format!("/{token}/style.css")).contains("text/css"));
-        assert!(get(&format!("/{token}/facts.json")).contains("\"entries\": 0"));
-        assert!(get("/").starts_with("HTTP/1.1 404 "));
-        let refused = get("/00000000000000000000000000000000/metrics");
-        assert!(refused.starts_with("HTTP/1.1 404 ") && !refused.contains("palisade"), "{refused}");
-        let head = ask(page, &format!("HEAD /{token}/ HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n"));
-        assert!(head.starts_with("HTTP/1.1 200 OK") && head.ends_with("\r\n\r\n"), "{head}");
-        let changed = ask(page, &format!("POST /{token}/ HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n"));
+        assert!(ask(port, "GET", "/else").starts_with("HTTP/1.1 404 "));
+        assert!(ask(port, "DELETE", "/else").starts_with("HTTP/1.1 404 "));
+        let changed = ask(port, "DELETE", "/it");
         assert!(
             changed.starts_with("HTTP/1.1 405 ") && changed.contains("Allow: GET, HEAD\r\n"),
             "{changed}"
         );
-        let metrics = get(&format!("/{token}/metrics"));
-        assert!(metrics.contains("requests_total{answer=\"given\"} 6\n"), "{metrics}");
-        assert!(metrics.contains("requests_total{answer=\"refused\"} 3\n"), "{metrics}");
+        let head = ask(port, "HEAD", "/it");
+        assert!(head.starts_with("HTTP/1.1 200 OK") && head.ends_with("\r\n\r\n"), "{head}");
+        assert!(ask(port, "GET", "/it").ends_with("(3, 3)"));
+    }
+
+    #[test]
+    fn other_machines_are_not_listened_to() {
+        for address in ["0.0.0.0:0", "[::]:0"] {
+            let error = Server::open(address.parse().unwrap()).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{address}");
+        }
     }
 
     #[test]
     fn a_head_without_end_is_not_read_to_its_end() {
-        let home = tempfile::tempdir().unwrap();
-        let page = page(home.path());
-        let mut stream = TcpStream::connect(("127.0.0.1", page.desk.port)).unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", server())).unwrap();
         // It is closed while this is still being written, or then.
         let junk = vec![b'x'; 1 << 20];
         let _closed = stream.write_all(&junk);
@@ -316,10 +312,7 @@ mod tests {
     /// More of them than are kept, in one go and after each other, some of which have begun a request.
     #[test]
     fn idle_connections_keep_nobody_out() {
-        let home = tempfile::tempdir().unwrap();
-        let page = page(home.path());
-        let (port, token) = (page.desk.port, &page.desk.token);
-        let request = format!("GET /{token}/ HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n");
+        let port = server();
         let mut silent = Vec::new();
         for round in 0..3 {
             for number in 0..2 * IDLE {
@@ -330,13 +323,12 @@ mod tests {
                 }
                 silent.push(stream);
             }
-            let answer = ask(page, &request);
+            let answer = ask(port, "GET", "/it");
             assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{round}: {answer}");
         }
         // The oldest was closed for a newer one.
         let mut byte = [0];
         let closed = silent.first_mut().unwrap().read(&mut byte);
         assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
-        assert!(page.desk.idle.lock().unwrap().len() <= IDLE);
     }
 }
