@@ -26,6 +26,8 @@ pub(crate) enum Trouble {
     Lsm,
     /// Changes of files aren't heard of.
     DeafToFiles,
+    /// Nobody answers when palisaded is stopped.
+    NoStandby,
     /// Rights that aren't needed are kept.
     Rights,
 }
@@ -43,6 +45,13 @@ impl Alarms {
     pub(crate) fn raise(&self, trouble: Trouble, what: String) {
         say(&format!("palisaded: alarm: {what}"));
         self.all().insert(trouble, what);
+    }
+
+    /// Something is wrong: said if it wasn't before.
+    pub(crate) fn raise_once(&self, trouble: Trouble, what: String) {
+        if !self.all().contains_key(&trouble) {
+            self.raise(trouble, what);
+        }
     }
 
     /// It isn't wrong any more; whether it was.

@@ -19,6 +19,7 @@
 //! - [`journal`]: what is said, and to whom
 //! - [`saying`], [`journald`]: how, without waiting for whoever reads it; with priorities and fields in systemd's journal
 //! - [`supervisor`]: systemd, and what happens when nothing goes on
+//! - [`standby`]: a second process that answers while this one is stopped
 //! - [`privileges`]: what it gives away
 #![forbid(unsafe_code)]
 
@@ -39,6 +40,7 @@ mod options;
 mod privileges;
 mod saying;
 mod scope;
+mod standby;
 mod supervisor;
 mod territory;
 mod trial;
@@ -63,6 +65,9 @@ fn main() -> ExitCode {
     }
     if options.load_trust {
         return loader::run();
+    }
+    if options.stand_by {
+        return standby::run();
     }
     if options.prove_refusal {
         return scope::proof::act();

@@ -51,6 +51,9 @@ pub(crate) struct Options {
     /// Read package databases for another palisaded; not for people
     #[arg(long, hide = true)]
     pub(crate) load_trust: bool,
+    /// Answer while another palisaded is stopped; not for people
+    #[arg(long, hide = true)]
+    pub(crate) stand_by: bool,
     /// Print its page of the manual; for packages
     #[arg(long, hide = true)]
     pub(crate) man: bool,

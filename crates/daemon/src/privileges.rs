@@ -25,7 +25,6 @@ const DESCRIPTORS: u64 = 65536;
 /// # Errors
 /// When the kernel doesn't take them; the daemon can go on with all.
 pub(crate) fn drop_capabilities() -> Result<(), Errno> {
-    let sets = CapabilitySets { effective: KEPT, permitted: KEPT, inheritable: CapabilitySet::empty() };
     for bit in 0..64 {
         let Some(capability) = CapabilitySet::from_bits(1 << bit) else { continue };
         if !KEPT.contains(capability)
@@ -34,6 +33,15 @@ pub(crate) fn drop_capabilities() -> Result<(), Errno> {
             rustix::thread::remove_capability_from_bounding_set(capability)?;
         }
     }
+    keep_only(KEPT)
+}
+
+/// Gives away every capability but these until it executes something.
+///
+/// # Errors
+/// When the kernel doesn't take them.
+pub(crate) fn keep_only(kept: CapabilitySet) -> Result<(), Errno> {
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     rustix::thread::set_capabilities(None, sets)
 }
 

@@ -4,12 +4,15 @@
 //! When the daemon ends, however it ends, the kernel says yes to everything that waits and to everything after: that is
 //! fanotify's way. So a daemon that answers nothing any more ends itself, and whoever started it starts it again.
 
+use crate::alarms::Trouble;
+use crate::guard::Guard;
 use crate::saying::{self, say};
-use palisade_guard::watch::engine::Engine;
+use crate::standby::Standby;
+use palisade_guard::settings::OnStop;
+use palisade_guard::watch::crew::THREADS;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longer than this nobody's open may wait before somebody is told, in ms.
@@ -17,8 +20,12 @@ const STALL: u64 = 5_000;
 /// Longer than this nothing may be answered, in ms: nothing will be any more.
 const END: u64 = 60_000;
 
-/// How often it is looked: a guard that has nothing to do wakes the processor for this alone.
-const LOOK: Duration = Duration::from_secs(2);
+/// How often it is looked while questions lie unread.
+const UNREAD: Duration = Duration::from_millis(250);
+/// How often while a thread works on one.
+const AT_WORK: Duration = Duration::from_secs(1);
+/// How often while nobody asks anything: systemd wants to hear something.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// systemd's socket, if it started this process.
 #[derive(Debug)]
@@ -44,19 +51,23 @@ impl Systemd {
     }
 }
 
-/// Looks after the threads that answer, until `stop`.
-pub(crate) fn supervise(engine: &Engine, systemd: &Systemd, stop: &AtomicBool) {
+/// Looks after the threads that answer, and the process that stands by, until the guard ends.
+pub(crate) fn supervise(guard: &Guard) {
+    let systemd = Systemd::from_environment();
+    let engine = &guard.engine;
+    let mut standby = None;
     let mut stalled = false;
-    let (mut before, mut unread_since) = (None, None);
-    while !stop.load(Ordering::Relaxed) {
-        if engine.goes_on(&mut before) {
-            unread_since = None;
-        } else if unread_since.is_none() {
-            unread_since = Some(Instant::now());
+    let (mut unread, mut kept_since) = (None, None);
+    while !guard.is_stopping() {
+        look_after(&mut standby, guard);
+        if engine.goes_on(&mut unread) {
+            kept_since = None;
+        } else if kept_since.is_none() {
+            kept_since = Some(Instant::now());
             engine.counts.stalls.one();
             say(
-                "palisaded: alarm: questions have been waiting unread for seconds: a file's server doesn't answer the kernel, \
-                 which opens the file for palisaded; another thread reads on",
+                "palisaded: alarm: questions have been lying unread: the thread that reads waits for a file's server or a slow \
+                 disk; another thread reads on",
             );
         }
         let (longest, at_work) = engine.crew.longest();
@@ -70,12 +81,46 @@ pub(crate) fn supervise(engine: &Engine, systemd: &Systemd, stop: &AtomicBool) {
                 "palisaded: alarm: a question has been waiting for {longest} ms ({at_work} threads at work)"
             ));
         }
-        let unread = unread_since.is_some_and(|since: Instant| since.elapsed() > Duration::from_millis(END));
-        if unread || longest > END && at_work >= palisade_guard::watch::crew::THREADS {
+        let is_kept = kept_since.is_some_and(|since: Instant| since.elapsed() > Duration::from_millis(END));
+        if is_kept || longest > END && at_work >= THREADS {
             say("palisaded: alarm: nothing is answered any more; ending, so that the host goes on unguarded");
             saying::finish();
             std::process::abort();
         }
-        std::thread::sleep(LOOK);
+        let patience = match (unread.is_some(), at_work) {
+            (true, _) => UNREAD,
+            (false, 1..) => AT_WORK,
+            (false, 0) => IDLE,
+        };
+        match &standby {
+            Some(standby) => Standby::wait(standby, patience),
+            // Nobody says when questions lie unread.
+            None => std::thread::sleep(patience.min(AT_WORK)),
+        }
+    }
+}
+
+/// Has a process stand by that knows what to answer.
+fn look_after(standby: &mut Option<Standby>, guard: &Guard) {
+    let closed = guard.engine.is_enforcing() && guard.engine.policy().settings.on_stop == OnStop::Closed;
+    let answer = if closed { OnStop::Closed } else { OnStop::Open };
+    if let Some(standby) = standby {
+        if standby.is_there(answer) {
+            guard.alarms.clear(Trouble::NoStandby);
+            return;
+        }
+        let what = "the process that stands by to answer when palisaded is stopped has ended".to_owned();
+        guard.alarms.raise_once(Trouble::NoStandby, what);
+    }
+    match Standby::start(guard.engine.gate()) {
+        Ok(mut started) => {
+            started.is_there(answer);
+            *standby = Some(started);
+        }
+        Err(error) => {
+            *standby = None;
+            let what = format!("no process stands by to answer when palisaded is stopped: {error}");
+            guard.alarms.raise_once(Trouble::NoStandby, what);
+        }
     }
 }

@@ -12,5 +12,6 @@ mod manual;
 mod named_programs;
 mod packages;
 mod soak;
+mod stopped;
 mod support;
 mod unit_file;

@@ -145,6 +145,17 @@ pub enum OnDeath {
     Closed,
 }
 
+/// What is answered while the guard's process is stopped, by a signal or by who traces it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnStop {
+    /// Everything may be opened and executed.
+    #[default]
+    Open,
+    /// What others than root may change is refused while enforcing.
+    Closed,
+}
+
 /// `[guard.watch]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -235,7 +246,8 @@ impl Default for Log {
 }
 
 /// The keys of `[guard]` that are settings; the others are rules.
-pub(crate) const KEYS: [&str; 7] = ["mode", "rules", "backend", "on-death", "watch", "trust", "log"];
+pub(crate) const KEYS: [&str; 8] =
+    ["mode", "rules", "backend", "on-death", "on-stop", "watch", "trust", "log"];
 
 /// The `[guard]` table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -248,6 +260,8 @@ pub struct Settings {
     pub backend: Backend,
     /// What happens when the guard dies.
     pub on_death: OnDeath,
+    /// What is answered while the guard is stopped.
+    pub on_stop: OnStop,
     /// What is watched.
     pub watch: Watch,
     /// What is trusted.
@@ -264,6 +278,7 @@ struct Table {
     rules: BuiltIn,
     backend: Backend,
     on_death: OnDeath,
+    on_stop: OnStop,
     watch: Watch,
     trust: TrustSettings,
     log: Log,
@@ -295,7 +310,7 @@ impl Settings {
         if file.schema != SCHEMA {
             return Err(SettingsError::Schema { path: path.to_owned(), found: file.schema });
         }
-        let Table { mode, rules, backend, on_death, watch, trust, log, .. } = file.guard;
+        let Table { mode, rules, backend, on_death, on_stop, watch, trust, log, .. } = file.guard;
         for (key, paths) in [
             ("watch.only", &watch.only),
             ("watch.exclude", &watch.exclude),
@@ -318,7 +333,7 @@ impl Settings {
                 most: 100_000,
             });
         }
-        Ok(Self { mode, rules, backend, on_death, watch, trust, log })
+        Ok(Self { mode, rules, backend, on_death, on_stop, watch, trust, log })
     }
 }
 
@@ -357,6 +372,7 @@ mod tests {
             rules = "restrictive"
             backend = "fanotify"
             on-death = "closed"
+            on-stop = "closed"
             [guard.watch]
             filesystems = ["ext4"]
             only = ["/srv"]
@@ -376,7 +392,7 @@ mod tests {
         );
         let settings = settings.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(settings.mode, Mode::Enforce);
-        assert_eq!(settings.on_death, OnDeath::Closed);
+        assert_eq!((settings.on_death, settings.on_stop), (OnDeath::Closed, OnStop::Closed));
         assert_eq!(settings.watch.asked, Asked::Execute);
         assert_eq!(settings.trust.integrity, Recognised::Sha256);
         assert!(!settings.log.terminal);
@@ -390,6 +406,7 @@ mod tests {
             ("schema = 1\n[guard]\nmod = \"enforce\"", "line 3"),
             ("schema = 1\n[guard]\nmode = \"perhaps\"", "permissive"),
             ("schema = 1\n[guard]\non-death = \"perhaps\"", "closed"),
+            ("schema = 1\n[guard]\non-stop = \"perhaps\"", "closed"),
             ("schema = 1\n[guard.watch]\nonly = [\"srv\"]", "srv isn't an absolute path"),
             ("schema = 1\n[guard.log]\nper-second = 0", "log.per-second"),
         ] {

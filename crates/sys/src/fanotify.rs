@@ -8,6 +8,7 @@ use core::ffi::CStr;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 mod handle;
 
@@ -176,6 +177,12 @@ impl Gate {
         Ok(Self { group: init(flags | audit_flag, file_flags)?, audited: audit })
     }
 
+    /// The gate that another process has made and handed over. Whoever holds it reads and answers.
+    #[must_use]
+    pub fn handed_over(group: OwnedFd) -> Self {
+        Self { group, audited: false }
+    }
+
     /// Whether answers can be recorded by the audit system.
     #[must_use]
     pub fn is_audited(&self) -> bool {
@@ -232,12 +239,12 @@ impl Gate {
         mark(self.group.as_fd(), libc::FAN_MARK_FLUSH, 0, Target::Path(c"/"))
     }
 
-    /// Whether there are events that nobody has read.
+    /// Whether there are events that nobody has read, at once or within that time.
     #[must_use]
-    pub fn has_questions(&self) -> bool {
+    pub fn has_questions(&self, within: Duration) -> bool {
         let mut polled = [PollFd::new(&self.group, PollFlags::IN)];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        matches!(rustix::event::poll(&mut polled, Some(&at_once)), Ok(1..))
+        let within = Timespec::try_from(within).ok();
+        matches!(rustix::event::poll(&mut polled, within.as_ref()), Ok(1..))
     }
 
     /// Waits for events and hands each over. A buffer of [`BUFFER`] bytes is enough.
@@ -277,8 +284,16 @@ impl Gate {
     /// # Errors
     /// `ENOENT` if who asked is gone.
     pub fn answer_for(&self, file: BorrowedFd<'_>, reply: Reply) -> Result<()> {
+        self.answer_number(file.as_raw_fd(), reply)
+    }
+
+    /// [`Gate::answer`], by the number that the file has in the process that has read the question.
+    ///
+    /// # Errors
+    /// `ENOENT` if no question came with that number, or who asked is gone.
+    pub fn answer_number(&self, file: RawFd, reply: Reply) -> Result<()> {
         let mut response = Response {
-            file: file.as_raw_fd(),
+            file,
             response: if reply.allow { libc::FAN_ALLOW } else { libc::FAN_DENY },
             info_type: libc::FAN_RESPONSE_INFO_AUDIT_RULE,
             info_pad: 0,

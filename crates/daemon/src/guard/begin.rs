@@ -206,8 +206,7 @@ fn start(
         guard.engine.settle(&recognizer, &guard.stop);
     })?);
     threads.push(each("changes", |guard| guard.engine.hear(&guard.stop))?);
-    threads
-        .push(each("watchdog", |guard| supervise(&guard.engine, &Systemd::from_environment(), &guard.stop))?);
+    threads.push(each("watchdog", supervise)?);
     ready.wait();
     threads.push(each("trust-changes", |guard| guard.keeper.hear())?);
     threads.push(each("trust", |guard| guard.keeper.keep(guard, &guard.stop))?);

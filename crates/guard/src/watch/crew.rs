@@ -4,8 +4,8 @@
 //! One reader answers faster than several: it stays awake and its caches warm. But while it hashes a large file, every
 //! other open on the host would wait. So it hands the reading over before, and joins those who wait afterwards.
 //!
-//! To read a question is to have the kernel open its file, and whoever serves that file may not answer. Somebody else looks
-//! whether questions are left unread ([`Engine::goes_on`](super::engine::Engine::goes_on)) and has another thread lead.
+//! To read a question is to have the kernel open its file, and whoever serves that file may not answer. A disk may be slow, and
+//! a thread may be stopped by who traces it. Somebody else looks whether questions are left unread ([`Engine::goes_on`](super::engine::Engine::goes_on)) and has another thread lead.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,9 +17,9 @@ pub const THREADS: usize = 4;
 /// The threads that answer.
 #[derive(Debug)]
 pub struct Crew {
-    /// The thread that leads.
-    leader: Mutex<Option<usize>>,
-    /// How often the lead has been taken or laid down. It changes while `leader` is locked, and is read without.
+    /// Whether a thread leads.
+    is_led: Mutex<bool>,
+    /// How often the lead has been taken or laid down. It changes while `is_led` is locked, and is read without.
     term: AtomicU64,
     free: Condvar,
     /// When each thread began with the question that it works on, in ms since `began`, plus one; 0 without one.
@@ -31,21 +31,10 @@ pub struct Crew {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Term(u64);
 
-/// The thread that leads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leader {
-    /// All have other work.
-    Nobody,
-    /// It waits for a question, or for the kernel that opens its file.
-    Reads(Term),
-    /// It works on one.
-    Answers,
-}
-
 impl Default for Crew {
     fn default() -> Self {
         Self {
-            leader: Mutex::default(),
+            is_led: Mutex::default(),
             term: AtomicU64::new(0),
             free: Condvar::new(),
             busy: [const { AtomicU64::new(0) }; THREADS],
@@ -55,23 +44,23 @@ impl Default for Crew {
 }
 
 impl Crew {
-    fn locked(&self) -> MutexGuard<'_, Option<usize>> {
-        self.leader.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, bool> {
+        self.is_led.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody leads; then thread `number` does.
-    pub fn lead(&self, number: usize) -> Term {
-        let free = self.free.wait_while(self.locked(), |leader| leader.is_some());
-        let mut leader = free.unwrap_or_else(PoisonError::into_inner);
-        *leader = Some(number);
+    /// Waits until nobody leads; then this thread does.
+    pub fn lead(&self) -> Term {
+        let free = self.free.wait_while(self.locked(), |is_led| *is_led);
+        let mut is_led = free.unwrap_or_else(PoisonError::into_inner);
+        *is_led = true;
         Term(self.term.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     /// Lets another thread lead, if that time isn't over yet.
     pub fn step_aside(&self, term: Term) {
-        let mut leader = self.locked();
+        let mut is_led = self.locked();
         if self.leads(term) {
-            *leader = None;
+            *is_led = false;
             self.term.fetch_add(1, Ordering::Relaxed);
             self.free.notify_one();
         }
@@ -83,17 +72,11 @@ impl Crew {
         self.term.load(Ordering::Relaxed) == term.0
     }
 
-    /// What the thread that leads does.
+    /// The time that lasts, if a thread leads.
     #[must_use]
-    pub fn leader(&self) -> Leader {
-        let leader = self.locked();
-        match *leader {
-            None => Leader::Nobody,
-            Some(number) if self.busy[number].load(Ordering::Relaxed) == 0 => {
-                Leader::Reads(Term(self.term.load(Ordering::Relaxed)))
-            }
-            Some(_) => Leader::Answers,
-        }
+    pub fn lasting(&self) -> Option<Term> {
+        let is_led = self.locked();
+        is_led.then(|| Term(self.term.load(Ordering::Relaxed)))
     }
 
     /// Thread `number` begins with a question.
@@ -126,20 +109,20 @@ mod tests {
     #[test]
     fn who_steps_aside_is_followed() {
         let crew = Arc::new(Crew::default());
-        let term = crew.lead(0);
+        let term = crew.lead();
         let other = {
             let crew = Arc::clone(&crew);
             thread::spawn(move || {
-                let term = crew.lead(1);
+                let term = crew.lead();
                 crew.step_aside(term);
             })
         };
-        assert_eq!(crew.leader(), Leader::Reads(term));
+        assert_eq!(crew.lasting(), Some(term));
         crew.begin(0);
-        assert_eq!((crew.longest().1, crew.leader()), (1, Leader::Answers));
+        assert_eq!((crew.longest().1, crew.lasting()), (1, Some(term)));
         crew.step_aside(term);
         assert!(other.join().is_ok());
-        crew.lead(0);
+        crew.lead();
         crew.end(0);
         assert_eq!(crew.longest(), (0, 0));
     }
@@ -147,11 +130,11 @@ mod tests {
     #[test]
     fn whose_time_is_over_takes_it_from_nobody() {
         let crew = Crew::default();
-        let first = crew.lead(0);
+        let first = crew.lead();
         assert!(crew.leads(first));
         crew.step_aside(first);
-        assert!(!crew.leads(first));
-        let second = crew.lead(1);
+        assert!(!crew.leads(first) && crew.lasting().is_none());
+        let second = crew.lead();
         crew.step_aside(first);
         assert!(crew.leads(second) && !crew.leads(first));
     }

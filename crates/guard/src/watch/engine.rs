@@ -7,7 +7,7 @@
 
 use super::Judged;
 use super::counts::{Clock, Counts};
-use super::crew::{Crew, Leader, Term};
+use super::crew::{Crew, Term};
 use super::known::{Identity, Known};
 use super::label::{Label, Use};
 use super::occurrence::Occurrence;
@@ -27,7 +27,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Files of which something is remembered, at least.
 const FILES: usize = 8192;
@@ -107,9 +107,13 @@ pub(super) struct Worker<'a> {
 /// Questions that a look found unread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unread {
-    leader: Leader,
+    leader: Option<Term>,
     questions: u64,
+    since: Instant,
 }
+
+/// So long questions may lie unread before another thread reads on.
+const UNREAD: Duration = Duration::from_millis(700);
 
 /// What came of a question.
 struct Verdict {
@@ -244,7 +248,7 @@ impl Engine {
     /// # Errors
     /// When the gate can't be read any more.
     pub fn work(&self, number: usize, recognizer: &Recognizer, stop: &AtomicBool) -> Result<(), Errno> {
-        let worker = Worker { number, term: Cell::new(Some(self.crew.lead(number))), recognizer };
+        let worker = Worker { number, term: Cell::new(Some(self.crew.lead())), recognizer };
         // One event at a time: what is read must be answered by who read it, and that may take long.
         let mut buffer = [0; BUFFER];
         while !stop.load(Ordering::Relaxed) {
@@ -264,7 +268,7 @@ impl Engine {
                 Err(_not_opened) => self.counts.lost.one(),
             }
             if !worker.term.get().is_some_and(|term| self.crew.leads(term)) {
-                worker.term.set(Some(self.crew.lead(number)));
+                worker.term.set(Some(self.crew.lead()));
             }
         }
         self.step_aside(&worker);
@@ -278,20 +282,22 @@ impl Engine {
         }
     }
 
-    /// Looks whether questions are read, now and then. Where none was read between two looks though some wait, another thread
-    /// leads from then on. False if so.
+    /// Looks whether questions are read, now and then. Where some wait and none was read for [`UNREAD`] another thread leads from
+    /// then on. False if so.
     ///
     /// To read one is to have the kernel open its file, which lasts for as long as whoever serves that file takes.
     pub fn goes_on(&self, before: &mut Option<Unread>) -> bool {
-        let leader = self.crew.leader();
-        let waits = leader != Leader::Answers && self.gate.has_questions();
-        let now = waits.then(|| Unread { leader, questions: self.counts.questions.get() });
-        let stuck = now.is_some() && now == *before;
-        *before = now;
-        if let (true, Leader::Reads(term)) = (stuck, leader) {
+        let leader = self.crew.lasting();
+        *before = self.gate.has_questions(Duration::ZERO).then(|| {
+            let questions = self.counts.questions.get();
+            let the_same = before.filter(|unread| (unread.leader, unread.questions) == (leader, questions));
+            the_same.unwrap_or_else(|| Unread { leader, questions, since: Instant::now() })
+        });
+        let is_kept = before.is_some_and(|unread| unread.since.elapsed() >= UNREAD);
+        if let (true, Some(term)) = (is_kept, leader) {
             self.crew.step_aside(term);
         }
-        !stuck
+        !is_kept
     }
 
     /// Answers one question or puts it off.

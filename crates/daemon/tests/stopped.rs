@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A guard that is stopped, and the process that answers for it meanwhile.
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+
+use crate::support::{Bed, Settings, has};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than this nothing on the host may wait for a guard that is in trouble, on an idle machine.
+const WAIT: Duration = Duration::from_secs(2);
+
+const RULES: &str = "deny_audit perm=open all : path=BED/secret\nallow perm=any all : all\n";
+
+/// A guard that enforces, with these settings.
+fn started(more: &str) -> Option<Bed> {
+    if !has("fanotify") {
+        return None;
+    }
+    let mut bed = Bed::new();
+    bed.settings(&Settings {
+        guard: format!("mode = \"enforce\"\n{more}"),
+        trust: "sources = []".into(),
+        ..Settings::default()
+    });
+    bed.rules(RULES);
+    for name in ["secret", "plain", "users"] {
+        bed.write(bed.at(name), name);
+    }
+    bed.run("chown 47110 users").ok();
+    bed.start();
+    bed.run("cat secret").refused();
+    bed.run("cat plain users").ok();
+    Some(bed)
+}
+
+/// The process that stands by.
+pub(crate) fn standby(bed: &Bed) -> Option<u32> {
+    let pid = bed.pid();
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let children = tasks.flatten().map(|task| std::fs::read_to_string(task.path().join("children")));
+    let children: Vec<String> = children.map(Result::unwrap_or_default).collect();
+    let mut children = children.iter().flat_map(|line| line.split_whitespace());
+    let is_it = |pid: &&str| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "standby\n")
+    };
+    children.find(is_it).map(|pid| pid.parse().unwrap())
+}
+
+fn signal(name: &str, pid: u32) {
+    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+}
+
+/// How long it takes, as on an idle machine.
+fn took(act: impl FnOnce()) -> Duration {
+    let begun = Instant::now();
+    act();
+    begun.elapsed().div_f64(palisade_acceptance::patience::crowd().max(1.0))
+}
+
+#[test]
+fn nobody_waits_for_a_guard_that_is_stopped() {
+    let Some(mut bed) = started("") else { return };
+    bed.wait("somebody stands by", |bed| standby(bed).is_some());
+    for _ in 0..3 {
+        // Some questions have been read when it stops, and some haven't.
+        let opens = "/usr/bin/python3 -c '\nimport time\nend = time.time() + 6\nlongest = 0\nwhile time.time() < end:\n    \
+                     begun = time.time()\n    open(\"users\").close()\n    longest = max(longest, time.time() - begun)\n\
+                     print(longest)'";
+        let script = format!("cd \"$BED\"; {opens}");
+        let words = ["/bin/sh", "-c", &script];
+        let all: Vec<_> =
+            (0..3).map(|_| bed.command(0, "60", &words).stdout(Stdio::piped()).spawn().unwrap()).collect();
+        std::thread::sleep(Duration::from_millis(500));
+        bed.signal("-STOP");
+        assert!(took(|| drop(bed.run("cat plain").ok())) < WAIT + WAIT / 4);
+        bed.wait("it is said", |bed| bed.log().contains("is stopped: everything may be opened and executed"));
+        // Nobody judges, and nobody waits.
+        assert!(took(|| drop(bed.run("cat secret users; exec /bin/true").ok())) < WAIT);
+        bed.signal("-CONT");
+        bed.wait("it is judged again", |bed| !bed.run("cat secret").worked());
+        for one in all {
+            let output = one.wait_with_output().unwrap();
+            let longest: f64 = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
+            let longest =
+                Duration::from_secs_f64(longest).div_f64(palisade_acceptance::patience::crowd().max(1.0));
+            assert!(longest < WAIT + WAIT / 4, "{longest:?}");
+        }
+    }
+    assert!(bed.log().contains("no longer so: palisaded is stopped"), "{}", bed.log());
+    bed.stop();
+}
+
+#[test]
+fn a_guard_that_is_stopped_may_refuse_what_isnt_roots() {
+    let Some(mut bed) = started("on-stop = \"closed\"") else { return };
+    bed.wait("somebody stands by", |bed| standby(bed).is_some());
+    bed.run("cp /bin/true own; chown 47110 own; ./own").ok();
+    // It is told when the watchdog looks.
+    std::thread::sleep(Duration::from_secs(2));
+    bed.signal("-STOP");
+    assert!(took(|| drop(bed.run("cat plain").ok())) < WAIT + WAIT / 4);
+    bed.run("cat users").refused();
+    bed.run("./own").refused();
+    bed.run_as_user("cat plain; exec /bin/true").ok();
+    bed.signal("-CONT");
+    bed.wait("it is judged again", |bed| bed.run("cat users && ./own").worked());
+    assert!(bed.log().contains("what others than root may change is refused"), "{}", bed.log());
+    bed.stop();
+}
+
+#[test]
+fn each_of_the_two_may_end() {
+    let Some(mut bed) = started("") else { return };
+    for _ in 0..2 {
+        bed.wait("somebody stands by", |bed| standby(bed).is_some());
+        let first = standby(&bed).unwrap();
+        signal("-KILL", first);
+        bed.wait("somebody else stands by", |bed| standby(bed).is_some_and(|other| other != first));
+        assert!(took(|| drop(bed.run("cat plain").ok())) < WAIT);
+        bed.run("cat secret").refused();
+    }
+    bed.signal("-STOP");
+    assert!(took(|| drop(bed.run("cat plain").ok())) < WAIT + WAIT / 4);
+    let (guard, other) = (bed.pid(), standby(&bed).unwrap());
+    signal("-KILL", guard);
+    assert!(took(|| drop(bed.run("cat secret plain").ok())) < WAIT);
+    bed.ended();
+    bed.wait("nobody stays", |_| !std::path::Path::new(&format!("/proc/{other}")).exists());
+    // While it stands in, too.
+    let Some(bed) = started("") else { return };
+    bed.wait("somebody stands by", |bed| standby(bed).is_some());
+    bed.signal("-STOP");
+    bed.run("cat plain").ok();
+    signal("-KILL", standby(&bed).unwrap());
+    bed.signal("-CONT");
+    bed.run("cat secret").refused();
+}
