@@ -370,3 +370,39 @@ fn huge_files_are_not_hashed_for_a_rule() {
     assert!(took(|| drop(bed.run("./known").ok())) < WAIT, "{}", known.display());
     bed.stop();
 }
+
+/// Whose large files are read one after the other waits alone.
+#[test]
+fn a_users_large_files_hold_up_that_user_alone() {
+    let mut large = std::fs::read("/bin/true").unwrap();
+    large.resize(1 << 20, 0);
+    let sum = crate::support::sha256(&large);
+    let rules =
+        format!("allow perm=execute all : filehash={sum}\ndeny_audit perm=execute all : dir=BED\n{ALLOW}");
+    let Some(mut bed) = bed(&trusting_nothing(), &rules) else { return };
+    for name in ["one", "two", "three"] {
+        bed.program(bed.at(name), &large);
+    }
+    bed.write(bed.at("plain"), "plain");
+    bed.start();
+    let users: Vec<String> =
+        (0..24).map(|number| format!("{}/users-{number}", bed.point.display())).collect();
+    for path in &users {
+        bed.run(&format!("head -c 4096 /bin/true >{path}; truncate -s 300M {path}; chmod 755 {path}")).ok();
+    }
+    let mut tries: Vec<_> = users
+        .iter()
+        .map(|path| bed.command(ORDINARY, "240", &[path]).stderr(Stdio::null()).spawn().unwrap())
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
+    for name in ["one", "two", "three"] {
+        assert!(took(|| drop(bed.run("cat plain").ok())) < WAIT);
+        // It has to be read, too.
+        assert!(took(|| drop(bed.run(&format!("./{name}")).ok())) < WAIT);
+    }
+    assert!(tries.last_mut().unwrap().try_wait().unwrap().is_none(), "the user still waits");
+    for one in &mut tries {
+        assert_eq!(one.wait().unwrap().code(), Some(126), "it can't be executed");
+    }
+    bed.stop();
+}

@@ -25,6 +25,7 @@ pub mod policy;
 pub mod process;
 pub mod remembered;
 pub mod revoke;
+mod waiting;
 
 use crate::facts::Facts;
 use crate::linear::Outcome;

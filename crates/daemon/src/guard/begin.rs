@@ -28,6 +28,9 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Instant;
 
+/// Threads that read large files: one more than work for one user.
+const READERS: usize = 3;
+
 /// Guards until a signal or a request ends it.
 pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
     let setup = Setup::read(&options.config, None, Writers::RootOnly)?;
@@ -205,6 +208,12 @@ fn start(
         let recognizer = Recognizer::new().unwrap_or_else(|_| Recognizer::own());
         guard.engine.settle(&recognizer, &guard.stop);
     })?);
+    for number in 0..READERS {
+        threads.push(each(&format!("read-{number}"), |guard| {
+            let recognizer = Recognizer::new().unwrap_or_else(|_| Recognizer::own());
+            guard.engine.read_files(&recognizer, &guard.stop);
+        })?);
+    }
     threads.push(each("changes", |guard| guard.engine.hear(&guard.stop))?);
     threads.push(each("watchdog", supervise)?);
     ready.wait();

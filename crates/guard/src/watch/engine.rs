@@ -15,10 +15,12 @@ use super::place::FileSystems;
 use super::policy::Policy;
 use super::process::Processes;
 use super::remembered::Remembered;
+use super::waiting::Waiting;
 use crate::facts::{Access, Facts};
 use crate::kind::Recognizer;
 use crate::linear::Outcome;
 use crate::settings::Asked;
+use crate::subject::Subject;
 use crate::trusted::Trusted;
 use palisade_sys::fanotify::{AuditRule, BUFFER, Event, Gate, Question, Questions, Reply, Witness};
 use rustix::io::Errno;
@@ -26,7 +28,7 @@ use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Files of which something is remembered, at least.
@@ -66,7 +68,11 @@ pub struct Engine {
     follow_all: AtomicBool,
     settle: OnceLock<Settle>,
     label: OnceLock<Box<dyn Label>>,
-    deferred: Deferred,
+    /// To be judged again when what is trusted is up to date. They wait without a thread of the crew: bringing it up to date opens
+    /// files itself, and somebody must answer for those.
+    unsettled: Waiting<Question>,
+    /// To be judged when their files have been read, by threads of their own.
+    long: Waiting<Long>,
 }
 
 /// What is trusted may be out of date: a package manager may just have brought what is to be refused.
@@ -83,17 +89,6 @@ impl std::fmt::Debug for Settle {
     }
 }
 
-/// Questions that are to be judged again when what is trusted is up to date. They wait without a thread of the crew:
-/// bringing it up to date opens files itself, and somebody must answer for those.
-#[derive(Debug, Default)]
-struct Deferred {
-    questions: Mutex<Vec<Question>>,
-    came: Condvar,
-}
-
-/// Questions that are put off, at most: each holds a descriptor. More are refused at once.
-const DEFERRED: usize = 4096;
-
 /// One thread that answers.
 pub(super) struct Worker<'a> {
     /// Its number in the crew.
@@ -102,6 +97,16 @@ pub(super) struct Worker<'a> {
     pub(super) term: Cell<Option<Term>>,
     /// Tells kinds.
     pub(super) recognizer: &'a Recognizer,
+    /// Whether a large file is read here. Elsewhere its question is put off.
+    pub(super) takes_long: bool,
+    /// Whether the question that is judged has to be put off for that: what came of it until then is nothing.
+    pub(super) puts_off: Cell<bool>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(recognizer: &'a Recognizer, takes_long: bool) -> Self {
+        Self { number: 0, term: Cell::new(None), recognizer, takes_long, puts_off: Cell::new(false) }
+    }
 }
 
 /// Questions that a look found unread.
@@ -125,6 +130,14 @@ struct Verdict {
     judged: Option<Judged>,
     /// It is to be refused, and the file isn't trusted.
     untrusted: bool,
+}
+
+/// A question whose file is large.
+#[derive(Debug)]
+struct Long {
+    question: Question,
+    /// Whether what is trusted is up to date for it.
+    is_settled: bool,
 }
 
 /// It was judged before, by a thread of the crew.
@@ -159,7 +172,8 @@ impl Engine {
             follow_all: AtomicBool::new(false),
             settle: OnceLock::new(),
             label: OnceLock::new(),
-            deferred: Deferred::default(),
+            unsettled: Waiting::default(),
+            long: Waiting::default(),
         }
     }
 
@@ -248,7 +262,8 @@ impl Engine {
     /// # Errors
     /// When the gate can't be read any more.
     pub fn work(&self, number: usize, recognizer: &Recognizer, stop: &AtomicBool) -> Result<(), Errno> {
-        let worker = Worker { number, term: Cell::new(Some(self.crew.lead())), recognizer };
+        let term = Cell::new(Some(self.crew.lead()));
+        let worker = Worker { number, term, ..Worker::new(recognizer, false) };
         // One event at a time: what is read must be answered by who read it, and that may take long.
         let mut buffer = [0; BUFFER];
         while !stop.load(Ordering::Relaxed) {
@@ -314,9 +329,7 @@ impl Engine {
         self.crew.begin(worker.number);
         let began = self.clock.now();
         let verdict = self.judge(worker, &question, None);
-        if verdict.untrusted && (self.is_unsettled() || self.is_stale(&verdict)) && self.may_wait() {
-            self.put_off(question);
-        } else {
+        if let Err(question) = self.put_off(worker, &verdict, question) {
             self.give(&question, verdict, began);
         }
         self.crew.end(worker.number);
@@ -333,34 +346,54 @@ impl Engine {
         verdict.outcome.as_ref().is_some_and(|(decided_by, _)| !Arc::ptr_eq(decided_by, &self.in_force()))
     }
 
-    /// Whether there is room for one more that waits.
-    fn may_wait(&self) -> bool {
-        self.deferred.questions.lock().unwrap_or_else(PoisonError::into_inner).len() < DEFERRED
+    /// Puts a question off whose verdict isn't one, or may not be soon. It comes back where it is to be answered.
+    fn put_off(&self, worker: &Worker<'_>, verdict: &Verdict, question: Question) -> Result<(), Question> {
+        let is_long = worker.puts_off.take();
+        if !is_long && !(verdict.untrusted && (self.is_unsettled() || self.is_stale(verdict))) {
+            return Err(question);
+        }
+        // Who has gone waits for nothing, and is nobody.
+        let user = Subject::read(question.pid).uids().first().copied().unwrap_or(u32::MAX);
+        let long = |question| Long { question, is_settled: false };
+        if is_long {
+            self.long.put(user, long(question)).map_err(|long| long.question)
+        } else {
+            self.unsettled.put(user, question)
+        }
     }
 
-    fn put_off(&self, question: Question) {
-        self.deferred.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question);
-        self.deferred.came.notify_one();
-    }
-
-    /// Judges again what was put off, until `stop`, which counts when the next question comes.
+    /// Judges again what was put off until what is trusted is up to date, until `stop`, which counts when the next question comes.
     pub fn settle(&self, recognizer: &Recognizer, stop: &AtomicBool) {
-        let worker = Worker { number: 0, term: Cell::new(None), recognizer };
+        let worker = Worker::new(recognizer, false);
         while !stop.load(Ordering::Relaxed) {
-            let waiting = self.deferred.questions.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut waiting = self
-                .deferred
-                .came
-                .wait_while(waiting, |questions| questions.is_empty())
-                .unwrap_or_else(PoisonError::into_inner);
-            let questions = std::mem::take(&mut *waiting);
-            drop(waiting);
+            let questions = self.unsettled.take_all();
             if let Some(settle) = self.settle.get() {
                 (settle.wait)();
             }
-            for question in questions {
+            for (user, question) in questions {
                 let began = self.clock.now();
                 let verdict = self.judge(&worker, &question, Some(Again));
+                let put_off = if worker.puts_off.take() {
+                    self.long.put(user, Long { question, is_settled: true }).map_err(|long| long.question)
+                } else {
+                    Err(question)
+                };
+                if let Err(question) = put_off {
+                    self.give(&question, verdict, began);
+                }
+            }
+        }
+    }
+
+    /// Judges what was put off because a large file has to be read, until `stop`, which counts when the next question comes.
+    pub fn read_files(&self, recognizer: &Recognizer, stop: &AtomicBool) {
+        let worker = Worker::new(recognizer, true);
+        while !stop.load(Ordering::Relaxed) {
+            let (Long { question, is_settled }, _at_work) = self.long.take();
+            let began = self.clock.now();
+            let verdict = self.judge(&worker, &question, Some(Again));
+            let put_off = if is_settled { Err(question) } else { self.put_off(&worker, &verdict, question) };
+            if let Err(question) = put_off {
                 self.give(&question, verdict, began);
             }
         }
@@ -403,7 +436,9 @@ impl Engine {
         let everybody = self.may_pass(&occurrence, policy);
         let outcome = match everybody {
             Some(outcome) => {
-                self.pass_on(&occurrence, &in_force, worker);
+                if !worker.puts_off.get() {
+                    self.pass_on(&occurrence, &in_force, worker);
+                }
                 outcome
             }
             None => {
@@ -424,6 +459,9 @@ impl Engine {
             let reply = Reply { allow: true, audit: None };
             return Verdict { outcome: None, reply, allow: true, judged: None, untrusted: false };
         }
+        if worker.puts_off.get() {
+            return self.refusal();
+        }
         let allow = outcome.decision.allow;
         let refused = !allow && self.is_enforcing();
         if let Some(label) = self.label.get()
@@ -433,7 +471,7 @@ impl Engine {
             if allow {
                 self.label(&**label, &occurrence, policy, worker);
             } else {
-                self.unlabel(&**label, &occurrence, policy);
+                self.unlabel(&**label, &occurrence, policy, worker);
             }
         }
         let audit = outcome.decision.audit.then(|| AuditRule {
@@ -493,7 +531,7 @@ impl Engine {
         let questions = Questions { open: !execute || also, execute: execute || also };
         let file = occurrence.file();
         // First who hears of changes, then who doesn't ask any more, then another look: a change in between shows.
-        let heard = witness.listen(file).is_ok();
+        let heard = witness.listen(file).is_ok() && !worker.puts_off.get();
         let label = self.label.get().map(|label| (label, self.label(&**label, occurrence, policy, worker)));
         // Where nobody asks any more nobody gives it its label either.
         if !heard || label.is_some_and(|(_, labelled)| labelled == Labelled::Lacking) {
@@ -530,6 +568,9 @@ impl Engine {
         worker: &Worker<'_>,
     ) -> Labelled {
         let Some(wanted) = self.usage(occurrence, policy) else { return Labelled::Needless };
+        if worker.puts_off.get() {
+            return Labelled::Lacking;
+        }
         let file = occurrence.file();
         if label.permits(file, wanted) {
             return Labelled::With(wanted);
@@ -545,7 +586,7 @@ impl Engine {
                 // The label's generation was looked up before: it is that of these rules, or of those before, and then
                 // the label counts for what is under way and is given anew at the next question.
                 if Arc::ptr_eq(&self.in_force(), &in_force) {
-                    return allow && usage >= Some(wanted);
+                    return allow && usage >= Some(wanted) && !worker.puts_off.get();
                 }
             }
         };
@@ -570,7 +611,7 @@ impl Engine {
     }
 
     /// Takes the label of a refused question's file, if nobody would be allowed what this one isn't.
-    fn unlabel(&self, label: &dyn Label, occurrence: &Occurrence<'_>, policy: &Policy) {
+    fn unlabel(&self, label: &dyn Label, occurrence: &Occurrence<'_>, policy: &Policy, worker: &Worker<'_>) {
         let file = occurrence.file();
         // A file that others may use keeps it: whoever isn't among them is refused here each time, and must not
         // be able to have it refused to them.
@@ -578,6 +619,7 @@ impl Engine {
             && policy
                 .for_every_subject(occurrence, self.is_enforcing())
                 .is_some_and(|outcome| !outcome.decision.allow)
+            && !worker.puts_off.get()
         {
             label.take(file);
             self.ask_again(file);

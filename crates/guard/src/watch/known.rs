@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A change of status is not always visible in `st_ctime` before the clock has ticked (kernels before 6.13): what was
 /// found out earlier after a change than this isn't kept, in ns.
@@ -133,12 +133,23 @@ pub fn keeps_times(file: BorrowedFd<'_>) -> bool {
 /// trusted by its hash has the size that it should have, so only root makes that huge.
 pub const HASHED_FOR_RULES: u64 = 512 << 20;
 
+/// To read a file has taken longer than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooSlow;
+
 /// The SHA-256 of a file in hexadecimal, if it stayed the same while it was read.
-#[must_use]
-pub fn sha256(file: BorrowedFd<'_>, identity: Identity) -> Option<Box<str>> {
+///
+/// # Errors
+/// [`TooSlow`].
+pub fn sha256(
+    file: BorrowedFd<'_>,
+    identity: Identity,
+    patience: Option<Duration>,
+) -> Result<Option<Box<str>>, TooSlow> {
     if !identity.is_regular() {
-        return None;
+        return Ok(None);
     }
+    let begun = Instant::now();
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 128 << 10];
     let mut offset = 0;
@@ -150,20 +161,24 @@ pub fn sha256(file: BorrowedFd<'_>, identity: Identity) -> Option<Box<str>> {
                 offset += length as u64;
                 // It grows as fast as it is read.
                 if offset > identity.size {
-                    return None;
+                    return Ok(None);
+                }
+                if patience.is_some_and(|patience| begun.elapsed() > patience) {
+                    return Err(TooSlow);
                 }
             }
             Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return None,
+            Err(_) => return Ok(None),
         }
     }
-    let now = Identity::of(&rustix::fs::fstat(file).ok()?);
-    (now == identity)
+    let is_the_same = rustix::fs::fstat(file).is_ok_and(|status| Identity::of(&status) == identity);
+    let hash = is_the_same
         .then(|| {
             hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
                 let _cannot_fail = write!(text, "{byte:02x}");
                 text
             })
         })
-        .map(String::into_boxed_str)
+        .map(String::into_boxed_str);
+    Ok(hash)
 }

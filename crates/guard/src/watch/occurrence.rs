@@ -12,8 +12,13 @@ use palisade_sys::fanotify::Question;
 use std::cell::OnceCell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
-/// More than this is hashed while somebody else answers, in bytes: about half a millisecond's work.
+/// So long a file may take to be read for a rule: anybody can have one that lies on a slow disk. What is trusted by its hash is
+/// read however long that takes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// More than this is hashed by threads of their own, in bytes: about half a millisecond's work.
 const MUCH: u64 = 512 << 10;
 
 /// One open or exec.
@@ -265,7 +270,7 @@ impl Facts for Occurrence<'_> {
     fn trusted(&self) -> bool {
         *self.trusted.get_or_init(|| {
             // The path is where this host has the file: a name that leads elsewhere here isn't taken for it.
-            let mut hash = || self.content_hash().map(str::to_owned);
+            let mut hash = || self.content_hash(None).map(str::to_owned);
             self.in_force.trust.trusts(self.path(), self.identity.size, self.file(), &mut hash)
         })
     }
@@ -274,21 +279,23 @@ impl Facts for Occurrence<'_> {
         if self.identity.size > HASHED_FOR_RULES {
             return None;
         }
-        self.content_hash()
+        self.content_hash(Some(PATIENCE))
     }
 }
 
 impl Occurrence<'_> {
-    /// Its SHA-256, however long that takes.
-    fn content_hash(&self) -> Option<&str> {
-        self.known()
-            .hash
-            .get_or_init(|| {
-                if self.identity.size > MUCH {
-                    self.step_aside();
-                }
-                sha256(self.file(), self.identity)
-            })
-            .as_deref()
+    /// Its SHA-256. Nothing if it can't be read in that time, and where the question has to be put off first.
+    fn content_hash(&self, patience: Option<Duration>) -> Option<&str> {
+        let hash = &self.known().hash;
+        if let Some(known) = hash.get() {
+            return known.as_deref();
+        }
+        if self.identity.size > MUCH && !self.worker.takes_long {
+            self.worker.puts_off.set(true);
+            return None;
+        }
+        // What took too long may be quicker next time.
+        let now = sha256(self.file(), self.identity, patience).ok()?;
+        hash.get_or_init(|| now).as_deref()
     }
 }
