@@ -11,6 +11,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// So long it may take until a palisaded that was killed has gone.
+const GONE: Duration = Duration::from_secs(1);
 
 /// Makes the socket. One that nobody answers at any more is replaced.
 pub(crate) fn listen(path: &Path) -> Result<UnixListener, GuardError> {
@@ -18,12 +22,17 @@ pub(crate) fn listen(path: &Path) -> Result<UnixListener, GuardError> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).map_err(failed)?;
     }
-    match UnixStream::connect(path) {
-        Ok(_) => return Err(GuardError::Running { path: path.to_owned() }),
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).map_err(failed)?;
+    // What one that was killed had just started ends with it, and until then has its socket, too.
+    let until = Instant::now() + GONE;
+    loop {
+        match UnixStream::connect(path) {
+            Ok(_) if Instant::now() < until => std::thread::sleep(GONE / 20),
+            Ok(_) => return Err(GuardError::Running { path: path.to_owned() }),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                break std::fs::remove_file(path).map_err(failed)?;
+            }
+            Err(_) => break,
         }
-        Err(_) => {}
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
     // Whoever may look at the host may look at the guard; what changes anything is root's, and checked.

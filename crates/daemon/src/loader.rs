@@ -12,6 +12,7 @@ use palisade_guard::trust::filter::Filter;
 use palisade_guard::trust::import::{Event, Origin, Request};
 use palisade_guard::trust::loader::{self, Limits, Received};
 use palisade_guard::trust::rpm;
+use palisade_sys::child::spawn_tied;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -103,15 +104,17 @@ impl Loader {
     /// Starts one; files that look as they do in `previous` aren't hashed again.
     pub(crate) fn start(order: &Order, previous: Option<File>) -> io::Result<Self> {
         let (mut ours, theirs) = UnixStream::pair()?;
-        let child = Command::new("/proc/self/exe")
-            .arg("--load-trust")
-            .env_clear()
-            .current_dir("/")
-            .stdin(previous.map_or_else(Stdio::null, Stdio::from))
-            .stdout(OwnedFd::from(theirs))
-            .uid(NOBODY)
-            .gid(NOBODY)
-            .spawn()?;
+        // Until its exec it holds the gate, too, and the exec is a question.
+        let child = spawn_tied(
+            Command::new("/proc/self/exe")
+                .arg("--load-trust")
+                .env_clear()
+                .current_dir("/")
+                .stdin(previous.map_or_else(Stdio::null, Stdio::from))
+                .stdout(OwnedFd::from(theirs))
+                .uid(NOBODY)
+                .gid(NOBODY),
+        )?;
         let text = serde_json::to_vec(order).map_err(io::Error::other)?;
         let loader = Self { child, received: loader::receive(ours.try_clone()?, Limits::default()) };
         ours.write_all(&text)?;

@@ -11,12 +11,14 @@
 use crate::guard::GuardError;
 use crate::saying::{self, say};
 use palisade_guard::settings::OnStop;
+use palisade_protocol::connection::{pass, take};
+use palisade_sys::child::spawn_tied;
 use palisade_sys::fanotify::{BUFFER, Event, Gate, Reply};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::parent_id;
@@ -39,30 +41,46 @@ const CLOSED: u8 = b'c';
 pub(crate) struct Standby {
     child: Child,
     link: UnixStream,
+    /// Whether it has said that it runs, and has the gate.
+    state: State,
     told: Option<OnStop>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Begins,
+    Waits,
+    Stands,
+}
+
 impl Standby {
-    /// Starts one.
-    pub(crate) fn start(gate: &Gate) -> io::Result<Self> {
+    /// Starts one. Its exec is a question, and while it has the gate it must not wait for the answer: that comes later.
+    pub(crate) fn start() -> io::Result<Self> {
         let (link, theirs) = UnixStream::pair()?;
-        let child = Command::new("/proc/self/exe")
-            .arg("--stand-by")
-            .env_clear()
-            .envs(std::env::vars_os().filter(|(name, _)| name == "JOURNAL_STREAM"))
-            .current_dir("/")
-            .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::from(gate.as_fd().try_clone_to_owned()?))
-            .spawn()?;
-        Ok(Self { child, link, told: None })
+        let child = spawn_tied(
+            Command::new("/proc/self/exe")
+                .arg("--stand-by")
+                .env_clear()
+                .envs(std::env::vars_os().filter(|(name, _)| name == "JOURNAL_STREAM"))
+                .current_dir("/")
+                .stdin(OwnedFd::from(theirs))
+                .stdout(Stdio::null()),
+        )?;
+        Ok(Self { child, link, state: State::Begins, told: None })
     }
 
     /// Tells it what to answer. Whether it is there.
-    pub(crate) fn is_there(&mut self, answer: OnStop) -> bool {
+    pub(crate) fn is_there(&mut self, gate: &Gate, answer: OnStop) -> bool {
         if !matches!(self.child.try_wait(), Ok(None)) {
             return false;
         }
-        if self.told != Some(answer) {
+        if self.state == State::Waits {
+            if pass(&self.link, gate.as_fd()).is_err() {
+                return false;
+            }
+            self.state = State::Stands;
+        }
+        if self.state == State::Stands && self.told != Some(answer) {
             let byte = if answer == OnStop::Open { OPEN } else { CLOSED };
             let sent = send(&self.link, &[byte], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
             self.told = sent.is_ok().then_some(answer);
@@ -71,11 +89,14 @@ impl Standby {
     }
 
     /// Waits until it says that questions lie unread, or the time is over.
-    pub(crate) fn wait(&self, patience: Duration) {
+    pub(crate) fn wait(&mut self, patience: Duration) {
         let patience = Timespec::try_from(patience).ok();
         let _woken = poll(&mut [PollFd::new(&self.link, PollFlags::IN)], patience.as_ref());
         let mut bytes = [0; 16];
-        let _all_the_same = recv(&self.link, &mut bytes, RecvFlags::DONTWAIT);
+        let said = recv(&self.link, &mut bytes, RecvFlags::DONTWAIT);
+        if self.state == State::Begins && matches!(said, Ok((1.., _))) {
+            self.state = State::Waits;
+        }
     }
 }
 
@@ -87,7 +108,7 @@ impl Drop for Standby {
     }
 }
 
-/// The process that `--stand-by` is: its standard input is the link, its standard output the gate.
+/// The process that `--stand-by` is: its standard input is the link.
 pub(crate) fn run() -> ExitCode {
     let _named = rustix::thread::set_name(c"standby");
     match begin() {
@@ -104,10 +125,40 @@ fn begin() -> Result<Watch, GuardError> {
     saying::begin().map_err(GuardError::Begin)?;
     // Who was stopped is looked at in /proc, and nothing else is needed.
     crate::privileges::keep_only(rustix::thread::CapabilitySet::SYS_PTRACE).map_err(GuardError::Gate)?;
-    let handed_over = |file: BorrowedFd<'_>| file.try_clone_to_owned().map_err(GuardError::Begin);
-    let link = UnixStream::from(handed_over(io::stdin().as_fd())?);
-    let gate = Gate::handed_over(handed_over(io::stdout().as_fd())?);
+    let link = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(GuardError::Begin)?);
+    let failed = |errno: Errno| GuardError::Begin(errno.into());
+    send(&link, b"!", SendFlags::NOSIGNAL).map_err(failed)?;
+    let gate = Gate::handed_over(take(&link).map_err(failed)?);
     Ok(Watch { link, gate, palisaded: parent_id(), answer: OnStop::Open })
+}
+
+/// Whether a thread is stopped, by a signal or by who traces it.
+pub(crate) fn is_stopped(process: u32, thread: u32) -> bool {
+    stat(process, thread).starts_with(['T', 't'])
+}
+
+/// What the kernel says of a thread, from its state on.
+fn stat(process: u32, thread: u32) -> String {
+    let stat = std::fs::read(format!("/proc/{process}/task/{thread}/stat")).unwrap_or_default();
+    // Its name may hold anything, and is in parentheses.
+    let rest = stat.iter().rposition(|byte| *byte == b')').and_then(|end| stat.get(end + 2..));
+    String::from_utf8_lossy(rest.unwrap_or_default()).into_owned()
+}
+
+/// Whether a process ends: its files are being closed (`PF_EXITING`), or it has gone.
+fn is_ending(process: u32) -> bool {
+    const EXITING: u64 = 4;
+    let stat = stat(process, process);
+    let flags = stat.split(' ').nth(6).and_then(|flags| flags.parse::<u64>().ok());
+    flags.is_none_or(|flags| flags & EXITING != 0)
+}
+
+/// Whether a file may be opened and executed while nobody judges.
+pub(crate) fn allows(answer: OnStop, about: impl FnOnce() -> io::Result<std::fs::Metadata>) -> bool {
+    match answer {
+        OnStop::Open => true,
+        OnStop::Closed => about().is_ok_and(|about| about.uid() == 0 && about.mode() & 0o022 == 0),
+    }
 }
 
 /// What is looked after.
@@ -123,7 +174,8 @@ struct Watch {
 impl Watch {
     /// Until palisaded ends. The gate ends with both processes, and the kernel says yes from then on.
     fn keep(mut self) -> ExitCode {
-        while self.waits(LOOK) {
+        // What palisaded has open may wait for answers before it is closed.
+        while self.waits(LOOK) && !is_ending(self.palisaded) {
             if self.is_stopped() {
                 if !self.waits(STOPPED) {
                     break;
@@ -163,12 +215,14 @@ impl Watch {
         }
     }
 
-    /// Whether palisaded is stopped, by a signal or by who traces it.
+    /// Whether palisaded is stopped, by a signal or by who traces it: one thread of it may be, and others answer.
     fn is_stopped(&self) -> bool {
-        let stat = std::fs::read(format!("/proc/{}/stat", self.palisaded)).unwrap_or_default();
-        // Its name may hold anything, and is in parentheses.
-        let state = stat.iter().rposition(|byte| *byte == b')').and_then(|end| stat.get(end + 2));
-        matches!(state, Some(b'T' | b't'))
+        let (pid, threads) = (self.palisaded, format!("/proc/{}/task", self.palisaded));
+        is_stopped(pid, pid)
+            && std::fs::read_dir(threads).is_ok_and(|threads| {
+                let number = |thread: std::fs::DirEntry| thread.file_name().to_str()?.parse().ok();
+                threads.flatten().filter_map(number).all(|thread| is_stopped(pid, thread))
+            })
     }
 
     /// Answers until palisaded goes on.
@@ -195,7 +249,7 @@ impl Watch {
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
             let number = entry.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok());
             if let Some(number) = number.filter(|_| self.is_stopped()) {
-                let allow = self.allows(|| std::fs::metadata(entry.path()));
+                let allow = allows(self.answer, || std::fs::metadata(entry.path()));
                 let _others_are_no_question = self.gate.answer_number(number, Reply { allow, audit: None });
             }
         }
@@ -207,17 +261,10 @@ impl Watch {
         let one = size_of::<[u64; 3]>();
         let _again = self.gate.read(&mut buffer[..one], |event| {
             if let Event::Question(question) = event {
-                let allow = self.allows(|| question.file.try_clone().map(std::fs::File::from)?.metadata());
+                let allow =
+                    allows(self.answer, || question.file.try_clone().map(std::fs::File::from)?.metadata());
                 let _has_gone = self.gate.answer(&question, Reply { allow, audit: None });
             }
         });
-    }
-
-    /// Whether a file may be opened and executed.
-    fn allows(&self, about: impl FnOnce() -> io::Result<std::fs::Metadata>) -> bool {
-        match self.answer {
-            OnStop::Open => true,
-            OnStop::Closed => about().is_ok_and(|about| about.uid() == 0 && about.mode() & 0o022 == 0),
-        }
     }
 }

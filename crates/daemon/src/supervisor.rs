@@ -7,9 +7,12 @@
 use crate::alarms::Trouble;
 use crate::guard::Guard;
 use crate::saying::{self, say};
-use crate::standby::Standby;
+use crate::standby::{self, Standby};
 use palisade_guard::settings::OnStop;
 use palisade_guard::watch::crew::THREADS;
+use palisade_guard::watch::engine::Engine;
+use palisade_sys::fanotify::Reply;
+use std::os::fd::RawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -20,10 +23,13 @@ const STALL: u64 = 5_000;
 /// Longer than this nothing may be answered, in ms: nothing will be any more.
 const END: u64 = 60_000;
 
+/// So long a question has been worked on, in ms, when it is looked whether the thread is stopped.
+const STOPPED: u64 = 600;
+
 /// How often it is looked while questions lie unread.
 const UNREAD: Duration = Duration::from_millis(250);
-/// How often while a thread works on one.
-const AT_WORK: Duration = Duration::from_secs(1);
+/// How often while somebody asks.
+const BUSY: Duration = Duration::from_millis(500);
 /// How often while nobody asks anything: systemd wants to hear something.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -58,8 +64,13 @@ pub(crate) fn supervise(guard: &Guard) {
     let mut standby = None;
     let mut stalled = false;
     let (mut unread, mut kept_since) = (None, None);
+    let mut before = 0;
     while !guard.is_stopping() {
-        look_after(&mut standby, guard);
+        let answer = answer_when_stopped(guard);
+        look_after(&mut standby, guard, answer);
+        for (thread, file) in engine.crew.kept(STOPPED) {
+            answer_for(engine, thread, file, answer);
+        }
         if engine.goes_on(&mut unread) {
             kept_since = None;
         } else if kept_since.is_none() {
@@ -87,34 +98,51 @@ pub(crate) fn supervise(guard: &Guard) {
             saying::finish();
             std::process::abort();
         }
-        let patience = match (unread.is_some(), at_work) {
-            (true, _) => UNREAD,
-            (false, 1..) => AT_WORK,
-            (false, 0) => IDLE,
+        let questions = engine.counts.questions.get();
+        let patience = if unread.is_some() {
+            UNREAD
+        } else if at_work > 0 || questions != before {
+            BUSY
+        } else {
+            IDLE
         };
-        match &standby {
+        before = questions;
+        match &mut standby {
             Some(standby) => Standby::wait(standby, patience),
             // Nobody says when questions lie unread.
-            None => std::thread::sleep(patience.min(AT_WORK)),
+            None => std::thread::sleep(patience.min(BUSY)),
         }
     }
 }
 
-/// Has a process stand by that knows what to answer.
-fn look_after(standby: &mut Option<Standby>, guard: &Guard) {
+/// What is answered where nobody judges.
+fn answer_when_stopped(guard: &Guard) -> OnStop {
     let closed = guard.engine.is_enforcing() && guard.engine.policy().settings.on_stop == OnStop::Closed;
-    let answer = if closed { OnStop::Closed } else { OnStop::Open };
+    if closed { OnStop::Closed } else { OnStop::Open }
+}
+
+/// Answers the question of a thread that is stopped, by who traces it: nobody else would. One that works for long goes on.
+fn answer_for(engine: &Engine, thread: i32, file: RawFd, answer: OnStop) {
+    let own = std::process::id();
+    let about = || std::fs::metadata(format!("/proc/self/fd/{file}"));
+    if u32::try_from(thread).is_ok_and(|thread| standby::is_stopped(own, thread)) {
+        let reply = Reply { allow: standby::allows(answer, about), audit: None };
+        let _is_answered = engine.gate().answer_number(file, reply);
+    }
+}
+
+/// Has a process stand by that knows what to answer.
+fn look_after(standby: &mut Option<Standby>, guard: &Guard, answer: OnStop) {
     if let Some(standby) = standby {
-        if standby.is_there(answer) {
+        if standby.is_there(guard.engine.gate(), answer) {
             guard.alarms.clear(Trouble::NoStandby);
             return;
         }
         let what = "the process that stands by to answer when palisaded is stopped has ended".to_owned();
         guard.alarms.raise_once(Trouble::NoStandby, what);
     }
-    match Standby::start(guard.engine.gate()) {
-        Ok(mut started) => {
-            started.is_there(answer);
+    match Standby::start() {
+        Ok(started) => {
             *standby = Some(started);
         }
         Err(error) => {

@@ -9,6 +9,7 @@ mod bypasses;
 mod faults;
 mod journal;
 mod manual;
+mod mishaps;
 mod named_programs;
 mod packages;
 mod soak;

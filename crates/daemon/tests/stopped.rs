@@ -135,3 +135,31 @@ fn each_of_the_two_may_end() {
     bed.signal("-CONT");
     bed.run("cat secret").refused();
 }
+
+/// The kernel doesn't end the group that hears of changes before it has an answer about a file that both groups know.
+#[test]
+fn who_waits_for_a_guard_that_is_killed_goes_on() {
+    for with_standby in [true, false] {
+        let Some(mut bed) = started("") else { return };
+        bed.wait("somebody stands by", |bed| standby(bed).is_some());
+        // It is passed, and then asked about again.
+        bed.run("cat plain && cat plain").ok();
+        bed.reload();
+        if !with_standby {
+            signal("-STOP", standby(&bed).unwrap());
+        }
+        bed.signal("-STOP");
+        let mut waiting = bed.command(0, "60", &["/bin/cat", bed.at("plain").to_str().unwrap()]);
+        let mut waiting = waiting.stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(waiting.try_wait().unwrap().is_none(), "it waits");
+        let other = standby(&bed).unwrap();
+        signal("-KILL", bed.pid());
+        if !with_standby {
+            signal("-KILL", other);
+        }
+        assert!(took(|| assert!(waiting.wait().unwrap().success())) < WAIT);
+        assert!(took(|| drop(bed.run("cat plain secret").ok())) < WAIT);
+        bed.ended();
+    }
+}

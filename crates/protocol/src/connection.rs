@@ -187,13 +187,7 @@ impl Connection {
     /// # Errors
     /// [`ProtocolError::Broken`].
     pub fn pass(&mut self, file: BorrowedFd<'_>) -> Result<(), ProtocolError> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let files = [file];
-        control.push(SendAncillaryMessage::ScmRights(&files));
-        sendmsg(&self.stream, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)
-            .map(drop)
-            .map_err(|errno| ProtocolError::Broken(errno.into()))
+        pass(&self.stream, file).map_err(|errno| ProtocolError::Broken(errno.into()))
     }
 
     /// Takes the file that the other side passes, after it was told that this one waits for it.
@@ -202,27 +196,10 @@ impl Connection {
     /// [`ProtocolError::TooSlow`], [`ProtocolError::Broken`] if something else comes.
     pub fn take(&mut self) -> Result<OwnedFd, ProtocolError> {
         self.stream.set_read_timeout(Some(PATIENCE)).map_err(ProtocolError::Broken)?;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut byte = [0];
-        loop {
-            match recvmsg(
-                &self.stream,
-                &mut [IoSliceMut::new(&mut byte)],
-                &mut control,
-                RecvFlags::CMSG_CLOEXEC,
-            ) {
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Err(ProtocolError::TooSlow),
-                Err(errno) => return Err(ProtocolError::Broken(errno.into())),
-                Ok(_received) => break,
-            }
-        }
-        let passed = control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut files) => files.next(),
-            _ => None,
-        });
-        passed.ok_or_else(|| ProtocolError::Broken(ErrorKind::InvalidData.into()))
+        take(&self.stream).map_err(|errno| match errno {
+            Errno::AGAIN => ProtocolError::TooSlow,
+            errno => ProtocolError::Broken(errno.into()),
+        })
     }
 
     fn fill(&mut self, mut buffer: &mut [u8], until: Option<Instant>) -> Result<(), ProtocolError> {
@@ -247,6 +224,36 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// Passes an open file over a socket, with one byte.
+///
+/// # Errors
+/// As `sendmsg(2)`.
+pub fn pass(stream: &UnixStream, file: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files = [file];
+    control.push(SendAncillaryMessage::ScmRights(&files));
+    sendmsg(stream, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Takes an open file that the other side of a socket passes.
+///
+/// # Errors
+/// As `recvmsg(2)`; `EBADMSG` if something else comes.
+pub fn take(stream: &UnixStream) -> Result<OwnedFd, Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    rustix::io::retry_on_intr(|| {
+        recvmsg(stream, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    let passed = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    });
+    passed.ok_or(Errno::BADMSG)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //! - [`scope`]: what is asked about scopes, and what is answered
 #![forbid(unsafe_code)]
 
-mod connection;
+pub mod connection;
 pub mod date;
 pub mod guard;
 pub mod learn;

@@ -37,6 +37,7 @@ mod raw;
 mod rest;
 
 pub mod arena;
+pub mod child;
 pub mod counted;
 pub mod counting;
 pub mod datagram;

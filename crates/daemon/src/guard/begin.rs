@@ -126,7 +126,6 @@ fn begin(options: &Options, setup: Setup, waker: Waker) -> Result<Guard, GuardEr
         let what = "the trust database is being made: nothing is refused until it is there";
         alarms.raise(Trouble::NoTrust, what.into());
     }
-    let gate = Gate::new(true).or_else(|_| Gate::new(false)).map_err(GuardError::Gate)?;
     let witness = match Witness::new() {
         Ok(witness) if !options.ask_always => Some(witness),
         Ok(_) => None,
@@ -136,6 +135,9 @@ fn begin(options: &Options, setup: Setup, waker: Waker) -> Result<Guard, GuardEr
             None
         }
     };
+    // After the witness: a process that ends closes its files from the last to the first. The end of a witness waits for questions
+    // about files that it hears of, and the end of the gate answers them.
+    let gate = Gate::new(true).or_else(|_| Gate::new(false)).map_err(GuardError::Gate)?;
     let (sender, queue) = std::sync::mpsc::sync_channel(QUEUE);
     let log = policy.settings.log.clone();
     let in_force = InForce { policy: Arc::new(policy), trust: Arc::new(trust) };

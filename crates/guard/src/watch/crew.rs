@@ -7,7 +7,8 @@
 //! To read a question is to have the kernel open its file, and whoever serves that file may not answer. A disk may be slow, and
 //! a thread may be stopped by who traces it. Somebody else looks whether questions are left unread ([`Engine::goes_on`](super::engine::Engine::goes_on)) and has another thread lead.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -22,9 +23,20 @@ pub struct Crew {
     /// How often the lead has been taken or laid down. It changes while `is_led` is locked, and is read without.
     term: AtomicU64,
     free: Condvar,
-    /// When each thread began with the question that it works on, in ms since `began`, plus one; 0 without one.
-    busy: [AtomicU64; THREADS],
+    /// What each thread works on.
+    busy: [Busy; THREADS],
     began: Instant,
+}
+
+/// What a thread works on.
+#[derive(Debug, Default)]
+struct Busy {
+    /// When it began with a question, in ms since the crew began, plus one; 0 without one.
+    since: AtomicU64,
+    /// The number of the question's file.
+    file: AtomicI32,
+    /// The thread's own number.
+    thread: AtomicI32,
 }
 
 /// A time during which one thread leads. A thread that was deposed doesn't know so before it asks whether it is over.
@@ -37,7 +49,7 @@ impl Default for Crew {
             is_led: Mutex::default(),
             term: AtomicU64::new(0),
             free: Condvar::new(),
-            busy: [const { AtomicU64::new(0) }; THREADS],
+            busy: core::array::from_fn(|_| Busy::default()),
             began: Instant::now(),
         }
     }
@@ -79,24 +91,44 @@ impl Crew {
         is_led.then(|| Term(self.term.load(Ordering::Relaxed)))
     }
 
-    /// Thread `number` begins with a question.
-    pub fn begin(&self, number: usize) {
+    /// Thread `number`, which is this one, begins with the question that came with `file`.
+    pub fn begin(&self, number: usize, file: RawFd) {
+        let busy = &self.busy[number];
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
-        self.busy[number].store(now + 1, Ordering::Relaxed);
+        busy.file.store(file, Ordering::Relaxed);
+        busy.since.store(now + 1, Ordering::Release);
     }
 
     /// Thread `number` has answered.
     pub fn end(&self, number: usize) {
-        self.busy[number].store(0, Ordering::Relaxed);
+        self.busy[number].since.store(0, Ordering::Relaxed);
+    }
+
+    /// Thread `number` is this one.
+    pub fn is_here(&self, number: usize) {
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        self.busy[number].thread.store(thread, Ordering::Relaxed);
     }
 
     /// For how many ms the thread has been at it that began first, and how many threads are at work.
     #[must_use]
     pub fn longest(&self) -> (u64, usize) {
+        let at_work = self.at_work();
+        at_work.fold((0, 0), |(longest, count), (ms, _)| (longest.max(ms), count + 1))
+    }
+
+    /// The threads that have been at it for longer than `ms`, and the files of their questions.
+    pub fn kept(&self, ms: u64) -> impl Iterator<Item = (i32, RawFd)> {
+        let kept = self.at_work().filter(move |(since, _)| *since > ms);
+        kept.map(|(_, busy)| (busy.thread.load(Ordering::Relaxed), busy.file.load(Ordering::Relaxed)))
+    }
+
+    fn at_work(&self) -> impl Iterator<Item = (u64, &Busy)> {
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let at_work = self.busy.iter().map(|since| since.load(Ordering::Relaxed)).filter(|since| *since > 0);
-        at_work
-            .fold((0, 0), |(longest, count), since| (longest.max(now.saturating_sub(since - 1)), count + 1))
+        self.busy.iter().filter_map(move |busy| {
+            let since = busy.since.load(Ordering::Acquire).checked_sub(1)?;
+            Some((now.saturating_sub(since), busy))
+        })
     }
 }
 
@@ -118,8 +150,13 @@ mod tests {
             })
         };
         assert_eq!(crew.lasting(), Some(term));
-        crew.begin(0);
+        crew.is_here(0);
+        crew.begin(0, 7);
         assert_eq!((crew.longest().1, crew.lasting()), (1, Some(term)));
+        thread::sleep(std::time::Duration::from_millis(2));
+        let own = rustix::thread::gettid().as_raw_nonzero().get();
+        assert_eq!(crew.kept(0).collect::<Vec<_>>(), [(own, 7)]);
+        assert_eq!(crew.kept(60_000).count(), 0);
         crew.step_aside(term);
         assert!(other.join().is_ok());
         crew.lead();

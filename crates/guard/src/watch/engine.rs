@@ -25,7 +25,7 @@ use crate::trusted::Trusted;
 use palisade_sys::fanotify::{AuditRule, BUFFER, Event, Gate, Question, Questions, Reply, Witness};
 use rustix::io::Errno;
 use std::cell::Cell;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -262,6 +262,7 @@ impl Engine {
     /// # Errors
     /// When the gate can't be read any more.
     pub fn work(&self, number: usize, recognizer: &Recognizer, stop: &AtomicBool) -> Result<(), Errno> {
+        self.crew.is_here(number);
         let term = Cell::new(Some(self.crew.lead()));
         let worker = Worker { number, term, ..Worker::new(recognizer, false) };
         // One event at a time: what is read must be answered by who read it, and that may take long.
@@ -326,7 +327,7 @@ impl Engine {
             self.reply(&question, Reply { allow: true, audit: None });
             return;
         }
-        self.crew.begin(worker.number);
+        self.crew.begin(worker.number, question.file.as_raw_fd());
         let began = self.clock.now();
         let verdict = self.judge(worker, &question, None);
         if let Err(question) = self.put_off(worker, &verdict, question) {

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can happen to a guard, one after the other and at random: how long the host waits, what is answered meanwhile, and that
+//! it is said. A process that nothing happens to measures it.
+//!
+//! `PALISADE_SOAK_SECONDS` says for how long at random; `./x test soak` asks for ten minutes.
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+
+mod gauge;
+mod kinds;
+
+use crate::support::lines::tell;
+use crate::support::{Bed, Settings, compile, has};
+use gauge::Gauge;
+use kinds::{ALL, Mishap};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Longer than this nothing on the host may wait, on an idle machine.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// Without `PALISADE_SOAK_SECONDS`: so many mishaps.
+const SECONDS: u64 = 20;
+
+const RULES: &str = "deny_log perm=execute all : path=BED/untrusted\nallow perm=any all : all\n";
+
+/// A guard, and who reads what it says unless that is to stop.
+struct Scene {
+    bed: Bed,
+    said: Arc<Mutex<Vec<u8>>>,
+    reads: Arc<AtomicBool>,
+    /// So long something is stopped.
+    stopped: Duration,
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tell(&String::from_utf8_lossy(&self.said.lock().unwrap()));
+        }
+    }
+}
+
+impl Scene {
+    fn new(stopped: Duration) -> Option<Self> {
+        if !["fanotify", "gcc"].into_iter().all(has) {
+            return None;
+        }
+        let mut bed = Bed::new();
+        bed.settings(&Settings { trust: "sources = []".into(), ..Settings::enforce() });
+        bed.rules(RULES);
+        bed.life = 1200;
+        bed.write(bed.at("plain"), "plain");
+        let program = compile("int main() { return 0; }", &["-static"]);
+        for name in ["trusted", "untrusted"] {
+            bed.program(bed.at(name), &program);
+        }
+        bed.program(bed.at("gauge"), compile(gauge::PROGRAM, &["-static"]));
+        let mut scene = Self { bed, said: Arc::default(), reads: Arc::new(AtomicBool::new(true)), stopped };
+        scene.start();
+        Some(scene)
+    }
+
+    /// Starts a guard, whose words are read.
+    fn start(&mut self) {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        self.bed.said = Some(Stdio::from(OwnedFd::from(writer)));
+        let (said, reads) = (Arc::clone(&self.said), Arc::clone(&self.reads));
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            loop {
+                while !reads.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                match reader.read(&mut buffer) {
+                    Ok(count @ 1..) => said.lock().unwrap().extend(&buffer[..count]),
+                    _ => return,
+                }
+            }
+        });
+        self.bed.launch();
+        self.bed.wait("the guard refuses", |bed| {
+            bed.run("./untrusted").code == Some(126) && crate::stopped::standby(bed).is_some()
+        });
+    }
+
+    fn has_said(&self, what: &str) -> bool {
+        String::from_utf8_lossy(&self.said.lock().unwrap()).contains(what)
+    }
+}
+
+/// When something was the matter, in µs, and what.
+struct Window {
+    mishap: &'static Mishap,
+    from: u64,
+    to: u64,
+}
+
+/// Has it happen, and looks that it is said.
+fn befall(scene: &mut Scene, mishap: &'static Mishap) -> Window {
+    scene.said.lock().unwrap().clear();
+    let from = gauge::now();
+    (mishap.act)(scene);
+    let to = gauge::now();
+    if let Some(words) = mishap.said {
+        scene.bed.wait(&format!("{}: it is said: {words}", mishap.name), |_| scene.has_said(words));
+    }
+    scene.bed.wait("the guard refuses again", |bed| bed.run("./untrusted").code == Some(126));
+    Window { mishap, from, to }
+}
+
+/// What was measured, against what may be.
+fn judge(gauge: Gauge, windows: &[Window]) {
+    let records = gauge.end();
+    let crowd = palisade_acceptance::patience::crowd().max(1.0);
+    let limit = WAIT.mul_f64(crowd);
+    // A moment passes until a guard that was begun or goes on is asked.
+    let moment = 1_000_000 + u64::try_from(WAIT.as_micros()).unwrap();
+    let (mut longest, mut counts): (BTreeMap<&str, Duration>, BTreeMap<&str, u32>) = Default::default();
+    windows.iter().for_each(|window| *counts.entry(window.mishap.name).or_default() += 1);
+    let (mut wrong, mut refused) = (Vec::new(), 0_u32);
+    for record in &records {
+        let touches = |window: &&Window| record.end >= window.from && record.begin <= window.to + moment;
+        let may =
+            |what: fn(&Mishap) -> bool| windows.iter().filter(touches).any(|window| what(window.mishap));
+        let waited = Duration::from_micros(record.end - record.begin);
+        let during = windows.iter().rfind(|window| window.from <= record.end);
+        let during = during.map_or("nothing", |window| window.mishap.name);
+        let most = longest.entry(during).or_default();
+        *most = waited.max(*most);
+        let fits = match record.what {
+            gauge::What::Untrusted if record.worked => may(|mishap| mishap.opens),
+            gauge::What::Untrusted => {
+                refused += 1;
+                true
+            }
+            _ => record.worked || may(|mishap| mishap.refuses),
+        };
+        if !fits || waited > limit {
+            wrong.push(format!("{during}: {record:?}"));
+        }
+    }
+    tell(&format!("{} opens and execs were measured, {refused} execs refused", records.len()));
+    for (name, most) in &longest {
+        let count = counts.get(name).copied().unwrap_or(0);
+        tell(&format!("{name}: {count} times, longest wait {} ms", most.as_millis()));
+    }
+    assert!(refused > 10 && records.len() > 500, "{refused} of {}", records.len());
+    assert!(wrong.is_empty(), "{} of {}: {:#?}", wrong.len(), records.len(), &wrong[..wrong.len().min(20)]);
+}
+
+#[test]
+fn nothing_that_happens_to_a_guard_holds_up_the_host() {
+    let Some(mut scene) = Scene::new(2 * WAIT) else { return };
+    let gauge = Gauge::start(&scene.bed);
+    let windows: Vec<Window> = ALL.iter().map(|mishap| befall(&mut scene, mishap)).collect();
+    judge(gauge, &windows);
+    scene.bed.stop();
+}
+
+#[test]
+fn whatever_happens_next_an_untrusted_program_is_refused() {
+    let Some(mut scene) = Scene::new(WAIT * 3 / 4) else { return };
+    let seconds = std::env::var("PALISADE_SOAK_SECONDS").map_or(SECONDS, |text| text.parse().unwrap());
+    let mut seed = gauge::now() | 1;
+    tell(&format!("seed {seed}"));
+    let gauge = Gauge::start(&scene.bed);
+    let (until, mut windows) = (gauge::now() + seconds * 1_000_000, Vec::new());
+    while gauge::now() < until {
+        // xorshift64
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        let next = usize::try_from(seed % u64::try_from(ALL.len()).unwrap()).unwrap();
+        windows.push(befall(&mut scene, &ALL[next]));
+    }
+    tell(&format!("{} mishaps in {seconds} s", windows.len()));
+    judge(gauge, &windows);
+    scene.bed.stop();
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can happen to a guard.
+
+use super::Scene;
+use crate::stopped::standby;
+use crate::support::compile;
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Something that happens, and is over when its function comes back.
+pub(super) struct Mishap {
+    pub(super) name: &'static str,
+    pub(super) act: fn(&mut Scene),
+    /// Whether everything may be executed meanwhile.
+    pub(super) opens: bool,
+    /// Whether opens and execs may be refused meanwhile.
+    pub(super) refuses: bool,
+    /// The alarm.
+    pub(super) said: Option<&'static str>,
+}
+
+const QUIET: Mishap = Mishap { name: "", act: |_| {}, opens: false, refuses: false, said: None };
+
+pub(super) const ALL: &[Mishap] = &[
+    Mishap {
+        name: "the guard is stopped",
+        act: |scene| {
+            scene.bed.signal("-STOP");
+            std::thread::sleep(scene.stopped);
+            scene.bed.signal("-CONT");
+        },
+        opens: true,
+        said: Some("alarm: palisaded (process"),
+        ..QUIET
+    },
+    Mishap {
+        name: "a thread that answers is stopped",
+        act: |scene| freeze(scene, "answer-"),
+        opens: true,
+        ..QUIET
+    },
+    Mishap { name: "another thread is stopped", act: |scene| freeze(scene, ""), ..QUIET },
+    Mishap {
+        name: "the standby is stopped",
+        act: |scene| {
+            let pid = standby(&scene.bed).unwrap();
+            signal("-STOP", pid);
+            std::thread::sleep(scene.stopped);
+            signal("-CONT", pid);
+        },
+        ..QUIET
+    },
+    Mishap {
+        name: "the standby is killed",
+        act: |scene| {
+            let pid = standby(&scene.bed).unwrap();
+            signal("-KILL", pid);
+            scene.bed.wait("another one", |bed| standby(bed).is_some_and(|other| other != pid));
+        },
+        said: Some("the process that stands by to answer when palisaded is stopped has ended"),
+        ..QUIET
+    },
+    Mishap {
+        name: "the guard is killed",
+        act: |scene| {
+            scene.bed.signal("-KILL");
+            scene.bed.ended();
+            scene.start();
+        },
+        opens: true,
+        ..QUIET
+    },
+    Mishap {
+        name: "both are killed",
+        act: |scene| {
+            let pids = [standby(&scene.bed).unwrap(), scene.bed.pid()];
+            pids.into_iter().for_each(|pid| signal("-KILL", pid));
+            scene.bed.ended();
+            scene.start();
+        },
+        opens: true,
+        ..QUIET
+    },
+    Mishap {
+        name: "the guard is aborted",
+        act: |scene| {
+            scene.bed.signal("-ABRT");
+            scene.bed.ended();
+            scene.start();
+        },
+        opens: true,
+        ..QUIET
+    },
+    Mishap {
+        name: "the guard is stopped, and then killed",
+        act: |scene| {
+            scene.bed.signal("-STOP");
+            std::thread::sleep(Duration::from_millis(700));
+            scene.bed.signal("-KILL");
+            scene.bed.ended();
+            scene.start();
+        },
+        opens: true,
+        ..QUIET
+    },
+    Mishap {
+        name: "nobody reads the log",
+        act: |scene| {
+            scene.reads.store(false, Ordering::Relaxed);
+            scene
+                .bed
+                .run("for i in 1 2 3 4 5 6 7 8 9; do for j in 1 2 3 4 5 6 7 8 9; do ./untrusted; done; done");
+            scene.reads.store(true, Ordering::Relaxed);
+        },
+        ..QUIET
+    },
+    Mishap {
+        name: "descriptors are used up",
+        act: |scene| {
+            let pid = scene.bed.pid();
+            let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+            let before = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+            let before = before.unwrap().split_whitespace().next().unwrap();
+            limit(pid, "--nofile=8:");
+            std::thread::sleep(Duration::from_secs(2));
+            limit(pid, &format!("--nofile={before}:"));
+        },
+        refuses: true,
+        ..QUIET
+    },
+    Mishap {
+        name: "users hold connections",
+        act: |scene| {
+            let socket = scene.bed.outside(scene.bed.socket());
+            let all = (0..200).map(|_| std::os::unix::net::UnixStream::connect(&socket));
+            let _held: Vec<_> = all.collect();
+            std::thread::sleep(Duration::from_secs(1));
+        },
+        ..QUIET
+    },
+    Mishap {
+        name: "settings are broken and repaired",
+        act: |scene| {
+            let file = scene.bed.outside(scene.bed.config("guard.toml"));
+            let before = std::fs::read(&file).unwrap();
+            std::fs::write(&file, "nonsense").unwrap();
+            scene.bed.signal("-HUP");
+            std::thread::sleep(Duration::from_millis(500));
+            std::fs::write(&file, before).unwrap();
+            scene.bed.signal("-HUP");
+        },
+        said: Some("what was read again is not in force"),
+        ..QUIET
+    },
+    Mishap {
+        name: "the trust database is gone",
+        act: |scene| {
+            let state = scene.bed.state("");
+            let moved = state.with_file_name("moved");
+            let (state, moved) = (scene.bed.outside(state), scene.bed.outside(moved));
+            std::fs::rename(&state, &moved).unwrap();
+            scene.bed.signal("-HUP");
+            std::thread::sleep(Duration::from_secs(1));
+            // It may have been made again.
+            let _not_there = std::fs::remove_dir_all(&state);
+            std::fs::rename(&moved, &state).unwrap();
+            scene.bed.signal("-HUP");
+        },
+        ..QUIET
+    },
+];
+
+fn signal(name: &str, pid: u32) {
+    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+}
+
+fn limit(pid: u32, limit: &str) {
+    assert!(Command::new("prlimit").args(["--pid", &pid.to_string(), limit]).status().unwrap().success());
+}
+
+/// Stops the thread of its first argument, for as many ms as its second says, as a debugger does.
+const FREEZER: &str = r#"
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int count, char **arguments) {
+    int thread = atoi(arguments[1]), status;
+    if (ptrace(PTRACE_SEIZE, thread, 0, 0) || ptrace(PTRACE_INTERRUPT, thread, 0, 0))
+        return 1;
+    if (waitpid(thread, &status, __WALL) != thread)
+        return 2;
+    usleep(atoi(arguments[2]) * 1000);
+    return ptrace(PTRACE_DETACH, thread, 0, 0) ? 3 : 0;
+}"#;
+
+/// One thread after the other whose name begins so is stopped.
+fn freeze(scene: &mut Scene, name: &str) {
+    static PROGRAM: OnceLock<Vec<u8>> = OnceLock::new();
+    let program = PROGRAM.get_or_init(|| compile(FREEZER, &["-static"]));
+    let freezer = scene.bed.base.join("freezer");
+    if !freezer.exists() {
+        std::fs::write(&freezer, program).unwrap();
+        std::fs::set_permissions(&freezer, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let pid = scene.bed.pid();
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten() {
+        let comm = std::fs::read_to_string(thread.path().join("comm")).unwrap();
+        let answers = comm.starts_with("answer-");
+        if comm.starts_with(name) && (answers == (name == "answer-")) {
+            let time = if answers { scene.stopped * 3 / 4 } else { scene.stopped / 12 };
+            let thread = thread.file_name();
+            let status =
+                Command::new(&freezer).arg(thread).arg(time.as_millis().to_string()).status().unwrap();
+            assert!(status.success(), "{comm}: {status}");
+        }
+    }
+}
