@@ -159,10 +159,14 @@ impl Daemon {
     }
 
     pub(crate) fn end(self, signal: rustix::process::Signal) -> Result {
+        self.signal(signal)?;
+        self.wait()
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) -> Result {
         let pid = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw);
         let pid = pid.ok_or("no process")?;
-        rustix::process::kill_process(pid, signal).map_err(|error| format!("kill: {error}"))?;
-        self.wait()
+        rustix::process::kill_process(pid, signal).map_err(|error| format!("kill: {error}"))
     }
 
     /// Until it has ended by itself.
@@ -365,6 +369,18 @@ pub(crate) fn all() {
         daemon.take().ok_or("it doesn't run")?.end(rustix::process::Signal::KILL)?;
         crate::lives::eventually("memfd", memfd, &Outcome::Done)?;
         refuses_nothing()
+    });
+    report("daemon-killed-while-somebody-waits", || {
+        let daemon = Daemon::start("", in_force)?;
+        // The guard hears of its changes, and then it is asked about again.
+        expect("passed", &run(TRUSTED), &Outcome::Done)?;
+        done(&Request::Reload { force: false })?;
+        daemon.signal(rustix::process::Signal::STOP)?;
+        let waiting = std::thread::spawn(|| run(TRUSTED));
+        std::thread::sleep(Duration::from_millis(200));
+        ensure(!waiting.is_finished(), "nobody waits")?;
+        daemon.end(rustix::process::Signal::KILL)?;
+        expect("waited", &waiting.join().map_err(|_| "a panic")?, &Outcome::Done)
     });
     report("daemon-killed-on-death-closed", || {
         let daemon = Daemon::start("on-death = \"closed\"", in_force)?;
