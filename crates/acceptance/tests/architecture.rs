@@ -29,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "palisade-protocol",
             "palisade-host",
             "palisade-events",
+            "palisade-http",
             "palisade-sys",
             "palisade-text",
         ],
@@ -67,6 +68,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "palisade-policy",
             "palisade-protocol",
+            "palisade-http",
             "palisade-database",
             "palisade-shell-syntax",
             "palisade-sys",
@@ -100,6 +102,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("palisade-host", &["palisade-shell-syntax", "palisade-sys", "palisade-text"]),
     ("palisade-events", &["palisade-policy", "palisade-database", "palisade-text"]),
     ("palisade-database", &[]),
+    ("palisade-http", &[]),
     ("palisade-shell-syntax", &[]),
     ("palisade-sys", &[]),
     ("palisade-text", &[]),

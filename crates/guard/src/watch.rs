@@ -4,6 +4,7 @@
 //! - [`mounts`]: which file systems are watched
 //! - [`policy`]: everything that decides, as one value
 //! - [`engine`]: answers the kernel's questions; [`crew`] says which thread does
+//! - [`later`]: questions that other threads answer; `waiting`: where they wait, a line for each user
 //! - `occurrence`: one open or exec, of which things are found out when they are asked for; [`known`] and [`process`]
 //!   are what is remembered of files and processes, as long as [`remembered`] does
 //! - [`place`]: where a file really is
@@ -17,6 +18,7 @@ mod device;
 pub mod engine;
 pub mod known;
 pub mod label;
+pub mod later;
 pub mod line;
 pub mod mounts;
 mod occurrence;

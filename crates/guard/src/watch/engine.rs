@@ -10,17 +10,16 @@ use super::counts::{Clock, Counts};
 use super::crew::{Crew, Term};
 use super::known::{Identity, Known};
 use super::label::{Label, Use};
+use super::later::Later;
 use super::occurrence::Occurrence;
 use super::place::FileSystems;
 use super::policy::Policy;
 use super::process::Processes;
 use super::remembered::Remembered;
-use super::waiting::Waiting;
 use crate::facts::{Access, Facts};
 use crate::kind::Recognizer;
 use crate::linear::Outcome;
 use crate::settings::Asked;
-use crate::subject::Subject;
 use crate::trusted::Trusted;
 use palisade_sys::fanotify::{AuditRule, BUFFER, Event, Gate, Question, Questions, Reply, Witness};
 use rustix::io::Errno;
@@ -66,27 +65,8 @@ pub struct Engine {
     pub crew: Crew,
     journal: SyncSender<Judged>,
     follow_all: AtomicBool,
-    settle: OnceLock<Settle>,
     label: OnceLock<Box<dyn Label>>,
-    /// To be judged again when what is trusted is up to date. They wait without a thread of the crew: bringing it up to date opens
-    /// files itself, and somebody must answer for those.
-    unsettled: Waiting<Question>,
-    /// To be judged when their files have been read, by threads of their own.
-    long: Waiting<Long>,
-}
-
-/// What is trusted may be out of date: a package manager may just have brought what is to be refused.
-pub struct Settle {
-    /// Whether it is being brought up to date.
-    pub pending: Box<dyn Fn() -> bool + Send + Sync>,
-    /// Waits until it isn't any more, for a bounded time.
-    pub wait: Box<dyn Fn() + Send + Sync>,
-}
-
-impl std::fmt::Debug for Settle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Settle")
-    }
+    pub(super) later: Later,
 }
 
 /// One thread that answers.
@@ -104,7 +84,7 @@ pub(super) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(recognizer: &'a Recognizer, takes_long: bool) -> Self {
+    pub(super) fn new(recognizer: &'a Recognizer, takes_long: bool) -> Self {
         Self { number: 0, term: Cell::new(None), recognizer, takes_long, puts_off: Cell::new(false) }
     }
 }
@@ -121,28 +101,20 @@ pub struct Unread {
 const UNREAD: Duration = Duration::from_millis(700);
 
 /// What came of a question.
-struct Verdict {
+pub(super) struct Verdict {
     /// By which rules, for their counts.
-    outcome: Option<(Arc<InForce>, Outcome)>,
+    pub(super) outcome: Option<(Arc<InForce>, Outcome)>,
     reply: Reply,
     /// What the rules say, whether they are enforced or not.
     allow: bool,
     judged: Option<Judged>,
     /// It is to be refused, and the file isn't trusted.
-    untrusted: bool,
-}
-
-/// A question whose file is large.
-#[derive(Debug)]
-struct Long {
-    question: Question,
-    /// Whether what is trusted is up to date for it.
-    is_settled: bool,
+    pub(super) untrusted: bool,
 }
 
 /// It was judged before, by a thread of the crew.
 #[derive(Clone, Copy)]
-struct Again;
+pub(super) struct Again;
 
 impl Engine {
     /// Ready to answer; `journal` takes what is to be said.
@@ -170,16 +142,9 @@ impl Engine {
             crew: Crew::default(),
             journal,
             follow_all: AtomicBool::new(false),
-            settle: OnceLock::new(),
             label: OnceLock::new(),
-            unsettled: Waiting::default(),
-            long: Waiting::default(),
+            later: Later::default(),
         }
-    }
-
-    /// Who is asked before an untrusted file is refused: a package manager may just have brought it.
-    pub fn settle_by(&self, settle: Settle) {
-        let _once = self.settle.set(settle);
     }
 
     /// Who is told what files may be used for.
@@ -233,7 +198,7 @@ impl Engine {
 
     /// What is in force now. It isn't held on to: who decides may open files, which are questions, and who answers
     /// those would wait behind somebody who wants to replace it.
-    fn in_force(&self) -> Arc<InForce> {
+    pub(super) fn in_force(&self) -> Arc<InForce> {
         Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -336,72 +301,8 @@ impl Engine {
         self.crew.end(worker.number);
     }
 
-    /// Whether a refusal of something untrusted has to wait.
-    fn is_unsettled(&self) -> bool {
-        self.settle.get().is_some_and(|settle| (settle.pending)())
-    }
-
-    /// Whether something else has come into force since it was decided. Asked after [`Self::is_unsettled`]: what was being
-    /// read when it was decided, and isn't any more, is in force by then.
-    fn is_stale(&self, verdict: &Verdict) -> bool {
-        verdict.outcome.as_ref().is_some_and(|(decided_by, _)| !Arc::ptr_eq(decided_by, &self.in_force()))
-    }
-
-    /// Puts a question off whose verdict isn't one, or may not be soon. It comes back where it is to be answered.
-    fn put_off(&self, worker: &Worker<'_>, verdict: &Verdict, question: Question) -> Result<(), Question> {
-        let is_long = worker.puts_off.take();
-        if !is_long && !(verdict.untrusted && (self.is_unsettled() || self.is_stale(verdict))) {
-            return Err(question);
-        }
-        // Who has gone waits for nothing, and is nobody.
-        let user = Subject::read(question.pid).uids().first().copied().unwrap_or(u32::MAX);
-        let long = |question| Long { question, is_settled: false };
-        if is_long {
-            self.long.put(user, long(question)).map_err(|long| long.question)
-        } else {
-            self.unsettled.put(user, question)
-        }
-    }
-
-    /// Judges again what was put off until what is trusted is up to date, until `stop`, which counts when the next question comes.
-    pub fn settle(&self, recognizer: &Recognizer, stop: &AtomicBool) {
-        let worker = Worker::new(recognizer, false);
-        while !stop.load(Ordering::Relaxed) {
-            let questions = self.unsettled.take_all();
-            if let Some(settle) = self.settle.get() {
-                (settle.wait)();
-            }
-            for (user, question) in questions {
-                let began = self.clock.now();
-                let verdict = self.judge(&worker, &question, Some(Again));
-                let put_off = if worker.puts_off.take() {
-                    self.long.put(user, Long { question, is_settled: true }).map_err(|long| long.question)
-                } else {
-                    Err(question)
-                };
-                if let Err(question) = put_off {
-                    self.give(&question, verdict, began);
-                }
-            }
-        }
-    }
-
-    /// Judges what was put off because a large file has to be read, until `stop`, which counts when the next question comes.
-    pub fn read_files(&self, recognizer: &Recognizer, stop: &AtomicBool) {
-        let worker = Worker::new(recognizer, true);
-        while !stop.load(Ordering::Relaxed) {
-            let (Long { question, is_settled }, _at_work) = self.long.take();
-            let began = self.clock.now();
-            let verdict = self.judge(&worker, &question, Some(Again));
-            let put_off = if is_settled { Err(question) } else { self.put_off(&worker, &verdict, question) };
-            if let Err(question) = put_off {
-                self.give(&question, verdict, began);
-            }
-        }
-    }
-
     /// The answer, and what is told of it.
-    fn give(&self, question: &Question, verdict: Verdict, began: Option<Instant>) {
+    pub(super) fn give(&self, question: &Question, verdict: Verdict, began: Option<Instant>) {
         let Verdict { outcome, reply, allow, judged, .. } = verdict;
         self.reply(question, reply);
         if let Some((in_force, outcome)) = outcome {
@@ -425,7 +326,7 @@ impl Engine {
     }
 
     /// Decides; `again` if it was judged before: whoever does that never leads.
-    fn judge(&self, worker: &Worker<'_>, question: &Question, again: Option<Again>) -> Verdict {
+    pub(super) fn judge(&self, worker: &Worker<'_>, question: &Question, again: Option<Again>) -> Verdict {
         let in_force = self.in_force();
         let policy = &in_force.policy;
         let Ok(status) = rustix::fs::fstat(&question.file) else {

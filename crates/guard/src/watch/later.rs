@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Questions that are answered later, by other threads than the crew's: who has to wait doesn't keep those who read.
+
+use super::engine::{Again, Engine, Verdict, Worker};
+use super::waiting::Waiting;
+use crate::kind::Recognizer;
+use crate::subject::Subject;
+use palisade_sys::fanotify::Question;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// What is trusted may be out of date: a package manager may just have brought what is to be refused.
+pub struct Settle {
+    /// Whether it is being brought up to date.
+    pub pending: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Waits until it isn't any more, for a bounded time.
+    pub wait: Box<dyn Fn() + Send + Sync>,
+}
+
+impl std::fmt::Debug for Settle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Settle")
+    }
+}
+
+/// What waits.
+#[derive(Debug, Default)]
+pub(super) struct Later {
+    settle: OnceLock<Settle>,
+    /// To be judged again when what is trusted is up to date: bringing it up to date opens files itself, and somebody must answer
+    /// for those.
+    unsettled: Waiting<Question>,
+    /// To be judged when their files have been read.
+    long: Waiting<Long>,
+}
+
+/// A question whose file is large.
+#[derive(Debug)]
+pub(super) struct Long {
+    question: Question,
+    /// Whether what is trusted is up to date for it.
+    is_settled: bool,
+}
+
+impl Engine {
+    /// Who is asked before an untrusted file is refused: a package manager may just have brought it.
+    pub fn settle_by(&self, settle: Settle) {
+        let _once = self.later.settle.set(settle);
+    }
+
+    /// Whether a refusal of something untrusted has to wait.
+    fn is_unsettled(&self) -> bool {
+        self.later.settle.get().is_some_and(|settle| (settle.pending)())
+    }
+
+    /// Whether something else has come into force since it was decided. Asked after [`Self::is_unsettled`]: what was being
+    /// read when it was decided, and isn't any more, is in force by then.
+    fn is_stale(&self, verdict: &Verdict) -> bool {
+        verdict.outcome.as_ref().is_some_and(|(decided_by, _)| !Arc::ptr_eq(decided_by, &self.in_force()))
+    }
+
+    /// Puts a question off whose verdict isn't one, or may not be soon. It comes back where it is to be answered.
+    pub(super) fn put_off(
+        &self,
+        worker: &Worker<'_>,
+        verdict: &Verdict,
+        question: Question,
+    ) -> Result<(), Question> {
+        let is_long = worker.puts_off.take();
+        if !is_long && !(verdict.untrusted && (self.is_unsettled() || self.is_stale(verdict))) {
+            return Err(question);
+        }
+        // Who has gone waits for nothing, and is nobody.
+        let user = Subject::read(question.pid).uids().first().copied().unwrap_or(u32::MAX);
+        let long = |question| Long { question, is_settled: false };
+        if is_long {
+            self.later.long.put(user, long(question)).map_err(|long| long.question)
+        } else {
+            self.later.unsettled.put(user, question)
+        }
+    }
+
+    /// Judges again what was put off until what is trusted is up to date, until `stop`, which counts when the next question comes.
+    pub fn settle(&self, recognizer: &Recognizer, stop: &AtomicBool) {
+        let worker = Worker::new(recognizer, false);
+        while !stop.load(Ordering::Relaxed) {
+            let questions = self.later.unsettled.take_all();
+            if let Some(settle) = self.later.settle.get() {
+                (settle.wait)();
+            }
+            for (user, question) in questions {
+                let began = self.clock.now();
+                let verdict = self.judge(&worker, &question, Some(Again));
+                let put_off = if worker.puts_off.take() {
+                    self.later
+                        .long
+                        .put(user, Long { question, is_settled: true })
+                        .map_err(|long| long.question)
+                } else {
+                    Err(question)
+                };
+                if let Err(question) = put_off {
+                    self.give(&question, verdict, began);
+                }
+            }
+        }
+    }
+
+    /// Judges what was put off because a large file has to be read, until `stop`, which counts when the next question comes.
+    pub fn read_files(&self, recognizer: &Recognizer, stop: &AtomicBool) {
+        let worker = Worker::new(recognizer, true);
+        while !stop.load(Ordering::Relaxed) {
+            let (Long { question, is_settled }, _at_work) = self.later.long.take();
+            let began = self.clock.now();
+            let verdict = self.judge(&worker, &question, Some(Again));
+            let put_off = if is_settled { Err(question) } else { self.put_off(&worker, &verdict, question) };
+            if let Err(question) = put_off {
+                self.give(&question, verdict, began);
+            }
+        }
+    }
+}
