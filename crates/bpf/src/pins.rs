@@ -67,8 +67,11 @@ impl Pins {
         result
     }
 
-    /// Makes the directory, for root only; mounts the BPF file system where nobody has.
-    fn prepare(&self) -> Result<(), Error> {
+    /// Mounts the BPF file system where nobody has: for who can't any more by the time there is something to pin.
+    ///
+    /// # Errors
+    /// If it can't be mounted.
+    pub fn mount(&self) -> Result<(), Error> {
         let top = Path::new("/sys/fs/bpf");
         if self.directory.starts_with(top) && !is_bpf(top) {
             mount(
@@ -80,6 +83,12 @@ impl Pins {
             )
             .map_err(|error| failed("mount the BPF file system on", top, error.into()))?;
         }
+        Ok(())
+    }
+
+    /// Makes the directory, for root only, on a BPF file system.
+    fn prepare(&self) -> Result<(), Error> {
+        self.mount()?;
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)

@@ -30,6 +30,8 @@ pub(crate) enum Trouble {
     NoStandby,
     /// Rights that aren't needed are kept.
     Rights,
+    /// System calls that aren't needed can be made.
+    Calls,
 }
 
 /// What is wrong now.

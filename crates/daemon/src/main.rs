@@ -21,10 +21,12 @@
 //! - [`supervisor`]: systemd, and what happens when nothing goes on
 //! - [`standby`]: a second process that answers while this one is stopped
 //! - [`privileges`]: what it gives away
+//! - [`confinement`]: which system calls it keeps
 #![forbid(unsafe_code)]
 
 mod alarms;
 mod blind;
+mod confinement;
 mod control;
 mod conversation;
 mod essential;
@@ -71,6 +73,9 @@ fn main() -> ExitCode {
     }
     if options.prove_refusal {
         return scope::proof::act();
+    }
+    if options.prove_calls {
+        return confinement::prove(options.other_calls);
     }
     // A core dump may go to a program by a pipe, about whose start the kernel would ask this process while it dies.
     let _always_works =

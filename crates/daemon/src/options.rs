@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How the daemon is started.
 
+use crate::confinement::OtherCalls;
 use clap::CommandFactory;
 use std::io;
 use std::path::PathBuf;
@@ -45,6 +46,12 @@ pub(crate) struct Options {
     /// Hold scopes as if the kernel lacked this, too; for tests
     #[arg(long, hide = true, value_enum, value_delimiter = ',', value_name = "FEATURE")]
     pub(crate) without: Vec<Feature>,
+    /// What becomes of system calls that it doesn't need; anything but refusing is for tests
+    #[arg(long, hide = true, value_enum, default_value = "refuse", value_name = "ANSWER")]
+    pub(crate) other_calls: OtherCalls,
+    /// Try such calls, and say what became of them; for tests
+    #[arg(long, hide = true)]
+    pub(crate) prove_calls: bool,
     /// Be executed below a mark, for another palisaded; not for people
     #[arg(long, hide = true)]
     pub(crate) prove_refusal: bool,

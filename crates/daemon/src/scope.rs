@@ -37,7 +37,7 @@ use crate::options::Options;
 use crate::saying::say;
 use crate::supervisor::Systemd;
 use crate::waker::Waker;
-use crate::{control as sockets, privileges};
+use crate::{confinement, control as sockets, privileges};
 use palisade_scopes::Settings;
 use palisade_text::Show as _;
 use service::Service;
@@ -70,6 +70,9 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
     for signal in [SIGTERM, SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&terminate)).map_err(GuardError::Begin)?;
         waker.wake_at(signal).map_err(GuardError::Begin)?;
+    }
+    if let Err(error) = confinement::begin(options.other_calls) {
+        scopes.service.alarm(error.to_string());
     }
     let systemd = Systemd::from_environment();
     systemd.notify("READY=1");

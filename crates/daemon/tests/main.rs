@@ -6,6 +6,7 @@
 
 mod acceptance;
 mod bypasses;
+mod confinement;
 mod faults;
 mod journal;
 mod manual;

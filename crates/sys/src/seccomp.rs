@@ -34,6 +34,20 @@ pub fn install(program: &[Instruction]) -> Result<()> {
     raw::load_filter(program, 0).map(drop)
 }
 
+/// As [`install`], for every thread of the process, and what they start. `told`: what the filter refuses is logged by the
+/// kernel (audit's record SECCOMP), as far as `/proc/sys/kernel/seccomp/actions_logged` has `errno`.
+///
+/// # Errors
+/// As [`install`]; `SRCH` if a thread has filters of its own: then no thread has the new one.
+pub fn install_everywhere(program: &[Instruction], told: bool) -> Result<()> {
+    let told = if told { libc::SECCOMP_FILTER_FLAG_LOG } else { 0 };
+    // The number of a thread that is in the way isn't an error for the kernel.
+    match raw::load_filter(program, libc::SECCOMP_FILTER_FLAG_TSYNC | told)? {
+        0 => Ok(()),
+        _thread => Err(Errno::SRCH),
+    }
+}
+
 /// As [`install`]; returns the descriptor of the listener, closed on exec.
 ///
 /// A call that has been received can be interrupted only by a signal that ends its process, so

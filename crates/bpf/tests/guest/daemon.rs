@@ -183,6 +183,8 @@ fn spawn(options: &[&str], settings: &str) -> Result<Child> {
     fs::write("/etc/palisade/guard.toml", text).map_err(|error| format!("write settings: {error}"))?;
     let log = File::options().create(true).append(true).open(LOG).map_err(|error| format!("log: {error}"))?;
     Command::new(DAEMON)
+        // A system call that it should not need ends it.
+        .args(["--other-calls", "kill"])
         .args(options)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -41,7 +41,8 @@ impl Daemon {
             .map_err(failed("settings"))?;
         let log = File::options().create(true).append(true).open(LOG).map_err(failed("log"))?;
         let child = Command::new(DAEMON)
-            .args(["--only", "scopes"])
+            // A system call that it should not need ends it.
+            .args(["--only", "scopes", "--other-calls", "kill"])
             .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

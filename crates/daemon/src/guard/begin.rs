@@ -11,7 +11,7 @@ use crate::saying::say;
 use crate::supervisor::{Systemd, supervise};
 use crate::trial::Trial;
 use crate::waker::Waker;
-use crate::{control, privileges};
+use crate::{confinement, control, privileges};
 use palisade_guard::kind::Recognizer;
 use palisade_guard::rule::files::Writers;
 use palisade_guard::settings::{Backend, Mode, OnDeath};
@@ -186,6 +186,9 @@ fn start(
     if let Err(errno) = privileges::drop_capabilities() {
         let what = format!("rights that aren't needed can't be given away: {errno}");
         guard.alarms.raise(Trouble::Rights, what);
+    }
+    if let Err(error) = confinement::begin(guard.options.other_calls) {
+        guard.alarms.raise(Trouble::Calls, error.to_string());
     }
     // What each thread needs is there before the first question: a thread that is born later would be asked about.
     drop(Recognizer::new()?);

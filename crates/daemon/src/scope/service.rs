@@ -97,8 +97,10 @@ impl Service {
         }
     }
 
-    /// Goes on with what another daemon pinned.
+    /// Goes on with what another daemon pinned, and has somewhere to pin to: once it has begun, nothing can be mounted.
     pub(super) fn take_over(&self) {
+        // Told when there is something to pin.
+        let _where_it_can = self.pins.mount();
         if self.pins.exist() {
             let mut state = self.state();
             if let Err(error) = self.ensure(&mut state) {
