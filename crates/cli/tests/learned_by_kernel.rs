@@ -46,7 +46,7 @@ set -e
 mount -t tmpfs none /run
 mkdir /run/palisade
 "$PALISADED" --only scopes --config "$BASE/config" --state "$BASE/daemon" --socket /run/palisade/guard.sock \
-    --scope-pins "$BASE/pins" 2>"$BASE/log" &
+    --scope-pins "$BASE/pins" --other-calls kill 2>"$BASE/log" &
 daemon=$!
 trap 'kill $daemon 2>/dev/null || true' EXIT
 tries=0

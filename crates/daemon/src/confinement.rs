@@ -2,7 +2,7 @@
 //! The system calls that the daemon and what it starts may make once it has begun: `data/guard.list` of the crate `syscall`.
 //!
 //! Whoever takes the daemon over still has its descriptors and capabilities: this bounds which parts of the kernel they
-//! can be used on, for every thread and for the process that reads packages.
+//! can be used on, for every thread and for the processes that it starts: the reader of packages, and the standby.
 
 use palisade_sys::seccomp::{self, Probe};
 use palisade_syscall::confined::{Confined, Outside};

@@ -58,9 +58,30 @@ fn every_thread_has_the_filter_and_none_without() {
         assert!(modes.values().all(|found| found == mode), "{other_calls}: {modes:?}");
         let rights_kept = of_threads(bed.pid(), "NoNewPrivs:");
         assert!(rights_kept.values().all(|found| found == rights), "{other_calls}: {rights_kept:?}");
+        let mut standby = None;
+        bed.wait("the standby is there", |bed| {
+            standby = child(bed.pid(), "--stand-by")
+                .filter(|child| of_threads(*child, "Name:").contains_key("standby"));
+            standby.is_some()
+        });
+        let modes = of_threads(standby.unwrap(), "Seccomp:");
+        assert!(!modes.is_empty() && modes.values().all(|found| found == mode), "{other_calls}: {modes:?}");
         assert!(!bed.log().contains("alarm: the kernel doesn't take"), "{}", bed.log());
         bed.stop();
     }
+}
+
+/// A child of the guard that was started with this option.
+fn child(pid: u32, option: &str) -> Option<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let of =
+        |thread: std::io::Result<fs::DirEntry>| fs::read_to_string(thread.ok()?.path().join("children")).ok();
+    let children: String = threads.filter_map(of).collect();
+    let found = children.split_whitespace().find(|child| {
+        let line = fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        line.split('\0').any(|word| word == option)
+    });
+    found?.parse().ok()
 }
 
 /// It is started by the running daemon, as another user.
@@ -84,22 +105,10 @@ fn the_reader_of_packages_has_the_filter() {
     bed.wait("the guard begins", |bed| bed.try_ask(&Request::Status).is_some());
     let mut found = None;
     bed.wait("the reader is seen", |bed| {
-        let pid = bed.pid();
-        let children: String = fs::read_dir(format!("/proc/{pid}/task"))
-            .map(|threads| {
-                let of = |thread: std::io::Result<fs::DirEntry>| {
-                    fs::read_to_string(thread.ok()?.path().join("children")).ok()
-                };
-                threads.filter_map(of).collect()
-            })
-            .unwrap_or_default();
-        found = children.split_whitespace().find_map(|child| {
-            let line = fs::read(format!("/proc/{child}/cmdline")).ok()?;
-            let child = child.parse().ok()?;
-            let reads = line.ends_with(b"--load-trust\0");
-            let status = of_threads(child, "Uid:");
-            (reads && !status.is_empty() && status.values().all(|uid| uid.starts_with("65533")))
-                .then(|| of_threads(child, "Seccomp:"))
+        found = child(bed.pid(), "--load-trust").and_then(|child| {
+            let users = of_threads(child, "Uid:");
+            let reads = !users.is_empty() && users.values().all(|uid| uid.starts_with("65533"));
+            reads.then(|| of_threads(child, "Seccomp:"))
         });
         found.as_ref().is_some_and(|modes| !modes.is_empty())
     });

@@ -107,7 +107,7 @@ impl Guarded {
         );
         std::fs::write(top.join("etc/guard.toml"), settings).unwrap();
         let script = r#"mount -t tmpfs palisade-test "$1/files" && cp /bin/true "$1/files/good" &&
-            cp /bin/true "$1/files/bad" && exec "$2" --config "$1/etc" --state "$1/state" --socket "$1/sock""#;
+            cp /bin/true "$1/files/bad" && exec "$2" --other-calls kill --config "$1/etc" --state "$1/state" --socket "$1/sock""#;
         std::fs::write(top.join("etc/guard.d/10.rules"), fill(rules, top)).unwrap();
         let log = std::fs::File::create(top.join("log")).unwrap();
         let daemon = Command::new("unshare")

@@ -80,7 +80,10 @@ impl World {
         let words: Vec<&str> = before.iter().copied().chain([palisaded.to_str().unwrap()]).collect();
         let log = fs::OpenOptions::new().create(true).append(true).open(self.base.join("log")).unwrap();
         let mut command = Command::new(words[0]);
-        command.args(&words[1..]).args(["--only", "scopes", "--config"]).arg(self.base.join("config"));
+        command
+            .args(&words[1..])
+            .args(["--only", "scopes", "--other-calls", "kill", "--config"])
+            .arg(self.base.join("config"));
         command.arg("--state").arg(self.base.join("state")).arg("--socket").arg(self.base.join("guard.sock"));
         command.arg("--scope-pins").arg(self.base.join("bpf/scope")).stdin(Stdio::null()).stderr(log);
         self.daemon = Some(command.spawn().unwrap());
