@@ -30,6 +30,8 @@ pub mod shebang;
 pub mod text;
 
 use std::borrow::Cow;
+#[cfg(feature = "libmagic")]
+use std::cell::OnceCell;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
@@ -174,7 +176,7 @@ pub fn is_programs(kind: &[u8]) -> bool {
 /// Tells kinds. One for each thread: libmagic's state is no one else's.
 pub struct Recognizer {
     #[cfg(feature = "libmagic")]
-    magic: Option<libmagic::Magic>,
+    magic: OnceCell<Option<libmagic::Magic>>,
 }
 
 impl Recognizer {
@@ -186,15 +188,23 @@ impl Recognizer {
     pub fn new() -> Result<Self, KindError> {
         Ok(Self {
             #[cfg(feature = "libmagic")]
-            magic: Some(libmagic::Magic::load()?),
+            magic: OnceCell::from(Some(libmagic::Magic::load()?)),
         })
+    }
+
+    /// With libmagic as soon as it is needed, which takes some MiB; where it can't be loaded then, as [`Recognizer::own`].
+    pub fn when_needed() -> Self {
+        Self {
+            #[cfg(feature = "libmagic")]
+            magic: OnceCell::new(),
+        }
     }
 
     /// With nothing but what this crate knows.
     pub fn own() -> Self {
         Self {
             #[cfg(feature = "libmagic")]
-            magic: None,
+            magic: OnceCell::from(None),
         }
     }
 
@@ -234,12 +244,13 @@ impl Recognizer {
     /// What is left: libmagic knows better, if it is there.
     #[cfg(feature = "libmagic")]
     fn left(&self, head: &[u8], wanted: Wanted) -> Kind {
-        match &self.magic {
-            // It takes half a millisecond, whatever the file. What begins no line as programs do is none.
-            Some(magic) if wanted == Wanted::Every || text::may_be_program(head) => {
-                magic.kind(head).unwrap_or(Kind::UNKNOWN)
-            }
-            _ => own(head),
+        // It takes half a millisecond, whatever the file. What begins no line as programs do is none.
+        if wanted != Wanted::Every && !text::may_be_program(head) {
+            return own(head);
+        }
+        match self.magic.get_or_init(|| libmagic::Magic::load().ok()) {
+            Some(magic) => magic.kind(head).unwrap_or(Kind::UNKNOWN),
+            None => own(head),
         }
     }
 

@@ -216,8 +216,7 @@ fn start(
     })?);
     for number in 0..READERS {
         threads.push(each(&format!("read-{number}"), |guard| {
-            let recognizer = Recognizer::new().unwrap_or_else(|_| Recognizer::own());
-            guard.engine.read_files(&recognizer, &guard.stop);
+            guard.engine.read_files(&Recognizer::when_needed(), &guard.stop);
         })?);
     }
     threads.push(each("changes", |guard| guard.engine.hear(&guard.stop))?);
