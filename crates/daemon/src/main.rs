@@ -68,9 +68,6 @@ fn main() -> ExitCode {
     if options.load_trust {
         return loader::run();
     }
-    if options.stand_by {
-        return standby::run();
-    }
     if options.prove_refusal {
         return scope::proof::act();
     }
@@ -80,6 +77,9 @@ fn main() -> ExitCode {
     // A core dump may go to a program by a pipe, about whose start the kernel would ask this process while it dies.
     let _always_works =
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+    if options.stand_by {
+        return standby::run();
+    }
     let code = match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

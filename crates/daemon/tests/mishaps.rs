@@ -164,7 +164,7 @@ fn nothing_that_happens_to_a_guard_holds_up_the_host() {
 
 #[test]
 fn whatever_happens_next_an_untrusted_program_is_refused() {
-    let Some(mut scene) = Scene::new(WAIT * 3 / 4) else { return };
+    let Some(mut scene) = Scene::new(WAIT) else { return };
     let seconds = std::env::var("PALISADE_SOAK_SECONDS").map_or(SECONDS, |text| text.parse().unwrap());
     let mut seed = gauge::now() | 1;
     tell(&format!("seed {seed}"));

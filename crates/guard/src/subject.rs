@@ -43,7 +43,7 @@ const LONGEST_ENVIRONMENT: usize = 8 << 20;
 pub struct Subject {
     pid: u32,
     /// `/proc/PID`; none if it was gone before the first question.
-    directory: Option<OwnedFd>,
+    directory: OnceCell<Option<OwnedFd>>,
     buffer: RefCell<Vec<u8>>,
     status: OnceCell<Status>,
     auid: OnceCell<u32>,
@@ -66,10 +66,17 @@ impl Subject {
     /// The same, with `/proc` at another place, looked up from an open directory.
     pub fn read_in(base: BorrowedFd<'_>, proc: &Path, pid: u32) -> Self {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Self::with(pid, openat(base, proc.join(pid.to_string()), flags, Mode::empty()).ok())
+        let directory = openat(base, proc.join(pid.to_string()), flags, Mode::empty()).ok();
+        Self::with(pid, OnceCell::from(directory))
     }
 
-    fn with(pid: u32, directory: Option<OwnedFd>) -> Self {
+    /// The process with this number, looked up when something is asked about it: for one that can't end before but by being
+    /// killed, and of which nobody wants to know then.
+    pub fn when_asked(pid: u32) -> Self {
+        Self::with(pid, OnceCell::new())
+    }
+
+    fn with(pid: u32, directory: OnceCell<Option<OwnedFd>>) -> Self {
         Self {
             pid,
             directory,
@@ -83,6 +90,15 @@ impl Subject {
             preloads: OnceCell::new(),
             started: OnceCell::new(),
         }
+    }
+
+    fn directory(&self) -> Option<&OwnedFd> {
+        self.directory
+            .get_or_init(|| {
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                openat(CWD, format!("/proc/{}", self.pid), flags, Mode::empty()).ok()
+            })
+            .as_ref()
     }
 
     /// Its number.
@@ -131,8 +147,7 @@ impl Subject {
     /// Where its program is, or was before it was deleted.
     pub fn exe(&self) -> &[u8] {
         self.exe.get_or_init(|| {
-            let target =
-                self.directory.as_ref().and_then(|directory| readlinkat(directory, "exe", Vec::new()).ok());
+            let target = self.directory().and_then(|directory| readlinkat(directory, "exe", Vec::new()).ok());
             let Some(target) = target.map(std::ffi::CString::into_bytes) else { return b"?".to_vec() };
             // A name may end like that by itself: then the program is still there.
             if target.ends_with(b" (deleted)") && self.is_at(&target) {
@@ -144,7 +159,7 @@ impl Subject {
 
     fn is_at(&self, path: &[u8]) -> bool {
         use rustix::fs::{AtFlags, stat, statat};
-        let own = self.directory.as_ref().and_then(|own| statat(own, "exe", AtFlags::empty()).ok());
+        let own = self.directory().and_then(|own| statat(own, "exe", AtFlags::empty()).ok());
         let there = stat(path).ok();
         own.zip(there).is_some_and(|(own, there)| (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino))
     }
@@ -157,7 +172,7 @@ impl Subject {
     ///
     /// What the kernel says; `ESRCH` of a process that is gone.
     pub fn program(&self) -> Result<OwnedFd, Errno> {
-        let directory = self.directory.as_ref().ok_or(Errno::SRCH)?;
+        let directory = self.directory().ok_or(Errno::SRCH)?;
         openat(directory, "exe", OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
     }
 
@@ -215,7 +230,7 @@ impl Subject {
 
     fn open(&self, name: &str) -> Option<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        openat(self.directory.as_ref()?, OsStr::new(name), flags, Mode::empty()).ok()
+        openat(self.directory()?, OsStr::new(name), flags, Mode::empty()).ok()
     }
 
     /// Reads one of its files into the buffer that all of them share, and parses it.

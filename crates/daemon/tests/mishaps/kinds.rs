@@ -30,6 +30,8 @@ pub(super) const ALL: &[Mishap] = &[
             scene.bed.signal("-STOP");
             std::thread::sleep(scene.stopped);
             scene.bed.signal("-CONT");
+            let over = "no longer so: palisaded is stopped";
+            scene.bed.wait("the standby sees that it goes on", |_| scene.has_said(over));
         },
         opens: true,
         said: Some("alarm: palisaded (process"),

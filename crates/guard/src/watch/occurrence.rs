@@ -34,7 +34,7 @@ pub(super) struct Occurrence<'a> {
     trusted: OnceCell<bool>,
     device: OnceCell<Box<[u8]>>,
     process: OnceCell<Option<Process>>,
-    exe: OnceCell<Box<[u8]>>,
+    exe: OnceCell<Arc<[u8]>>,
     subject_kind: OnceCell<Kind>,
     subject_trusted: OnceCell<bool>,
 }
@@ -219,8 +219,8 @@ impl Facts for Occurrence<'_> {
     }
 
     fn exe(&self) -> &[u8] {
-        let Some(subject) = self.subject() else { return b"?" };
-        self.exe.get_or_init(|| self.engine.filesystems.program_of(subject.pid(), subject.exe()))
+        let Some(process) = self.process() else { return b"?" };
+        self.exe.get_or_init(|| process.exe(&self.engine.filesystems))
     }
 
     fn subject_kind(&self) -> &str {
@@ -230,7 +230,7 @@ impl Facts for Occurrence<'_> {
                 process.remembered_kind().unwrap_or_else(|| {
                     // The program's open is a question as well.
                     self.step_aside();
-                    process.kind(self.worker.recognizer)
+                    process.kind(&self.engine.filesystems, self.worker.recognizer)
                 })
             })
             .as_str()

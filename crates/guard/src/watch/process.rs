@@ -3,6 +3,8 @@
 //! its descriptor, because numbers are used again.
 
 use super::counts::Counts;
+use super::known::Identity;
+use super::place::FileSystems;
 use super::remembered::Remembered;
 use crate::facts::{Access, Start};
 use crate::kind::elf::ElfFacts;
@@ -11,8 +13,9 @@ use crate::subject::Subject;
 use crate::subject::start::Progress;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::cell::OnceCell;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Processes of which something is remembered, at least; each costs a descriptor.
 const PROCESSES: usize = 2048;
@@ -22,8 +25,16 @@ const PROCESSES: usize = 2048;
 struct Remains {
     descriptor: OwnedFd,
     progress: Mutex<Progress>,
-    /// The kind of its program, by the program's device and inode: a program that runs can't be written.
-    kind: Mutex<Option<((u64, u64), Kind)>>,
+    program: Mutex<Option<Program>>,
+}
+
+/// The program that a process runs. One that runs can't be written, and another one looks otherwise.
+#[derive(Debug)]
+struct Program {
+    identity: Identity,
+    /// Where it was on this host when the process first asked for something.
+    exe: Arc<[u8]>,
+    kind: Option<Kind>,
 }
 
 impl Remains {
@@ -47,23 +58,26 @@ impl Processes {
     /// The process with this number, which is waiting for an answer and so can't end but by being killed; nothing if it
     /// was.
     pub(super) fn get(&self, pid: u32, counts: &Counts) -> Option<Process> {
-        let subject = Subject::read(pid);
         let mut processes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(remains) = processes.get(&pid)
             && remains.is_alive()
         {
             counts.subjects_hit.one();
-            return Some(Process { subject, remains: Arc::clone(remains) });
+            return Some(Process::new(Subject::when_asked(pid), Arc::clone(remains)));
         }
+        let subject = Subject::read(pid);
         counts.subjects_missed.one();
         let number = Pid::from_raw(i32::try_from(pid).ok()?)?;
         let descriptor = pidfd_open(number, PidfdFlags::empty()).ok()?;
-        let remains =
-            Arc::new(Remains { descriptor, progress: Mutex::new(Progress::new()), kind: Mutex::new(None) });
+        let remains = Arc::new(Remains {
+            descriptor,
+            progress: Mutex::new(Progress::new()),
+            program: Mutex::new(None),
+        });
         processes.insert(pid, Arc::clone(&remains));
         drop(processes);
         // That the descriptor is still of a living process tells that `/proc` was about the same one.
-        remains.is_alive().then_some(Process { subject, remains })
+        remains.is_alive().then(|| Process::new(subject, remains))
     }
 }
 
@@ -72,9 +86,15 @@ pub(super) struct Process {
     /// What `/proc` says of it.
     pub(super) subject: Subject,
     remains: Arc<Remains>,
+    /// What its program is now.
+    program: OnceCell<Option<Identity>>,
 }
 
 impl Process {
+    const fn new(subject: Subject, remains: Arc<Remains>) -> Self {
+        Self { subject, remains, program: OnceCell::new() }
+    }
+
     /// It asks for a file: `elf` is what that is, if it is an ELF file.
     pub(super) fn proceed(&self, access: Access, elf: Option<&ElfFacts>) {
         let mut progress = self.remains.progress.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,26 +109,45 @@ impl Process {
         self.remains.progress.lock().unwrap_or_else(PoisonError::into_inner).start()
     }
 
+    /// Where its program is on this host. Looked up once for each program that it runs, as the kind is.
+    pub(super) fn exe(&self, filesystems: &FileSystems) -> Arc<[u8]> {
+        let look = || filesystems.program_of(self.subject.pid(), self.subject.exe()).into();
+        let Some(identity) = self.program() else { return look() };
+        if let Some(program) = self.remembered().as_ref().filter(|program| program.identity == identity) {
+            return Arc::clone(&program.exe);
+        }
+        let exe: Arc<[u8]> = look();
+        *self.remembered() = Some(Program { identity, exe: Arc::clone(&exe), kind: None });
+        exe
+    }
+
     /// The kind of its program, if it is remembered.
     pub(super) fn remembered_kind(&self) -> Option<Kind> {
-        let program = self.program()?;
-        let kind = self.remains.kind.lock().unwrap_or_else(PoisonError::into_inner);
-        kind.as_ref().filter(|(known, _)| *known == program).map(|(_, kind)| kind.clone())
+        let identity = self.program()?;
+        let remembered = self.remembered();
+        remembered.as_ref().filter(|program| program.identity == identity)?.kind.clone()
     }
 
     /// The kind of its program. Opens it, which is a question: somebody else must answer meanwhile.
-    pub(super) fn kind(&self, recognizer: &Recognizer) -> Kind {
+    pub(super) fn kind(&self, filesystems: &FileSystems, recognizer: &Recognizer) -> Kind {
         let kind = self.subject.kind(recognizer).clone();
-        if let Some(program) = self.program() {
-            *self.remains.kind.lock().unwrap_or_else(PoisonError::into_inner) = Some((program, kind.clone()));
+        let _remembered = self.exe(filesystems);
+        let identity = self.program();
+        if let Some(program) = self.remembered().as_mut().filter(|program| Some(program.identity) == identity)
+        {
+            program.kind = Some(kind.clone());
         }
         kind
     }
 
-    /// Its program's device and inode.
-    #[allow(clippy::unnecessary_cast, reason = "the C libraries disagree about the widths")]
-    fn program(&self) -> Option<(u64, u64)> {
-        let status = rustix::fs::stat(format!("/proc/{}/exe", self.subject.pid())).ok()?;
-        Some((status.st_dev as u64, status.st_ino as u64))
+    fn remembered(&self) -> MutexGuard<'_, Option<Program>> {
+        self.remains.program.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn program(&self) -> Option<Identity> {
+        *self.program.get_or_init(|| {
+            let status = rustix::fs::stat(format!("/proc/{}/exe", self.subject.pid())).ok()?;
+            Some(Identity::of(&status))
+        })
     }
 }
