@@ -24,6 +24,9 @@ pub(crate) enum Kind {
     Ext4,
 }
 
+/// Who owns a user's texts: nobody on most hosts has this number.
+const USER: u32 = 47_110;
+
 /// How many files of each sort there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -31,6 +34,7 @@ pub(crate) struct Counts {
     pub(crate) clocks: usize,
     /// Copies of `true`, with the host's libraries.
     pub(crate) dynamic: usize,
+    /// Of root's, and as many of a user's.
     pub(crate) texts: usize,
 }
 
@@ -46,7 +50,10 @@ pub(crate) struct Bed {
 pub(crate) enum Sort {
     Clocks,
     Dynamic,
+    /// Root's.
     Texts,
+    /// An ordinary user's texts: nobody but the daemon can say what becomes of them, for they may change at any time.
+    Users,
 }
 
 impl Sort {
@@ -56,6 +63,7 @@ impl Sort {
             Self::Clocks => 'c',
             Self::Dynamic => 'd',
             Self::Texts => 't',
+            Self::Users => 'u',
         };
         bed.join(format!("{letter}{number}"))
     }
@@ -98,7 +106,11 @@ impl Bed {
             }
         }
         for number in 0..self.counts.texts {
-            fs::write(Sort::Texts.file(&self.path, number), format!("text {number}\n"))?;
+            let text = format!("text {number}\n");
+            fs::write(Sort::Texts.file(&self.path, number), &text)?;
+            let users = Sort::Users.file(&self.path, number);
+            fs::write(&users, text)?;
+            std::os::unix::fs::chown(users, Some(USER), Some(USER))?;
         }
         let [program, text] = refused(&self.path);
         executable(&program, &clock)?;
@@ -121,7 +133,7 @@ impl Drop for Bed {
 
 fn ext4(path: &Path, counts: Counts) -> Result<(), GuardError> {
     let image = path.with_extension("ext4");
-    let files = (counts.clocks + counts.dynamic + counts.texts + 100) as u64;
+    let files = (counts.clocks + counts.dynamic + 2 * counts.texts + 100) as u64;
     let size = files * 8192 + counts.dynamic as u64 * (64 << 10) + (64 << 20);
     fs::File::create(&image)
         .and_then(|file| file.set_len(size))

@@ -115,9 +115,10 @@ fn decisions(
     let rounds = rounds(bench.options.rounds(), 10);
     let one = Work::Same { sort: Sort::Clocks, number: 0, count: AGAIN };
     let begin = bench.kept();
-    for (work, figure) in
-        [(one, ("call", execs.as_str())), (Work::Open { count: COUNTS.texts }, ("each", opens.as_str()))]
-    {
+    for (work, figure) in [
+        (one, ("call", execs.as_str())),
+        (Work::Open { sort: Sort::Texts, count: COUNTS.texts }, ("each", opens.as_str())),
+    ] {
         let figures = [figure];
         let scenario = Scenario { work, reading: Reading::Said(&figures), rounds };
         for table in race(bench, &contenders, &scenario, &placements()[0])? {

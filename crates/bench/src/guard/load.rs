@@ -53,6 +53,8 @@ enum Task {
         #[command(flatten)]
         place: Place,
         #[arg(long)]
+        sort: Sort,
+        #[arg(long)]
         from: usize,
         #[arg(long)]
         count: usize,
@@ -112,9 +114,8 @@ impl Load {
                 let path = |number| sort.file(&place.bed, if *same { *from } else { from + number });
                 exec(place, *sort, (0..*count).map(path).collect())
             }
-            Task::Open { place, from, count, window } => {
-                let paths =
-                    (*from..from + count).map(|number| Sort::Texts.file(&place.bed, number)).collect();
+            Task::Open { place, sort, from, count, window } => {
+                let paths = (*from..from + count).map(|number| sort.file(&place.bed, number)).collect();
                 open(place, paths, window.map(Duration::from_secs_f64))
             }
             Task::Tether { view, command } => tether(view.as_deref(), command),

@@ -44,9 +44,9 @@ pub(crate) enum Work {
     /// So many others in each round, beginning with those of round `first`.
     Slice { sort: Sort, count: usize, first: usize },
     /// Opens of so many files.
-    Open { count: usize },
+    Open { sort: Sort, count: usize },
     /// Opens of so many others in each round.
-    OpenSlice { count: usize, first: usize },
+    OpenSlice { sort: Sort, count: usize, first: usize },
     /// Opens of so many files, again and again, for so many seconds.
     Window { count: usize, seconds: f64 },
 }
@@ -174,6 +174,7 @@ fn load_words(work: Work, round: usize) -> Vec<String> {
             Sort::Clocks => "clocks",
             Sort::Dynamic => "dynamic",
             Sort::Texts => "texts",
+            Sort::Users => "users",
         };
         words.extend(["--sort".to_owned(), name.to_owned()]);
         words
@@ -185,10 +186,10 @@ fn load_words(work: Work, round: usize) -> Vec<String> {
             words
         }
         Work::Slice { sort, count, first } => sorted(words("exec", (first + round) * count, count), sort),
-        Work::Open { count } => words("open", 0, count),
-        Work::OpenSlice { count, first } => words("open", (first + round) * count, count),
+        Work::Open { sort, count } => sorted(words("open", 0, count), sort),
+        Work::OpenSlice { sort, count, first } => sorted(words("open", (first + round) * count, count), sort),
         Work::Window { count, seconds } => {
-            let mut words = words("open", 0, count);
+            let mut words = sorted(words("open", 0, count), Sort::Texts);
             words.extend(["--window".to_owned(), seconds.to_string()]);
             words
         }
@@ -303,8 +304,14 @@ mod tests {
         assert_eq!(of(slice, 2), "exec --from 250 --count 50 --sort clocks");
         let same = Work::Same { sort: Sort::Dynamic, number: 7, count: 9 };
         assert_eq!(of(same, 5), "exec --from 7 --count 9 --sort dynamic --same");
-        assert_eq!(of(Work::OpenSlice { count: 10, first: 1 }, 1), "open --from 20 --count 10");
-        assert_eq!(of(Work::Window { count: 10, seconds: 0.5 }, 1), "open --from 0 --count 10 --window 0.5");
+        assert_eq!(
+            of(Work::OpenSlice { sort: Sort::Users, count: 10, first: 1 }, 1),
+            "open --from 20 --count 10 --sort users"
+        );
+        assert_eq!(
+            of(Work::Window { count: 10, seconds: 0.5 }, 1),
+            "open --from 0 --count 10 --sort texts --window 0.5"
+        );
     }
 
     #[test]

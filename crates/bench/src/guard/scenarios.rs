@@ -33,6 +33,8 @@ pub(crate) const SECOND_CALL: &str = "many programs, second pass, call";
 pub(crate) const SECOND_WALL: &str = "many programs, second pass, wall";
 pub(crate) const TOUCH: &str = "open+close, first touch";
 pub(crate) const STEADY: &str = "open+close, steady";
+pub(crate) const USERS_TOUCH: &str = "open+close of a user's files, first touch";
+pub(crate) const USERS_STEADY: &str = "open+close of a user's files, steady";
 pub(crate) const WINDOW: &str = "open+close in a window";
 pub(crate) const ONE_STRACE: &str = "one program, strace -f -T";
 pub(crate) const MANY_STRACE: &str = "many programs, first pass, strace -f -T";
@@ -40,7 +42,7 @@ const ONE_TRACE: &str = "one program, tracepoints";
 const MANY_TRACE: &str = "many programs, first pass, tracepoints";
 const IDLE_CALL: &str = "one program, call, no daemon runs";
 const IDLE_OPEN: &str = "open+close, steady, no daemon runs";
-const TITLES: [&str; 15] = [
+const TITLES: [&str; 17] = [
     ONE_CALL,
     ONE_WALL,
     FIRST_CALL,
@@ -49,6 +51,8 @@ const TITLES: [&str; 15] = [
     SECOND_WALL,
     TOUCH,
     STEADY,
+    USERS_TOUCH,
+    USERS_STEADY,
     WINDOW,
     ONE_STRACE,
     MANY_STRACE,
@@ -208,20 +212,29 @@ pub(crate) fn all(bench: &mut Bench, field: Field, missing: &mut Vec<Missing>) -
     for (number, placement) in placements.iter().enumerate() {
         let first = number * (slices + WARM_UP);
         let many = Work::Slice { sort, count: each, first };
-        let touch = Work::OpenSlice { count: each, first };
+        let touch = |sort| Work::OpenSlice { sort, count: each, first };
         for (work, figures) in [
             (one, &[("call", ONE_CALL), ("each", ONE_WALL)][..]),
             (many, &[("call", FIRST_CALL), ("each", FIRST_WALL)]),
             (many, &[("call", SECOND_CALL), ("each", SECOND_WALL)]),
-            (touch, &[("each", TOUCH)]),
+            (touch(Sort::Texts), &[("each", TOUCH)]),
+            (touch(Sort::Users), &[("each", USERS_TOUCH)]),
         ] {
             measure(bench, work, Reading::Said(figures), slices, placement)?;
         }
     }
     for placement in &placements {
         // On another core fapolicyd takes seconds for one round of it.
-        let (steady, few) = (Work::Open { count: texts }, rounds(asked, 20));
-        measure(bench, steady, Reading::Said(&[("each", STEADY)]), few, placement)?;
+        let few = rounds(asked, 20);
+        for (sort, title) in [(Sort::Texts, STEADY), (Sort::Users, USERS_STEADY)] {
+            measure(
+                bench,
+                Work::Open { sort, count: texts },
+                Reading::Said(&[("each", title)]),
+                few,
+                placement,
+            )?;
+        }
     }
     let here = &placements[..1];
     for placement in here {
@@ -282,9 +295,10 @@ fn idle(
     field.entries.retain(|entry| entry.guard.is_none());
     let contenders = field.contenders();
     let rounds = rounds(bench.options.rounds(), 5);
-    for (work, figures) in
-        [(one, [("call", IDLE_CALL)]), (Work::Open { count: texts }, [("each", IDLE_OPEN)])]
-    {
+    for (work, figures) in [
+        (one, [("call", IDLE_CALL)]),
+        (Work::Open { sort: Sort::Texts, count: texts }, [("each", IDLE_OPEN)]),
+    ] {
         if wanted(bench, &[figures[0].1], &contenders) {
             let scenario = Scenario { work, reading: Reading::Said(&figures), rounds };
             for table in race(bench, &contenders, &scenario, placement)? {
