@@ -12,6 +12,7 @@ use crate::support::lines::tell;
 use crate::support::{Bed, Settings, compile, has};
 use gauge::Gauge;
 use kinds::{ALL, Mishap};
+use palisade_protocol::guard::Request;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -41,6 +42,15 @@ impl Drop for Scene {
     fn drop(&mut self) {
         if std::thread::panicking() {
             tell(&String::from_utf8_lossy(&self.said.lock().unwrap()));
+            tell(&format!("status: {:?}", self.bed.try_ask(&Request::Status)));
+            for pid in [Some(self.bed.pid()), crate::stopped::standby(&self.bed)].into_iter().flatten() {
+                let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+                for thread in threads {
+                    let of =
+                        |name: &str| std::fs::read_to_string(thread.path().join(name)).unwrap_or_default();
+                    tell(&format!("{} {}", of("stat"), of("wchan")));
+                }
+            }
         }
     }
 }
@@ -109,7 +119,8 @@ fn befall(scene: &mut Scene, mishap: &'static Mishap) -> Window {
     if let Some(words) = mishap.said {
         scene.bed.wait(&format!("{}: it is said: {words}", mishap.name), |_| scene.has_said(words));
     }
-    scene.bed.wait("the guard refuses again", |bed| bed.run("./untrusted").code == Some(126));
+    let again = format!("{}: the guard refuses again", mishap.name);
+    scene.bed.wait(&again, |bed| bed.run("./untrusted").code == Some(126));
     Window { mishap, from, to }
 }
 

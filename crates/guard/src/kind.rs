@@ -221,13 +221,17 @@ impl Recognizer {
         if let Some(kind) = by_mode(stat.mode) {
             return kind;
         }
-        let mut head = vec![0; PEEK];
+        // Where the size says that no more is there, nobody asks for more. (In `/proc` it says nothing.)
+        let size = usize::try_from(stat.size).unwrap_or(PEEK);
+        let mut head = vec![0; if size == 0 { PEEK } else { size.min(PEEK) }];
         let read = file.read_at(0, &mut head);
         head.truncate(read);
         if head.is_empty() {
             return Kind::of("application/x-empty");
         }
-        if let Some(facts) = elf::examine(&file, stat.size) {
+        if head.starts_with(elf::MAGIC)
+            && let Some(facts) = elf::examine(&file, stat.size)
+        {
             return elf::kind(&facts, path);
         }
         if let Some(kind) = certain(&head) {

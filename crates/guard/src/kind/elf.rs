@@ -111,12 +111,15 @@ pub enum ElfError {
     Many,
 }
 
+/// What every ELF file begins with.
+pub const MAGIC: &[u8] = b"\x7fELF";
+
 /// What an ELF file is; nothing if the file is none.
 ///
 /// `size` is what `fstat` says: a file can be shorter than that by now, never is more of it read.
 pub fn examine(file: &impl Source, size: u64) -> Option<ElfFacts> {
     let mut ident = [0; 16];
-    if file.read_at(0, &mut ident) < ident.len() || !ident.starts_with(b"\x7fELF") {
+    if file.read_at(0, &mut ident) < ident.len() || !ident.starts_with(MAGIC) {
         return None;
     }
     let layout = Layout::of(&ident);

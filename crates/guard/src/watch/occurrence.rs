@@ -128,7 +128,7 @@ impl<'a> Occurrence<'a> {
             self.engine.counts.objects_missed.one();
             let known = Arc::new(Known::new(self.identity, path));
             // Root's files tell of changes; others hold still only if nobody is writing.
-            if self.identity.is_regular() && self.identity.holds(self.file()) && self.tells_of_changes() {
+            if self.identity.is_regular() && self.tells_of_changes() && self.identity.holds(self.file()) {
                 let mut files = self.engine.files.lock().unwrap_or_else(PoisonError::into_inner);
                 files.insert(key, Arc::clone(&known));
             }
