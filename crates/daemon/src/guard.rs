@@ -54,6 +54,8 @@ pub(crate) struct Guard {
     waker: Waker,
     pub(crate) alarms: Alarms,
     lsm: Result<Arc<Lsm>, String>,
+    /// Whether the mounts are to be looked at again, because the last look failed for want of descriptors.
+    looks_again: AtomicBool,
     /// Whether somebody asked for the end.
     asked_to_end: AtomicBool,
     /// Whether nothing is judged because the trust database isn't there.
@@ -138,6 +140,17 @@ impl Guard {
         }
     }
 
+    /// Watches what is mounted, as the settings say. Where that can't be found out now, the main thread looks again.
+    pub(super) fn look_at_mounts(&self) {
+        let watch = self.engine.policy().settings.watch.clone();
+        let mounts = std::fs::read("/proc/self/mountinfo");
+        if !mounts.is_ok_and(|text| self.territory.look(&self.engine, &text, &watch)) {
+            self.looks_again.store(true, Ordering::Relaxed);
+            self.waker.wake();
+        }
+        self.follow_scope();
+    }
+
     /// Has the kernel leave alone what the settings leave out.
     fn follow_scope(&self) {
         let Ok(lsm) = &self.lsm else { return };
@@ -214,15 +227,11 @@ impl Guard {
     }
 
     fn put_in_force(&self, policy: Policy, enforce: bool) -> Result<(), GuardError> {
-        let watch = policy.settings.watch.clone();
         let policy = Arc::new(policy);
         self.engine.replace(|in_force| in_force.policy = policy).map_err(GuardError::Replace)?;
         self.generation.fetch_add(1, Ordering::Relaxed);
         self.enforce(enforce);
-        if let Ok(text) = std::fs::read("/proc/self/mountinfo") {
-            self.territory.look(&self.engine, &text, &watch);
-        }
-        self.follow_scope();
+        self.look_at_mounts();
         self.follow_mode();
         self.label_essential();
         Ok(())
@@ -265,7 +274,6 @@ impl Guard {
     fn go_back(&self, before: Before) {
         let _one = self.changing();
         let Before { policy, enforcing } = before;
-        let watch = policy.settings.watch.clone();
         if let Err(errno) = self.engine.replace(|in_force| in_force.policy = policy) {
             let what = format!("what was tried can't be taken back ({errno}): nothing is refused any more");
             self.alarms.raise(Trouble::Trial, what);
@@ -274,10 +282,7 @@ impl Guard {
             return;
         }
         self.enforce(enforcing);
-        if let Ok(text) = std::fs::read("/proc/self/mountinfo") {
-            self.territory.look(&self.engine, &text, &watch);
-        }
-        self.follow_scope();
+        self.look_at_mounts();
         self.follow_mode();
         self.label_essential();
     }

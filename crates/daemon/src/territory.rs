@@ -14,7 +14,6 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::io::{Read, Seek};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,13 +48,14 @@ impl Territory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).left_out.clone()
     }
 
-    /// Looks at the mounts and watches what is to be watched; what can't be is told once.
-    pub(crate) fn look(&self, engine: &Engine, mountinfo: &[u8], watch: &Watch) {
+    /// Looks at the mounts and watches what is to be watched; what can't be is told once. What is watched stays so where the
+    /// look fails for want of something that may be there in a moment. False if so: another look is needed.
+    pub(crate) fn look(&self, engine: &Engine, mountinfo: &[u8], watch: &Watch) -> bool {
         let all = palisade_host::mounts::parse(mountinfo);
         let left_out = mounts::left_out(&all, watch);
         // What something else is mounted over can't be reached by its name: that leads to the other one.
-        let is_there = |mount: &Mount| match open(mount) {
-            Ok(file) => is_of(&file, mount),
+        let is_there = |mount: &Mount| match open(mount).and_then(|file| is_of(&file, mount)) {
+            Ok(is_it) => is_it,
             // Where one can't get to, there is something all the same.
             Err(errno) => ![Errno::NOENT, Errno::NOTDIR].contains(&errno),
         };
@@ -66,6 +66,7 @@ impl Territory {
         let questions = questions(watch.asked);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut now = State { unwatched, left_out, ..State::default() };
+        let mut is_whole = true;
         let at = |device: (u32, u32), point: &Path| {
             mounts.iter().find(|mount| mount.device == device && mount.point == point)
         };
@@ -83,7 +84,13 @@ impl Territory {
                     }
                     now.watched.insert(device, point);
                 }
-                Err(reason) => {
+                Err(errno) if is_passing(errno) && state.watched.contains_key(&device) => {
+                    is_whole = false;
+                    now.watched.insert(device, point);
+                }
+                Err(errno) => {
+                    is_whole &= !is_passing(errno);
+                    let reason = errno.to_string();
                     if !state.unwatched.iter().any(|(known, _)| *known == point) {
                         say(&format!("palisaded: alarm: can't watch {}: {reason}", point.shown()));
                     }
@@ -98,22 +105,17 @@ impl Territory {
             }
         }
         *state = now;
+        is_whole
     }
 
-    fn begin(&self, engine: &Engine, mount: &Mount, questions: Questions) -> Result<(), String> {
-        engine.filesystems.add(&mount.point).map_err(|errno| format!("{errno}"))?;
-        marked(mount, |name| engine.gate().watch(name, questions)).map_err(|errno| format!("{errno}"))
+    fn begin(&self, engine: &Engine, mount: &Mount, questions: Questions) -> Result<(), Errno> {
+        engine.filesystems.add(&mount.point)?;
+        marked(mount, |name| engine.gate().watch(name, questions))
     }
 
-    /// Watches what is mounted from now on, until `stop`, which counts at the next mount. `settings` are asked for each time.
-    pub(crate) fn follow(
-        &self,
-        engine: &Engine,
-        settings: impl Fn() -> Watch,
-        changed: impl Fn(),
-        stop: &AtomicBool,
-    ) {
-        let Ok(mut file) = File::open("/proc/self/mountinfo") else {
+    /// Has `look` look at the mounts whenever they change, until `stop`, which counts at the next change.
+    pub(crate) fn follow(look: impl Fn(), stop: &AtomicBool) {
+        let Ok(file) = File::open("/proc/self/mountinfo") else {
             say(
                 "palisaded: alarm: /proc/self/mountinfo can't be read: what is mounted from now on isn't watched",
             );
@@ -121,13 +123,8 @@ impl Territory {
         };
         while !stop.load(Ordering::Relaxed) {
             let mut waited = [PollFd::new(&file, PollFlags::PRI | PollFlags::ERR)];
-            if !matches!(poll(&mut waited, None), Ok(1..)) {
-                continue;
-            }
-            let mut text = Vec::new();
-            if file.rewind().is_ok() && file.read_to_end(&mut text).is_ok() {
-                self.look(engine, &text, &settings());
-                changed();
+            if matches!(poll(&mut waited, None), Ok(1..)) {
+                look();
             }
         }
     }
@@ -139,17 +136,22 @@ fn open(mount: &Mount) -> Result<OwnedFd, Errno> {
 }
 
 /// Whether a file is of this very mount. Asked of the kernel alone: whoever serves a file system may not answer, or not to root.
-fn is_of(file: &OwnedFd, mount: &Mount) -> bool {
-    let about =
-        std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).unwrap_or_default();
+fn is_of(file: &OwnedFd, mount: &Mount) -> Result<bool, Errno> {
+    let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()));
+    let about = about.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     let number = about.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
-    number == Some(mount.id)
+    Ok(number == Some(mount.id))
+}
+
+/// Whether an error may be over in a moment: descriptors or memory are used up.
+fn is_passing(errno: Errno) -> bool {
+    [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::INTR].contains(&errno)
 }
 
 /// Changes a mark of the file system that is mounted there, and of no other.
 fn marked(mount: &Mount, change: impl FnOnce(&CStr) -> Result<(), Errno>) -> Result<(), Errno> {
     let file = open(mount)?;
-    if !is_of(&file, mount) {
+    if !is_of(&file, mount)? {
         return Err(Errno::NOENT);
     }
     let name = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).map_err(|_| Errno::INVAL)?;

@@ -34,6 +34,7 @@ pub mod rule;
 pub mod safety;
 pub mod settings;
 pub mod setup;
+mod shortage;
 pub mod subject;
 pub mod supposed;
 pub mod trust;

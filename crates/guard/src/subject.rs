@@ -29,6 +29,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 
 use crate::kind::{Kind, Recognizer, Stat};
+use crate::shortage::noted;
 use text::{Environment, Status};
 
 /// The number that stands for none.
@@ -66,7 +67,7 @@ impl Subject {
     /// The same, with `/proc` at another place, looked up from an open directory.
     pub fn read_in(base: BorrowedFd<'_>, proc: &Path, pid: u32) -> Self {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = openat(base, proc.join(pid.to_string()), flags, Mode::empty()).ok();
+        let directory = noted(openat(base, proc.join(pid.to_string()), flags, Mode::empty())).ok();
         Self::with(pid, OnceCell::from(directory))
     }
 
@@ -96,7 +97,7 @@ impl Subject {
         self.directory
             .get_or_init(|| {
                 let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                openat(CWD, format!("/proc/{}", self.pid), flags, Mode::empty()).ok()
+                noted(openat(CWD, format!("/proc/{}", self.pid), flags, Mode::empty())).ok()
             })
             .as_ref()
     }
@@ -173,7 +174,7 @@ impl Subject {
     /// What the kernel says; `ESRCH` of a process that is gone.
     pub fn program(&self) -> Result<OwnedFd, Errno> {
         let directory = self.directory().ok_or(Errno::SRCH)?;
-        openat(directory, "exe", OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
+        noted(openat(directory, "exe", OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()))
     }
 
     /// The kind of its program. fapolicyd takes it to be at `/proc/PID/exe`, so that no C library that is executed
@@ -230,7 +231,7 @@ impl Subject {
 
     fn open(&self, name: &str) -> Option<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        openat(self.directory()?, OsStr::new(name), flags, Mode::empty()).ok()
+        noted(openat(self.directory()?, OsStr::new(name), flags, Mode::empty())).ok()
     }
 
     /// Reads one of its files into the buffer that all of them share, and parses it.

@@ -9,6 +9,7 @@ use crate::lsm::{Labels, Lsm};
 use crate::options::Options;
 use crate::saying::say;
 use crate::supervisor::{Systemd, supervise};
+use crate::territory::Territory;
 use crate::trial::Trial;
 use crate::waker::Waker;
 use crate::{confinement, control, privileges};
@@ -28,6 +29,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Instant;
+
+/// So long it takes until a look at the mounts that failed is repeated.
+const LOOKS_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Threads that read large files: one more than work for one user.
 const READERS: usize = 3;
@@ -78,6 +82,10 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
             say("palisaded: what was tried is over");
         }
         guard.waker.wait(guard.trial.time_left());
+        if guard.looks_again.swap(false, Ordering::Relaxed) {
+            std::thread::sleep(LOOKS_AGAIN);
+            guard.look_at_mounts();
+        }
     }
     systemd.notify("STOPPING=1");
     if terminate.load(Ordering::Relaxed) || guard.asked_to_end.load(Ordering::Relaxed) {
@@ -168,6 +176,7 @@ fn begin(options: &Options, setup: Setup, waker: Waker) -> Result<Guard, GuardEr
         waker,
         alarms,
         lsm,
+        looks_again: AtomicBool::new(false),
         asked_to_end: AtomicBool::new(false),
         incomplete: AtomicBool::new(!complete),
         journal: sender,
@@ -224,8 +233,7 @@ fn start(
     ready.wait();
     threads.push(each("trust-changes", |guard| guard.keeper.hear())?);
     threads.push(each("trust", |guard| guard.keeper.keep(guard, &guard.stop))?);
-    let text = std::fs::read("/proc/self/mountinfo").map_err(GuardError::Begin)?;
-    guard.territory.look(&guard.engine, &text, &guard.engine.policy().settings.watch);
+    guard.look_at_mounts();
     if let Ok(lsm) = &guard.lsm {
         let (told, reporting) = (Arc::clone(lsm), Arc::clone(guard));
         spawn("refusals", move || told.report(&reporting.engine, &reporting.journal, &reporting.stop))?;
@@ -243,8 +251,7 @@ fn start(
         guard.label_essential();
     }
     threads.push(each("mounts", |guard| {
-        let settings = || guard.engine.policy().settings.watch.clone();
-        guard.territory.follow(&guard.engine, settings, || guard.follow_scope(), &guard.stop);
+        Territory::follow(|| guard.look_at_mounts(), &guard.stop);
     })?);
     let served = Arc::clone(guard);
     spawn("control", move || crate::conversation::serve(&served, &listener))?;

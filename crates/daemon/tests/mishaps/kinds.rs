@@ -133,6 +133,27 @@ pub(super) const ALL: &[Mishap] = &[
         ..QUIET
     },
     Mishap {
+        name: "descriptors are used up while settings are read",
+        act: |scene| {
+            let pid = scene.bed.pid();
+            let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+            let before = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+            let before = before.unwrap().split_whitespace().next().unwrap().to_owned();
+            let used = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+            let used: u32 =
+                used.flatten().filter_map(|file| file.file_name().to_str()?.parse().ok()).max().unwrap();
+            // The more there are, the further it comes.
+            for most in (8..used + 4).step_by(2) {
+                limit(pid, &format!("--nofile={most}:"));
+                signal("-HUP", pid);
+                std::thread::sleep(Duration::from_millis(150));
+            }
+            limit(pid, &format!("--nofile={before}:"));
+        },
+        refuses: true,
+        ..QUIET
+    },
+    Mishap {
         name: "users hold connections",
         act: |scene| {
             let socket = scene.bed.outside(scene.bed.socket());

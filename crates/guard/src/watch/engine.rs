@@ -20,6 +20,7 @@ use crate::facts::{Access, Facts};
 use crate::kind::Recognizer;
 use crate::linear::Outcome;
 use crate::settings::Asked;
+use crate::shortage;
 use crate::trusted::Trusted;
 use palisade_sys::fanotify::{AuditRule, BUFFER, Event, Gate, Question, Questions, Reply, Witness};
 use rustix::io::Errno;
@@ -335,10 +336,11 @@ impl Engine {
         let identity = Identity::of(&status);
         let access = if question.execute { Access::Execute } else { Access::Open };
         let occurrence = Occurrence::new(self, worker, &in_force, question, identity, access);
+        let _before = shortage::take();
         let everybody = self.may_pass(&occurrence, policy);
         let outcome = match everybody {
             Some(outcome) => {
-                if !worker.puts_off.get() {
+                if !worker.puts_off.get() && !shortage::is_seen() {
                     self.pass_on(&occurrence, &in_force, worker);
                 }
                 outcome
@@ -362,6 +364,11 @@ impl Engine {
             return Verdict { outcome: None, reply, allow: true, judged: None, untrusted: false };
         }
         if worker.puts_off.get() {
+            return self.refusal();
+        }
+        if shortage::take() {
+            // Something of it couldn't be looked at.
+            self.counts.lost.one();
             return self.refusal();
         }
         let allow = outcome.decision.allow;

@@ -7,6 +7,7 @@
 //! handle, in the mounts of this host: what a container or sandbox has bound elsewhere is found where it is from.
 
 use super::known::Identity;
+use crate::shortage::noted;
 use palisade_sys::fanotify::{Handle, open_handle};
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, makedev, openat2, readlink, stat, statx,
@@ -93,13 +94,13 @@ impl FileSystems {
     #[must_use]
     pub fn program_of(&self, pid: u32, exe: &[u8]) -> Box<[u8]> {
         let link = format!("/proc/{pid}/exe");
-        let Ok(status) = stat(link.as_str()) else { return exe.into() };
+        let Ok(status) = noted(stat(link.as_str())) else { return exe.into() };
         let identity = Identity::of(&status);
         // Deleted, or there.
         if status.st_nlink == 0 || is_at(exe, identity) {
             return exe.into();
         }
-        match rustix::fs::open(link.as_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        match noted(rustix::fs::open(link.as_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())) {
             Ok(file) => self.path_of(file.as_fd(), identity),
             Err(_) => [FOREIGN, exe].concat().into(),
         }
@@ -110,7 +111,7 @@ impl FileSystems {
 fn path_of(file: BorrowedFd<'_>) -> Option<Vec<u8>> {
     let mut name = String::with_capacity(32);
     write!(name, "/proc/self/fd/{}", file.as_raw_fd()).ok()?;
-    Some(readlink(name.as_str(), Vec::with_capacity(256)).ok()?.into_bytes())
+    Some(noted(readlink(name.as_str(), Vec::with_capacity(256))).ok()?.into_bytes())
 }
 
 /// Whether the path leads to this very file. Nobody is waited for: the file is open, so its path is in the kernel's
@@ -133,7 +134,7 @@ fn open_cached(path: &[u8]) -> Option<OwnedFd> {
     for _attempt in 0..ATTEMPTS {
         match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED) {
             Err(Errno::AGAIN) => std::hint::spin_loop(),
-            result => return result.ok(),
+            result => return noted(result).ok(),
         }
     }
     None

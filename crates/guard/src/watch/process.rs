@@ -9,6 +9,7 @@ use super::remembered::Remembered;
 use crate::facts::{Access, Start};
 use crate::kind::elf::ElfFacts;
 use crate::kind::{Kind, Recognizer};
+use crate::shortage::noted;
 use crate::subject::Subject;
 use crate::subject::start::Progress;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -68,7 +69,7 @@ impl Processes {
         let subject = Subject::read(pid);
         counts.subjects_missed.one();
         let number = Pid::from_raw(i32::try_from(pid).ok()?)?;
-        let descriptor = pidfd_open(number, PidfdFlags::empty()).ok()?;
+        let descriptor = noted(pidfd_open(number, PidfdFlags::empty())).ok()?;
         let remains = Arc::new(Remains {
             descriptor,
             progress: Mutex::new(Progress::new()),
@@ -146,7 +147,7 @@ impl Process {
 
     fn program(&self) -> Option<Identity> {
         *self.program.get_or_init(|| {
-            let status = rustix::fs::stat(format!("/proc/{}/exe", self.subject.pid())).ok()?;
+            let status = noted(rustix::fs::stat(format!("/proc/{}/exe", self.subject.pid()))).ok()?;
             Some(Identity::of(&status))
         })
     }
