@@ -88,6 +88,11 @@ impl<'a> Worker<'a> {
     pub(super) fn new(recognizer: &'a Recognizer, takes_long: bool) -> Self {
         Self { number: 0, term: Cell::new(None), recognizer, takes_long, puts_off: Cell::new(false) }
     }
+
+    /// Whether all was found out that the question that is judged depends on, so far.
+    fn has_all(&self) -> bool {
+        !self.puts_off.get() && !shortage::is_seen()
+    }
 }
 
 /// Questions that a look found unread.
@@ -340,7 +345,7 @@ impl Engine {
         let everybody = self.may_pass(&occurrence, policy);
         let outcome = match everybody {
             Some(outcome) => {
-                if !worker.puts_off.get() && !shortage::is_seen() {
+                if worker.has_all() {
                     self.pass_on(&occurrence, &in_force, worker);
                 }
                 outcome
@@ -440,7 +445,7 @@ impl Engine {
         let questions = Questions { open: !execute || also, execute: execute || also };
         let file = occurrence.file();
         // First who hears of changes, then who doesn't ask any more, then another look: a change in between shows.
-        let heard = witness.listen(file).is_ok() && !worker.puts_off.get();
+        let heard = witness.listen(file).is_ok() && worker.has_all();
         let label = self.label.get().map(|label| (label, self.label(&**label, occurrence, policy, worker)));
         // Where nobody asks any more nobody gives it its label either.
         if !heard || label.is_some_and(|(_, labelled)| labelled == Labelled::Lacking) {
@@ -477,7 +482,7 @@ impl Engine {
         worker: &Worker<'_>,
     ) -> Labelled {
         let Some(wanted) = self.usage(occurrence, policy) else { return Labelled::Needless };
-        if worker.puts_off.get() {
+        if !worker.has_all() {
             return Labelled::Lacking;
         }
         let file = occurrence.file();
@@ -495,7 +500,7 @@ impl Engine {
                 // The label's generation was looked up before: it is that of these rules, or of those before, and then
                 // the label counts for what is under way and is given anew at the next question.
                 if Arc::ptr_eq(&self.in_force(), &in_force) {
-                    return allow && usage >= Some(wanted) && !worker.puts_off.get();
+                    return allow && usage >= Some(wanted) && worker.has_all();
                 }
             }
         };
@@ -528,7 +533,7 @@ impl Engine {
             && policy
                 .for_every_subject(occurrence, self.is_enforcing())
                 .is_some_and(|outcome| !outcome.decision.allow)
-            && !worker.puts_off.get()
+            && worker.has_all()
         {
             label.take(file);
             self.ask_again(file);
