@@ -181,7 +181,7 @@ fn the_guard_works_without_the_units_devices_and_calls() {
     let typescript = bed.base.join("typescript");
     let told = || std::fs::read_to_string(&typescript).unwrap_or_default();
     let line = format!(
-        "script -qefc './refused; while [ ! -e heard ]; do sleep 0.05; done' '{}'",
+        "script -qefc 'while [ ! -e heard ]; do ./refused; sleep 0.3; done' '{}'",
         typescript.display()
     );
     let mut session = bed.command(0, "60", &["/bin/sh", "-c", &format!("cd \"$BED\"; {line}")]);
