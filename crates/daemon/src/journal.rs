@@ -9,7 +9,7 @@ use palisade_guard::watch::Judged;
 use palisade_protocol::guard::Decided;
 use palisade_text::shown;
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +23,9 @@ pub(crate) const QUEUE: usize = 4096;
 const FOLLOWER: usize = 1024;
 /// Terminals that are remembered as having heard something lately.
 const TERMINALS: usize = 256;
+/// How often a terminal is tried that somebody else writes to, and how long lies between two tries.
+const ATTEMPTS: u32 = 10;
+const MOMENT: Duration = Duration::from_millis(1);
 /// How often the same program's refusal of the same file is said on a terminal.
 const REPEAT: Duration = Duration::from_secs(10);
 
@@ -145,8 +148,17 @@ fn tell_terminal(terminal: &str, decided: &Decided) {
     let path = shown(&decided.path);
     let text =
         format!("\r\npalisade: may not {what} {path} ({rule})\r\nhint: palisade guard explain {path}\r\n");
-    // At once: the shell prints its own message at the same time.
-    let _nobody_reads = file.write_all(text.as_bytes());
+    // The shell prints its own message at the same time, and the kernel lets one of them write; but a terminal that is stopped
+    // (Ctrl-S) takes nothing for as long as its user likes.
+    let mut rest = text.as_bytes();
+    for _attempt in 0..ATTEMPTS {
+        match file.write(rest) {
+            Ok(count) if count >= rest.len() => return,
+            Ok(count) => rest = &rest[count..],
+            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(MOMENT),
+            Err(_nobody_reads) => return,
+        }
+    }
 }
 
 /// Opening a terminal must not wait for a carrier, nor make it the daemon's own.

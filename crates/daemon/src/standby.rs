@@ -15,11 +15,11 @@ use palisade_protocol::connection::{pass, take};
 use palisade_sys::child::spawn_tied;
 use palisade_sys::fanotify::{BUFFER, Event, Gate, Reply};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd, RawFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::parent_id;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -41,15 +41,18 @@ const CLOSED: u8 = b'c';
 pub(crate) struct Standby {
     child: Child,
     link: UnixStream,
-    /// Whether it has said that it runs, and has the gate.
     state: State,
+    /// What it was told to answer.
     told: Option<OnStop>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
+    /// It hasn't run yet.
     Begins,
+    /// It has said that it waits for the gate.
     Waits,
+    /// It has the gate.
     Stands,
 }
 
@@ -67,6 +70,11 @@ impl Standby {
                 .stdout(Stdio::null()),
         )?;
         Ok(Self { child, link, state: State::Begins, told: None })
+    }
+
+    /// Whether it would answer: it has the gate.
+    pub(crate) fn stands(&self) -> bool {
+        self.state == State::Stands
     }
 
     /// Tells it what to answer. Whether it is there.
@@ -153,12 +161,12 @@ fn is_ending(process: u32) -> bool {
     flags.is_none_or(|flags| flags & EXITING != 0)
 }
 
-/// Whether a file may be opened and executed while nobody judges.
-pub(crate) fn allows(answer: OnStop, about: impl FnOnce() -> io::Result<std::fs::Metadata>) -> bool {
-    match answer {
-        OnStop::Open => true,
-        OnStop::Closed => about().is_ok_and(|about| about.uid() == 0 && about.mode() & 0o022 == 0),
-    }
+/// Whether the file that `process` has open as `number` may be opened and executed while nobody judges. Whoever serves it isn't
+/// asked: nobody may wait for that.
+pub(crate) fn allows(answer: OnStop, process: u32, number: RawFd) -> bool {
+    let wanted = StatxFlags::UID | StatxFlags::MODE;
+    let about = || statx(CWD, format!("/proc/{process}/fd/{number}"), AtFlags::STATX_DONT_SYNC, wanted);
+    answer == OnStop::Open || about().is_ok_and(|about| about.stx_uid == 0 && about.stx_mode & 0o022 == 0)
 }
 
 /// What is looked after.
@@ -249,7 +257,7 @@ impl Watch {
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
             let number = entry.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok());
             if let Some(number) = number.filter(|_| self.is_stopped()) {
-                let allow = allows(self.answer, || std::fs::metadata(entry.path()));
+                let allow = allows(self.answer, self.palisaded, number);
                 let _others_are_no_question = self.gate.answer_number(number, Reply { allow, audit: None });
             }
         }
@@ -261,8 +269,7 @@ impl Watch {
         let one = size_of::<[u64; 3]>();
         let _again = self.gate.read(&mut buffer[..one], |event| {
             if let Event::Question(question) = event {
-                let allow =
-                    allows(self.answer, || question.file.try_clone().map(std::fs::File::from)?.metadata());
+                let allow = allows(self.answer, std::process::id(), question.file.as_raw_fd());
                 let _has_gone = self.gate.answer(&question, Reply { allow, audit: None });
             }
         });

@@ -124,9 +124,8 @@ fn answer_when_stopped(guard: &Guard) -> OnStop {
 /// Answers the question of a thread that is stopped, by who traces it: nobody else would. One that works for long goes on.
 fn answer_for(engine: &Engine, thread: i32, file: RawFd, answer: OnStop) {
     let own = std::process::id();
-    let about = || std::fs::metadata(format!("/proc/self/fd/{file}"));
     if u32::try_from(thread).is_ok_and(|thread| standby::is_stopped(own, thread)) {
-        let reply = Reply { allow: standby::allows(answer, about), audit: None };
+        let reply = Reply { allow: standby::allows(answer, own, file), audit: None };
         let _is_answered = engine.gate().answer_number(file, reply);
     }
 }
@@ -135,7 +134,9 @@ fn answer_for(engine: &Engine, thread: i32, file: RawFd, answer: OnStop) {
 fn look_after(standby: &mut Option<Standby>, guard: &Guard, answer: OnStop) {
     if let Some(standby) = standby {
         if standby.is_there(guard.engine.gate(), answer) {
-            guard.alarms.clear(Trouble::NoStandby);
+            if standby.stands() {
+                guard.alarms.clear(Trouble::NoStandby);
+            }
             return;
         }
         let what = "the process that stands by to answer when palisaded is stopped has ended".to_owned();
