@@ -26,6 +26,10 @@ pub(crate) enum Trouble {
     Lsm,
     /// Changes of files aren't heard of.
     DeafToFiles,
+    /// Something is refused because it can't be looked at.
+    Unread,
+    /// The mounts can't be looked at.
+    Mounts,
     /// Nobody answers when palisaded is stopped.
     NoStandby,
     /// Rights that aren't needed are kept.

@@ -144,7 +144,11 @@ impl Guard {
     pub(super) fn look_at_mounts(&self) {
         let watch = self.engine.policy().settings.watch.clone();
         let mounts = std::fs::read("/proc/self/mountinfo");
-        if !mounts.is_ok_and(|text| self.territory.look(&self.engine, &text, &watch)) {
+        if mounts.is_ok_and(|text| self.territory.look(&self.engine, &text, &watch)) {
+            self.alarms.clear(Trouble::Mounts);
+        } else {
+            let what = "the mounts can't be looked at, so what is new isn't watched: descriptors or memory are used up";
+            self.alarms.raise_once(Trouble::Mounts, what.to_owned());
             self.looks_again.store(true, Ordering::Relaxed);
             self.waker.wake();
         }

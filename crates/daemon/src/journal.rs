@@ -23,9 +23,10 @@ pub(crate) const QUEUE: usize = 4096;
 const FOLLOWER: usize = 1024;
 /// Terminals that are remembered as having heard something lately.
 const TERMINALS: usize = 256;
-/// How often a terminal is tried that somebody else writes to, and how long lies between two tries.
-const ATTEMPTS: u32 = 10;
+/// How long lies between two tries at a terminal that somebody else writes to.
 const MOMENT: Duration = Duration::from_millis(1);
+/// So many tries there are within a second: what is said elsewhere waits meanwhile.
+const TRIES: u32 = 200;
 /// How often the same program's refusal of the same file is said on a terminal.
 const REPEAT: Duration = Duration::from_secs(10);
 
@@ -100,6 +101,7 @@ impl Journal {
     pub(crate) fn keep(self, queue: &Receiver<Judged>) {
         let log = SystemLog::default();
         let mut second = (Instant::now(), 0_u64, 0_u64);
+        let mut tries = TRIES;
         let mut told: HashMap<(u32, String), Instant> = HashMap::new();
         for Judged { decided, syslog, terminal } in queue {
             let logged = syslog || !decided.decision.starts_with("allow");
@@ -112,6 +114,7 @@ impl Journal {
                     say(&format!("palisaded: {} more decisions within a second weren't said", second.2));
                 }
                 second = (Instant::now(), 0, 0);
+                tries = TRIES;
             }
             second.1 += 1;
             if second.1 > self.per_second {
@@ -130,15 +133,15 @@ impl Journal {
                 let key = (decided.pid, decided.path.clone());
                 if told.len() < TERMINALS && !told.contains_key(&key) {
                     told.insert(key, Instant::now());
-                    tell_terminal(&terminal, &decided);
+                    tell_terminal(&terminal, &decided, &mut tries);
                 }
             }
         }
     }
 }
 
-/// Says a refusal where the user looks: on the terminal of the process.
-fn tell_terminal(terminal: &str, decided: &Decided) {
+/// Says a refusal where the user looks: on the terminal of the process. `tries` are those that are left of this second.
+fn tell_terminal(terminal: &str, decided: &Decided, tries: &mut u32) {
     let Ok(mut file) = std::fs::OpenOptions::new().write(true).custom_flags_nonblocking().open(terminal)
     else {
         return;
@@ -151,11 +154,14 @@ fn tell_terminal(terminal: &str, decided: &Decided) {
     // The shell prints its own message at the same time, and the kernel lets one of them write; but a terminal that is stopped
     // (Ctrl-S) takes nothing for as long as its user likes.
     let mut rest = text.as_bytes();
-    for _attempt in 0..ATTEMPTS {
+    loop {
         match file.write(rest) {
             Ok(count) if count >= rest.len() => return,
             Ok(count) => rest = &rest[count..],
-            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(MOMENT),
+            Err(error) if error.kind() == ErrorKind::WouldBlock && *tries > 0 => {
+                *tries -= 1;
+                std::thread::sleep(MOMENT);
+            }
             Err(_nobody_reads) => return,
         }
     }

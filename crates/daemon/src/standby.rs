@@ -18,11 +18,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::parent_id;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often it looks.
@@ -119,6 +121,10 @@ impl Drop for Standby {
 /// The process that `--stand-by` is: its standard input is the link.
 pub(crate) fn run() -> ExitCode {
     let _named = rustix::thread::set_name(c"standby");
+    // Whoever ends palisaded may tell all its processes to end. This one ends with it, and not before.
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        let _ends_before = signal_hook::flag::register(signal, Arc::default());
+    }
     match begin() {
         Ok(watch) => watch.keep(),
         Err(error) => {

@@ -65,6 +65,7 @@ pub(crate) fn supervise(guard: &Guard) {
     let mut stalled = false;
     let (mut unread, mut kept_since) = (None, None);
     let mut before = 0;
+    let mut lost = (0, Instant::now());
     while !guard.is_stopping() {
         let answer = answer_when_stopped(guard);
         look_after(&mut standby, guard, answer);
@@ -80,6 +81,15 @@ pub(crate) fn supervise(guard: &Guard) {
                 "palisaded: alarm: questions have been lying unread: the thread that reads waits for a file's server or a slow \
                  disk; another thread reads on",
             );
+        }
+        let now = engine.counts.lost.get();
+        if now > lost.0 {
+            lost = (now, Instant::now());
+            let what = "files are refused that can't be opened for palisaded, or not be looked at: descriptors or memory are \
+                        used up, or whoever serves them has ended";
+            guard.alarms.raise_once(Trouble::Unread, what.to_owned());
+        } else if lost.1.elapsed() > IDLE {
+            guard.alarms.clear(Trouble::Unread);
         }
         let (longest, at_work) = engine.crew.longest();
         if longest < STALL {

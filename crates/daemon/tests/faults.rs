@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Longer than this nothing on the host may wait for a guard that is in trouble, on an idle machine.
-const WAIT: Duration = Duration::from_secs(2);
+pub(crate) const WAIT: Duration = Duration::from_secs(2);
 
 /// So long a guard takes at most to see that the thread that reads doesn't come back, and some more.
 const UNREAD: Duration = Duration::from_millis(2500);
@@ -56,7 +56,7 @@ fn unheard() -> Option<(Bed, std::io::PipeReader)> {
 }
 
 /// How long it takes, as on an idle machine.
-fn took(act: impl FnOnce()) -> Duration {
+pub(crate) fn took(act: impl FnOnce()) -> Duration {
     let begun = Instant::now();
     act();
     begun.elapsed().div_f64(palisade_acceptance::patience::crowd().max(1.0))

@@ -93,3 +93,32 @@ fn without_the_journal_standard_error_has_it() {
         }
     }
 }
+
+/// The kernel lets one of them write at a time, and doesn't let the other wait who may not.
+#[test]
+fn a_terminal_that_others_write_to_is_told_of_each_refusal() {
+    if !has("fanotify") {
+        return;
+    }
+    const COUNT: usize = 30;
+    let mut bed = Bed::new();
+    for number in 0..COUNT {
+        bed.copy("/bin/true", bed.at(&format!("refused-{number}")));
+    }
+    bed.settings(&Settings::enforce().log("terminal = true"));
+    bed.rules("deny_log perm=execute all : all\nallow perm=any all : all\n");
+    bed.start();
+    let typescript = bed.base.join("typescript");
+    // `script` reads what both write. Each refusal is of another file: those of one are told once.
+    let inside = format!(
+        "while :; do echo something; done >/dev/tty & for number in $(seq 0 {}); do ./refused-$number; sleep 0.05; done 2>/dev/null; kill $!",
+        COUNT - 1
+    );
+    bed.run(&format!("SHELL=/bin/bash script -qfc '{inside}' '{}' >/dev/null", typescript.display()));
+    let told = std::fs::read(&typescript).unwrap();
+    let told = String::from_utf8_lossy(&told);
+    let found = told.matches("palisade: may not execute").count();
+    // Half of them are lost where each is tried once.
+    assert!(found + 1 >= COUNT, "{found}: {}", bed.log());
+    bed.stop();
+}

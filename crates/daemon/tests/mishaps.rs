@@ -8,6 +8,7 @@
 mod gauge;
 mod kinds;
 
+use crate::faults::WAIT;
 use crate::support::lines::tell;
 use crate::support::{Bed, Settings, compile, has};
 use gauge::Gauge;
@@ -20,9 +21,6 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// Longer than this nothing on the host may wait, on an idle machine.
-const WAIT: Duration = Duration::from_secs(2);
 
 /// Without `PALISADE_SOAK_SECONDS`: so many mishaps.
 const SECONDS: u64 = 20;

@@ -2,12 +2,10 @@
 //! A guard that is stopped, and the process that answers for it meanwhile.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
+use crate::faults::{WAIT, took};
 use crate::support::{Bed, Settings, has};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// Longer than this nothing on the host may wait for a guard that is in trouble, on an idle machine.
-const WAIT: Duration = Duration::from_secs(2);
+use std::time::Duration;
 
 const RULES: &str = "deny_audit perm=open all : path=BED/secret\nallow perm=any all : all\n";
 
@@ -46,15 +44,8 @@ pub(crate) fn standby(bed: &Bed) -> Option<u32> {
     children.find(is_it).map(|pid| pid.parse().unwrap())
 }
 
-fn signal(name: &str, pid: u32) {
+pub(crate) fn signal(name: &str, pid: u32) {
     assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
-}
-
-/// How long it takes, as on an idle machine.
-fn took(act: impl FnOnce()) -> Duration {
-    let begun = Instant::now();
-    act();
-    begun.elapsed().div_f64(palisade_acceptance::patience::crowd().max(1.0))
 }
 
 #[test]
@@ -114,6 +105,10 @@ fn each_of_the_two_may_end() {
     for _ in 0..2 {
         bed.wait("somebody stands by", |bed| standby(bed).is_some());
         let first = standby(&bed).unwrap();
+        // Whoever ends palisaded may tell this process to end as well: it ends after it.
+        signal("-TERM", first);
+        bed.run("cat plain").ok();
+        assert_eq!(standby(&bed), Some(first));
         signal("-KILL", first);
         bed.wait("somebody else stands by", |bed| standby(bed).is_some_and(|other| other != first));
         assert!(took(|| drop(bed.run("cat plain").ok())) < WAIT);

@@ -4,7 +4,7 @@
 //! - [`mounts`]: which file systems are watched
 //! - [`policy`]: everything that decides, as one value
 //! - [`engine`]: answers the kernel's questions; [`crew`] says which thread does
-//! - [`later`]: questions that other threads answer; `waiting`: where they wait, a line for each user
+//! - [`later`]: questions that other threads answer; [`waiting`]: where they wait, a line for each user
 //! - `occurrence`: one open or exec, of which things are found out when they are asked for; [`known`] and [`process`]
 //!   are what is remembered of files and processes, as long as [`remembered`] does
 //! - [`place`]: where a file really is
@@ -27,7 +27,7 @@ pub mod policy;
 pub mod process;
 pub mod remembered;
 pub mod revoke;
-mod waiting;
+pub mod waiting;
 
 use crate::facts::Facts;
 use crate::linear::Outcome;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is asked for: as little of HTTP/1.1 (RFC 9112) as a browser needs for a page.
 
+/// The port that clients don't name.
+const HTTP: u16 = 80;
+
 /// What was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Request<'a> {
@@ -62,7 +65,8 @@ pub(crate) fn understand(head: &[u8], port: u16) -> Result<Request<'_>, Refusal>
     });
     // A page elsewhere can have its name lead to this machine; it can't have its name be this machine's.
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return Err(Refusal::Malformed) };
-    if !["127.0.0.1", "[::1]", "localhost"].iter().any(|name| host == format!("{name}:{port}")) {
+    let is_own = |name: &&str| host == format!("{name}:{port}") || port == HTTP && host == *name;
+    if !["127.0.0.1", "[::1]", "localhost"].iter().any(is_own) {
         return Err(Refusal::Misdirected);
     }
     let method = match method {
@@ -87,6 +91,15 @@ mod tests {
         ] {
             assert_eq!(understand(head.as_bytes(), 8080), Ok(Request { method, path }), "{head}");
         }
+    }
+
+    #[test]
+    fn the_usual_port_need_not_be_named() {
+        for host in ["localhost", "localhost:80", "127.0.0.1", "[::1]"] {
+            let head = format!("GET / HTTP/1.1\r\nHost: {host}");
+            assert!(understand(head.as_bytes(), 80).is_ok(), "{host}");
+        }
+        assert_eq!(understand(b"GET / HTTP/1.1\r\nHost: evil", 80), Err(Refusal::Misdirected));
     }
 
     #[test]

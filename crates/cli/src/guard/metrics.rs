@@ -49,7 +49,11 @@ fn counters(metrics: &Metrics) -> [Counter; 15] {
         ("objects_hit", "Files whose facts were remembered", metrics.objects_hit),
         ("subjects_missed", "Processes that were looked at", metrics.subjects_missed),
         ("subjects_hit", "Processes that were remembered", metrics.subjects_hit),
-        ("lost", "Questions that were lost because too many waited", metrics.lost),
+        (
+            "lost",
+            "Questions that were refused unread, or lost, for want of room, descriptors or memory",
+            metrics.lost,
+        ),
         ("unlogged", "Decisions that weren't logged because there were too many", metrics.unlogged),
         ("stalls", "Times that an answer took too long", metrics.stalls),
         ("unanswered", "Answers that nobody waited for any more", metrics.unanswered),

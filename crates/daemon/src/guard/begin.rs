@@ -22,6 +22,7 @@ use palisade_guard::watch::crew::THREADS;
 use palisade_guard::watch::engine::{Engine, InForce};
 use palisade_guard::watch::later::Settle;
 use palisade_guard::watch::policy::Policy;
+use palisade_guard::watch::waiting::READERS;
 use palisade_sys::fanotify::{Gate, Witness};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::Path;
@@ -32,9 +33,6 @@ use std::time::Instant;
 
 /// So long it takes until a look at the mounts that failed is repeated.
 const LOOKS_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
-
-/// Threads that read large files: one more than work for one user.
-const READERS: usize = 3;
 
 /// Guards until a signal or a request ends it.
 pub(crate) fn run(options: &Options) -> Result<(), GuardError> {

@@ -2,7 +2,7 @@
 //! What can happen to a guard.
 
 use super::Scene;
-use crate::stopped::standby;
+use crate::stopped::{signal, standby};
 use crate::support::compile;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -68,8 +68,7 @@ pub(super) const ALL: &[Mishap] = &[
         name: "the guard is killed",
         act: |scene| {
             scene.bed.signal("-KILL");
-            scene.bed.ended();
-            scene.start();
+            begin_again(scene);
         },
         opens: true,
         ..QUIET
@@ -79,8 +78,7 @@ pub(super) const ALL: &[Mishap] = &[
         act: |scene| {
             let pids = [standby(&scene.bed).unwrap(), scene.bed.pid()];
             pids.into_iter().for_each(|pid| signal("-KILL", pid));
-            scene.bed.ended();
-            scene.start();
+            begin_again(scene);
         },
         opens: true,
         ..QUIET
@@ -89,8 +87,7 @@ pub(super) const ALL: &[Mishap] = &[
         name: "the guard is aborted",
         act: |scene| {
             scene.bed.signal("-ABRT");
-            scene.bed.ended();
-            scene.start();
+            begin_again(scene);
         },
         opens: true,
         ..QUIET
@@ -101,8 +98,7 @@ pub(super) const ALL: &[Mishap] = &[
             scene.bed.signal("-STOP");
             std::thread::sleep(Duration::from_millis(700));
             scene.bed.signal("-KILL");
-            scene.bed.ended();
-            scene.start();
+            begin_again(scene);
         },
         opens: true,
         ..QUIET
@@ -122,9 +118,7 @@ pub(super) const ALL: &[Mishap] = &[
         name: "descriptors are used up",
         act: |scene| {
             let pid = scene.bed.pid();
-            let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
-            let before = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
-            let before = before.unwrap().split_whitespace().next().unwrap();
+            let before = most_files(pid);
             limit(pid, "--nofile=8:");
             std::thread::sleep(Duration::from_secs(2));
             limit(pid, &format!("--nofile={before}:"));
@@ -136,9 +130,7 @@ pub(super) const ALL: &[Mishap] = &[
         name: "descriptors are used up while settings are read",
         act: |scene| {
             let pid = scene.bed.pid();
-            let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
-            let before = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
-            let before = before.unwrap().split_whitespace().next().unwrap().to_owned();
+            let before = most_files(pid);
             let used = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
             let used: u32 =
                 used.flatten().filter_map(|file| file.file_name().to_str()?.parse().ok()).max().unwrap();
@@ -151,6 +143,7 @@ pub(super) const ALL: &[Mishap] = &[
             limit(pid, &format!("--nofile={before}:"));
         },
         refuses: true,
+        said: Some("alarm: files are refused that can't be opened"),
         ..QUIET
     },
     Mishap {
@@ -195,8 +188,17 @@ pub(super) const ALL: &[Mishap] = &[
     },
 ];
 
-fn signal(name: &str, pid: u32) {
-    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+/// As systemd does when it has ended.
+fn begin_again(scene: &mut Scene) {
+    scene.bed.ended();
+    scene.start();
+}
+
+/// How many descriptors it may have.
+fn most_files(pid: u32) -> String {
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    files.split_whitespace().next().unwrap().to_owned()
 }
 
 fn limit(pid: u32, limit: &str) {

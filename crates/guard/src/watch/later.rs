@@ -2,9 +2,9 @@
 //! Questions that are answered later, by other threads than the crew's: who has to wait doesn't keep those who read.
 
 use super::engine::{Again, Engine, Verdict, Worker};
-use super::waiting::Waiting;
+use super::waiting::{ROOT, Waiting};
 use crate::kind::Recognizer;
-use crate::subject::Subject;
+use crate::subject::{NONE, Subject};
 use palisade_sys::fanotify::Question;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -42,6 +42,17 @@ pub(super) struct Long {
     is_settled: bool,
 }
 
+/// The user who waits. A user may have thousands of numbers (`/etc/subuid`), and is told by how they logged in; but root is root.
+fn user_of(subject: &Subject) -> u32 {
+    match (subject.uids().first(), subject.auid()) {
+        (Some(&ROOT), _) => ROOT,
+        (Some(&user), NONE) => user,
+        (Some(_), login) => login,
+        // It has gone, and waits for nothing.
+        (None, _) => NONE,
+    }
+}
+
 impl Engine {
     /// Who is asked before an untrusted file is refused: a package manager may just have brought it.
     pub fn settle_by(&self, settle: Settle) {
@@ -70,8 +81,7 @@ impl Engine {
         if !is_long && !(verdict.untrusted && (self.is_unsettled() || self.is_stale(verdict))) {
             return Err(question);
         }
-        // Who has gone waits for nothing, and is nobody.
-        let user = Subject::read(question.pid).uids().first().copied().unwrap_or(u32::MAX);
+        let user = user_of(&Subject::read(question.pid));
         let long = |question| Long { question, is_settled: false };
         if is_long {
             self.later.long.put(user, long(question)).map_err(|long| long.question)
