@@ -2,7 +2,7 @@
 //! Questions that are answered later, by other threads than the crew's: who has to wait doesn't keep those who read.
 
 use super::engine::{Again, Engine, Verdict, Worker};
-use super::waiting::{ROOT, Waiting};
+use super::waiting::Waiting;
 use crate::kind::Recognizer;
 use crate::subject::{NONE, Subject};
 use palisade_sys::fanotify::Question;
@@ -42,15 +42,12 @@ pub(super) struct Long {
     is_settled: bool,
 }
 
-/// The user who waits. A user may have thousands of numbers (`/etc/subuid`), and is told by how they logged in; but root is root.
+/// The user who waits, by the real user id; but a user may have 65,536 more of them (`/etc/subuid`), which are taken for two.
 fn user_of(subject: &Subject) -> u32 {
-    match (subject.uids().first(), subject.auid()) {
-        (Some(&ROOT), _) => ROOT,
-        (Some(&user), NONE) => user,
-        (Some(_), login) => login,
-        // It has gone, and waits for nothing.
-        (None, _) => NONE,
-    }
+    const MORE: u32 = 0xffff;
+    // A process that has gone waits for nothing.
+    let user = subject.uids().first().copied().unwrap_or(NONE);
+    if user > MORE { user | MORE } else { user }
 }
 
 impl Engine {
@@ -128,5 +125,19 @@ impl Engine {
                 self.give(&question, verdict, began);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_is_who_runs_the_process() {
+        let own = user_of(&Subject::read(std::process::id()));
+        let real = rustix::process::getuid().as_raw();
+        assert_eq!(own, if real > 0xffff { real | 0xffff } else { real });
+        // No process has this number.
+        assert_eq!(user_of(&Subject::read(u32::MAX)), NONE);
     }
 }

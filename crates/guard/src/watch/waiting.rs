@@ -16,7 +16,7 @@ const AT_WORK: usize = 2;
 /// So many threads work on them; one of these for root alone.
 pub const READERS: usize = 4;
 /// Who waits for nobody.
-pub(super) const ROOT: u32 = 0;
+const ROOT: u32 = 0;
 
 /// What waits, by user.
 #[derive(Debug)]
