@@ -32,6 +32,8 @@ pub(crate) enum Trouble {
     Mounts,
     /// Nobody answers when palisaded is stopped.
     NoStandby,
+    /// libmagic isn't asked.
+    NoKinds,
     /// Rights that aren't needed are kept.
     Rights,
     /// System calls that aren't needed can be made.

@@ -16,6 +16,7 @@ use crate::alarms::{Alarms, Trouble};
 use crate::essential;
 use crate::journal::Followers;
 use crate::keeper::Keeper;
+use crate::kinds::{Kinds, Nursery};
 use crate::lsm::Lsm;
 use crate::options::Options;
 use crate::saying::say;
@@ -47,6 +48,10 @@ pub(crate) struct Guard {
     followers: Arc<Followers>,
     trial: Trial,
     pub(crate) keeper: Keeper,
+    /// Where libmagic is asked.
+    pub(crate) kinds: Arc<Kinds>,
+    /// Its process, until somebody looks after that.
+    pub(crate) nursery: Mutex<Option<Nursery>>,
     generation: AtomicU64,
     began: Instant,
     stop: Arc<AtomicBool>,

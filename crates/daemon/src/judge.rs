@@ -3,7 +3,6 @@
 
 use crate::guard::Guard;
 use palisade_guard::facts::Access;
-use palisade_guard::kind::Recognizer;
 use palisade_guard::linear;
 use palisade_guard::supposed::{Supposed, Who};
 use palisade_guard::watch::Judged;
@@ -22,7 +21,7 @@ pub(crate) fn judge(guard: &Guard, supposition: &Supposition) -> Result<Decided,
     };
     let access = if supposition.execute { Access::Execute } else { Access::Open };
     let trust = guard.engine.trust();
-    let recognizer = Recognizer::new().unwrap_or_else(|_| Recognizer::own());
+    let recognizer = guard.kinds.recognizer();
     let path = Path::new(&supposition.path);
     let supposed = Supposed::new(access, path, &who, &trust, &recognizer).map_err(|error| Refusal {
         class: "read".into(),

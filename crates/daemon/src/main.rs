@@ -13,6 +13,7 @@
 //! - [`blind`]: what can't be seen
 //! - [`trial`]: what is in force for a while
 //! - [`keeper`], [`loader`]: the trust database, kept up to date by a process without rights
+//! - [`kinds`]: libmagic, in processes without rights
 //! - [`territory`]: which file systems are watched, as they come and go
 //! - [`alarms`]: what is wrong with the guard
 //! - [`waker`]: how threads that have nothing to do are woken
@@ -35,6 +36,7 @@ mod journal;
 mod journald;
 mod judge;
 mod keeper;
+mod kinds;
 mod learn;
 mod loader;
 mod lsm;
@@ -79,6 +81,9 @@ fn main() -> ExitCode {
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     if options.stand_by {
         return standby::run();
+    }
+    if options.tell_kinds {
+        return kinds::run();
     }
     let code = match run(&options) {
         Ok(()) => ExitCode::SUCCESS,

@@ -61,6 +61,9 @@ pub(crate) struct Options {
     /// Answer while another palisaded is stopped; not for people
     #[arg(long, hide = true)]
     pub(crate) stand_by: bool,
+    /// Ask libmagic for another palisaded; not for people
+    #[arg(long, hide = true)]
+    pub(crate) tell_kinds: bool,
     /// Print its page of the manual; for packages
     #[arg(long, hide = true)]
     pub(crate) man: bool,

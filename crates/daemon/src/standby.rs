@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::parent_id;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -98,10 +98,13 @@ impl Standby {
         true
     }
 
-    /// Waits until it says that questions lie unread, or the time is over.
-    pub(crate) fn wait(&mut self, patience: Duration) {
+    /// Waits until it says that questions lie unread, something else has news, or the time is over.
+    pub(crate) fn wait(&mut self, patience: Duration, news: Option<BorrowedFd<'_>>) {
         let patience = Timespec::try_from(patience).ok();
-        let _woken = poll(&mut [PollFd::new(&self.link, PollFlags::IN)], patience.as_ref());
+        let link = PollFd::new(&self.link, PollFlags::IN);
+        let news = news.map(|news| PollFd::from_borrowed_fd(news, PollFlags::IN));
+        let mut polled: Vec<_> = std::iter::once(link).chain(news).collect();
+        let _woken = poll(&mut polled, patience.as_ref());
         let mut bytes = [0; 16];
         let said = recv(&self.link, &mut bytes, RecvFlags::DONTWAIT);
         if self.state == State::Begins && matches!(said, Ok((1.., _))) {

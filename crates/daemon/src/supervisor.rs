@@ -6,6 +6,7 @@
 
 use crate::alarms::Trouble;
 use crate::guard::Guard;
+use crate::kinds::Nursery;
 use crate::saying::{self, say};
 use crate::standby::{self, Standby};
 use palisade_guard::settings::OnStop;
@@ -16,6 +17,7 @@ use std::os::fd::RawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 /// Longer than this nobody's open may wait before somebody is told, in ms.
@@ -32,6 +34,9 @@ const UNREAD: Duration = Duration::from_millis(250);
 const BUSY: Duration = Duration::from_millis(500);
 /// How often while nobody asks anything: systemd wants to hear something.
 const IDLE: Duration = Duration::from_secs(10);
+
+/// So long after the start of a process that asks libmagic another one is started, if it has ended.
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// systemd's socket, if it started this process.
 #[derive(Debug)]
@@ -61,7 +66,9 @@ impl Systemd {
 pub(crate) fn supervise(guard: &Guard) {
     let systemd = Systemd::from_environment();
     let engine = &guard.engine;
-    let mut standby = None;
+    let mut standby: Option<Standby> = None;
+    let mut nursery = guard.nursery.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let mut begun = Instant::now();
     let mut stalled = false;
     let (mut unread, mut kept_since) = (None, None);
     let mut before = 0;
@@ -69,6 +76,7 @@ pub(crate) fn supervise(guard: &Guard) {
     while !guard.is_stopping() {
         let answer = answer_when_stopped(guard);
         look_after(&mut standby, guard, answer);
+        look_after_kinds(&mut nursery, &mut begun, guard);
         for (thread, file) in engine.crew.kept(STOPPED) {
             answer_for(engine, thread, file, answer);
         }
@@ -117,8 +125,9 @@ pub(crate) fn supervise(guard: &Guard) {
             IDLE
         };
         before = questions;
+        let patience = if nursery.is_some() { patience } else { patience.min(AGAIN) };
         match &mut standby {
-            Some(standby) => Standby::wait(standby, patience),
+            Some(standby) => standby.wait(patience, nursery.as_ref().map(Nursery::news)),
             // Nobody says when questions lie unread.
             None => std::thread::sleep(patience.min(BUSY)),
         }
@@ -160,6 +169,34 @@ fn look_after(standby: &mut Option<Standby>, guard: &Guard, answer: OnStop) {
             *standby = None;
             let what = format!("no process stands by to answer when palisaded is stopped: {error}");
             guard.alarms.raise_once(Trouble::NoStandby, what);
+        }
+    }
+}
+
+/// Has libmagic asked by a process that lives. Its first one is there when the guard begins.
+fn look_after_kinds(nursery: &mut Option<Nursery>, begun: &mut Instant, guard: &Guard) {
+    if let Some(process) = nursery {
+        if process.is_there(&guard.kinds) {
+            if process.is_ready() {
+                guard.alarms.clear(Trouble::NoKinds);
+            }
+            return;
+        }
+        *nursery = None;
+        let what =
+            "the process that asks libmagic has ended: palisaded tells kinds of files without it".to_owned();
+        guard.alarms.raise_once(Trouble::NoKinds, what);
+    }
+    if begun.elapsed() < AGAIN {
+        return;
+    }
+    *begun = Instant::now();
+    match Nursery::start() {
+        Ok(started) => *nursery = Some(started),
+        Err(error) => {
+            let what =
+                format!("libmagic isn't asked, and palisaded tells kinds of files without it: {error}");
+            guard.alarms.raise_once(Trouble::NoKinds, what);
         }
     }
 }

@@ -26,7 +26,7 @@ fn bed(other_calls: &'static str) -> Bed {
 }
 
 /// A field of each thread's status.
-fn of_threads(pid: u32, key: &str) -> BTreeMap<String, String> {
+pub(crate) fn of_threads(pid: u32, key: &str) -> BTreeMap<String, String> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     threads
         .filter_map(|thread| {
@@ -72,7 +72,7 @@ fn every_thread_has_the_filter_and_none_without() {
 }
 
 /// A child of the guard that was started with this option.
-fn child(pid: u32, option: &str) -> Option<u32> {
+pub(crate) fn child(pid: u32, option: &str) -> Option<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let of =
         |thread: std::io::Result<fs::DirEntry>| fs::read_to_string(thread.ok()?.path().join("children")).ok();

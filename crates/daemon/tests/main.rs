@@ -9,6 +9,7 @@ mod bypasses;
 mod confinement;
 mod faults;
 mod journal;
+mod libmagic;
 mod manual;
 mod mishaps;
 mod named_programs;

@@ -10,7 +10,8 @@
 //! - [`elf`]: programs, libraries, objects, core dumps, and what only pretends to be one of them
 //! - [`shebang`]: scripts that name their interpreter
 //! - [`bytes`]: what its first bytes tell for certain
-//! - libmagic, with the feature of that name; without it [`text`], which knows the languages that rules ask for
+//! - libmagic, with the feature of that name, here or elsewhere ([`Ask`]); without it [`text`], which knows the languages that
+//!   rules ask for
 //!
 //! Where the answer is not fapolicyd's (`tests/kinds.rs` counts them against the real one):
 //!
@@ -25,23 +26,22 @@
 pub mod bytes;
 pub mod elf;
 #[cfg(feature = "libmagic")]
-mod libmagic;
+pub mod libmagic;
 pub mod shebang;
 pub mod text;
 
 use std::borrow::Cow;
-#[cfg(feature = "libmagic")]
-use std::cell::OnceCell;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
+use crate::shortage;
 use elf::ElfFacts;
 
 /// How much of a file is looked at, in bytes.
 ///
 /// libmagic itself looks at 1 MiB by default. What decides is at the beginning, but of JSON and of tables
 /// separated by commas, whose every line it wants to see.
-const HEAD: usize = 64 << 10;
+pub const HEAD: usize = 64 << 10;
 
 /// How much is read at first: enough for everything but text without a shebang.
 const PEEK: usize = 4 << 10;
@@ -56,6 +56,14 @@ impl Kind {
 
     const fn of(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
+    }
+
+    /// As somebody else says it; nothing if rules can't write that.
+    #[must_use]
+    pub fn told(name: &[u8]) -> Option<Self> {
+        let is_written = !name.is_empty() && name.len() < 128 && name.iter().all(u8::is_ascii_graphic);
+        let name = std::str::from_utf8(name).ok().filter(|_| is_written)?;
+        Some(Self(name.to_owned().into()))
     }
 
     /// As rules write it.
@@ -173,10 +181,28 @@ pub fn is_programs(kind: &[u8]) -> bool {
     PROGRAMS.iter().any(|known| known.as_bytes() == kind)
 }
 
-/// Tells kinds. One for each thread: libmagic's state is no one else's.
+/// Knows more kinds than this crate: libmagic.
+pub trait Ask {
+    /// The kind of what begins with these bytes, at most [`HEAD`]; [`Kind::UNKNOWN`] where it can't tell.
+    ///
+    /// # Errors
+    /// When nothing was told.
+    fn kind(&self, head: &[u8]) -> Result<Kind, Untold>;
+}
+
+/// Why nothing was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Untold {
+    /// Nobody is there to be asked.
+    Nobody,
+    /// Who was asked ended at these bytes, or didn't within its time. A question about that file is refused: whoever wrote it
+    /// may have meant that.
+    Failed,
+}
+
+/// Tells kinds. One for each thread: whoever is asked talks to one.
 pub struct Recognizer {
-    #[cfg(feature = "libmagic")]
-    magic: OnceCell<Option<libmagic::Magic>>,
+    other: Option<Box<dyn Ask>>,
 }
 
 impl Recognizer {
@@ -186,26 +212,21 @@ impl Recognizer {
     ///
     /// libmagic or its database can't be loaded. [`Recognizer::own`] works without.
     pub fn new() -> Result<Self, KindError> {
-        Ok(Self {
-            #[cfg(feature = "libmagic")]
-            magic: OnceCell::from(Some(libmagic::Magic::load()?)),
-        })
+        #[cfg(feature = "libmagic")]
+        return Ok(Self::asking(Box::new(libmagic::Magic::load()?)));
+        #[cfg(not(feature = "libmagic"))]
+        Ok(Self::own())
     }
 
-    /// With libmagic as soon as it is needed, which takes some MiB; where it can't be loaded then, as [`Recognizer::own`].
-    pub fn when_needed() -> Self {
-        Self {
-            #[cfg(feature = "libmagic")]
-            magic: OnceCell::new(),
-        }
+    /// With somebody who knows more kinds.
+    #[must_use]
+    pub fn asking(other: Box<dyn Ask>) -> Self {
+        Self { other: Some(other) }
     }
 
     /// With nothing but what this crate knows.
     pub fn own() -> Self {
-        Self {
-            #[cfg(feature = "libmagic")]
-            magic: OnceCell::from(None),
-        }
+        Self { other: None }
     }
 
     /// The kind of an open file.
@@ -246,22 +267,19 @@ impl Recognizer {
     }
 
     /// What is left: libmagic knows better, if it is there.
-    #[cfg(feature = "libmagic")]
     fn left(&self, head: &[u8], wanted: Wanted) -> Kind {
         // It takes half a millisecond, whatever the file. What begins no line as programs do is none.
         if wanted != Wanted::Every && !text::may_be_program(head) {
             return own(head);
         }
-        match self.magic.get_or_init(|| libmagic::Magic::load().ok()) {
-            Some(magic) => magic.kind(head).unwrap_or(Kind::UNKNOWN),
-            None => own(head),
+        match self.other.as_ref().map_or(Err(Untold::Nobody), |other| other.kind(head)) {
+            Ok(kind) => kind,
+            Err(Untold::Nobody) => own(head),
+            Err(Untold::Failed) => {
+                shortage::note();
+                Kind::UNKNOWN
+            }
         }
-    }
-
-    #[cfg(not(feature = "libmagic"))]
-    #[expect(clippy::unused_self, reason = "with libmagic it is used")]
-    fn left(&self, head: &[u8], _wanted: Wanted) -> Kind {
-        own(head)
     }
 
     /// What is needed to tell how a program is started, or nothing if the file is no ELF file.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether this thread couldn't find something out because descriptors or memory are used up. What rules say then would be a
-//! guess: a path that isn't known matches no rule that denies it.
+//! Whether this thread couldn't find something out because descriptors or memory are used up, or because who was asked ended at it.
+//! What rules say then would be a guess: a path that isn't known matches no rule that denies it, nor does a kind.
 
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -12,9 +12,14 @@ thread_local! {
 /// Notes it if that is why it failed.
 pub(crate) fn noted<T>(result: Result<T, Errno>) -> Result<T, Errno> {
     if let Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM) = result {
-        SEEN.set(true);
+        note();
     }
     result
+}
+
+/// Notes it.
+pub(crate) fn note() {
+    SEEN.set(true);
 }
 
 /// Whether it was so since this was asked last.

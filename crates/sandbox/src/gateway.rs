@@ -432,7 +432,7 @@ fn start(
         control: theirs,
         maker: Maker(sockets.lifeline),
     };
-    let apart = Apart { name: c"palisade-net", kept: &kept, identity, filter: &filter };
+    let apart = Apart { name: c"palisade-net", kept: &kept, nothing: None, identity, filter: &filter };
     let process = fork::apart(&apart, move || serve(served))?;
     wait::signal_when_readable(ours.as_fd())?;
     Ok((process, ours))

@@ -100,6 +100,8 @@ pub struct Apart<'a> {
     pub name: &'a std::ffi::CStr,
     /// The numbers of its descriptors, which are open. The standard streams are `/dev/null`.
     pub kept: &'a [i32],
+    /// An open `/dev/null`, where the child must not open one itself.
+    pub nothing: Option<i32>,
     /// The user and group that root's process becomes.
     pub identity: Option<[u32; 2]>,
     /// The calls that it can make.
@@ -136,12 +138,9 @@ const CORE_SIZE: u32 = 4;
 fn give_up(apart: &Apart<'_>, parent: i32) -> raw::Result<()> {
     let mut kept: Vec<u32> = apart.kept.iter().map(|fd| fd.unsigned_abs()).collect();
     kept.sort_unstable();
-    for stream in 0..3 {
-        let nothing = raw::open(c"/dev/null", libc::O_RDWR)?;
+    let nothing = apart.nothing.map_or_else(|| raw::open(c"/dev/null", libc::O_RDWR), Ok)?;
+    for stream in (0..3).filter(|stream| *stream != nothing) {
         raw::duplicate(nothing, stream)?;
-        if nothing > 2 {
-            raw::close(nothing)?;
-        }
     }
     let mut first = 3;
     for fd in kept.into_iter().filter(|fd| *fd > 2) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What palisaded may call once it has begun: `data/guard.list`.
+//! What palisaded may call once it has begun: `data/guard.list`; and what asks libmagic for it: `data/kinds.list`.
 
 use crate::rules::Errno;
 use crate::{Action, Arch, Error, Filter, Rule, Rules, compile, list};
@@ -59,6 +59,20 @@ fn rules(outside: Outside) -> Result<(Rules, Rules), Error> {
     Ok((quiet, told))
 }
 
+/// The filter of what asks libmagic: anything else ends it.
+///
+/// # Errors
+/// Those of the list, which a test parses, and of [`compile()`].
+pub fn kinds(arch: Arch) -> Result<Filter, Error> {
+    let mut rules = Rules::new(Action::KillProcess);
+    rules.unknown = Action::KillProcess;
+    rules.foreign = Action::KillProcess;
+    for (call, rule) in list::parse(include_str!("data/kinds.list"))? {
+        rules.add(call, rule);
+    }
+    compile(&rules, arch)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,7 +97,7 @@ mod tests {
             delete_module kexec_load kexec_file_load reboot mount umount2 mount_setattr move_mount open_tree fsopen \
             fsconfig fsmount fspick pivot_root chroot swapon swapoff settimeofday clock_settime clock_adjtime adjtimex \
             keyctl add_key request_key userfaultfd io_uring_setup io_uring_enter io_uring_register personality unshare \
-            setns acct quotactl syslog sethostname setdomainname execveat mknodat bind listen seccomp pkey_mprotect \
+            setns acct quotactl syslog sethostname setdomainname execveat mknodat bind listen pkey_mprotect \
             setpriority sched_setaffinity nfsservctl perf_event_open remap_file_pages";
         for arch in [Arch::X86_64, Arch::Aarch64] {
             for name in never.split_whitespace() {
@@ -116,6 +130,12 @@ mod tests {
             assert_eq!(of("ioctl", [2, request, 0, 0, 0, 0]), REFUSED);
         }
         assert_eq!(of("ioctl", [2, 0x5421, 0, 0, 0, 0]), Action::Allow);
+        // A strict filter, one with a listener, one for every thread; and a filter that takes calls from this thread.
+        for (operation, flags, expected) in
+            [(0, 0, REFUSED), (1, 8, REFUSED), (1, 1, REFUSED), (2, 0, REFUSED), (1, 0, Action::Allow)]
+        {
+            assert_eq!(of("seccomp", [operation, flags, 0, 0, 0, 0]), expected, "{operation} {flags}");
+        }
         // PR_SET_MM.
         assert_eq!(of("prctl", [35, 0, 0, 0, 0, 0]), REFUSED);
         for (name, rights, expected) in [

@@ -5,6 +5,7 @@ use super::{Guard, GuardError, check_safety};
 use crate::alarms::{Alarms, Trouble};
 use crate::journal::{Followers, Journal, QUEUE};
 use crate::keeper::{Keeper, PATIENCE};
+use crate::kinds::Nursery;
 use crate::lsm::{Labels, Lsm};
 use crate::options::Options;
 use crate::saying::say;
@@ -13,7 +14,6 @@ use crate::territory::Territory;
 use crate::trial::Trial;
 use crate::waker::Waker;
 use crate::{confinement, control, privileges};
-use palisade_guard::kind::Recognizer;
 use palisade_guard::rule::files::Writers;
 use palisade_guard::settings::{Backend, Mode, OnDeath};
 use palisade_guard::setup::{Setup, SetupError};
@@ -27,7 +27,7 @@ use palisade_sys::fanotify::{Gate, Witness};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -168,6 +168,8 @@ fn begin(options: &Options, setup: Setup, waker: Waker) -> Result<Guard, GuardEr
         followers,
         trial: Trial::default(),
         keeper,
+        kinds: Arc::default(),
+        nursery: Mutex::default(),
         generation: AtomicU64::new(1),
         began: Instant::now(),
         stop: Arc::new(AtomicBool::new(false)),
@@ -197,16 +199,17 @@ fn start(
     if let Err(error) = confinement::begin(guard.options.other_calls) {
         guard.alarms.raise(Trouble::Calls, error.to_string());
     }
-    // What each thread needs is there before the first question: a thread that is born later would be asked about.
-    drop(Recognizer::new()?);
+    // Before the first question: its exec would be one.
+    let mut nursery = Nursery::start().map_err(GuardError::Begin)?;
+    nursery.begin(&guard.kinds).map_err(GuardError::Kinds)?;
+    *guard.nursery.lock().unwrap_or_else(PoisonError::into_inner) = Some(nursery);
     let ready = Arc::new(Barrier::new(THREADS + 1));
     let mut threads = Vec::new();
     for number in 0..THREADS {
         let (guard, ready) = (Arc::clone(guard), Arc::clone(&ready));
         threads.push(spawn(&format!("answer-{number}"), move || {
-            let recognizer = Recognizer::new().unwrap_or_else(|_| Recognizer::own());
             ready.wait();
-            if let Err(errno) = guard.engine.work(number, &recognizer, &guard.stop) {
+            if let Err(errno) = guard.engine.work(number, &guard.kinds.recognizer(), &guard.stop) {
                 let what = format!("the kernel's questions can't be read any more: {errno}");
                 guard.alarms.raise(Trouble::Questions, what);
                 guard.stop();
@@ -218,12 +221,11 @@ fn start(
         spawn(name, move || work(&guard))
     };
     threads.push(each("settle", |guard| {
-        let recognizer = Recognizer::new().unwrap_or_else(|_| Recognizer::own());
-        guard.engine.settle(&recognizer, &guard.stop);
+        guard.engine.settle(&guard.kinds.recognizer(), &guard.stop);
     })?);
     for number in 0..READERS {
         threads.push(each(&format!("read-{number}"), |guard| {
-            guard.engine.read_files(&Recognizer::when_needed(), &guard.stop);
+            guard.engine.read_files(&guard.kinds.recognizer(), &guard.stop);
         })?);
     }
     threads.push(each("changes", |guard| guard.engine.hear(&guard.stop))?);

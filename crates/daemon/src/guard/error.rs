@@ -41,8 +41,8 @@ pub(crate) enum GuardError {
     #[error("can't begin: {0}")]
     Begin(#[source] io::Error),
     /// libmagic.
-    #[error(transparent)]
-    Kind(#[from] palisade_guard::kind::KindError),
+    #[error("{0}")]
+    Kinds(String),
     /// The rules would stop the host.
     #[error("these rules would stop the host: {}", .0.join("; "))]
     Unsafe(Vec<String>),
@@ -82,7 +82,7 @@ impl GuardError {
             }
             Self::NoTrial => "palisade guard try --for 60s".into(),
             Self::NotSynced(_) => "palisade guard status".into(),
-            Self::Replace(_) | Self::Socket { .. } | Self::Begin(_) | Self::Kind(_) => return None,
+            Self::Replace(_) | Self::Socket { .. } | Self::Begin(_) | Self::Kinds(_) => return None,
         })
     }
 
@@ -94,7 +94,7 @@ impl GuardError {
             Self::Socket { .. } => "socket",
             Self::Running { .. } => "running",
             Self::Begin(_) => "begin",
-            Self::Kind(_) => "kind",
+            Self::Kinds(_) => "kind",
             Self::Unsafe(_) => "unsafe",
             Self::NoLsm(_) | Self::NotClosed(_) => "bpf-lsm",
             Self::NoTrial => "no-trial",

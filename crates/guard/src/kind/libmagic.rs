@@ -6,17 +6,27 @@
 
 use magic::cookie::{Cookie, DatabasePaths, Flags, Load};
 
-use super::{Kind, KindError};
+use super::{Ask, Kind, KindError, Untold};
 
 /// Where distributions keep the compiled database. The variable `MAGIC`, which libmagic would follow, isn't asked.
 const DATABASES: &[&str] =
     &["/usr/share/misc/magic.mgc", "/usr/lib/file/magic.mgc", "/usr/share/file/magic.mgc"];
 
 /// libmagic with its database.
-pub(super) struct Magic(Cookie<Load>);
+pub struct Magic(Cookie<Load>);
+
+impl std::fmt::Debug for Magic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Magic")
+    }
+}
 
 impl Magic {
-    pub(super) fn load() -> Result<Self, KindError> {
+    /// Loads both.
+    ///
+    /// # Errors
+    /// When libmagic or its database isn't there, or doesn't fit.
+    pub fn load() -> Result<Self, KindError> {
         let flags = Flags::MIME_TYPE | Flags::ERROR | Flags::NO_CHECK_CDF | Flags::NO_CHECK_ELF;
         let cookie = Cookie::open(flags).map_err(KindError::Open)?;
         let missing = |reason: String| KindError::Database { looked: DATABASES.join(", "), reason };
@@ -25,9 +35,10 @@ impl Magic {
         let paths = DatabasePaths::new([path]).map_err(|error| missing(error.to_string()))?;
         cookie.load(&paths).map(Self).map_err(|error| missing(error.to_string()))
     }
+}
 
-    /// The kind of what begins with these bytes; nothing if libmagic gives up.
-    pub(super) fn kind(&self, head: &[u8]) -> Option<Kind> {
-        self.0.buffer(head).ok().map(|name| Kind(name.into()))
+impl Ask for Magic {
+    fn kind(&self, head: &[u8]) -> Result<Kind, Untold> {
+        Ok(self.0.buffer(head).ok().map_or(Kind::UNKNOWN, |name| Kind(name.into())))
     }
 }

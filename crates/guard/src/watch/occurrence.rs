@@ -7,6 +7,7 @@ use super::process::Process;
 use crate::facts::{Access, Facts, Start};
 use crate::kind::elf::ElfFacts;
 use crate::kind::{Kind, Stat};
+use crate::shortage;
 use crate::subject::Subject;
 use palisade_sys::fanotify::Question;
 use std::cell::OnceCell;
@@ -36,6 +37,7 @@ pub(super) struct Occurrence<'a> {
     process: OnceCell<Option<Process>>,
     exe: OnceCell<Arc<[u8]>>,
     subject_kind: OnceCell<Kind>,
+    kind: OnceCell<Kind>,
     subject_trusted: OnceCell<bool>,
 }
 
@@ -62,6 +64,7 @@ impl<'a> Occurrence<'a> {
             process: OnceCell::new(),
             exe: OnceCell::new(),
             subject_kind: OnceCell::new(),
+            kind: OnceCell::new(),
             subject_trusted: OnceCell::new(),
         }
     }
@@ -78,6 +81,7 @@ impl<'a> Occurrence<'a> {
             process: OnceCell::new(),
             exe: OnceCell::new(),
             subject_kind: OnceCell::new(),
+            kind: OnceCell::new(),
             subject_trusted: OnceCell::new(),
             ..*self
         }
@@ -254,17 +258,16 @@ impl Facts for Occurrence<'_> {
 
     fn kind(&self) -> &str {
         let known = self.known();
-        known
-            .kind
-            .get_or_init(|| {
-                self.worker.recognizer.kind_among(
-                    self.file(),
-                    &known.path,
-                    self.status(),
-                    self.in_force.policy.kinds(),
-                )
-            })
-            .as_str()
+        if let Some(kind) = known.kind.get() {
+            return kind.as_str();
+        }
+        let tell = || {
+            let wanted = self.in_force.policy.kinds();
+            self.worker.recognizer.kind_among(self.file(), &known.path, self.status(), wanted)
+        };
+        let kind = self.kind.get_or_init(tell);
+        // What couldn't be found out isn't remembered.
+        if shortage::is_seen() { kind.as_str() } else { known.kind.get_or_init(|| kind.clone()).as_str() }
     }
 
     fn trusted(&self) -> bool {

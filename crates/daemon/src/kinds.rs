@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! libmagic, asked in processes without rights: it is C, and reads what anybody writes.
+//!
+//! palisaded starts itself once more (`--tell-kinds`): the [`Nursery`], which loads libmagic and its database, and never sees a
+//! file. Each thread that needs libmagic makes a pair of sockets and hands one of them over; the nursery forks a child for it
+//! that has nothing else: no capability, no file, a user who owns none, and the calls of `data/kinds.list`. The beginning of a
+//! file goes to that child, and a name comes back.
+//!
+//! A child that is ended by what it reads takes nobody with it: that file is refused, and the next one gets another child. None is made
+//! by an exec, about which the kernel would ask. A child that was taken over can lie about the files that its thread asks
+//! about from then on, and do nothing else. Without a nursery palisaded tells kinds itself, as well as it can.
+
+use crate::saying::say_of_users;
+use palisade_guard::kind::libmagic::Magic;
+use palisade_guard::kind::{Ask, HEAD, Kind, Recognizer, Untold};
+use palisade_protocol::connection::{pass, take};
+use palisade_sys::child::spawn_tied;
+use palisade_sys::fork::{Apart, apart};
+use palisade_sys::seccomp::Instruction;
+use palisade_syscall::Arch;
+use palisade_syscall::confined;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use rustix::process::{Resource, Rlimit, WaitOptions, getrlimit, setrlimit, wait};
+use rustix::thread::CapabilitySet;
+use rustix::time::{ClockId, clock_gettime};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// So long an open may wait for libmagic, which takes half a millisecond.
+const PATIENCE: Duration = Duration::from_millis(1500);
+/// So long the nursery may take to begin: its database has some MiB.
+const BEGINS: Duration = Duration::from_secs(30);
+/// So many seconds on a processor end a child, less the part of a second that it had used before.
+const SECONDS: u64 = 2;
+/// So much memory a child may have, in bytes; its database takes 8 MiB.
+const MEMORY: u64 = 256 << 20;
+/// What the nursery and each child say when they have begun. Anything else is why the nursery can't.
+const READY: &[u8] = b"!";
+
+/// Where libmagic can be asked.
+#[derive(Debug, Default)]
+pub(crate) struct Kinds {
+    /// The way to the nursery, if there is one.
+    link: Mutex<Option<UnixStream>>,
+}
+
+impl Kinds {
+    fn link(&self) -> MutexGuard<'_, Option<UnixStream>> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells kinds, for one thread.
+    pub(crate) fn recognizer(self: &Arc<Self>) -> Recognizer {
+        Recognizer::asking(Box::new(Asker { kinds: Arc::clone(self), child: RefCell::default() }))
+    }
+
+    /// Whether somebody can be asked.
+    fn is_there(&self) -> bool {
+        self.link().is_some()
+    }
+
+    /// A child of one's own, which waits for questions.
+    fn child(&self) -> Result<OwnedFd, Untold> {
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let (ours, theirs) = pair.map_err(|_no_descriptor| Untold::Failed)?;
+        let handed_over = match &*self.link() {
+            Some(link) => pass(link, theirs.as_fd()),
+            None => return Err(Untold::Nobody),
+        };
+        drop(theirs);
+        if handed_over.is_ok() && hear(&ours).as_deref() == Some(READY) {
+            return Ok(ours);
+        }
+        // Who makes them is at fault, and another one is started.
+        *self.link() = None;
+        Err(Untold::Nobody)
+    }
+}
+
+/// Asks, for one thread.
+struct Asker {
+    kinds: Arc<Kinds>,
+    child: RefCell<Option<OwnedFd>>,
+}
+
+impl Ask for Asker {
+    fn kind(&self, head: &[u8]) -> Result<Kind, Untold> {
+        let head = &head[..head.len().min(HEAD)];
+        let mut kept = self.child.borrow_mut();
+        let child = match kept.take().filter(|child| put(child, head)) {
+            Some(child) => child,
+            None => {
+                let child = self.kinds.child()?;
+                put(&child, head);
+                child
+            }
+        };
+        let Some(kind) = hear(&child).and_then(|name| Kind::told(&name)) else {
+            say_of_users(
+                "palisaded: libmagic has ended, or took too long, at the beginning of a file, which is refused",
+            );
+            return Err(Untold::Failed);
+        };
+        *kept = Some(child);
+        Ok(kind)
+    }
+}
+
+/// Whether a child takes a question: it hasn't ended.
+fn put(child: &OwnedFd, head: &[u8]) -> bool {
+    send(child, head, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).is_ok()
+}
+
+/// What a child says, in time.
+fn hear(child: &OwnedFd) -> Option<Vec<u8>> {
+    let patience = Timespec::try_from(PATIENCE).ok();
+    let mut polled = [PollFd::new(child, PollFlags::IN)];
+    rustix::io::retry_on_intr(|| poll(&mut polled, patience.as_ref())).ok().filter(|ready| *ready > 0)?;
+    let mut said = [0; 128];
+    let (_, count) = recv(child, &mut said, RecvFlags::DONTWAIT).ok()?;
+    Some(said.get(..count)?.to_vec())
+}
+
+/// The process that makes those who are asked, as palisaded sees it.
+#[derive(Debug)]
+pub(crate) struct Nursery {
+    process: Child,
+    link: UnixStream,
+    is_ready: bool,
+}
+
+impl Nursery {
+    /// Starts it. It ends with this thread.
+    pub(crate) fn start() -> io::Result<Self> {
+        let (link, theirs) = UnixStream::pair()?;
+        let process = spawn_tied(
+            Command::new("/proc/self/exe")
+                .arg("--tell-kinds")
+                .env_clear()
+                .current_dir("/")
+                .stdin(OwnedFd::from(theirs))
+                .stdout(Stdio::null()),
+        )?;
+        // Whoever asks waits for nobody who is stopped.
+        link.set_nonblocking(true)?;
+        Ok(Self { process, link, is_ready: false })
+    }
+
+    /// Waits until it has begun, when nobody asks anything yet.
+    ///
+    /// # Errors
+    /// Why it can't.
+    pub(crate) fn begin(&mut self, kinds: &Kinds) -> Result<(), String> {
+        let patience = Timespec::try_from(BEGINS).ok();
+        let _said = poll(&mut [PollFd::new(&self.link, PollFlags::IN)], patience.as_ref());
+        let mut said = [0; 4096];
+        let count = recv(&self.link, &mut said, RecvFlags::DONTWAIT).map_or(0, |(_, count)| count);
+        match said.get(..count).unwrap_or_default() {
+            READY => self.offer(kinds).map_err(|error| error.to_string()),
+            [] => Err("the process that asks libmagic doesn't begin".to_owned()),
+            reason => Err(String::from_utf8_lossy(reason).into_owned()),
+        }
+    }
+
+    fn offer(&mut self, kinds: &Kinds) -> io::Result<()> {
+        *kinds.link() = Some(self.link.try_clone()?);
+        self.is_ready = true;
+        Ok(())
+    }
+
+    /// Whether it is there, and begins or is asked.
+    pub(crate) fn is_there(&mut self, kinds: &Kinds) -> bool {
+        if !matches!(self.process.try_wait(), Ok(None)) {
+            *kinds.link() = None;
+            return false;
+        }
+        if self.is_ready {
+            return kinds.is_there();
+        }
+        let mut said = [0; 4096];
+        match recv(&self.link, &mut said, RecvFlags::DONTWAIT) {
+            Ok((_, count)) if said.get(..count) == Some(READY) => self.offer(kinds).is_ok(),
+            Err(Errno::AGAIN | Errno::INTR) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it has begun.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    /// Becomes readable when it has begun, and when it has ended.
+    pub(crate) fn news(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
+    }
+}
+
+impl Drop for Nursery {
+    fn drop(&mut self) {
+        // Its children end with it.
+        let _gone = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}
+
+/// The process that `--tell-kinds` is: its standard input is the link.
+pub(crate) fn run() -> ExitCode {
+    let _named = rustix::thread::set_name(c"kinds");
+    // As the standby: whoever ends palisaded may tell all its processes to end.
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        let _ends_before = signal_hook::flag::register(signal, Arc::default());
+    }
+    // What reads foreign bytes may be ended before palisaded is, when memory is short.
+    let _sooner = std::fs::write("/proc/self/oom_score_adj", "0");
+    let Ok(link) = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from) else {
+        return ExitCode::FAILURE;
+    };
+    match begin() {
+        Ok((magic, filter)) => {
+            if send(&link, READY, SendFlags::NOSIGNAL).is_ok() {
+                serve(&link, &magic, &filter);
+            }
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            let _nobody_waits = send(&link, reason.as_bytes(), SendFlags::NOSIGNAL);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn begin() -> Result<(Magic, Vec<Instruction>), String> {
+    let magic = Magic::load().map_err(|error| match std::error::Error::source(&error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    })?;
+    let filter =
+        confined::kinds(Arch::NATIVE).map_err(|error| format!("the list of system calls: {error}"))?;
+    // A child becomes another user.
+    crate::privileges::keep_only(CapabilitySet::SETUID | CapabilitySet::SETGID)
+        .map_err(|errno| format!("rights can't be given away: {errno}"))?;
+    Ok((magic, filter.program))
+}
+
+/// Makes a child for each socket that comes, until palisaded has ended.
+fn serve(link: &UnixStream, magic: &Magic, filter: &[Instruction]) {
+    while let Ok(socket) = take(link) {
+        while let Ok(Some(_ended)) = wait(WaitOptions::NOHANG) {}
+        let kept = [socket.as_raw_fd()];
+        let identity = Some([crate::loader::NOBODY; 2]);
+        // Its open would be a question, and who asks libmagic for a kind may be the one who reads those.
+        let nothing = Some(1);
+        let child = Apart { name: c"kind", kept: &kept, nothing, identity, filter };
+        // Where none can be made the socket is closed, and palisaded sees that.
+        let _process = apart(&child, || tell(socket.as_fd(), magic));
+    }
+}
+
+/// The child: answers until nobody asks any more.
+fn tell(socket: BorrowedFd<'_>, magic: &Magic) {
+    let limited = setrlimit(Resource::As, Rlimit { current: Some(MEMORY), maximum: Some(MEMORY) });
+    let mut head = vec![0; HEAD];
+    if limited.is_err() || send(socket, READY, SendFlags::NOSIGNAL).is_err() {
+        return;
+    }
+    while let Ok((_, count @ 1..)) = rustix::io::retry_on_intr(|| recv(socket, &mut head, RecvFlags::empty()))
+    {
+        if !limit_time() {
+            return;
+        }
+        let kind = magic.kind(head.get(..count).unwrap_or_default()).unwrap_or(Kind::UNKNOWN);
+        if send(socket, kind.as_str().as_bytes(), SendFlags::NOSIGNAL).is_err() {
+            return;
+        }
+    }
+}
+
+/// Has the kernel end this process after some seconds on a processor. Whether it does.
+fn limit_time() -> bool {
+    let used = clock_gettime(ClockId::ProcessCPUTime).tv_sec.unsigned_abs();
+    setrlimit(Resource::Cpu, Rlimit { current: Some(used + SECONDS), ..getrlimit(Resource::Cpu) }).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Pid, kill_process, waitpid};
+    use std::io::Read;
+    use std::path::Path;
+
+    /// A child that does this with its socket, and the other end.
+    fn child(work: impl FnOnce(BorrowedFd<'_>)) -> (Pid, OwnedFd) {
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let (ours, theirs) = pair.expect("a pair of sockets");
+        let filter = confined::kinds(Arch::NATIVE).expect("the list");
+        let kept = [theirs.as_raw_fd()];
+        let identity = rustix::process::geteuid().is_root().then_some([crate::loader::NOBODY; 2]);
+        let child = Apart { name: c"kind", kept: &kept, nothing: None, identity, filter: &filter.program };
+        let pid = apart(&child, || work(theirs.as_fd())).expect("a process");
+        (Pid::from_raw(pid).expect("its number"), ours)
+    }
+
+    fn ended(pid: Pid) -> (Option<i32>, Option<i32>) {
+        let (_, status) = waitpid(Some(pid), WaitOptions::empty()).expect("it is ours").expect("it ends");
+        (status.exit_status(), status.terminating_signal())
+    }
+
+    /// The beginnings of files below `directory`, not of all of them.
+    fn heads(directory: &Path, heads: &mut Vec<Vec<u8>>) {
+        for (number, entry) in std::fs::read_dir(directory).into_iter().flatten().flatten().enumerate() {
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() && heads.len() < 1500 {
+                self::heads(&entry.path(), heads);
+            } else if kind.is_file()
+                && number < 4
+                && let Ok(file) = std::fs::File::open(entry.path())
+            {
+                let mut head = Vec::new();
+                let read = file.take(HEAD as u64).read_to_end(&mut head);
+                heads.extend((read.is_ok() && !head.is_empty()).then_some(head));
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_is_asked_says_what_libmagic_says() {
+        let magic = Magic::load().expect("libmagic");
+        let mut all = Vec::new();
+        for directory in ["/usr/share", "/usr/lib", "/etc"] {
+            let mut some = Vec::new();
+            heads(Path::new(directory), &mut some);
+            all.extend(some);
+        }
+        assert!(all.len() > 500, "{}", all.len());
+        let (pid, socket) = child(|socket| tell(socket, &magic));
+        assert_eq!(hear(&socket).as_deref(), Some(READY));
+        for head in &all {
+            assert!(put(&socket, head));
+            let said = hear(&socket)
+                .unwrap_or_else(|| panic!("{:?}: {:?}", &head[..head.len().min(64)], ended(pid)));
+            assert_eq!(magic.kind(head).expect("told").as_str().as_bytes(), said);
+        }
+        drop(socket);
+        assert_eq!(ended(pid), (Some(0), None));
+    }
+
+    /// What libmagic could be made to do, and whether it came about.
+    const ATTACKS: &[(&str, fn() -> bool)] = &[
+        ("opens a file", || std::fs::File::open("/etc/passwd").is_ok()),
+        ("makes a socket", || UnixStream::pair().is_ok()),
+        ("makes a process", || {
+            let made = Command::new("/bin/true").status();
+            made.is_ok_and(|status| status.success())
+        }),
+        ("signals", || {
+            kill_process(rustix::process::getppid().expect("a parent"), rustix::process::Signal::CONT).is_ok()
+        }),
+        ("looks for files", || std::fs::metadata("/etc/passwd").is_ok()),
+        ("makes a thread", || {
+            std::thread::Builder::new().spawn(|| ()).is_ok_and(|thread| thread.join().is_ok())
+        }),
+        ("waits for ever", || poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 1 })).is_ok()),
+        ("lets others look into it", || {
+            rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable).is_ok()
+        }),
+    ];
+
+    #[test]
+    fn who_takes_it_over_can_do_nothing_with_it() {
+        for (name, attack) in ATTACKS {
+            assert!(attack(), "{name}: outside it works");
+            let (pid, socket) = child(|socket| {
+                let worked = attack();
+                let _told = send(socket, &[u8::from(worked)], SendFlags::NOSIGNAL);
+            });
+            assert_eq!(ended(pid), (None, Some(31)), "{name}");
+            drop(socket);
+        }
+    }
+
+    #[test]
+    fn who_works_for_ever_ends() {
+        let (pid, socket) = child(|socket| {
+            limit_time();
+            let _begun = send(socket, READY, SendFlags::NOSIGNAL);
+            loop {
+                std::hint::spin_loop();
+            }
+        });
+        assert_eq!(hear(&socket).as_deref(), Some(READY));
+        // SIGXCPU
+        assert_eq!(ended(pid), (None, Some(24)));
+    }
+}

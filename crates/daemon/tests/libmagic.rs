@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! libmagic is asked in processes without rights, and who ends one of these gets nothing for it.
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+
+use crate::confinement::{child, of_threads};
+use crate::stopped::signal;
+use crate::support::{Bed, Settings, has};
+use std::fs;
+
+/// Nothing but libmagic knows this kind.
+const RULES: &str = "deny_log perm=open all : ftype=text/vcard\nallow perm=any all : all\n";
+const FAILED: &str = "libmagic has ended, or took too long";
+const CARD: &str = "BEGIN:VCARD\nVERSION:3.0\nEND:VCARD\n";
+
+fn bed() -> Option<Bed> {
+    if !has("fanotify") {
+        return None;
+    }
+    let mut bed = Bed::new();
+    bed.settings(&Settings { trust: "sources = []".into(), ..Settings::enforce() });
+    bed.rules(RULES);
+    bed.write(bed.at("plain"), "Dear reader,\nimport nothing.\n");
+    for number in 0..8 {
+        bed.write(bed.at(&format!("card-{number}")), CARD);
+    }
+    bed.start();
+    Some(bed)
+}
+
+/// The process that makes those who are asked, once it has begun.
+fn nursery(bed: &Bed) -> u32 {
+    let mut found = None;
+    bed.wait("libmagic can be asked", |bed| {
+        found = child(bed.pid(), "--tell-kinds");
+        found
+            .is_some_and(|pid| of_threads(pid, "CapEff:").values().any(|rights| rights == "00000000000000c0"))
+    });
+    found.unwrap()
+}
+
+/// Those who are asked.
+fn asked(nursery: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{nursery}/task/{nursery}/children")).unwrap_or_default();
+    let is_one =
+        |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "kind\n");
+    children.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(is_one).collect()
+}
+
+#[test]
+fn who_is_asked_has_no_rights_and_the_guard_has_no_libmagic() {
+    let Some(mut bed) = bed() else { return };
+    bed.run_as_user("cat plain").ok();
+    bed.run_as_user("cat card-0").refused();
+    let children = asked(nursery(&bed));
+    assert!(!children.is_empty());
+    assert!(bed.log().contains("ftype=text/vcard") && !bed.log().contains(FAILED), "{}", bed.log());
+    for pid in children {
+        let of = |key: &str| of_threads(pid, key).into_values().next().unwrap();
+        for rights in ["CapEff:", "CapPrm:", "CapInh:", "CapAmb:"] {
+            assert_eq!(of(rights), "0000000000000000", "{rights}");
+        }
+        assert_eq!(of("Uid:"), "65533\t65533\t65533\t65533");
+        assert_eq!(of("Groups:"), "");
+        assert_eq!((of("NoNewPrivs:"), of("Seccomp:")), ("1".to_owned(), "2".to_owned()));
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+        let mut files: Vec<String> = files
+            .map(|file| fs::read_link(file.unwrap().path()).unwrap().to_string_lossy().into_owned())
+            .collect();
+        files.sort();
+        assert!(files[3].starts_with("socket:"), "{files:?}");
+        assert_eq!(
+            (files.len(), &files[..3]),
+            (4, &["/dev/null", "/dev/null", "/dev/null"].map(String::from)[..])
+        );
+    }
+    let maps = fs::read_to_string(format!("/proc/{}/maps", bed.pid())).unwrap();
+    assert!(maps.contains("palisaded") && !maps.contains("magic.mgc"));
+    bed.stop();
+}
+
+#[test]
+fn who_ends_it_gets_nothing_for_it() {
+    let Some(mut bed) = bed() else { return };
+    let nursery_before = nursery(&bed);
+    bed.run_as_user("cat card-0").refused();
+    // Each thread that asks has one.
+    for card in 1..4 {
+        asked(nursery_before).into_iter().for_each(|pid| signal("-KILL", pid));
+        bed.run_as_user(&format!("cat card-{card}")).refused();
+    }
+    assert!(!bed.log().contains(FAILED), "{}", bed.log());
+    // One that ends at a file: it is stopped, so that it is asked, and answers nobody.
+    asked(nursery_before).into_iter().for_each(|pid| signal("-STOP", pid));
+    let began = std::time::Instant::now();
+    bed.run_as_user("cat card-4").refused();
+    let crowd = palisade_acceptance::patience::crowd().max(1.0);
+    assert!(began.elapsed() < crate::faults::WAIT.mul_f64(crowd), "{:?}", began.elapsed());
+    assert!(bed.log().contains(FAILED), "{}", bed.log());
+    // It isn't remembered as something else.
+    bed.run_as_user("cat card-4").refused();
+    bed.run_as_user("cat plain").ok();
+    assert_eq!(nursery(&bed), nursery_before, "a file ends nobody but who is asked about it");
+    bed.stop();
+}
+
+#[test]
+fn without_a_nursery_the_host_goes_on_and_gets_another_one() {
+    let Some(mut bed) = bed() else { return };
+    let before = nursery(&bed);
+    bed.run_as_user("cat card-0").refused();
+    for (name, card) in [("-KILL", 1), ("-STOP", 3)] {
+        let before = nursery(&bed);
+        // Whoever has a child of its own still asks that.
+        asked(before).into_iter().for_each(|pid| signal("-KILL", pid));
+        signal(name, before);
+        let began = std::time::Instant::now();
+        let _refused_or_told_otherwise = bed.run_as_user(&format!("cat card-{card}"));
+        let crowd = palisade_acceptance::patience::crowd().max(1.0);
+        assert!(began.elapsed() < crate::faults::WAIT.mul_f64(crowd), "{:?}", began.elapsed());
+        bed.wait("it is said", |bed| bed.log().contains("the process that asks libmagic has ended"));
+        bed.wait("another one", |bed| child(bed.pid(), "--tell-kinds").is_some_and(|pid| pid != before));
+        let over = "no longer so: the process that asks libmagic";
+        bed.wait("it is asked", |bed| bed.log().contains(over));
+        bed.run_as_user(&format!("cat card-{}", card + 1)).refused();
+    }
+    assert_ne!(nursery(&bed), before);
+    bed.stop();
+}
