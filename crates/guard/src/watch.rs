@@ -6,7 +6,7 @@
 //! - [`engine`]: answers the kernel's questions; [`crew`] says which thread does
 //! - [`later`]: questions that other threads answer; [`waiting`]: where they wait, a line for each user
 //! - `occurrence`: one open or exec, of which things are found out when they are asked for; [`known`] and [`process`]
-//!   are what is remembered of files and processes, as long as [`remembered`] does
+//!   are what is remembered of files and processes, as long as [`remembered`] does; `executed`: where a program is
 //! - [`place`]: where a file really is
 //! - [`revoke`]: files that were changed are asked about again
 //! - [`label`]: what is told to who answers where fanotify isn't asked
@@ -16,6 +16,7 @@ pub mod counts;
 pub mod crew;
 mod device;
 pub mod engine;
+mod executed;
 pub mod known;
 pub mod label;
 pub mod later;

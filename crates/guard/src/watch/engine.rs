@@ -8,6 +8,7 @@
 use super::Judged;
 use super::counts::{Clock, Counts};
 use super::crew::{Crew, Term};
+use super::executed::Executed;
 use super::known::{Identity, Known};
 use super::label::{Label, Use};
 use super::later::Later;
@@ -80,13 +81,22 @@ pub(super) struct Worker<'a> {
     pub(super) recognizer: &'a Recognizer,
     /// Whether a large file is read here. Elsewhere its question is put off.
     pub(super) takes_long: bool,
+    /// The program of the question before, if that was about an exec.
+    executed: Executed,
     /// Whether the question that is judged has to be put off for that: what came of it until then is nothing.
     pub(super) puts_off: Cell<bool>,
 }
 
 impl<'a> Worker<'a> {
     pub(super) fn new(recognizer: &'a Recognizer, takes_long: bool) -> Self {
-        Self { number: 0, term: Cell::new(None), recognizer, takes_long, puts_off: Cell::new(false) }
+        Self {
+            number: 0,
+            term: Cell::new(None),
+            recognizer,
+            takes_long,
+            executed: Executed::default(),
+            puts_off: Cell::new(false),
+        }
     }
 
     /// Whether all was found out that the question that is judged depends on, so far.
@@ -342,6 +352,9 @@ impl Engine {
         let access = if question.execute { Access::Execute } else { Access::Open };
         let occurrence = Occurrence::new(self, worker, &in_force, question, identity, access);
         let _before = shortage::take();
+        if let Some(path) = worker.executed.followed_by(question, identity) {
+            occurrence.is_at(path);
+        }
         let everybody = self.may_pass(&occurrence, policy);
         let outcome = match everybody {
             Some(outcome) => {
@@ -358,6 +371,11 @@ impl Engine {
                 policy.decide(&occurrence)
             }
         };
+        if worker.has_all()
+            && let Some(path) = occurrence.found_at()
+        {
+            worker.executed.is_at(question, identity, path);
+        }
         if !occurrence.subject_is_known() {
             // A process that can't be looked at: whatever the rules say of it would be a guess.
             self.counts.unknown_subject.one();

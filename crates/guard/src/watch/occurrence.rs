@@ -98,6 +98,16 @@ impl<'a> Occurrence<'a> {
         Occurrence::new(engine, worker, in_force, self.question, identity, self.access)
     }
 
+    /// It is known where its file is.
+    pub(super) fn is_at(&self, path: Box<[u8]>) {
+        let _not_asked_before = self.path.set(path);
+    }
+
+    /// Where its file is, if somebody asked.
+    pub(super) fn found_at(&self) -> Option<&[u8]> {
+        self.path.get().map(|path| &**path)
+    }
+
     pub(super) fn identity(&self) -> Identity {
         self.identity
     }

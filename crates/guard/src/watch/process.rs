@@ -66,7 +66,6 @@ impl Processes {
             counts.subjects_hit.one();
             return Some(Process::new(Subject::when_asked(pid), Arc::clone(remains)));
         }
-        let subject = Subject::read(pid);
         counts.subjects_missed.one();
         let number = Pid::from_raw(i32::try_from(pid).ok()?)?;
         let descriptor = noted(pidfd_open(number, PidfdFlags::empty())).ok()?;
@@ -76,9 +75,7 @@ impl Processes {
             program: Mutex::new(None),
         });
         processes.insert(pid, Arc::clone(&remains));
-        drop(processes);
-        // That the descriptor is still of a living process tells that `/proc` was about the same one.
-        remains.is_alive().then(|| Process::new(subject, remains))
+        Some(Process::new(Subject::when_asked(pid), remains))
     }
 }
 
