@@ -46,6 +46,8 @@ const SOME: usize = 500;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// The same for what an administrator has written.
 const FILES_PATIENCE: Duration = Duration::from_secs(1);
+/// For as much as this of it nobody waits, in bytes: some ten thousand lines, which are read in a moment.
+const MUCH: u64 = 4 << 20;
 /// The longest that somebody who asks for it waits.
 const MOST_PATIENCE: Duration = Duration::from_secs(600);
 
@@ -100,7 +102,7 @@ struct Todo {
     busy: bool,
     /// And it may be of packages.
     busy_with_packages: bool,
-    /// Since when it has been known that trust files may have changed, until they are read.
+    /// Since when it has been known that trust files may have changed, until they are read. Nothing where they are large.
     files_since: Option<Instant>,
 }
 
@@ -119,9 +121,13 @@ impl Todo {
         self.may_be_of_packages() || self.files_since.is_some_and(|since| since.elapsed() < FILES_PATIENCE)
     }
 
-    fn files_changed(&mut self) {
+    fn files_changed(&mut self, are_large: bool) {
         self.files = true;
-        self.files_since.get_or_insert_with(Instant::now);
+        if are_large {
+            self.files_since = None;
+        } else {
+            self.files_since.get_or_insert_with(Instant::now);
+        }
     }
 
     /// All of it, for who does it. What comes from then on is new.
@@ -182,6 +188,11 @@ impl Keeper {
         TrustFiles::new(&self.config.join("guard.trust"), &self.config.join("trust.d"))
     }
 
+    /// Whether trust files take long to read.
+    fn are_large(&self) -> bool {
+        self.files().size().is_ok_and(|size| size > MUCH)
+    }
+
     /// Opens the database; without one nothing is trusted.
     pub(crate) fn open(&self, settings: &TrustSettings) -> Result<Trusted, KeeperError> {
         if !self.location.base().exists() {
@@ -212,7 +223,8 @@ impl Keeper {
 
     /// Trust files have changed.
     pub(crate) fn read_files(&self) {
-        self.todo().files_changed();
+        let are_large = self.are_large();
+        self.todo().files_changed(are_large);
         self.came.notify_one();
     }
 
@@ -324,6 +336,8 @@ impl Keeper {
         let mut buffer = [std::mem::MaybeUninit::uninit(); 8192];
         loop {
             let _came = poll(&mut [PollFd::new(changes, PollFlags::IN)], None);
+            // Before the lock: whoever answers for the host may wait for that, and this opens directories.
+            let are_large = self.are_large();
             // What has been read and isn't noted yet would be known to nobody.
             let mut todo = self.todo();
             let mut reader = inotify::Reader::new(changes, &mut buffer);
@@ -335,7 +349,7 @@ impl Keeper {
                 } else if let Some(package) = package(name) {
                     todo.packages.insert(package.to_vec());
                 } else if !name.ends_with(b".lock") && !name.starts_with(b".") {
-                    todo.files_changed();
+                    todo.files_changed(are_large);
                 }
                 if reader.is_buffer_empty() {
                     break;
