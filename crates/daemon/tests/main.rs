@@ -10,6 +10,7 @@ mod confinement;
 mod faults;
 mod journal;
 mod libmagic;
+mod linker;
 mod manual;
 mod mishaps;
 mod named_programs;

@@ -12,6 +12,10 @@
 //! open something, of a process that was not seen to execute         Normal: older than the daemon, or forked
 //! ```
 //!
+//! A process can make up what is seen of it: an exec of X that fails after the first two questions (its words can't be read), or another
+//! thread's, and the linker looks as if X had named it. So whoever judges an open also looks whether the process runs
+//! the linker ([`Start::LinkerItself`] then, whatever was seen): what is seen here only tells it one step earlier, at the exec.
+//!
 //! What differs from fapolicyd 1.1.7, where the pattern is worked out while rules are walked:
 //!
 //! - There, only a rule with `pattern=` moves some of the states: a static program that no such rule looked at

@@ -251,7 +251,12 @@ impl Facts for Occurrence<'_> {
     }
 
     fn start(&self) -> Start {
-        self.process().map_or(Start::Unknown, Process::start)
+        let Some(process) = self.process() else { return Start::Unknown };
+        // What was seen of a process can be made up: by an exec that fails, or another thread's. The program that it runs can't.
+        if self.access == Access::Open && self.in_force.policy.is_linker(self.exe()) {
+            return Start::LinkerItself;
+        }
+        process.start()
     }
 
     fn preloads(&self) -> bool {
