@@ -8,10 +8,11 @@ use crate::lsm::{Labels, Lsm};
 use palisade_guard::decide::Decider;
 use palisade_guard::safety;
 use palisade_guard::trusted::Trusted;
-use palisade_guard::watch::label::Label;
-use palisade_guard::watch::policy::Policy;
+use palisade_guard::watch::label::{Label, Use};
+use palisade_guard::watch::policy::{Policy, Starts};
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,8 +32,12 @@ pub(crate) fn label(lsm: &Arc<Lsm>, policy: &Policy, trust: &Trusted) {
         // What is gone by now will be asked about when it is back.
         let Ok(file) = File::open(&needed.path) else { continue };
         let file = file.as_fd();
-        if !labels.permits(file, needed.wanted) {
-            labels.give(file, needed.wanted, &mut || needed.is_allowed(file, &decider, trust));
+        let is_linker =
+            || needed.path.canonicalize().is_ok_and(|path| policy.is_linker(path.as_os_str().as_bytes()));
+        // Rules may say that nobody executes the linker; programs that name it map it.
+        let wanted = if policy.starts() == Starts::Opens && is_linker() { Use::Map } else { needed.wanted };
+        if !labels.permits(file, wanted) {
+            labels.give(file, wanted, &mut || needed.is_allowed(file, &decider, trust));
         }
     }
 }

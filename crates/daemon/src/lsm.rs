@@ -212,10 +212,18 @@ impl Lsm {
 
     /// Labels this program and its libraries.
     fn label_own(&self) -> Result<(), (PathBuf, Error)> {
+        let own = std::env::current_exe().ok();
         for path in own_files() {
             let classify = || -> Result<(), ClassifyError> {
                 let file = File::open(&path).map_err(ClassifyError::Stat)?;
-                self.programs.classify(file.as_fd(), PROGRAM)
+                // Rules may say that nobody executes the linker, which this program's libraries have among them.
+                let is_program = own.as_ref() == Some(&path);
+                let (class, wanted) = if is_program { (PROGRAM, Use::Execute) } else { (LIBRARY, Use::Map) };
+                if self.permits(file.as_fd(), wanted) {
+                    Ok(())
+                } else {
+                    self.programs.classify(file.as_fd(), class)
+                }
             };
             match classify() {
                 // A package manager is at it: it will be asked about when it is started.
@@ -229,6 +237,16 @@ impl Lsm {
             }
         }
         Ok(())
+    }
+
+    fn permits(&self, file: BorrowedFd<'_>, wanted: Use) -> bool {
+        match self.programs.class_of(file) {
+            Ok(Some(PROGRAM)) => true,
+            Ok(Some(LIBRARY)) => wanted == Use::Map,
+            // The file of the proof keeps its class.
+            Ok(Some(_)) => true,
+            Ok(None) | Err(_) => false,
+        }
     }
 
     fn changing(&self) -> std::sync::MutexGuard<'_, ()> {
@@ -283,13 +301,7 @@ impl Lsm {
 
 impl Label for Labels {
     fn permits(&self, file: BorrowedFd<'_>, wanted: Use) -> bool {
-        match self.0.programs.class_of(file) {
-            Ok(Some(PROGRAM)) => true,
-            Ok(Some(LIBRARY)) => wanted == Use::Map,
-            // The file of the proof keeps its class.
-            Ok(Some(_)) => true,
-            Ok(None) | Err(_) => false,
-        }
+        self.0.permits(file, wanted)
     }
 
     fn give(&self, file: BorrowedFd<'_>, wanted: Use, still: &mut dyn FnMut() -> bool) -> bool {

@@ -91,5 +91,29 @@ fn no_exec_before_hides_the_linker() {
     }
     // What any program opens isn't the linker's.
     bed.run("cat /etc/passwd && /root/script").ok();
+    // Nor does it help to preload what the linker may open: the program isn't among that.
+    let run = bed.run(&format!("{linker} --preload /usr/lib/x86_64-linux-gnu/libc.so.6 /usr/bin/true"));
+    assert!(!run.worked(), "{run:?}");
+    let said = bed.log();
+    assert!(said.contains(&format!("exe={linker} : path=/usr/bin/true")), "{said}");
+    bed.stop();
+}
+
+/// What the linker opens is all that must be seen, so only the open of a program is asked about, and not its exec, nor the linker's.
+#[test]
+fn an_exec_is_asked_about_once() {
+    const TIMES: u64 = 50;
+    let Some(mut bed) = host() else { return };
+    let times = |count| format!("n=0; while [ $n -lt {count} ]; do /usr/bin/true; n=$((n+1)); done");
+    bed.run(&times(5)).ok();
+    let of = |count: u64| {
+        let before = bed.metrics().questions;
+        bed.run(&times(count)).ok();
+        bed.metrics().questions - before
+    };
+    // What starting the shell takes is asked about both times.
+    let [few, many] = [1, 1 + TIMES].map(of);
+    let more = many - few;
+    assert!((TIMES..TIMES + 10).contains(&more), "{more} questions for {TIMES} execs");
     bed.stop();
 }

@@ -14,7 +14,7 @@ use super::label::{Label, Use};
 use super::later::Later;
 use super::occurrence::Occurrence;
 use super::place::FileSystems;
-use super::policy::Policy;
+use super::policy::{Policy, Starts};
 use super::process::Processes;
 use super::remembered::Remembered;
 use crate::facts::{Access, Facts};
@@ -365,7 +365,7 @@ impl Engine {
             }
             None => {
                 // How a program starts is told by what it asks for, one after the other.
-                if policy.starts_matter() && again.is_none() {
+                if policy.starts() == Starts::All && again.is_none() {
                     occurrence.proceed(policy.is_linker(occurrence.path()));
                 }
                 policy.decide(&occurrence)
@@ -437,16 +437,31 @@ impl Engine {
         if !occurrence.identity().is_roots() {
             return None;
         }
-        // Where the start of a program matters, its exec and open must be seen, and those of its linker.
-        if policy.starts_matter()
-            && (occurrence.access() == Access::Execute
-                || occurrence.elf().is_some_and(|elf| elf.interpreter || elf.linker || elf.is_static()))
-        {
+        if self.must_be_seen(occurrence, policy) {
             return None;
         }
         policy
             .for_every_subject(occurrence, self.is_enforcing())
             .filter(|outcome| outcome.decision.allow && !outcome.decision.is_logged())
+    }
+
+    /// Whether rules ask how programs are started, and this may tell.
+    fn must_be_seen(&self, occurrence: &Occurrence<'_>, policy: &Policy) -> bool {
+        let execute = occurrence.access() == Access::Execute;
+        match policy.starts() {
+            Starts::Nothing => false,
+            // Programs are what the linker is told to start. Where labels are in force it has none to be executed.
+            Starts::Opens => {
+                !execute
+                    && self.label.get().is_none()
+                    && occurrence.elf().is_some_and(|elf| elf.interpreter || elf.is_static())
+                    && !policy.is_c_library(occurrence.path())
+            }
+            Starts::All => {
+                execute
+                    || occurrence.elf().is_some_and(|elf| elf.interpreter || elf.linker || elf.is_static())
+            }
+        }
     }
 
     /// Has the kernel answer from now on.
@@ -455,7 +470,7 @@ impl Engine {
         let policy = &decided_by.policy;
         let other = occurrence.for_the_other_access();
         let also = policy.settings.watch.asked == Asked::OpenAndExecute
-            && !policy.starts_matter()
+            && !self.must_be_seen(&other, policy)
             && policy
                 .for_every_subject(&other, self.is_enforcing())
                 .is_some_and(|outcome| outcome.decision.allow && !outcome.decision.is_logged());
@@ -527,6 +542,10 @@ impl Engine {
 
     /// What an allowed question's file may be used for, as far as that matters to anybody who maps or executes it.
     fn usage(&self, occurrence: &Occurrence<'_>, policy: &Policy) -> Option<Use> {
+        // The kernel maps it for the programs that name it. Who executes it is refused.
+        if policy.starts() == Starts::Opens && policy.is_linker(occurrence.path()) {
+            return Some(Use::Map);
+        }
         if occurrence.access() == Access::Execute {
             return Some(Use::Execute);
         }

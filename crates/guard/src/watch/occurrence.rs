@@ -3,7 +3,8 @@
 
 use super::engine::{Engine, InForce, Worker};
 use super::known::{self, HASHED_FOR_RULES, Identity, Known, sha256};
-use super::process::Process;
+use super::policy::Starts;
+use super::process::{self, Process};
 use crate::facts::{Access, Facts, Start};
 use crate::kind::elf::ElfFacts;
 use crate::kind::{Kind, Stat};
@@ -251,12 +252,17 @@ impl Facts for Occurrence<'_> {
     }
 
     fn start(&self) -> Start {
-        let Some(process) = self.process() else { return Start::Unknown };
+        let policy = &self.in_force.policy;
         // What was seen of a process can be made up: by an exec that fails, or another thread's. The program that it runs can't.
-        if self.access == Access::Open && self.in_force.policy.is_linker(self.exe()) {
+        let runs_linker =
+            || process::program(self.question.pid).is_some_and(|program| policy.is_linkers_program(program));
+        if self.access == Access::Open && runs_linker() {
             return Start::LinkerItself;
         }
-        process.start()
+        match policy.starts() {
+            Starts::All => self.process().map_or(Start::Unknown, Process::start),
+            Starts::Opens | Starts::Nothing => Start::Unknown,
+        }
     }
 
     fn preloads(&self) -> bool {

@@ -2,13 +2,17 @@
 //! Everything that decides, as one value: it is replaced whole or not at all.
 
 use super::counts::Count;
+use super::known::Identity;
 use super::line::{Format, FormatError};
 use crate::decide::Decider;
 use crate::facts::Facts;
 use crate::kind::{self, Wanted};
 use crate::linear::Outcome;
-use crate::rule::{ObjectField, ObjectText, Rule, RuleId, RuleSet, SubjectField, SubjectText, Text};
+use crate::rule::{
+    ObjectField, ObjectText, Pattern, Permission, Rule, RuleId, RuleSet, SubjectField, SubjectText, Text,
+};
 use crate::settings::Settings;
+use crate::shortage::noted;
 use palisade_protocol::guard::RuleHits;
 
 /// Rules, ready to decide, with what belongs to them.
@@ -28,8 +32,54 @@ pub struct Policy {
     linkers: Vec<Text>,
     format: Format,
     hits: Vec<Count>,
-    starts_matter: bool,
+    starts: Starts,
     kinds: Wanted,
+}
+
+/// What must be seen of how programs start, for rules with `pattern=`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Starts {
+    /// Nothing.
+    Nothing,
+    /// Whatever the run-time linker opens: it is refused everything when somebody has executed it. Whether a process runs it is looked
+    /// up when that opens something, so its exec needn't be seen, nor that of any program.
+    Opens,
+    /// Each exec and open of a program, in their order.
+    All,
+}
+
+impl Starts {
+    fn of(rules: &RuleSet) -> Self {
+        let patterns = |rule: &Rule| {
+            let patterns = rule.subject.iter().filter_map(|field| match field {
+                SubjectField::Pattern(pattern) => Some(*pattern),
+                _ => None,
+            });
+            patterns.collect::<Vec<_>>()
+        };
+        let refuses_linker = |rule: &Rule| {
+            let asks_nothing_else = rule.subject.iter().all(|field| {
+                matches!(field, SubjectField::Pattern(Pattern::LinkerItself) | SubjectField::All)
+            });
+            !rule.decision.allow
+                && rule.permission == Permission::Any
+                && asks_nothing_else
+                && rule.object.iter().all(|field| matches!(field, ObjectField::All))
+        };
+        let mut asked =
+            rules.iter().map(|(_, rule)| rule).filter(|rule| !patterns(rule).is_empty()).peekable();
+        if asked.peek().is_none() {
+            return Self::Nothing;
+        }
+        let mut is_refused = false;
+        for rule in asked {
+            if patterns(rule).iter().any(|pattern| *pattern != Pattern::LinkerItself) {
+                return Self::All;
+            }
+            is_refused |= refuses_linker(rule);
+        }
+        if is_refused { Self::Opens } else { Self::All }
+    }
 }
 
 /// The kinds of files and programs that a rule names.
@@ -61,9 +111,7 @@ impl Policy {
         let decider = Decider::new(&rules);
         let enforced = Decider::new(&rules).with_linkers(&linkers);
         let hits = (0..rules.len()).map(|_| Count::default()).collect();
-        let starts_matter = rules
-            .iter()
-            .any(|(_, rule)| rule.subject.iter().any(|field| matches!(field, SubjectField::Pattern(_))));
+        let starts = Starts::of(&rules);
         let asks_of_programs = |kind: &Text| kind::is_programs(kind);
         let kinds = rules.iter().flat_map(|(_, rule)| kinds(&rules, rule)).all(asks_of_programs);
         let kinds = if kinds { Wanted::Programs } else { Wanted::Every };
@@ -78,7 +126,7 @@ impl Policy {
             linkers,
             format,
             hits,
-            starts_matter,
+            starts,
         })
     }
 
@@ -88,10 +136,10 @@ impl Policy {
         self.kinds
     }
 
-    /// Whether some rule asks how a program was started: then each of its execs must be seen.
+    /// What must be seen of how programs start.
     #[must_use]
-    pub fn starts_matter(&self) -> bool {
-        self.starts_matter
+    pub fn starts(&self) -> Starts {
+        self.starts
     }
 
     /// What becomes of it.
@@ -120,6 +168,24 @@ impl Policy {
         self.linkers.iter().any(|linker| **linker == *path)
     }
 
+    /// Whether this is the C library of one of these, which lies beside it and can be executed: it tells its version.
+    pub(super) fn is_c_library(&self, path: &[u8]) -> bool {
+        let directory = |path: &[u8]| path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let (own, name) = path.split_at(directory(path));
+        [&b"/libc.so"[..], b"/libc-2", b"/libpthread-2"].iter().any(|begin| name.starts_with(begin))
+            && self.linkers.iter().any(|linker| linker[..directory(linker)] == *own)
+    }
+
+    /// Whether a program is one of these, wherever a process sees it. What lies at their paths is looked up each time: they are few,
+    /// and packages replace them.
+    pub(super) fn is_linkers_program(&self, program: Identity) -> bool {
+        let is_at = |linker: &Text| {
+            let there = noted(rustix::fs::stat(&**linker));
+            there.is_ok_and(|there| Identity::of(&there).key() == program.key())
+        };
+        self.linkers.iter().any(is_at)
+    }
+
     /// The line that is logged.
     pub fn line(&self, outcome: Outcome, facts: &dyn Facts) -> String {
         self.format.line(outcome.rule.map(RuleId::number), outcome.decision.name(), facts)
@@ -145,5 +211,44 @@ impl Policy {
     pub fn origin(&self, id: RuleId) -> String {
         let place = self.rules.origin(id).place;
         format!("{}:{}", self.rules.file(place).display(), place.line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::accounts::AccountFiles;
+    use crate::rule::parse::parse;
+    use std::path::Path;
+
+    fn starts(rules: &str) -> Starts {
+        let rules =
+            parse(Path::new("rules"), rules.as_bytes(), &AccountFiles::host()).expect("they are right");
+        Starts::of(&rules)
+    }
+
+    #[test]
+    fn an_exec_is_seen_where_rules_tell_one_from_an_open() {
+        let refused = "deny perm=any pattern=ld_so : all\n";
+        let rest = "allow perm=any all : all\n";
+        assert_eq!(starts(rest), Starts::Nothing);
+        assert_eq!(starts(&format!("{refused}{rest}")), Starts::Opens);
+        assert_eq!(starts(&format!("allow perm=any exe=/bin/x : all\n{refused}{rest}")), Starts::Opens);
+        assert_eq!(
+            starts(&format!("allow perm=any uid=0 pattern=ld_so : all\n{refused}{rest}")),
+            Starts::Opens
+        );
+        for asks_more in [
+            "deny perm=execute pattern=ld_so : all\n",
+            "deny perm=open pattern=ld_so : all\n",
+            "deny perm=any uid=7 pattern=ld_so : all\n",
+            "deny perm=any pattern=ld_so : ftype=application/x-executable\n",
+            "allow perm=any pattern=ld_so : all\n",
+            "deny perm=any pattern=static : all\n",
+            "deny perm=any pattern=ld_preload : all\n",
+        ] {
+            assert_eq!(starts(&format!("{asks_more}{rest}")), Starts::All, "{asks_more}");
+        }
+        assert_eq!(starts(&format!("{refused}deny perm=any pattern=static : all\n{rest}")), Starts::All);
     }
 }

@@ -143,9 +143,12 @@ impl Process {
     }
 
     fn program(&self) -> Option<Identity> {
-        *self.program.get_or_init(|| {
-            let status = noted(rustix::fs::stat(format!("/proc/{}/exe", self.subject.pid()))).ok()?;
-            Some(Identity::of(&status))
-        })
+        *self.program.get_or_init(|| program(self.subject.pid()))
     }
+}
+
+/// What a process's program is now.
+pub(super) fn program(pid: u32) -> Option<Identity> {
+    let status = noted(rustix::fs::stat(format!("/proc/{pid}/exe"))).ok()?;
+    Some(Identity::of(&status))
 }
