@@ -12,7 +12,7 @@ use crate::{archive, kernel, machine, place, scenario};
 const LIST: &str = include_str!("scenarios.list");
 
 /// The kinds of boot; the longest first, so that none of them is alone at the end.
-const KINDS: [&str; 5] = ["daemon", "scope", "bpf", "scope-plain", "plain"];
+const KINDS: [&str; 6] = ["daemon", "scope", "bpf", "cost", "scope-plain", "plain"];
 
 /// What was asked for on the command line, as libtest understands it.
 #[derive(Default)]
@@ -207,6 +207,9 @@ fn judge(output: &str, boot: &str, said: &mut String) -> bool {
     for name in reports.keys().filter(|name| !listed().any(|listed| listed == **name)) {
         let _ = writeln!(said, "  not ok {name}: not in scenarios.list");
         good = false;
+    }
+    for figures in output.lines().filter(|line| line.starts_with(crate::cost::MARK)) {
+        let _ = writeln!(said, "  {figures}");
     }
     if !good {
         let _ = writeln!(said, "---- the guest's console\n{output}\n----");

@@ -26,6 +26,8 @@ pub(crate) fn main() -> ! {
         let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
         if line.contains("palisade=daemon") {
             crate::daemon::all()
+        } else if line.contains("palisade=cost") {
+            crate::cost::all()
         } else {
             crate::daemon::plain()
         }
@@ -44,7 +46,7 @@ pub(crate) fn main() -> ! {
         }
         "scope" => crate::scope::all(),
         "scope-plain" => crate::scope::plain::all(),
-        "daemon" => println!("cannot go on elsewhere: {}", crate::daemon::switch()),
+        "daemon" | "cost" => println!("cannot go on elsewhere: {}", crate::daemon::switch()),
         _ => println!("no such kind of boot: {kind}"),
     }
     end()

@@ -48,27 +48,23 @@ pub(crate) fn boot(kernel: &Path, image: &Path, kind: &str) -> String {
         "console=ttyS0 quiet loglevel=3 panic=-1 no_timer_check random.trust_cpu=on lsm={modules} palisade={kind}"
     );
     let mut qemu = Command::new(QEMU);
-    qemu.args([
-        "-accel",
-        "tcg,thread=multi",
-        "-cpu",
-        "max",
-        "-smp",
-        "2",
-        "-m",
-        "768",
-        "-nographic",
-        "-no-reboot",
-    ])
-    .args(["-nodefaults", "-serial", "stdio", "-device", "isa-debug-exit"])
-    .arg("-kernel")
-    .arg(kernel)
-    .arg("-initrd")
-    .arg(image)
-    .args(["-append", &line])
-    .stdin(Stdio::null())
-    .stdout(Stdio::piped())
-    .stderr(Stdio::inherit());
+    // Where costs are counted the clock is the number of instructions, in ns.
+    let processors = if kind == "cost" {
+        ["tcg,thread=single", "1", "-icount", "shift=0,sleep=off"].as_slice()
+    } else {
+        ["tcg,thread=multi", "2"].as_slice()
+    };
+    qemu.args(["-accel", processors[0], "-smp", processors[1]]).args(&processors[2..]);
+    qemu.args(["-cpu", "max", "-m", "768", "-nographic", "-no-reboot"])
+        .args(["-nodefaults", "-serial", "stdio", "-device", "isa-debug-exit"])
+        .arg("-kernel")
+        .arg(kernel)
+        .arg("-initrd")
+        .arg(image)
+        .args(["-append", &line])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit());
     // It goes with this thread, which waits for it: whoever runs this program may kill it.
     let end_with_us = || set_parent_process_death_signal(Some(Signal::KILL)).map_err(std::io::Error::from);
     // SAFETY: needed to run it between fork and exec; it is one system call that touches no memory of ours.

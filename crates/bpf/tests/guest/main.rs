@@ -17,6 +17,7 @@ mod boots;
 mod changes;
 mod clock;
 mod closed;
+mod cost;
 mod daemon;
 mod disk;
 mod groups;
