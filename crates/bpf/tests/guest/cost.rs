@@ -95,6 +95,13 @@ fn costs(one: fn() -> Result<Duration>, before: Duration) -> Result<(f64, f64)> 
     Ok((with.as_secs_f64() / before.as_secs_f64(), asked as f64 / f64::from(TIMES)))
 }
 
+/// It has no label to be executed; fanotify isn't asked.
+fn linker_is_only_mapped() -> Result {
+    let linker = execute("/lib64/ld-linux-x86-64.so.2", &[PROGRAM]);
+    expect("the linker by hand", &linker, &Outcome::Refused)?;
+    expect("a program that names it", &crate::scenario::run(crate::daemon::TRUSTED), &Outcome::Done)
+}
+
 fn prepare() -> Result {
     let make = || -> std::io::Result<()> {
         fs::write(PROGRAM, program())?;
@@ -123,13 +130,21 @@ pub(crate) fn all() {
         println!(
             "{MARK}imported rules: exec {exec:.2}, {asked:.2} questions; a user's file {open:.2}, {opened:.2} questions"
         );
-        // The linker by hand has no label to be executed; fanotify isn't asked.
-        let linker = execute("/lib64/ld-linux-x86-64.so.2", &[PROGRAM]);
-        expect("the linker by hand", &linker, &Outcome::Refused)?;
-        expect("a program that names it", &crate::scenario::run(crate::daemon::TRUSTED), &Outcome::Done)?;
+        linker_is_only_mapped()?;
         daemon.end(Signal::TERM)?;
         fs::remove_file(RULES).map_err(|error| format!("remove: {error}"))?;
         ensure(exec <= 1.2, format!("an exec takes {exec:.2} of one without a guard, {asked:.2} questions"))
+    });
+    report("linker-has-no-label-when-the-guard-dies", || {
+        fs::write(RULES, IMPORTED).map_err(|error| format!("write: {error}"))?;
+        let daemon = Daemon::start_with(&["--force"], "on-death = \"closed\"", in_force)?;
+        linker_is_only_mapped()?;
+        daemon.end(Signal::KILL)?;
+        let tried = linker_is_only_mapped();
+        fs::remove_file(RULES).map_err(|error| format!("remove: {error}"))?;
+        // Another one takes over what is pinned, and ends it.
+        Daemon::start("", in_force)?.end(Signal::TERM)?;
+        tried
     });
     for (name, settings) in [
         ("cost-of-the-default-policy", ""),
