@@ -353,8 +353,10 @@ mod tests {
         assert_eq!(ended(pid), (Some(0), None));
     }
 
+    type Attack = fn() -> bool;
+
     /// What libmagic could be made to do, and whether it came about.
-    const ATTACKS: &[(&str, fn() -> bool)] = &[
+    const ATTACKS: &[(&str, Attack)] = &[
         ("opens a file", || std::fs::File::open("/etc/passwd").is_ok()),
         ("makes a socket", || UnixStream::pair().is_ok()),
         ("makes a process", || {
