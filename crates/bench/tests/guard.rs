@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
@@ -115,6 +116,36 @@ fn palisaded_is_measured_enforcing() {
         assert!(rows.len() >= 2 && rows.iter().all(|row| row["valid"] == true), "{name}: {rows:?}");
     }
     nothing_is_left(base.path());
+}
+
+/// What is built is seen to be there, or why nothing was tried.
+#[test]
+fn a_home_is_worked_in() {
+    if !here() {
+        return;
+    }
+    let daemon = std::env::var("PALISADED_BIN").unwrap_or_else(|_| "/no/such/palisaded".to_owned());
+    let open = tempfile::tempdir().unwrap();
+    fs::set_permissions(open.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let closed = tempfile::tempdir().unwrap();
+    for (base, reachable) in [(open.path(), true), (closed.path(), false)] {
+        let arguments = ["--runs", "1", "--quick", "--json", "--filter", "in a home", "--daemon", &daemon];
+        let document = document(&bench(base, &arguments).output().unwrap());
+        for title in ["cargo build in a home", "npm ci in a home"] {
+            let rows = document["results"].as_array().unwrap().iter().map(|result| &result["palisade"]);
+            let rows: Vec<&Value> = rows.filter(|row| row["workload"] == title).collect();
+            let mut missing = document["palisade"]["not_measured"].as_array().unwrap().iter();
+            let missing = missing.find(|row| row["name"] == title).map(|row| row["how"].as_str().unwrap());
+            match missing {
+                Some(why) => assert!(rows.is_empty() && why.starts_with("not tried: "), "{title}: {why}"),
+                None => assert!(
+                    reachable && rows.len() >= 2 && rows.iter().all(|row| row["valid"] == true),
+                    "{rows:?}"
+                ),
+            }
+        }
+        nothing_is_left(base);
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 }
 
 /// Who owns a user's texts: nobody on most hosts has this number.
-const USER: u32 = 47_110;
+pub(crate) const USER: u32 = 47_110;
 
 /// How many files of each sort there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub(crate) struct Counts {
     pub(crate) dynamic: usize,
     /// Of root's, and as many of a user's.
     pub(crate) texts: usize,
+    /// There is room for a home in which things are built.
+    pub(crate) home: bool,
 }
 
 /// One of them, mounted as long as it is held.
@@ -134,16 +136,18 @@ impl Drop for Bed {
 fn ext4(path: &Path, counts: Counts) -> Result<(), GuardError> {
     let image = path.with_extension("ext4");
     let files = (counts.clocks + counts.dynamic + 2 * counts.texts + 100) as u64;
-    let size = files * 8192 + counts.dynamic as u64 * (64 << 10) + (64 << 20);
+    let (room, more) = if counts.home { (4 << 30, 100_000) } else { (64 << 20, 100) };
+    let size = files * 8192 + counts.dynamic as u64 * (64 << 10) + room;
     fs::File::create(&image)
         .and_then(|file| file.set_len(size))
         .map_err(GuardError::prepare("create", &image))?;
-    let inodes = (files + 100).to_string();
+    let inodes = (files + more).to_string();
     tool(Command::new("mkfs.ext4").args(["-q", "-F", "-b", "4096", "-N", &inodes]).arg(&image))?;
     tool(Command::new("mount").args(["-t", "ext4", "-o", "loop,noatime"]).arg(&image).arg(path))
 }
 
-fn tool(command: &mut Command) -> Result<(), GuardError> {
+/// Runs a program of the host to its end.
+pub(crate) fn tool(command: &mut Command) -> Result<(), GuardError> {
     let words = || {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")

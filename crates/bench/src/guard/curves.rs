@@ -26,7 +26,7 @@ const TRUSTED: [usize; 4] = [1000, 10_000, 100_000, 1_000_000];
 /// Quick runs have the first so many.
 const FEW: usize = 2;
 
-const COUNTS: Counts = Counts { clocks: 10, dynamic: 0, texts: 1000 };
+const COUNTS: Counts = Counts { clocks: 10, dynamic: 0, texts: 1000, home: false };
 const AGAIN: usize = 100;
 const STARTS: usize = 5;
 
@@ -97,7 +97,7 @@ fn decisions(
     let name = |daemon: &str, point: usize| format!("{daemon}, {point} {what}");
     let mut entries: Vec<Entry> = Vec::new();
     for name in [OFF, OFF_AGAIN] {
-        entries.extend(enter(bench, name, None, &policy(0), COUNTS, missing)?);
+        entries.extend(enter(bench, name, None, &policy(0), COUNTS, &|_| Ok(()), missing)?);
     }
     for (daemon, program) in programs {
         for &point in points {
@@ -107,6 +107,7 @@ fn decisions(
                 Some(&program),
                 &policy(point),
                 COUNTS,
+                &|_| Ok(()),
                 missing,
             )?);
         }

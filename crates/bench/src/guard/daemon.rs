@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use palisade_protocol::Connection;
 use palisade_protocol::guard::{Request, Response};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::GuardError;
 use super::bed::Bed;
@@ -187,10 +187,21 @@ impl Guard {
         }
     }
 
-    /// Keeps all of its threads on one core.
-    pub(crate) fn pin(&self, core: usize) {
+    /// Questions so far.
+    pub(crate) fn asked(&self) -> u64 {
+        match self.ask(&Request::Metrics { reset: false }) {
+            Some(Response::Metrics(metrics)) => metrics.questions,
+            _ => 0,
+        }
+    }
+
+    /// Keeps all of its threads on one core; without one, on those that this process may use.
+    pub(crate) fn pin(&self, core: Option<usize>) {
         let mut cores = CpuSet::new();
-        cores.set(core);
+        match core {
+            Some(core) => cores.set(core),
+            None => cores = sched_getaffinity(None).unwrap_or(cores),
+        }
         for pid in family(self.child.id()) {
             for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
                 let task =

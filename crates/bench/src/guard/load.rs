@@ -19,8 +19,10 @@ use rustix::process::{Pid, Signal, WaitOptions, set_parent_process_death_signal,
 use rustix::thread::{CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_setaffinity};
 
 use super::bed::{Sort, refused};
+use super::home::Job;
 use super::{elf, fapolicyd};
 use crate::statistics::median;
+use crate::workload::first_line;
 
 /// Between two looks at the clock.
 const STRIDE: usize = 64;
@@ -62,6 +64,13 @@ enum Task {
         #[arg(long)]
         window: Option<f64>,
     },
+    /// Do what a user does at home
+    Home {
+        #[command(flatten)]
+        place: Place,
+        #[arg(long)]
+        job: Job,
+    },
     /// Execute a program that ends when the bench does
     Tether {
         /// In a view of the host in which fapolicyd sees one bed
@@ -97,6 +106,8 @@ pub(crate) enum LoadError {
     Execute { path: PathBuf, source: io::Error },
     #[error("{} failed", path.display())]
     Failed { path: PathBuf },
+    #[error("{job}: {said}")]
+    Job { job: &'static str, said: String },
     #[error("can't open {}", path.display())]
     Open { path: PathBuf, source: io::Error },
     #[error("{} is denied by the policy and was {}", path.display(), if *wanted { "not refused" } else { "refused" })]
@@ -118,6 +129,7 @@ impl Load {
                 let paths = (*from..from + count).map(|number| sort.file(&place.bed, number)).collect();
                 open(place, paths, window.map(Duration::from_secs_f64))
             }
+            Task::Home { place, job } => at_home(place, *job),
             Task::Tether { view, command } => tether(view.as_deref(), command),
         }
     }
@@ -227,6 +239,32 @@ fn open(place: &Place, paths: Vec<PathBuf>, window: Option<Duration>) -> Result<
     }
     let each = start.elapsed().as_secs_f64() / opened.max(1) as f64;
     say(&clocks.said, &format!("each {each:.12}\n"))
+}
+
+/// From nothing.
+fn at_home(place: &Place, job: Job) -> Result<(), LoadError> {
+    let mut clocks = Clocks::take()?;
+    place.take()?;
+    place.prove(&mut clocks)?;
+    job.clear(&place.bed)
+        .map_err(|source| LoadError::Prepare { what: "remove what was made before", source })?;
+    let mut command = job.command(&place.bed);
+    let failed = |said: String| LoadError::Job { job: job.word(), said };
+    let before = work();
+    let start = Instant::now();
+    let output = command.output().map_err(|error| failed(error.to_string()))?;
+    let each = start.elapsed().as_secs_f64();
+    let work = work() - before;
+    if !output.status.success() || !job.is_done(&place.bed) {
+        return Err(failed(format!("{}: {}", output.status, first_line(&output.stderr))));
+    }
+    say(&clocks.said, &format!("each {each:.9}\nwork {work:.9}\n"))
+}
+
+/// Processor time, in seconds, of all that this process has waited for.
+fn work() -> f64 {
+    let used = palisade_sys::usage::of_children();
+    (used.user + used.system).as_secs_f64()
 }
 
 fn say(to: &OwnedFd, text: &str) -> Result<(), LoadError> {

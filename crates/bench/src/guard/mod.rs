@@ -5,14 +5,17 @@
 //! nothing else on the host; [`elf`] its programs. [`policy`] is what the daemons are told, [`daemon`] how they are started, pinned
 //! and looked at, [`fapolicyd`] the one that gets a private view of the host. [`load`] is what runs on a bed, [`trace`] what others
 //! say of that, [`race`] all contenders through all rounds. [`scenarios`] are those of fapolicyd's performance document,
-//! [`curves`] what rules and trusted files add, [`goals`] what is to be reached.
+//! [`curves`] what rules and trusted files add, [`home`] and [`days`] what users do
+//! all day, [`goals`] what is to be reached.
 
 pub(crate) mod bed;
 pub(crate) mod curves;
 pub(crate) mod daemon;
+pub(crate) mod days;
 pub(crate) mod elf;
 pub(crate) mod fapolicyd;
 pub(crate) mod goals;
+pub(crate) mod home;
 pub(crate) mod load;
 pub(crate) mod policy;
 pub(crate) mod race;

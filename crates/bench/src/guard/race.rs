@@ -10,6 +10,7 @@ use std::thread::sleep;
 use super::GuardError;
 use super::bed::{Bed, Sort};
 use super::daemon::Guard;
+use super::home::Job;
 use super::scenarios::FAPOLICYD;
 use super::trace::{Below, Tracepoints, strace};
 use crate::bench::{Bench, BenchError};
@@ -32,8 +33,9 @@ pub(crate) struct Contender<'g> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Placement {
     pub(crate) name: &'static str,
-    pub(crate) load: usize,
-    pub(crate) daemon: usize,
+    /// `None`: wherever they come to be.
+    pub(crate) load: Option<usize>,
+    pub(crate) daemon: Option<usize>,
 }
 
 /// What is done in one round.
@@ -49,6 +51,8 @@ pub(crate) enum Work {
     OpenSlice { sort: Sort, count: usize, first: usize },
     /// Opens of so many files, again and again, for so many seconds.
     Window { count: usize, seconds: f64 },
+    /// What a user does at home.
+    Job(Job),
 }
 
 /// Who says how long it took.
@@ -68,6 +72,9 @@ pub(crate) struct Scenario<'t> {
     /// Those that are counted; one comes before.
     pub(crate) rounds: usize,
 }
+
+/// The figure that is processor time: the daemon's is added.
+pub(crate) const WORK: &str = "work";
 
 /// Rounds that are run and verified but not counted.
 pub(crate) const WARM_UP: usize = 1;
@@ -193,6 +200,7 @@ fn load_words(work: Work, round: usize) -> Vec<String> {
             words.extend(["--window".to_owned(), seconds.to_string()]);
             words
         }
+        Work::Job(job) => ["home", "--job", job.word()].map(str::to_owned).to_vec(),
     }
 }
 
@@ -212,7 +220,9 @@ fn invocation(
     argv.extend([own.into(), "load".into()]);
     argv.extend(load_words(scenario.work, round).into_iter().map(OsString::from));
     argv.extend(["--bed".into(), contender.bed.path.clone().into()]);
-    argv.extend(["--core".into(), placement.load.to_string().into()]);
+    if let Some(core) = placement.load {
+        argv.extend(["--core".into(), core.to_string().into()]);
+    }
     if let Some(guard) = contender.guard {
         if let Some(pid) = guard.view() {
             argv.extend(["--enter".into(), pid.to_string().into()]);
@@ -282,9 +292,15 @@ fn sample(
         work = now.work - used.work;
         memory = now.memory;
     }
-    let sample =
-        |wall| Sample { round: 0, wall, user: work, system: 0.0, max_rss: memory, exit_code: run.code() };
-    Ok(Ok(figures.into_iter().map(sample).collect()))
+    let is_work = |index: usize| match scenario.reading {
+        Reading::Said(figures) => figures.get(index).is_some_and(|(name, _)| *name == WORK),
+        _ => false,
+    };
+    let sample = |(index, figure): (usize, f64)| {
+        let wall = if is_work(index) { figure + work } else { figure };
+        Sample { round: 0, wall, user: work, system: 0.0, max_rss: memory, exit_code: run.code() }
+    };
+    Ok(Ok(figures.into_iter().enumerate().map(sample).collect()))
 }
 
 fn figure(said: &str, name: &str) -> Option<f64> {

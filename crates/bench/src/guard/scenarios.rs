@@ -95,20 +95,21 @@ pub(crate) fn placements() -> Vec<Placement> {
         .unwrap_or_else(|_| vec![0]);
     // The first ones have the interrupts.
     let load = cores.last().copied().unwrap_or(0);
-    let mut all = vec![Placement { name: "same core", load, daemon: load }];
+    let mut all = vec![Placement { name: "same core", load: Some(load), daemon: Some(load) }];
     if let Some(&other) = cores.iter().rev().nth(1) {
-        all.push(Placement { name: "different cores", load, daemon: other });
+        all.push(Placement { name: "different cores", load: Some(load), daemon: Some(other) });
     }
     all
 }
 
-/// Makes a bed and starts a daemon; one that can't be measured is added to `missing`.
+/// Makes a bed, furnishes it and starts a daemon; one that can't be measured is added to `missing`.
 pub(crate) fn enter(
     bench: &Bench,
     name: &str,
     program: Option<&Program>,
     policy: &Policy,
     counts: Counts,
+    furnish: &dyn Fn(&Bed) -> Result<(), GuardError>,
     missing: &mut Vec<Missing>,
 ) -> Result<Option<Entry>, GuardError> {
     let scratch = bench.session.scratch();
@@ -116,6 +117,7 @@ pub(crate) fn enter(
     let directory: String =
         name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect();
     let bed = Bed::create(&scratch.join("beds"), &directory, kind, counts)?;
+    furnish(&bed)?;
     let Some(program) = program else { return Ok(Some(Entry { name: name.to_owned(), guard: None, bed })) };
     let own = scratch.join("daemons").join(&directory);
     match Guard::start(program, &own, &bed, policy, bench.session.stop())? {
@@ -150,15 +152,31 @@ impl Field {
         }
         let files = bench.options.guard.files.unwrap_or(if bench.options.quick { 500 } else { 10_000 });
         // One more of each that is executed: it is the one that is executed again and again.
-        let counts = Counts { clocks: files + 1, dynamic: files / 5 + 1, texts: files };
+        let counts = Counts { clocks: files + 1, dynamic: files / 5 + 1, texts: files, home: false };
         bench.say(&format!("{files} programs and {files} texts on each file system"));
         let mut entries = Vec::new();
         for name in [OFF, OFF_AGAIN] {
-            entries.extend(enter(bench, name, None, &Policy::plain(Rules::AllowAll), counts, missing)?);
+            entries.extend(enter(
+                bench,
+                name,
+                None,
+                &Policy::plain(Rules::AllowAll),
+                counts,
+                &|_| Ok(()),
+                missing,
+            )?);
         }
         for (name, program, rules) in rows {
             if let Some(program) = program.filter(|_| wanted(name)) {
-                entries.extend(enter(bench, name, Some(program), &Policy::plain(rules), counts, missing)?);
+                entries.extend(enter(
+                    bench,
+                    name,
+                    Some(program),
+                    &Policy::plain(rules),
+                    counts,
+                    &|_| Ok(()),
+                    missing,
+                )?);
             }
         }
         Ok(Some(Self { entries, counts }))
@@ -202,7 +220,7 @@ pub(crate) fn all(bench: &mut Bench, field: Field, missing: &mut Vec<Missing>) -
         };
         missing.push(Missing { name: "different cores".to_owned(), how: how.to_owned() });
     }
-    let Counts { clocks, dynamic, texts } = field.counts;
+    let Counts { clocks, dynamic, texts, .. } = field.counts;
     let (programs, copies) = (clocks - 1, dynamic - 1);
     let asked = bench.options.rounds();
     let (slices, each) = slices(programs.min(texts), placements.len(), rounds(asked, 5));

@@ -7,19 +7,20 @@ use crate::bench::{Bench, BenchError};
 use crate::entry::Missing;
 use crate::guard::daemon::{self, Program};
 use crate::guard::scenarios::{self, Field};
-use crate::guard::{GuardError, curves};
+use crate::guard::{GuardError, curves, days};
 use crate::programs;
 use crate::suite::{More, Suite};
 use crate::summary::Report;
 
 /// What the reader should know.
-const NOTES: [&str; 7] = [
+const NOTES: [&str; 8] = [
     "off: nobody is asked; `× plain` is × off. Each contender has a file system of its own, filled alike; only that is watched",
     "call: from directly before `execve` to the first instruction of a static program, median of a round; wall: vfork, execve, run and wait, mean of a round. strace and tracepoints: the call itself, mean of a round, copies of `true` whose libraries nobody watches",
     "in every round what the policy denies was seen to be denied: EPERM under palisaded, a line in the log under fapolicyd, which is permissive here",
     "allow all first: as in fapolicyd's document, after the denial of the two files that show that anybody decides",
     "both daemons read the same rules and trusted files, are asked about opens and execs, and check no integrity; fapolicyd's own rules are its known-libs",
     "same core, different cores: of load and daemon, each kept to one",
+    "in a home: as an ordinary user, to whom everything belongs but compiler and Node, which nobody watches; on whichever core; processor time: of the command, of all that it started and of the daemon",
     "user+sys here: of the daemon in one round; max: what the daemon has in memory (PSS), of off the load itself",
 ];
 
@@ -79,6 +80,7 @@ impl Suite for Guard {
         if let Some(field) = Field::prepare(bench, &daemons, &mut missing)? {
             scenarios::all(bench, field, &mut missing)?;
         }
+        days::all(bench, &daemons, &mut missing)?;
         if bench.options.guard.curves {
             curves::rules(bench, &daemons, &mut missing)?;
             curves::trusted(bench, &daemons, &mut missing)?;
