@@ -59,7 +59,9 @@ impl Territory {
             // Where one can't get to, there is something all the same.
             Err(errno) => ![Errno::NOENT, Errno::NOTDIR].contains(&errno),
         };
-        let is_kept = |mount: &Mount| mounts::lies_below_served(mount, &all, watch) || is_there(mount);
+        let is_kept = |mount: &Mount| {
+            mounts::holds_files(mount) && (mounts::lies_below_served(mount, &all, watch) || is_there(mount))
+        };
         let mounts: Vec<Mount> = all.iter().filter(|mount| is_kept(mount)).cloned().collect();
         let Selection { watched, unwatched } = mounts::select(&mounts, watch);
         let unwatched = unwatched.into_iter().map(|(point, reason)| (point, reason.to_owned())).collect();

@@ -54,7 +54,7 @@ pub fn select(mounts: &[Mount], watch: &Watch) -> Selection {
     let mut selection = Selection::default();
     let mut wholes = Vec::new();
     for mount in mounts {
-        if NOT_FILES.contains(&mount.kind.as_str()) {
+        if !holds_files(mount) {
             continue;
         }
         match reason_against(mount, watch) {
@@ -96,6 +96,12 @@ pub fn left_out(mounts: &[Mount], watch: &Watch) -> BTreeSet<(u32, u32)> {
         })
         .map(|mount| mount.device)
         .collect()
+}
+
+/// Whether anybody's files can be there. Whoever only looks at an automounter's mount point waits for the automounter.
+#[must_use]
+pub fn holds_files(mount: &Mount) -> bool {
+    !NOT_FILES.contains(&mount.kind.as_str())
 }
 
 /// Whether one gets to a mount point only through a file system that isn't watched because a process or another machine serves it:
