@@ -3,7 +3,7 @@
 
 use super::Scene;
 use crate::stopped::{signal, standby};
-use crate::support::compile;
+use crate::support::{compile, has};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
@@ -19,11 +19,21 @@ pub(super) struct Mishap {
     pub(super) refuses: bool,
     /// The alarm.
     pub(super) said: Option<&'static str>,
+    /// What the machine must have.
+    pub(super) needs: &'static [&'static str],
 }
 
-const QUIET: Mishap = Mishap { name: "", act: |_| {}, opens: false, refuses: false, said: None };
+pub(super) const QUIET: Mishap =
+    Mishap { name: "", act: |_| {}, opens: false, refuses: false, said: None, needs: &[] };
 
-pub(super) const ALL: &[Mishap] = &[
+/// Those that can happen here.
+pub(super) fn all() -> Vec<&'static Mishap> {
+    let only = std::env::var("PALISADE_MISHAPS_ONLY").unwrap_or_default();
+    let all = ALL.iter().chain(super::surroundings::ALL).filter(|mishap| mishap.name.contains(&only));
+    all.filter(|mishap| mishap.needs.iter().all(|feature| has(feature))).collect()
+}
+
+const ALL: &[Mishap] = &[
     Mishap {
         name: "the guard is stopped",
         act: |scene| {
@@ -189,7 +199,7 @@ pub(super) const ALL: &[Mishap] = &[
 ];
 
 /// As systemd does when it has ended.
-fn begin_again(scene: &mut Scene) {
+pub(super) fn begin_again(scene: &mut Scene) {
     scene.bed.ended();
     scene.start();
 }

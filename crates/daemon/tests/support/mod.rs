@@ -380,7 +380,7 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         }
     }
 
-    fn guard_lives(&self) -> bool {
+    pub fn guard_lives(&self) -> bool {
         let Some(guard) = &self.guard else { return false };
         let stat = fs::read_to_string(format!("/proc/{}/stat", guard.id())).unwrap_or_default();
         !stat.is_empty() && !stat.contains(") Z")
