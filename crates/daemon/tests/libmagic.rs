@@ -28,7 +28,7 @@ fn bed() -> Option<Bed> {
 }
 
 /// The process that makes those who are asked, once it has begun.
-fn nursery(bed: &Bed) -> u32 {
+pub(crate) fn nursery(bed: &Bed) -> u32 {
     let mut found = None;
     bed.wait("libmagic can be asked", |bed| {
         found = child(bed.pid(), "--tell-kinds");
@@ -39,7 +39,7 @@ fn nursery(bed: &Bed) -> u32 {
 }
 
 /// Those who are asked.
-fn asked(nursery: u32) -> Vec<u32> {
+pub(crate) fn asked(nursery: u32) -> Vec<u32> {
     let children = fs::read_to_string(format!("/proc/{nursery}/task/{nursery}/children")).unwrap_or_default();
     let is_one =
         |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "kind\n");

@@ -30,7 +30,7 @@ const SECONDS: u64 = 20;
 
 /// What is on the disk is read before it is opened.
 const RULES: &str = "deny_log perm=execute all : path=BED/untrusted,BED/more/untrusted\n\
-                     deny_log perm=open all : dir=BED/disk/ ftype=text/x-python\nallow perm=any all : all\n";
+                     deny_log perm=open all : dir=BED/disk/,BED/text/ ftype=text/x-python,text/x-script.python\nallow perm=any all : all\n";
 
 /// A guard, and who reads what it says unless that is to stop.
 struct Scene {

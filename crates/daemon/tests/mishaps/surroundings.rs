@@ -3,6 +3,8 @@
 
 use super::Scene;
 use super::kinds::{Mishap, QUIET, begin_again};
+use crate::confinement::child;
+use crate::libmagic::{asked, nursery};
 use crate::stopped::{signal, standby};
 use crate::support::{Bed, has};
 use palisade_acceptance::patience::Patience;
@@ -36,12 +38,43 @@ pub(super) const ALL: &[Mishap] = &[
         ..QUIET
     },
     Mishap {
+        name: "the process that asks libmagic is killed",
+        act: |scene| lose_nursery(scene, "-KILL"),
+        said: Some("alarm: the process that asks libmagic has ended"),
+        ..QUIET
+    },
+    Mishap {
+        name: "the process that asks libmagic is stopped",
+        act: |scene| lose_nursery(scene, "-STOP"),
+        said: Some("alarm: the process that asks libmagic has ended"),
+        ..QUIET
+    },
+    Mishap {
         name: "an automounter doesn't answer",
         act: mount_meanwhile,
         needs: &["autofs", "python3"],
         ..QUIET
     },
 ];
+
+/// It gets a signal while files are opened whose kind libmagic tells, and another one takes its place.
+fn lose_nursery(scene: &mut Scene, name: &str) {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    let bed = &scene.bed;
+    let ask = || {
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let file = bed.write(bed.at(&format!("text/{number}")), "from os import getpid\nprint(getpid())\n");
+        bed.run_as_user(&format!("cat {}", file.display()))
+    };
+    ask().refused();
+    let before = nursery(bed);
+    asked(before).into_iter().for_each(|pid| signal("-KILL", pid));
+    signal(name, before);
+    // palisaded knows this kind by itself.
+    ask().refused();
+    bed.wait("another one", |bed| child(bed.pid(), "--tell-kinds").is_some_and(|pid| pid != before));
+    nursery(bed);
+}
 
 const LIMIT: [&str; 2] = ["memory.limit_in_bytes", "memory.max"];
 const SWAP: [&str; 2] = ["memory.memsw.limit_in_bytes", "memory.swap.max"];
