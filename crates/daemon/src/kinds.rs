@@ -15,7 +15,7 @@ use palisade_guard::kind::libmagic::Magic;
 use palisade_guard::kind::{Ask, HEAD, Kind, Recognizer, Untold};
 use palisade_protocol::connection::{pass, take};
 use palisade_sys::child::spawn_tied;
-use palisade_sys::fork::{Apart, apart};
+use palisade_sys::fork::{Apart, apart, ends_when_left};
 use palisade_sys::seccomp::Instruction;
 use palisade_syscall::Arch;
 use palisade_syscall::confined;
@@ -34,8 +34,10 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// So long an open may wait for libmagic, which takes half a millisecond.
+/// So long an open may wait for libmagic, which takes half a millisecond for most files, and half a second for 64 KiB of empty lines.
 const PATIENCE: Duration = Duration::from_millis(1500);
+/// So long who answers for everybody waits; a file that takes longer is told by other threads, and keeps its user alone.
+const QUICK: Duration = Duration::from_millis(20);
 /// So long the nursery may take to begin: its database has some MiB.
 const BEGINS: Duration = Duration::from_secs(30);
 /// So many seconds on a processor end a child, less the part of a second that it had used before.
@@ -57,9 +59,18 @@ impl Kinds {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells kinds, for one thread.
+    /// Tells kinds, for one thread, of files that take long as well.
     pub(crate) fn recognizer(self: &Arc<Self>) -> Recognizer {
-        Recognizer::asking(Box::new(Asker { kinds: Arc::clone(self), child: RefCell::default() }))
+        self.waiting(PATIENCE)
+    }
+
+    /// Tells kinds, for a thread for which others wait.
+    pub(crate) fn quick_recognizer(self: &Arc<Self>) -> Recognizer {
+        self.waiting(QUICK)
+    }
+
+    fn waiting(self: &Arc<Self>, patience: Duration) -> Recognizer {
+        Recognizer::asking(Box::new(Asker { kinds: Arc::clone(self), child: RefCell::default(), patience }))
     }
 
     /// Whether somebody can be asked.
@@ -76,7 +87,7 @@ impl Kinds {
             None => return Err(Untold::Nobody),
         };
         drop(theirs);
-        if handed_over.is_ok() && hear(&ours).as_deref() == Some(READY) {
+        if handed_over.is_ok() && hear(&ours, PATIENCE).as_deref() == Ok(READY) {
             return Ok(ours);
         }
         // Who makes them is at fault, and another one is started.
@@ -89,6 +100,7 @@ impl Kinds {
 struct Asker {
     kinds: Arc<Kinds>,
     child: RefCell<Option<OwnedFd>>,
+    patience: Duration,
 }
 
 impl Ask for Asker {
@@ -103,7 +115,11 @@ impl Ask for Asker {
                 child
             }
         };
-        let Some(kind) = hear(&child).and_then(|name| Kind::told(&name)) else {
+        let told = hear(&child, self.patience);
+        if told == Err(Untold::Slow) && self.patience < PATIENCE {
+            return Err(Untold::Slow);
+        }
+        let Some(kind) = told.ok().and_then(|name| Kind::told(&name)) else {
             say_of_users(
                 "palisaded: libmagic has ended, or took too long, at the beginning of a file, which is refused",
             );
@@ -120,13 +136,15 @@ fn put(child: &OwnedFd, head: &[u8]) -> bool {
 }
 
 /// What a child says, in time.
-fn hear(child: &OwnedFd) -> Option<Vec<u8>> {
-    let patience = Timespec::try_from(PATIENCE).ok();
+fn hear(child: &OwnedFd, patience: Duration) -> Result<Vec<u8>, Untold> {
+    let patience = Timespec::try_from(patience).ok();
     let mut polled = [PollFd::new(child, PollFlags::IN)];
-    rustix::io::retry_on_intr(|| poll(&mut polled, patience.as_ref())).ok().filter(|ready| *ready > 0)?;
+    if !matches!(rustix::io::retry_on_intr(|| poll(&mut polled, patience.as_ref())), Ok(1..)) {
+        return Err(Untold::Slow);
+    }
     let mut said = [0; 128];
-    let (_, count) = recv(child, &mut said, RecvFlags::DONTWAIT).ok()?;
-    Some(said.get(..count)?.to_vec())
+    let (_, count) = recv(child, &mut said, RecvFlags::DONTWAIT).map_err(|_has_ended| Untold::Failed)?;
+    Ok(said.get(..count).unwrap_or_default().to_vec())
 }
 
 /// The process that makes those who are asked, as palisaded sees it.
@@ -274,10 +292,14 @@ fn tell(socket: BorrowedFd<'_>, magic: &Magic) {
     }
     while let Ok((_, count @ 1..)) = rustix::io::retry_on_intr(|| recv(socket, &mut head, RecvFlags::empty()))
     {
-        if !limit_time() {
+        // Whoever has given up isn't worked for.
+        if !limit_time() || ends_when_left(socket, true).is_err() {
             return;
         }
         let kind = magic.kind(head.get(..count).unwrap_or_default()).unwrap_or(Kind::UNKNOWN);
+        if ends_when_left(socket, false).is_err() {
+            return;
+        }
         if send(socket, kind.as_str().as_bytes(), SendFlags::NOSIGNAL).is_err() {
             return;
         }
@@ -342,11 +364,11 @@ mod tests {
         }
         assert!(all.len() > 500, "{}", all.len());
         let (pid, socket) = child(|socket| tell(socket, &magic));
-        assert_eq!(hear(&socket).as_deref(), Some(READY));
+        assert_eq!(hear(&socket, PATIENCE).as_deref(), Ok(READY));
         for head in &all {
             assert!(put(&socket, head));
-            let said = hear(&socket)
-                .unwrap_or_else(|| panic!("{:?}: {:?}", &head[..head.len().min(64)], ended(pid)));
+            let said = hear(&socket, PATIENCE)
+                .unwrap_or_else(|_| panic!("{:?}: {:?}", &head[..head.len().min(64)], ended(pid)));
             assert_eq!(magic.kind(head).expect("told").as_str().as_bytes(), said);
         }
         drop(socket);
@@ -390,6 +412,21 @@ mod tests {
     }
 
     #[test]
+    fn whoever_isnt_waited_for_ends() {
+        let (pid, socket) = child(|socket| {
+            let _from_now = ends_when_left(socket, true);
+            let _begun = send(socket, READY, SendFlags::NOSIGNAL);
+            loop {
+                std::hint::spin_loop();
+            }
+        });
+        assert_eq!(hear(&socket, PATIENCE).as_deref(), Ok(READY));
+        drop(socket);
+        // SIGIO
+        assert_eq!(ended(pid), (None, Some(29)));
+    }
+
+    #[test]
     fn who_works_for_ever_ends() {
         let (pid, socket) = child(|socket| {
             limit_time();
@@ -398,7 +435,7 @@ mod tests {
                 std::hint::spin_loop();
             }
         });
-        assert_eq!(hear(&socket).as_deref(), Some(READY));
+        assert_eq!(hear(&socket, PATIENCE).as_deref(), Ok(READY));
         // SIGXCPU
         assert_eq!(ended(pid), (None, Some(24)));
     }

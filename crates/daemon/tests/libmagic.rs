@@ -4,7 +4,7 @@
 
 use crate::confinement::{child, of_threads};
 use crate::stopped::signal;
-use crate::support::{Bed, Settings, has};
+use crate::support::{Bed, ORDINARY, Settings, has};
 use std::fs;
 
 /// Nothing but libmagic knows this kind.
@@ -124,5 +124,41 @@ fn without_a_nursery_the_host_goes_on_and_gets_another_one() {
         bed.run_as_user(&format!("cat card-{}", card + 1)).refused();
     }
     assert_ne!(nursery(&bed), before);
+    bed.stop();
+}
+
+/// libmagic takes half a second for 64 KiB of empty lines. Whose texts are like that waits alone.
+#[test]
+fn a_users_slow_texts_hold_up_that_user_alone() {
+    const TIMES: u32 = 8;
+    let Some(mut bed) = bed() else { return };
+    let slow = format!("from os import getpid\n{}", "\n".repeat(1 << 16));
+    for number in 0..12 {
+        bed.write(bed.at(&format!("slow-{number}")), &slow);
+    }
+    bed.run(&format!("chown {ORDINARY} slow-*")).ok();
+    let others = || {
+        let began = std::time::Instant::now();
+        for _ in 0..TIMES {
+            bed.run("cat plain").ok();
+            bed.run("cat card-1").refused();
+        }
+        began.elapsed()
+    };
+    let alone = others();
+    let users: Vec<_> = (0..12)
+        .map(|number| {
+            let script = format!("cd {}; cat slow-{number} slow-{number} >/dev/null", bed.point.display());
+            bed.command(ORDINARY, "240", &["/bin/sh", "-c", &script]).spawn().unwrap()
+        })
+        .collect();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let beside = others();
+    let crowd = palisade_acceptance::patience::crowd().max(1.0);
+    let more = std::time::Duration::from_millis(100).mul_f64(crowd) * 2 * TIMES;
+    assert!(beside < alone + more, "{alone:?} alone, {beside:?} beside slow texts");
+    for mut user in users {
+        assert!(user.wait().unwrap().success(), "what takes long is told in the end");
+    }
     bed.stop();
 }

@@ -31,6 +31,7 @@ pub mod shebang;
 pub mod text;
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
@@ -198,11 +199,15 @@ pub enum Untold {
     /// Who was asked ended at these bytes, or didn't within its time. A question about that file is refused: whoever wrote it
     /// may have meant that.
     Failed,
+    /// It takes longer than whoever asks may wait; who may wait longer is to ask.
+    Slow,
 }
 
 /// Tells kinds. One for each thread: whoever is asked talks to one.
 pub struct Recognizer {
     other: Option<Box<dyn Ask>>,
+    /// Whether something took too long.
+    slow: Cell<bool>,
 }
 
 impl Recognizer {
@@ -221,12 +226,17 @@ impl Recognizer {
     /// With somebody who knows more kinds.
     #[must_use]
     pub fn asking(other: Box<dyn Ask>) -> Self {
-        Self { other: Some(other) }
+        Self { other: Some(other), slow: Cell::new(false) }
     }
 
     /// With nothing but what this crate knows.
     pub fn own() -> Self {
-        Self { other: None }
+        Self { other: None, slow: Cell::new(false) }
+    }
+
+    /// Whether something has taken longer than it may here, since this was asked last: its kind isn't known then.
+    pub(crate) fn was_slow(&self) -> bool {
+        self.slow.take()
     }
 
     /// The kind of an open file.
@@ -277,6 +287,10 @@ impl Recognizer {
             Err(Untold::Nobody) => own(head),
             Err(Untold::Failed) => {
                 shortage::note();
+                Kind::UNKNOWN
+            }
+            Err(Untold::Slow) => {
+                self.slow.set(true);
                 Kind::UNKNOWN
             }
         }

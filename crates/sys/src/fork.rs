@@ -14,7 +14,7 @@ use rustix::process::{Gid, Uid};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 /// Whom to become.
 #[derive(Debug, Clone)]
@@ -131,6 +131,26 @@ pub fn apart(apart: &Apart<'_>, work: impl FnOnce()) -> io::Result<i32> {
         child => Ok(child),
     }
 }
+
+/// Has the kernel end this process (`SIGIO`, which nobody handles) when the other end of its socket is closed, or, with `false`, no
+/// more.
+///
+/// # Errors
+/// As `fcntl(2)`.
+pub fn ends_when_left(socket: BorrowedFd<'_>, ends: bool) -> io::Result<()> {
+    if ends {
+        let number = usize::try_from(socket.as_raw_fd()).unwrap_or(usize::MAX);
+        let own = usize::try_from(raw::getpid()).unwrap_or(0);
+        // SAFETY: needed because rustix doesn't have it. Sound: it says who gets a signal, and touches no memory.
+        unsafe { raw::syscall(libc::SYS_fcntl, [number, F_SETOWN, own, 0, 0, 0]) }?;
+    }
+    let flags = rustix::fs::fcntl_getfl(socket)?;
+    Ok(rustix::fs::fcntl_setfl(socket, if ends { flags | ASYNC } else { flags - ASYNC })?)
+}
+
+const F_SETOWN: usize = 8;
+/// `O_ASYNC`.
+const ASYNC: rustix::fs::OFlags = rustix::fs::OFlags::from_bits_retain(0o20_000);
 
 /// `RLIMIT_CORE`, whose type depends on the C library.
 const CORE_SIZE: u32 = 4;

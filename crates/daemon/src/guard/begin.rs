@@ -209,7 +209,7 @@ fn start(
         let (guard, ready) = (Arc::clone(guard), Arc::clone(&ready));
         threads.push(spawn(&format!("answer-{number}"), move || {
             ready.wait();
-            if let Err(errno) = guard.engine.work(number, &guard.kinds.recognizer(), &guard.stop) {
+            if let Err(errno) = guard.engine.work(number, &guard.kinds.quick_recognizer(), &guard.stop) {
                 let what = format!("the kernel's questions can't be read any more: {errno}");
                 guard.alarms.raise(Trouble::Questions, what);
                 guard.stop();
@@ -221,7 +221,7 @@ fn start(
         spawn(name, move || work(&guard))
     };
     threads.push(each("settle", |guard| {
-        guard.engine.settle(&guard.kinds.recognizer(), &guard.stop);
+        guard.engine.settle(&guard.kinds.quick_recognizer(), &guard.stop);
     })?);
     for number in 0..READERS {
         threads.push(each(&format!("read-{number}"), |guard| {

@@ -100,7 +100,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Whether all was found out that the question that is judged depends on, so far.
-    fn has_all(&self) -> bool {
+    pub(super) fn has_all(&self) -> bool {
         !self.puts_off.get() && !shortage::is_seen()
     }
 }

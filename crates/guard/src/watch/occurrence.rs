@@ -8,7 +8,6 @@ use super::process::{self, Process};
 use crate::facts::{Access, Facts, Start};
 use crate::kind::elf::ElfFacts;
 use crate::kind::{Kind, Stat};
-use crate::shortage;
 use crate::subject::Subject;
 use palisade_sys::fanotify::Question;
 use std::cell::OnceCell;
@@ -120,6 +119,13 @@ impl<'a> Occurrence<'a> {
     /// Lets somebody else lead before long work.
     fn step_aside(&self) {
         self.engine.step_aside(self.worker);
+    }
+
+    /// Puts the question off if its file takes long to tell: others are waiting.
+    fn see_slow(&self) {
+        if self.worker.recognizer.was_slow() {
+            self.worker.puts_off.set(true);
+        }
     }
 
     fn status(&self) -> Stat {
@@ -245,7 +251,9 @@ impl Facts for Occurrence<'_> {
                 process.remembered_kind().unwrap_or_else(|| {
                     // The program's open is a question as well.
                     self.step_aside();
-                    process.kind(&self.engine.filesystems, self.worker.recognizer)
+                    let kind = process.kind(&self.engine.filesystems, self.worker.recognizer);
+                    self.see_slow();
+                    kind
                 })
             })
             .as_str()
@@ -284,11 +292,13 @@ impl Facts for Occurrence<'_> {
         }
         let tell = || {
             let wanted = self.in_force.policy.kinds();
-            self.worker.recognizer.kind_among(self.file(), &known.path, self.status(), wanted)
+            let kind = self.worker.recognizer.kind_among(self.file(), &known.path, self.status(), wanted);
+            self.see_slow();
+            kind
         };
         let kind = self.kind.get_or_init(tell);
         // What couldn't be found out isn't remembered.
-        if shortage::is_seen() { kind.as_str() } else { known.kind.get_or_init(|| kind.clone()).as_str() }
+        if self.worker.has_all() { known.kind.get_or_init(|| kind.clone()).as_str() } else { kind.as_str() }
     }
 
     fn trusted(&self) -> bool {

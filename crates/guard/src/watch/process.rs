@@ -131,7 +131,10 @@ impl Process {
         let kind = self.subject.kind(recognizer).clone();
         let _remembered = self.exe(filesystems);
         let identity = self.program();
-        if let Some(program) = self.remembered().as_mut().filter(|program| Some(program.identity) == identity)
+        // What couldn't be told isn't remembered.
+        if kind != Kind::UNKNOWN
+            && let Some(program) =
+                self.remembered().as_mut().filter(|program| Some(program.identity) == identity)
         {
             program.kind = Some(kind.clone());
         }
