@@ -34,8 +34,11 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// So long an open may wait for libmagic, which takes half a millisecond for most files, and half a second for 64 KiB of empty lines.
-const PATIENCE: Duration = Duration::from_millis(1500);
+/// So long an open may wait for libmagic, which takes half a millisecond for most files, and half a second for 64 KiB of empty lines;
+/// more on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// So long a child may take to begin.
+const BIRTH: Duration = Duration::from_millis(1500);
 /// So long who answers for everybody waits; a file that takes longer is told by other threads, and keeps its user alone.
 const QUICK: Duration = Duration::from_millis(20);
 /// So long the nursery may take to begin: its database has some MiB.
@@ -87,7 +90,7 @@ impl Kinds {
             None => return Err(Untold::Nobody),
         };
         drop(theirs);
-        if handed_over.is_ok() && hear(&ours, PATIENCE).as_deref() == Ok(READY) {
+        if handed_over.is_ok() && hear(&ours, BIRTH).as_deref() == Ok(READY) {
             return Ok(ours);
         }
         // Who makes them is at fault, and another one is started.
@@ -107,15 +110,17 @@ impl Ask for Asker {
     fn kind(&self, head: &[u8]) -> Result<Kind, Untold> {
         let head = &head[..head.len().min(HEAD)];
         let mut kept = self.child.borrow_mut();
-        let child = match kept.take().filter(|child| put(child, head)) {
-            Some(child) => child,
-            None => {
+        let ask =
+            |child: &OwnedFd| if put(child, head) { hear(child, self.patience) } else { Err(Untold::Failed) };
+        let before = kept.take().map(|child| (ask(&child), child));
+        let (told, child) = match before {
+            Some((told, child)) if told != Err(Untold::Failed) => (told, child),
+            // The one of before may have been about to end for another reason.
+            _ => {
                 let child = self.kinds.child()?;
-                put(&child, head);
-                child
+                (ask(&child), child)
             }
         };
-        let told = hear(&child, self.patience);
         if told == Err(Untold::Slow) && self.patience < PATIENCE {
             return Err(Untold::Slow);
         }

@@ -99,6 +99,30 @@ fn no_exec_before_hides_the_linker() {
     bed.stop();
 }
 
+/// In a namespace of his own a user may lay an overlay over the linker's directory: it is another file there, which nobody is
+/// asked about.
+#[test]
+fn no_overlay_of_a_users_hides_the_linker() {
+    let Some(mut bed) = host() else { return };
+    let linker = linker();
+    let (directory, name) = linker.rsplit_once('/').unwrap();
+    let script = format!(
+        "mkdir -p /tmp/u/up /tmp/u/work /tmp/u/at && mount -t tmpfs tmpfs /tmp/u && mkdir /tmp/u/up /tmp/u/work /tmp/u/at && \
+         mount -t overlay overlay -o lowerdir={directory},upperdir=/tmp/u/up,workdir=/tmp/u/work,userxattr /tmp/u/at && \
+         echo mounted && /tmp/u/at/{name} /usr/bin/true && echo through"
+    );
+    bed.run("mkdir -m 777 /tmp/u && chmod 755 /root").ok();
+    let inside = format!("unshare -Urm /bin/sh -c '{script}'");
+    let run = bed.run_as_user(&inside);
+    if !run.out.contains("mounted") {
+        return crate::support::lines::tell(&format!(
+            "not tried: no overlay in a user namespace here: {run:?}"
+        ));
+    }
+    assert!(!run.out.contains("through"), "{run:?}");
+    bed.stop();
+}
+
 /// What the linker opens is all that must be seen, so only the open of a program is asked about, and not its exec, nor the linker's.
 #[test]
 fn an_exec_is_asked_about_once() {

@@ -126,6 +126,13 @@ struct Window {
 
 /// Has it happen, and looks that it is said.
 fn befall(scene: &mut Scene, mishap: &'static Mishap) -> Window {
+    if let Some(words) = mishap.said {
+        // An alarm is said once as long as something is wrong, and the one before may have been the same.
+        let words = words.trim_start_matches("alarm: ");
+        scene.bed.wait(&format!("{}: it isn't so any more", mishap.name), |bed| {
+            !bed.status().alarms.iter().any(|alarm| alarm.contains(words))
+        });
+    }
     scene.said.lock().unwrap().clear();
     let from = gauge::now();
     (mishap.act)(scene);

@@ -72,7 +72,11 @@ fn lose_nursery(scene: &mut Scene, name: &str) {
     signal(name, before);
     // palisaded knows this kind by itself.
     ask().refused();
-    bed.wait("another one", |bed| child(bed.pid(), "--tell-kinds").is_some_and(|pid| pid != before));
+    // One that is stopped is found out by who asks it, and a child that is just dying was asked instead.
+    bed.wait("another one", |bed| {
+        ask().refused();
+        child(bed.pid(), "--tell-kinds").is_some_and(|pid| pid != before)
+    });
     nursery(bed);
 }
 

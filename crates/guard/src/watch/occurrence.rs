@@ -3,8 +3,9 @@
 
 use super::engine::{Engine, InForce, Worker};
 use super::known::{self, HASHED_FOR_RULES, Identity, Known, sha256};
+use super::place::FOREIGN;
 use super::policy::Starts;
-use super::process::{self, Process};
+use super::process::Process;
 use crate::facts::{Access, Facts, Start};
 use crate::kind::elf::ElfFacts;
 use crate::kind::{Kind, Stat};
@@ -262,8 +263,12 @@ impl Facts for Occurrence<'_> {
     fn start(&self) -> Start {
         let policy = &self.in_force.policy;
         // What was seen of a process can be made up: by an exec that fails, or another thread's. The program that it runs can't.
-        let runs_linker =
-            || process::program(self.question.pid).is_some_and(|program| policy.is_linkers_program(program));
+        // One that this host doesn't see, in a namespace of the user's, is a copy that nobody has brought here as a program.
+        let runs_linker = || {
+            let (pid, recognizer) = (self.question.pid, self.worker.recognizer);
+            let linker = self.engine.processes.linker_of(pid, recognizer, || self.step_aside());
+            linker.is_some_and(|linker| policy.is_linkers_program(linker) || self.exe().starts_with(FOREIGN))
+        };
         if self.access == Access::Open && runs_linker() {
             return Start::LinkerItself;
         }

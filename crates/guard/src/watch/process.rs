@@ -8,18 +8,21 @@ use super::place::FileSystems;
 use super::remembered::Remembered;
 use crate::facts::{Access, Start};
 use crate::kind::elf::ElfFacts;
-use crate::kind::{Kind, Recognizer};
-use crate::shortage::noted;
+use crate::kind::{Kind, Recognizer, Stat};
+use crate::shortage::{self, noted};
 use crate::subject::Subject;
 use crate::subject::start::Progress;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::cell::OnceCell;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Processes of which something is remembered, at least; each costs a descriptor.
 const PROCESSES: usize = 2048;
+
+/// Programs of which it is remembered whether they are linkers, at least.
+const PROGRAMS: usize = 1024;
 
 /// What is remembered of a process.
 #[derive(Debug)]
@@ -47,11 +50,16 @@ impl Remains {
 
 /// What is remembered of all.
 #[derive(Debug)]
-pub struct Processes(Mutex<Remembered<u32, Arc<Remains>>>);
+pub struct Processes {
+    all: Mutex<Remembered<u32, Arc<Remains>>>,
+    /// Whether programs call themselves run-time linkers, by what they are.
+    linkers: Mutex<Remembered<Identity, bool>>,
+}
 
 impl Default for Processes {
     fn default() -> Self {
-        Self(Mutex::new(Remembered::new(PROCESSES)))
+        let (all, linkers) = (Remembered::new(PROCESSES), Remembered::new(PROGRAMS));
+        Self { all: Mutex::new(all), linkers: Mutex::new(linkers) }
     }
 }
 
@@ -59,7 +67,7 @@ impl Processes {
     /// The process with this number, which is waiting for an answer and so can't end but by being killed; nothing if it
     /// was.
     pub(super) fn get(&self, pid: u32, counts: &Counts) -> Option<Process> {
-        let mut processes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut processes = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(remains) = processes.get(&pid)
             && remains.is_alive()
         {
@@ -76,6 +84,33 @@ impl Processes {
         });
         processes.insert(pid, Arc::clone(&remains));
         Some(Process::new(Subject::when_asked(pid), remains))
+    }
+}
+
+impl Processes {
+    /// The program that a process runs, if it calls itself a run-time linker. A program that isn't known yet is opened, which is a
+    /// question: `before` has somebody else answer.
+    pub(super) fn linker_of(
+        &self,
+        pid: u32,
+        recognizer: &Recognizer,
+        before: impl FnOnce(),
+    ) -> Option<Identity> {
+        let linkers = || self.linkers.lock().unwrap_or_else(PoisonError::into_inner);
+        let program = program(pid)?;
+        if let Some(is_linker) = linkers().get(&program).copied() {
+            return is_linker.then_some(program);
+        }
+        before();
+        let file = Subject::when_asked(pid).program().ok()?;
+        let status = noted(rustix::fs::fstat(&file)).ok()?;
+        // The process may have executed something else by now.
+        let (program, stat) = (Identity::of(&status), Stat::of(file.as_fd()).ok()?);
+        let is_linker = recognizer.elf_of(file.as_fd(), stat).is_some_and(|elf| elf.linker);
+        if !shortage::is_seen() {
+            linkers().insert(program, is_linker);
+        }
+        is_linker.then_some(program)
     }
 }
 
@@ -151,7 +186,7 @@ impl Process {
 }
 
 /// What a process's program is now.
-pub(super) fn program(pid: u32) -> Option<Identity> {
+fn program(pid: u32) -> Option<Identity> {
     let status = noted(rustix::fs::stat(format!("/proc/{pid}/exe"))).ok()?;
     Some(Identity::of(&status))
 }
