@@ -128,8 +128,11 @@ fn a_home_is_worked_in() {
     let open = tempfile::tempdir().unwrap();
     fs::set_permissions(open.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let closed = tempfile::tempdir().unwrap();
-    for (base, reachable) in [(open.path(), true), (closed.path(), false)] {
-        let arguments = ["--runs", "1", "--quick", "--json", "--filter", "in a home", "--daemon", &daemon];
+    fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    // Something has to be measured.
+    let more = "in a home|^open.close, steady/off";
+    for (base, filter, reachable) in [(open.path(), "in a home", true), (closed.path(), more, false)] {
+        let arguments = ["--runs", "1", "--quick", "--json", "--filter", filter, "--daemon", &daemon];
         let document = document(&bench(base, &arguments).output().unwrap());
         for title in ["cargo build in a home", "npm ci in a home"] {
             let rows = document["results"].as_array().unwrap().iter().map(|result| &result["palisade"]);
