@@ -69,7 +69,7 @@ impl Kinds {
 
     /// Tells kinds, for a thread for which others wait.
     pub(crate) fn quick_recognizer(self: &Arc<Self>) -> Recognizer {
-        self.waiting(QUICK)
+        self.waiting(QUICK).without_waiting()
     }
 
     fn waiting(self: &Arc<Self>, patience: Duration) -> Recognizer {

@@ -35,7 +35,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-use crate::shortage;
+use crate::{nowait, shortage};
 use elf::ElfFacts;
 
 /// How much of a file is looked at, in bytes.
@@ -206,8 +206,28 @@ pub enum Untold {
 /// Tells kinds. One for each thread: whoever is asked talks to one.
 pub struct Recognizer {
     other: Option<Box<dyn Ask>>,
+    /// Whether a disk may be waited for.
+    waits: bool,
     /// Whether something took too long.
     slow: Cell<bool>,
+}
+
+/// A file that is read as far as that takes no disk, where nobody may wait for one.
+struct Careful<'a> {
+    file: BorrowedFd<'a>,
+    recognizer: &'a Recognizer,
+}
+
+impl Source for Careful<'_> {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize {
+        if self.recognizer.waits {
+            return self.file.read_at(offset, buffer);
+        }
+        nowait::read_at(self.file, offset, buffer).unwrap_or_else(|_takes_long| {
+            self.recognizer.slow.set(true);
+            0
+        })
+    }
 }
 
 impl Recognizer {
@@ -226,12 +246,22 @@ impl Recognizer {
     /// With somebody who knows more kinds.
     #[must_use]
     pub fn asking(other: Box<dyn Ask>) -> Self {
-        Self { other: Some(other), slow: Cell::new(false) }
+        Self { other: Some(other), waits: true, slow: Cell::new(false) }
     }
 
     /// With nothing but what this crate knows.
     pub fn own() -> Self {
-        Self { other: None, slow: Cell::new(false) }
+        Self { other: None, waits: true, slow: Cell::new(false) }
+    }
+
+    /// The same, where nobody may wait for a disk: what isn't in memory isn't looked at.
+    #[must_use]
+    pub fn without_waiting(self) -> Self {
+        Self { waits: false, ..self }
+    }
+
+    fn careful<'a>(&'a self, file: BorrowedFd<'a>) -> Careful<'a> {
+        Careful { file, recognizer: self }
     }
 
     /// Whether something has taken longer than it may here, since this was asked last: its kind isn't known then.
@@ -255,13 +285,14 @@ impl Recognizer {
         // Where the size says that no more is there, nobody asks for more. (In `/proc` it says nothing.)
         let size = usize::try_from(stat.size).unwrap_or(PEEK);
         let mut head = vec![0; if size == 0 { PEEK } else { size.min(PEEK) }];
-        let read = file.read_at(0, &mut head);
+        let careful = self.careful(file);
+        let read = careful.read_at(0, &mut head);
         head.truncate(read);
         if head.is_empty() {
             return Kind::of("application/x-empty");
         }
         if head.starts_with(elf::MAGIC)
-            && let Some(facts) = elf::examine(&file, stat.size)
+            && let Some(facts) = elf::examine(&careful, stat.size)
         {
             return elf::kind(&facts, path);
         }
@@ -270,7 +301,7 @@ impl Recognizer {
         }
         if head.len() == PEEK {
             head.resize(HEAD, 0);
-            let more = file.read_at(PEEK as u64, &mut head[PEEK..]);
+            let more = careful.read_at(PEEK as u64, &mut head[PEEK..]);
             head.truncate(PEEK + more);
         }
         self.left(&head, wanted)
@@ -301,7 +332,7 @@ impl Recognizer {
         if by_mode(stat.mode).is_some() {
             return None;
         }
-        elf::examine(&file, stat.size)
+        elf::examine(&self.careful(file), stat.size)
     }
 }
 

@@ -29,6 +29,7 @@ pub mod kind;
 pub mod known;
 pub mod linear;
 pub mod linkers;
+mod nowait;
 pub mod policies;
 pub mod rule;
 pub mod safety;

@@ -29,7 +29,10 @@ use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 
 use crate::kind::{Kind, Recognizer, Stat};
+use crate::nowait::look_at;
 use crate::shortage::noted;
+use crate::watch::known::Identity;
+use crate::watch::place;
 use text::{Environment, Status};
 
 /// The number that stands for none.
@@ -159,10 +162,8 @@ impl Subject {
     }
 
     fn is_at(&self, path: &[u8]) -> bool {
-        use rustix::fs::{AtFlags, stat, statat};
-        let own = self.directory().and_then(|own| statat(own, "exe", AtFlags::empty()).ok());
-        let there = stat(path).ok();
-        own.zip(there).is_some_and(|(own, there)| (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino))
+        let own = look_at(format!("/proc/{}/exe", self.pid));
+        own.is_ok_and(|own| place::is_at(path, Identity::of_extended(&own)))
     }
 
     /// Its program, to be read: the file that it runs, wherever that is by now.

@@ -6,7 +6,7 @@ use super::kinds::{Mishap, QUIET, begin_again};
 use crate::confinement::child;
 use crate::libmagic::{asked, nursery};
 use crate::stopped::{signal, standby};
-use crate::support::{Bed, has};
+use crate::support::{Bed, ORDINARY, has};
 use palisade_acceptance::patience::Patience;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -27,13 +27,17 @@ pub(super) const ALL: &[Mishap] = &[
         act: |scene| {
             let disk = Disk::new(&scene.bed);
             signal("-STOP", disk.server());
-            let reader = disk.open(&scene.bed, "one");
+            // More than there are threads, of root and of two others.
+            let readers: Vec<_> = (0..FILES)
+                .map(|number| disk.open(&scene.bed, [0, ORDINARY, ORDINARY + 1][number % 3], number))
+                .collect();
             std::thread::sleep(scene.stopped);
             signal("-CONT", disk.server());
-            assert!(reader.wait_with_output().unwrap().status.success());
+            for reader in readers {
+                assert!(reader.wait_with_output().unwrap().status.success());
+            }
             disk.remove(&scene.bed);
         },
-        said: Some("alarm: questions have been lying unread"),
         needs: &["fuse", "loop"],
         ..QUIET
     },
@@ -188,6 +192,9 @@ fn run_out_of_memory(scene: &mut Scene) {
     begin_again(scene);
 }
 
+/// Files of a disk.
+const FILES: usize = 18;
+
 /// A file system in a file that a process serves.
 struct Disk {
     served: Child,
@@ -197,7 +204,7 @@ impl Disk {
     fn new(bed: &Bed) -> Self {
         bed.run(
             "mkdir ../served ../mirror disk && truncate -s 32M ../served/image && mkfs.ext4 -q -F ../served/image && \
-             mkdir ../made && mount -o loop ../served/image ../made && echo one >../made/one && umount ../made",
+             mkdir ../made && mount -o loop ../served/image ../made && for n in $(seq 0 17); do echo $n >../made/$n; done && umount ../made",
         )
         .ok();
         let [from, to] = ["served", "mirror"].map(|name| bed.base.join(name).display().to_string());
@@ -208,7 +215,7 @@ impl Disk {
         let point = format!("{}/disk", bed.point.display());
         bed.wait("the disk is watched", |bed| bed.status().watched.contains(&point));
         // The file is known then, and what is in it isn't.
-        bed.run("ls -l disk/one && dd if=../mirror/image iflag=nocache count=0 status=none").ok();
+        bed.run("ls -l disk && dd if=../mirror/image iflag=nocache count=0 status=none").ok();
         Self { served }
     }
 
@@ -220,9 +227,9 @@ impl Disk {
     }
 
     /// Somebody who opens a file of it, and waits.
-    fn open(&self, bed: &Bed, name: &str) -> Child {
-        let path = format!("{}/disk/{name}", bed.point.display());
-        bed.command(0, "60", &["cat", &path]).stdout(Stdio::null()).spawn().unwrap()
+    fn open(&self, bed: &Bed, user: u32, number: usize) -> Child {
+        let path = format!("{}/disk/{number}", bed.point.display());
+        bed.command(user, "60", &["cat", &path]).stdout(Stdio::null()).spawn().unwrap()
     }
 
     fn remove(mut self, bed: &Bed) {

@@ -85,6 +85,8 @@ pub(super) struct Worker<'a> {
     executed: Executed,
     /// Whether the question that is judged has to be put off for that: what came of it until then is nothing.
     pub(super) puts_off: Cell<bool>,
+    /// Whether the process's start is still to be told of it.
+    pub(super) unseen: Cell<bool>,
 }
 
 impl<'a> Worker<'a> {
@@ -96,6 +98,7 @@ impl<'a> Worker<'a> {
             takes_long,
             executed: Executed::default(),
             puts_off: Cell::new(false),
+            unseen: Cell::new(false),
         }
     }
 
@@ -130,7 +133,10 @@ pub(super) struct Verdict {
 
 /// It was judged before, by a thread of the crew.
 #[derive(Clone, Copy)]
-pub(super) struct Again;
+pub(super) struct Again {
+    /// Whether the process's start was told of it then.
+    pub(super) is_seen: bool,
+}
 
 impl Engine {
     /// Ready to answer; `journal` takes what is to be said.
@@ -365,8 +371,8 @@ impl Engine {
             }
             None => {
                 // How a program starts is told by what it asks for, one after the other.
-                if policy.starts() == Starts::All && again.is_none() {
-                    occurrence.proceed(policy.is_linker(occurrence.path()));
+                if policy.starts() == Starts::All && again.is_none_or(|again| !again.is_seen) {
+                    worker.unseen.set(!occurrence.proceed(policy.is_linker(occurrence.path())));
                 }
                 policy.decide(&occurrence)
             }

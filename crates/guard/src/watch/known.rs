@@ -3,7 +3,8 @@
 
 use crate::kind::Kind;
 use crate::kind::elf::ElfFacts;
-use rustix::fs::{FileType, Stat};
+use crate::nowait;
+use rustix::fs::{FileType, Stat, Statx};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::os::fd::BorrowedFd;
@@ -48,6 +49,20 @@ impl Identity {
             owner: status.st_uid as u32,
             modified: (status.st_mtime as i64, status.st_mtime_nsec as u64),
             changed: (status.st_ctime as i64, status.st_ctime_nsec as u64),
+        }
+    }
+
+    /// That of a status that was looked up without asking whoever serves the file.
+    pub(crate) fn of_extended(status: &Statx) -> Self {
+        let time = |time: rustix::fs::StatxTimestamp| (time.tv_sec, u64::from(time.tv_nsec));
+        Self {
+            device: rustix::fs::makedev(status.stx_dev_major, status.stx_dev_minor),
+            inode: status.stx_ino,
+            size: status.stx_size,
+            mode: u32::from(status.stx_mode),
+            owner: status.stx_uid,
+            modified: time(status.stx_mtime),
+            changed: time(status.stx_ctime),
         }
     }
 
@@ -136,6 +151,12 @@ pub const HASHED_FOR_RULES: u64 = 512 << 20;
 /// To read a file has taken longer than it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooSlow;
+
+/// Whether all of a small file can be read without waiting for a disk.
+pub(super) fn is_in_memory(file: BorrowedFd<'_>, identity: Identity) -> bool {
+    let mut buffer = vec![0; usize::try_from(identity.size).unwrap_or(0)];
+    !identity.is_regular() || nowait::read_at(file, 0, &mut buffer).is_ok()
+}
 
 /// The SHA-256 of a file in hexadecimal, if it stayed the same while it was read.
 ///

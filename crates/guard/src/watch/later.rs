@@ -30,7 +30,7 @@ pub(super) struct Later {
     /// To be judged again when what is trusted is up to date: bringing it up to date opens files itself, and somebody must answer
     /// for those.
     unsettled: Waiting<Question>,
-    /// To be judged when their files have been read.
+    /// To be judged when their files have been read: large ones, and those that a disk has to be asked for.
     long: Waiting<Long>,
 }
 
@@ -40,6 +40,8 @@ pub(super) struct Long {
     question: Question,
     /// Whether what is trusted is up to date for it.
     is_settled: bool,
+    /// Whether the process's start was told of it.
+    is_seen: bool,
 }
 
 /// The user who waits, by the real user id; but a user may have 65,536 more of them (`/etc/subuid`), which are taken for two.
@@ -48,6 +50,11 @@ fn user_of(subject: &Subject) -> u32 {
     // A process that has gone waits for nothing.
     let user = subject.uids().first().copied().unwrap_or(NONE);
     if user > MORE { user | MORE } else { user }
+}
+
+/// What its file lies on.
+fn device_of(question: &Question) -> u64 {
+    rustix::fs::fstat(&question.file).map_or(0, |status| status.st_dev)
 }
 
 impl Engine {
@@ -79,11 +86,13 @@ impl Engine {
             return Err(question);
         }
         let user = user_of(&Subject::read(question.pid));
-        let long = |question| Long { question, is_settled: false };
+        let device = device_of(&question);
+        let is_seen = !worker.unseen.take();
+        let long = |question| Long { question, is_settled: false, is_seen };
         if is_long {
-            self.later.long.put(user, long(question)).map_err(|long| long.question)
+            self.later.long.put(user, device, long(question)).map_err(|long| long.question)
         } else {
-            self.later.unsettled.put(user, question)
+            self.later.unsettled.put(user, device, question)
         }
     }
 
@@ -97,12 +106,11 @@ impl Engine {
             }
             for (user, question) in questions {
                 let began = self.clock.now();
-                let verdict = self.judge(&worker, &question, Some(Again));
+                let verdict = self.judge(&worker, &question, Some(Again { is_seen: true }));
                 let put_off = if worker.puts_off.take() {
-                    self.later
-                        .long
-                        .put(user, Long { question, is_settled: true })
-                        .map_err(|long| long.question)
+                    let (device, long) =
+                        (device_of(&question), Long { question, is_settled: true, is_seen: true });
+                    self.later.long.put(user, device, long).map_err(|long| long.question)
                 } else {
                     Err(question)
                 };
@@ -113,13 +121,13 @@ impl Engine {
         }
     }
 
-    /// Judges what was put off because a large file has to be read, until `stop`, which counts when the next question comes.
+    /// Judges what was put off because a file has to be read that takes long, until `stop`, which counts when the next question comes.
     pub fn read_files(&self, recognizer: &Recognizer, stop: &AtomicBool) {
         let worker = Worker::new(recognizer, true);
         while !stop.load(Ordering::Relaxed) {
-            let (Long { question, is_settled }, _at_work) = self.later.long.take();
+            let (Long { question, is_settled, is_seen }, _at_work) = self.later.long.take();
             let began = self.clock.now();
-            let verdict = self.judge(&worker, &question, Some(Again));
+            let verdict = self.judge(&worker, &question, Some(Again { is_seen }));
             let put_off = if is_settled { Err(question) } else { self.put_off(&worker, &verdict, question) };
             if let Err(question) = put_off {
                 self.give(&question, verdict, began);

@@ -39,6 +39,7 @@ pub(super) struct Occurrence<'a> {
     exe: OnceCell<Arc<[u8]>>,
     subject_kind: OnceCell<Kind>,
     kind: OnceCell<Kind>,
+    elf: OnceCell<Option<ElfFacts>>,
     subject_trusted: OnceCell<bool>,
 }
 
@@ -66,6 +67,7 @@ impl<'a> Occurrence<'a> {
             exe: OnceCell::new(),
             subject_kind: OnceCell::new(),
             kind: OnceCell::new(),
+            elf: OnceCell::new(),
             subject_trusted: OnceCell::new(),
         }
     }
@@ -83,6 +85,7 @@ impl<'a> Occurrence<'a> {
             exe: OnceCell::new(),
             subject_kind: OnceCell::new(),
             kind: OnceCell::new(),
+            elf: OnceCell::new(),
             subject_trusted: OnceCell::new(),
             ..*self
         }
@@ -117,9 +120,13 @@ impl<'a> Occurrence<'a> {
         self.question.file.as_fd()
     }
 
-    /// Lets somebody else lead before long work.
-    fn step_aside(&self) {
-        self.engine.step_aside(self.worker);
+    /// Whether a program may be opened here: that is a question as well, and whoever serves its file may not answer. Otherwise this one
+    /// is put off.
+    fn may_open(&self) -> bool {
+        if !self.worker.takes_long {
+            self.worker.puts_off.set(true);
+        }
+        self.worker.takes_long
     }
 
     /// Puts the question off if its file takes long to tell: others are waiting.
@@ -170,7 +177,17 @@ impl<'a> Occurrence<'a> {
 
     /// What tells how the file is started, if it is an ELF file.
     pub(super) fn elf(&self) -> Option<&ElfFacts> {
-        self.known().elf.get_or_init(|| self.worker.recognizer.elf_of(self.file(), self.status())).as_ref()
+        let known = self.known();
+        if let Some(elf) = known.elf.get() {
+            return elf.as_ref();
+        }
+        let elf = self.elf.get_or_init(|| {
+            let elf = self.worker.recognizer.elf_of(self.file(), self.status());
+            self.see_slow();
+            elf
+        });
+        // What couldn't be found out isn't remembered.
+        if self.worker.has_all() { known.elf.get_or_init(|| elf.clone()).as_ref() } else { elf.as_ref() }
     }
 
     fn process(&self) -> Option<&Process> {
@@ -193,12 +210,15 @@ impl<'a> Occurrence<'a> {
         !matches!(self.process.get(), Some(None))
     }
 
-    /// Tells the process's start what it asks for now.
-    pub(super) fn proceed(&self, is_linker: bool) {
-        if let Some(process) = self.process() {
-            let elf = self.elf().map(|elf| ElfFacts { linker: elf.linker && is_linker, ..*elf });
+    /// Tells the process's start what it asks for now; false if that isn't known yet.
+    pub(super) fn proceed(&self, is_linker: bool) -> bool {
+        let Some(process) = self.process() else { return true };
+        let elf = self.elf().map(|elf| ElfFacts { linker: elf.linker && is_linker, ..*elf });
+        let is_known = !self.worker.puts_off.get();
+        if is_known {
             process.proceed(self.access, elf.as_ref());
         }
+        is_known
     }
 }
 
@@ -250,11 +270,10 @@ impl Facts for Occurrence<'_> {
         self.subject_kind
             .get_or_init(|| {
                 process.remembered_kind().unwrap_or_else(|| {
-                    // The program's open is a question as well.
-                    self.step_aside();
-                    let kind = process.kind(&self.engine.filesystems, self.worker.recognizer);
-                    self.see_slow();
-                    kind
+                    if !self.may_open() {
+                        return Kind::UNKNOWN;
+                    }
+                    process.kind(&self.engine.filesystems, self.worker.recognizer)
                 })
             })
             .as_str()
@@ -266,7 +285,7 @@ impl Facts for Occurrence<'_> {
         // One that this host doesn't see, in a namespace of the user's, is a copy that nobody has brought here as a program.
         let runs_linker = || {
             let (pid, recognizer) = (self.question.pid, self.worker.recognizer);
-            let linker = self.engine.processes.linker_of(pid, recognizer, || self.step_aside());
+            let linker = self.engine.processes.linker_of(pid, recognizer, || self.may_open());
             linker.is_some_and(|linker| policy.is_linkers_program(linker) || self.exe().starts_with(FOREIGN))
         };
         if self.access == Access::Open && runs_linker() {
@@ -330,6 +349,10 @@ impl Occurrence<'_> {
             return known.as_deref();
         }
         if self.identity.size > MUCH && !self.worker.takes_long {
+            self.worker.puts_off.set(true);
+            return None;
+        }
+        if !self.worker.takes_long && !known::is_in_memory(self.file(), self.identity) {
             self.worker.puts_off.set(true);
             return None;
         }

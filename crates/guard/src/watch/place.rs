@@ -7,11 +7,10 @@
 //! handle, in the mounts of this host: what a container or sandbox has bound elsewhere is found where it is from.
 
 use super::known::Identity;
+use crate::nowait::look_at;
 use crate::shortage::noted;
 use palisade_sys::fanotify::{Handle, open_handle};
-use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, makedev, openat2, readlink, stat, statx,
-};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, makedev, openat2, readlink, statx};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -94,10 +93,10 @@ impl FileSystems {
     #[must_use]
     pub fn program_of(&self, pid: u32, exe: &[u8]) -> Box<[u8]> {
         let link = format!("/proc/{pid}/exe");
-        let Ok(status) = noted(stat(link.as_str())) else { return exe.into() };
-        let identity = Identity::of(&status);
+        let Ok(status) = look_at(link.as_str()) else { return exe.into() };
+        let identity = Identity::of_extended(&status);
         // Deleted, or there.
-        if status.st_nlink == 0 || is_at(exe, identity) {
+        if status.stx_nlink == 0 || is_at(exe, identity) {
             return exe.into();
         }
         match noted(rustix::fs::open(link.as_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())) {
@@ -117,7 +116,7 @@ fn path_of(file: BorrowedFd<'_>) -> Option<Vec<u8>> {
 /// Whether the path leads to this very file. Nobody is waited for: the file is open, so its path is in the kernel's
 /// memory if it is right, and a path that would have to be looked up (in somebody's FUSE file system, which may never
 /// answer) is another one.
-fn is_at(path: &[u8], identity: Identity) -> bool {
+pub(crate) fn is_at(path: &[u8], identity: Identity) -> bool {
     let Some(there) = open_cached(path) else { return false };
     let asked = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let wanted = StatxFlags::INO | StatxFlags::TYPE;

@@ -9,6 +9,7 @@ use super::remembered::Remembered;
 use crate::facts::{Access, Start};
 use crate::kind::elf::ElfFacts;
 use crate::kind::{Kind, Recognizer, Stat};
+use crate::nowait::look_at;
 use crate::shortage::{self, noted};
 use crate::subject::Subject;
 use crate::subject::start::Progress;
@@ -88,20 +89,22 @@ impl Processes {
 }
 
 impl Processes {
-    /// The program that a process runs, if it calls itself a run-time linker. A program that isn't known yet is opened, which is a
-    /// question: `before` has somebody else answer.
+    /// The program that a process runs, if it calls itself a run-time linker. A program that isn't known yet is opened, if it `may` be:
+    /// that is a question, and whoever serves the file may not answer.
     pub(super) fn linker_of(
         &self,
         pid: u32,
         recognizer: &Recognizer,
-        before: impl FnOnce(),
+        may_open: impl FnOnce() -> bool,
     ) -> Option<Identity> {
         let linkers = || self.linkers.lock().unwrap_or_else(PoisonError::into_inner);
         let program = program(pid)?;
         if let Some(is_linker) = linkers().get(&program).copied() {
             return is_linker.then_some(program);
         }
-        before();
+        if !may_open() {
+            return None;
+        }
         let file = Subject::when_asked(pid).program().ok()?;
         let status = noted(rustix::fs::fstat(&file)).ok()?;
         // The process may have executed something else by now.
@@ -187,6 +190,5 @@ impl Process {
 
 /// What a process's program is now.
 fn program(pid: u32) -> Option<Identity> {
-    let status = noted(rustix::fs::stat(format!("/proc/{pid}/exe"))).ok()?;
-    Some(Identity::of(&status))
+    look_at(format!("/proc/{pid}/exe")).ok().map(|status| Identity::of_extended(&status))
 }

@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Questions that wait: until what is trusted is up to date, or until a large file has been read.
+//! Questions that wait: until what is trusted is up to date, or until a file has been read that takes long.
 //!
-//! Each holds a descriptor, so there are so many at most, and so many of one user. Users take turns: what one of them asks holds up
-//! that user alone. Root waits for nobody: there is room and a thread for root that others don't get.
+//! Each holds a descriptor, so there are so many at most, and so many of one user. Users take turns, and so do the disks that a user's files
+//! are on: what one of them asks holds up that user alone, and a disk that doesn't answer only what is on it. Root waits for
+//! nobody: there is room, and there are threads for root that others don't get.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Questions that wait, at most.
 const MOST: usize = 4096;
 /// Of one user.
 const MOST_OF_ONE: usize = 1024;
-/// So many of one user's are worked on at the same time.
+/// So many of one user's on one disk are worked on at the same time.
 const AT_WORK: usize = 2;
-/// So many threads work on them; one of these for root alone.
-pub const READERS: usize = 4;
+/// And so many of one user's on all.
+const AT_WORK_OF_ONE: usize = 4;
+/// So many threads work on them.
+pub const READERS: usize = 12;
+/// So many of these for root alone.
+const ROOTS: usize = 2;
 /// Who waits for nobody.
 const ROOT: u32 = 0;
 
-/// What waits, by user.
+/// A user, and the device of a file system.
+type Key = (u32, u64);
+
+/// What waits, by user and disk.
 #[derive(Debug)]
 pub(super) struct Waiting<T> {
     lines: Mutex<Lines<T>>,
@@ -27,12 +36,12 @@ pub(super) struct Waiting<T> {
 
 #[derive(Debug)]
 struct Lines<T> {
-    of: BTreeMap<u32, Line<T>>,
+    of: BTreeMap<Key, Line<T>>,
     count: usize,
     /// How many of others than root are worked on.
     at_work: usize,
     /// Whose turn was last.
-    last: u32,
+    last: Key,
 }
 
 #[derive(Debug)]
@@ -50,7 +59,7 @@ impl<T> Default for Line<T> {
 impl<T> Default for Waiting<T> {
     fn default() -> Self {
         Self {
-            lines: Mutex::new(Lines { of: BTreeMap::new(), count: 0, at_work: 0, last: 0 }),
+            lines: Mutex::new(Lines { of: BTreeMap::new(), count: 0, at_work: 0, last: (0, 0) }),
             came: Condvar::new(),
         }
     }
@@ -58,18 +67,18 @@ impl<T> Default for Waiting<T> {
 
 /// One that is worked on, until this is dropped.
 pub(super) struct AtWork<'w, T> {
-    user: u32,
+    key: Key,
     from: &'w Waiting<T>,
 }
 
 impl<T> Drop for AtWork<'_, T> {
     fn drop(&mut self) {
         let mut lines = self.from.lines();
-        lines.at_work -= usize::from(self.user != ROOT);
-        if let Some(line) = lines.of.get_mut(&self.user) {
+        lines.at_work -= usize::from(self.key.0 != ROOT);
+        if let Some(line) = lines.of.get_mut(&self.key) {
             line.at_work -= 1;
             if line.at_work == 0 && line.waiting.is_empty() {
-                lines.of.remove(&self.user);
+                lines.of.remove(&self.key);
             }
         }
         self.from.came.notify_one();
@@ -77,25 +86,32 @@ impl<T> Drop for AtWork<'_, T> {
 }
 
 impl<T> Lines<T> {
-    /// The next whose user has not too many at work: root's, or of the user after the one whose turn was last.
-    fn next(&mut self) -> Option<(u32, T)> {
-        let others = self.at_work < READERS - 1;
-        let is_next = |(user, line): &(&u32, &Line<T>)| {
-            !line.waiting.is_empty() && (**user == ROOT || others && line.at_work < AT_WORK)
+    /// A user's lines.
+    fn of_one(&self, user: u32) -> impl Iterator<Item = &Line<T>> {
+        self.of.range((user, 0)..=(user, u64::MAX)).map(|(_, line)| line)
+    }
+
+    /// The next whose line has not too many at work: one of root's, or the one after the one whose turn was last.
+    fn next(&mut self) -> Option<(Key, T)> {
+        let others = self.at_work < READERS - ROOTS;
+        let is_next = |(key, line): &(&Key, &Line<T>)| {
+            let at_work = || self.of_one(key.0).map(|line| line.at_work).sum::<usize>();
+            let may = key.0 == ROOT || others && at_work() < AT_WORK_OF_ONE;
+            !line.waiting.is_empty() && line.at_work < AT_WORK && may
         };
-        let after = self.last.saturating_add(1);
-        let roots = self.of.get_key_value(&ROOT).filter(is_next);
-        let next = || self.of.range(after..).find(is_next).or_else(|| self.of.iter().find(is_next));
-        let (&user, _) = roots.or_else(next)?;
-        let line = self.of.get_mut(&user)?;
+        let after = (Bound::Excluded(self.last), Bound::Unbounded);
+        let roots = self.of.range((ROOT, 0)..=(ROOT, u64::MAX)).find(is_next);
+        let next = || self.of.range(after).find(is_next).or_else(|| self.of.iter().find(is_next));
+        let (&key, _) = roots.or_else(next)?;
+        let line = self.of.get_mut(&key)?;
         let what = line.waiting.pop_front()?;
         line.at_work += 1;
-        if user != ROOT {
-            self.last = user;
+        if key.0 != ROOT {
+            self.last = key;
             self.at_work += 1;
         }
         self.count -= 1;
-        Some((user, what))
+        Some((key, what))
     }
 }
 
@@ -104,16 +120,15 @@ impl<T> Waiting<T> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `user` asks this; it is given back where too many wait.
-    pub(super) fn put(&self, user: u32, what: T) -> Result<(), T> {
+    /// `user` asks this about a file on `device`; it is given back where too many wait.
+    pub(super) fn put(&self, user: u32, device: u64, what: T) -> Result<(), T> {
         let mut lines = self.lines();
         let most = if user == ROOT { MOST } else { MOST - MOST_OF_ONE };
-        let has_room =
-            lines.count < most && lines.of.get(&user).is_none_or(|line| line.waiting.len() < MOST_OF_ONE);
-        if !has_room {
+        let of_one: usize = lines.of_one(user).map(|line| line.waiting.len()).sum();
+        if lines.count >= most || of_one >= MOST_OF_ONE {
             return Err(what);
         }
-        lines.of.entry(user).or_default().waiting.push_back(what);
+        lines.of.entry((user, device)).or_default().waiting.push_back(what);
         lines.count += 1;
         self.came.notify_one();
         Ok(())
@@ -123,8 +138,8 @@ impl<T> Waiting<T> {
     pub(super) fn take(&self) -> (T, AtWork<'_, T>) {
         let mut lines = self.lines();
         loop {
-            if let Some((user, what)) = lines.next() {
-                return (what, AtWork { user, from: self });
+            if let Some((key, what)) = lines.next() {
+                return (what, AtWork { key, from: self });
             }
             lines = self.came.wait(lines).unwrap_or_else(PoisonError::into_inner);
         }
@@ -140,7 +155,7 @@ impl<T> Waiting<T> {
         let lines = std::mem::take(&mut lines.of);
         lines
             .into_iter()
-            .flat_map(|(user, line)| line.waiting.into_iter().map(move |what| (user, what)))
+            .flat_map(|((user, _), line)| line.waiting.into_iter().map(move |what| (user, what)))
             .collect()
     }
 }
@@ -149,28 +164,52 @@ impl<T> Waiting<T> {
 mod tests {
     use super::*;
 
+    const DISK: u64 = 8;
+
     #[test]
     fn users_take_turns() {
         let waiting = Waiting::default();
         for number in 0..3 {
-            assert_eq!(waiting.put(1000, number), Ok(()));
+            assert_eq!(waiting.put(1000, DISK, number), Ok(()));
         }
         for user in [1001, 1002] {
-            assert_eq!(waiting.put(user, user), Ok(()));
+            assert_eq!(waiting.put(user, DISK, user), Ok(()));
         }
-        let (one, two, three) = (waiting.take(), waiting.take(), waiting.take());
-        assert_eq!([one.0, two.0, three.0], [0, 1001, 1002]);
-        // The last thread is root's.
-        assert!(waiting.lines().next().is_none());
-        drop((two, three));
-        let four = waiting.take();
-        assert_eq!(four.0, 1);
+        let (one, two, three, four) = (waiting.take(), waiting.take(), waiting.take(), waiting.take());
+        assert_eq!([one.0, two.0, three.0, four.0], [0, 1001, 1002, 1]);
         // A third of the same user's has to wait.
         assert!(waiting.lines().next().is_none());
         drop(one);
         assert_eq!(waiting.take().0, 2);
-        drop(four);
+        drop((two, three, four));
         assert!(waiting.lines().of.is_empty() && waiting.lines().count == 0 && waiting.lines().at_work == 0);
+    }
+
+    #[test]
+    fn a_disk_that_doesnt_answer_holds_up_what_is_on_it() {
+        for user in [ROOT, 1000] {
+            let waiting = Waiting::default();
+            for number in 0..100 {
+                assert_eq!(waiting.put(user, DISK, number), Ok(()));
+            }
+            let _kept = (waiting.take(), waiting.take());
+            assert!(waiting.lines().next().is_none());
+            assert_eq!(waiting.put(user, DISK + 1, 777), Ok(()));
+            assert_eq!(waiting.take().0, 777);
+        }
+    }
+
+    /// However many disks a user has.
+    #[test]
+    fn a_user_keeps_so_many_threads_and_no_more() {
+        let waiting = Waiting::default();
+        for disk in 0..100 {
+            assert_eq!(waiting.put(1000, disk, 1000), Ok(()));
+        }
+        assert_eq!(waiting.put(1001, DISK, 1001), Ok(()));
+        let kept: Vec<_> = (0..=AT_WORK_OF_ONE).map(|_| waiting.take()).collect();
+        assert_eq!(kept.iter().filter(|(user, _)| *user == 1000).count(), AT_WORK_OF_ONE);
+        assert!(waiting.lines().next().is_none());
     }
 
     /// However many numbers a user has.
@@ -178,13 +217,13 @@ mod tests {
     fn root_waits_for_nobody() {
         let waiting = Waiting::default();
         for user in 100_000..110_000 {
-            let _some_have_no_room = waiting.put(user, user);
+            let _some_have_no_room = waiting.put(user, DISK, user);
         }
-        assert!(waiting.put(100_000, 0).is_err());
-        let others: Vec<_> = (0..READERS - 1).map(|_| waiting.take()).collect();
+        assert!(waiting.put(100_000, DISK, 0).is_err());
+        let others: Vec<_> = (0..READERS - ROOTS).map(|_| waiting.take()).collect();
         assert!(waiting.lines().next().is_none());
         for number in 0..MOST_OF_ONE {
-            assert_eq!(waiting.put(ROOT, u32::try_from(number).unwrap_or(0)), Ok(()));
+            assert_eq!(waiting.put(ROOT, DISK, u32::try_from(number).unwrap_or(0)), Ok(()));
         }
         assert_eq!(waiting.take().0, 0);
         drop(others);
@@ -194,7 +233,8 @@ mod tests {
     #[test]
     fn a_user_fills_only_a_users_share() {
         let waiting = Waiting::default();
-        let puts = |user, count: usize| (0..count).filter(|_| waiting.put(user, ()).is_ok()).count();
+        let puts =
+            |user, count: u64| (0..count).filter(|disk| waiting.put(user, disk % 3, ()).is_ok()).count();
         assert_eq!(puts(1000, 5000), MOST_OF_ONE);
         assert_eq!([puts(1, 5000), puts(2, 5000), puts(3, 5000)], [1024, 1024, 0]);
         assert_eq!(puts(ROOT, 5000), MOST_OF_ONE);
