@@ -37,7 +37,8 @@ pub(crate) struct TestResult {
     pub(crate) verdict: Verdict,
     /// How long it took.
     pub(crate) took: Duration,
-    /// For how long it and what it waited for were on a processor; nothing if it shared its process with other tests.
+    /// For how long it and what it waited for were on a processor; of a process that it shared with other tests, the
+    /// part that its time is of theirs.
     pub(crate) busy: Option<Duration>,
     /// What it lacked, in its own words: lines that begin with `not tried`.
     pub(crate) not_tried: Vec<String>,
@@ -103,7 +104,7 @@ pub(crate) fn run(
                 std::iter::from_fn(|| lines.recv_timeout(Duration::from_secs(1)).ok())
                     .map(|(at, line)| (at.duration_since(began), line))
                     .collect();
-            let results = together(job, status, &lines);
+            let results = together(job, status, busy, &lines);
             let text: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
             output.push_str(&text.join("\n"));
             results
@@ -202,7 +203,12 @@ fn alone(job: &Job, status: Option<ExitStatus>, took: Duration, output: &str) ->
 }
 
 /// The tests of a job with several, by the line that libtest prints at the end of each.
-fn together(job: &Job, status: Option<ExitStatus>, lines: &[(Duration, String)]) -> Vec<TestResult> {
+fn together(
+    job: &Job,
+    status: Option<ExitStatus>,
+    busy: Option<Duration>,
+    lines: &[(Duration, String)],
+) -> Vec<TestResult> {
     let mut last = Duration::ZERO;
     let mut results: Vec<TestResult> = Vec::new();
     for (at, line) in lines {
@@ -238,6 +244,12 @@ fn together(job: &Job, status: Option<ExitStatus>, lines: &[(Duration, String)])
                 busy: None,
                 not_tried: Vec::new(),
             });
+        }
+    }
+    let all: Duration = results.iter().map(|result| result.took).sum();
+    if let Some(busy) = busy.filter(|_| !all.is_zero()) {
+        for result in &mut results {
+            result.busy = Some(busy.mul_f64(result.took.div_duration_f64(all)));
         }
     }
     results

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::job::{TestResult, Verdict};
 use crate::plan::LeftOut;
+use crate::room::Worked;
 
 /// How many of the slowest tests are named.
 const SLOWEST: usize = 10;
@@ -26,6 +27,8 @@ pub(crate) struct Report<'a> {
     pub(crate) on_disk: bool,
     /// From the first job to the last.
     pub(crate) took: Duration,
+    /// What processors had to do meanwhile, if the kernel tells.
+    pub(crate) worked: Option<Worked>,
 }
 
 impl Report<'_> {
@@ -34,8 +37,7 @@ impl Report<'_> {
         self.results.iter().filter(|result| matches!(result.verdict, Verdict::Failed | Verdict::NotDecided))
     }
 
-    /// For how long all tests were on a processor, and those of each module: the costliest first. Tests that shared a
-    /// process are not counted.
+    /// For how long all tests were on a processor, and those of each module: the costliest first.
     fn busy(&self) -> (Duration, Vec<(&str, Duration)>) {
         let mut suites: BTreeMap<&str, Duration> = BTreeMap::new();
         for result in self.results {
@@ -110,6 +112,14 @@ impl Report<'_> {
         let left_out: usize = self.left_out.iter().map(|one| one.tests.len()).sum();
         let passed = self.results.len() - failed.len() - ignored;
         line(format_args!("\ntests took {} s", self.took.as_secs()));
+        if let Some(Worked { all, idle, idle_alone }) = self.worked {
+            line(format_args!(
+                "processors had {} s and idled for {} s of it, for {} s while tests ran that must be alone",
+                all.as_secs(),
+                idle.as_secs(),
+                idle_alone.as_secs()
+            ));
+        }
         line(format_args!("{passed} passed, {} failed, {} skipped", failed.len(), ignored + left_out));
         text
     }
@@ -163,6 +173,7 @@ mod tests {
             no_base: None,
             on_disk: false,
             took: Duration::from_secs(9),
+            worked: None,
         };
         let text = report.text();
         let told =
@@ -186,6 +197,7 @@ mod tests {
             no_base: None,
             on_disk: false,
             took: Duration::from_secs(9),
+            worked: None,
         };
         let text = report.text();
         assert!(text.ends_with("\n1 passed, 2 failed, 3 skipped\n"), "{text}");

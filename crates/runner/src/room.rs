@@ -74,6 +74,54 @@ impl Room {
     }
 }
 
+/// What processors had to do during a run, whoever gave it to them.
+#[derive(Debug)]
+pub(crate) struct Work {
+    began: Option<Ticks>,
+    /// When the first of the jobs that must be alone began.
+    alone: Option<Ticks>,
+}
+
+/// Time of all processors together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Worked {
+    /// With work and without.
+    pub(crate) all: Duration,
+    /// Without.
+    pub(crate) idle: Duration,
+    /// Of that, while jobs ran that must be alone.
+    pub(crate) idle_alone: Duration,
+}
+
+impl Work {
+    /// From now on.
+    pub(crate) fn begin() -> Work {
+        Work { began: ticks(), alone: None }
+    }
+
+    /// From now on each job is alone.
+    pub(crate) fn alone(&mut self) {
+        if self.alone.is_none() {
+            self.alone = ticks();
+        }
+    }
+
+    /// Until now.
+    pub(crate) fn so_far(&self) -> Option<Worked> {
+        Some(self.between(self.began?, ticks()?))
+    }
+
+    fn between(&self, began: Ticks, now: Ticks) -> Worked {
+        let time = |ticks: u64| Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second());
+        let alone = self.alone.unwrap_or(now);
+        Worked {
+            all: time(now.all.saturating_sub(began.all)),
+            idle: time(now.idle.saturating_sub(began.idle)),
+            idle_alone: time(now.idle.saturating_sub(alone.idle)),
+        }
+    }
+}
+
 /// Of all processors since the start, from `/proc/stat`; nothing where that tells nothing.
 fn ticks() -> Option<Ticks> {
     read_ticks(&std::fs::read_to_string("/proc/stat").ok()?)
@@ -99,6 +147,16 @@ mod tests {
         assert_eq!(read_ticks("cpu  1 x"), None);
         assert_eq!(read_ticks(""), None);
         assert!(ticks().is_some_and(|ticks| ticks.all > ticks.idle));
+    }
+
+    #[test]
+    fn idle_time_is_told_from_that_beside_what_must_be_alone() {
+        let work = Work { began: None, alone: Some(Ticks { idle: 150, all: 600 }) };
+        let worked = work.between(Ticks { idle: 100, all: 400 }, Ticks { idle: 250, all: 800 });
+        assert_eq!(worked.all, worked.idle * 400 / 150);
+        assert_eq!(worked.idle_alone, worked.idle * 100 / 150);
+        let none = Work { began: None, alone: None };
+        assert!(none.between(Ticks::default(), Ticks { idle: 9, all: 9 }).idle_alone.is_zero());
     }
 
     #[test]

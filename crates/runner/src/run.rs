@@ -21,7 +21,7 @@ use crate::plan::{self, Job, LeftOut};
 use crate::programs::{self, Program};
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::room::Room;
+use crate::room::{Room, Work};
 use crate::schedule::Schedule;
 use crate::scratch;
 use crate::slots::Slot;
@@ -98,9 +98,11 @@ pub(crate) fn main(request: &RunRequest) -> Result<bool, Box<dyn Error>> {
         environment: environment(variables)?,
         verbose: request.verbose,
         stop,
+        work: Work::begin(),
     };
     let (mut results, interrupted) = race.run(&jobs, &mut times);
     let repeated = if interrupted { Vec::new() } else { race.repeat(&jobs, &mut results, &mut times) };
+    let worked = race.work.so_far();
     drop(race);
     // Some of the cases say nothing of how long all of them take.
     let some = ["PALISADE_ACCEPTANCE_LIST", "PALISADE_ACCEPTANCE_ONLY"];
@@ -115,26 +117,27 @@ pub(crate) fn main(request: &RunRequest) -> Result<bool, Box<dyn Error>> {
         return Err("interrupted".into());
     }
     let results: Vec<TestResult> = results.into_values().collect();
-    Ok(finish(&results, &repeated, &left_out, request, &base, began.elapsed()))
+    let report = Report {
+        results: &results,
+        repeated: &repeated,
+        left_out: &left_out,
+        no_base: no_base(request, &base),
+        on_disk: scratch::is_disk_wanted(),
+        took: began.elapsed(),
+        worked,
+    };
+    let _nobody_reads = std::io::stdout().write_all(report.text().as_bytes());
+    Ok(report.failed().count() == 0)
 }
 
-fn finish(
-    results: &[TestResult],
-    repeated: &[String],
-    left_out: &[LeftOut],
-    request: &RunRequest,
-    base: &Base,
-    took: Duration,
-) -> bool {
-    let no_base = match base {
+/// Why the suites of the long run are part of a run that asked for everything else, if they are for want of a base.
+fn no_base<'a>(request: &RunRequest, base: &'a Base) -> Option<&'a str> {
+    match base {
         Base::None(why) if !request.all && request.only.is_empty() && request.crates.is_empty() => {
             Some(why.as_str())
         }
         _ => None,
-    };
-    let report = Report { results, repeated, left_out, no_base, on_disk: scratch::is_disk_wanted(), took };
-    let _nobody_reads = std::io::stdout().write_all(report.text().as_bytes());
-    report.failed().count() == 0
+    }
 }
 
 /// Every program with its tests.
@@ -181,6 +184,7 @@ struct Race {
     environment: Vec<(String, String)>,
     verbose: bool,
     stop: Arc<AtomicBool>,
+    work: Work,
 }
 
 /// A job that has ended: its number, its slot, what came of it, and what it left running.
@@ -210,6 +214,9 @@ impl Race {
                     break;
                 };
                 let job = &jobs[number];
+                if job.needs.exclusive {
+                    self.work.alone();
+                }
                 let name = job.tests.first().map(|test| test.name.clone()).unwrap_or_default();
                 progress.started(number, name, job.expected);
                 self.start(job.clone(), number, slot, tell.clone());
