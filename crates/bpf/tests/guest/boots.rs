@@ -83,8 +83,7 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
         }
     };
     // By default the newest; a kernel that is asked for by its exact name is had anyway.
-    let all = std::env::var("PALISADE_GUEST_KERNELS").is_ok_and(|kernels| kernels == "all");
-    let few = usize::from(!all && !asked.exact).min(kernels.len() - 1);
+    let few = usize::from(!are_all_kernels_asked_for() && !asked.exact).min(kernels.len() - 1);
     let wanted = if few == 1 { &kernels[..1] } else { &kernels[..] };
     let only = std::env::var("PALISADE_GUEST_BOOT").ok();
     let mut boots = Vec::new();
@@ -102,6 +101,11 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
         println!("guest: not run: {}; PALISADE_GUEST_KERNELS=all boots it", kernel.package);
     }
     run(&boots)
+}
+
+/// For the long run, and where files of the guard differ.
+pub(crate) fn are_all_kernels_asked_for() -> bool {
+    std::env::var("PALISADE_GUEST_KERNELS").is_ok_and(|kernels| kernels == "all")
 }
 
 /// Where nothing can be booted there is one test, which says why.
