@@ -56,12 +56,11 @@ pub(crate) fn boot(kernel: &Path, image: &Path, kind: &str) -> String {
     );
     let mut qemu = Command::new(QEMU);
     // Where costs are counted the clock is the number of instructions, in ns.
-    let processors = if kind == "cost" {
-        ["tcg,thread=single", "1", "-icount", "shift=0,sleep=off"].as_slice()
+    if kind == "cost" {
+        qemu.args(["-accel", "tcg,thread=single", "-smp", "1", "-icount", "shift=0,sleep=off"]);
     } else {
-        [accelerator(), "2"].as_slice()
-    };
-    qemu.args(["-accel", processors[0], "-smp", processors[1]]).args(&processors[2..]);
+        qemu.args(["-accel", accelerator(), "-smp", "2"]);
+    }
     qemu.args(["-cpu", "max", "-m", "768", "-nographic", "-no-reboot"])
         .args(["-nodefaults", "-serial", "stdio", "-device", "isa-debug-exit"])
         .arg("-kernel")

@@ -187,7 +187,7 @@ impl<'a> Occurrence<'a> {
             elf
         });
         // What couldn't be found out isn't remembered.
-        if self.worker.has_all() { known.elf.get_or_init(|| elf.clone()).as_ref() } else { elf.as_ref() }
+        if self.worker.has_all() { known.elf.get_or_init(|| *elf).as_ref() } else { elf.as_ref() }
     }
 
     fn process(&self) -> Option<&Process> {
