@@ -132,6 +132,59 @@ fn nobody_pays_for_who_followed_once() {
     bed.stop();
 }
 
+/// A program is looked at for rules about it, and its file system's server needn't answer.
+#[test]
+fn whose_program_is_served_holds_up_nobody() {
+    const PROGRAM: &str = "#include <fcntl.h>\n#include <unistd.h>\nint main(int n, char **v) {\n\
+        for (;;) { close(open(v[1], O_RDONLY)); usleep(20000); } }";
+    if !["fanotify", "fuse", "gcc"].into_iter().all(has) {
+        return;
+    }
+    let mut bed = Bed::new();
+    bed.write(bed.at("plain"), "plain");
+    bed.settings(&trusting_nothing());
+    // What it is, where it is, and what kind of file.
+    bed.rules(
+        "deny_log perm=open exe=/no/such/program : all\ndeny_log perm=any pattern=ld_so : all\n\
+         deny_log perm=open ftype=text/x-lua : all\nallow perm=any all : all\n",
+    );
+    let [served, mirror] = ["served", "mirror"].map(|name| bed.base.join(name));
+    for directory in [&served, &mirror] {
+        std::fs::create_dir(directory).unwrap();
+    }
+    bed.start();
+    let program = served.join("program (deleted)");
+    std::fs::write(&program, crate::support::compile(PROGRAM, &["-static"])).unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let names = [&served, &mirror].map(|directory| directory.to_str().unwrap().to_owned());
+    // What is known of a file counts for a moment only.
+    let mut server = bed
+        .command(0, "60", &["bindfs", "-f", "-o", "attr_timeout=0,entry_timeout=0", &names[0], &names[1]])
+        .spawn()
+        .unwrap();
+    let runs = format!("{}/program (deleted)", names[1]);
+    bed.wait("it is served", |bed| bed.run(&format!("[ -x '{runs}' ]")).worked());
+    let plain = bed.at("plain").display().to_string();
+    let mut users: Vec<_> = (0..6).map(|_| bed.command(0, "60", &[&runs, &plain]).spawn().unwrap()).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let bindfs = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.id())).unwrap();
+    crate::stopped::signal("-STOP", bindfs.trim().parse().unwrap());
+    for _ in 0..4 {
+        std::thread::sleep(Duration::from_millis(500));
+        let took = took(|| drop(bed.run("cat plain").ok()));
+        assert!(took < WAIT / 2, "{took:?}: {}", bed.log());
+    }
+    crate::stopped::signal("-CONT", bindfs.trim().parse().unwrap());
+    for user in &mut users {
+        let below = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", user.id())).unwrap();
+        crate::stopped::signal("-KILL", below.trim().parse().unwrap());
+        user.wait().unwrap();
+    }
+    crate::stopped::signal("-TERM", bindfs.trim().parse().unwrap());
+    server.wait().unwrap();
+    bed.stop();
+}
+
 /// A file system that a process serves: whoever waits for it waits alone, and nobody is told that it is watched.
 #[test]
 fn who_serves_files_holds_up_nobody_else() {
