@@ -20,7 +20,6 @@ pub fn kind(head: &[u8]) -> &'static str {
 }
 
 /// Words with which lines of programs begin, in the languages that rules ask for.
-#[cfg(feature = "libmagic")]
 const BEGINNINGS: &[&str] = &[
     "\"\"\"",
     "\"use",
@@ -95,7 +94,6 @@ const BEGINNINGS: &[&str] = &[
 
 /// Whether text may be a program in a language that rules ask for, as far as libmagic would say so; bytes may be
 /// anything. False for most data, prose and settings.
-#[cfg(feature = "libmagic")]
 pub fn may_be_program(head: &[u8]) -> bool {
     if !is_text(head) || std::str::from_utf8(head).is_err_and(|error| error.error_len().is_some()) {
         return true;
