@@ -173,7 +173,8 @@ fn whose_program_is_served_holds_up_nobody() {
     for _ in 0..12 {
         std::thread::sleep(Duration::from_millis(500));
         let took = took(|| drop(bed.run("cat plain").ok()));
-        assert!(took < WAIT / 2, "{took:?}: {}", bed.log());
+        let crowd = palisade_acceptance::patience::crowd().max(1.0);
+        assert!(took < WAIT.mul_f64(crowd), "{took:?}: {}", bed.log());
     }
     crate::stopped::signal("-CONT", bindfs.trim().parse().unwrap());
     for user in &mut users {
