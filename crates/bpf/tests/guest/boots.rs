@@ -12,7 +12,7 @@ use crate::{archive, kernel, machine, place, scenario};
 const LIST: &str = include_str!("scenarios.list");
 
 /// The kinds of boot; the longest first, so that none of them is alone at the end.
-const KINDS: [&str; 6] = ["daemon", "scope", "bpf", "cost", "scope-plain", "plain"];
+const KINDS: [&str; 7] = ["daemon", "scope", "bpf", "cost", "served", "scope-plain", "plain"];
 
 /// What was asked for on the command line, as libtest understands it.
 #[derive(Default)]

@@ -163,7 +163,7 @@ impl Daemon {
         self.wait()
     }
 
-    fn signal(&self, signal: rustix::process::Signal) -> Result {
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) -> Result {
         let pid = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw);
         let pid = pid.ok_or("no process")?;
         rustix::process::kill_process(pid, signal).map_err(|error| format!("kill: {error}"))

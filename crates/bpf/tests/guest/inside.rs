@@ -28,6 +28,8 @@ pub(crate) fn main() -> ! {
             crate::daemon::all()
         } else if line.contains("palisade=cost") {
             crate::cost::all()
+        } else if line.contains("palisade=served") {
+            crate::served::all()
         } else {
             crate::daemon::plain()
         }
@@ -46,7 +48,7 @@ pub(crate) fn main() -> ! {
         }
         "scope" => crate::scope::all(),
         "scope-plain" => crate::scope::plain::all(),
-        "daemon" | "cost" => println!("cannot go on elsewhere: {}", crate::daemon::switch()),
+        "daemon" | "cost" | "served" => println!("cannot go on elsewhere: {}", crate::daemon::switch()),
         _ => println!("no such kind of boot: {kind}"),
     }
     end()

@@ -18,7 +18,7 @@ const NEWER: &[&str] = &["linux-image-6.12-cloud-amd64", "linux-image-virtual-hw
 /// What is booted.
 pub(crate) struct Kernel {
     pub(crate) image: PathBuf,
-    /// The drivers for overlays, for disks in memory and for quotas; a kernel of the caller's own must have them built in.
+    /// The drivers for overlays, for disks in memory, for quotas and for NFS; a kernel of the caller's own must have them built in.
     pub(crate) drivers: Vec<PathBuf>,
 }
 
@@ -31,12 +31,25 @@ pub(crate) struct Named {
 }
 
 /// Where they are below the kernel's directory of drivers.
-const DRIVERS: [(&str, &str); 4] = [
+const DRIVERS: [(&str, &str); 14] = [
     ("fs/overlayfs", "overlay.ko"),
     ("drivers/block", "brd.ko"),
     ("fs/quota", "quota_tree.ko"),
     ("fs/quota", "quota_v2.ko"),
+    ("fs/netfs", "netfs.ko"),
+    ("net/sunrpc", "sunrpc.ko"),
+    ("net/sunrpc/auth_gss", "auth_rpcgss.ko"),
+    ("fs/nfs_common", "grace.ko"),
+    ("fs/lockd", "lockd.ko"),
+    ("fs/nfs_common", "nfs_acl.ko"),
+    ("fs/nfsd", "nfsd.ko"),
+    ("net/dns_resolver", "dns_resolver.ko"),
+    ("fs/nfs", "nfs.ko"),
+    ("fs/nfs", "nfsv4.ko"),
 ];
+
+/// A part of another one in newer kernels.
+const OLDER: (&str, &str) = ("fs/fscache", "fscache.ko");
 
 /// The kernels that can be booted, the newest first; at least one.
 pub(crate) fn named() -> Result<Vec<Named>, String> {
@@ -124,11 +137,16 @@ pub(crate) fn fetch(named: &Named) -> Result<Kernel, String> {
     run(Command::new("sh")
         .args([
             "-c",
-            r#"dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --wildcards './boot/vmlinuz-*' '*/overlay.ko*' '*/brd.ko*' '*/quota_*.ko*'"#,
+            r#"downloaded=$1 && shift && dpkg-deb --fsys-tarfile "$downloaded" | tar -x --wildcards "$@""#,
+            "sh",
         ])
-        .arg("sh")
         .arg(&downloaded)
-        .arg(&partly))?;
+        .arg("-C")
+        .arg(&partly)
+        .arg("./boot/vmlinuz-*")
+        .args(DRIVERS.map(|(place, name)| format!("*/kernel/{place}/{name}*")))
+        // A pattern that finds nothing makes tar fail: this one finds something in every kernel, and what only some have.
+        .arg("*/kernel/fs/*/*fs*.ko*"))?;
     let _ = fs::remove_file(&downloaded);
     // What an older version of this left.
     let _ = fs::remove_dir_all(&unpacked);
@@ -147,6 +165,7 @@ fn unpacked_kernel(unpacked: &Path) -> Option<Kernel> {
     let image = starting(&unpacked.join("boot"), "vmlinuz-")?;
     let modules = fs::read_dir(unpacked.join("lib/modules")).ok()?.next()?.ok()?.path();
     let driver = |(place, name): (&str, &str)| starting(&modules.join("kernel").join(place), name);
-    let drivers = DRIVERS.into_iter().map(driver).collect::<Option<_>>()?;
+    let mut drivers: Vec<PathBuf> = DRIVERS.into_iter().map(driver).collect::<Option<_>>()?;
+    drivers.extend(driver(OLDER));
     Some(Kernel { image, drivers })
 }

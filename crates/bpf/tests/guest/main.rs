@@ -31,6 +31,7 @@ mod place;
 mod quota;
 mod scenario;
 mod scope;
+mod served;
 mod verity;
 
 use std::process::ExitCode;

@@ -173,7 +173,8 @@ const ALL: &[Mishap] = &[
             let before = std::fs::read(&file).unwrap();
             std::fs::write(&file, "nonsense").unwrap();
             scene.bed.signal("-HUP");
-            std::thread::sleep(Duration::from_millis(500));
+            // It may be about to look at the mounts again, which comes first.
+            scene.bed.wait("it is read", |_| scene.has_said("what was read again is not in force"));
             std::fs::write(&file, before).unwrap();
             scene.bed.signal("-HUP");
         },
