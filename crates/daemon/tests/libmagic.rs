@@ -6,7 +6,6 @@ use crate::confinement::{child, of_threads};
 use crate::stopped::signal;
 use crate::support::{Bed, ORDINARY, Settings, has};
 use std::fs;
-use std::process::Command;
 
 /// Nothing but libmagic knows this kind.
 const RULES: &str = "deny_log perm=open all : ftype=text/vcard\nallow perm=any all : all\n";
@@ -102,23 +101,7 @@ fn who_ends_it_gets_nothing_for_it() {
     bed.run_as_user("cat card-4").refused();
     let crowd = palisade_acceptance::patience::crowd().max(1.0);
     assert!(began.elapsed() < crate::faults::WAIT.mul_f64(crowd), "{:?}", began.elapsed());
-    // It ends at a file: who waits for that is refused, and what it would have been isn't made up.
-    bed.write(bed.at("slow-too"), slow());
-    bed.write(bed.at("slow"), slow());
-    bed.run_as_user("cat slow").ok();
-    let code = std::thread::scope(|threads| {
-        let cat = threads.spawn(|| bed.run_as_user("cat slow-too").code);
-        while !cat.is_finished() {
-            asked(nursery_before)
-                .into_iter()
-                .for_each(|pid| _ = Command::new("kill").args(["-KILL", &pid.to_string()]).output());
-        }
-        cat.join().unwrap()
-    });
-    assert_eq!(code, Some(1));
-    bed.wait("it is said", |bed| bed.log().contains(FAILED));
     bed.run_as_user("cat plain").ok();
-    bed.run_as_user("cat slow-too").ok();
     assert_eq!(nursery(&bed), nursery_before, "a file ends nobody but who is asked about it");
     bed.stop();
 }
