@@ -34,8 +34,8 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// So long an open may wait for libmagic, which takes half a millisecond for most files, and half a second for 64 KiB of empty lines;
-/// more on a busy machine.
+/// So long an open may wait for libmagic, which takes a quarter of a millisecond for most files, and a quarter of a second for 64 KiB of
+/// empty lines; more on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// So long a child may take to begin.
 const BIRTH: Duration = Duration::from_millis(1500);
@@ -47,6 +47,8 @@ const BEGINS: Duration = Duration::from_secs(30);
 const SECONDS: u64 = 2;
 /// So much memory a child may have, in bytes; its database takes 8 MiB.
 const MEMORY: u64 = 256 << 20;
+/// The user and group of a child: nobody else has this number, so it can signal nobody else.
+const ASKED: u32 = 65532;
 /// What the nursery and each child say when they have begun. Anything else is why the nursery can't.
 const READY: &[u8] = b"!";
 
@@ -279,7 +281,7 @@ fn serve(link: &UnixStream, magic: &Magic, filter: &[Instruction]) {
     while let Ok(socket) = take(link) {
         while let Ok(Some(_ended)) = wait(WaitOptions::NOHANG) {}
         let kept = [socket.as_raw_fd()];
-        let identity = Some([crate::loader::NOBODY; 2]);
+        let identity = Some([ASKED; 2]);
         // Its open would be a question, and who asks libmagic for a kind may be the one who reads those.
         let nothing = Some(1);
         let child = Apart { name: c"kind", kept: &kept, nothing, identity, filter };
@@ -330,7 +332,7 @@ mod tests {
         let (ours, theirs) = pair.expect("a pair of sockets");
         let filter = confined::kinds(Arch::NATIVE).expect("the list");
         let kept = [theirs.as_raw_fd()];
-        let identity = rustix::process::geteuid().is_root().then_some([crate::loader::NOBODY; 2]);
+        let identity = rustix::process::geteuid().is_root().then_some([ASKED; 2]);
         let child = Apart { name: c"kind", kept: &kept, nothing: None, identity, filter: &filter.program };
         let pid = apart(&child, || work(theirs.as_fd())).expect("a process");
         (Pid::from_raw(pid).expect("its number"), ours)

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
 /// Who owns nothing and runs nothing else: as `nobody`, whose services could trace it, it could be made to lie.
-pub(crate) const NOBODY: u32 = 65533;
+const NOBODY: u32 = 65533;
 /// The most files of one import.
 const MOST: u64 = 10_000_000;
 /// The longest order, in bytes.

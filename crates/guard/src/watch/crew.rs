@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who reads the kernel's questions: one thread leads, and who has long work to do steps aside first.
+//! Who reads the kernel's questions: one thread leads, and the others stand ready.
 //!
-//! One reader answers faster than several: it stays awake and its caches warm. But while it hashes a large file, every
-//! other open on the host would wait. So it hands the reading over before, and joins those who wait afterwards.
+//! One reader answers faster than several: it stays awake and its caches warm. While it reads a file that takes long every other open
+//! on the host would wait, so such a question is put off to other threads ([`later`](super::later)).
 //!
 //! To read a question is to have the kernel open its file, and whoever serves that file may not answer. A disk may be slow, and
 //! a thread may be stopped by who traces it. Somebody else looks whether questions are left unread ([`Engine::goes_on`](super::engine::Engine::goes_on)) and has another thread lead.

@@ -79,7 +79,8 @@ pub(super) struct Worker<'a> {
     pub(super) term: Cell<Option<Term>>,
     /// Tells kinds.
     pub(super) recognizer: &'a Recognizer,
-    /// Whether a large file is read here. Elsewhere its question is put off.
+    /// Whether a file that takes long is read here: a large one, or one that a disk has to be asked for. Elsewhere its question is put
+    /// off.
     pub(super) takes_long: bool,
     /// The program of the question before, if that was about an exec.
     executed: Executed,
@@ -377,10 +378,11 @@ impl Engine {
                 policy.decide(&occurrence)
             }
         };
-        if worker.has_all()
+        if question.execute
+            && worker.has_all()
             && let Some(path) = occurrence.found_at()
         {
-            worker.executed.is_at(question, identity, path);
+            worker.executed.is_at(question.pid, identity, path);
         }
         if !occurrence.subject_is_known() {
             // A process that can't be looked at: whatever the rules say of it would be a guess.

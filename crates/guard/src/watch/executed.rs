@@ -23,10 +23,9 @@ struct Before {
 }
 
 impl Executed {
-    /// This question was about an exec of that file.
-    pub(super) fn is_at(&self, question: &Question, identity: Identity, path: &[u8]) {
-        let before = Before { pid: question.pid, identity, path: path.into(), at: Instant::now() };
-        self.0.replace(question.execute.then_some(before));
+    /// The last question was about an exec of that file, by this process.
+    pub(super) fn is_at(&self, pid: u32, identity: Identity, path: &[u8]) {
+        self.0.replace(Some(Before { pid, identity, path: path.into(), at: Instant::now() }));
     }
 
     /// Where the file of this question is, if it is the one that follows: of the same process, about the same unchanged file.
@@ -52,10 +51,10 @@ mod tests {
     #[test]
     fn it_holds_for_the_open_of_an_exec_and_once() {
         let executed = Executed::default();
-        let ((exec, identity), (open, _)) = (question(7, true), question(7, false));
+        let (open, identity) = question(7, false);
         // A machine may be busy for longer than a moment.
         let held = (0..1000).any(|_| {
-            executed.is_at(&exec, identity, b"/a");
+            executed.is_at(7, identity, b"/a");
             executed.followed_by(&open, identity).as_deref() == Some(b"/a")
         });
         assert!(held && executed.followed_by(&open, identity).is_none());
@@ -64,7 +63,7 @@ mod tests {
     #[test]
     fn it_holds_for_nothing_else() {
         let executed = Executed::default();
-        let ((exec, identity), (open, _)) = (question(7, true), question(7, false));
+        let (open, identity) = question(7, false);
         let mut changed = identity;
         changed.size += 1;
         for (next, as_it_is) in [
@@ -72,15 +71,12 @@ mod tests {
             (question(7, true).0, identity),
             (question(7, false).0, changed),
         ] {
-            executed.is_at(&exec, identity, b"/a");
+            executed.is_at(7, identity, b"/a");
             assert!(executed.followed_by(&next, as_it_is).is_none(), "{next:?}");
             assert!(executed.followed_by(&open, identity).is_none(), "another question was between");
         }
-        executed.is_at(&exec, identity, b"/a");
+        executed.is_at(7, identity, b"/a");
         std::thread::sleep(2 * MOMENT);
-        assert!(executed.followed_by(&open, identity).is_none());
-        // An open that comes by itself tells nothing of the next.
-        executed.is_at(&open, identity, b"/a");
         assert!(executed.followed_by(&open, identity).is_none());
     }
 }
