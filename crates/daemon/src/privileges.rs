@@ -4,7 +4,7 @@
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-/// Marks, and the maps of eBPF programs that are loaded by then (`CAP_SYS_ADMIN` stands for `CAP_BPF`); every process's `/proc`; every file's content and handle; leases; the audit system; the loader's user.
+/// Marks, and the maps of eBPF programs that are loaded by then (`CAP_SYS_ADMIN` stands for `CAP_BPF`); every process's `/proc`; every file's content and handle; leases; the audit system; the users of the loader and of what asks libmagic.
 const KEPT: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::SYS_PTRACE)
     .union(CapabilitySet::DAC_READ_SEARCH)
