@@ -86,6 +86,8 @@ pub struct Stat {
     pub mode: u32,
     /// `st_size`, in bytes.
     pub size: u64,
+    /// Whether it is known that no disk has to be waited for.
+    pub in_memory: bool,
 }
 
 impl Stat {
@@ -96,7 +98,7 @@ impl Stat {
     /// What `fstat` says.
     pub fn of(file: BorrowedFd<'_>) -> Result<Self, KindError> {
         let stat = rustix::fs::fstat(file).map_err(KindError::Stat)?;
-        Ok(Self { mode: stat.st_mode, size: u64::try_from(stat.st_size).unwrap_or(0) })
+        Ok(Self { mode: stat.st_mode, size: u64::try_from(stat.st_size).unwrap_or(0), in_memory: false })
     }
 }
 
@@ -215,12 +217,13 @@ pub struct Recognizer {
 /// A file that is read as far as that takes no disk, where nobody may wait for one.
 struct Careful<'a> {
     file: BorrowedFd<'a>,
+    in_memory: bool,
     recognizer: &'a Recognizer,
 }
 
 impl Source for Careful<'_> {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize {
-        if self.recognizer.waits {
+        if self.recognizer.waits || self.in_memory {
             return self.file.read_at(offset, buffer);
         }
         nowait::read_at(self.file, offset, buffer).unwrap_or_else(|_takes_long| {
@@ -260,8 +263,8 @@ impl Recognizer {
         Self { waits: false, ..self }
     }
 
-    fn careful<'a>(&'a self, file: BorrowedFd<'a>) -> Careful<'a> {
-        Careful { file, recognizer: self }
+    fn careful<'a>(&'a self, file: BorrowedFd<'a>, stat: Stat) -> Careful<'a> {
+        Careful { file, in_memory: stat.in_memory, recognizer: self }
     }
 
     /// Whether something has taken longer than it may here, since this was asked last: its kind isn't known then.
@@ -285,7 +288,7 @@ impl Recognizer {
         // Where the size says that no more is there, nobody asks for more. (In `/proc` it says nothing.)
         let size = usize::try_from(stat.size).unwrap_or(PEEK);
         let mut head = vec![0; if size == 0 { PEEK } else { size.min(PEEK) }];
-        let careful = self.careful(file);
+        let careful = self.careful(file, stat);
         let read = careful.read_at(0, &mut head);
         head.truncate(read);
         if head.is_empty() {
@@ -332,7 +335,7 @@ impl Recognizer {
         if by_mode(stat.mode).is_some() {
             return None;
         }
-        elf::examine(&self.careful(file), stat.size)
+        elf::examine(&self.careful(file, stat), stat.size)
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn read_at(file: BorrowedFd<'_>, offset: u64, buffer: &mut [u8]) -> R
             Ok(read) => filled += read,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Err(TakesLong),
-            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) if is_in_memory(file) => {
+            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) if is_in_memory(file) == Some(true) => {
                 let mut rest = [IoSliceMut::new(&mut buffer[filled..])];
                 match rustix::io::preadv(file, &mut rest, at) {
                     Ok(0) | Err(_) => break,
@@ -40,8 +40,9 @@ pub(crate) fn read_at(file: BorrowedFd<'_>, offset: u64, buffer: &mut [u8]) -> R
     Ok(filled)
 }
 
-/// Whether its file system has no disk, or is laid over others: an overlay can't be asked, and most files of containers are on one.
-fn is_in_memory(file: BorrowedFd<'_>) -> bool {
+/// Whether its file system has no disk, or is laid over others: an overlay can't be asked, and most files of containers are on one. Nothing
+/// if it can't be found out.
+pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> Option<bool> {
     const TYPES: [i64; 6] = [
         0x0102_1994, // tmpfs
         0x8584_58f6, // ramfs
@@ -51,7 +52,7 @@ fn is_in_memory(file: BorrowedFd<'_>) -> bool {
         0x794c_7630, // overlay
     ];
     #[expect(clippy::unnecessary_cast, reason = "the C libraries disagree about the width")]
-    rustix::fs::fstatfs(file).is_ok_and(|about| TYPES.contains(&(about.f_type as i64)))
+    rustix::fs::fstatfs(file).ok().map(|about| TYPES.contains(&(about.f_type as i64)))
 }
 
 /// What a path leads to, as far as the kernel knows without asking whoever serves it. (`/proc/PID/exe` leads to any file
@@ -82,7 +83,7 @@ mod tests {
         let read = read_at(file.as_fd(), 1_000, &mut buffer);
         // Where the file system can't tell it is said to take long.
         assert!(read == Ok(9_000) || read == Err(TakesLong), "{read:?}");
-        if read.is_ok() && !is_in_memory(file.as_fd()) {
+        if read.is_ok() && is_in_memory(file.as_fd()) == Some(false) {
             rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("advice");
             assert_eq!(read_at(file.as_fd(), 0, &mut buffer), Err(TakesLong));
         }

@@ -212,7 +212,7 @@ impl Facts for Supposed<'_> {
     }
 
     fn kind(&self) -> &str {
-        let status = Stat { mode: self.identity.mode, size: self.identity.size };
+        let status = Stat { mode: self.identity.mode, size: self.identity.size, in_memory: false };
         self.kind.get_or_init(|| self.recognizer.kind_of(self.file.as_fd(), self.path(), status)).as_str()
     }
 

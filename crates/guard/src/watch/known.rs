@@ -131,19 +131,6 @@ impl Known {
     }
 }
 
-/// Whether a store through a writable mapping changes the file's times. Not on a tmpfs, nor where a file may be on one in
-/// truth.
-#[must_use]
-pub fn keeps_times(file: BorrowedFd<'_>) -> bool {
-    const TMPFS: i64 = 0x0102_1994;
-    const RAMFS: i64 = 0x8584_58f6;
-    const HUGETLBFS: i64 = 0x9584_58f6;
-    const OVERLAY: i64 = 0x794c_7630;
-    #[expect(clippy::unnecessary_cast, reason = "the C libraries disagree about the width")]
-    rustix::fs::fstatfs(file)
-        .is_ok_and(|about| ![TMPFS, RAMFS, HUGETLBFS, OVERLAY].contains(&(about.f_type as i64)))
-}
-
 /// Files of more bytes have no hash for rules: anybody can make a huge one, and everybody else would wait for its reading. What is
 /// trusted by its hash has the size that it should have, so only root makes that huge.
 pub const HASHED_FOR_RULES: u64 = 512 << 20;

@@ -9,6 +9,7 @@ use super::process::Process;
 use crate::facts::{Access, Facts, Start};
 use crate::kind::elf::ElfFacts;
 use crate::kind::{Kind, Stat};
+use crate::nowait;
 use crate::subject::Subject;
 use palisade_sys::fanotify::Question;
 use std::cell::OnceCell;
@@ -39,6 +40,8 @@ pub(super) struct Occurrence<'a> {
     exe: OnceCell<Arc<[u8]>>,
     subject_kind: OnceCell<Kind>,
     kind: OnceCell<Kind>,
+    /// Whether its file system has no disk, as far as somebody asked.
+    in_memory: OnceCell<Option<bool>>,
     elf: OnceCell<Option<ElfFacts>>,
     subject_trusted: OnceCell<bool>,
 }
@@ -67,6 +70,7 @@ impl<'a> Occurrence<'a> {
             exe: OnceCell::new(),
             subject_kind: OnceCell::new(),
             kind: OnceCell::new(),
+            in_memory: OnceCell::new(),
             elf: OnceCell::new(),
             subject_trusted: OnceCell::new(),
         }
@@ -85,6 +89,7 @@ impl<'a> Occurrence<'a> {
             exe: OnceCell::new(),
             subject_kind: OnceCell::new(),
             kind: OnceCell::new(),
+            in_memory: OnceCell::new(),
             elf: OnceCell::new(),
             subject_trusted: OnceCell::new(),
             ..*self
@@ -137,7 +142,8 @@ impl<'a> Occurrence<'a> {
     }
 
     fn status(&self) -> Stat {
-        Stat { mode: self.identity.mode, size: self.identity.size }
+        let in_memory = self.in_memory.get() == Some(&Some(true));
+        Stat { mode: self.identity.mode, size: self.identity.size, in_memory }
     }
 
     /// What is remembered of the file, or a place to remember it.
@@ -168,7 +174,8 @@ impl<'a> Occurrence<'a> {
     /// Whether a store through a mapping will be seen: by the file's times, or else because the kernel tells of the end
     /// of writing to what only root may write.
     fn tells_of_changes(&self) -> bool {
-        if known::keeps_times(self.file()) {
+        // A store through a mapping changes no times where pages are all that there is, nor where they may be another file's.
+        if *self.in_memory.get_or_init(|| nowait::is_in_memory(self.file())) == Some(false) {
             return true;
         }
         let witness = self.engine.witness.as_ref().filter(|_| self.identity.is_roots());
