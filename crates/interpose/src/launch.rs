@@ -178,6 +178,8 @@ mod here {
     const PAUSE: Duration = Duration::from_micros(500);
     /// As often for a record that isn't whole.
     const PATIENCE: u32 = 200;
+    /// How many times both clocks are read to be compared.
+    const READINGS: u32 = 8;
 
     /// Starts a command, and attends to it until it has ended. To be called while the process has one thread. Signals
     /// that are sent to this process meanwhile are passed on to the command. Each call is given to `log`, if there is
@@ -325,15 +327,23 @@ mod here {
             unsafe { core::arch::x86_64::_rdtsc() }
         }
 
+        /// Both clocks, read as close together as one of several attempts comes: a process that loses
+        /// its processor between the two readings would compare different moments.
         fn new() -> Self {
-            Self { ticks: Self::ticks(), begun: Instant::now() }
+            let read = || {
+                let (before, begun, after) = (Self::ticks(), Instant::now(), Self::ticks());
+                (after.wrapping_sub(before), Self { ticks: before, begun })
+            };
+            let closer = |best: (u64, Self), next: (u64, Self)| if next.0 < best.0 { next } else { best };
+            (1..READINGS).map(|_| read()).fold(read(), closer).1
         }
 
         /// Nanoseconds of a tick, by what has gone by.
         fn tick(&self) -> f64 {
-            let ticks = Self::ticks().saturating_sub(self.ticks).max(1);
+            let now = Self::new();
+            let ticks = now.ticks.saturating_sub(self.ticks).max(1);
             #[expect(clippy::cast_precision_loss, reason = "so many digits aren't meant")]
-            let of = self.begun.elapsed().as_nanos() as f64 / ticks as f64;
+            let of = now.begun.duration_since(self.begun).as_nanos() as f64 / ticks as f64;
             of
         }
     }
