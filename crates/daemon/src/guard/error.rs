@@ -41,7 +41,7 @@ pub(crate) enum GuardError {
     #[error("can't begin: {0}")]
     Begin(#[source] io::Error),
     /// libmagic.
-    #[error("{0}")]
+    #[error("{}", .0.split("\nhint: ").next().unwrap_or_default())]
     Kinds(String),
     /// The rules would stop the host.
     #[error("these rules would stop the host: {}", .0.join("; "))]
@@ -82,7 +82,8 @@ impl GuardError {
             }
             Self::NoTrial => "palisade guard try --for 60s".into(),
             Self::NotSynced(_) => "palisade guard status".into(),
-            Self::Replace(_) | Self::Socket { .. } | Self::Begin(_) | Self::Kinds(_) => return None,
+            Self::Kinds(reason) => return reason.split_once("\nhint: ").map(|(_, hint)| hint.to_owned()),
+            Self::Replace(_) | Self::Socket { .. } | Self::Begin(_) => return None,
         })
     }
 
