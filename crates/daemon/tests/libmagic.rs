@@ -28,6 +28,25 @@ fn bed() -> Option<Bed> {
     Some(bed)
 }
 
+#[test]
+fn without_its_database_the_guard_does_not_begin_and_says_what_to_install() {
+    if !has("fanotify") {
+        return;
+    }
+    let mut bed = Bed::new();
+    bed.settings(&Settings { trust: "sources = []".into(), ..Settings::enforce() });
+    bed.rules(RULES);
+    for place in ["/usr/share/misc", "/usr/lib/file", "/usr/share/file"] {
+        bed.run(&format!("[ ! -d {place} ] || mount -t tmpfs none {place}")).ok();
+    }
+    bed.launch();
+    assert_eq!(bed.ended(), Some(1), "{}", bed.log());
+    let log = bed.log();
+    assert!(log.contains("libmagic's database can't be read"), "{log}");
+    assert!(log.lines().any(|line| line.starts_with("hint: install libmagic's data, `apt install")), "{log}");
+    assert!(!log.contains("\\n") && !log.contains("\\x0a"), "{log}");
+}
+
 /// A text that takes libmagic a quarter of a second.
 fn slow() -> String {
     format!("from os import getpid\n{}", "\n".repeat(1 << 16))
