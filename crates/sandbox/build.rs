@@ -24,7 +24,7 @@ fn files(directory: &Path, found: &mut BTreeSet<PathBuf>) -> io::Result<()> {
 /// Writes a table of all definitions in a directory of `src`, by name.
 fn embed(directory: &str) -> io::Result<()> {
     let mut found = BTreeSet::new();
-    let from = Path::new("src").join(directory);
+    let from = Path::new("src/data").join(directory);
     if from.is_dir() {
         files(&from, &mut found)?;
     }

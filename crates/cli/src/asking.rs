@@ -2,15 +2,15 @@
 //! Questions to the user while a command runs, one after the other: whom it may talk to, what it may call.
 //!
 //! No is the answer to everything but yes. An answer holds once, for the session, or always: then it is kept in a file
-//! of the user's own, of hosts that of [`palisade_sandbox::answers`].
+//! of the user's own, of hosts that of [`palisade_sandbox::network::answers`].
 
 use crate::network;
 use crate::prompt::{self, Keep};
 use crate::question::{Wish, Word};
 use palisade_network::{Answer, Instruction, Question, Unasked};
-use palisade_sandbox::gateway;
+use palisade_sandbox::apply::start::Running;
+use palisade_sandbox::network::gateway;
 use palisade_sandbox::plan::Answers;
-use palisade_sandbox::start::Running;
 use palisade_text::harmless;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{SyncSender, sync_channel};

@@ -6,7 +6,7 @@ use crate::output;
 use clap::{ValueEnum, ValueHint};
 use palisade_host::places::{ADMINISTRATOR, DISTRIBUTION, PROJECT_FILE};
 use palisade_policy::{Layer, ParseError};
-use palisade_sandbox::answering::{self, Impossible};
+use palisade_sandbox::filter::answering::{self, Impossible};
 use palisade_sandbox::layers::{self, LayerError, Sort};
 use palisade_text::Show as _;
 use serde::Serialize;

@@ -99,7 +99,7 @@ fn paths(json: bool) -> Result<u8, Failure> {
     }
     add("plans", None, facts.places.cache.join("plans"));
     add("allowed projects", None, facts.places.state.join("projects"));
-    add("hosts always allowed", None, facts.places.state.join(palisade_sandbox::answers::DIRECTORY));
+    add("hosts always allowed", None, facts.places.state.join(palisade_sandbox::network::answers::DIRECTORY));
     if json {
         answer::print_json(&Places { paths })?;
     } else {

@@ -8,7 +8,7 @@ use palisade_policy::{LayerPolicy, Policy, built_in, merge};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::guarantee::{self, Evidence, Have, OLDEST_KERNEL, Row};
 use palisade_sandbox::layers::{self, Request};
-use palisade_sandbox::planner::{self, Isolation};
+use palisade_sandbox::plan::planner::{self, Isolation};
 use palisade_text::Show as _;
 use serde::Serialize;
 use std::fmt::Write as _;

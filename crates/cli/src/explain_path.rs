@@ -5,7 +5,7 @@ use crate::answer::{self, Failure, NO, YES};
 use crate::situation::{Place, Rule, Situation};
 use palisade_policy::{Access, Decision, Grant, Hint, LayerPolicy, PathPattern, Resolved, Strength, Wanted};
 use palisade_sandbox::error::{describe, quoted};
-use palisade_sandbox::inside::{self, Inside, Seen};
+use palisade_sandbox::plan::inside::{self, Inside, Seen};
 use palisade_sandbox::plan::{Bind, IdentityKind, Plan, Step};
 use palisade_text::Show as _;
 use serde::Serialize;

@@ -7,14 +7,14 @@ use palisade_network::{
 use palisade_policy::NetworkRule;
 use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::layer::Strength;
-use palisade_sandbox::gateway::{self, Maker, Served};
+use palisade_sandbox::network::gateway::{self, Maker, Served};
 use palisade_sys::network::Use;
 use std::fmt::Write;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::SystemTime;
 
-/// Serves the network of a launch, in a process of its own: [`palisade_sandbox::gateway::ServeNetwork`].
+/// Serves the network of a launch, in a process of its own: [`palisade_sandbox::network::gateway::ServeNetwork`].
 pub(crate) fn serve(served: Served) {
     let mut inside = Inside { publish: served.publish, ..Inside::default() };
     for made in served.inside {

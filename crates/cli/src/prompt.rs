@@ -8,9 +8,9 @@
 use crate::output;
 use crate::question::{Wish, Word};
 use palisade_network::Unasked;
-use palisade_sandbox::halt::{self, HaltError};
-use palisade_sandbox::monitor;
-use palisade_sandbox::start::Running;
+use palisade_sandbox::apply::halt::{self, HaltError};
+use palisade_sandbox::apply::monitor;
+use palisade_sandbox::apply::start::Running;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;

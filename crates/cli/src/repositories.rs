@@ -4,7 +4,7 @@
 //! A command decides how many there are. So only some are remembered, each once, and fewer are named.
 
 use crate::output;
-use palisade_sandbox::repository;
+use palisade_sandbox::plan::repository;
 use palisade_text::{harmless, shown};
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -11,19 +11,19 @@ use crate::witness::Witness;
 use clap::ArgMatches;
 use palisade_events::{JsonLines, Sink};
 use palisade_host::environment::Environment;
-use palisade_sandbox::cache::Key;
-use palisade_sandbox::closure;
-use palisade_sandbox::conduct::{Company, ConductError};
+use palisade_sandbox::apply::conduct::{Company, ConductError};
+use palisade_sandbox::apply::monitor::Outcome;
+use palisade_sandbox::apply::start::{self, Happening, Invocation, Report, Running};
 use palisade_sandbox::error::{PlanError, StartError};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, LayerError, Loaded, Request};
-use palisade_sandbox::monitor::Outcome;
 use palisade_sandbox::package::error::PackageError;
 use palisade_sandbox::plan::Plan;
-use palisade_sandbox::planner::{self, Isolation};
-use palisade_sandbox::start::{self, Happening, Invocation, Report, Running};
-use palisade_sandbox::store;
-use palisade_sandbox::text::Text;
+use palisade_sandbox::plan::cache::Key;
+use palisade_sandbox::plan::planner::{self, Isolation};
+use palisade_sandbox::plan::store;
+use palisade_sandbox::plan::text::Text;
+use palisade_sandbox::view::closure;
 use rustix::io::Errno;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -187,7 +187,7 @@ pub(crate) fn make(
         isolation = Isolation::InPlace;
     }
     let mut plan = planner::make(facts, &loaded.policy, loaded.project.as_deref(), isolation)?;
-    palisade_sandbox::answers::plan(facts, loaded, &mut plan).map_err(PlanError::from)?;
+    palisade_sandbox::network::answers::plan(facts, loaded, &mut plan).map_err(PlanError::from)?;
     plan.notes.extend(loaded.notes.iter().cloned().map(Cow::Owned));
     if isolation != Isolation::from(options.namespaces) {
         plan.notes.push(Cow::Borrowed(

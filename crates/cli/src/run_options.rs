@@ -10,7 +10,7 @@ use palisade_policy::network::NetworkError;
 use palisade_policy::value::ValueError;
 use palisade_policy::word::{Choice, List, Switch, Word};
 use palisade_policy::{Access, LayerPolicy, Limit, PatternError, Protect, View};
-use palisade_sandbox::planner::Isolation;
+use palisade_sandbox::plan::planner::Isolation;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -332,7 +332,7 @@ impl RunOptions {
     /// The command to run.
     pub(crate) fn command(&self) -> Vec<OsString> {
         if self.launch.shell {
-            return vec![palisade_sandbox::application::shell().into()];
+            return vec![palisade_sandbox::layers::application::shell().into()];
         }
         match &self.line {
             Some(line) => vec!["/bin/sh".into(), "-c".into(), line.clone()],

@@ -5,7 +5,7 @@
 //! those that the plan was made for, which clap has accepted then. clap costs 0.09 ms, a launch's
 //! worth of mounts. Whatever this doesn't recognise goes the long way.
 
-use palisade_sandbox::cache::Key;
+use palisade_sandbox::plan::cache::Key;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

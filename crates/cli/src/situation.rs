@@ -9,7 +9,7 @@ use palisade_sandbox::error::PlanError;
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Loaded, Request};
 use palisade_sandbox::plan::Plan;
-use palisade_sandbox::planner::{self, Isolation};
+use palisade_sandbox::plan::planner::{self, Isolation};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::path::Path;

@@ -126,7 +126,7 @@ fn ones_own_are_made_edited_compared_and_removed() {
         assert!(run.err.contains("the one of the built in layer holds then"), "{run:?}");
         palisade(&place, "profile remove vim --yes").refused(2, &["there is no profile \"vim\" of yours"]);
         // One that says the same as the shipped one.
-        place.write(&own("vim"), include_str!("../../sandbox/src/profiles/vim.toml"));
+        place.write(&own("vim"), include_str!("../../sandbox/src/data/profiles/vim.toml"));
         assert_eq!(palisade(&place, "profile diff vim").code, 0);
         assert_eq!(palisade(&place, "profile remove --yes").code, 0);
         assert!(!place.home.join(own("vim")).exists() && place.home.join(own("mine")).exists());

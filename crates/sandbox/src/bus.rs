@@ -5,22 +5,26 @@
 //! is started in a sandbox of its own, by a plan of its own that is made here: it sees its libraries, the bus's socket
 //! and the file by which portals know the application, for whom it speaks (ADR 0020).
 
+pub mod attendant;
+pub(crate) mod instance;
+pub mod proxy;
+
 pub(crate) mod address;
 pub(crate) mod filter;
 
-use crate::closure;
+use crate::bus::instance::RUNTIME;
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
-use crate::instance::RUNTIME;
+use crate::layers::session;
+use crate::plan::planner::Isolation;
+use crate::plan::text::Text;
 use crate::plan::{
     Bus, BusName, Conduct, Filter, Identity, IdentityKind, Landlock, Namespace, Nested, PROGRAM, Plan,
     SCHEMA, Step,
 };
-use crate::planner::Isolation;
-use crate::session;
-use crate::text::Text;
-use crate::tree::{Show, Tree, relative};
 use crate::view::USERS;
+use crate::view::closure;
+use crate::view::tree::{Show, Tree, relative};
 use address::Address;
 use palisade_policy::environment::Filter as Environment;
 use palisade_policy::portal;

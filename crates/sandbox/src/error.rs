@@ -62,7 +62,7 @@ pub enum StartError {
     },
     /// An argument holds a null byte.
     #[error(transparent)]
-    NullByte(#[from] crate::text::NullByte),
+    NullByte(#[from] crate::plan::text::NullByte),
     /// A step of the file tree failed.
     #[error("can't {action}: {source}")]
     Tree {

@@ -2,8 +2,8 @@
 //! What the planner knows of the host: asked once, remembered as what the plan depends on.
 
 use crate::package::{Purpose, Unpacked};
+use crate::plan::text::Text;
 use crate::plan::{Input, Was};
-use crate::text::Text;
 use foldhash::fast::RandomState;
 use palisade_host::account::{self, Account, AccountError, Databases};
 use palisade_host::closure::Libraries;
@@ -124,7 +124,7 @@ impl Facts {
             prefix: Vec::new(),
             programs: Vec::new(),
             complete: false,
-            of_system_only: crate::store::holds_for(uid),
+            of_system_only: crate::plan::store::holds_for(uid),
             names: Names::default(),
             libraries: Libraries::default(),
             kinds: RefCell::default(),
@@ -138,7 +138,7 @@ impl Facts {
 
     /// Says by which profile the command is run: by its name, or by its file as [`crate::layers::profile`] finds it.
     pub fn run_by(&mut self, profile: Option<&OsStr>) {
-        self.profile = profile.map(|profile| crate::application::named(profile).name);
+        self.profile = profile.map(|profile| crate::layers::application::named(profile).name);
         self.profile_file = profile.and_then(|profile| crate::layers::file_of(&self.cwd, profile));
     }
 

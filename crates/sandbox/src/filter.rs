@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rules that a launch's filter is made of: for the launch, and for whoever asks what happens for a call.
 
-use crate::answering::Answered;
+pub mod answering;
+pub mod calls;
+pub(crate) mod denials;
+
 use crate::error::PlanError;
 use crate::facts::Facts;
-use crate::planner::Isolation;
-use crate::wards::{self, Keeper};
+use crate::filter::answering::Answered;
+use crate::plan::planner::Isolation;
+use crate::view::wards::{self, Keeper};
 use palisade_policy::word::Switch;
 use palisade_policy::{NetworkMode, Policy};
 use palisade_syscall::walls::Wall;

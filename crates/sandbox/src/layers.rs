@@ -6,10 +6,16 @@
 //! the command line. Every file that was read, and every one that would have been had it been
 //! there, becomes an input of the plan.
 
+pub mod application;
+pub(crate) mod passed;
+pub mod profiles;
+pub(crate) mod session;
+pub mod trust;
+
 use crate::error::quoted;
 use crate::facts::Facts;
-use crate::profiles::{self, Embedded};
-use crate::trust::{self, Status, Store, StoreError};
+use crate::layers::profiles::Embedded;
+use crate::layers::trust::{Status, Store, StoreError};
 use palisade_host::file::{self, FileError, Links};
 use palisade_host::fingerprint::{Fingerprint, FingerprintError};
 use palisade_host::places::{self, PROJECT_FILE, TrustError, Trustee};
@@ -347,7 +353,7 @@ fn load_with(
         Err(error) => return Err(error),
     }
     layers.push(command_line);
-    let context = crate::planner::context(facts, directory.as_deref());
+    let context = crate::plan::planner::context(facts, directory.as_deref());
     let features = loader.features(&layers, &context)?;
     // Who asks for a feature hears what it brings; who opens a profile has had it chosen.
     let asked = |name: &str| {
@@ -563,5 +569,5 @@ pub mod packed;
 use loader::Loader;
 
 #[cfg(test)]
-#[path = "layers_tests.rs"]
+#[path = "layers/tests.rs"]
 mod tests;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a plan says of a filtered network.
 
+pub mod answers;
+pub mod askers;
+pub mod gateway;
+pub(crate) mod sockets;
+
 use crate::error::PlanError;
-use crate::gateway;
+use crate::plan::planner::Isolation;
+use crate::plan::text::Text;
 use crate::plan::{Filter, Network, Stored};
-use crate::planner::Isolation;
-use crate::text::Text;
 use palisade_policy::{NetworkMode, Policy};
 use std::borrow::Cow;
 

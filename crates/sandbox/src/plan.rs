@@ -3,6 +3,14 @@
 //!
 //! What `--dry-run` prints, what the cache holds and what is applied are this one type.
 
+pub mod cache;
+pub mod inside;
+pub(crate) mod limits;
+pub mod planner;
+pub mod repository;
+pub mod store;
+pub mod text;
+
 mod answering;
 mod bus;
 mod calls;
@@ -16,7 +24,7 @@ pub use calls::Calls;
 pub use network::{Answers, Network};
 pub use step::{Bind, Origin, Step};
 
-use crate::text::Text;
+use crate::plan::text::Text;
 use palisade_host::fingerprint::Fingerprint;
 use palisade_policy::environment::Filter as Environment;
 use palisade_policy::names::NameRules;

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The views: what is visible before any rule speaks.
 
-use crate::closure;
+pub mod closure;
+pub(crate) mod furnishing;
+pub(crate) mod in_place;
+pub(crate) mod mount_point;
+pub(crate) mod mounts;
+pub(crate) mod standing;
+pub(crate) mod tree;
+pub(crate) mod wards;
+
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::package;
+use crate::plan::text::Text;
 use crate::plan::{Origin, Step};
-use crate::text::Text;
-use crate::tree::{Show, Tree, WRITABLE};
+use crate::view::tree::{Show, Tree, WRITABLE};
 use palisade_host::layout::RootKind;
 use palisade_host::needs::More;
 use palisade_host::{gitconfig, resolver, toolchain, virtualenv, worktree};

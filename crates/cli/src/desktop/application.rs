@@ -4,10 +4,10 @@
 use crate::answer::Failure;
 use palisade_policy::word::{List, Word};
 use palisade_policy::{LayerPolicy, template};
-use palisade_sandbox::application::named;
 use palisade_sandbox::facts::Facts;
+use palisade_sandbox::layers::application::named;
 use palisade_sandbox::layers::{self, LayerError, Loaded, Request, Sort};
-use palisade_sandbox::planner;
+use palisade_sandbox::plan::planner;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 

@@ -7,9 +7,9 @@ use palisade_policy::{
     Content, Layer, LayerPolicy, NameRule, NameRules, Policy, Protect, Resolved, Standing, Strength,
 };
 use palisade_sandbox::error::quoted;
-use palisade_sandbox::inside::{Inside, Seen};
+use palisade_sandbox::plan::inside::{Inside, Seen};
+use palisade_sandbox::plan::repository;
 use palisade_sandbox::plan::{Bind, Plan, Step};
-use palisade_sandbox::repository;
 use palisade_text::Show as _;
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;

@@ -3,8 +3,8 @@
 
 use crate::situation::Situation;
 use palisade_host::links;
-use palisade_sandbox::inside::{self, Inside, Seen};
 use palisade_sandbox::plan::Plan;
+use palisade_sandbox::plan::inside::{self, Inside, Seen};
 use std::path::{Component, Path, PathBuf};
 
 /// A path and the links on the way to what it names.

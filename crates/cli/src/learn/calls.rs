@@ -2,11 +2,11 @@
 //! System calls of a run: what the profile makes of them, and how what was learned becomes the profile's.
 
 use super::Under;
-use palisade_sandbox::calls::{Fate, fate};
+use palisade_sandbox::apply::start::Happening;
 use palisade_sandbox::error::PlanError;
 use palisade_sandbox::facts::Facts;
+use palisade_sandbox::filter::calls::{Fate, fate};
 use palisade_sandbox::plan::Plan;
-use palisade_sandbox::start::Happening;
 use palisade_syscall::Syscall;
 use palisade_syscall::store::{Key, Store, StoreError};
 use std::collections::BTreeSet;

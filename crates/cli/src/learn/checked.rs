@@ -11,7 +11,7 @@ use palisade_policy::render::{Remarks, render_with};
 use palisade_policy::{Access, Grant, Layer, LayerPolicy};
 use palisade_sandbox::layers;
 use palisade_sandbox::learned::{Account, Change, Comparison, Journal, Rights};
-use palisade_sandbox::planner;
+use palisade_sandbox::plan::planner;
 use palisade_syscall::Syscall;
 use palisade_text::Show as _;
 use std::collections::BTreeSet;

@@ -5,8 +5,9 @@ use super::{Answer, file_of};
 use crate::answer::{self, YES};
 use crate::situation;
 use palisade_policy::{LayerPolicy, merge};
+use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Sort};
-use palisade_sandbox::{application, facts::Facts, profiles};
+use palisade_sandbox::layers::{application, profiles};
 use palisade_text::harmless;
 use serde::Serialize;
 

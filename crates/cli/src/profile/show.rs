@@ -6,7 +6,7 @@ use crate::answer::{self, Failure, YES};
 use crate::situation;
 use palisade_policy::feature::{Features, LeftOut};
 use palisade_policy::{Layer, LayerPolicy};
-use palisade_sandbox::application;
+use palisade_sandbox::layers::application;
 use palisade_sandbox::layers::{self, Request, Sort};
 use palisade_text::harmless;
 use serde::Serialize;

@@ -5,7 +5,7 @@ use super::sample;
 use crate::support::{Place, job};
 use palisade_policy::Layer;
 use palisade_policy::launch::Stanza;
-use palisade_sandbox::profiles;
+use palisade_sandbox::layers::profiles;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -120,7 +120,7 @@ fn installed(place: &Place) -> BTreeSet<String> {
 /// # Errors
 /// What is wrong with the list.
 pub(crate) fn check_tested(wanted: &Wanted, results: &[(&'static str, bool)]) -> Result<(), String> {
-    let file = source("../sandbox/src/profiles/tested.list");
+    let file = source("../sandbox/src/data/profiles/tested.list");
     let text = std::fs::read_to_string(&file).unwrap();
     let old: BTreeSet<&str> = text.lines().collect();
     let mut new = old.clone();

@@ -6,7 +6,7 @@ use super::{
     stable, trustee,
 };
 use crate::facts::Facts;
-use crate::trust;
+use crate::layers::trust;
 use palisade_host::file::{self, Links};
 use palisade_host::fingerprint::Fingerprint;
 use palisade_host::places::{self, Trustee};

@@ -83,7 +83,7 @@ impl Definitions {
             found.conflicts.clear();
             Ok(found)
         };
-        let context = crate::planner::context(facts, None);
+        let context = crate::plan::planner::context(facts, None);
         let mut holds = |fact: &Fact, layer: Layer| loader.holds(fact, layer, &context);
         let features = resolve(asked, &mut find, &mut holds)?;
 
@@ -140,7 +140,7 @@ impl Definitions {
                 _ => loader.named(Sort::Feature, name, highest, Some(by)),
             }
         };
-        let context = crate::planner::context(facts, None);
+        let context = crate::plan::planner::context(facts, None);
         let mut holds = |fact: &Fact, layer: Layer| loader.holds(fact, layer, &context);
         let features = resolve(asked, &mut find, &mut holds)?;
         // Before the profiles, as everywhere.

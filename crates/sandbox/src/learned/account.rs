@@ -3,7 +3,7 @@
 
 use super::journal::{Journal, Programs, Uses};
 use super::{Grants, Host, Rights};
-use crate::inside::{self, Inside, Seen};
+use crate::plan::inside::{self, Inside, Seen};
 use crate::plan::{Namespace, Plan};
 use palisade_policy::Access;
 use palisade_syscall::broker::report::{Came, Used};

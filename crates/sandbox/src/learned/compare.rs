@@ -3,8 +3,8 @@
 
 use super::journal::{Journal, Programs, Uses};
 use super::{Host, Rights};
-use crate::inside::{self, Inside, Seen};
 use crate::plan::Plan;
+use crate::plan::inside::{self, Inside, Seen};
 use palisade_policy::Access;
 use palisade_syscall::broker::report::{Came, Used};
 use std::path::{Path, PathBuf};

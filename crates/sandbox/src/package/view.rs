@@ -4,8 +4,8 @@
 use super::{PACKED, READ_BY_ALL, RESOLVER, Unpacked, is_packed};
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
-use crate::tree::Tree;
 use crate::view::USERS;
+use crate::view::tree::Tree;
 use palisade_host::walk::WalkError;
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::{EffectiveGlob, Grant, NetworkMode};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a plan's broker answers calls with.
 
-use crate::text::Text;
+use crate::plan::text::Text;
 use palisade_policy::StartTime;
 use palisade_syscall::Passed;
 use palisade_syscall::broker::answers::{self, Answer, Answers, FIELD, Opened};

@@ -2,7 +2,7 @@
 //! A message bus behind a filter.
 
 use super::Plan;
-use crate::text::Text;
+use crate::plan::text::Text;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;

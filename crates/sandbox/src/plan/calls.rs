@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! System calls of a plan that weren't learned.
 
-use crate::text::Text;
+use crate::plan::text::Text;
 use palisade_policy::word::{SyscallMode, SyscallRefusal};
 use palisade_syscall::broker::unlearned::{Fate, Unlearned};
 use palisade_syscall::{Numbers, Passed};

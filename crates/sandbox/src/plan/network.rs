@@ -2,7 +2,7 @@
 //! The network of a plan.
 
 use super::{Filter, Stored};
-use crate::text::Text;
+use crate::plan::text::Text;
 use palisade_policy::network::{NetworkRules, Publish};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

@@ -2,7 +2,7 @@
 //! The steps of building a file tree.
 
 use super::rights;
-use crate::text::Text;
+use crate::plan::text::Text;
 use palisade_sys::landlock::Rights;
 use serde::{Deserialize, Serialize};
 

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Applying a plan. [`start`] does the last things that depend on the moment and launches; [`monitor`] watches over what
+//! runs.
+//!
+//! - before: `compile` makes the operation list that the child executes, `cgroup` its control groups, [`conduct`] what
+//!   runs outside before the command
+//! - beside: `broker` answers for protected names, `covers` keeps what a plan covers covered, `window` restores the
+//!   terminal's size, [`halt`] stops everything inside while the user is asked
+
+pub(crate) mod broker;
+pub(crate) mod cgroup;
+pub(crate) mod compile;
+pub mod conduct;
+pub(crate) mod covers;
+pub mod halt;
+pub mod monitor;
+pub mod start;
+pub(crate) mod window;

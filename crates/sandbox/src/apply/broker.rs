@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The launcher's side of the broker: what it is given, and what is heard of it.
+
+use crate::apply::start::Happening;
+use crate::error::StartError;
+use crate::filter::calls::{self, Unanswered};
+use crate::filter::denials;
+use crate::network::sockets;
+use crate::plan::{Answering, Broker as Told, Calls, Filter as Program, Plan, Root};
+use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
+use palisade_policy::names::{NameRule, NameRules};
+use palisade_sys::launch::{Broker, Station};
+use palisade_syscall::broker::Server;
+use palisade_syscall::broker::guard::{self, Wards};
+use palisade_syscall::broker::report::{self, Report};
+use palisade_syscall::{Arch, Errno as Refusal, Syscall};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// So many batches are heard before the launcher looks after something else.
+const BATCHES: usize = 16;
+
+/// What hears the broker.
+#[derive(Debug)]
+pub(crate) struct Ear<'p> {
+    socket: OwnedFd,
+    told: &'p Told<'p>,
+    rules: OnceCell<Vec<NameRule>>,
+    /// Its end has been told.
+    ended: Cell<bool>,
+    /// Files are put in their places when they have been written.
+    writing: Cell<bool>,
+}
+
+/// Prepares a broker for a plan that has one.
+pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Broker, Ear<'p>)>, StartError> {
+    let Some(told) = &plan.broker else { return Ok(None) };
+    let failed = |action| move |source| StartError::Launch { action, source };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let proc =
+        rustix::fs::open("/proc", flags, Mode::empty()).map_err(failed("open /proc for the broker"))?;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(failed("make a socket pair for the broker"))?;
+    palisade_sys::wait::signal_when_readable(ours.as_fd())
+        .map_err(failed("ask for signals of the broker's socket"))?;
+    let told_to_it = told.clone().into_owned();
+    let command = Program(Cow::Owned(plan.filter.0.to_vec()));
+    let learn = told.learn;
+    let given = given(told)?;
+    let answers = told.answers.as_ref();
+    let answers = answers.map(|answers| answers.told(plan.hostname.as_ref().map(|name| name.as_bytes())));
+    // 0 when it is of an outer PID namespace, which is what a `stat` file shows for it too.
+    let session = palisade_sys::process::session().unsigned_abs();
+    let serve = move |station: Station| {
+        // Decoded only here, where somebody writes: most launches never get here.
+        let Some(wards) = wards(&told_to_it) else { palisade_sys::process::exit_now(1) };
+        let program = told_to_it.filter.instructions();
+        let filter = palisade_syscall::Filter { program };
+        let command = palisade_syscall::Filter { program: command.instructions() };
+        let unlearned = told_to_it.calls.as_ref().map(Calls::unlearned);
+        Server { wards, command, filter, umask, session, learn, unlearned, answers: answers.clone() }
+            .serve(station);
+    };
+    let terminal = terminal();
+    let broker = Broker::giving(Box::new(serve), proc, theirs, terminal, given);
+    let has_clock = told.answers.as_ref().is_some_and(|answers| answers.start.is_some());
+    let broker = if has_clock { broker.watching() } else { broker };
+    let ear = Ear {
+        socket: ours,
+        told,
+        rules: OnceCell::new(),
+        ended: Cell::new(false),
+        writing: Cell::new(false),
+    };
+    Ok(Some((broker, ear)))
+}
+
+/// The descriptors of the caller's that a command may be given.
+fn given(told: &Told<'_>) -> Result<Vec<OwnedFd>, StartError> {
+    let numbers = told.answers.as_ref().map(Answering::descriptors).unwrap_or_default();
+    let duplicate = |number: u32| {
+        let failed = |source| StartError::Given { number, source };
+        let given = palisade_sys::process::inherited(number).map_err(failed)?;
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(&given).map_err(failed)?.st_mode);
+        // By a directory of the host all others are reached.
+        if kind == FileType::Directory { Err(failed(Errno::ISDIR)) } else { Ok(given) }
+    };
+    numbers.into_iter().map(duplicate).collect()
+}
+
+fn wards(told: &Told<'_>) -> Option<Wards> {
+    let roots = told
+        .roots
+        .iter()
+        .map(|Root { inside, host, write }| guard::Root {
+            inside: inside.as_bytes().to_vec(),
+            host: host.as_ref().map(|host| host.as_bytes().to_vec()),
+            write: *write,
+        })
+        .collect();
+    let pinned = told
+        .pinned
+        .iter()
+        .map(|pin| guard::Pin { path: pin.path.as_bytes().to_vec(), about: pin.about.as_bytes().to_vec() });
+    let pinned = pinned.collect();
+    Some(Wards { roots, names: told.names.get().ok()?, paths: told.paths.get().ok()?, pinned })
+}
+
+/// The terminal among the standard streams, if there is one: what `/dev/tty` means inside.
+fn terminal() -> Option<OwnedFd> {
+    [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()]
+        .into_iter()
+        .find(|stream| rustix::termios::isatty(stream))
+        .and_then(|stream| rustix::io::fcntl_dupfd_cloexec(stream, 3).ok())
+}
+
+impl Ear<'_> {
+    /// Passes on what has been reported. Whether there may be more: whoever reports without end mustn't keep the
+    /// launcher from everything else.
+    pub(crate) fn hear(&self, tell: &mut dyn FnMut(Happening<'_>)) -> bool {
+        (0..BATCHES).all(|_batch| match report::receive(self.socket.as_fd()) {
+            Ok(reports) => {
+                let may_be_more = reports.len() == report::BATCH;
+                self.pass_on(reports, tell);
+                may_be_more
+            }
+            Err(errno) => {
+                self.ended(Some(errno), tell);
+                false
+            }
+        })
+    }
+
+    fn pass_on(&self, reports: Vec<Report>, tell: &mut dyn FnMut(Happening<'_>)) {
+        for report in reports {
+            match report {
+                Report::Refused { thread, program, call, path, rule, holder, detail } => {
+                    let rule = usize::try_from(rule).ok().and_then(|rule| self.rules().get(rule));
+                    let Some(rule) = rule else { continue };
+                    let event = event(thread, &program, &call, &path, rule, holder, &detail);
+                    tell(Happening::Refused { event: &event, rule });
+                }
+                Report::Denied { thread, program, path, denial } => {
+                    let (event, hint) = denials::of_name(thread, &program, &path, &denial, self.rules());
+                    tell(Happening::Denied { event: &event, hint, expected: false });
+                }
+                Report::Call { thread, program, call, errno } => {
+                    let Some((call, errno)) = call_of(call).zip(Refusal::new(errno)) else { continue };
+                    let (event, hint) = denials::of_call(thread, &program, call, errno);
+                    let expected = denials::is_expected(errno);
+                    tell(Happening::Denied { event: &event, hint: Some(hint), expected });
+                }
+                Report::Socket { thread, program, path } => {
+                    tell(Happening::Socket { event: &sockets::event(thread, &program, &path) });
+                }
+                Report::Used { how, came, path, program } => {
+                    tell(Happening::Used { how, came, path: &lossless(path), program: &program });
+                }
+                Report::Called { program, call } => {
+                    if let Some(call) = call_of(call) {
+                        tell(Happening::Called { program: &program, call });
+                    }
+                }
+                Report::Unlearned { thread, program, call, killed } => {
+                    let Some(call) = call_of(call) else { continue };
+                    let event = calls::event(thread, &program, call, killed, self.told.calls.as_ref());
+                    tell(Happening::Unlearned { event: &event, call });
+                }
+                Report::Asked { number, thread, program, call } => {
+                    let Some(call) = call_of(call) else { continue };
+                    let question = Unanswered { number, thread, call, program: &program };
+                    tell(Happening::Asked { question: &question, answers: self.socket.as_fd() });
+                }
+                Report::Repository { path } => tell(Happening::Repository(&lossless(path))),
+                Report::Writing => self.writing.set(true),
+                Report::Overload { call, errno } => {
+                    tell(Happening::Overload { call: &call, source: Errno::from_raw_os_error(errno) });
+                }
+                Report::Lost { count } => tell(Happening::Lost(count)),
+            }
+        }
+    }
+
+    /// Whether the broker has something to do when nobody is left to call.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writing.get()
+    }
+
+    /// The broker has ended while the command hasn't.
+    pub(crate) fn ended(&self, _why: Option<Errno>, tell: &mut dyn FnMut(Happening<'_>)) {
+        if !self.ended.replace(true) {
+            tell(Happening::BrokerEnded);
+        }
+    }
+
+    fn rules(&self) -> &[NameRule] {
+        self.rules.get_or_init(|| {
+            let of = |rules: Result<NameRules, _>| {
+                rules.map_or_else(|_damaged| Vec::new(), |rules| rules.rules().to_vec())
+            };
+            let mut rules = of(self.told.names.get());
+            rules.extend(of(self.told.paths.get()));
+            rules
+        })
+    }
+}
+
+/// The call of this number. None is of no program's: whoever reports it has been taken over.
+fn call_of(number: u32) -> Option<Syscall> {
+    Syscall::from_number(Arch::NATIVE, number)
+}
+
+fn lossless(path: Vec<u8>) -> PathBuf {
+    use std::os::unix::ffi::OsStringExt;
+    PathBuf::from(std::ffi::OsString::from_vec(path))
+}
+
+/// Who asked.
+pub(crate) fn subject(thread: u32, program: &[u8]) -> Subject {
+    Subject {
+        pid: Some(thread),
+        uid: Some(rustix::process::getuid().as_raw()),
+        program: String::from_utf8_lossy(program).into_owned(),
+        sandbox: None,
+    }
+}
+
+fn event(
+    thread: u32,
+    program: &[u8],
+    call: &str,
+    path: &[u8],
+    rule: &NameRule,
+    holder: bool,
+    detail: &str,
+) -> Event {
+    let text = match (holder, detail) {
+        (true, "") => {
+            format!("{call} would put names that {} protects elsewhere, or others in their place", rule.path)
+        }
+        (true, detail) => format!("{} protects what would be in it: {detail}", rule.path),
+        (false, "") => format!("{} is protected: {}", rule.path, rule.reason),
+        (false, detail) => format!("{} is protected: {detail}", rule.path),
+    };
+    Event {
+        schema: EVENT_SCHEMA,
+        time: SystemTime::now(),
+        subject: subject(thread, program),
+        operation: Operation::Write,
+        object: String::from_utf8_lossy(path).into_owned(),
+        verdict: Verdict::Refused,
+        why: Why { origin: Some(rule.origin.clone()), text },
+        enforced_by: Mechanism::Broker,
+    }
+}

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Applying a plan: the last things that depend on the moment, then the launch.
+
+use crate::apply::broker;
+use crate::apply::cgroup::Groups;
+use crate::apply::compile::{self, Given, Trees};
+use crate::apply::covers;
+use crate::apply::monitor::{self, Children, Keeper, Outcome, Terminal};
+use crate::apply::window::Window;
+use crate::bus::attendant;
+use crate::bus::proxy::Buses;
+use crate::error::StartError;
+use crate::filter::calls::Unanswered;
+use crate::network::gateway::{self, Gateway, ServeNetwork};
+use crate::plan::text::Text;
+use crate::plan::{BusName, IdentityKind, Namespace, Plan};
+use palisade_policy::environment::{Fate, Filter};
+use palisade_policy::event::Event;
+use palisade_policy::names::NameRule;
+use palisade_sys::landlock::{Handled, Rights};
+use palisade_sys::launch::{
+    Command, Identity, Launch, Limit, Namespaces, Place, Provide, Stamps, StringArray,
+};
+use palisade_sys::network::Network;
+use palisade_syscall::Syscall;
+pub use palisade_syscall::broker::report::{Came, Program, Used};
+use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// What the caller gives besides the plan.
+#[derive(Debug)]
+pub struct Invocation<'a> {
+    /// The command and its arguments.
+    pub command: &'a [Text<'a>],
+    /// Which variables stay, the command line's wishes included.
+    pub environment: &'a Filter,
+    /// Record when each part was done.
+    pub timings: bool,
+    /// Nobody has to hear of the command's end but the caller's parent: without namespaces and
+    /// control groups the command may take the caller's place.
+    pub may_replace: bool,
+    /// A process that the sandbox ends with.
+    pub parent: Option<i32>,
+    /// What serves a filtered network, in a process of its own.
+    pub serve_network: ServeNetwork,
+}
+
+/// A command that ran.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When the parts of its launch were done.
+    pub stamps: Stamps,
+}
+
+/// A command's processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Running {
+    /// The command's process id on the host.
+    pub pid: i32,
+    /// Init's.
+    pub init: Option<i32>,
+}
+
+/// What is told while the command runs.
+#[derive(Debug)]
+pub enum Happening<'h> {
+    /// It runs.
+    Started(Running),
+    /// The broker refused something.
+    Refused {
+        /// What, and why.
+        event: &'h Event,
+        /// The rule.
+        rule: &'h NameRule,
+    },
+    /// Something was refused that no protected name is about: a name by how it is shown, or a system call.
+    Denied {
+        /// What, and why.
+        event: &'h Event,
+        /// A command that permits it, or says more.
+        hint: Option<String>,
+        /// Programs try this and do without.
+        expected: bool,
+    },
+    /// The broker refused a connection to a socket of others.
+    Socket {
+        /// Which, and whose.
+        event: &'h Event,
+    },
+    /// The command used something, for the first time in this way; only while it is being learned.
+    Used {
+        /// How.
+        how: Used,
+        /// What came of it.
+        came: Came,
+        /// The path inside; of the network an address and port.
+        path: &'h Path,
+        /// The name of the thread.
+        program: &'h [u8],
+    },
+    /// A program made a call for the first time; only while calls are being learned.
+    Called {
+        /// The program.
+        program: &'h Program,
+        /// The call.
+        call: Syscall,
+    },
+    /// A call that wasn't learned was refused.
+    Unlearned {
+        /// Which, and whose.
+        event: &'h Event,
+        /// The call.
+        call: Syscall,
+    },
+    /// Somebody has to say whether a call that wasn't learned may be made.
+    Asked {
+        /// Which, and whose.
+        question: &'h Unanswered<'h>,
+        /// Where the [`Answer`](palisade_syscall::broker::report::Answer) goes.
+        answers: BorrowedFd<'h>,
+    },
+    /// A repository was made in a tree of the host; this is its directory of git's own.
+    Repository(&'h Path),
+    /// The broker couldn't do what it should have allowed.
+    Overload {
+        /// The call.
+        call: &'h str,
+        /// Why.
+        source: Errno,
+    },
+    /// So many reports didn't arrive.
+    Lost(u64),
+    /// A name that was to stay covered could not be covered again, for this reason; everything inside has been ended. None: the
+    /// warden, which covers them, was killed.
+    Uncovered(Option<Errno>),
+    /// The broker has ended; calls that write names fail from here on.
+    BrokerEnded,
+    /// What whoever serves the network reports, in its own words ([`Invocation::serve_network`]).
+    Network {
+        /// The report.
+        report: &'h [u8],
+        /// Where it is told something ([`crate::network::gateway::instruct`]).
+        control: BorrowedFd<'h>,
+    },
+    /// Connections can't be led to where names are checked: only programs that ask a proxy get anywhere.
+    Unled(Errno),
+    /// What the user has answered before can't be had: they are asked again.
+    Unanswered(&'h crate::network::answers::AnswersError),
+    /// Nobody serves the network any more; whoever asks is refused.
+    NetworkEnded(&'h str),
+    /// What stands before a message bus has ended, or never began to.
+    Bus {
+        /// Which.
+        which: BusName,
+        /// Why.
+        why: &'h str,
+        /// It isn't tried again.
+        last: bool,
+    },
+}
+
+/// Where a search for a command goes when the environment says nothing.
+const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+
+/// Applies the plan and waits for the command's end.
+///
+/// # Errors
+/// When the command couldn't be started; nothing is left then.
+pub fn run(
+    plan: &Plan<'_>,
+    invocation: &Invocation<'_>,
+    tell: &mut dyn FnMut(Happening<'_>),
+) -> Result<Report, StartError> {
+    apply(plan, invocation, None, tell)
+}
+
+/// What the filter of a bus is given when it is started.
+pub(crate) struct Attended {
+    /// The number of the launch that it is for.
+    pub(crate) number: String,
+    /// The socket that it serves.
+    pub(crate) socket: OwnedFd,
+    /// Where that launch hears that it does.
+    pub(crate) control: OwnedFd,
+}
+
+/// Applies the plan of a bus's filter.
+pub(crate) fn attended(
+    plan: &Plan<'_>,
+    invocation: &Invocation<'_>,
+    attended: Attended,
+) -> Result<Report, StartError> {
+    apply(plan, invocation, Some(attended), &mut |_nobody_listens| {})
+}
+
+fn apply(
+    plan: &Plan<'_>,
+    invocation: &Invocation<'_>,
+    attended: Option<Attended>,
+    tell: &mut dyn FnMut(Happening<'_>),
+) -> Result<Report, StartError> {
+    let name = invocation.command.first().ok_or(StartError::NoCommand)?;
+    let reopen = inspect_streams()?;
+
+    let strings = environment(invocation.environment)?;
+    let candidates = candidates(name, &strings)?;
+    let candidates: Vec<&CStr> = candidates.iter().map(Text::as_c_str).collect();
+    let arguments: StringArray<'_> = invocation.command.iter().map(Text::as_c_str).collect();
+    let variables: StringArray<'_> = strings.iter().map(Variable::as_c_str).collect();
+
+    let trees = Trees::of(plan);
+    let buses = Buses::open(plan)?;
+    let publish = gateway::publish(plan)?;
+    let network = plan.network.as_ref().map(|network| Network::new(&network.reach));
+    let number = attended.as_ref().map(|attended| attended.number.clone());
+    let given = Given::new(plan, buses.sockets(), number.as_deref().unwrap_or(buses.number()));
+    let operations = compile::operations(plan, &given, &trees);
+    let maps = Maps::of(plan);
+    let filter = plan.filter.instructions();
+    let limits: Vec<Limit> =
+        plan.limits.iter().map(|limit| Limit { resource: limit.resource, value: [limit.value; 2] }).collect();
+
+    let replace = invocation.may_replace && plan.namespaces.is_empty() && plan.group_limits.is_empty();
+    if !replace {
+        proc_is_ours()?;
+    }
+    let terminal = if replace {
+        // The caller's place has a terminal already.
+        Terminal::Together(None)
+    } else if plan.terminal {
+        let scoped = plan
+            .landlock
+            .is_some_and(|landlock| landlock.scoped & palisade_sys::landlock::SCOPE_SIGNALS != 0);
+        Terminal::examine(scoped)
+    } else {
+        Terminal::Apart
+    };
+    let place = match &terminal {
+        Terminal::Together(_) => Place::Launcher,
+        Terminal::Apart if !plan.terminal => Place::Session,
+        Terminal::Apart | Terminal::HandedOver { .. } => Place::Group,
+    };
+    let window = Window::of(&terminal);
+    let umask = rustix::process::umask(rustix::fs::Mode::empty());
+    let _zero = rustix::process::umask(umask);
+    let groups = Groups::make(plan)?;
+    let (broker, ear) = match attended {
+        Some(attended) => (Some(attendant::broker(attended.socket, attended.control)?), None),
+        None => {
+            let (broker, ear) = broker::prepare(plan, umask.as_raw_mode())?.unzip();
+            let member = groups.memory()?;
+            (broker.map(|broker| broker.joining(member)), ear)
+        }
+    };
+    let warden = covers::warden(plan)?;
+    let signal_mask =
+        palisade_sys::wait::block_all_signals().map_err(|source| StartError::Wait { source })?;
+    let launch = Launch {
+        namespaces: namespaces(&plan.namespaces),
+        identity: maps.identity(plan),
+        operations: &operations,
+        trees: trees.slots(),
+        hostname: plan.hostname.as_ref().map_or(&[], |name| name.as_bytes()),
+        landlock: plan.landlock.map(|landlock| Handled {
+            files: landlock.files.0,
+            net: 0,
+            scoped: landlock.scoped,
+        }),
+        command: Command {
+            candidates: &candidates,
+            arguments: &arguments,
+            environment: &variables,
+            directory: plan.directory.as_c_str(),
+            umask: umask.as_raw_mode(),
+            limits: &limits,
+            place,
+            terminal: terminal.descriptor().map(|descriptor| descriptor.as_raw_fd()),
+            signal_mask,
+            filter: &filter,
+            reopen: &reopen,
+            join: groups.descriptors(),
+        },
+        broker: broker.as_ref(),
+        warden: warden.as_ref(),
+        network: network.as_ref(),
+        timings: invocation.timings,
+    };
+    if replace {
+        let failure = palisade_sys::launch::replace(&launch);
+        let _restored = palisade_sys::wait::set_signal_mask(signal_mask);
+        return Err(StartError::from_failure(failure, plan, &name.to_string()));
+    }
+    let mut tree_failure = None;
+    let mut open_trees = Vec::new();
+    let mut open = |namespace: BorrowedFd<'_>| {
+        open_trees = trees.open(plan, namespace).map_err(|error| {
+            tree_failure = Some(error.step);
+            error.errno
+        })?;
+        Ok(())
+    };
+    let provide: Option<Provide<'_>> =
+        (plan.identity.kind == IdentityKind::Mapped).then_some(&mut open as Provide<'_>);
+    let started = palisade_sys::launch::start(&launch, provide);
+    drop(open_trees);
+    let started = started.map_err(|failure| {
+        let _restored = palisade_sys::wait::set_signal_mask(signal_mask);
+        match tree_failure {
+            Some(step) => StartError::from_step(plan, step, failure.errno),
+            None => StartError::from_failure(failure, plan, &name.to_string()),
+        }
+    });
+    let started = started?;
+
+    let stamps = started.stamps;
+    tell(Happening::Started(Running { pid: started.command, init: started.init }));
+    let children = Children::of(&started);
+    let gateway = Gateway::of(plan, network.as_ref(), publish, &started, invocation.serve_network, tell);
+    let mut keeper = Keeper::of(&started, ear.as_ref(), buses, gateway, invocation.parent);
+    let watched = monitor::watch(&started, &terminal, &mut keeper, tell);
+    if plan.conduct.wait_for_all {
+        monitor::linger(&started, &children, &mut keeper, tell);
+    }
+    let finished = monitor::finish(started, &children, keeper, tell);
+    groups.remove();
+    if let Some(window) = window {
+        window.restore();
+    }
+    let outcome = watched.map_err(|source| StartError::Wait { source })?;
+    finished.map_err(|source| StartError::Wait { source })?;
+    Ok(Report { outcome, stamps })
+}
+
+/// Refuses directories as standard streams, and lists those that the command may open again by
+/// name (`/dev/stdout`), which Landlock would otherwise refuse for files outside the view.
+fn inspect_streams() -> Result<Vec<(i32, Rights)>, StartError> {
+    let streams = [
+        ("standard input", rustix::stdio::stdin()),
+        ("standard output", rustix::stdio::stdout()),
+        ("standard error", rustix::stdio::stderr()),
+    ];
+    let mut reopen = Vec::with_capacity(streams.len());
+    for (stream, fd) in streams {
+        // A closed one has been replaced by /dev/null before main.
+        let stat = rustix::fs::fstat(fd)
+            .map_err(|source| StartError::Launch { action: "examine standard streams", source })?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => return Err(StartError::DirectoryStream { stream }),
+            FileType::RegularFile | FileType::CharacterDevice => {
+                let mode = rustix::fs::fcntl_getfl(fd)
+                    .map_err(|source| StartError::Launch { action: "examine standard streams", source })?;
+                let access = mode & OFlags::RWMODE;
+                let mut rights = Rights::IOCTL_DEV;
+                if access != OFlags::WRONLY {
+                    rights = rights.union(Rights::READ_FILE);
+                }
+                if access == OFlags::WRONLY || access == OFlags::RDWR {
+                    rights = rights.union(Rights::WRITE_FILE).union(Rights::TRUNCATE);
+                }
+                reopen.push((fd.as_raw_fd(), rights));
+            }
+            _ => {}
+        }
+    }
+    Ok(reopen)
+}
+
+/// A variable of the command's environment.
+enum Variable {
+    /// As it was inherited, in place.
+    Inherited(&'static CStr),
+    /// Made here.
+    Made(Text<'static>),
+}
+
+impl Variable {
+    fn as_c_str(&self) -> &CStr {
+        match self {
+            Self::Inherited(variable) => variable,
+            Self::Made(variable) => variable.as_c_str(),
+        }
+    }
+}
+
+fn environment(filter: &Filter) -> Result<Vec<Variable>, StartError> {
+    let mut variables = Vec::with_capacity(64);
+    for variable in palisade_sys::process::environment() {
+        let bytes = variable.to_bytes();
+        let name = bytes.split(|byte| *byte == b'=').next().unwrap_or_default();
+        if !name.is_empty() && filter.judge(name).0 == Fate::Kept {
+            variables.push(Variable::Inherited(variable));
+        }
+    }
+    for (name, value, _origin) in filter.values() {
+        variables.push(Variable::Made(Text::new(format!("{name}={value}"))?));
+    }
+    Ok(variables)
+}
+
+/// The paths to try for a command.
+fn candidates(name: &Text<'_>, variables: &[Variable]) -> Result<Vec<Text<'static>>, StartError> {
+    if name.as_bytes().contains(&b'/') {
+        return Ok(vec![Text::new(name.as_bytes())?]);
+    }
+    if name.as_bytes().is_empty() {
+        return Err(StartError::NotFound { command: String::new() });
+    }
+    let path =
+        variables.iter().rev().find_map(|variable| variable.as_c_str().to_bytes().strip_prefix(b"PATH="));
+    let mut candidates = Vec::new();
+    for directory in path.unwrap_or(DEFAULT_PATH).split(|byte| *byte == b':') {
+        // An empty entry means the working directory; from PATH nobody wants that.
+        if !directory.is_empty() {
+            candidates.push(Text::new([directory, b"/", name.as_bytes()].concat())?);
+        }
+    }
+    Ok(candidates)
+}
+
+fn namespaces(wanted: &[Namespace]) -> Namespaces {
+    wanted.iter().fold(Namespaces::default(), |all, namespace| {
+        all.and(match namespace {
+            Namespace::User => Namespaces::USER,
+            Namespace::Mount => Namespaces::MOUNT,
+            Namespace::Pid => Namespaces::PID,
+            Namespace::Ipc => Namespaces::IPC,
+            Namespace::Uts => Namespaces::UTS,
+            Namespace::Cgroup => Namespaces::CGROUP,
+            Namespace::Network => Namespaces::NETWORK,
+        })
+    })
+}
+
+/// Numbers of processes are the launcher's own; whatever looks them up in `/proc` needs one of the
+/// same PID namespace. After `unshare --pid` it isn't until somebody mounts it.
+fn proc_is_ours() -> Result<(), StartError> {
+    let mut shown = [0u8; 16];
+    let length = rustix::fs::readlinkat_raw(rustix::fs::CWD, c"/proc/self", &mut shown);
+    let shown = length.ok().and_then(|length| core::str::from_utf8(&shown[..length]).ok()?.parse().ok());
+    if shown == Some(rustix::process::getpid().as_raw_pid()) { Ok(()) } else { Err(StartError::ForeignProc) }
+}
+
+/// The lines written to the map files.
+struct Maps {
+    uid: String,
+    gid: String,
+}
+
+impl Maps {
+    fn of(plan: &Plan<'_>) -> Self {
+        let identity = plan.identity;
+        Self {
+            uid: format!("{} {} 1", identity.uid, identity.host_uid),
+            gid: format!("{} {} 1", identity.gid, identity.host_gid),
+        }
+    }
+
+    fn identity(&self, plan: &Plan<'_>) -> Identity<'_> {
+        let (uid_map, gid_map) = (self.uid.as_bytes(), self.gid.as_bytes());
+        match plan.identity.kind {
+            IdentityKind::Unchanged => Identity::Unchanged,
+            IdentityKind::Own => Identity::Own { uid_map, gid_map },
+            IdentityKind::Mapped => {
+                Identity::Mapped { uid_map, gid_map, uid: plan.identity.uid, gid: plan.identity.gid }
+            }
+        }
+    }
+}

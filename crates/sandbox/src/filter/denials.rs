@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Refusals that no protected name decides, as events: of names by how they are shown, and of system calls.
+
+use crate::apply::broker::subject;
+use crate::error::quoted;
+use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Verdict, Why};
+use palisade_policy::names::NameRule;
+use palisade_syscall::broker::report::{Denial, Program};
+use palisade_syscall::{Errno, Syscall, refusal};
+use std::time::SystemTime;
+
+/// A refusal of a name, and what permits it. `rules`: those that a border is told by.
+pub(crate) fn of_name(
+    thread: u32,
+    program: &[u8],
+    path: &[u8],
+    denial: &Denial,
+    rules: &[NameRule],
+) -> (Event, Option<String>) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    // A name that is no text can't be typed.
+    let word = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(quoted);
+    let mut origin = None;
+    let (why, enforced_by, hint) = match denial {
+        Denial::Pinned { about } => (
+            format!("the directory keeps its name: the policy has a rule about {}", text(about)),
+            Mechanism::Broker,
+            None,
+        ),
+        Denial::Border { to, rule } => {
+            let rule = usize::try_from(*rule).ok().and_then(|rule| rules.get(rule));
+            origin = rule.map(|rule| rule.origin.clone());
+            let name = rule.map_or("a protected name", |rule| rule.path.as_str());
+            let why = format!(
+                "a directory can't be moved to {}: {} is protected on one side only. Copied, it is judged name by name",
+                text(to),
+                name,
+            );
+            (why, Mechanism::Broker, None)
+        }
+        Denial::Mode => (
+            "the set-group-id bit would give away the rights of the file's group".to_owned(),
+            Mechanism::Broker,
+            None,
+        ),
+        Denial::ReadOnly { grant, landlock } => (
+            "it is shown, and nothing lets it be written to".to_owned(),
+            if *landlock { Mechanism::Landlock } else { Mechanism::Mount },
+            grant.as_deref().and_then(word).map(|path| format!("palisade run --rw {path} …")),
+        ),
+        Denial::Covered => (
+            "the policy hides or denies what the host has there, or Palisade has made it".to_owned(),
+            Mechanism::Mount,
+            word(path).map(|path| format!("palisade explain --access write {path}")),
+        ),
+    };
+    let event = Event {
+        schema: EVENT_SCHEMA,
+        time: SystemTime::now(),
+        subject: subject(thread, program),
+        operation: Operation::Write,
+        object: String::from_utf8_lossy(path).into_owned(),
+        verdict: Verdict::Refused,
+        why: Why { origin, text: why },
+        enforced_by,
+    };
+    (event, hint)
+}
+
+/// A system call that the filter refused, and the command that says more.
+pub(crate) fn of_call(thread: u32, program: &Program, call: Syscall, errno: Errno) -> (Event, String) {
+    let reason = refusal::reason(call, errno).unwrap_or("the policy denies it");
+    let program = if program.path.is_empty() { b"a program".as_slice() } else { &program.path };
+    let event = Event {
+        schema: EVENT_SCHEMA,
+        time: SystemTime::now(),
+        subject: subject(thread, program),
+        operation: Operation::Syscall,
+        object: call.name().to_owned(),
+        verdict: Verdict::Refused,
+        why: Why { origin: None, text: format!("it fails with {errno}: {reason}") },
+        enforced_by: Mechanism::Seccomp,
+    };
+    (event, format!("palisade explain --syscall {}", call.name()))
+}
+
+/// Whether this is the answer of a kernel that lacks the call, for which programs have another way.
+pub(crate) fn is_expected(errno: Errno) -> bool {
+    errno == Errno::ENOSYS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_is_said_with_the_wall_and_the_way_out() {
+        let told = |denial| {
+            let (event, hint) = of_name(1, b"mv", b"/w/a b", &denial, &[]);
+            (event.to_string(), hint)
+        };
+        let (said, hint) = told(Denial::Pinned { about: b"/w/a b/key".to_vec() });
+        assert_eq!(
+            said,
+            "refused: write /w/a b by mv: the directory keeps its name: the policy has a rule about /w/a b/key (broker)"
+        );
+        assert_eq!(hint, None);
+        let (said, hint) = told(Denial::ReadOnly { grant: Some(b"/w/a b".to_vec()), landlock: false });
+        assert!(said.ends_with("nothing lets it be written to (mount)"), "{said}");
+        assert_eq!(hint.unwrap(), "palisade run --rw '/w/a b' …");
+        let (said, hint) = told(Denial::ReadOnly { grant: None, landlock: true });
+        assert!(said.ends_with("(landlock)") && hint.is_none(), "{said}");
+        let (said, _hint) = told(Denial::Border { to: b"/w/m".to_vec(), rule: 9 });
+        assert!(said.contains("to /w/m: a protected name is"), "{said}");
+    }
+
+    #[test]
+    fn a_call_is_said_with_its_error_and_the_reason() {
+        let (event, hint) = of_call(1, &Program::default(), "ptrace".parse().unwrap(), Errno::EPERM);
+        assert_eq!(
+            event.to_string(),
+            "refused: syscall ptrace by a program: it fails with EPERM: reads and steers other processes (seccomp)"
+        );
+        assert_eq!(hint, "palisade explain --syscall ptrace");
+        let (event, _hint) = of_call(1, &Program::default(), "getpid".parse().unwrap(), Errno::EPERM);
+        assert!(event.why.text.ends_with("the policy denies it"));
+    }
+}

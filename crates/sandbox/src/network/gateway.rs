@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The launcher's side of a filtered network: sockets at which nobody answers until somebody asks.
+//!
+//! Init has made them inside (`palisade_sys::network`). The first question or connection makes the kernel send a
+//! signal, which the monitor takes among the others; only then is the process forked that serves them, outside, with
+//! next to no rights. A command that never uses the network never pays for it. When that process ends its sockets are
+//! closed with it: who asks then is refused, and nothing else leads out.
+//!
+//! What serves is given by the caller ([`ServeNetwork`]): this crate knows nothing of names and protocols.
+
+use crate::apply::start::Happening;
+use crate::error::StartError;
+use crate::plan::{Answers, IdentityKind, Network as Told, Plan};
+use palisade_policy::network::NetworkRules;
+use palisade_sys::fork::{self, Apart};
+use palisade_sys::launch::Started;
+use palisade_sys::network::{Made, Network};
+use palisade_sys::seccomp::Instruction;
+use palisade_sys::wait::{self, Change};
+use palisade_syscall::{
+    Action, Arch, Errno as Refusal, Rule, Rules, Syscall, Test, compile,
+    rules::{Question, Width},
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What is given to whoever serves a network.
+#[derive(Debug)]
+pub struct Served {
+    /// The sockets inside.
+    pub inside: Vec<Made>,
+    /// Sockets of the host, and the ports inside that they lead to.
+    pub publish: Vec<(OwnedFd, u16)>,
+    /// Whom the command may talk to.
+    pub rules: NetworkRules,
+    /// Whom the user has allowed before where the rules have them asked.
+    pub answered: NetworkRules,
+    /// How the world is reached: as [`Network::proxy`](crate::plan::Network::proxy).
+    pub proxy: Option<String>,
+    /// The caller's variables about proxies; none if they aren't to be looked at.
+    pub variables: Vec<(&'static str, String)>,
+    /// The name servers to ask; none: those of `resolv_conf`.
+    pub dns: Vec<SocketAddr>,
+    /// What the host's `/etc/resolv.conf` says; it can't be read any more.
+    pub resolv_conf: String,
+    /// What its `/etc/hosts` says.
+    pub hosts: String,
+    /// A stream on which reports go out, each a length (four bytes, the least significant first) and so many bytes; when
+    /// its other end is closed there is nobody left to serve.
+    pub control: OwnedFd,
+    /// Makes sockets inside.
+    pub maker: Maker,
+}
+
+/// Makes sockets that belong to the network inside.
+#[derive(Debug)]
+pub struct Maker(OwnedFd);
+
+impl Maker {
+    /// A stream socket that doesn't block, of IPv6 or IPv4.
+    ///
+    /// # Errors
+    /// When init has ended or can make none.
+    pub fn socket(&self, v6: bool) -> Result<OwnedFd, Errno> {
+        palisade_sys::network::socket_inside(self.0.as_fd(), v6)
+    }
+}
+
+/// Serves a network until nobody is left to serve. Called in a process of its own.
+pub type ServeNetwork = fn(Served);
+
+/// For launches that have none.
+pub(crate) fn nobody(_served: Served) {}
+
+/// A file of more than this says nothing about names.
+const LARGEST: usize = 1 << 20;
+/// How long the end of a launch waits for the last reports.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// A report is no longer.
+const LONGEST: usize = 1 << 16;
+/// So much is read at a time, and so often, before the launcher looks after something else.
+const CHUNK: usize = 8192;
+const CHUNKS: usize = 16;
+/// The calls of whoever serves: sockets and what waits for them, memory, and the clock.
+const OWN: &[&str] = &[
+    "accept4",
+    "bind",
+    "brk",
+    "clock_gettime",
+    "clock_nanosleep",
+    "close",
+    "connect",
+    "epoll_create1",
+    "epoll_ctl",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "epoll_wait",
+    "eventfd2",
+    "exit",
+    "exit_group",
+    "fcntl",
+    "futex",
+    "getpeername",
+    "getpid",
+    "getrandom",
+    "getsockname",
+    "getsockopt",
+    "gettid",
+    "listen",
+    "madvise",
+    "mmap",
+    "mprotect",
+    "mremap",
+    "munmap",
+    "pipe2",
+    "poll",
+    "ppoll",
+    "read",
+    "readv",
+    "recvfrom",
+    "recvmsg",
+    "restart_syscall",
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "rt_sigreturn",
+    "sched_yield",
+    "sendmsg",
+    "sendto",
+    "setsockopt",
+    "shutdown",
+    "sigaltstack",
+    "splice",
+    "tgkill",
+    "write",
+    "writev",
+];
+
+/// Calls that depend on an argument: sockets of the internet only, not to block only, its own limits only.
+const CONDITIONAL: [(&str, u8, &[u64], &str); 3] = [
+    ("socket", 0, &[2, 10], "AF_INET, AF_INET6"),
+    ("ioctl", 1, &[0x5421], "FIONBIO"),
+    ("prlimit64", 0, &[0], "this process"),
+];
+
+/// The filter for whoever serves a network.
+///
+/// # Errors
+/// None is known for a list of our own.
+pub(crate) fn filter() -> Result<palisade_syscall::Filter, palisade_syscall::Error> {
+    let known = |name: &&&str| name.parse::<Syscall>().is_ok_and(|call| call.number(Arch::NATIVE).is_some());
+    let calls: Vec<&str> = OWN.iter().filter(known).copied().collect();
+    let mut rules = Rules::new(Action::Errno(Refusal::EPERM)).with(&calls, &[])?;
+    for (call, argument, values, condition) in CONDITIONAL {
+        let tests = Test::new(argument, Width::Low, Question::In(values.to_vec())).into_iter().collect();
+        let reason = "what serves a network needs it so".to_owned();
+        rules.add(
+            call.parse()?,
+            Rule { action: Action::Allow, tests, condition: condition.to_owned(), reason },
+        );
+    }
+    compile(&rules, Arch::NATIVE)
+}
+
+/// The network of a launch.
+#[derive(Debug)]
+pub(crate) struct Gateway<'p> {
+    told: Option<&'p Told<'p>>,
+    identity: Option<[u32; 2]>,
+    serve: ServeNetwork,
+    state: State,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    /// There is none, or nobody serves it any more.
+    #[default]
+    Shut,
+    /// Nobody has asked for anything.
+    Alone(Sockets),
+    /// Whoever asks is served.
+    Open { process: i32, control: Control },
+}
+
+/// This end of the stream of reports.
+#[derive(Debug)]
+struct Control {
+    socket: OwnedFd,
+    /// What has come and isn't a whole report.
+    part: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Sockets {
+    inside: Vec<Made>,
+    publish: Vec<(OwnedFd, u16)>,
+    lifeline: OwnedFd,
+}
+
+/// The sockets of the host whose connections go inside, made before anything is started.
+pub(crate) fn publish(plan: &Plan<'_>) -> Result<Vec<(OwnedFd, u16)>, StartError> {
+    let Some(told) = &plan.network else { return Ok(Vec::new()) };
+    let bound = told.publish.iter().map(|published| {
+        let address = SocketAddr::new(published.address, published.host_port);
+        let failed = |source| StartError::Publish { address, source };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        Ok((OwnedFd::from(listener), published.port))
+    });
+    bound.collect()
+}
+
+impl<'p> Gateway<'p> {
+    /// Takes the sockets over and waits for whoever asks.
+    pub(crate) fn of(
+        plan: &'p Plan<'_>,
+        network: Option<&Network>,
+        publish: Vec<(OwnedFd, u16)>,
+        started: &Started,
+        serve: ServeNetwork,
+        tell: &mut dyn FnMut(Happening<'_>),
+    ) -> Self {
+        let mapped = plan.identity.kind == IdentityKind::Mapped;
+        let identity = mapped.then_some([plan.identity.host_uid, plan.identity.host_gid]);
+        let mut gateway = Self { told: plan.network.as_ref(), identity, serve, state: State::Shut };
+        let (Some(network), Some(lifeline)) = (network, &started.lifeline) else { return gateway };
+        if let Some(why) = network.unled() {
+            tell(Happening::Unled(why));
+        }
+        let inside = network.take();
+        match lifeline.try_clone() {
+            Ok(lifeline) => {
+                let sockets = Sockets { inside, publish, lifeline };
+                for socket in sockets.all() {
+                    // Whoever has asked before is seen by the first look.
+                    let _only_late = wait::signal_when_readable(socket);
+                }
+                gateway.state = State::Alone(sockets);
+            }
+            Err(error) => tell(Happening::NetworkEnded(&error.to_string())),
+        }
+        gateway
+    }
+
+    /// Looks whether somebody has asked, and what is reported. Whether there is more than was read.
+    pub(crate) fn look(&mut self, tell: &mut dyn FnMut(Happening<'_>)) -> bool {
+        if let State::Alone(sockets) = &self.state {
+            if !sockets.any_readable() {
+                return false;
+            }
+            self.begin(tell);
+        }
+        match &mut self.state {
+            State::Open { control, .. } => control.hear(tell) == Heard::Part,
+            _ => false,
+        }
+    }
+
+    /// A process has ended: perhaps the one that serves.
+    pub(crate) fn reap(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+        let State::Open { process, control } = &mut self.state else { return };
+        let how = match wait::poll(*process) {
+            Ok(Some(Change::Exited(code))) => format!("exited with code {code}"),
+            Ok(Some(Change::Killed(signal))) => format!("was ended by signal {signal}"),
+            Ok(_) => return,
+            Err(errno) => format!("is gone: {errno}"),
+        };
+        // It writes nothing more.
+        while control.hear(tell) == Heard::Part {}
+        self.state = State::Shut;
+        tell(Happening::NetworkEnded(&format!("the process that served it {how}")));
+    }
+
+    fn begin(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+        let State::Alone(sockets) = std::mem::take(&mut self.state) else { return };
+        let Some(told) = self.told else { return };
+        let answered = match told.answers.as_ref().map(Answers::read).transpose() {
+            Ok(answered) => answered.unwrap_or_default(),
+            Err(error) => {
+                tell(Happening::Unanswered(&error));
+                NetworkRules::default()
+            }
+        };
+        match start(told, self.identity, sockets, answered, self.serve) {
+            Ok((process, socket)) => {
+                self.state = State::Open { process, control: Control { socket, part: Vec::new() } };
+            }
+            Err(error) => tell(Happening::NetworkEnded(&error.to_string())),
+        }
+    }
+
+    /// Ends whoever serves. Nobody is left inside who could ask.
+    pub(crate) fn end(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+        if let State::Open { process, mut control } = std::mem::take(&mut self.state) {
+            control.last_words(tell);
+            let _dead_already = wait::send(process, 9);
+            let _reaped = wait::blocking(process);
+            while control.hear(tell) == Heard::Part {}
+        }
+    }
+}
+
+/// Whoever leaves early leaves nobody behind.
+impl Drop for Gateway<'_> {
+    fn drop(&mut self) {
+        self.end(&mut |_nobody_listens| {});
+    }
+}
+
+impl Sockets {
+    fn all(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let publish = self.publish.iter().map(|(socket, _port)| socket.as_fd());
+        self.inside.iter().map(|made| made.socket.as_fd()).chain(publish)
+    }
+
+    fn any_readable(&self) -> bool {
+        let mut polled: Vec<PollFd<'_>> =
+            self.all().map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)).collect();
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+}
+
+/// How much of what has been reported was read.
+#[derive(Debug, PartialEq, Eq)]
+enum Heard {
+    /// All, until now.
+    All,
+    /// There is more.
+    Part,
+    /// All there will ever be.
+    End,
+}
+
+impl Control {
+    /// Passes on what has been reported, up to a limit: whoever reports without end mustn't keep the launcher from
+    /// everything else.
+    fn hear(&mut self, tell: &mut dyn FnMut(Happening<'_>)) -> Heard {
+        let mut bytes = [0u8; CHUNK];
+        for _chunk in 0..CHUNKS {
+            match rustix::net::recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT) {
+                Ok((_, length)) if length > 0 => {
+                    self.part.extend_from_slice(bytes.get(..length).unwrap_or_default());
+                    self.split(tell);
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Heard::All,
+                // Nobody who would report.
+                Ok(_) | Err(_) => return Heard::End,
+            }
+        }
+        Heard::Part
+    }
+
+    /// Lets whoever serves tell what is left to tell, and end.
+    fn last_words(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+        let _ended_already = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+            let left = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
+            let ready = poll(&mut polled, Some(&left));
+            if ready == Err(Errno::INTR) {
+                continue;
+            }
+            if ready != Ok(1) || self.hear(tell) == Heard::End {
+                return;
+            }
+        }
+    }
+
+    fn split(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+        let mut done = 0;
+        while let Some((header, rest)) = self.part.get(done..).and_then(<[u8]>::split_first_chunk::<4>) {
+            let length = u32::from_le_bytes(*header) as usize;
+            if length > LONGEST {
+                // Whoever serves has been talked into something: nothing it says counts any more.
+                let _silenced = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+                self.part.clear();
+                return;
+            }
+            let Some(report) = rest.get(..length) else { break };
+            tell(Happening::Network { report, control: self.socket.as_fd() });
+            done += header.len() + length;
+        }
+        self.part.drain(..done);
+    }
+}
+
+/// Tells whoever serves something. What is said is between it and the caller, and framed as reports are.
+pub fn instruct(control: BorrowedFd<'_>, words: &[u8]) {
+    let Ok(length) = u32::try_from(words.len()) else { return };
+    let message = [&length.to_le_bytes()[..], words].concat();
+    // A part of a message can't be left out: words are few, and room for them there is.
+    let _it_has_ended = rustix::net::send(control, &message, SendFlags::NOSIGNAL);
+}
+
+/// Forks the process that serves.
+fn start(
+    told: &Told<'_>,
+    identity: Option<[u32; 2]>,
+    sockets: Sockets,
+    answered: NetworkRules,
+    serve: ServeNetwork,
+) -> Result<(i32, OwnedFd), Box<dyn std::error::Error>> {
+    let flags = SocketFlags::CLOEXEC;
+    let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    for socket in sockets.all() {
+        wait::no_signal_when_readable(socket)?;
+    }
+    let mut kept: Vec<i32> = sockets.all().map(|socket| socket.as_raw_fd()).collect();
+    kept.extend([theirs.as_raw_fd(), sockets.lifeline.as_raw_fd()]);
+    let filter: Vec<Instruction> = told.filter.instructions();
+    let served = Served {
+        inside: sockets.inside,
+        publish: sockets.publish,
+        rules: told.rules.get()?,
+        answered,
+        variables: if told.asks_environment() { variables() } else { Vec::new() },
+        proxy: told.proxy.as_ref().map(ToString::to_string),
+        dns: told.dns.clone(),
+        resolv_conf: text(Path::new("/etc/resolv.conf")),
+        hosts: text(Path::new("/etc/hosts")),
+        control: theirs,
+        maker: Maker(sockets.lifeline),
+    };
+    let apart = Apart { name: c"palisade-net", kept: &kept, nothing: None, identity, filter: &filter };
+    let process = fork::apart(&apart, move || serve(served))?;
+    wait::signal_when_readable(ours.as_fd())?;
+    Ok((process, ours))
+}
+
+/// The caller's variables about proxies that say something.
+#[must_use]
+pub fn variables() -> Vec<(&'static str, String)> {
+    let value = |name: &'static str| {
+        std::env::var(name).ok().filter(|value| !value.is_empty()).map(|value| (name, value))
+    };
+    crate::network::VARIABLES.iter().filter_map(|(name, _inside)| value(name)).collect()
+}
+
+/// What a file about names says; nothing if it can't be read.
+#[must_use]
+pub fn text(path: &Path) -> String {
+    let bytes = palisade_host::file::read(path, LARGEST, palisade_host::file::Links::Follow);
+    bytes.map_or_else(|_unreadable| String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    /// Its other end writes as fast as this one reads.
+    #[test]
+    fn reports_without_end_let_the_launcher_look_after_something_else() {
+        let (socket, mut server) = UnixStream::pair().unwrap();
+        let mut control = Control { socket: socket.into(), part: Vec::new() };
+        let report = [&3u32.to_le_bytes()[..], b"abc"].concat().repeat(1000);
+        let flood = std::thread::spawn(move || while server.write_all(&report).is_ok() {});
+        let mut told = 0usize;
+        let mut turns = 0;
+        while turns < 100 {
+            let before = told;
+            turns += usize::from(control.hear(&mut |_report| told += 1) == Heard::Part);
+            assert!(told - before <= CHUNKS * CHUNK / 7 + 1, "{} reports in one turn", told - before);
+        }
+        // Its last words would be without end, too.
+        let before = Instant::now();
+        control.last_words(&mut |_report| told += 1);
+        assert!(before.elapsed() < 100 * PATIENCE, "{:?}", before.elapsed());
+        drop(control);
+        flood.join().unwrap();
+    }
+}

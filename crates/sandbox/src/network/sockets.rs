@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a refused connection to a socket means.
+
+use crate::apply::broker::subject;
+use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Verdict, Why};
+use std::time::SystemTime;
+
+/// Ends of paths, who listens there, and what that comes to.
+const KNOWN: &[(&str, &str)] = &[
+    ("docker.sock", "Docker's: whoever reaches it is root on the host"),
+    ("podman.sock", "Podman's: whoever reaches it starts containers with your files"),
+    ("containerd.sock", "containerd's: whoever reaches it is root on the host"),
+    ("crio.sock", "CRI-O's: whoever reaches it is root on the host"),
+    ("buildkitd.sock", "BuildKit's: whoever reaches it runs builds on the host"),
+    ("lxd/unix.socket", "LXD's: whoever reaches it is root on the host"),
+    ("libvirt-sock", "libvirt's: whoever reaches it controls virtual machines"),
+    ("systemd/private", "systemd's: whoever reaches it starts programs outside"),
+    ("systemd/notify", "systemd's"),
+    ("system_bus_socket", "the system D-Bus: its services act outside"),
+    ("/bus", "the session D-Bus: its services start programs outside"),
+    ("/at-spi/bus", "the accessibility bus: whoever reaches it reads and steers applications"),
+    (".X11-unix/X", "the X server's: whoever reaches it sees and types everything"),
+    ("wayland-", "the Wayland compositor's"),
+    ("pipewire-", "PipeWire's: whoever reaches it hears and sees"),
+    ("pulse/native", "PulseAudio's: whoever reaches it hears"),
+    ("S.gpg-agent", "the GnuPG agent's: whoever reaches it signs and decrypts as you"),
+    ("ssh-agent", "an SSH agent's: whoever reaches it logs in as you"),
+    ("/agent.", "an SSH agent's: whoever reaches it logs in as you"),
+    ("keyring/", "the keyring's: whoever reaches it asks for your passwords"),
+    ("nscd/socket", "the name service cache's"),
+    ("dev/log", "the system log's"),
+    ("mysqld.sock", "MySQL's"),
+    (".s.PGSQL.", "PostgreSQL's"),
+    ("tmux-", "a tmux server's: whoever reaches it types into your shells"),
+    ("vscode-", "an editor's: whoever reaches it runs commands in it"),
+];
+
+/// The refusal as an event.
+pub(crate) fn event(thread: u32, program: &[u8], path: &[u8]) -> Event {
+    let object = String::from_utf8_lossy(path).into_owned();
+    let known = KNOWN.iter().find(|(part, _whose)| object.ends_with(part) || object.contains(part));
+    let whose = known.map_or("somebody else's", |(_part, whose)| whose);
+    Event {
+        schema: EVENT_SCHEMA,
+        time: SystemTime::now(),
+        subject: subject(thread, program),
+        operation: Operation::Connect,
+        object,
+        verdict: Verdict::Refused,
+        why: Why { origin: None, text: format!("the socket is {whose}") },
+        enforced_by: Mechanism::Broker,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_says_whose_socket_it_is() {
+        let event = event(1, b"docker", b"/var/run/docker.sock");
+        assert_eq!(
+            event.to_string(),
+            "refused: connect /var/run/docker.sock by docker: \
+             the socket is Docker's: whoever reaches it is root on the host (broker)"
+        );
+        assert!(super::event(1, b"x", b"/w/s").why.text.contains("somebody else's"));
+    }
+}

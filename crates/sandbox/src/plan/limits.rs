@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Limits: by resource limits what those really limit, by control groups the rest.
+
+use crate::apply::cgroup;
+use crate::error::PlanError;
+use crate::plan::planner::Isolation;
+use crate::plan::{GroupLimit, Limit};
+use palisade_policy::{Amount, Limit as Wanted, Policy};
+use std::borrow::Cow;
+
+/// `RLIMIT_*` as the kernel numbers them on x86-64 and aarch64.
+const NPROC: u32 = 6;
+
+/// Plans the policy's limits.
+pub(crate) fn plan(
+    policy: &Policy,
+    isolation: Isolation,
+    best_effort: bool,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(Vec<Limit>, Vec<GroupLimit>), PlanError> {
+    let mut limits = Vec::new();
+    let mut groups = Vec::new();
+    for (wanted, amount) in policy.limits() {
+        let Amount::AtMost(value) = amount.value else { continue };
+        let resource = match wanted {
+            Wanted::CpuTime => 0,
+            Wanted::FileSize => 1,
+            Wanted::Stack => 3,
+            Wanted::CoreSize => 4,
+            Wanted::OpenFiles => 7,
+            Wanted::LockedMemory => 8,
+            Wanted::AddressSpace => 9,
+            Wanted::Memory | Wanted::Processes => {
+                let limit = match wanted {
+                    Wanted::Memory => GroupLimit::Memory(value),
+                    _ => GroupLimit::Processes(value),
+                };
+                match cgroup::place(limit) {
+                    Ok(_now) => groups.push(limit),
+                    // Counted per user namespace (since Linux 5.14), but not for the host's root.
+                    Err(_)
+                        if wanted == Wanted::Processes
+                            && isolation == Isolation::Full
+                            && !rustix::process::geteuid().is_root() =>
+                    {
+                        limits.push(Limit { resource: NPROC, value });
+                    }
+                    Err(reason) if best_effort => {
+                        notes.push(Cow::Owned(format!("no limit of {wanted}: {reason}")));
+                    }
+                    Err(reason) => return Err(PlanError::Limit { limit: wanted, reason }),
+                }
+                continue;
+            }
+        };
+        limits.push(Limit { resource, value });
+    }
+    Ok((limits, groups))
+}

@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Policy and facts to a plan.
+
+use crate::bus;
+use crate::error::PlanError;
+use crate::facts::{Facts, Kind};
+use crate::filter::answering::{self, Answered};
+use crate::filter::{self, calls};
+use crate::layers::session;
+use crate::network;
+use crate::plan::limits;
+use crate::plan::text::Text;
+use crate::plan::{
+    Filter, Identity, IdentityKind, Landlock, Namespace, Origin, PROGRAM, Pin, Plan, SCHEMA, Step,
+};
+use crate::view::USERS;
+use crate::view::furnishing::Furnishing;
+use crate::view::tree::{Show, Tree, relative};
+use crate::view::wards::{self, Keeper};
+use crate::view::{self, closure, in_place, mounts};
+use palisade_host::needs::More;
+use palisade_policy::decide::EffectivePath;
+use palisade_policy::resolve::Resolved;
+use palisade_policy::word::{Switch, SyscallMode};
+use palisade_policy::{Context, Grant, Layer, NetworkMode, Policy, View};
+use palisade_sys::landlock::{Handled, Rights};
+use palisade_syscall::broker::own_filter_with_clock;
+use palisade_syscall::{Arch, Passed};
+use palisade_text::Show as _;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+mod grants;
+mod identity;
+mod pins;
+mod statements;
+
+use self::grants::{Grants, grants};
+use self::identity::identity;
+
+/// How the walls are built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Isolation {
+    /// Namespaces and a file tree of its own, Landlock and seccomp behind.
+    #[default]
+    Full,
+    /// Landlock and seccomp only: nothing is hidden, what isn't allowed is denied.
+    InPlace,
+}
+
+/// Memory that files in private places may take.
+const TMPFS_SIZE: &std::ffi::CStr = c"50%";
+
+/// Makes the plan.
+///
+/// # Errors
+/// When the policy asks for what can't be given here.
+pub fn make(
+    facts: &Facts,
+    policy: &Policy,
+    project: Option<&Path>,
+    isolation: Isolation,
+) -> Result<Plan<'static>, PlanError> {
+    let trace = policy.switch(Switch::Trace).value;
+    if trace && isolation == Isolation::InPlace {
+        let reason = "without namespaces there is nobody to watch it".to_owned();
+        return Err(PlanError::Guarantee { guarantee: "what is looked for can be told", reason });
+    }
+    plan(facts, policy, project, isolation, trace)
+}
+
+/// Makes the plan for a command that is to be learned: the same walls, and a broker that tells what is
+/// used.
+///
+/// # Errors
+/// When the policy asks for what can't be given here.
+pub fn learn(facts: &Facts, policy: &Policy, project: Option<&Path>) -> Result<Plan<'static>, PlanError> {
+    plan(facts, policy, project, Isolation::Full, true)
+}
+
+fn plan(
+    facts: &Facts,
+    policy: &Policy,
+    project: Option<&Path>,
+    isolation: Isolation,
+    learn: bool,
+) -> Result<Plan<'static>, PlanError> {
+    let context = context(facts, project);
+    let resolved = policy.resolve(&context)?;
+    let best_effort = policy.best_effort().value;
+    let mut notes = Vec::new();
+    // What is shipped is for any host: that some of it has no meaning here is no news.
+    let own = resolved.skipped().iter().filter(|(rule, _)| rule.origin.layer > Layer::Distribution);
+    for (rule, reason) in own {
+        notes.push(Cow::Owned(format!("skipped {rule}: {reason}")));
+    }
+
+    let misleading = session::misleading(facts, &stated(facts, project));
+    let referred = policy.variables();
+    let misleading = misleading.iter().filter(|one| {
+        // The display has a name of its own in rules.
+        referred.contains(one.variable) || one.variable == "DISPLAY"
+    });
+    notes.extend(misleading.map(|one| Cow::Owned(one.note())));
+
+    let network = policy.network().value;
+    policy.variables().iter().for_each(|variable| facts.depends_on_variable(variable));
+    let buses = bus::resolve(facts, policy, &context, isolation, &mut notes)?;
+    let furnishing = Furnishing { policy, context: &context, isolation, buses: &buses };
+    furnishing.check_required(facts)?;
+    let shows_cwd = policy.switch(Switch::WorkingDirectory).value;
+    let grants = grants(facts, &resolved, shows_cwd, &mut notes)?;
+    let identity = identity(facts, policy, isolation, &grants.paths, &mut notes);
+    let keeper = wards::keeper(policy, isolation, best_effort, &mut notes)?;
+    let (steps, directory) = match isolation {
+        Isolation::Full => tree(facts, &furnishing, &resolved, &grants, identity, keeper, &mut notes)?,
+        Isolation::InPlace => {
+            if policy.view().value == View::Closure {
+                in_place::no_closure(best_effort, &mut notes)?;
+            }
+            in_place::steps(facts, &resolved, &grants.paths, best_effort, &mut notes)?
+        }
+    };
+
+    let mut broker = wards::broker(policy, &resolved, &steps, &facts.homes(), keeper, learn)?;
+    if let Some(broker) = broker.as_mut().filter(|_broker| keeper == Keeper::Broker) {
+        let pins = grants.paths.iter().flat_map(|path| pins::below(facts, path, &grants));
+        let pin = |(path, about): (PathBuf, PathBuf)| {
+            Ok::<_, PlanError>(Pin { path: Text::path(&path)?, about: Text::path(&about)? })
+        };
+        broker.pinned = pins.map(pin).collect::<Result<_, _>>()?;
+    }
+    let answered = Answered::of(policy, isolation, best_effort, &mut notes)?;
+    let passed = if broker.is_some() { filter::passed(policy, keeper, learn) } else { Passed::Nothing };
+    let launch = filter::Launch { isolation, passed, ids: (identity.uid, identity.gid) };
+    let (rules, stated) = filter::rules(policy, &answered, launch)?;
+    let stated: Vec<&str> = stated.iter().map(String::as_str).collect();
+    let (rules, answers) = answered.last(rules, passed)?;
+    let landlock = landlock(facts, isolation, network, best_effort, &mut notes)?;
+    let inside = calls::Inside {
+        steps: &steps,
+        isolation,
+        landlock: landlock.is_some(),
+        directory: directory.as_path(),
+    };
+    let (rules, calls) =
+        calls::plan(facts, (policy, &context), rules, &stated, (&inside, passed), &mut notes)?;
+    // What holds without a profile was learned of a program, and for no other.
+    let by_program = policy.syscall_mode().value != SyscallMode::Off
+        && facts.profile.is_none()
+        && facts.application.is_none();
+    if calls.is_some() {
+        broker.get_or_insert(wards::listener()?).calls = calls;
+    }
+    if let Some(answers) = answers {
+        let broker = broker.get_or_insert(wards::listener()?);
+        if answers.start.is_some() {
+            broker.filter = Filter::from(&own_filter_with_clock(Arch::NATIVE)?);
+        }
+        broker.answers = Some(answers);
+    }
+    let arch = Arch::NATIVE;
+    // Who listens anyway tells what is refused.
+    let rules = if broker.is_some() { rules.telling() } else { rules };
+    let program = palisade_syscall::compile(&rules, arch)?;
+    let (limits, group_limits) = limits::plan(policy, isolation, best_effort, &mut notes)?;
+    let hostname = match policy.hostname() {
+        Some(name) if isolation == Isolation::Full => Some(Text::new(name.value.as_str())?),
+        _ => None,
+    };
+    let mut environment = policy.environment_in(&context);
+    for (name, value) in &buses.variables {
+        environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
+    }
+    let filtered = network::plan(policy, isolation, best_effort, &mut notes)?;
+    if filtered.is_some() {
+        for (name, value) in network::VARIABLES {
+            environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
+        }
+    }
+    let conduct = furnishing.conduct(facts, &resolved)?;
+    let own_program =
+        || Text::new(closure::program_of(&facts.command).as_bytes()).map(Some).map_err(PlanError::from);
+    let (inputs, absent) = facts.inputs();
+    Ok(Plan {
+        schema: SCHEMA,
+        palisade: Cow::Borrowed(PROGRAM),
+        inputs,
+        absent,
+        namespaces: namespaces(isolation, network),
+        identity,
+        steps,
+        hostname,
+        landlock,
+        filter: Filter::from(&program),
+        broker,
+        buses: buses.filtered,
+        network: filtered,
+        environment,
+        variables: facts.variables(),
+        command: facts.prefix.iter().map(|part| Text::new(part.as_bytes())).collect::<Result<_, _>>()?,
+        conduct,
+        directory,
+        limits,
+        group_limits,
+        terminal: policy.inherit_terminal().value,
+        program: match policy.view().value {
+            // What a profile says is run is the same in each launch.
+            View::Closure if isolation == Isolation::Full && facts.prefix.is_empty() => own_program()?,
+            _ if by_program => own_program()?,
+            _ => None,
+        },
+        notes,
+    })
+}
+
+/// The path of a rule that decides about `path`, which has no links, in a launch: rules mean what their paths lead to. None
+/// if no rule speaks of it, or another view shows it.
+///
+/// # Errors
+/// Those of [`make`] that are about paths.
+pub fn decisive(
+    facts: &Facts,
+    policy: &Policy,
+    project: Option<&Path>,
+    path: &Path,
+) -> Result<Option<EffectivePath>, PlanError> {
+    let resolved = policy.resolve(&context(facts, project))?;
+    let shows_cwd = policy.switch(Switch::WorkingDirectory).value;
+    let grants = grants(facts, &resolved, shows_cwd, &mut Vec::new())?;
+    Ok(grants.decisive(path).cloned())
+}
+
+/// What the policy's variables stand for. A variable that is for a socket or a file, and leads to something else, is
+/// none.
+#[must_use]
+pub fn context(facts: &Facts, project: Option<&Path>) -> Context {
+    let mut context = stated(facts, project);
+    for one in session::misleading(facts, &context) {
+        context.environment.remove(OsStr::new(one.variable));
+    }
+    context
+}
+
+/// The same with the variables as they are.
+fn stated(facts: &Facts, project: Option<&Path>) -> Context {
+    Context {
+        home: facts.account.home.clone(),
+        cwd: facts.cwd.clone(),
+        project: project.map(Path::to_owned),
+        user: facts.account.name.clone(),
+        uid: facts.account.uid,
+        runtime_dir: facts.environment.absolute("XDG_RUNTIME_DIR").map(Path::to_path_buf),
+        directories: facts.directories(),
+        application: facts.application.clone(),
+        environment: facts
+            .environment
+            .iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect(),
+    }
+}
+
+/// Builds the file tree.
+fn tree(
+    facts: &Facts,
+    furnishing: &Furnishing<'_>,
+    resolved: &Resolved,
+    grants: &Grants,
+    identity: Identity,
+    keeper: Keeper,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(Vec<Step<'static>>, Text<'static>), PlanError> {
+    let policy = furnishing.policy;
+    let paths = grants.paths.as_slice();
+    let mut tree = Tree::new(facts, TMPFS_SIZE);
+    // What is in a package was found when it was made.
+    let more = if facts.package().is_some() { More::default() } else { furnishing.more(facts) };
+    let later = view::compose(&mut tree, facts, policy.view().value, policy.network().value, &more, notes)?;
+    let mapped = identity.kind == IdentityKind::Mapped;
+    furnishing.home(&mut tree, facts, mapped)?;
+    let mut repository_shown = policy.view().value == View::Host;
+    let places: Vec<&Path> = grants.places().collect();
+    for (path, place) in std::iter::zip(paths, &places) {
+        if !repository_shown && path.destination.starts_with(&facts.cwd) {
+            // Before the working directory, which may lie inside it.
+            view::repository(&mut tree, facts)?;
+            repository_shown = true;
+        }
+        let covers = matches!(path.grant, Grant::Hidden | Grant::Denied);
+        let exceptions = covers
+            && std::iter::zip(paths, &places).any(|(other, below)| {
+                below != place
+                    && below.starts_with(place)
+                    && matches!(other.grant, Grant::Allowed { .. } | Grant::Tmpfs)
+            });
+        // What a link leads to may not show: then there is nothing to mount on.
+        let shows =
+            *place == path.destination || tree.host_path(&tree.resolve(place)).as_deref() == Some(*place);
+        let private = (exceptions && shows).then_some(*place);
+        apply(&mut tree, facts, path, (mapped, private), notes)?;
+        if keeper != Keeper::Broker {
+            pins::mount(&mut tree, facts, path, &pins::below(facts, path, grants), mapped)?;
+        }
+        pin_own_places(&mut tree, facts, path, mapped)?;
+    }
+    for name in &grants.names {
+        closure::links(&mut tree, facts, name)?;
+    }
+    closure::belongings(&mut tree, facts, resolved, &later, notes)?;
+    tree.mask_behind_links()?;
+    if keeper == Keeper::Mounts {
+        mounts::protect(&mut tree, facts, policy, resolved, paths, mapped, notes)?;
+    }
+    hide_own_places(&mut tree, facts, paths)?;
+    furnishing.files(&mut tree, facts, notes)?;
+    furnishing.devices(&mut tree, facts)?;
+    furnishing.buses.place(&mut tree, mapped)?;
+    view::processes(&mut tree)?;
+    answering::processors(&mut tree, policy, furnishing.isolation)?;
+    answering::hostname(&mut tree, policy, furnishing.isolation)?;
+    if facts.account.uid == 0 && identity.kind == IdentityKind::Own {
+        view::restrain_root(&mut tree, facts)?;
+    }
+    // Beneath the root, too: names in what is shown may be listed, but for those that are only allowed one by one.
+    if !tree.is_partly_shut() {
+        tree.push(Step::Allow { path: Text::literal(c"."), rights: Rights::READ_DIR });
+    }
+
+    let wanted = resolved.cwd().map_or(&facts.cwd, |cwd| &cwd.value);
+    let directory = if tree.shows_directory(wanted) {
+        wanted.clone()
+    } else if resolved.cwd().is_some() {
+        let reason = "it isn't visible inside".to_owned();
+        return Err(PlanError::WorkingDirectory { path: wanted.clone(), reason });
+    } else if tree.shows_directory(&facts.account.home) {
+        facts.account.home.clone()
+    } else {
+        PathBuf::from("/")
+    };
+    Ok((tree.finish(), Text::path(&directory)?))
+}
+
+/// Makes one path what the policy wants it to be.
+fn apply(
+    tree: &mut Tree<'_>,
+    facts: &Facts,
+    path: &EffectivePath,
+    (mapped, private): (bool, Option<&Path>),
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(), PlanError> {
+    match path.grant {
+        Grant::Absent => Ok(()),
+        Grant::Hidden | Grant::Denied => {
+            // What is allowed below needs names to be mounted on: nothing else is there.
+            if let Some(place) = private {
+                return tree.private(place, 0o755);
+            }
+            let covered = tree.mask(&path.destination, path.grant == Grant::Denied)?;
+            let user = path.rule.origin.layer >= Layer::User;
+            if !covered && user && tree.host_path(&tree.resolve(&path.destination)).is_some() {
+                notes.push(Cow::Owned(format!(
+                    "{} doesn't exist: {} can't cover it if it is made later",
+                    path.destination.shown(),
+                    path.rule
+                )));
+            }
+            Ok(())
+        }
+        Grant::Tmpfs => tree.private(&path.destination, 0o755),
+        Grant::Allowed { write, execute } => {
+            let working_directory = path.source == facts.cwd;
+            let source = if working_directory {
+                path.source.clone()
+            } else {
+                facts.canonical(&path.source).unwrap_or_else(|| path.source.clone())
+            };
+            let origin = if working_directory && !tree.took_working_directory() {
+                Origin::WorkingDirectory
+            } else {
+                Origin::Canonical
+            };
+            let show = Show { origin, write, execute, map_owners: mapped, ..USERS };
+            let own_name = path.source == path.destination && !working_directory;
+            // A link into what isn't there whole is made again, so that what it leads to is found by its name, too.
+            let link = own_name
+                && source != path.source
+                && (!tree.stands(&source) || tree.host_path(&source).as_ref() == Some(&source))
+                && tree.host_path(&tree.resolve(&path.destination)).is_none()
+                && closure::links(tree, facts, &path.source)?.as_deref() == Some(source.as_path());
+            // And so is one of the host's own: nothing can be mounted on a link.
+            let linked = own_name
+                && source != path.source
+                && tree.host_path(&tree.resolve(&path.destination)).as_deref() == Some(path.source.as_path());
+            let destination = if link || linked { &source } else { &path.destination };
+            if own_name && !write && tree.is_shut_at(destination) {
+                // It is in sight, and lacks only the right: a rule costs a quarter of a mount.
+                let rights = if execute { Rights::READ.union(Rights::EXECUTE) } else { Rights::READ };
+                let rights = match facts.kind(&source) {
+                    Kind::Directory => rights,
+                    _ => rights.intersection(Rights::OF_FILES),
+                };
+                tree.push(Step::Allow { path: relative(destination)?, rights });
+                return Ok(());
+            }
+            tree.show(&source, destination, show)
+        }
+    }
+}
+
+/// Keeps what Palisade obeys and remembers where it is, below a path that may be written to.
+///
+/// The directories between the two become mounts of their own, for a mount point can't be renamed:
+/// else the command would move them aside and make new ones. Right after the path's own mount, so
+/// that what other rules say of those directories comes on top.
+fn pin_own_places(
+    tree: &mut Tree<'_>,
+    facts: &Facts,
+    path: &EffectivePath,
+    mapped: bool,
+) -> Result<(), PlanError> {
+    let Grant::Allowed { write: true, execute } = path.grant else { return Ok(()) };
+    let source = real(&path.source);
+    let mut between = BTreeSet::new();
+    for place in facts.places.all() {
+        let real_place = real(place);
+        if source.starts_with(&real_place) {
+            return Err(PlanError::OwnPlace { rule: Box::new(path.rule.clone()), place: place.to_owned() });
+        }
+        let Ok(rest) = real_place.strip_prefix(&source) else { continue };
+        // What isn't there could be made by the command.
+        let _exists_or_not_ours = std::fs::create_dir_all(place);
+        between
+            .extend(rest.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()).map(Path::to_owned));
+    }
+    let show = Show { write: true, execute, map_owners: mapped, ..USERS };
+    for part in between {
+        tree.show(&source.join(&part), &path.destination.join(&part), show)?;
+    }
+    Ok(())
+}
+
+/// Puts a mask over each of Palisade's own places that something granted shows.
+fn hide_own_places(tree: &mut Tree<'_>, facts: &Facts, paths: &[EffectivePath]) -> Result<(), PlanError> {
+    let granted: Vec<(PathBuf, &Path)> = paths
+        .iter()
+        .filter(|path| matches!(path.grant, Grant::Allowed { .. }))
+        .map(|path| (real(&path.source), path.destination.as_path()))
+        .collect();
+    for place in facts.places.all() {
+        let place = real(place);
+        for (source, destination) in &granted {
+            if let Ok(rest) = place.strip_prefix(source) {
+                tree.mask(&destination.join(rest), false)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `path` with links followed as far as it exists: two names of one directory compare equal.
+fn real(path: &Path) -> PathBuf {
+    let existing = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    match existing {
+        Some((above, real)) => match path.strip_prefix(above) {
+            Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+            _ => real,
+        },
+        None => path.to_owned(),
+    }
+}
+
+fn namespaces(isolation: Isolation, network: NetworkMode) -> Vec<Namespace> {
+    match isolation {
+        Isolation::InPlace => Vec::new(),
+        Isolation::Full => Namespace::ALL
+            .into_iter()
+            .filter(|namespace| *namespace != Namespace::Network || network != NetworkMode::Host)
+            .collect(),
+    }
+}
+
+/// What Landlock is to restrict: all it can, but it must be there where nothing else holds.
+fn landlock(
+    facts: &Facts,
+    isolation: Isolation,
+    network: NetworkMode,
+    best_effort: bool,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<Option<Landlock>, PlanError> {
+    let abi = facts.landlock.unwrap_or(0);
+    let mut lacking = |guarantee: &'static str, needed: u32| {
+        let reason = format!("Landlock ABI {needed} is needed, this kernel has {abi}");
+        if best_effort {
+            notes.push(Cow::Owned(format!("not guaranteed that {guarantee}: {reason}")));
+            Ok(())
+        } else {
+            Err(PlanError::Guarantee { guarantee, reason })
+        }
+    };
+    if isolation == Isolation::InPlace && abi < 3 {
+        lacking("files stay as they are", 3)?;
+    }
+    if isolation == Isolation::InPlace && abi < 6 {
+        lacking("signals stay inside", 6)?;
+    }
+    if network == NetworkMode::Host && abi < 6 {
+        lacking("abstract sockets of the host are out of reach", 6)?;
+    }
+    if abi == 0 {
+        return Ok(None);
+    }
+    let handled = Handled::by_abi(abi);
+    Ok(Some(Landlock { abi, files: Rights(handled.files), scoped: handled.scoped }))
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Without namespaces: the same policy by Landlock alone.
+
+use crate::error::PlanError;
+use crate::facts::{Facts, Kind};
+use crate::plan::Step;
+use crate::plan::text::Text;
+use crate::view::tree::WRITABLE;
+use palisade_host::layout::RootKind;
+use palisade_host::toolchain;
+use palisade_policy::Grant;
+use palisade_policy::decide::EffectivePath;
+use palisade_policy::resolve::Resolved;
+use palisade_sys::landlock::Rights;
+use std::borrow::Cow;
+use std::path::Path;
+
+/// Rules, and the directory to start in.
+pub(crate) fn steps(
+    facts: &Facts,
+    resolved: &Resolved,
+    paths: &[EffectivePath],
+    best_effort: bool,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(Vec<Step<'static>>, Text<'static>), PlanError> {
+    let mut steps = Vec::new();
+    let programs = Rights::READ.union(Rights::EXECUTE);
+    for directory in &facts.layout.system {
+        allow(&mut steps, facts, &directory.canonical, programs)?;
+    }
+    for name in &facts.layout.merged {
+        if name.kind == RootKind::Directory {
+            allow(&mut steps, facts, &name.path, programs)?;
+        }
+    }
+    allow(
+        &mut steps,
+        facts,
+        Path::new("/dev"),
+        Rights::READ.union(Rights::WRITE_FILE).union(Rights::IOCTL_DEV),
+    )?;
+    allow(&mut steps, facts, Path::new("/proc"), Rights::READ.union(Rights::WRITE_FILE))?;
+    for found in toolchain::find(&facts.account.home, &facts.environment, &facts.layout).found {
+        allow(&mut steps, facts, &found.canonical, programs)?;
+    }
+    for path in paths {
+        match path.grant {
+            Grant::Allowed { write, execute } => {
+                let mut rights = Rights::READ;
+                if write {
+                    rights = rights.union(WRITABLE.without(Rights::EXECUTE));
+                }
+                if execute {
+                    rights = rights.union(Rights::EXECUTE);
+                }
+                if path.source != path.destination {
+                    give_up(
+                        path,
+                        "a path can't be shown elsewhere without a mount namespace",
+                        best_effort,
+                        notes,
+                    )?;
+                }
+                allow(&mut steps, facts, &path.source, rights)?;
+            }
+            Grant::Hidden | Grant::Denied | Grant::Tmpfs | Grant::Absent => {}
+        }
+        if is_allowed_above(facts, path, paths) {
+            give_up(path, "Landlock can't take back what it allows above", best_effort, notes)?;
+        }
+    }
+    let directory = resolved.cwd().map_or(&facts.cwd, |cwd| &cwd.value);
+    Ok((steps, Text::path(directory)?))
+}
+
+/// Whether another rule, or the system's view, allows more where a rule allows less.
+fn is_allowed_above(facts: &Facts, path: &EffectivePath, paths: &[EffectivePath]) -> bool {
+    let real = |path: &Path| facts.canonical(path).unwrap_or_else(|| path.to_owned());
+    let place = real(&path.source);
+    let less = |write: bool, execute: bool| match path.grant {
+        Grant::Allowed { write: also_write, execute: also_execute } => {
+            write && !also_write || execute && !also_execute
+        }
+        Grant::Hidden | Grant::Denied | Grant::Tmpfs => true,
+        Grant::Absent => false,
+    };
+    let by_rule = paths.iter().any(|other| {
+        let Grant::Allowed { write, execute } = other.grant else { return false };
+        let above =
+            path.destination.starts_with(&other.destination) || place.starts_with(real(&other.source));
+        above && less(write, execute)
+    });
+    // What may be read there may be executed, too, whatever a rule says: it opens nothing of the user's.
+    let is_cover = !matches!(path.grant, Grant::Allowed { .. } | Grant::Absent);
+    let by_view = || facts.layout.system.iter().any(|directory| place.starts_with(&directory.canonical));
+    by_rule || path.grant == Grant::Tmpfs || is_cover && by_view()
+}
+
+/// Says that only what a program needs can't be shown.
+pub(crate) fn no_closure(best_effort: bool, notes: &mut Vec<Cow<'static, str>>) -> Result<(), PlanError> {
+    if best_effort {
+        notes.push(Cow::Borrowed("not enforced: the view closure: system directories can be read"));
+        return Ok(());
+    }
+    Err(PlanError::Guarantee {
+        guarantee: "nothing but the program's own files is there",
+        reason: "that needs a mount namespace".to_owned(),
+    })
+}
+
+fn give_up(
+    path: &EffectivePath,
+    reason: &str,
+    best_effort: bool,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(), PlanError> {
+    if best_effort {
+        notes.push(Cow::Owned(format!("not enforced: {}: {reason}", path.rule)));
+        return Ok(());
+    }
+    Err(PlanError::Guarantee { guarantee: "the file rules hold", reason: format!("{}: {reason}", path.rule) })
+}
+
+fn allow(
+    steps: &mut Vec<Step<'static>>,
+    facts: &Facts,
+    path: &Path,
+    rights: Rights,
+) -> Result<(), PlanError> {
+    let rights = match facts.kind(path) {
+        Kind::Missing => return Ok(()),
+        Kind::Directory => rights,
+        Kind::Other => rights.intersection(Rights::OF_FILES),
+    };
+    steps.push(Step::Allow { path: Text::path(path)?, rights });
+    Ok(())
+}

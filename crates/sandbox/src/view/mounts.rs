@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Protected names by mounts: those that exist are read-only.
+//!
+//! It costs nothing while the command runs, and leaves a window: a name that doesn't exist can be
+//! made, and a host program that saves a file by renaming another over it takes the mount off. The
+//! directories that hold such names are mounts too, so that they can't be renamed away.
+
+use crate::error::PlanError;
+use crate::facts::{Facts, Kind};
+use crate::plan::repository;
+use crate::view::USERS;
+use crate::view::tree::{Show, Tree};
+use palisade_host::walk::{self, FileKind, Visit};
+use palisade_policy::decide::EffectivePath;
+use palisade_policy::names::{Content, NameRules, Standing};
+use palisade_policy::resolve::Resolved;
+use palisade_policy::{Grant, Policy};
+use palisade_text::Show as _;
+use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+pub(crate) fn protect(
+    tree: &mut Tree<'_>,
+    facts: &Facts,
+    policy: &Policy,
+    resolved: &Resolved,
+    paths: &[EffectivePath],
+    mapped: bool,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(), PlanError> {
+    let names = policy.names();
+    let anchored = NameRules::new(resolved.protected_paths());
+    if names.is_empty() && anchored.is_empty() {
+        return Ok(());
+    }
+    for path in paths {
+        let Grant::Allowed { write: true, execute } = path.grant else { continue };
+        if facts.kind(&path.source) != Kind::Directory {
+            continue;
+        }
+        // What exists is looked up at every launch.
+        facts.set_volatile();
+        let root = path.source.components().count().saturating_sub(1);
+        let inside = |host: &Path| match host.strip_prefix(&path.source) {
+            Ok(rest) => path.destination.join(rest),
+            Err(_outside) => host.to_owned(),
+        };
+        let mut holders: Vec<PathBuf> = Vec::new();
+        let visit = |host: &Path, kind: FileKind| {
+            let path = host.as_os_str().as_bytes();
+            let in_repository = || {
+                names.judge_in_repositories(path, root, |above| repository::is_above(host, above)).standing
+            };
+            let standing = match names.judge(path, root) {
+                Standing::Free => match anchored.judge(inside(host).as_os_str().as_bytes(), 0) {
+                    Standing::Free => in_repository(),
+                    other => other,
+                },
+                other => other,
+            };
+            match (standing, kind) {
+                (Standing::Protected(_), _) => Visit::Match,
+                // As a file it leads elsewhere.
+                (Standing::Holder(rule), FileKind::File) if rule.content == Content::Directory => {
+                    Visit::Match
+                }
+                (Standing::Holder(_), FileKind::Directory) => {
+                    holders.push(host.to_owned());
+                    Visit::Descend
+                }
+                (_, FileKind::Directory) => Visit::Descend,
+                _ => Visit::Skip,
+            }
+        };
+        let found = walk::walk(&path.source, walk::DEFAULT_LIMIT, visit)
+            .map_err(|source| PlanError::Walk { rule: Box::new(path.rule.clone()), source })?;
+        let pinned = Show { write: true, execute, map_owners: mapped, ..USERS };
+        for holder in holders {
+            tree.show(&holder, &inside(&holder), pinned)?;
+        }
+        let kept = Show { execute, renewed: true, map_owners: mapped, ..USERS };
+        for host in found.matches {
+            if host.is_symlink() {
+                notes.push(Cow::Owned(format!("{} is a link: a mount can't protect it", host.shown())));
+                continue;
+            }
+            tree.show(&host, &inside(&host), kept)?;
+        }
+    }
+    Ok(())
+}
