@@ -4,6 +4,7 @@
 #![expect(clippy::expect_used, reason = "a test may die of what cargo should have said")]
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -18,6 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "palisade-cli",
         &[
+            "palisade",
             "palisade-guard",
             "palisade-interpose",
             "palisade-scopes",
@@ -62,6 +64,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "palisade-text",
         ],
     ),
+    // library
+    ("palisade", &["palisade-sandbox", "palisade-policy", "palisade-host", "palisade-sys"]),
     // planes
     (
         "palisade-shell",
@@ -166,6 +170,30 @@ fn pure_crates_have_no_way_to_do_io() {
         }
     }
     assert_eq!(found, PURE.len());
+}
+
+/// Plans are made in one place, so that what is explained, checked, learned and packed is what runs.
+#[test]
+fn the_library_alone_makes_plans() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut callers = BTreeSet::new();
+    let mut directories = vec![crates.clone()];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(&directory).expect("the sources can be read").flatten() {
+            let path = entry.path();
+            let below = path.strip_prefix(&crates).expect("it lies below");
+            let own = below.starts_with("sandbox") || below.iter().any(|part| part == "tests");
+            if path.is_dir() && !own {
+                directories.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "rs") {
+                let text = std::fs::read_to_string(&path).expect("a source is text");
+                if ["planner::make(", "planner::learn("].iter().any(|call| text.contains(call)) {
+                    callers.insert(path.file_name().expect("a file has a name").to_owned());
+                }
+            }
+        }
+    }
+    assert_eq!(callers, BTreeSet::from(["situation.rs".into()]), "in crates/palisade");
 }
 
 /// A full parser of bash's grammar brings dozens of crates: it may say in tests what the own reader should find.

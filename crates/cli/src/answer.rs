@@ -5,7 +5,9 @@
 use crate::desktop::DesktopError;
 use crate::guard::GuardError;
 use crate::output;
+use crate::run_options::RequestError;
 use crate::shell::classify::LineError;
+use palisade::PlanningError;
 use palisade_host::account::AccountError;
 use palisade_policy::value::ValueError;
 use palisade_policy::{ParseError, ResolveError};
@@ -67,6 +69,9 @@ pub(crate) enum Failure {
     /// An option is wrong.
     #[error(transparent)]
     Option(#[from] crate::run_options::OptionError),
+    /// There is nothing to explain.
+    #[error("nothing is named that is to be explained")]
+    NothingAsked,
     /// A path can't be read.
     #[error("can't read {path:?}: {source}")]
     Read {
@@ -208,7 +213,7 @@ impl Failure {
             Self::Layer(LayerError::Store(_)) | Self::Store(_) => "store",
             Self::Layer(_) | Self::Read { .. } => "read",
             Self::Resolve(_) | Self::Plan(_) => "plan",
-            Self::Option(_) => "option",
+            Self::Option(_) | Self::NothingAsked => "option",
             Self::NoHost { .. } | Self::Syscall(_) | Self::Name(_) | Self::DefinitionName { .. } => {
                 "unknown-name"
             }
@@ -239,6 +244,7 @@ impl Failure {
             Self::NoHost { .. } => {
                 Some("a name or an address: example.com, example.com:443, 10.0.0.1".to_owned())
             }
+            Self::NothingAsked => Some("palisade explain PATH".to_owned()),
             Self::DefinitionName { .. } => Some("no slash, no dot in front".to_owned()),
             Self::DefinitionExists { sort, name, .. } => {
                 Some(format!("palisade {} edit {name}", sort.name()))
@@ -266,6 +272,26 @@ impl Failure {
                 Some("palisade project allow --yes   # after reading what it grants".to_owned())
             }
             _ => None,
+        }
+    }
+}
+
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Option(error) => Self::Option(error),
+            RequestError::Planning(error) => error.into(),
+        }
+    }
+}
+
+impl From<PlanningError> for Failure {
+    fn from(error: PlanningError) -> Self {
+        match error {
+            PlanningError::Directory { source } => Self::Cwd { source },
+            PlanningError::Account(error) => Self::Account(error),
+            PlanningError::Layer(error) => Self::Layer(error),
+            PlanningError::Plan(error) => Self::Plan(error),
         }
     }
 }

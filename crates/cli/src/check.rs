@@ -2,8 +2,10 @@
 //! `palisade check`: whether a policy file says what can be understood.
 
 use crate::answer::{self, Failure, NO, YES};
+use crate::asked::Asked;
 use crate::output;
-use clap::{ValueEnum, ValueHint};
+use clap::{ArgMatches, ValueEnum, ValueHint};
+use palisade::PlanningError;
 use palisade_host::places::{ADMINISTRATOR, DISTRIBUTION, PROJECT_FILE};
 use palisade_policy::{Layer, ParseError};
 use palisade_sandbox::filter::answering::{self, Impossible};
@@ -15,19 +17,29 @@ use std::path::{Path, PathBuf};
 
 /// What to check.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "\
+With options of `palisade run`, or a command after `--`, a launch is planned, too: with FILE by that profile, without
+it by the policy files that are in force.
+
+Examples:
+  palisade check .palisade.toml
+  palisade check --profile web -- npm test      would this launch come about?",
+    mut_arg("dry_run", |arg| arg.help("Print the plan of the launch and check nothing")),
+    mut_arg("json", |arg| arg.help("Answer as JSON")),
+)]
 pub(crate) struct Options {
-    /// The policy file
+    /// The policy file; without one the launch that the options speak of is checked
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    file: PathBuf,
+    file: Option<PathBuf>,
     /// The layer it is for; by default the one of the place where it lies
     #[arg(long, value_name = "LAYER")]
     layer: Option<LayerName>,
     /// It is a feature, not a profile or configuration; so is what lies in a directory `features`
     #[arg(long)]
-    feature: bool,
-    /// Answer as JSON
-    #[arg(long)]
-    json: bool,
+    as_feature: bool,
+    #[command(flatten)]
+    pub(crate) asked: Asked,
 }
 
 /// A layer that has files.
@@ -63,6 +75,18 @@ struct Answer {
     notes: Vec<String>,
 }
 
+/// The answer about a launch.
+#[derive(Serialize)]
+struct LaunchAnswer {
+    valid: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+}
+
 /// One thing wrong.
 #[derive(Serialize)]
 struct Mistake {
@@ -92,15 +116,57 @@ impl From<&Impossible> for Mistake {
 }
 
 /// Answers: 0 it can be understood, 1 it can't, 2 it can't be read.
-pub(crate) fn run(options: &Options) -> u8 {
-    answer::finish(options.json, check(options))
+pub(crate) fn run(options: &Options, matches: &ArgMatches) -> u8 {
+    answer::finish(options.asked.launch.json, check(options, matches))
 }
 
-fn check(options: &Options) -> Result<u8, Failure> {
-    let file = &options.file;
+fn check(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {
+    let mut asked = options.asked.clone();
+    let asks_for_launch = asked.asks_for_something(matches)?;
+    let Some(file) = &options.file else { return check_launch(&asked, matches) };
+    let answer = check_file(options, file, asks_for_launch)?;
+    if answer == NO || !asks_for_launch {
+        return Ok(answer);
+    }
+    asked.profile.get_or_insert_with(|| file.as_os_str().to_owned());
+    check_launch(&asked, matches)
+}
+
+/// Whether a launch could be planned.
+fn check_launch(asked: &Asked, matches: &ArgMatches) -> Result<u8, Failure> {
+    let situation = match asked.request(matches)?.settle() {
+        Err(PlanningError::Layer(LayerError::Parse { errors })) => {
+            answer::say_parse_errors(&errors);
+            return Ok(NO);
+        }
+        settled => settled?,
+    };
+    if let Some(done) = asked.dry_run(&situation) {
+        return done;
+    }
+    let planned = situation.plan();
+    let (error, hint) = match &planned {
+        Ok(_plan) => (None, None),
+        Err(error) => (Some(error.to_string()), error.hint()),
+    };
+    let notes = planned.as_ref().map(|plan| plan.notes.iter().map(ToString::to_string).collect());
+    let notes: Vec<String> = notes.unwrap_or_default();
+    if asked.launch.json {
+        answer::print_json(&LaunchAnswer { valid: error.is_none(), error: error.clone(), hint, notes })?;
+    } else if let Some(error) = &error {
+        output::error(error, hint.as_deref());
+    } else {
+        output::say("nothing is wrong with the launch: it can be planned\n");
+        notes.iter().for_each(|note: &String| output::note(note));
+    }
+    Ok(if error.is_none() { YES } else { NO })
+}
+
+/// Whether the file can be understood. `more_follows`: if it can, the answer about a launch is the answer.
+fn check_file(options: &Options, file: &Path, more_follows: bool) -> Result<u8, Failure> {
     let layer = options.layer.map_or_else(|| layer_of(file), Layer::from);
     let features = file.parent().and_then(Path::file_name) == Some(OsStr::new("features"));
-    let sort = if options.feature || features { Sort::Feature } else { Sort::Profile };
+    let sort = if options.as_feature || features { Sort::Feature } else { Sort::Profile };
     let mut impossible = Vec::new();
     let (errors, notes) = match layers::read_file(file, layer, sort) {
         Ok(policy) => {
@@ -111,9 +177,12 @@ fn check(options: &Options) -> Result<u8, Failure> {
         Err(LayerError::Parse { errors }) => (errors, Vec::new()),
         Err(error) => return Err(error.into()),
     };
-    if options.json {
+    if more_follows && errors.is_empty() && impossible.is_empty() {
+        return Ok(YES);
+    }
+    if options.asked.launch.json {
         answer::print_json(&Answer {
-            file: file.clone(),
+            file: file.to_owned(),
             layer: layer.name(),
             valid: errors.is_empty() && impossible.is_empty(),
             errors: errors.iter().map(Mistake::from).chain(impossible.iter().map(Mistake::from)).collect(),

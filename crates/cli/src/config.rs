@@ -3,7 +3,7 @@
 
 use crate::answer::{self, Failure, YES};
 use crate::config_show;
-use crate::situation::{self, Situation};
+use crate::situation;
 use clap::Subcommand;
 use palisade_host::places::{self, PROJECT_FILE};
 use palisade_policy::Layer;
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> u8 {
 }
 
 fn shown(show: &Show) -> Result<u8, Failure> {
-    let situation = Situation::gather(show.profile.as_deref())?;
+    let situation = situation::of_profile(show.profile.as_deref())?;
     for note in &situation.loaded.notes {
         crate::output::note(note);
     }

@@ -2,27 +2,33 @@
 //! `palisade doctor`: what this host can guarantee, by what, and what to do about the rest.
 
 use crate::answer::{self, Failure, NO, YES};
-use crate::situation;
+use crate::asked::Asked;
+use clap::ArgMatches;
+use palisade::{PlanningError, Request, Situation};
 use palisade_host::places::{self, Trustee};
-use palisade_policy::{LayerPolicy, Policy, built_in, merge};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::guarantee::{self, Evidence, Have, OLDEST_KERNEL, Row};
-use palisade_sandbox::layers::{self, Request};
-use palisade_sandbox::plan::planner::{self, Isolation};
 use palisade_text::Show as _;
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How to answer.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "\
+Options of `palisade run` say of which launch; without any it is one by the default policy.
+
+Examples:
+  palisade doctor
+  palisade doctor --profile web --limit memory=1G   can this be enforced here?",
+    mut_arg("dry_run", |arg| arg.help("Print the plan of the launch and examine nothing")),
+    mut_arg("json", |arg| arg.help("Answer as JSON")),
+    mut_arg("verbose", |arg| arg.help("Show every mechanism, also behind those that suffice")),
+)]
 pub(crate) struct Options {
-    /// Show every mechanism, also behind those that suffice
-    #[arg(long, short)]
-    verbose: bool,
-    /// Answer as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    pub(crate) asked: Asked,
 }
 
 /// The answer.
@@ -49,39 +55,46 @@ pub(crate) struct Check {
 }
 
 /// Answers: 0 everything that is asked for can be enforced, 1 not, 2 error.
-pub(crate) fn run(options: &Options) -> u8 {
-    answer::finish(options.json, examine(options))
+pub(crate) fn run(options: &Options, matches: &ArgMatches) -> u8 {
+    answer::finish(options.asked.launch.json, examine(options, matches))
 }
 
-fn examine(options: &Options) -> Result<u8, Failure> {
-    let facts = situation::facts()?;
-    let (policy, project, configuration) = policy(&facts);
-    let evidence = Evidence::gather(&facts);
-    let guarantees = guarantee::evaluate(&policy, &evidence);
+fn examine(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {
+    let (situation, configuration) = situation(options.asked.request(matches)?)?;
+    if let Some(done) = options.asked.dry_run(&situation) {
+        return done;
+    }
+    let evidence = Evidence::gather(&situation.facts);
+    let guarantees = guarantee::evaluate(situation.policy(), &evidence);
     let mut checks = vec![configuration];
-    checks.push(planned(&facts, &policy, project.as_deref()));
-    checks.extend(own_places(&facts));
+    checks.push(planned(&situation));
+    checks.extend(own_places(&situation.facts));
     checks.extend(crate::guard::doctor());
     let kernel = kernel(&evidence);
     let enforceable = !kernel_fails(&kernel)
         && !guarantees.iter().any(Row::fails)
         && !checks.iter().any(|check| check.fatal && !check.have.is_yes());
     let answer = Answer { enforceable, kernel, guarantees, checks };
-    if options.json {
+    if options.asked.launch.json {
         answer::print_json(&answer)?;
     } else {
-        answer::print(&answer.words(options.verbose))?;
+        answer::print(&answer.words(options.asked.launch.verbose))?;
     }
     Ok(if enforceable { YES } else { NO })
 }
 
-/// The policy without a profile, and whether its files are in order. If they aren't, what is
-/// built in stands in for it: the rest of the table is worth having.
-fn policy(facts: &Facts) -> (Policy, Option<PathBuf>, Check) {
+/// The host and the policy, and whether its files are in order. If they aren't, what is built in stands in for them:
+/// the rest of the table is worth having.
+fn situation(request: Request) -> Result<(Situation, Check), Failure> {
     let check = |have, remedy| Check { name: "configuration", have, fatal: true, what: None, remedy };
-    match layers::load(facts, Request::default(), LayerPolicy::command_line()) {
-        Ok(loaded) => (loaded.policy, loaded.project, check(Have::Yes, None)),
-        Err(error) => (merge(vec![built_in()]), None, check(Have::No(error.to_string()), error.hint())),
+    let without = request.clone();
+    match request.settle() {
+        Ok(situation) => Ok((situation, check(Have::Yes, None))),
+        Err(PlanningError::Layer(error)) => {
+            let situation = without.settle_by_built_in()?;
+            Ok((situation, check(Have::No(error.to_string()), error.hint())))
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -103,8 +116,8 @@ const fn kernel_fails(kernel: &Check) -> bool {
 }
 
 /// Whether a launch could be planned here.
-fn planned(facts: &Facts, policy: &Policy, project: Option<&Path>) -> Check {
-    let (have, remedy) = match planner::make(facts, policy, project, Isolation::Full) {
+fn planned(situation: &Situation) -> Check {
+    let (have, remedy) = match situation.plan() {
         Ok(_plan) => (Have::Yes, None),
         Err(error) => (Have::No(error.to_string()), error.hint()),
     };

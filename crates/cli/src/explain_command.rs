@@ -3,7 +3,7 @@
 
 use crate::answer::{self, Failure, NO, YES};
 use crate::explain_path::{self, Explanation, Way};
-use crate::situation::Situation;
+use palisade::Situation;
 use palisade_host::executable::{self, Kind};
 use palisade_policy::environment::Fate;
 use palisade_policy::{LayerPolicy, Resolved, Wanted};

@@ -2,7 +2,8 @@
 //! What happens when a host is to be talked to. Nobody is asked for names here: rules are about them as they are.
 
 use crate::answer::{self, Failure, NO, YES};
-use crate::situation::{Place, Situation};
+use crate::situation::Place;
+use palisade::Situation;
 use palisade_policy::network::{
     Fallback, Judge, Name, NetworkRule, NetworkRules, NetworkVerdict, Ruling, host_port, is_public,
 };
@@ -333,9 +334,10 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::situation;
 
     fn about(administrator: &str, host: &str) -> Answer {
-        let situation = Situation::of_administrator(administrator);
+        let situation = situation::of_administrator(administrator);
         answer_about(&Host::new(host).unwrap(), situation.policy())
     }
 

@@ -2,7 +2,8 @@
 //! What happens with a system call or an environment variable.
 
 use crate::answer::{self, Failure, NO, YES};
-use crate::situation::{Place, Situation};
+use crate::situation::Place;
+use palisade::Situation;
 use palisade_policy::environment::{EnvironmentRule, Fate, Reason};
 use palisade_policy::word::SyscallMode;
 use palisade_policy::{Layer, LayerPolicy, Policy, Protect};
@@ -64,7 +65,7 @@ struct Walled {
 pub(crate) fn syscall(situation: &Situation, name: &str, json: bool) -> Result<u8, Failure> {
     let call: Syscall = name.parse()?;
     let mut policy = situation.policy().clone();
-    let isolation = Situation::isolation(&policy);
+    let isolation = situation.isolation(&policy);
     let rules = match filter::explained(&situation.facts, &policy, isolation) {
         Err(PlanError::Syscalls(error @ palisade_syscall::Error::PastTheBroker { .. })) => {
             // Such a command is run with `--protect mounts`.
@@ -183,7 +184,7 @@ fn permit_call(situation: &Situation, name: &str, call: Syscall) -> Result<Optio
             layer.set_protect(protect, 0);
         }
         let policy = situation.policy().clone().combine(layer.into());
-        let isolation = Situation::isolation(&policy);
+        let isolation = situation.isolation(&policy);
         let Ok(rules) = filter::explained(&situation.facts, &policy, isolation) else { continue };
         let walls = filter::walls(&situation.facts, &policy, isolation, call);
         if may(&rules, call) && walls.iter().all(|wall| wall.errno.is_none()) {
@@ -276,13 +277,14 @@ fn permit_variable(situation: &Situation, name: &str) -> Result<Option<String>, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::situation;
 
     #[test]
     fn what_a_lock_forbids_is_not_proposed() {
         let locked = "[locked.syscalls]\ndeny = [\"ptrace\"]\n[locked.environment]\nremove = [\"AWS_*\"]\n";
         let call: Syscall = "ptrace".parse().unwrap();
         for (administrator, proposed) in [("", true), (locked, false)] {
-            let situation = Situation::of_administrator(administrator);
+            let situation = situation::of_administrator(administrator);
             assert_eq!(permit_call(&situation, "ptrace", call).unwrap().is_some(), proposed);
             assert_eq!(permit_variable(&situation, "AWS_X").unwrap().is_some(), proposed);
         }

@@ -2,7 +2,8 @@
 //! What happens with a path: what the policy says, what the plan makes of it, what would permit it.
 
 use crate::answer::{self, Failure, NO, YES};
-use crate::situation::{Place, Rule, Situation};
+use crate::situation::{Place, Rule};
+use palisade::Situation;
 use palisade_policy::{Access, Decision, Grant, Hint, LayerPolicy, PathPattern, Resolved, Strength, Wanted};
 use palisade_sandbox::error::{describe, quoted};
 use palisade_sandbox::plan::inside::{self, Inside, Seen};
@@ -461,6 +462,7 @@ impl Explanation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::situation;
 
     #[test]
     fn what_a_lock_forbids_is_not_proposed() {
@@ -469,7 +471,7 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         let lock = format!("[locked.filesystem]\ndeny = [{file:?}]\n");
         for (administrator, proposed) in [("", true), (lock.as_str(), false)] {
-            let situation = Situation::of_administrator(administrator);
+            let situation = situation::of_administrator(administrator);
             let (command, why) = permit(&situation, &situation.resolved().unwrap(), &file, Wanted::Read);
             assert_eq!(command.is_some(), proposed, "{command:?} {why:?}");
             assert_eq!(why.is_some_and(|why| why.starts_with("a lock forbids it: ")), !proposed);

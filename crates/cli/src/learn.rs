@@ -19,22 +19,23 @@ use self::verify::Handed;
 pub(crate) use self::verify::second_run as is_second_run;
 use crate::output;
 use crate::run::{self, RunError};
-use crate::run_options::RunOptions;
+use crate::run_options::{RequestError, RunOptions};
 use crate::trace::Disk;
 use clap::{ArgMatches, Args, ValueHint};
-use palisade_host::environment::Environment;
+use palisade::{PlanningError, Request};
 use palisade_policy::{Access, Layer, LayerPolicy, Policy, View, built_in, merge};
 use palisade_sandbox::apply::start::Happening;
 use palisade_sandbox::error::StartError;
-use palisade_sandbox::error::{PlanError, quoted};
+use palisade_sandbox::error::quoted;
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Definition, Sort};
 use palisade_sandbox::learned::{Account, Journal};
 use palisade_sandbox::plan::Plan;
-use palisade_sandbox::plan::planner::{self, Isolation};
+use palisade_sandbox::plan::planner::Isolation;
 use palisade_sys::wait;
 use palisade_syscall::store::StoreError;
 use std::ffi::OsString;
+use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -77,6 +78,13 @@ pub(crate) struct Options {
     verify: bool,
     #[command(flatten)]
     run: RunOptions,
+}
+
+impl Options {
+    /// What is asked for.
+    pub(crate) fn request(&self, matches: &ArgMatches) -> Result<Request, RequestError> {
+        self.run.request(matches)
+    }
 }
 
 /// Learns a command. The exit code is the command's. `second`: where the first run has left what was learned, if this is
@@ -143,7 +151,7 @@ fn learn(
     };
     unsuitable(&options.run)?;
     let name = name_of(options, program)?;
-    let situation = Situation::gather(&options.run, matches)?;
+    let situation = Situation::gather(options, matches)?;
     if options.output.is_none() && !options.run.dry_run && !options.force {
         shadows(options, &name, &situation.facts)?;
     }
@@ -339,31 +347,33 @@ fn name_of(options: &Options, program: &OsString) -> Result<String, LearnError> 
 
 /// The host, the policy, and what of it is the profile's own.
 struct Situation {
-    facts: Facts,
-    loaded: layers::Loaded,
+    settled: palisade::Situation,
     /// What the profile starts from: what was said on the command line and in the profile it refines,
     /// but for what is granted.
     own: LayerPolicy,
 }
 
+impl Deref for Situation {
+    type Target = palisade::Situation;
+
+    fn deref(&self) -> &palisade::Situation {
+        &self.settled
+    }
+}
+
 impl Situation {
-    fn gather(options: &RunOptions, matches: &ArgMatches) -> Result<Self, RunError> {
-        let cwd = std::env::current_dir().map_err(|source| RunError::Cwd { source })?;
-        let environment: Environment = std::env::vars_os().collect();
-        let mut facts = Facts::gather(environment, cwd).map_err(PlanError::from)?;
-        facts.command = options.command();
-        facts.run_by(options.profile.as_deref());
-        let command_line = options.layer(matches)?;
-        let refined = options.profile.as_deref().map(|name| layers::profile(&facts, name)).transpose()?;
-        let own = profile::own(refined, &command_line);
-        let request = layers::Request { profile: options.profile.as_deref(), ..Default::default() };
-        let loaded = layers::load(&facts, request, command_line)?;
-        Ok(Self { facts, loaded, own })
+    fn gather(options: &Options, matches: &ArgMatches) -> Result<Self, RunError> {
+        let request = options.request(matches)?;
+        let words = request.words.clone();
+        let settled = request.settle()?;
+        let refined =
+            options.run.profile.as_deref().map(|name| layers::profile(&settled.facts, name)).transpose();
+        let own = profile::own(refined.map_err(PlanningError::from)?, &words);
+        Ok(Self { settled, own })
     }
 
     fn under(&self) -> Result<Under, RunError> {
-        let plan = planner::learn(&self.facts, &self.loaded.policy, self.loaded.project.as_deref())?;
-        Ok(Under { policy: self.loaded.policy.clone(), plan })
+        Ok(Under { policy: self.loaded.policy.clone(), plan: self.plan_to_learn()? })
     }
 
     /// What holds by a view without grants, but that the working directory can be read.
@@ -377,7 +387,6 @@ impl Situation {
                 source,
             })
         })?;
-        let policy = merge(vec![built_in(), layer]);
-        Ok(planner::make(&self.facts, &policy, None, Isolation::Full)?)
+        Ok(self.plan_by_only(&merge(vec![built_in(), layer]))?)
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! - [`scan`], [`run`], [`run_options`], [`network_options`], [`dry_run`], [`plan_file`], [`witness`]: `palisade run`
 //! - [`open`]: `palisade open`
+//! - [`asked`]: the launch that verbs speak of which only read
 //! - [`trace`]: what is said after a launch
 //! - [`learn`]: `palisade learn`
 //! - [`explain`] with `explain_path`, `explain_host`, `explain_command`, `explain_name`; [`check`], [`doctor`],
@@ -25,6 +26,7 @@
 
 mod account;
 mod answer;
+mod asked;
 mod asking;
 mod bench;
 mod calls;
@@ -102,11 +104,11 @@ enum Verb {
     /// Run a command, watch what it uses, and write a profile that allows just that
     Learn(Box<learn::Options>),
     /// Say what happens with a path, a host, a command, a system call or a variable, and why
-    Explain(explain::Options),
+    Explain(Box<explain::Options>),
     /// Say whether a policy file can be understood
-    Check(check::Options),
+    Check(Box<check::Options>),
     /// Say what this host can guarantee, and what to do about the rest
-    Doctor(doctor::Options),
+    Doctor(Box<doctor::Options>),
     /// Show the merged policy, and where its files are
     Config(config::Options),
     /// List, show and change profiles
@@ -126,7 +128,7 @@ enum Verb {
     /// Have applications' links and desktop entries start their profiles
     Desktop(desktop::Options),
     /// Make one program of an application and all that it needs
-    Package(package::Options),
+    Package(Box<package::Options>),
     /// Show, compare, exchange and forget which system calls were learned
     Syscalls(syscalls::Options),
     /// Count a command's system calls inside its own processes
@@ -247,6 +249,10 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
     let account = match &cli.verb {
         Verb::Run(options) => options.launch.account.as_deref(),
         Verb::Open(options) => options.launch.account.as_deref(),
+        Verb::Explain(options) => options.asked.launch.account.as_deref(),
+        Verb::Check(options) => options.asked.launch.account.as_deref(),
+        Verb::Doctor(options) => options.asked.launch.account.as_deref(),
+        Verb::Package(options) => options.launch.account.as_deref(),
         _ => None,
     };
     if let Some(code) = account::ensure(account, arguments) {
@@ -256,9 +262,9 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Run(options), Some((_run, matches))) => run::run(options, matches, arguments, begun),
         (Verb::Open(options), Some((_open, matches))) => open::run(options, matches, arguments, begun),
         (Verb::Learn(options), Some((_learn, matches))) => learn::run(options, matches, second, begun),
-        (Verb::Explain(options), _) => explain::run(options),
-        (Verb::Check(options), _) => check::run(options),
-        (Verb::Doctor(options), _) => doctor::run(options),
+        (Verb::Explain(options), Some((_explain, matches))) => explain::run(options, matches),
+        (Verb::Check(options), Some((_check, matches))) => check::run(options, matches),
+        (Verb::Doctor(options), Some((_doctor, matches))) => doctor::run(options, matches),
         (Verb::Config(options), _) => config::run(options),
         (Verb::Profile(options), _) => profile::run(options),
         (Verb::Feature(options), _) => profile::run_feature(options),
@@ -268,7 +274,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Store(options), _) => store::run(options),
         (Verb::Project(options), _) => project::run(options),
         (Verb::Desktop(options), _) => desktop::run(options),
-        (Verb::Package(options), _) => package::run(options),
+        (Verb::Package(options), Some((_package, matches))) => package::run(options, matches),
         (Verb::Syscalls(options), _) => syscalls::run(options),
         (Verb::Interpose(options), _) => interpose::run(options),
         (Verb::Shell(options), _) => shell::run(options),
@@ -280,6 +286,9 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (_, None) => 2,
     }
 }
+
+#[cfg(test)]
+mod one_plan_tests;
 
 /// What clap makes of the arguments of `run`.
 #[cfg(test)]

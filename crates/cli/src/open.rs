@@ -5,13 +5,12 @@ use crate::run::{self, FAILURE, RunError};
 use crate::run_options::{LaunchOptions, OptionError};
 use crate::scan::{self, Opened, Presentation};
 use clap::{ArgMatches, Args, ValueHint};
-use palisade_host::environment::Environment;
+use palisade::{Application, Request, Subject};
 use palisade_policy::LayerPolicy;
 use palisade_policy::word::Word;
-use palisade_sandbox::error::{PlanError, StartError};
+use palisade_sandbox::error::StartError;
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::application;
-use palisade_sandbox::layers::{self, Request};
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::plan::cache::{Cache, Key, Stored};
 use palisade_sandbox::plan::store;
@@ -107,10 +106,34 @@ pub(crate) fn run(options: &Options, matches: &ArgMatches, arguments: &[OsString
         .unwrap_or_else(|error: StartError| run::fail(&error))
 }
 
+/// States which program the application is.
+pub(crate) fn say_program(words: &mut LayerPolicy, program: &str) -> Result<(), OptionError> {
+    let said = words.say(Word::Program, program, 0);
+    said.map(|_words| ()).map_err(|source| OptionError::Value {
+        option: "program",
+        value: program.to_owned(),
+        source,
+    })
+}
+
 impl Options {
     /// The profile.
     fn profile(&self) -> &OsStr {
         self.words.first().map(OsString::as_os_str).unwrap_or_default()
+    }
+
+    /// What is asked for.
+    pub(crate) fn request(&self, matches: &ArgMatches) -> Result<Request, RunError> {
+        let application = Application {
+            profile: self.profile().to_owned(),
+            configuration: self.config.clone(),
+            arguments: self.arguments().to_vec(),
+        };
+        let mut request = self.launch.request(matches, Subject::Application(application))?;
+        if let Some(program) = &self.program {
+            say_program(&mut request.words, program)?;
+        }
+        Ok(request)
     }
 
     /// The application's arguments: what follows the profile, without a `--` in front.
@@ -128,40 +151,21 @@ fn prepare(
     matches: &ArgMatches,
     arguments: &[OsString],
 ) -> Result<Plan<'static>, RunError> {
-    let mut command_line = options.launch.layer(matches)?;
-    if let Some(program) = &options.program {
-        command_line.say(Word::Program, program, 0).map_err(|source| OptionError::Value {
-            option: "program",
-            value: program.clone(),
-            source,
-        })?;
-    }
-    let opened = own(options);
-    let (plan, facts) = plan(&opened, &options.launch, command_line)?;
+    let situation = options.request(matches)?.settle()?;
+    let plan = situation.plan()?;
     // Both must have understood the same, or the next launch would run something else.
+    let opened = own(options);
     if options.launch.env.is_empty() && scan::scan_open(arguments).is_some_and(|scanned| scanned == opened) {
-        keep(&opened, &facts, &plan);
+        keep(&opened, &situation.facts, &plan);
     }
     Ok(plan)
 }
 
-/// Makes the plan of an application.
-fn plan(
-    opened: &Opened<'_>,
-    launch: &LaunchOptions,
-    command_line: LayerPolicy,
-) -> Result<(Plan<'static>, Facts), RunError> {
-    let cwd = std::env::current_dir().map_err(|source| RunError::Cwd { source })?;
-    let environment: Environment = std::env::vars_os().collect();
-    let mut facts = Facts::gather(environment, cwd).map_err(PlanError::from)?;
-    facts.application = Some(application::named(opened.profile));
-    let configuration = opened.configuration.map(|name| name.to_string_lossy());
-    let request =
-        Request { profile: Some(opened.profile), open: true, configuration: configuration.as_deref() };
-    let mut loaded = layers::load(&facts, request, command_line)?;
-    application::compose(&mut facts, &mut loaded, opened.arguments)?;
-    let plan = run::make(launch, &facts, &loaded)?;
-    Ok((plan, facts))
+/// The plan of an application of which nothing more is said.
+fn plain(opened: &Opened<'_>) -> Result<(Plan<'static>, Facts), RunError> {
+    let application = Application { profile: opened.profile.to_owned(), ..Application::default() };
+    let situation = Request::here(Subject::Application(application))?.settle()?;
+    Ok((situation.plan()?, situation.facts))
 }
 
 /// Keeps a plan for the next time that the same is opened. Whether it may be kept.
@@ -189,7 +193,7 @@ fn kept_as(opened: &Opened<'_>, facts: &Facts, plan: &Plan<'_>) -> Option<(Key, 
 pub(crate) fn ahead(profile: &OsStr, kept: bool) -> Result<(usize, bool), RunError> {
     let presentation = Presentation::default();
     let opened = Opened { verb: "open", profile, configuration: None, presentation, arguments: &[] };
-    let (plan, facts) = plan(&opened, &LaunchOptions::default(), LayerPolicy::command_line())?;
+    let (plan, facts) = plain(&opened)?;
     Ok((plan.steps.len(), kept && keep(&opened, &facts, &plan)))
 }
 
@@ -198,7 +202,7 @@ pub(crate) fn ahead(profile: &OsStr, kept: bool) -> Result<(usize, bool), RunErr
 pub(crate) fn for_store(profile: &OsStr) -> Result<(usize, Option<Vec<u8>>), RunError> {
     let presentation = Presentation::default();
     let opened = Opened { verb: "open", profile, configuration: None, presentation, arguments: &[] };
-    let (plan, facts) = plan(&opened, &LaunchOptions::default(), LayerPolicy::command_line())?;
+    let (plan, facts) = plain(&opened)?;
     let packed = |(key, _own): (Key, _)| Some(store::packed(&key, &Cache::keepable(&plan)?));
     // One for a working directory would be root's.
     let kept = if plan.conduct.anywhere { kept_as(&opened, &facts, &plan) } else { None };

@@ -4,21 +4,16 @@
 use crate::answer::{self, Failure, YES};
 use crate::package_info::Info;
 use crate::progress::Bar;
-use crate::{output, situation};
-use clap::{Args, ValueHint};
-use palisade_host::environment::Environment;
-use palisade_policy::word::{Choice, Switch, Word};
-use palisade_policy::{LayerPolicy, Policy, View};
-use palisade_sandbox::facts::Facts;
-use palisade_sandbox::layers::Request;
-use palisade_sandbox::layers::application;
-use palisade_sandbox::layers::packed::Definitions;
+use crate::run_options::{LaunchOptions, RequestError};
+use crate::{open, output};
+use clap::{ArgMatches, Args, ValueHint};
+use palisade::{Application, Request, Situation, Subject};
+use palisade_policy::View;
 use palisade_sandbox::package::error::{PackageError, mebibytes};
 use palisade_sandbox::package::manifest::{Manifest, VERSION};
 use palisade_sandbox::package::pack::{self, Launcher};
 use palisade_sandbox::package::select::{self, Selection};
-use palisade_sandbox::package::{Purpose, is_packed, seal};
-use palisade_sandbox::plan::planner::{self, Isolation};
+use palisade_sandbox::package::{is_packed, seal};
 use palisade_text::Show as _;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
@@ -39,13 +34,15 @@ Examples:
   palisade package chromium --output chromium.run
   ./chromium.run https://example.org
   ./chromium.run --palisade-help             what the program itself can be asked
-  palisade package --info chromium.run       what is in it, without running it")]
+  palisade package --info chromium.run       what is in it, without running it",
+    mut_arg("dry_run", |arg| arg.help("Print the plan that says what would be taken along, and make nothing")),
+    mut_arg("json", |arg| arg.help("Answer as JSON")))]
 pub(crate) struct Options {
     /// The profile, a name or a file
     #[arg(value_name = "PROFILE", required_unless_present = "info")]
     profile: Option<OsString>,
     /// The program to make
-    #[arg(long, short, value_name = "FILE", required_unless_present = "info", value_hint = ValueHint::FilePath)]
+    #[arg(long, short, value_name = "FILE", required_unless_present_any = ["info", "dry_run"], value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// Package a variant of the profile
     #[arg(long, value_name = "NAME")]
@@ -62,19 +59,20 @@ pub(crate) struct Options {
     /// Say what is in a package
     #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "output", "config", "program", "force", "launcher"], value_hint = ValueHint::FilePath)]
     info: Option<PathBuf>,
-    /// Answer as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    pub(crate) launch: LaunchOptions,
 }
 
 /// Answers: 0, or 2 error.
-pub(crate) fn run(options: &Options) -> u8 {
+pub(crate) fn run(options: &Options, matches: &ArgMatches) -> u8 {
+    let json = options.launch.json;
     let answer = match (&options.info, &options.profile, &options.output) {
-        (Some(file), _, _) => info(file, options.json),
-        (None, Some(profile), Some(output)) => options.make(profile, output),
+        (Some(file), _, _) => info(file, json),
+        (None, Some(profile), _) if options.launch.dry_run => options.show(matches, profile),
+        (None, Some(profile), Some(output)) => options.make(matches, profile, output),
         _ => Ok(YES),
     };
-    answer::finish(options.json, answer)
+    answer::finish(json, answer)
 }
 
 #[derive(Serialize)]
@@ -92,13 +90,21 @@ struct Contents {
 }
 
 impl Options {
-    fn make(&self, profile: &OsStr, output: &Path) -> Result<u8, Failure> {
+    /// Prints the plan by which it is seen what is taken along.
+    fn show(&self, matches: &ArgMatches, profile: &OsStr) -> Result<u8, Failure> {
+        let situation = self.request(matches, profile)?.settle()?;
+        crate::dry_run::print(&situation.plan()?, &situation.facts.command, self.launch.json);
+        Ok(YES)
+    }
+
+    fn make(&self, matches: &ArgMatches, profile: &OsStr, output: &Path) -> Result<u8, Failure> {
         if !self.force && output.symlink_metadata().is_ok() {
             return Err(PackageError::Exists { path: output.to_owned() }.into());
         }
         let mut launcher =
             Launcher::open(self.launcher.as_deref().unwrap_or_else(|| Path::new("/proc/self/exe")))?;
-        let Contents { manifest, selection, notes } = self.contents(profile)?;
+        let Contents { manifest, selection, notes } =
+            self.contents(self.request(matches, profile)?.settle()?)?;
         for note in notes {
             output::note(&note);
         }
@@ -127,7 +133,7 @@ impl Options {
         })?;
         let manifest = Manifest::read(&file, &seal)?;
         let info = Info::of(&manifest, &seal, &file)?;
-        if self.json {
+        if self.launch.json {
             answer::print_json(&Made { file: output.to_string_lossy().into_owned(), info })?;
         } else {
             let name = palisade_text::harmless(&output.to_string_lossy());
@@ -142,40 +148,38 @@ impl Options {
         Ok(YES)
     }
 
+    /// What is asked for.
+    pub(crate) fn request(&self, matches: &ArgMatches, profile: &OsStr) -> Result<Request, RequestError> {
+        let application = Application {
+            profile: profile.to_owned(),
+            configuration: self.config.clone(),
+            ..Application::default()
+        };
+        let mut request = self.launch.request(matches, Subject::Pack(application))?;
+        if let Some(program) = &self.program {
+            open::say_program(&mut request.words, program)?;
+        }
+        Ok(request)
+    }
+
     /// Finds out what a profile takes along.
-    fn contents(&self, profile: &OsStr) -> Result<Contents, Failure> {
-        let mut facts = situation::facts()?;
-        facts.purpose = Purpose::Pack;
-        facts.environment = of_system(&facts);
-        facts.application = Some(application::named(profile));
-        let request = Request { profile: Some(profile), open: true, configuration: self.config.as_deref() };
-        let (definitions, mut loaded) = Definitions::gather(&facts, request)?;
+    fn contents(&self, situation: Situation) -> Result<Contents, Failure> {
+        let facts = &situation.facts;
         let name = facts.application.as_ref().map(|application| application.name.clone()).unwrap_or_default();
-        match loaded.policy.view().value {
+        match situation.policy().view().value {
             View::Closure => {}
             view => return Err(PackageError::View { profile: name, view: view.key() }.into()),
         }
-        if !loaded.policy.hooks().is_empty() {
+        if !situation.policy().hooks().is_empty() {
             return Err(PackageError::Hooks { profile: name }.into());
         }
-        // Where the launch takes place is nothing to take along, nor is a home.
-        facts.cwd.clone_from(&facts.account.home);
-        let mut only_now = LayerPolicy::command_line();
-        if let Some(none) = Choice::HomePolicy.parse("none") {
-            only_now.choose(none, 0);
-        }
-        only_now.set_switch(Switch::WorkingDirectory, false, 0);
-        if let Some(program) = &self.program {
-            only_now.say(Word::Program, program, 0)?;
-        }
-        loaded.policy = loaded.policy.clone().combine(Policy::from(only_now));
-        let program = application::compose(&mut facts, &mut loaded, &[])?;
+        let program = situation.program.clone().unwrap_or_default();
         if !is_packed(&program) {
             return Err(PackageError::NotOfSystem { program }.into());
         }
-        let plan = planner::make(&facts, &loaded.policy, None, Isolation::Full)?;
+        let plan = situation.plan()?;
         let selection = select::select(&name, &plan)?;
-        let description = loaded.profile.and_then(|profile| profile.description);
+        let description = situation.loaded.profile.and_then(|profile| profile.description);
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let manifest = Manifest {
             name,
@@ -184,7 +188,7 @@ impl Options {
             palisade: format!("{} (form {VERSION})", env!("CARGO_PKG_VERSION")),
             machine: std::env::consts::ARCH.to_owned(),
             made: since.as_secs(),
-            definitions,
+            definitions: situation.definitions.unwrap_or_default(),
             entries: Vec::new(),
             blocks: Vec::new(),
             content: 0,
@@ -192,17 +196,6 @@ impl Options {
         let notes = plan.notes.iter().map(|note| note.clone().into_owned()).collect();
         Ok(Contents { manifest, selection, notes })
     }
-}
-
-/// The caller's variables with only the system's directories on the path: a package takes nothing from elsewhere.
-fn of_system(facts: &Facts) -> Environment {
-    let directories = facts.environment.absolute_list("PATH").into_iter().filter(|path| is_packed(path));
-    let path = std::env::join_paths(directories).unwrap_or_default();
-    let others = facts.environment.iter().filter(|(name, _value)| *name != "PATH");
-    others
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .chain([(OsString::from("PATH"), path)])
-        .collect()
 }
 
 /// Says what is in a package without starting anything of it.

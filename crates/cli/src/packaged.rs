@@ -9,18 +9,14 @@ use crate::package_info::{self, Info};
 use crate::progress::Bar;
 use crate::run::{self, FAILURE, RunError};
 use crate::scan::{self, Opened, Presentation};
-use palisade_host::environment::Environment;
-use palisade_policy::Application;
-use palisade_sandbox::error::{PlanError, StartError};
+use palisade::{Request, Subject, Surroundings};
+use palisade_sandbox::error::StartError;
 use palisade_sandbox::facts::Facts;
-use palisade_sandbox::layers::application;
+use palisade_sandbox::package::Unpacked;
 use palisade_sandbox::package::error::{PackageError, mebibytes};
 use palisade_sandbox::package::manifest::Manifest;
 use palisade_sandbox::package::seal::Seal;
 use palisade_sandbox::package::store::{Held, Store};
-use palisade_sandbox::package::{Purpose, Unpacked};
-use palisade_sandbox::plan::Plan;
-use palisade_sandbox::plan::planner::{self, Isolation};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -205,39 +201,32 @@ impl<'s> Package<'s> {
     }
 
     fn open(&self, asked: &Asked<'_>, opened: &Opened<'_>, begun: Instant) -> Result<u8, RunError> {
-        let mut facts = facts()?;
-        let (_held, root) = self.unpack(&facts)?;
-        let plan = self.plan(&mut facts, root, asked.arguments)?;
+        let (_held, root) = self.unpack(&facts()?)?;
+        let situation = self.request(root, asked.arguments)?.settle()?;
+        let plan = situation.plan()?;
         let command = open::command(&plan, asked.arguments);
         if asked.verb == Verb::DryRun {
             crate::dry_run::print(&plan, &command, false);
             return Ok(0);
         }
-        open::keep(opened, &facts, &plan);
+        open::keep(opened, &situation.facts, &plan);
         Ok(run::apply(&plan, &command, asked.presentation, begun, false, &mut |_happening| {})
             .unwrap_or_else(|error: StartError| run::fail(&error)))
     }
 
-    fn plan(
-        &self,
-        facts: &mut Facts,
-        root: PathBuf,
-        arguments: &[OsString],
-    ) -> Result<Plan<'static>, RunError> {
+    fn request(&self, root: PathBuf, arguments: &[OsString]) -> Result<Request, RunError> {
         let program = PathBuf::from(OsStr::from_bytes(&self.manifest.program));
-        facts.purpose = Purpose::Packed(Unpacked { root, program });
-        facts.application = Some(Application { name: self.manifest.name.clone(), id: None });
-        let mut loaded = self.manifest.definitions.load(facts)?;
-        application::compose(facts, &mut loaded, arguments)?;
-        // Without a file tree of its own it would be the host's files that it sees.
-        Ok(planner::make(facts, &loaded.policy, None, Isolation::Full)?)
+        Ok(Request::here(Subject::Packed {
+            definitions: self.manifest.definitions.clone(),
+            name: self.manifest.name.clone(),
+            unpacked: Unpacked { root, program },
+            arguments: arguments.to_vec(),
+        })?)
     }
 }
 
 fn facts() -> Result<Facts, RunError> {
-    let cwd = std::env::current_dir().map_err(|source| RunError::Cwd { source })?;
-    let environment: Environment = std::env::vars_os().collect();
-    Ok(Facts::gather(environment, cwd).map_err(PlanError::from)?)
+    Ok(Surroundings::of_process()?.facts()?)
 }
 
 #[cfg(test)]

@@ -4,23 +4,21 @@
 use crate::learner::Learner;
 use crate::output;
 use crate::plan_file::{self, PlanFileError};
-use crate::run_options::{LaunchOptions, RunOptions};
+use crate::run_options::{RequestError, RunOptions};
 use crate::scan::{self, Presentation};
 use crate::trace::{self, Trace};
 use crate::witness::Witness;
 use clap::ArgMatches;
+use palisade::PlanningError;
 use palisade_events::{JsonLines, Sink};
-use palisade_host::environment::Environment;
 use palisade_sandbox::apply::conduct::{Company, ConductError};
 use palisade_sandbox::apply::monitor::Outcome;
 use palisade_sandbox::apply::start::{self, Happening, Invocation, Report, Running};
 use palisade_sandbox::error::{PlanError, StartError};
 use palisade_sandbox::facts::Facts;
-use palisade_sandbox::layers::{self, LayerError, Loaded, Request};
 use palisade_sandbox::package::error::PackageError;
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::plan::cache::Key;
-use palisade_sandbox::plan::planner::{self, Isolation};
 use palisade_sandbox::plan::store;
 use palisade_sandbox::plan::text::Text;
 use palisade_sandbox::view::closure;
@@ -90,21 +88,12 @@ pub(crate) fn run(options: &RunOptions, matches: &ArgMatches, arguments: &[OsStr
 /// Why no plan could be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
-    /// The working directory is gone.
-    #[error("can't find the working directory: {source}")]
-    Cwd {
-        /// Why.
-        source: std::io::Error,
-    },
     /// An option is wrong.
     #[error(transparent)]
     Option(#[from] crate::run_options::OptionError),
-    /// A policy file is wrong.
+    /// The request comes to no plan.
     #[error(transparent)]
-    Layer(#[from] LayerError),
-    /// The policy can't be kept here.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
+    Planning(#[from] PlanningError),
     /// There is nothing to run.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -119,13 +108,26 @@ pub(crate) enum RunError {
     PlanFile(#[from] PlanFileError),
 }
 
+impl From<RequestError> for RunError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Option(error) => Self::Option(error),
+            RequestError::Planning(error) => Self::Planning(error),
+        }
+    }
+}
+
+impl From<PlanError> for RunError {
+    fn from(error: PlanError) -> Self {
+        Self::Planning(error.into())
+    }
+}
+
 impl RunError {
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Cwd { .. } => Some("cd to a directory that exists".to_owned()),
             Self::Option(error) => error.hint(),
-            Self::Layer(error) => error.hint(),
-            Self::Plan(error) => error.hint(),
+            Self::Planning(error) => error.hint(),
             Self::Start(error) => error.hint(),
             Self::Conduct(error) => error.hint(),
             Self::Package(error) => error.hint(),
@@ -146,17 +148,11 @@ fn prepare(
     if options.command().is_empty() && !options.dry_run {
         return Err(StartError::NoCommand.into());
     }
-    let cwd = std::env::current_dir().map_err(|source| RunError::Cwd { source })?;
-    let environment: Environment = std::env::vars_os().collect();
-    let mut facts = Facts::gather(environment, cwd.clone()).map_err(PlanError::from)?;
-    facts.command = options.command();
-    facts.run_by(options.profile.as_deref());
-    let command_line = options.layer(matches)?;
-    let request = Request { profile: options.profile.as_deref(), ..Request::default() };
-    let loaded = layers::load(&facts, request, command_line)?;
-    let mut plan = make(options, &facts, &loaded)?;
+    let situation = options.request(matches)?.settle()?;
+    let mut plan = situation.plan()?;
+    let facts = &situation.facts;
     if let Some(path) = &options.plan {
-        plan_file::confirm(path, &facts, &plan)?;
+        plan_file::confirm(path, facts, &plan)?;
         let note =
             format!("the plan is given by {}: the policy and these options make the same", path.display());
         plan.notes.push(Cow::Owned(note));
@@ -167,32 +163,8 @@ fn prepare(
         // Both must have understood the same, or the next launch would run something else.
         && scanned.command == options.command()
     {
-        let (key, directory) = scan::key(&scanned.options, &cwd);
-        keep(&key, directory, &facts, &plan);
-    }
-    Ok(plan)
-}
-
-/// Makes the plan of a launch.
-pub(crate) fn make(
-    options: &LaunchOptions,
-    facts: &Facts,
-    loaded: &Loaded,
-) -> Result<Plan<'static>, RunError> {
-    let mut isolation = Isolation::from(options.namespaces);
-    if isolation == Isolation::Full
-        && loaded.policy.best_effort().value
-        && !palisade_sys::probe::user_namespaces_work()
-    {
-        isolation = Isolation::InPlace;
-    }
-    let mut plan = planner::make(facts, &loaded.policy, loaded.project.as_deref(), isolation)?;
-    palisade_sandbox::network::answers::plan(facts, loaded, &mut plan).map_err(PlanError::from)?;
-    plan.notes.extend(loaded.notes.iter().cloned().map(Cow::Owned));
-    if isolation != Isolation::from(options.namespaces) {
-        plan.notes.push(Cow::Borrowed(
-            "no user namespaces on this host: Landlock and seccomp only; other processes, and names outside the allowed paths, can be seen",
-        ));
+        let (key, directory) = scan::key(&scanned.options, &facts.cwd);
+        keep(&key, directory, facts, &plan);
     }
     Ok(plan)
 }

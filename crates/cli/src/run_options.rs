@@ -4,6 +4,7 @@
 use crate::network_options::NetworkOptions;
 use crate::scan::Presentation;
 use clap::{ArgMatches, Args, ValueEnum, ValueHint};
+use palisade::{PlanningError, Request, Subject};
 use palisade_policy::limits::AmountError;
 use palisade_policy::names::NameError;
 use palisade_policy::network::NetworkError;
@@ -315,6 +316,17 @@ impl OptionError {
     }
 }
 
+/// Options come to no request.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    /// One of them is wrong.
+    #[error(transparent)]
+    Option(#[from] OptionError),
+    /// The surroundings are.
+    #[error(transparent)]
+    Planning(#[from] PlanningError),
+}
+
 impl std::ops::Deref for RunOptions {
     type Target = LaunchOptions;
 
@@ -331,13 +343,17 @@ fn words(choice: Choice) -> Vec<&'static str> {
 impl RunOptions {
     /// The command to run.
     pub(crate) fn command(&self) -> Vec<OsString> {
-        if self.launch.shell {
-            return vec![palisade_sandbox::layers::application::shell().into()];
-        }
-        match &self.line {
-            Some(line) => vec!["/bin/sh".into(), "-c".into(), line.clone()],
-            None => self.command.clone(),
-        }
+        self.launch.command(self.line.as_ref(), &self.command)
+    }
+
+    /// What is asked for.
+    pub(crate) fn request(&self, matches: &ArgMatches) -> Result<Request, RequestError> {
+        self.launch.request(matches, self.subject())
+    }
+
+    /// The command and its profile.
+    pub(crate) fn subject(&self) -> Subject {
+        Subject::Command { words: self.command(), profile: self.profile.clone() }
     }
 
     /// Whether the plan depends on nothing that may not be written to disk.
@@ -347,6 +363,23 @@ impl RunOptions {
 }
 
 impl LaunchOptions {
+    /// What is run: a shell, a line of shell or words.
+    pub(crate) fn command(&self, line: Option<&OsString>, words: &[OsString]) -> Vec<OsString> {
+        if self.shell {
+            return vec![palisade_sandbox::layers::application::shell().into()];
+        }
+        match line {
+            Some(line) => vec!["/bin/sh".into(), "-c".into(), line.clone()],
+            None => words.to_vec(),
+        }
+    }
+
+    /// What is asked for, of this process's surroundings.
+    pub(crate) fn request(&self, matches: &ArgMatches, subject: Subject) -> Result<Request, RequestError> {
+        let words = self.layer(matches)?;
+        Ok(Request { words, isolation: self.namespaces.into(), ..Request::here(subject)? })
+    }
+
     /// What says nothing about the plan.
     pub(crate) const fn presentation(&self) -> Presentation {
         Presentation {
@@ -460,6 +493,11 @@ impl LaunchOptions {
             })?;
         }
         Ok(())
+    }
+
+    /// Variables without a value: only `palisade explain` knows what is meant.
+    pub(crate) fn variables_asked_about(&self) -> impl Iterator<Item = &str> {
+        self.env.iter().map(String::as_str).filter(|given| !given.contains('='))
     }
 
     fn add_limits(

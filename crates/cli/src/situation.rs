@@ -2,73 +2,21 @@
 //! The host and the policy, as a launch from here would see them.
 
 use crate::answer::Failure;
-use palisade_host::environment::Environment;
-use palisade_policy::decide::EffectivePath;
-use palisade_policy::{LayerPolicy, Origin, PathRule, Policy, Resolved, Sourced, Strength};
-use palisade_sandbox::error::PlanError;
+use palisade::{Request, Situation, Subject, Surroundings};
+use palisade_policy::{Origin, PathRule, Sourced, Strength};
 use palisade_sandbox::facts::Facts;
-use palisade_sandbox::layers::{self, Loaded, Request};
-use palisade_sandbox::plan::Plan;
-use palisade_sandbox::plan::planner::{self, Isolation};
 use serde::Serialize;
 use std::ffi::OsStr;
-use std::path::Path;
-
-/// What a launch would go by.
-#[derive(Debug)]
-pub(crate) struct Situation {
-    pub(crate) facts: Facts,
-    pub(crate) loaded: Loaded,
-}
 
 /// Asks the host.
 pub(crate) fn facts() -> Result<Facts, Failure> {
-    let cwd = std::env::current_dir().map_err(|source| Failure::Cwd { source })?;
-    let environment: Environment = std::env::vars_os().collect();
-    Ok(Facts::gather(environment, cwd)?)
+    Ok(Surroundings::of_process()?.facts()?)
 }
 
-impl Situation {
-    /// Asks the host and loads the policy.
-    pub(crate) fn gather(profile: Option<&OsStr>) -> Result<Self, Failure> {
-        Self::gather_with(profile, LayerPolicy::command_line())
-    }
-
-    /// As [`Situation::gather`], with words on the command line.
-    pub(crate) fn gather_with(profile: Option<&OsStr>, words: LayerPolicy) -> Result<Self, Failure> {
-        let mut facts = facts()?;
-        facts.run_by(profile);
-        let loaded = layers::load(&facts, Request { profile, ..Request::default() }, words)?;
-        Ok(Self { facts, loaded })
-    }
-
-    pub(crate) fn policy(&self) -> &Policy {
-        &self.loaded.policy
-    }
-
-    /// The rules in their places.
-    pub(crate) fn resolved(&self) -> Result<Resolved, Failure> {
-        let context = planner::context(&self.facts, self.loaded.project.as_deref());
-        Ok(self.policy().resolve(&context)?)
-    }
-
-    /// The rule's path that decides about a path without links. What can't be planned decides nothing.
-    pub(crate) fn decisive(&self, path: &Path) -> Option<EffectivePath> {
-        planner::decisive(&self.facts, self.policy(), self.loaded.project.as_deref(), path).ok().flatten()
-    }
-
-    /// The plan of a launch with some more words on its command line.
-    pub(crate) fn plan_with(&self, more: LayerPolicy) -> Result<Plan<'static>, PlanError> {
-        let policy = self.policy().clone().combine(more.into());
-        let isolation = Self::isolation(&policy);
-        planner::make(&self.facts, &policy, self.loaded.project.as_deref(), isolation)
-    }
-
-    /// How a launch by a policy would be kept apart.
-    pub(crate) fn isolation(policy: &Policy) -> Isolation {
-        let namespaces = !policy.best_effort().value || palisade_sys::probe::user_namespaces_work();
-        if namespaces { Isolation::Full } else { Isolation::InPlace }
-    }
+/// The host and the policy, as a command of this profile finds them.
+pub(crate) fn of_profile(profile: Option<&OsStr>) -> Result<Situation, Failure> {
+    let subject = Subject::Command { words: Vec::new(), profile: profile.map(OsStr::to_owned) };
+    Ok(Request::here(subject)?.settle()?)
 }
 
 /// Where a statement comes from, for programs.
@@ -115,22 +63,23 @@ impl From<&PathRule> for Rule {
     }
 }
 
+/// This host, in `/`, with an administrator who states what `body` says.
 #[cfg(test)]
-impl Situation {
-    /// This host, in `/`, with an administrator who states what `body` says.
-    pub(crate) fn of_administrator(body: &str) -> Self {
-        use palisade_policy::{Layer, built_in, merge, parse};
-        let environment = Environment::from_iter([("HOME", "/none")]);
-        let administrator = parse(&format!("schema = 1\n{body}"), None, Layer::Administrator).unwrap();
-        Self {
-            facts: Facts::gather(environment, "/".into()).unwrap(),
-            loaded: Loaded {
-                profile: None,
-                features: palisade_policy::feature::Features::default(),
-                policy: merge(vec![built_in(), administrator]),
-                project: None,
-                notes: Vec::new(),
-            },
-        }
+pub(crate) fn of_administrator(body: &str) -> Situation {
+    use palisade_policy::{Layer, built_in, merge, parse};
+    let environment = palisade_host::environment::Environment::from_iter([("HOME", "/none")]);
+    let administrator = parse(&format!("schema = 1\n{body}"), None, Layer::Administrator).unwrap();
+    Situation {
+        facts: Facts::gather(environment, "/".into()).unwrap(),
+        loaded: palisade_sandbox::layers::Loaded {
+            profile: None,
+            features: palisade_policy::feature::Features::default(),
+            policy: merge(vec![built_in(), administrator]),
+            project: None,
+            notes: Vec::new(),
+        },
+        isolation: palisade_sandbox::plan::planner::Isolation::Full,
+        program: None,
+        definitions: None,
     }
 }

@@ -17,6 +17,10 @@ pub mod select;
 pub mod store;
 pub(crate) mod view;
 
+use palisade_host::environment::Environment;
+use palisade_policy::LayerPolicy;
+use palisade_policy::word::{Choice, Switch};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Directories that a package takes from the host where it is made, and that come from it alone where it runs.
@@ -75,6 +79,29 @@ pub fn is_packed(path: &Path) -> bool {
 /// Whether a path tells of a host, though it lies where packages take theirs from.
 fn is_hosts(path: &Path) -> bool {
     HOSTS.iter().any(|hosts| path.starts_with(hosts))
+}
+
+/// Variables with only the system's directories on the path: a package takes nothing from elsewhere.
+#[must_use]
+pub fn of_system(environment: &Environment) -> Environment {
+    let directories = environment.absolute_list("PATH").into_iter().filter(|path| is_packed(path));
+    let path = std::env::join_paths(directories).unwrap_or_default();
+    let others = environment.iter().filter(|(name, _value)| *name != "PATH");
+    others
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .chain([(OsString::from("PATH"), path)])
+        .collect()
+}
+
+/// What holds while it is seen what a package takes along, and not where it runs: no home, no working directory.
+#[must_use]
+pub fn only_now() -> LayerPolicy {
+    let mut only_now = LayerPolicy::command_line();
+    if let Some(none) = Choice::HomePolicy.parse("none") {
+        only_now.choose(none, 0);
+    }
+    only_now.set_switch(Switch::WorkingDirectory, false, 0);
+    only_now
 }
 
 /// What a plan is made for.

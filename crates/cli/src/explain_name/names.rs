@@ -2,7 +2,8 @@
 //! All protected names, with their reasons, and those that a policy takes off the list.
 
 use crate::answer::{self, Failure, YES};
-use crate::situation::{Place, Situation};
+use crate::situation::Place;
+use palisade::Situation;
 use palisade_policy::names::{GROUP, built_in};
 use palisade_policy::{Content, Layer, NameRule, Policy, Protect, Strength};
 use palisade_text::harmless;
@@ -172,10 +173,11 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::situation;
 
     #[test]
     fn every_name_is_listed_with_who_says_so() {
-        let situation = Situation::of_administrator(
+        let situation = situation::of_administrator(
             "[filesystem]\nprotect_names = [\"own/x\", \".circleci\"]\nallow_names = [\".envrc\"]\n\
              protect_paths = [\"/srv/*\"]\n[locked.filesystem]\nprotect_names = [\".vscode\"]\n",
         );
@@ -202,7 +204,7 @@ mod tests {
     #[test]
     fn groups_are_listed_with_what_protects_them() {
         let listed = |administrator: &str| {
-            let situation = Situation::of_administrator(administrator);
+            let situation = situation::of_administrator(administrator);
             let policy = situation.policy();
             let mode = policy.protect();
             Answer {

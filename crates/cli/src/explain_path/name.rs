@@ -2,7 +2,8 @@
 //! What protected names are to a path that may be written to, and what would take them off.
 
 use crate::explain_name::names::strength;
-use crate::situation::{Place, Situation};
+use crate::situation::Place;
+use palisade::Situation;
 use palisade_policy::{
     Content, Layer, LayerPolicy, NameRule, NameRules, Policy, Protect, Resolved, Standing, Strength,
 };
@@ -242,9 +243,10 @@ fn tree(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::situation;
 
     fn protection(administrator: &str, path: &str) -> Option<Protection> {
-        let situation = Situation::of_administrator(administrator);
+        let situation = situation::of_administrator(administrator);
         let resolved = situation.resolved().unwrap();
         Protection::of(&situation, &resolved, None, Path::new(path))
     }

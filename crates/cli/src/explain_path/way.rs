@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The links on the way to what a path names.
 
-use crate::situation::Situation;
+use palisade::Situation;
 use palisade_host::links;
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::plan::inside::{self, Inside, Seen};
@@ -67,6 +67,7 @@ fn lexical(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::situation;
 
     #[test]
     fn a_way_names_each_link_and_ends() {
@@ -76,7 +77,7 @@ mod tests {
         std::os::unix::fs::symlink("real", base.join("one")).unwrap();
         std::os::unix::fs::symlink(base.join("one/file"), base.join("two")).unwrap();
         std::os::unix::fs::symlink("loop", base.join("loop")).unwrap();
-        let situation = Situation::of_administrator("");
+        let situation = situation::of_administrator("");
         let way = Way::to(&situation, &base.join("two"));
         assert_eq!(way.real, base.join("real/file"));
         assert_eq!(way.links, [base.join("two"), base.join("one")]);

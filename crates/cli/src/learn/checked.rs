@@ -11,7 +11,6 @@ use palisade_policy::render::{Remarks, render_with};
 use palisade_policy::{Access, Grant, Layer, LayerPolicy};
 use palisade_sandbox::layers;
 use palisade_sandbox::learned::{Account, Change, Comparison, Journal, Rights};
-use palisade_sandbox::plan::planner;
 use palisade_syscall::Syscall;
 use palisade_text::Show as _;
 use std::collections::BTreeSet;
@@ -85,8 +84,7 @@ pub(super) fn under(situation: &Situation, text: &str) -> Result<Under, String> 
     let parsed = palisade_policy::parse(text, None, Layer::User);
     let profile = parsed.map_err(|errors| errors.first().map(ToString::to_string).unwrap_or_default())?;
     let loaded = layers::load_unkept(&situation.facts, profile).map_err(|error| error.to_string())?;
-    let plan = planner::learn(&situation.facts, &loaded.policy, loaded.project.as_deref());
-    let plan = plan.map_err(|error| error.to_string())?;
+    let plan = situation.plan_to_learn_by(&loaded).map_err(|error| error.to_string())?;
     Ok(Under { policy: loaded.policy, plan })
 }
 
@@ -101,9 +99,7 @@ fn keep_narrower(
     layer: &mut LayerPolicy,
     remarks: &mut Remarks,
 ) -> Result<(), RunError> {
-    let loaded = &situation.loaded;
-    let context = planner::context(&situation.facts, loaded.project.as_deref());
-    let resolved = loaded.policy.resolve(&context).map_err(palisade_sandbox::error::PlanError::from)?;
+    let resolved = situation.resolved()?;
     let granted = &run.account.grants;
     for path in resolved.effective() {
         let Grant::Allowed { write, execute } = path.grant else { continue };

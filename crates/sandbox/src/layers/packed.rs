@@ -64,15 +64,24 @@ fn is_of_session(fact: &Fact) -> bool {
 }
 
 impl Definitions {
-    /// What a profile and its features say on this host, and the policy by which it is seen what they need: nobody's
-    /// configuration counts.
+    /// What a profile and its features say on this host, and what the caller states besides; and the policy by which it
+    /// is seen what they need: nobody's configuration counts.
     ///
     /// # Errors
     /// When a file can't be read, believed or understood.
-    pub fn gather(facts: &Facts, request: Request<'_>) -> Result<(Self, Loaded), LayerError> {
+    pub fn gather(
+        facts: &Facts,
+        request: Request<'_>,
+        words: LayerPolicy,
+    ) -> Result<(Self, Loaded), LayerError> {
         let loader = Loader::new(facts);
         let mut layers = Vec::new();
         let profile = loader.requested(request, &mut layers)?;
+        let says_something =
+            palisade_policy::render(&words) != palisade_policy::render(&LayerPolicy::command_line());
+        if says_something {
+            layers.push(words);
+        }
         let asked: Vec<Sourced<Want>> = layers.iter().flat_map(|layer| layer.features.clone()).collect();
         let mut kept: BTreeMap<String, LayerPolicy> = BTreeMap::new();
         let mut find = |name: &str, highest: Layer, by: &Origin| {
@@ -91,6 +100,7 @@ impl Definitions {
         for (nth, layer) in layers.iter().enumerate() {
             let name = match &layer.name {
                 Some(name) => name.value.clone(),
+                None if layer.layer == Layer::CommandLine => "options".to_owned(),
                 None => format!("part-{nth}"),
             };
             definitions.profiles.push(Definition::new(&name, layer.clone()));

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The host and the policy as one request finds them, and the plans that come of that.
+
+use palisade_policy::decide::EffectivePath;
+use palisade_policy::{LayerPolicy, Policy, Resolved};
+use palisade_sandbox::error::PlanError;
+use palisade_sandbox::facts::Facts;
+use palisade_sandbox::layers::Loaded;
+use palisade_sandbox::layers::packed::Definitions;
+use palisade_sandbox::network::answers;
+use palisade_sandbox::package::Purpose;
+use palisade_sandbox::plan::Plan;
+use palisade_sandbox::plan::planner::{self, Isolation};
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+/// What a launch goes by.
+#[derive(Debug)]
+pub struct Situation {
+    /// What the host says.
+    pub facts: Facts,
+    /// What the policy files and the caller say.
+    pub loaded: Loaded,
+    /// How what is started is to be kept apart.
+    pub isolation: Isolation,
+    /// The program of an application.
+    pub program: Option<PathBuf>,
+    /// What a package of the application says, if one is to be made.
+    pub definitions: Option<Definitions>,
+}
+
+impl Situation {
+    /// The policy.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.loaded.policy
+    }
+
+    /// The policy's rules in their places.
+    ///
+    /// # Errors
+    /// When a place can't be found.
+    pub fn resolved(&self) -> Result<Resolved, PlanError> {
+        Ok(self.policy().resolve(&self.context())?)
+    }
+
+    /// What the policy's variables stand for.
+    #[must_use]
+    pub fn context(&self) -> palisade_policy::Context {
+        planner::context(&self.facts, self.project())
+    }
+
+    /// The rule's path that decides about a path without links. What can't be planned decides nothing.
+    #[must_use]
+    pub fn decisive(&self, path: &Path) -> Option<EffectivePath> {
+        planner::decisive(&self.facts, self.policy(), self.project(), path).ok().flatten()
+    }
+
+    /// The plan.
+    ///
+    /// # Errors
+    /// When the policy asks for what can't be given here.
+    pub fn plan(&self) -> Result<Plan<'static>, PlanError> {
+        self.plan_by(self.policy(), false)
+    }
+
+    /// The plan if the caller said some more.
+    ///
+    /// # Errors
+    /// As [`Situation::plan`].
+    pub fn plan_with(&self, more: LayerPolicy) -> Result<Plan<'static>, PlanError> {
+        self.plan_by(&self.policy().clone().combine(more.into()), false)
+    }
+
+    /// The plan with somebody who tells what is used.
+    ///
+    /// # Errors
+    /// As [`Situation::plan`].
+    pub fn plan_to_learn(&self) -> Result<Plan<'static>, PlanError> {
+        self.plan_by(self.policy(), true)
+    }
+
+    /// The same request by other policy files.
+    ///
+    /// # Errors
+    /// As [`Situation::plan`].
+    pub fn plan_to_learn_by(&self, loaded: &Loaded) -> Result<Plan<'static>, PlanError> {
+        self.make(loaded, &loaded.policy, true)
+    }
+
+    /// The plan by this policy and nothing else.
+    ///
+    /// # Errors
+    /// As [`Situation::plan`].
+    pub fn plan_by_only(&self, policy: &Policy) -> Result<Plan<'static>, PlanError> {
+        planner::make(&self.facts, policy, None, Isolation::Full)
+    }
+
+    /// How a launch by a policy is kept apart: without user namespaces, where this host has none and the policy lets go
+    /// of guarantees.
+    #[must_use]
+    pub fn isolation(&self, policy: &Policy) -> Isolation {
+        let gives_in = self.facts.purpose == Purpose::Launch
+            && self.isolation == Isolation::Full
+            && policy.best_effort().value
+            && !palisade_sys::probe::user_namespaces_work();
+        if gives_in { Isolation::InPlace } else { self.isolation }
+    }
+
+    fn project(&self) -> Option<&Path> {
+        self.loaded.project.as_deref()
+    }
+
+    fn plan_by(&self, policy: &Policy, learn: bool) -> Result<Plan<'static>, PlanError> {
+        self.make(&self.loaded, policy, learn)
+    }
+
+    /// The one place where a request becomes a plan.
+    fn make(&self, loaded: &Loaded, policy: &Policy, learn: bool) -> Result<Plan<'static>, PlanError> {
+        let project = loaded.project.as_deref();
+        let isolation = self.isolation(policy);
+        let mut plan = if learn {
+            planner::learn(&self.facts, policy, project)?
+        } else {
+            planner::make(&self.facts, policy, project, isolation)?
+        };
+        answers::plan(&self.facts, loaded, &mut plan)?;
+        plan.notes.extend(loaded.notes.iter().cloned().map(Cow::Owned));
+        if isolation != self.isolation {
+            plan.notes.push(Cow::Borrowed(
+                "no user namespaces on this host: Landlock and seccomp only; other processes, and names outside the allowed paths, can be seen",
+            ));
+        }
+        Ok(plan)
+    }
+}
