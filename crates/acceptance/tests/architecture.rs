@@ -65,7 +65,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     // library
-    ("palisade", &["palisade-sandbox", "palisade-policy", "palisade-host", "palisade-sys"]),
+    (
+        "palisade",
+        &["palisade-sandbox", "palisade-policy", "palisade-host", "palisade-protocol", "palisade-sys"],
+    ),
     // planes
     (
         "palisade-shell",

@@ -2,6 +2,7 @@
 //! Palisade: starts programs in isolation and says what was refused and why.
 //!
 //! - [`scan`], [`run`], [`run_options`], [`network_options`], [`dry_run`], [`plan_file`], [`witness`]: `palisade run`
+//! - [`embedded`]: a launch for a program that embeds Palisade
 //! - [`open`]: `palisade open`
 //! - [`asked`]: the launch that verbs speak of which only read
 //! - [`trace`]: what is said after a launch
@@ -37,6 +38,7 @@ mod config_show;
 mod desktop;
 mod doctor;
 mod dry_run;
+mod embedded;
 mod explain;
 mod explain_command;
 mod explain_host;
@@ -179,6 +181,9 @@ fn main() -> ExitCode {
     }
     let arguments = arguments(std::env::args_os());
     if let Some(code) = run::shortcut(&arguments, begun) {
+        return ExitCode::from(code);
+    }
+    if let Some(code) = embedded::shortcut(&arguments, begun) {
         return ExitCode::from(code);
     }
     if let Some(code) = interpose::shortcut(&arguments) {

@@ -20,6 +20,9 @@ pub(crate) fn error_in_lines(message: &dyn Display, hint: Option<&str>) {
 }
 
 fn tell(message: &str, hint: Option<&str>) {
+    if let Some(link) = crate::embedded::link() {
+        return link.failed(message, hint);
+    }
     let mut text = format!("palisade: error: {message}\n");
     if let Some(hint) = hint {
         text.push_str(&format!("hint: {}\n", harmless(hint)));
@@ -29,7 +32,11 @@ fn tell(message: &str, hint: Option<&str>) {
 
 /// Says something worth knowing, in one line.
 pub(crate) fn note(message: &dyn Display) {
-    draw(&format!("palisade: note: {}\n", harmless(&message.to_string())));
+    let words = harmless(&message.to_string());
+    match crate::embedded::link() {
+        Some(link) => link.noted(&words),
+        None => draw(&format!("palisade: note: {words}\n")),
+    }
 }
 
 /// A message none of whose lines but the first begins where ours do.
@@ -41,7 +48,10 @@ fn indented(message: &dyn Display) -> String {
 
 /// Says something in lines.
 pub(crate) fn say(text: &str) {
-    draw(&harmless_lines(text));
+    match crate::embedded::link() {
+        Some(link) => link.noted(&harmless_lines(text)),
+        None => draw(&harmless_lines(text)),
+    }
 }
 
 /// Says something as it is: with colours, or over what stands there. Nobody listening is no reason to stop.

@@ -5,8 +5,8 @@
 //! everything else: no terminal, another job in the foreground, a minute without an answer. While somebody is asked
 //! every process inside is stopped: it would read the answer, or draw over the question.
 
-use crate::output;
 use crate::question::{Wish, Word};
+use crate::{embedded, output};
 use palisade_network::Unasked;
 use palisade_sandbox::apply::halt::{self, HaltError};
 use palisade_sandbox::apply::monitor;
@@ -52,6 +52,9 @@ pub(crate) fn ask(
     keep: Option<Keep<'_>>,
     running: Option<Running>,
 ) -> Result<Option<Word>, Unasked> {
+    if let Some(link) = embedded::link() {
+        return Ok(link.ask(wish, keep, PATIENCE));
+    }
     let deadline = Instant::now() + PATIENCE;
     // What can't be written at once is waited for, within the time: programs inside can have the terminal take nothing.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;

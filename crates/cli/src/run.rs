@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade run`.
 
+use crate::embedded;
 use crate::learner::Learner;
 use crate::output;
 use crate::plan_file::{self, PlanFileError};
@@ -240,7 +241,10 @@ pub(crate) fn apply(
             command: &command,
             environment: &plan.environment,
             timings: presentation.timings,
-            may_replace: !presentation.timings && status.is_none() && !plan.conduct.needs_launcher(),
+            may_replace: !presentation.timings
+                && status.is_none()
+                && !plan.conduct.needs_launcher()
+                && embedded::link().is_none(),
             parent: company.parent(),
             serve_network: crate::network::serve,
         };
@@ -279,6 +283,9 @@ pub(crate) fn apply(
         Ok((report, planned)) => {
             if let Some(status) = &mut status {
                 status.emit(&Status::ended(report.outcome));
+            }
+            if let Some(link) = embedded::link() {
+                link.ended(report.outcome);
             }
             if presentation.timings {
                 say_timings(&report, planned);

@@ -3,6 +3,7 @@
 
 use crate::asking::Asking;
 use crate::calls::Calls;
+use crate::embedded;
 use crate::network::{self, Renewal};
 use crate::output;
 use crate::repositories::Repositories;
@@ -206,7 +207,11 @@ impl<'c> Witness<'c> {
     fn recorder(&mut self) -> &Recorder {
         self.recorder.get_or_insert_with(|| {
             let place = || situation::facts().ok().map(|facts| facts.places.events());
-            Recorder::new(Launch::new(self.command), Notices::stderr(self.quiet), place)
+            let recorder = Recorder::new(Launch::new(self.command), Notices::stderr(self.quiet), place);
+            match embedded::link() {
+                Some(link) => recorder.watched_by(|record| link.recorded(record)),
+                None => recorder,
+            }
         })
     }
 

@@ -34,6 +34,16 @@ const LAST: Duration = Duration::from_millis(250);
 pub struct Recorder {
     launch: Launch,
     shared: Arc<Shared>,
+    observer: Option<Observer>,
+}
+
+/// Somebody who hears of each record when it is made.
+struct Observer(Box<dyn Fn(&Record) + Send + Sync>);
+
+impl std::fmt::Debug for Observer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Observer")
+    }
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +83,14 @@ impl Recorder {
     ) -> Self {
         let idle = Some(Idle { place: Box::new(place), notices });
         let state = Mutex::new(State { idle, ..State::default() });
-        Self { launch, shared: Arc::new(Shared { state, changed: Condvar::new() }) }
+        Self { launch, shared: Arc::new(Shared { state, changed: Condvar::new() }), observer: None }
+    }
+
+    /// Has somebody hear of each record, too. It must not wait for anything.
+    #[must_use]
+    pub fn watched_by(mut self, observer: impl Fn(&Record) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Observer(Box::new(observer)));
+        self
     }
 
     /// Records an event, and the command that would permit it.
@@ -100,6 +117,9 @@ impl Recorder {
 
     fn take(&self, state: &mut State, record: Record) {
         let Some(record) = state.damper.pass(record, Instant::now()) else { return };
+        if let Some(Observer(observer)) = &self.observer {
+            observer(&record);
+        }
         if state.queue.len() < LONGEST_QUEUE {
             state.queue.push_back(record);
         }

@@ -120,6 +120,14 @@ impl Connection {
         Ok(Peer { pid: credentials.pid.as_raw_nonzero().get().unsigned_abs(), uid: credentials.uid.as_raw() })
     }
 
+    /// Another handle of the same conversation, so that one thread receives while another one sends.
+    ///
+    /// # Errors
+    /// [`ProtocolError::Broken`] when there is no descriptor left.
+    pub fn try_clone(&self) -> Result<Self, ProtocolError> {
+        self.stream.try_clone().map(|stream| Self { stream }).map_err(ProtocolError::Broken)
+    }
+
     /// The socket.
     #[must_use]
     pub fn socket(&self) -> BorrowedFd<'_> {

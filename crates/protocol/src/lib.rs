@@ -7,6 +7,7 @@
 //! - [`Connection`]: frames, with a limit on their length and on the time that one takes
 //! - [`guard`]: what is asked of the guard, and what it answers
 //! - [`learn`]: how a launcher has the kernel put down what its programs call
+//! - [`launch`]: how a program that embeds Palisade has a command launched
 //! - [`date`]: the times in it, as people read them
 //! - [`scope`]: what is asked about scopes, and what is answered
 #![forbid(unsafe_code)]
@@ -14,6 +15,7 @@
 pub mod connection;
 pub mod date;
 pub mod guard;
+pub mod launch;
 pub mod learn;
 pub mod scope;
 

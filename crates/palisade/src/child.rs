@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A command that runs in a sandbox.
+
+use crate::{Answer, Error, ExitStatus};
+use palisade_policy::event::Event;
+use palisade_protocol::launch::{Order, Told};
+use palisade_protocol::{Connection, ProtocolError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags};
+use std::collections::VecDeque;
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+
+/// So long the program that launches may take to end everything inside; then it is ended itself, and the kernel
+/// ends what is inside.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The process that launches. It leaves no zombie, whatever becomes of what comes after.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    process: std::process::Child,
+    descriptor: OwnedFd,
+    /// Its end is waited for otherwise.
+    pub(crate) is_watched: bool,
+    reaped: bool,
+}
+
+impl Begun {
+    pub(crate) fn new(mut process: std::process::Child) -> io::Result<Self> {
+        let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or(io::ErrorKind::InvalidData)?;
+        match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(descriptor) => Ok(Self { process, descriptor, is_watched: false, reaped: false }),
+            Err(errno) => {
+                let _ended = process.kill().and_then(|()| process.wait());
+                Err(errno.into())
+            }
+        }
+    }
+
+    /// Whether it has ended, after so long at most.
+    fn has_ended(&self, patience: Duration) -> bool {
+        let patience = Timespec::try_from(patience).ok();
+        let mut polled = [PollFd::new(&self.descriptor, PollFlags::IN)];
+        rustix::io::retry_on_intr(|| poll(&mut polled, patience.as_ref())).is_ok_and(|count| count > 0)
+    }
+
+    /// Waits for its end; how it ended, if somebody else in this process hasn't waited for it.
+    fn reap(&mut self) -> Option<ExitStatus> {
+        if self.reaped {
+            return None;
+        }
+        self.reaped = true;
+        let status = self.process.wait().ok()?;
+        Some(match (status.code(), status.signal()) {
+            (Some(code), _) => ExitStatus::Exited(code),
+            (None, signal) => ExitStatus::Killed(signal.unwrap_or_default()),
+        })
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if self.reaped {
+            return;
+        }
+        // Its socket is closed: it ends what is inside, and then itself.
+        if !(self.is_watched && self.has_ended(PATIENCE)) {
+            let _gone = self.process.kill();
+        }
+        let _status = self.reap();
+    }
+}
+
+/// What is heard of a sandbox.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Message {
+    /// Something was decided, and the command that would permit it.
+    Event {
+        /// What.
+        event: Box<Event>,
+        /// The command of the command line that would permit it.
+        hint: Option<String>,
+    },
+    /// Somebody inside waits for an answer.
+    Question(Question),
+    /// A sentence worth knowing.
+    Note(String),
+    /// So many events weren't told, because they weren't read in time.
+    Lost(u64),
+}
+
+/// Somebody inside wants what takes a yes, and waits for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    number: u64,
+    /// The program, as it calls itself.
+    pub program: String,
+    /// What it wants to do: `reach example.com:443`.
+    pub action: String,
+    /// Why that isn't allowed already.
+    pub why: String,
+    /// For what [`Answer::Always`] would hold; none where that can't be kept.
+    pub scope: Option<String>,
+}
+
+/// What was told last.
+#[derive(Debug, Clone)]
+enum End {
+    Ended(ExitStatus),
+    Failed { message: String, hint: Option<String>, code: u8 },
+}
+
+/// A command that runs in a sandbox. When this is dropped, everything inside is ended.
+#[derive(Debug)]
+pub struct Child {
+    /// The other end of the command's standard input, if that is a pipe.
+    pub stdin: Option<PipeWriter>,
+    /// The other end of its standard output.
+    pub stdout: Option<PipeReader>,
+    /// The other end of its standard error.
+    pub stderr: Option<PipeReader>,
+    // Before the process: that one's end is waited for once this is closed.
+    connection: Connection,
+    begun: Begun,
+    pid: i32,
+    init: Option<i32>,
+    queue: VecDeque<Message>,
+    end: Option<End>,
+}
+
+impl Child {
+    pub(crate) fn new(
+        begun: Begun,
+        connection: Connection,
+        (pid, init): (i32, Option<i32>),
+        early: Vec<Told>,
+    ) -> Self {
+        let mut child = Self {
+            stdin: None,
+            stdout: None,
+            stderr: None,
+            connection,
+            begun,
+            pid,
+            init,
+            queue: VecDeque::new(),
+            end: None,
+        };
+        early.into_iter().for_each(|told| child.hear(told));
+        child
+    }
+
+    /// The command's process, as the host numbers it.
+    #[must_use]
+    pub const fn id(&self) -> i32 {
+        self.pid
+    }
+
+    /// The first process of the sandbox, if it has a PID namespace of its own.
+    #[must_use]
+    pub const fn init(&self) -> Option<i32> {
+        self.init
+    }
+
+    /// What is heard of the sandbox, until the command has ended. Whoever reads it answers the questions in it.
+    pub fn messages(&mut self) -> Messages<'_> {
+        Messages(self)
+    }
+
+    /// Answers a question. An answer that comes too late has no effect.
+    ///
+    /// # Errors
+    /// When the program that launches has gone.
+    pub fn answer(&mut self, question: &Question, answer: Answer) -> Result<(), Error> {
+        self.order(&Order::Answer { number: question.number, answer })
+    }
+
+    /// Ends everything inside. [`Child::wait`] tells when it has ended.
+    ///
+    /// # Errors
+    /// When that has happened already, or can't be done.
+    pub fn kill(&mut self) -> Result<(), Error> {
+        match self.order(&Order::Kill) {
+            Ok(()) => Ok(()),
+            // Without it the kernel ends what is inside.
+            Err(_gone) => {
+                self.begun.process.kill().map_err(|source| Error::System { action: "end a sandbox", source })
+            }
+        }
+    }
+
+    /// Sends the command a signal.
+    ///
+    /// # Errors
+    /// When the program that launches has gone.
+    pub fn signal(&mut self, signal: i32) -> Result<(), Error> {
+        self.order(&Order::Signal(signal))
+    }
+
+    /// Waits for the end. Every question until then is answered with no.
+    ///
+    /// # Errors
+    /// When it isn't known what became of the command.
+    pub fn wait(&mut self) -> Result<ExitStatus, Error> {
+        // A command that reads to the end of its input would wait for this process.
+        drop(self.stdin.take());
+        while self.end.is_none() {
+            self.listen();
+            self.refuse_questions();
+        }
+        self.conclude()
+    }
+
+    /// How it ended, if it has.
+    ///
+    /// # Errors
+    /// When it isn't known what became of the command.
+    pub fn try_wait(&mut self) -> Result<Option<ExitStatus>, Error> {
+        while self.end.is_none() && self.is_readable() {
+            self.listen();
+        }
+        if self.end.is_none() { Ok(None) } else { self.conclude().map(Some) }
+    }
+
+    /// What becomes readable when there is something to hear, for whoever waits for several things at once:
+    /// [`Child::try_wait`] then takes it.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.connection.socket()
+    }
+
+    /// The messages that have come already.
+    pub fn heard(&mut self) -> Vec<Message> {
+        while self.end.is_none() && self.is_readable() {
+            self.listen();
+        }
+        self.queue.drain(..).collect()
+    }
+
+    fn order(&mut self, order: &Order) -> Result<(), Error> {
+        self.connection.send(order).map_err(|source| Error::Talk { helper: "palisade".into(), source })
+    }
+
+    fn is_readable(&self) -> bool {
+        let mut polled = [PollFd::from_borrowed_fd(self.connection.socket(), PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::io::retry_on_intr(|| poll(&mut polled, Some(&now))).is_ok_and(|count| count > 0)
+    }
+
+    /// Waits for something and takes it.
+    fn listen(&mut self) {
+        match self.connection.receive() {
+            Ok(told) => self.hear(told),
+            Err(error) => self.is_gone(&error),
+        }
+    }
+
+    fn hear(&mut self, told: Told) {
+        match told {
+            Told::Event(mut value) => {
+                let hint = value.get_mut("hint").and_then(|hint| hint.as_str().map(str::to_owned));
+                // An event of a newer program may not be understood.
+                match serde_json::from_value(value) {
+                    Ok(event) => self.queue.push_back(Message::Event { event: Box::new(event), hint }),
+                    Err(_unknown) => self.queue.push_back(Message::Lost(1)),
+                }
+            }
+            Told::Question { number, program, action, why, scope } => {
+                self.queue.push_back(Message::Question(Question { number, program, action, why, scope }));
+            }
+            Told::Note(note) => self.queue.push_back(Message::Note(note)),
+            Told::Lost(count) => self.queue.push_back(Message::Lost(count)),
+            Told::Ended { code, signal } => {
+                let status = match (code, signal) {
+                    (Some(code), _) => ExitStatus::Exited(code),
+                    (None, signal) => ExitStatus::Killed(signal.unwrap_or_default()),
+                };
+                self.end = Some(End::Ended(status));
+            }
+            Told::Failed { message, hint, code } => self.end = Some(End::Failed { message, hint, code }),
+            Told::Ready | Told::Stale | Told::Started { .. } => {}
+        }
+    }
+
+    /// The program that launches has ended without a word, and everything inside with it.
+    fn is_gone(&mut self, error: &ProtocolError) {
+        let _kill = self.begun.process.kill();
+        self.end = Some(match self.begun.reap() {
+            Some(status @ ExitStatus::Killed(_)) => End::Ended(status),
+            _ => {
+                let message = format!("it isn't known what became of the command: {error}");
+                End::Failed { message, hint: None, code: 125 }
+            }
+        });
+    }
+
+    fn refuse_questions(&mut self) {
+        let queue = std::mem::take(&mut self.queue);
+        for message in queue {
+            match message {
+                Message::Question(question) => {
+                    // Who has gone needs no answer.
+                    let _gone = self.answer(&question, Answer::Never);
+                }
+                other => self.queue.push_back(other),
+            }
+        }
+    }
+
+    /// After the end: the process that launched is gone, too.
+    fn conclude(&mut self) -> Result<ExitStatus, Error> {
+        let _status = self.begun.reap();
+        match self.end.clone() {
+            Some(End::Ended(status)) => Ok(status),
+            Some(End::Failed { message, hint, code }) => Err(Error::Launch { message, hint, code }),
+            None => Err(Error::Restless),
+        }
+    }
+}
+
+/// What is heard of a sandbox, one after the other, until the command has ended.
+#[derive(Debug)]
+pub struct Messages<'c>(&'c mut Child);
+
+impl Messages<'_> {
+    /// Answers a question that was heard.
+    ///
+    /// # Errors
+    /// As [`Child::answer`].
+    pub fn answer(&mut self, question: &Question, answer: Answer) -> Result<(), Error> {
+        self.0.answer(question, answer)
+    }
+}
+
+impl Iterator for Messages<'_> {
+    type Item = Message;
+
+    fn next(&mut self) -> Option<Message> {
+        loop {
+            if let Some(message) = self.0.queue.pop_front() {
+                return Some(message);
+            }
+            if self.0.end.is_some() {
+                return None;
+            }
+            self.0.listen();
+        }
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Child {
+    /// As [`Child::wait`], without a thread that waits.
+    ///
+    /// # Errors
+    /// As [`Child::wait`]; and outside of a tokio runtime with I/O.
+    pub async fn wait_async(&mut self) -> Result<ExitStatus, Error> {
+        let failed = |source: io::Error| Error::System { action: "wait for a sandbox", source };
+        drop(self.stdin.take());
+        while self.end.is_none() {
+            let socket = self.connection.socket().try_clone_to_owned().map_err(failed)?;
+            readable(socket).await.map_err(failed)?;
+            while self.end.is_none() && self.is_readable() {
+                self.listen();
+            }
+            self.refuse_questions();
+        }
+        if !self.begun.reaped {
+            let process = self.begun.descriptor.try_clone().map_err(failed)?;
+            readable(process).await.map_err(failed)?;
+        }
+        self.conclude()
+    }
+}
+
+/// Waits until there is something to read.
+#[cfg(feature = "tokio")]
+#[expect(
+    deprecated,
+    reason = "the other constructor is unsafe, and an owned descriptor has what it asks for"
+)]
+async fn readable(descriptor: OwnedFd) -> io::Result<()> {
+    use tokio::io::{Interest, unix::AsyncFd};
+    let watched = AsyncFd::with_interest(descriptor, Interest::READABLE)?;
+    watched.readable().await?.retain_ready();
+    Ok(())
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the process that embeds Palisade notices of it: nothing.
+#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
+
+use crate::everybody::{Place, helper};
+use palisade::{Helper, HelperError};
+use palisade_protocol::Connection;
+use palisade_protocol::launch::{Order, Told};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+
+/// What a launch could leave behind in a process: signals, umask, ids, working directory.
+fn state() -> BTreeMap<String, String> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let kept = ["Umask", "SigBlk", "SigIgn", "SigCgt", "ShdPnd", "Uid", "Gid", "NoNewPrivs", "Seccomp"];
+    let lines = status.lines().filter_map(|line| line.split_once(':'));
+    let mut state: BTreeMap<String, String> = lines
+        .filter(|(name, _value)| kept.contains(name))
+        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+        .collect();
+    state.insert("directory".to_owned(), std::env::current_dir().unwrap().display().to_string());
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    // Process group, session, terminal, its foreground group.
+    let rest = stat.rsplit_once(") ").unwrap().1;
+    state.insert("job".to_owned(), rest.split(' ').skip(2).take(4).collect::<Vec<_>>().join(" "));
+    state
+}
+
+#[test]
+fn a_process_is_afterwards_what_it_was_before() {
+    let place = Place::new();
+    let before = state();
+    for line in ["exit 0", "kill -KILL $$", "echo x > .git/hooks/pre-commit"] {
+        let _ended = place.sandbox().command("sh").args(["-c", line]).output().unwrap();
+    }
+    drop(place.sandbox().command("sleep").arg("600").spawn().unwrap());
+    assert_eq!(state(), before);
+}
+
+#[test]
+fn a_program_that_others_can_write_does_not_launch() {
+    let place = Place::new();
+    let copy = place.work().join("palisade");
+    std::fs::copy(helper().path(), &copy).unwrap();
+    assert!(Helper::at(&copy).is_ok());
+    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let error = Helper::at(&copy).unwrap_err();
+    assert!(matches!(error, HelperError::Distrusted { .. }) && error.hint().contains("chmod"), "{error}");
+    assert!(matches!(Helper::at("/no/such/palisade".as_ref()), Err(HelperError::Open { .. })));
+}
+
+#[test]
+fn a_library_of_another_version_is_told_so() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut child = Command::new(helper().path())
+        .args(["embedded", "--", "true"])
+        .stdin(OwnedFd::from(theirs))
+        .spawn()
+        .unwrap();
+    let mut connection = Connection::begin(ours, "a test").unwrap();
+    connection.send(&Order::Launch { program: "0.0.1-of-old".into() }).unwrap();
+    let Told::Failed { message, hint, code } = connection.receive().unwrap() else { panic!() };
+    assert!(message.contains("0.0.1-of-old") && hint.is_some() && code == 125, "{message}");
+    assert_eq!(child.wait().unwrap().code(), Some(125));
+}
+
+#[test]
+fn who_types_the_verb_is_told_what_it_is_for() {
+    let output =
+        Command::new(helper().path()).args(["embedded", "--", "true"]).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(125) && said.contains("no socket") && said.contains("hint: "),
+        "{said}"
+    );
+}
