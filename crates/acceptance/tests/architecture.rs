@@ -20,6 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "palisade-cli",
         &[
             "palisade",
+            "palisade-import",
             "palisade-guard",
             "palisade-interpose",
             "palisade-scopes",
@@ -66,6 +67,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     // library
     ("palisade", &["palisade-sandbox", "palisade-policy", "palisade-host", "palisade-sys"]),
+    // between faces and planes: what a face renders, and an embedder could call
+    (
+        "palisade-import",
+        &["palisade-guard", "palisade-sandbox", "palisade-syscall", "palisade-policy", "palisade-text"],
+    ),
     // planes
     (
         "palisade-shell",

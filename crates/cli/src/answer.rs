@@ -96,7 +96,7 @@ pub(crate) enum Failure {
     Desktop(#[from] DesktopError),
     /// A foreign profile can't be imported.
     #[error(transparent)]
-    Import(#[from] crate::import::ImportError),
+    Import(#[from] palisade_import::ImportError),
     /// Something about lines of shell.
     #[error(transparent)]
     Line(#[from] LineError),

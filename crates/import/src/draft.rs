@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an import has come to so far: the profile, and what became of each statement.
 
-use super::document::{Document, Table, Value};
-use super::report::{At, Finding, Outcome, Report};
+use crate::document::{Document, Table, Value};
+use crate::report::{At, Finding, Outcome, Report};
 use palisade_policy::{Layer, parse, parse_feature};
 
 /// The profile and the report.
 #[derive(Debug, Default)]
-pub(super) struct Draft {
-    pub(super) document: Document,
-    pub(super) report: Report,
+pub(crate) struct Draft {
+    pub(crate) document: Document,
+    pub(crate) report: Report,
     /// The variant that is spoken of.
     variant: Option<String>,
 }
 
 /// A statement that is being imported, and where the profile speaks of such things.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Said<'s> {
-    pub(super) at: &'s At,
-    pub(super) statement: &'s str,
-    pub(super) section: &'static str,
-    pub(super) key: &'static str,
+pub(crate) struct Said<'s> {
+    pub(crate) at: &'s At,
+    pub(crate) statement: &'s str,
+    pub(crate) section: &'static str,
+    pub(crate) key: &'static str,
 }
 
 impl Draft {
     /// What follows is said of a variant, or of the whole again.
-    pub(super) fn of_variant(&mut self, variant: Option<&str>) {
+    pub(crate) fn of_variant(&mut self, variant: Option<&str>) {
         self.variant = variant.map(str::to_owned);
     }
 
@@ -39,7 +39,7 @@ impl Draft {
     }
 
     /// A section by its name.
-    pub(super) fn table(&mut self, section: &str) -> &mut Table {
+    pub(crate) fn table(&mut self, section: &str) -> &mut Table {
         let path = self.path(section);
         let table = self.document.table(&path);
         if section == "filesystem" {
@@ -49,7 +49,7 @@ impl Draft {
     }
 
     /// Whether a key takes a value: as the parser of policy files says, which is asked.
-    pub(super) fn takes(section: &str, key: &str, value: Value) -> bool {
+    pub(crate) fn takes(section: &str, key: &str, value: Value) -> bool {
         let path: Vec<String> =
             section.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect();
         let mut document = Document::default();
@@ -59,7 +59,7 @@ impl Draft {
     }
 
     /// Adds to a list if the list takes it.
-    pub(super) fn push(&mut self, section: &str, key: &str, text: &str) -> bool {
+    pub(crate) fn push(&mut self, section: &str, key: &str, text: &str) -> bool {
         let takes = Self::takes(section, key, Value::List(vec![text.to_owned()]));
         if takes {
             self.table(section).push(key, text);
@@ -68,7 +68,7 @@ impl Draft {
     }
 
     /// States a value if the key takes it.
-    pub(super) fn set(&mut self, section: &str, key: &str, value: Value) -> bool {
+    pub(crate) fn set(&mut self, section: &str, key: &str, value: Value) -> bool {
         let takes = Self::takes(section, key, value.clone());
         if takes {
             self.table(section).set(key, value);
@@ -77,7 +77,7 @@ impl Draft {
     }
 
     /// Adds to a table of texts if it takes the pair.
-    pub(super) fn pair(&mut self, section: &str, key: &str, name: &str, value: &str) -> bool {
+    pub(crate) fn pair(&mut self, section: &str, key: &str, name: &str, value: &str) -> bool {
         let takes = Self::takes(section, key, Value::Pairs(vec![(name.to_owned(), value.to_owned())]));
         if takes {
             self.table(section).pair(key, name, value);
@@ -86,32 +86,32 @@ impl Draft {
     }
 
     /// One more table of a list of tables.
-    pub(super) fn item(&mut self, section: &str, table: Table) {
+    pub(crate) fn item(&mut self, section: &str, table: Table) {
         let path = self.path(section);
         self.document.item(&path, table);
     }
 
     /// A statement is said exactly, or said nothing.
-    pub(super) fn taken(&mut self) {
+    pub(crate) fn taken(&mut self) {
         self.report.taken += 1;
     }
 
-    pub(super) fn approximated(&mut self, said: Said<'_>, why: &'static str) {
+    pub(crate) fn approximated(&mut self, said: Said<'_>, why: &'static str) {
         self.find(said, Outcome::Approximated, why);
     }
 
     /// A statement that granted or did something.
-    pub(super) fn left_out(&mut self, said: Said<'_>, why: &'static str) {
+    pub(crate) fn left_out(&mut self, said: Said<'_>, why: &'static str) {
         self.find(said, Outcome::LeftOut, why);
     }
 
     /// A statement that kept something away.
-    pub(super) fn not_kept(&mut self, said: Said<'_>, why: &'static str) {
+    pub(crate) fn not_kept(&mut self, said: Said<'_>, why: &'static str) {
         self.find(said, Outcome::NotKept, why);
     }
 
     /// A statement that the launcher itself would refuse: what it kept away nobody knows.
-    pub(super) fn unknown(&mut self, at: &At, statement: &str) {
+    pub(crate) fn unknown(&mut self, at: &At, statement: &str) {
         self.report.unknown.push(Finding::new(at, statement, Outcome::NotKept, ""));
     }
 

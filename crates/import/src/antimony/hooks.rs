@@ -3,9 +3,9 @@
 
 use super::tree::{Node, Value};
 use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, UNSAYABLE, place, variables};
-use crate::import::document::Table;
-use crate::import::draft::Draft;
-use crate::import::text;
+use crate::document::Table;
+use crate::draft::Draft;
+use crate::text;
 use palisade_sandbox::layers::is_profile_name;
 
 impl Importer<'_> {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reading foreign files: regular ones only, of a bounded size, in UTF-8.
 
-use super::ImportError;
+use crate::ImportError;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The largest file that is looked at.
-pub(super) const LARGEST: u64 = 1 << 20;
+pub(crate) const LARGEST: u64 = 1 << 20;
 
 /// A file's text.
 ///
 /// # Errors
 /// When it can't be read, is no regular file, too large, or not UTF-8.
-pub(super) fn read(path: &Path) -> Result<String, ImportError> {
+pub(crate) fn read(path: &Path) -> Result<String, ImportError> {
     let failed = |source| ImportError::Read { path: path.to_owned(), source };
     // A pipe without a writer would be waited for.
     let flags = rustix::fs::OFlags::NONBLOCK.union(rustix::fs::OFlags::NOCTTY);

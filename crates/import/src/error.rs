@@ -1,73 +1,153 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why nothing is imported, and what to do about it.
 
-use super::{MOST, source};
+use crate::profile::MOST;
+use crate::source;
 use palisade_text::Show as _;
 use std::path::{Path, PathBuf};
 
 /// Why nothing is imported.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ImportError {
+pub enum ImportError {
     /// A file can't be read.
     #[error("can't read {path:?}: {source}")]
-    Read { path: PathBuf, source: std::io::Error },
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A directory, a device, a pipe.
     #[error("can't import {path:?}: it is no regular file")]
-    NotFile { path: PathBuf },
+    NotFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// More than is looked at.
     #[error("can't import {path:?}: it has more than {} KiB", source::LARGEST >> 10)]
-    TooLarge { path: PathBuf },
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
     /// Not text.
     #[error("can't import {path:?}: it isn't UTF-8 behind its first {valid} bytes")]
-    NotText { path: PathBuf, valid: usize },
+    NotText {
+        /// The file.
+        path: PathBuf,
+        /// How many bytes are.
+        valid: usize,
+    },
     /// No statement in it: an empty profile of firejail's would grant the whole home.
     #[error("can't import {path:?}: it says nothing")]
-    Empty { path: PathBuf },
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
     /// A statement that the launcher itself would refuse.
     #[error("can't import {path:?}: {line}: {launcher} doesn't know {statement:?}{}", and_more(*more))]
-    Unknown { path: PathBuf, launcher: &'static str, line: String, statement: String, more: usize },
+    Unknown {
+        /// The file.
+        path: PathBuf,
+        /// Whose file it is.
+        launcher: &'static str,
+        /// Where it stands.
+        line: String,
+        /// What it doesn't know.
+        statement: String,
+        /// How many more such statements there are.
+        more: usize,
+    },
     /// Not TOML.
     #[error("can't import {path:?}: line {line}: {message}")]
-    Syntax { path: PathBuf, line: usize, message: String },
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        line: usize,
+        /// What is wrong there.
+        message: String,
+    },
     /// An included file isn't there: what it would keep away is unknown.
     #[error("can't import what {line:?} names: there is no {name:?} in {}", looked.join(", "))]
-    Missing { line: String, name: String, looked: Vec<String> },
+    Missing {
+        /// The line that includes it.
+        line: String,
+        /// What it is called.
+        name: String,
+        /// Where it was looked for.
+        looked: Vec<String>,
+    },
     /// An included file lies elsewhere.
     #[error(
         "can't import what {line:?} names: {path:?} lies neither beside the profile nor in /etc/firejail"
     )]
-    Outside { line: String, path: PathBuf },
+    Outside {
+        /// The line that includes it.
+        line: String,
+        /// Where it lies.
+        path: PathBuf,
+    },
     /// Files that include each other.
     #[error("can't import what {line:?} names: it includes itself")]
-    Circle { line: String },
+    Circle {
+        /// The line that includes it.
+        line: String,
+    },
     /// More files than anybody writes.
     #[error("can't import what {line:?} names: too many files, too large, or too deep in each other")]
-    Includes { line: String },
+    Includes {
+        /// The line that includes it.
+        line: String,
+    },
     /// Firejail has no features.
     #[error(
         "can't import {path:?} as a feature: what a part of a firejail profile means depends on the lines before it"
     )]
-    Part { path: PathBuf },
+    Part {
+        /// The file.
+        path: PathBuf,
+    },
     /// No name that `--profile` would find.
     #[error("{name:?} can't be the name of a profile")]
-    Name { name: String },
+    Name {
+        /// The name.
+        name: String,
+    },
     /// The profile would be refused.
     #[error("can't import {path:?}: the profile would have {count} entries; at most {MOST} are read")]
-    Entries { path: PathBuf, count: usize },
+    Entries {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+    },
     /// The profile would be refused: a mistake of this program.
     #[error("can't import {path:?}: what would be written isn't a policy file: {mistake}")]
-    Unsaid { path: PathBuf, mistake: String },
+    Unsaid {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says.
+        mistake: String,
+    },
     /// A file is there already.
     #[error("can't write {path:?}: it exists")]
-    Exists { path: PathBuf },
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
     /// It can't be written.
     #[error("can't write {path:?}: {source}")]
-    Write { path: PathBuf, source: std::io::Error },
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
 }
 
 impl ImportError {
     /// Its class, for programs.
-    pub(crate) const fn class(&self) -> &'static str {
+    pub const fn class(&self) -> &'static str {
         match self {
             Self::Read { .. } | Self::NotFile { .. } | Self::TooLarge { .. } | Self::NotText { .. } => "read",
             Self::Empty { .. }
@@ -85,7 +165,7 @@ impl ImportError {
     }
 
     /// What to type instead.
-    pub(crate) fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<String> {
         let is = |path: &Path, ending: &str| path.extension().is_some_and(|extension| extension == ending);
         Some(match self {
             Self::TooLarge { path } => format!("head {}   # what is it?", path.shown()),

@@ -19,23 +19,15 @@ mod reader;
 mod sets;
 mod statements;
 
-use super::ImportError;
-use super::draft::Draft;
-use super::report::At;
+use crate::ImportError;
+use crate::draft::Draft;
+use crate::profile::Host;
+use crate::report::At;
 use path::{Known, Place};
 use places::Verb;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-
-/// What of the host has to be known.
-#[derive(Debug)]
-pub(super) struct Host<'h> {
-    pub(super) home: &'h Path,
-    /// Where the user's configuration lies.
-    pub(super) config: &'h Path,
-    pub(super) uid: u32,
-}
 
 /// A statement on files.
 #[derive(Debug)]
@@ -107,7 +99,7 @@ struct Profile<'d> {
 }
 
 /// Imports a profile.
-pub(super) fn import(path: &Path, text: &str, host: &Host<'_>, draft: &mut Draft) -> Result<(), ImportError> {
+pub(crate) fn import(path: &Path, text: &str, host: &Host<'_>, draft: &mut Draft) -> Result<(), ImportError> {
     let names = host.home.components().filter_map(|part| match part {
         std::path::Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
         _ => None,

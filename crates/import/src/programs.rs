@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Programs of this host by their names or a pattern of names.
 
-use super::pattern::matches;
+use crate::pattern::matches;
 use std::io::Read;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ const DIRECTORIES: [&str; 6] =
 const MOST: usize = 256;
 
 /// Paths of the programs that are called so, each name once, in order.
-pub(super) fn like(name: &str) -> Vec<String> {
+pub(crate) fn like(name: &str) -> Vec<String> {
     if name.is_empty() || name.contains('/') || name.contains(char::is_control) {
         return Vec::new();
     }
@@ -38,7 +38,7 @@ pub(super) fn like(name: &str) -> Vec<String> {
 }
 
 /// Whether a program is a script.
-pub(super) fn is_script(path: &str) -> bool {
+pub(crate) fn is_script(path: &str) -> bool {
     let mut begin = [0; 2];
     std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *b"#!"
 }

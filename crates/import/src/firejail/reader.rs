@@ -2,9 +2,9 @@
 //! Lines of a profile and of what it includes.
 
 use super::{Bus, Home, Profile, SYSTEM};
-use crate::import::draft::Said;
-use crate::import::report::At;
-use crate::import::{ImportError, source};
+use crate::draft::Said;
+use crate::report::At;
+use crate::{ImportError, source};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 

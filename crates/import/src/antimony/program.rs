@@ -3,8 +3,8 @@
 
 use super::tree::{Node, Value};
 use super::{Importer, NO_LIST, NO_TABLE, NO_TEXT, place, variables};
-use crate::import::document::Value as Written;
-use crate::import::{programs, text};
+use crate::document::Value as Written;
+use crate::{programs, text};
 
 impl Importer<'_> {
     pub(super) fn exit_codes(&mut self, node: &Node) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Shell patterns of one name.
 
-use super::text;
+use crate::text;
 
 /// Names for sets of characters, and the sets as far as file names are concerned.
 const CLASSES: [(&str, &str); 6] = [
@@ -14,7 +14,7 @@ const CLASSES: [(&str, &str); 6] = [
 ];
 
 /// A pattern whose named sets are written out.
-pub(super) fn with_sets(text: &str) -> String {
+pub(crate) fn with_sets(text: &str) -> String {
     let mut text = text.to_owned();
     if text.contains("[:") {
         for (class, members) in CLASSES {
@@ -25,7 +25,7 @@ pub(super) fn with_sets(text: &str) -> String {
 }
 
 /// A shell pattern of one name as patterns here say it. With `widen`, a set that can't be said is any character.
-pub(super) fn said(written: &str, widen: bool) -> Option<String> {
+pub(crate) fn said(written: &str, widen: bool) -> Option<String> {
     let mut out = String::new();
     let mut rest = written;
     while let Some(c) = rest.chars().next() {
@@ -99,7 +99,7 @@ fn steps(pattern: &str) -> Vec<Step<'_>> {
 /// Whether a name fits a shell pattern; a set that isn't understood fits any character.
 ///
 /// Only the last star is ever tried again, so that no pattern takes long.
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let (steps, name): (Vec<Step<'_>>, Vec<char>) = (steps(pattern), name.chars().collect());
     let fits = |step: &Step<'_>, c: char| match step {
         Step::Star => false,
@@ -148,7 +148,7 @@ fn is_member(members: &str, c: char) -> bool {
 }
 
 /// Whether two patterns may fit the same name, by their plain beginnings and ends.
-pub(super) fn ends_agree(a: &str, b: &str) -> bool {
+pub(crate) fn ends_agree(a: &str, b: &str) -> bool {
     const SIGNS: [char; 4] = ['*', '?', '[', ']'];
     let beginning = |text: &str| text[..text.find(SIGNS).unwrap_or(text.len())].to_owned();
     let end = |text: &str| text[text.rfind(SIGNS).map_or(0, |at| at + 1)..].to_owned();

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whatever is imported: the result is a policy file, and grants no more than the original.
 
-use super::draft::Draft;
-use super::{Kind, antimony, firejail};
+use crate::draft::Draft;
+use crate::profile::{Host, Kind};
+use crate::{antimony, firejail};
 use palisade_policy::{Context, Grant, Layer, merge, parse, parse_feature};
 use std::path::Path;
 
 const HOME: &str = "/home/ann";
 
-fn host() -> firejail::Host<'static> {
-    firejail::Host { home: Path::new(HOME), config: Path::new("/home/ann/.config"), uid: 1000 }
+fn host() -> Host<'static> {
+    Host { home: Path::new(HOME), config: Path::new("/home/ann/.config"), uid: 1000 }
 }
 
 fn of_firejail(text: &str) -> Draft {
@@ -355,7 +356,7 @@ fn simulated(lines: &[(&str, &str)], path: &str) -> (bool, bool, bool) {
     let on = |pattern: &str| {
         let (pattern, path) = (names(&real(pattern)), names(path));
         let fits = pattern.len() <= path.len()
-            && pattern.iter().zip(&path).all(|(pattern, name)| super::pattern::matches(pattern, name));
+            && pattern.iter().zip(&path).all(|(pattern, name)| crate::pattern::matches(pattern, name));
         fits.then(|| path[..pattern.len()].join("/"))
     };
     let lone: Vec<&str> = lines
@@ -375,7 +376,7 @@ fn simulated(lines: &[(&str, &str)], path: &str) -> (bool, bool, bool) {
         let is_spared = || {
             spared.iter().any(|spared| {
                 spared.len() == part.len()
-                    && spared.iter().zip(&part).all(|(pattern, name)| super::pattern::matches(pattern, name))
+                    && spared.iter().zip(&part).all(|(pattern, name)| crate::pattern::matches(pattern, name))
             })
         };
         match *verb {

@@ -3,9 +3,9 @@
 
 use super::tree::{Node, Value};
 use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, Place, UNSAYABLE, place, variables};
-use crate::import::document::Value as Written;
-use crate::import::draft::Draft;
-use crate::import::text;
+use crate::document::Value as Written;
+use crate::draft::Draft;
+use crate::text;
 use std::path::Path;
 
 /// What may be done with a file.

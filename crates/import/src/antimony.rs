@@ -12,10 +12,11 @@ mod program;
 mod tree;
 mod variables;
 
-use super::document::Value as Written;
-use super::draft::{Draft, Said};
-use super::report::At;
-use super::{ImportError, Kind};
+use crate::ImportError;
+use crate::document::Value as Written;
+use crate::draft::{Draft, Said};
+use crate::profile::Kind;
+use crate::report::At;
 use palisade_sandbox::layers::is_profile_name;
 use std::path::Path;
 use tree::{Node, Value};
@@ -48,7 +49,7 @@ struct Importer<'d> {
 }
 
 /// Imports the text of a profile or a feature.
-pub(super) fn import(path: &Path, text: &str, kind: Kind, draft: &mut Draft) -> Result<(), ImportError> {
+pub(crate) fn import(path: &Path, text: &str, kind: Kind, draft: &mut Draft) -> Result<(), ImportError> {
     let root = tree::parse(text).map_err(|mistake| ImportError::Syntax {
         path: path.to_owned(),
         line: mistake.line,
@@ -230,7 +231,7 @@ impl Importer<'_> {
         match (key, &node.value) {
             ("path", Value::Text(path)) if profile => self.program_path(node, path, &statement),
             ("id", Value::Text(id)) if profile => {
-                let could = self.draft.set("program", "id", Written::Text(crate::import::text::plain(id)));
+                let could = self.draft.set("program", "id", Written::Text(crate::text::plain(id)));
                 self.said_if(could, node, &statement, place("program", "id"));
             }
             ("dir", Value::Text(directory)) if profile => match variables::path(directory, false) {
@@ -279,7 +280,7 @@ impl Importer<'_> {
         let said = if path.contains('/') || path.starts_with(['~', '$']) {
             variables::path(inside.as_deref().unwrap_or(path), false)
         } else {
-            Ok(crate::import::text::plain(path))
+            Ok(crate::text::plain(path))
         };
         match said {
             Ok(said) => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Antimony's paths and texts, in which `$NAME` and `~` stand for something.
 
-use crate::import::text;
+use crate::text;
 
 /// Where Antimony puts the home inside.
 const HOME_INSIDE: &str = "/home/antimony";

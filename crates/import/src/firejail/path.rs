@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Firejail's paths: macros, shell patterns, and which of them speak of the same files.
 
-use crate::import::pattern::{self, ends_agree, matches};
-use crate::import::text;
+use crate::pattern::{self, ends_agree, matches};
+use crate::text;
 use palisade_policy::PathPattern;
 use std::path::Path;
 
@@ -294,7 +294,7 @@ pub(super) fn directories(home: &Path, config: &Path) -> Vec<(String, String)> {
         ("${TEMPLATES}", "XDG_TEMPLATES_DIR", "Templates"),
         ("${VIDEOS}", "XDG_VIDEOS_DIR", "Videos"),
     ];
-    let file = crate::import::source::read(&config.join("user-dirs.dirs")).unwrap_or_default();
+    let file = crate::source::read(&config.join("user-dirs.dirs")).unwrap_or_default();
     let told = |variable: &str| {
         let line = file.lines().map(str::trim).find(|line| line.starts_with(&format!("{variable}=\"")))?;
         let value = line.split('"').nth(1)?;

@@ -3,7 +3,7 @@
 
 use super::tree::{Node, Value};
 use super::{Importer, NO_FLAG, place, variables};
-use crate::import::text::{is_bus_name, is_rule};
+use crate::text::{is_bus_name, is_rule};
 
 impl Importer<'_> {
     pub(super) fn bus(&mut self, entries: &[(String, Node)]) {

@@ -4,9 +4,9 @@
 use super::path::{Base, Place};
 use super::places::{Rule, Rules, State, Verb};
 use super::{Bus, FileStatement, Home, Profile, ground, sets};
-use crate::import::document::{Table, Value};
-use crate::import::draft::Said;
-use crate::import::{programs, text};
+use crate::document::{Table, Value};
+use crate::draft::Said;
+use crate::{programs, text};
 
 /// What the view `closure` shows whatever the program is, but for the index of libraries and what isn't files.
 const ALWAYS_SHOWN: [&str; 21] = [

@@ -4,8 +4,8 @@
 use super::path::{Base, Place};
 use super::places::Verb;
 use super::{Bus, FileStatement, Home, Profile};
-use crate::import::draft::Said;
-use crate::import::report::At;
+use crate::draft::Said;
+use crate::report::At;
 use std::rc::Rc;
 
 /// Statements of one word that are kept when the profile is built, or by every sandbox.

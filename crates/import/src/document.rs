@@ -4,7 +4,7 @@
 //! Not the policy crate's own form: that one says what a launch takes, this one what was imported, with the
 //! reasons beside it.
 
-use super::text;
+use crate::text;
 use std::fmt::Write;
 
 /// The sections as they are written, after the top of the file.
@@ -33,7 +33,7 @@ const WIDTH: usize = 100;
 
 /// What a key says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Text(String),
     Flag(bool),
     Number(i64),
@@ -50,7 +50,7 @@ struct Entry {
 
 /// One section.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(crate) struct Table {
     entries: Vec<(String, Entry)>,
 }
 
@@ -67,27 +67,27 @@ impl Table {
     }
 
     /// States a value; the last one holds.
-    pub(super) fn set(&mut self, key: &str, value: Value) {
+    pub(crate) fn set(&mut self, key: &str, value: Value) {
         self.entry(key).value = Some(value);
     }
 
     /// In which order keys are written; the others behind.
-    pub(super) fn order(&mut self, keys: &[&str]) {
+    pub(crate) fn order(&mut self, keys: &[&str]) {
         for key in keys {
             self.entry(key);
         }
     }
 
-    pub(super) fn text(&mut self, key: &str, value: impl Into<String>) {
+    pub(crate) fn text(&mut self, key: &str, value: impl Into<String>) {
         self.set(key, Value::Text(value.into()));
     }
 
-    pub(super) fn flag(&mut self, key: &str, value: bool) {
+    pub(crate) fn flag(&mut self, key: &str, value: bool) {
         self.set(key, Value::Flag(value));
     }
 
     /// Adds to a list what isn't in it.
-    pub(super) fn push(&mut self, key: &str, value: impl Into<String>) {
+    pub(crate) fn push(&mut self, key: &str, value: impl Into<String>) {
         let (entry, value) = (self.entry(key), value.into());
         match &mut entry.value {
             Some(Value::List(list)) if list.contains(&value) => {}
@@ -97,14 +97,14 @@ impl Table {
     }
 
     /// Adds to a list as it is.
-    pub(super) fn append(&mut self, key: &str, value: impl Into<String>) {
+    pub(crate) fn append(&mut self, key: &str, value: impl Into<String>) {
         match &mut self.entry(key).value {
             Some(Value::List(list)) => list.push(value.into()),
             other => *other = Some(Value::List(vec![value.into()])),
         }
     }
 
-    pub(super) fn number(&mut self, key: &str, value: i64) {
+    pub(crate) fn number(&mut self, key: &str, value: i64) {
         match &mut self.entry(key).value {
             Some(Value::Numbers(list)) => list.push(value),
             other => *other = Some(Value::Numbers(vec![value])),
@@ -112,7 +112,7 @@ impl Table {
     }
 
     /// Adds to a table of strings; the last one of a name holds.
-    pub(super) fn pair(&mut self, key: &str, name: impl Into<String>, value: impl Into<String>) {
+    pub(crate) fn pair(&mut self, key: &str, name: impl Into<String>, value: impl Into<String>) {
         let (entry, pair) = (self.entry(key), (name.into(), value.into()));
         match &mut entry.value {
             Some(Value::Pairs(pairs)) => {
@@ -124,7 +124,7 @@ impl Table {
     }
 
     /// A comment before a key; before the section's keys if none is named.
-    pub(super) fn remark(&mut self, key: &str, text: impl Into<String>) {
+    pub(crate) fn remark(&mut self, key: &str, text: impl Into<String>) {
         let (remarks, text) = (&mut self.entry(key).remarks, text.into());
         if !remarks.contains(&text) {
             remarks.push(text);
@@ -132,7 +132,7 @@ impl Table {
     }
 
     /// What a key says so far.
-    pub(super) fn value(&self, key: &str) -> Option<&Value> {
+    pub(crate) fn value(&self, key: &str) -> Option<&Value> {
         self.entries.iter().find(|(known, _entry)| known == key)?.1.value.as_ref()
     }
 
@@ -151,8 +151,8 @@ impl Table {
 
 /// A file.
 #[derive(Debug, Default)]
-pub(super) struct Document {
-    pub(super) header: Vec<String>,
+pub(crate) struct Document {
+    pub(crate) header: Vec<String>,
     tables: Vec<(Vec<String>, Table)>,
     /// Tables of which there can be several under one name.
     items: Vec<(Vec<String>, Table)>,
@@ -160,7 +160,7 @@ pub(super) struct Document {
 
 impl Document {
     /// A section by its path; empty for the top.
-    pub(super) fn table(&mut self, path: &[String]) -> &mut Table {
+    pub(crate) fn table(&mut self, path: &[String]) -> &mut Table {
         let at = match self.tables.iter().position(|(known, _)| known == path) {
             Some(at) => at,
             None => {
@@ -172,17 +172,17 @@ impl Document {
     }
 
     /// One more table of a list of tables.
-    pub(super) fn item(&mut self, path: &[String], table: Table) {
+    pub(crate) fn item(&mut self, path: &[String], table: Table) {
         self.items.push((path.to_vec(), table));
     }
 
     /// Entries of all lists together.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.tables.iter().chain(&self.items).map(|(_path, table)| table.count()).sum()
     }
 
     /// The text.
-    pub(super) fn render(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let mut out = String::new();
         for line in &self.header {
             let _ = writeln!(out, "{}", text::comment(line));

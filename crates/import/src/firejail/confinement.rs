@@ -3,9 +3,9 @@
 
 use super::calls::Unknown;
 use super::{Bus, Profile};
-use crate::import::document::Value;
-use crate::import::draft::{Draft, Said};
-use crate::import::text::{self, is_bus_name, is_rule};
+use crate::document::Value;
+use crate::draft::{Draft, Said};
+use crate::text::{self, is_bus_name, is_rule};
 
 impl Profile<'_> {
     /// Statements that need no more than a reason.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Foreign text in its new places: TOML strings, comments, paths, and where `${…}` is filled in.
 
-pub(super) use palisade_policy::render::string;
+pub(crate) use palisade_policy::render::string;
 
 /// A character as it stands in a TOML string.
 fn escape(c: char, to: &mut String) {
@@ -9,7 +9,7 @@ fn escape(c: char, to: &mut String) {
 }
 
 /// A TOML string whose lines stand as lines.
-pub(super) fn lines(text: &str) -> String {
+pub(crate) fn lines(text: &str) -> String {
     let mut out = String::from("\"\"\"\n");
     for c in text.chars() {
         match c {
@@ -23,13 +23,13 @@ pub(super) fn lines(text: &str) -> String {
 }
 
 /// A key as TOML takes it.
-pub(super) fn key(text: &str) -> String {
+pub(crate) fn key(text: &str) -> String {
     let bare = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     if bare { text.to_owned() } else { string(text) }
 }
 
 /// A comment of one line: what would end it or mislead in it is written as in strings.
-pub(super) fn comment(text: &str) -> String {
+pub(crate) fn comment(text: &str) -> String {
     let mut out = String::from("#");
     if !text.is_empty() {
         out.push(' ');
@@ -45,12 +45,12 @@ pub(super) fn comment(text: &str) -> String {
 }
 
 /// Text in which nothing is filled in.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.replace("${", "$${")
 }
 
 /// A part of a path behind its beginning that means itself, whatever characters it holds.
-pub(super) fn exact(text: &str) -> String {
+pub(crate) fn exact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if "*?[]{}=$\\".contains(c) {
@@ -62,7 +62,7 @@ pub(super) fn exact(text: &str) -> String {
 }
 
 /// A name with a dot in it, `.*` at its end at most.
-pub(super) fn is_bus_name(name: &str) -> bool {
+pub(crate) fn is_bus_name(name: &str) -> bool {
     let plain = name.strip_suffix(".*").unwrap_or(name);
     let plain = plain.replace("${name}", "x").replace("${id}", "x.y");
     name.len() <= 255
@@ -73,7 +73,7 @@ pub(super) fn is_bus_name(name: &str) -> bool {
 }
 
 /// `INTERFACE.METHOD@PATH`, with stars.
-pub(super) fn is_rule(rule: &str) -> bool {
+pub(crate) fn is_rule(rule: &str) -> bool {
     !rule.is_empty() && rule.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-*@/".contains(&b))
 }
 
