@@ -20,6 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "palisade-cli",
         &[
             "palisade",
+            "palisade-desktop",
             "palisade-import",
             "palisade-guard",
             "palisade-interpose",
@@ -72,6 +73,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "palisade-import",
         &["palisade-guard", "palisade-sandbox", "palisade-syscall", "palisade-policy", "palisade-text"],
     ),
+    ("palisade-desktop", &["palisade-sandbox", "palisade-policy", "palisade-host", "palisade-text"]),
     // planes
     (
         "palisade-shell",

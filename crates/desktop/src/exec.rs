@@ -3,7 +3,7 @@
 //! Specification 1.5). Read as GLib reads it, which takes more than the specification allows: single
 //! quotes and backslashes outside quotes are in many files.
 
-use super::entry::unescape;
+use crate::entry::unescape;
 use std::path::Path;
 
 /// A longer line isn't read; those of Debian 12 have up to 120 characters.
@@ -51,7 +51,7 @@ const WRAPPERS: [&str; 36] = [
 
 /// Why a line isn't understood.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub(crate) enum ExecError {
+pub enum ExecError {
     /// A quote isn't closed.
     #[error("a quote isn't closed")]
     OpenQuote,
@@ -62,7 +62,7 @@ pub(crate) enum ExecError {
 
 /// A part of an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// As it is.
     Text(String),
     /// The code of what is put in at launch, such as `U` for addresses.
@@ -71,24 +71,24 @@ pub(super) enum Piece {
 
 /// An argument of a desktop entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Word(pub(super) Vec<Piece>);
+pub(crate) struct Word(pub(crate) Vec<Piece>);
 
 /// What a line comes to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Invocation {
+pub(crate) struct Invocation {
     /// The program, as it is named.
-    pub(super) program: String,
+    pub(crate) program: String,
     /// Its arguments.
-    pub(super) arguments: Vec<String>,
+    pub(crate) arguments: Vec<String>,
     /// Whether something else starts it, of which nothing is left here.
-    pub(super) unwrapped: bool,
+    pub(crate) unwrapped: bool,
     /// Whether only something else is known that starts it: then the arguments are but the standalone
     /// field codes.
-    pub(super) opaque: bool,
+    pub(crate) opaque: bool,
 }
 
 /// The words of a line, quotes undone. `value` is as it is in the file.
-pub(super) fn split(value: &str) -> Result<Vec<String>, ExecError> {
+pub(crate) fn split(value: &str) -> Result<Vec<String>, ExecError> {
     if value.len() > LONGEST {
         return Err(ExecError::Long);
     }
@@ -129,7 +129,7 @@ pub(super) fn split(value: &str) -> Result<Vec<String>, ExecError> {
 impl Word {
     /// The argument that `text` stands for. None if nothing would come in its place: codes that are
     /// deprecated or unknown.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut pieces = Vec::new();
         let mut literal = String::new();
         let mut rest = text.chars();
@@ -156,14 +156,14 @@ impl Word {
     }
 
     /// A standalone code.
-    pub(super) fn code(code: char) -> Self {
+    pub(crate) fn code(code: char) -> Self {
         Self(vec![Piece::Code(code)])
     }
 }
 
 impl Invocation {
     /// What the words of a line come to, if there are any. `is_program` knows the application's program.
-    pub(super) fn of(words: &[String], is_program: impl Fn(&str) -> bool) -> Option<Self> {
+    pub(crate) fn of(words: &[String], is_program: impl Fn(&str) -> bool) -> Option<Self> {
         let inner = without_variables(words);
         let (first, after) = inner.split_first()?;
         let whole = |program: &String, arguments: &[String], unwrapped| Self {
@@ -189,12 +189,12 @@ impl Invocation {
     }
 
     /// The arguments with field codes in them.
-    pub(super) fn words(&self) -> Vec<Word> {
+    pub(crate) fn words(&self) -> Vec<Word> {
         self.arguments.iter().filter_map(|argument| Word::parse(argument)).collect()
     }
 
     /// Whether both start one program, as far as names tell.
-    pub(super) fn same_program(&self, other: &Self) -> bool {
+    pub(crate) fn same_program(&self, other: &Self) -> bool {
         file_name(&self.program) == file_name(&other.program)
     }
 }

@@ -4,29 +4,29 @@
 //! Each kind has its own, and each has a second layer beneath it that undoes backslashes. Nothing of
 //! the application's comes before `--`, so none of its arguments can be an option of Palisade's.
 
-use super::exec::{Piece, Word};
+use crate::exec::{Piece, Word};
 use std::borrow::Cow;
 use std::path::Path;
 
 /// What an override starts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Command<'a> {
+pub(crate) struct Command<'a> {
     /// Palisade.
-    pub(super) binary: &'a Binary,
+    pub(crate) binary: &'a Binary,
     /// The profile.
-    pub(super) name: &'a str,
+    pub(crate) name: &'a str,
     /// One of the profile's configurations.
-    pub(super) configuration: Option<&'a str>,
+    pub(crate) configuration: Option<&'a str>,
 }
 
 /// The path of Palisade, such that each kind of file can name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Binary(String);
+pub(crate) struct Binary(String);
 
 /// The path of Palisade can't be named.
 #[derive(Debug, thiserror::Error)]
 #[error("no desktop entry can start {path:?}: a path with {what} in it can't be written everywhere")]
-pub(crate) struct BinaryError {
+pub struct BinaryError {
     path: String,
     what: &'static str,
 }
@@ -34,7 +34,7 @@ pub(crate) struct BinaryError {
 impl Binary {
     /// `path` is absolute. The specification forbids `=` in a program's path, GLib looks for one with
     /// `%` in it before it undoes `%%`, and systemd knows no `$` there.
-    pub(super) fn new(path: &Path) -> Result<Self, BinaryError> {
+    pub(crate) fn new(path: &Path) -> Result<Self, BinaryError> {
         let refused = |what| BinaryError { path: path.to_string_lossy().into_owned(), what };
         let text = path.to_str().ok_or_else(|| refused("bytes that are no UTF-8"))?;
         for (character, what) in [
@@ -57,7 +57,7 @@ impl Binary {
     }
 
     /// The path.
-    pub(super) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.0
     }
 }
@@ -77,7 +77,7 @@ impl Command<'_> {
     }
 
     /// The value of a desktop entry's `Exec`.
-    pub(super) fn desktop(&self, arguments: &[Word]) -> String {
+    pub(crate) fn desktop(&self, arguments: &[Word]) -> String {
         let literal = |text: &str| desktop_word(&Word(vec![Piece::Text(text.to_owned())]));
         let mut words: Vec<String> = self.start().map(|word| literal(&word)).collect();
         words.push("--".to_owned());
@@ -86,13 +86,13 @@ impl Command<'_> {
     }
 
     /// The value of a D-Bus service's `Exec`: a shell's quoting, no field codes.
-    pub(super) fn bus(&self, arguments: &[String]) -> String {
+    pub(crate) fn bus(&self, arguments: &[String]) -> String {
         let words = self.start().chain([Cow::from("--")]).chain(arguments.iter().map(Cow::from));
         words.map(|word| bus_word(&word)).collect::<Vec<String>>().join(" ")
     }
 
     /// The value of a unit's `ExecStart` (systemd.syntax(7), systemd.service(5)).
-    pub(super) fn unit(&self) -> String {
+    pub(crate) fn unit(&self) -> String {
         self.start().map(|word| unit_word(&word)).collect::<Vec<String>>().join(" ")
     }
 }
@@ -163,15 +163,15 @@ fn unit_word(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desktop::entry::unescape;
-    use crate::desktop::exec::split;
+    use crate::entry::unescape;
+    use crate::exec::split;
 
     fn binary() -> Binary {
         Binary::new(Path::new("/opt/a b/palisade")).unwrap()
     }
 
     /// The rules of the specification, and no others: `None` is a line that breaks one.
-    pub(super) fn strictly(value: &str) -> Option<Vec<String>> {
+    pub(crate) fn strictly(value: &str) -> Option<Vec<String>> {
         let line = unescape(value);
         let mut words = Vec::new();
         let mut rest = line.chars().peekable();
@@ -248,7 +248,7 @@ mod tests {
                     .collect(),
             };
             let Ok(words) = split(&value) else { return };
-            let Some(found) = crate::desktop::exec::Invocation::of(&words, |word| word == "a") else {
+            let Some(found) = crate::exec::Invocation::of(&words, |word| word == "a") else {
                 return;
             };
             let configuration = [None, Some("o'clock %f"), Some("-x y")][choice % 3];

@@ -10,13 +10,13 @@
 use std::collections::HashMap;
 
 /// A larger file isn't read: LibreOffice's, the largest of a Debian 12 with seven desktop programs, has 22 KB.
-pub(super) const LARGEST: usize = 1 << 20;
+pub(crate) const LARGEST: usize = 1 << 20;
 /// The group that a desktop entry must have.
-pub(super) const MAIN: &str = "Desktop Entry";
+pub(crate) const MAIN: &str = "Desktop Entry";
 
 /// Why a file isn't understood.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub(crate) enum EntryError {
+pub enum EntryError {
     /// It isn't text.
     #[error("it is no UTF-8 (after {valid} bytes)")]
     NotText {
@@ -40,7 +40,7 @@ pub(crate) enum EntryError {
     NoExec,
     /// What it starts isn't understood.
     #[error("its Exec isn't understood: {0}")]
-    Exec(#[from] super::exec::ExecError),
+    Exec(#[from] crate::exec::ExecError),
     /// What is to be made of it would be no better.
     #[error("with Palisade in every Exec it would be larger than {LARGEST} bytes")]
     Large,
@@ -48,32 +48,32 @@ pub(crate) enum EntryError {
 
 /// A file's groups, in its order.
 #[derive(Debug, Default)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     groups: Vec<Group>,
 }
 
 /// A group's keys, in its order.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(crate) struct Group {
     name: String,
     keys: Vec<Key>,
 }
 
 /// A key as it is written.
 #[derive(Debug)]
-pub(super) struct Key {
+pub(crate) struct Key {
     /// Its name, without its locale.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Its locale.
-    pub(super) locale: Option<String>,
+    pub(crate) locale: Option<String>,
     /// Its value, escapes and all.
-    pub(super) value: String,
+    pub(crate) value: String,
 }
 
 impl Entry {
     /// Reads a file. Of a key that is there twice the last counts, as GLib has it; groups of one name
     /// are one group; lines that are nothing are left out.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, EntryError> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, EntryError> {
         let text =
             std::str::from_utf8(bytes).map_err(|error| EntryError::NotText { valid: error.valid_up_to() })?;
         let mut entry = Self::default();
@@ -99,12 +99,12 @@ impl Entry {
     }
 
     /// The group of that name.
-    pub(super) fn group(&self, name: &str) -> Option<&Group> {
+    pub(crate) fn group(&self, name: &str) -> Option<&Group> {
         self.groups.iter().find(|group| group.name == name)
     }
 
     /// The group that a desktop entry must have, which says that this is an application.
-    pub(super) fn application(&self) -> Result<&Group, EntryError> {
+    pub(crate) fn application(&self) -> Result<&Group, EntryError> {
         let main = self.group(MAIN).ok_or(EntryError::NoGroup { name: MAIN })?;
         match main.text("Type").unwrap_or_default() {
             kind if kind == "Application" => Ok(main),
@@ -131,28 +131,28 @@ impl Group {
     }
 
     /// All keys.
-    pub(super) fn keys(&self) -> &[Key] {
+    pub(crate) fn keys(&self) -> &[Key] {
         &self.keys
     }
 
     /// A value as it is written.
-    pub(super) fn raw(&self, name: &str) -> Option<&str> {
+    pub(crate) fn raw(&self, name: &str) -> Option<&str> {
         let key = self.keys.iter().find(|key| key.name == name && key.locale.is_none())?;
         Some(&key.value)
     }
 
     /// A value of type string.
-    pub(super) fn text(&self, name: &str) -> Option<String> {
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
         self.raw(name).map(unescape)
     }
 
     /// A value of type boolean; what is neither is no.
-    pub(super) fn flag(&self, name: &str) -> bool {
+    pub(crate) fn flag(&self, name: &str) -> bool {
         self.raw(name) == Some("true")
     }
 
     /// A value of type strings, without its empty parts.
-    pub(super) fn list(&self, name: &str) -> Vec<String> {
+    pub(crate) fn list(&self, name: &str) -> Vec<String> {
         let parts = self.raw(name).map(|value| value.split(';')).into_iter().flatten();
         parts.map(|part| unescape(part.trim())).filter(|part| !part.is_empty()).collect()
     }
@@ -192,7 +192,7 @@ fn is_line_end_to_somebody(c: char) -> bool {
 }
 
 /// What a value of type string stands for. A backslash before anything else is one, as GLib has it.
-pub(super) fn unescape(value: &str) -> String {
+pub(crate) fn unescape(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     let mut rest = value.chars();
     while let Some(c) = rest.next() {
@@ -213,7 +213,7 @@ pub(super) fn unescape(value: &str) -> String {
 }
 
 /// A value of type string that stands for `text`.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut value = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The system's files for an application: its desktop entry, and services of the session bus that start it.
 
-use super::application::Application;
-use super::entry::{Entry, EntryError, LARGEST};
-use super::exec::{self, Invocation, Piece};
-use super::programs::Programs;
+use crate::application::Application;
+use crate::entry::{Entry, EntryError, LARGEST};
+use crate::exec::{self, Invocation, Piece};
+use crate::programs::Programs;
 use palisade_host::environment::Environment;
 use palisade_host::file::{self, FileError, Links};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The key by which Palisade's own entries are known.
-pub(super) const MARK: &str = "X-Palisade-Profile";
+pub(crate) const MARK: &str = "X-Palisade-Profile";
 /// The group of a service file.
 const SERVICE: &str = "D-BUS Service";
 /// Directories below `applications` are part of an entry's id; one is all that is in use.
@@ -21,7 +21,7 @@ const MOST: usize = 20_000;
 
 /// A file can't be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SearchError {
+pub enum SearchError {
     /// It can't be read.
     #[error("can't read the application's desktop entry: {0}")]
     Read(#[from] FileError),
@@ -37,41 +37,41 @@ pub(crate) enum SearchError {
 
 /// A desktop entry of the system's.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// The file.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Its place below `applications`.
-    pub(super) relative: PathBuf,
+    pub(crate) relative: PathBuf,
     /// What is in it.
-    pub(super) bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// The same, understood.
-    pub(super) entry: Entry,
+    pub(crate) entry: Entry,
 }
 
 /// The desktop entries of an application.
 #[derive(Debug, Default)]
-pub(super) struct Entries {
+pub(crate) struct Entries {
     /// The one that stands for it.
-    pub(super) main: Option<Found>,
+    pub(crate) main: Option<Found>,
     /// Others that start its program.
-    pub(super) others: Vec<Found>,
+    pub(crate) others: Vec<Found>,
 }
 
 /// A service of the session bus.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Service {
+pub(crate) struct Service {
     /// Its name on the bus.
-    pub(super) bus_name: String,
+    pub(crate) bus_name: String,
     /// The file.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// What is in it.
-    pub(super) bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// What its program is started with.
-    pub(super) arguments: Vec<String>,
+    pub(crate) arguments: Vec<String>,
 }
 
 /// The system's directories of data, best first, without the user's own.
-pub(super) fn data_directories(environment: &Environment, own: &Path) -> Vec<PathBuf> {
+pub(crate) fn data_directories(environment: &Environment, own: &Path) -> Vec<PathBuf> {
     let mut directories = environment.absolute_list("XDG_DATA_DIRS");
     if environment.get("XDG_DATA_DIRS").is_none() {
         directories = vec!["/usr/local/share".into(), "/usr/share".into()];
@@ -85,7 +85,7 @@ pub(super) fn data_directories(environment: &Environment, own: &Path) -> Vec<Pat
 
 /// The application's entries. The one by its id or name must be one that can be used; one that only
 /// starts its program is passed over if it can't.
-pub(super) fn entries(
+pub(crate) fn entries(
     directories: &[PathBuf],
     application: &Application,
     programs: &Programs,
@@ -195,7 +195,7 @@ fn read(candidate: &Candidate) -> Result<Option<Found>, SearchError> {
 }
 
 /// The session bus's services that are the application: named by its id, or starting its program.
-pub(super) fn services(
+pub(crate) fn services(
     directories: &[PathBuf],
     application: &Application,
     programs: &Programs,
@@ -232,7 +232,7 @@ pub(super) fn services(
 }
 
 fn is_bus_name(name: &str) -> bool {
-    name.contains('.') && super::application::is_id(name)
+    name.contains('.') && crate::application::is_id(name)
 }
 
 #[cfg(test)]

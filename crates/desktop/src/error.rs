@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why nothing is enabled or disabled, in words, with what to do about it.
 
-use super::application::NameError;
-use super::command::BinaryError;
-use super::entry::EntryError;
-use super::install::InstallError;
-use super::manifest::{ManifestError, aside};
-use super::search::SearchError;
+use crate::application::NameError;
+use crate::command::BinaryError;
+use crate::entry::EntryError;
+use crate::install::InstallError;
+use crate::manifest::{ManifestError, aside};
+use crate::search::SearchError;
 use palisade_host::places::TrustError;
 use palisade_sandbox::error::quoted;
+use palisade_sandbox::layers::LayerError;
 use std::path::{Path, PathBuf};
 
 /// Why an entry can't be made.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum EntryFailure {
+pub enum EntryFailure {
     /// The system's can't be used.
     #[error(transparent)]
     Search(#[from] SearchError),
@@ -24,7 +25,7 @@ pub(crate) enum EntryFailure {
 
 /// Why nothing is enabled or disabled.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum DesktopError {
+pub enum DesktopError {
     /// The profile's name won't do.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -91,9 +92,20 @@ pub(crate) enum DesktopError {
     },
 }
 
+/// Why an application isn't found, or nothing is done with it.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// There is no such profile, or it can't be read.
+    #[error(transparent)]
+    Layer(#[from] LayerError),
+    /// Nothing is done with it.
+    #[error(transparent)]
+    Desktop(#[from] DesktopError),
+}
+
 impl DesktopError {
     /// Its class, for programs.
-    pub(crate) const fn class(&self) -> &'static str {
+    pub const fn class(&self) -> &'static str {
         match self {
             Self::Name(_) | Self::Type { .. } => "unknown-name",
             Self::Myself { .. } | Self::Binary(_) | Self::Home { .. } => "surroundings",
@@ -112,7 +124,7 @@ impl DesktopError {
     }
 
     /// What to do about it.
-    pub(crate) fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<String> {
         let shown = |path: &Path| quoted(&path.to_string_lossy());
         let store = |error: &ManifestError| match error {
             ManifestError::Distrusted(TrustError::Distrusted { path, .. }) => {

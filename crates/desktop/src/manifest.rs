@@ -4,8 +4,8 @@
 //!
 //! It is written before anything that it lists is made, and removed after the last of it is gone.
 
-use super::disk::{self, Content, Disk, DiskError, Identity};
-use super::mime;
+use crate::disk::{self, Content, Disk, DiskError, Identity};
+use crate::mime;
 use palisade_host::file::{self, FileError, Links};
 use palisade_host::places::{self, TrustError, Trustee};
 use rustix::fs::{FlockOperation, Mode};
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// What kind of file was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Kind {
+pub enum Kind {
     /// A link to Palisade.
     Link,
     /// A desktop entry.
@@ -39,60 +39,53 @@ pub(super) enum Kind {
     Unit,
 }
 
-impl Kind {
-    /// In words.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Link => "link",
-            Self::DesktopEntry => "desktop entry",
-            Self::BusService => "bus service",
-            Self::Unit => "unit",
-        }
-    }
-}
-
 /// What `enable` was asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Choices {
-    pub(super) create: bool,
-    pub(super) separate: bool,
-    pub(super) others: bool,
-    pub(super) service: bool,
-    pub(super) mime: Vec<String>,
+pub struct Choices {
+    /// A desktop entry where the system has none that can be used.
+    pub create: bool,
+    /// A desktop entry for each configuration, not an action of the one.
+    pub separate: bool,
+    /// Other desktop entries that start the same program, too.
+    pub others: bool,
+    /// A unit for `systemd --user`.
+    pub service: bool,
+    /// Types of files that it is to open by default.
+    pub mime: Vec<String>,
 }
 
 /// A file of the system's that one of ours was made from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Origin {
-    pub(super) path: PathBuf,
-    pub(super) content: Content,
+pub(crate) struct Origin {
+    pub(crate) path: PathBuf,
+    pub(crate) content: Content,
 }
 
 /// A file that was made, or is being made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Made {
-    pub(super) kind: Kind,
-    pub(super) path: PathBuf,
+pub(crate) struct Made {
+    pub(crate) kind: Kind,
+    pub(crate) path: PathBuf,
     /// What may be there and be ours: more than one only while one takes the other's place.
-    pub(super) contents: Vec<Content>,
+    pub(crate) contents: Vec<Content>,
     /// The file that was there before and is kept aside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) before: Option<Identity>,
+    pub(crate) before: Option<Identity>,
     /// What it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) origin: Option<Origin>,
+    pub(crate) origin: Option<Origin>,
 }
 
 impl Made {
     /// Where the file is kept that was there before.
-    pub(super) fn aside(&self) -> PathBuf {
+    pub(crate) fn aside(&self) -> PathBuf {
         aside(&self.path)
     }
 }
 
 /// Where a file is kept that is in the way.
-pub(super) fn aside(path: &Path) -> PathBuf {
+pub(crate) fn aside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".palisade-saved");
     PathBuf::from(name)
@@ -100,29 +93,29 @@ pub(super) fn aside(path: &Path) -> PathBuf {
 
 /// The defaults that were set in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Defaults {
-    pub(super) file: PathBuf,
-    pub(super) edits: mime::Edits,
+pub(crate) struct Defaults {
+    pub(crate) file: PathBuf,
+    pub(crate) edits: mime::Edits,
 }
 
 /// All that was made for an application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Manifest {
+pub(crate) struct Manifest {
     schema: u32,
     /// The profile.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Palisade.
-    pub(super) binary: PathBuf,
-    pub(super) choices: Choices,
+    pub(crate) binary: PathBuf,
+    pub(crate) choices: Choices,
     /// Directories, each before those in it.
-    pub(super) directories: Vec<PathBuf>,
-    pub(super) files: Vec<Made>,
-    pub(super) defaults: Vec<Defaults>,
+    pub(crate) directories: Vec<PathBuf>,
+    pub(crate) files: Vec<Made>,
+    pub(crate) defaults: Vec<Defaults>,
 }
 
 impl Manifest {
     /// One that lists nothing.
-    pub(super) fn new(name: &str, binary: &Path, choices: Choices) -> Self {
+    pub(crate) fn new(name: &str, binary: &Path, choices: Choices) -> Self {
         Self {
             schema: SCHEMA,
             name: name.to_owned(),
@@ -135,14 +128,14 @@ impl Manifest {
     }
 
     /// The file at a path, if it is listed.
-    pub(super) fn file(&self, path: &Path) -> Option<&Made> {
+    pub(crate) fn file(&self, path: &Path) -> Option<&Made> {
         self.files.iter().find(|made| made.path == path)
     }
 }
 
 /// Manifests can't be had.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ManifestError {
+pub enum ManifestError {
     /// Others could have written it.
     #[error("can't believe the list of what was made: {0}")]
     Distrusted(#[from] TrustError),
@@ -178,7 +171,7 @@ pub(crate) enum ManifestError {
 
 /// The manifests of one user.
 #[derive(Debug, Clone)]
-pub(super) struct Store {
+pub(crate) struct Store {
     /// What is locked: all that is made and removed may lie below it, and it stays.
     home: PathBuf,
     /// Palisade's state.
@@ -189,23 +182,23 @@ pub(super) struct Store {
 
 /// Nobody else changes anything as long as it lives.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(crate) struct Lock {
     _home: File,
 }
 
 impl Store {
     /// The store below the state directory `state` (`…/palisade`) of whoever lives in `home`; touches nothing.
-    pub(super) fn new(home: &Path, state: &Path, trustee: Trustee) -> Self {
+    pub(crate) fn new(home: &Path, state: &Path, trustee: Trustee) -> Self {
         Self { home: home.to_owned(), state: state.to_owned(), directory: state.join("desktop"), trustee }
     }
 
     /// The manifest's file, whether or not it is there.
-    pub(super) fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.json"))
     }
 
     /// What was made for an application; None for nothing.
-    pub(super) fn read(&self, name: &str) -> Result<Option<Manifest>, ManifestError> {
+    pub(crate) fn read(&self, name: &str) -> Result<Option<Manifest>, ManifestError> {
         let file = self.file(name);
         if disk::is_absent(&file) {
             return Ok(None);
@@ -224,7 +217,7 @@ impl Store {
     }
 
     /// The names of the applications for which something was made.
-    pub(super) fn names(&self) -> Result<Vec<String>, ManifestError> {
+    pub(crate) fn names(&self) -> Result<Vec<String>, ManifestError> {
         let failed = |source| ManifestError::List { directory: self.directory.clone(), source };
         let entries = match std::fs::read_dir(&self.directory) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -245,7 +238,7 @@ impl Store {
     }
 
     /// Writes a manifest in place of the one that is there or not.
-    pub(super) fn write(&self, disk: &Disk, manifest: &Manifest) -> Result<(), ManifestError> {
+    pub(crate) fn write(&self, disk: &Disk, manifest: &Manifest) -> Result<(), ManifestError> {
         let file = self.file(&manifest.name);
         let broken = |error: serde_json::Error| ManifestError::Broken {
             file: file.clone(),
@@ -256,7 +249,7 @@ impl Store {
     }
 
     /// Locks the store, and makes its directories. Gives those that were made, too.
-    pub(super) fn lock_and_make(&self, disk: &Disk) -> Result<(Lock, Vec<PathBuf>), ManifestError> {
+    pub(crate) fn lock_and_make(&self, disk: &Disk) -> Result<(Lock, Vec<PathBuf>), ManifestError> {
         let lock = self.lock()?;
         let made = missing(&self.directory);
         let ready = disk
@@ -275,7 +268,7 @@ impl Store {
 
     /// Locks the store: the home, because whoever removes the store's own directory and those above it must hold the lock
     /// until all is done.
-    pub(super) fn lock(&self) -> Result<Lock, ManifestError> {
+    pub(crate) fn lock(&self) -> Result<Lock, ManifestError> {
         let home = File::open(&self.home)
             .map_err(|source| ManifestError::List { directory: self.home.clone(), source })?;
         for _attempt in 0..ATTEMPTS {
@@ -288,28 +281,28 @@ impl Store {
     }
 
     /// Whether the store is there.
-    pub(super) fn is_there(&self) -> bool {
+    pub(crate) fn is_there(&self) -> bool {
         !disk::is_absent(&self.directory)
     }
 
     /// Whether a directory is the store's, or the one of Palisade's state that it is in.
-    pub(super) fn is_own(&self, directory: &Path) -> bool {
+    pub(crate) fn is_own(&self, directory: &Path) -> bool {
         directory == self.directory || directory == self.state
     }
 
     /// Removes the directory above the store's, if nothing is in it.
-    pub(super) fn tidy_above(&self, disk: &Disk) {
+    pub(crate) fn tidy_above(&self, disk: &Disk) {
         disk.remove_empty([self.state.as_path()]);
     }
 
     /// Removes the store's directories where nothing is in them. For who holds the lock: it is one of them.
-    pub(super) fn tidy(&self, disk: &Disk) {
+    pub(crate) fn tidy(&self, disk: &Disk) {
         disk.remove_empty([self.directory.as_path(), &self.state]);
     }
 }
 
 /// The directories that must be made for `directory` to be there, outermost first.
-pub(super) fn missing(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn missing(directory: &Path) -> Vec<PathBuf> {
     let absent = directory.ancestors().take_while(|path| disk::is_absent(path));
     let mut missing: Vec<PathBuf> = absent.map(Path::to_path_buf).collect();
     missing.reverse();

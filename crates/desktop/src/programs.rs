@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The application's program, and how names of programs are looked up.
 #[derive(Debug)]
-pub(super) struct Programs {
+pub(crate) struct Programs {
     directories: Vec<PathBuf>,
     palisade: PathBuf,
     programs: Vec<PathBuf>,
@@ -17,7 +17,7 @@ pub(super) struct Programs {
 
 impl Programs {
     /// `programs` are paths or names, tried in turn; `palisade` is the path of this program without links.
-    pub(super) fn new(environment: &Environment, palisade: &Path, programs: Vec<PathBuf>) -> Self {
+    pub(crate) fn new(environment: &Environment, palisade: &Path, programs: Vec<PathBuf>) -> Self {
         let directories = match environment.get("PATH") {
             Some(_set) => environment.absolute_list("PATH"),
             None => std::env::split_paths(DEFAULT_PATH).collect(),
@@ -29,7 +29,7 @@ impl Programs {
 
     /// Whether `word` names the application's program: it is written as the profile has it, or leads to the
     /// same file, or neither is there and both have one name.
-    pub(super) fn is_program(&self, word: &str) -> bool {
+    pub(crate) fn is_program(&self, word: &str) -> bool {
         let word = Path::new(word);
         let same_name =
             |program: &PathBuf| word.file_name().is_some() && word.file_name() == program.file_name();
@@ -42,7 +42,7 @@ impl Programs {
     }
 
     /// The directories in which programs are looked up.
-    pub(super) fn directories(&self) -> &[PathBuf] {
+    pub(crate) fn directories(&self) -> &[PathBuf] {
         &self.directories
     }
 

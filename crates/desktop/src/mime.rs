@@ -8,14 +8,14 @@
 use serde::{Deserialize, Serialize};
 
 /// A larger file isn't read.
-pub(super) const LARGEST: usize = 1 << 20;
+pub(crate) const LARGEST: usize = 1 << 20;
 /// The groups in which an application must be: it is the default for a type only if it is among those
 /// that open it at all, which it may not say of itself.
 const GROUPS: [&str; 2] = ["[Default Applications]", "[Added Associations]"];
 
 /// What was done to a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Edits {
+pub(crate) struct Edits {
     /// The application, as its desktop entry's id.
     entry: String,
     /// Whether there was nothing in the file.
@@ -47,12 +47,12 @@ struct Edit {
 
 impl Edits {
     /// The types for which the application was made the default.
-    pub(super) fn types(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn types(&self) -> impl Iterator<Item = &str> {
         self.groups.iter().take(1).flat_map(|group| &group.types).map(|edit| edit.mime.as_str())
     }
 
     /// Whether the application is the default for `mime` in `text`.
-    pub(super) fn hold(&self, text: &str, mime: &str) -> bool {
+    pub(crate) fn hold(&self, text: &str, mime: &str) -> bool {
         let list = List::new(text);
         let first = list.find(GROUPS[0], mime).and_then(|at| parts(list.value(at)).into_iter().next());
         first == Some(quoted(&self.entry))
@@ -60,7 +60,7 @@ impl Edits {
 }
 
 /// Whether that can be a type: `application/pdf`, `x-scheme-handler/http`.
-pub(super) fn is_type(mime: &str) -> bool {
+pub(crate) fn is_type(mime: &str) -> bool {
     let plain = |part: &str| {
         !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "!#$&^_.+-".contains(c))
     };
@@ -68,7 +68,7 @@ pub(super) fn is_type(mime: &str) -> bool {
 }
 
 /// Puts an application before all others for these types.
-pub(super) fn set(text: &str, entry: &str, types: &[String]) -> (String, Edits) {
+pub(crate) fn set(text: &str, entry: &str, types: &[String]) -> (String, Edits) {
     let mut list = List::new(text);
     let blank_before = text.trim().is_empty();
     let unfinished_before = !text.is_empty() && !text.ends_with('\n');
@@ -80,7 +80,7 @@ pub(super) fn set(text: &str, entry: &str, types: &[String]) -> (String, Edits) 
 
 /// Takes edits back. What others have changed since keeps what they made of it, without the application
 /// if it wasn't there before. None if nothing is left and there was something, or no file, before.
-pub(super) fn unset(text: &str, edits: &Edits) -> Option<String> {
+pub(crate) fn unset(text: &str, edits: &Edits) -> Option<String> {
     let mut list = List::new(text);
     for group in edits.groups.iter().rev() {
         list.unset(group, &edits.entry);
@@ -236,7 +236,7 @@ fn joined(parts: impl Iterator<Item = String>) -> String {
 
 /// An id as a part of a value.
 fn quoted(entry: &str) -> String {
-    super::entry::escape(entry).replace(';', "\\;")
+    crate::entry::escape(entry).replace(';', "\\;")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What of a profile the desktop needs to know.
 
-use crate::answer::Failure;
+use crate::error::{DesktopError, FindError};
 use palisade_policy::word::{List, Word};
 use palisade_policy::{LayerPolicy, template};
 use palisade_sandbox::facts::Facts;
@@ -13,31 +13,31 @@ use std::path::PathBuf;
 
 /// A profile as the desktop sees it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Application {
+pub(crate) struct Application {
     /// The profile's name.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// What it says about itself.
-    pub(super) description: Option<String>,
+    pub(crate) description: Option<String>,
     /// The application's id: its desktop file and its name on the bus.
-    pub(super) id: Option<String>,
+    pub(crate) id: Option<String>,
     /// Its program, a path or a name, and what is tried where that isn't there; the profile's name where
     /// nothing is said.
-    pub(super) programs: Vec<PathBuf>,
+    pub(crate) programs: Vec<PathBuf>,
     /// The names of its configurations.
-    pub(super) configurations: Vec<String>,
+    pub(crate) configurations: Vec<String>,
 }
 
 /// A profile can't have a place on the desktop.
 #[derive(Debug, thiserror::Error)]
 #[error("can't enable profile {name:?}: {why}")]
-pub(crate) struct NameError {
+pub struct NameError {
     name: String,
     why: &'static str,
 }
 
 impl Application {
     /// Finds the profile of that name, and what it says together with what it inherits.
-    pub(super) fn find(facts: &mut Facts, name: &OsStr) -> Result<Self, Failure> {
+    pub(crate) fn find(facts: &mut Facts, name: &OsStr) -> Result<Self, FindError> {
         let shown = name.to_string_lossy();
         let sort = Sort::Profile;
         let all = layers::definitions(facts, sort);
@@ -46,7 +46,7 @@ impl Application {
             let nearest = palisade_policy::suggest::nearest(&shown, names).map(str::to_owned);
             return Err(LayerError::Unknown { sort, name: shown.into_owned(), by: None, nearest }.into());
         };
-        check(&profile.name).map_err(super::error::DesktopError::from)?;
+        check(&profile.name).map_err(DesktopError::from)?;
         // Not as it would be opened here: no project has a say.
         facts.cwd = PathBuf::from("/");
         facts.application = Some(named(name));
@@ -73,12 +73,12 @@ impl Application {
     }
 
     /// The program, as the profile names it.
-    pub(super) fn program(&self) -> PathBuf {
+    pub(crate) fn program(&self) -> PathBuf {
         self.programs().next().unwrap_or_default()
     }
 
     /// The program, and what is tried where it isn't there.
-    pub(super) fn programs(&self) -> impl Iterator<Item = PathBuf> {
+    pub(crate) fn programs(&self) -> impl Iterator<Item = PathBuf> {
         let own = self.programs.is_empty().then(|| PathBuf::from(&self.name));
         self.programs.iter().cloned().chain(own)
     }
@@ -111,7 +111,7 @@ fn check(name: &str) -> Result<(), NameError> {
 }
 
 /// Whether an id can be a file's name and a name on the bus.
-pub(super) fn is_id(id: &str) -> bool {
+pub(crate) fn is_id(id: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     !id.is_empty() && id.len() <= 200 && !id.starts_with(['.', '-']) && id.chars().all(plain)
 }

@@ -112,8 +112,7 @@ Name=clean!
 Exec=/opt/palisade open --config clean! \"my app\" -- --started %U
 ";
     assert_eq!(written.text, expected);
-    assert_eq!(written.lost.len(), 2, "{:?}", written.lost);
-    assert!(written.lost[0].contains("prefs") && written.lost[1].contains("gone"), "{:?}", written.lost);
+    assert_eq!(written.lost, [Lost::Action("prefs".into()), Lost::Action("gone".into())]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ const LARGEST: u64 = 4 << 20;
 /// A step failed.
 #[derive(Debug, thiserror::Error)]
 #[error("can't {action} {path:?}: {source}")]
-pub(crate) struct DiskError {
+pub struct DiskError {
     action: &'static str,
     path: PathBuf,
     source: std::io::Error,
@@ -33,7 +33,7 @@ impl DiskError {
 /// What a name leads to, if it can be ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Content {
+pub(crate) enum Content {
     /// A symbolic link with this in it.
     Link(PathBuf),
     /// A file whose content has this BLAKE3 hash.
@@ -42,28 +42,28 @@ pub(super) enum Content {
 
 /// Which file it is, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     device: u64,
     inode: u64,
 }
 
 /// What is at a path.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// None for what can't be ours.
-    pub(super) content: Option<Content>,
-    pub(super) identity: Identity,
+    pub(crate) content: Option<Content>,
+    pub(crate) identity: Identity,
 }
 
 impl Content {
     /// Of a file with these bytes.
-    pub(super) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         Self::File(blake3::hash(bytes).to_hex().to_string())
     }
 }
 
 /// What is at `path`, links not followed; None for nothing.
-pub(super) fn look(path: &Path) -> Result<Option<Seen>, DiskError> {
+pub(crate) fn look(path: &Path) -> Result<Option<Seen>, DiskError> {
     let stat = match rustix::fs::lstat(path) {
         Ok(stat) => stat,
         Err(Errno::NOENT) => return Ok(None),
@@ -80,7 +80,7 @@ pub(super) fn look(path: &Path) -> Result<Option<Seen>, DiskError> {
 }
 
 /// Whether nothing at all is at `path`.
-pub(super) fn is_absent(path: &Path) -> bool {
+pub(crate) fn is_absent(path: &Path) -> bool {
     matches!(rustix::fs::lstat(path), Err(Errno::NOENT))
 }
 
@@ -94,9 +94,9 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 
 /// What does the steps. In tests it can stop before any of them, as if killed.
 #[derive(Debug, Default)]
-pub(super) struct Disk {
+pub(crate) struct Disk {
     #[cfg(test)]
-    pub(super) remaining: std::cell::Cell<Option<usize>>,
+    pub(crate) remaining: std::cell::Cell<Option<usize>>,
 }
 
 impl Disk {
@@ -119,7 +119,7 @@ impl Disk {
     }
 
     /// Makes directories, in this order.
-    pub(super) fn make_directories(&self, directories: &[PathBuf]) -> Result<(), DiskError> {
+    pub(crate) fn make_directories(&self, directories: &[PathBuf]) -> Result<(), DiskError> {
         for directory in directories {
             let mut builder = std::fs::DirBuilder::new();
             match self.step().and_then(|()| builder.mode(0o700).create(directory)) {
@@ -131,7 +131,7 @@ impl Disk {
     }
 
     /// Writes a file, in place of one that is there or not.
-    pub(super) fn place_file(
+    pub(crate) fn place_file(
         &self,
         path: &Path,
         bytes: &[u8],
@@ -158,7 +158,7 @@ impl Disk {
     }
 
     /// Makes a symbolic link, in place of one that is there or not.
-    pub(super) fn place_link(&self, path: &Path, target: &Path, replace: bool) -> Result<(), DiskError> {
+    pub(crate) fn place_link(&self, path: &Path, target: &Path, replace: bool) -> Result<(), DiskError> {
         let temporary = temporary(path);
         let link = || -> std::io::Result<()> {
             self.sweep(path)?;
@@ -184,12 +184,12 @@ impl Disk {
     }
 
     /// Gives a file another name, which must be free.
-    pub(super) fn move_to_free(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+    pub(crate) fn move_to_free(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
         self.put(from, to, false).map_err(DiskError::new("keep aside", from))
     }
 
     /// Gives what was kept aside its name back, in place of a file that is there or not.
-    pub(super) fn put_back(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+    pub(crate) fn put_back(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
         // A directory can't take a file's place.
         let replace = !rustix::fs::lstat(from)
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
@@ -200,7 +200,7 @@ impl Disk {
     }
 
     /// Removes a file that may be gone already.
-    pub(super) fn remove(&self, path: &Path) -> Result<(), DiskError> {
+    pub(crate) fn remove(&self, path: &Path) -> Result<(), DiskError> {
         match self.step().and_then(|()| Ok(rustix::fs::unlink(path)?)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(DiskError::new("remove", path)(error))
@@ -213,14 +213,14 @@ impl Disk {
     }
 
     /// Removes directories that are empty, in this order. One that isn't, or can't be removed, stays.
-    pub(super) fn remove_empty<'p>(&self, directories: impl IntoIterator<Item = &'p Path>) {
+    pub(crate) fn remove_empty<'p>(&self, directories: impl IntoIterator<Item = &'p Path>) {
         for directory in directories {
             let _not_empty = self.step().and_then(|()| std::fs::remove_dir(directory));
         }
     }
 
     /// Removes what somebody killed has left of writing to `path`.
-    pub(super) fn sweep(&self, path: &Path) -> std::io::Result<()> {
+    pub(crate) fn sweep(&self, path: &Path) -> std::io::Result<()> {
         let temporary = temporary(path);
         if rustix::fs::lstat(&temporary).is_ok() {
             self.step()?;

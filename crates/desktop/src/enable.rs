@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is to be made for an application: reads the system's files and decides, writes nothing.
 
-use super::application::Application;
-use super::command::Binary;
-use super::disk::Content;
-use super::error::{DesktopError, EntryFailure};
-use super::exec::Word;
-use super::install::{Order, Wanted, WantedDefaults, What};
-use super::manifest::{Choices, Kind, Origin};
-use super::overrides::{Override, file_part, unit_part};
-use super::programs::Programs;
-use super::search::{self, Found};
+use crate::application::Application;
+use crate::command::Binary;
+use crate::disk::Content;
+use crate::error::{DesktopError, EntryFailure};
+use crate::exec::Word;
+use crate::install::{Order, Wanted, WantedDefaults, What};
+use crate::manifest::{Choices, Kind, Origin};
+use crate::note::Note;
+use crate::overrides::{Override, file_part, unit_part};
+use crate::programs::Programs;
+use crate::search::{self, Found};
 use palisade_host::file::{self, Links};
 use palisade_sandbox::error::quoted;
 use palisade_sandbox::facts::Facts;
@@ -18,18 +19,18 @@ use std::path::{Path, PathBuf};
 
 /// The user's directories, by the XDG Base Directory Specification.
 #[derive(Debug)]
-pub(super) struct Directories {
+pub(crate) struct Directories {
     /// Links to programs; the specification has no variable for it.
-    pub(super) programs: PathBuf,
+    pub(crate) programs: PathBuf,
     /// `$XDG_DATA_HOME`.
-    pub(super) data: PathBuf,
+    pub(crate) data: PathBuf,
     /// `$XDG_CONFIG_HOME`.
-    pub(super) configuration: PathBuf,
+    pub(crate) configuration: PathBuf,
 }
 
 impl Directories {
     /// Those of the caller.
-    pub(super) fn of(facts: &Facts) -> Self {
+    pub(crate) fn of(facts: &Facts) -> Self {
         let above = |own: &Path| own.parent().unwrap_or(own).to_owned();
         Self {
             programs: facts.account.home.join(".local/bin"),
@@ -45,11 +46,11 @@ impl Directories {
 
 /// An order and what there is to say about it.
 #[derive(Debug)]
-pub(super) struct Prepared {
-    pub(super) order: Order,
-    pub(super) notes: Vec<String>,
+pub(crate) struct Prepared {
+    pub(crate) order: Order,
+    pub(crate) notes: Vec<Note>,
     /// The unit, if there is one.
-    pub(super) unit: Option<String>,
+    pub(crate) unit: Option<String>,
 }
 
 /// What an entry is called: the file, by its place below `applications`.
@@ -68,11 +69,11 @@ struct Preparation<'a> {
     directories: Directories,
     choices: &'a Choices,
     files: Vec<Wanted>,
-    notes: Vec<String>,
+    notes: Vec<Note>,
 }
 
 /// Decides what is to be made for an application.
-pub(super) fn prepare(
+pub(crate) fn prepare(
     facts: &Facts,
     application: &Application,
     binary: &Binary,
@@ -109,7 +110,7 @@ pub(super) fn prepare(
 }
 
 /// The `enable` that asks for this.
-pub(super) fn command(name: &str, choices: &Choices) -> String {
+pub(crate) fn command(name: &str, choices: &Choices) -> String {
     let mut words = vec!["palisade desktop enable".to_owned(), quoted(name)];
     for (chosen, option) in [
         (choices.create, "--create"),
@@ -144,10 +145,9 @@ impl Preparation<'_> {
             |directory: &Path| directory == own || directory.canonicalize().ok() == own.canonicalize().ok();
         let earlier = self.programs.directories().iter().take_while(|directory| !is_it(directory));
         let note = if !self.programs.directories().iter().any(|directory| is_it(directory)) {
-            format!("{own:?} isn't on your PATH: typing {name:?} doesn't find the link")
-        } else if let Some(before) = earlier.map(|directory| directory.join(name)).find(|path| path.exists())
-        {
-            format!("{before:?} comes before the link on your PATH: typing {name:?} finds that")
+            Note::NotOnPath { directory: own.clone(), name: name.clone() }
+        } else if let Some(by) = earlier.map(|directory| directory.join(name)).find(|path| path.exists()) {
+            Note::Shadowed { by, name: name.clone() }
         } else {
             return;
         };
@@ -162,7 +162,7 @@ impl Preparation<'_> {
         let directories = search::data_directories(&self.facts.environment, &self.directories.data);
         let found = match search::entries(&directories, self.application, &self.programs) {
             Err(error) if self.choices.create => {
-                self.notes.push(format!("an entry is made from nothing: {error}"));
+                self.notes.push(Note::FromNothing(error));
                 search::Entries::default()
             }
             found => found.map_err(|source| self.failed(source.into()))?,
@@ -173,9 +173,7 @@ impl Preparation<'_> {
             if !self.choices.mime.is_empty() {
                 return Err(DesktopError::NoEntry { name: name.clone(), again });
             }
-            self.notes.push(format!(
-                "the system has no desktop entry of {name}, so there is only the link; `{again}` makes one"
-            ));
+            self.notes.push(Note::NoEntry { name: name.clone(), again });
             return Ok(None);
         };
         if self.choices.separate {
@@ -197,15 +195,13 @@ impl Preparation<'_> {
             let rewritten = self.with(self.choices.separate).of(&found);
             match rewritten {
                 Ok(rewritten) => {
-                    let lost =
-                        rewritten.lost.iter().map(|lost| format!("the desktop entry is without {lost}"));
-                    self.notes.extend(lost);
+                    self.notes.extend(rewritten.lost.into_iter().map(Note::Lost));
                     let (relative, arguments) = (found.relative.clone(), rewritten.arguments);
                     self.want_entry(&relative, rewritten.text, Some(&found));
                     return Ok(Some(MainEntry { found: Some(found), relative, arguments }));
                 }
-                Err(error) if self.choices.create => {
-                    self.notes.push(format!("an entry is made from nothing: {:?}: {error}", found.path));
+                Err(source) if self.choices.create => {
+                    self.notes.push(Note::Unusable { path: found.path, source });
                 }
                 Err(source) => {
                     let path = found.path;
@@ -244,21 +240,14 @@ impl Preparation<'_> {
             for found in others {
                 match self.with(true).of(&found) {
                     Ok(rewritten) => self.want_entry(&found.relative, rewritten.text, Some(&found)),
-                    Err(error) => self.notes.push(format!("{:?} stays as it is: {error}", found.path)),
+                    Err(source) => self.notes.push(Note::Stays { path: found.path, source }),
                 }
             }
             return;
         }
         let again = command(&self.application.name, &Choices { others: true, ..self.choices.clone() });
-        let names: Vec<String> =
-            others.iter().take(3).map(|found| found.relative.to_string_lossy().into_owned()).collect();
-        let more = if others.len() > names.len() { ", …" } else { "" };
-        let entries = if others.len() == 1 { "entry starts" } else { "entries start" };
-        self.notes.push(format!(
-            "{} other desktop {entries} its program without Palisade ({}{more}); `{again}` takes them, too",
-            others.len(),
-            names.join(", "),
-        ));
+        let entries = others.into_iter().map(|found| found.relative).collect();
+        self.notes.push(Note::Others { entries, again });
     }
 
     fn services(&mut self) {
@@ -282,13 +271,13 @@ impl Preparation<'_> {
 }
 
 /// What an application's unit is called.
-pub(super) fn unit_name(name: &str) -> String {
+pub(crate) fn unit_name(name: &str) -> String {
     format!("palisade-{}.service", unit_part(name))
 }
 
 /// Whether a file of the system's is still what ours was made from.
-pub(super) fn is_current(origin: &Origin) -> bool {
-    let read = file::read(&origin.path, super::entry::LARGEST, Links::Follow);
+pub(crate) fn is_current(origin: &Origin) -> bool {
+    let read = file::read(&origin.path, crate::entry::LARGEST, Links::Follow);
     read.is_ok_and(|bytes| Content::of(&bytes) == origin.content)
 }
 

@@ -2,9 +2,9 @@
 //! Making an application's files and taking them away, so that whenever either is interrupted the next
 //! call of either puts things right.
 
-use super::disk::{self, Content, Disk, DiskError};
-use super::manifest::{self, Choices, Defaults, Kind, Made, Manifest, ManifestError, Origin, Store};
-use super::mime;
+use crate::disk::{self, Content, Disk, DiskError};
+use crate::manifest::{self, Choices, Defaults, Kind, Made, Manifest, ManifestError, Origin, Store};
+use crate::mime;
 use palisade_host::file::{self, FileError, Links};
 use rustix::fs::{FileType, Mode};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ const MODE: Mode = Mode::from_raw_mode(0o644);
 
 /// Files can't be made or removed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum InstallError {
+pub enum InstallError {
     /// Something else is where a file is to be.
     #[error("{path:?} is there already, and Palisade {}", if *.changed { "made it, but it was changed" } else { "didn't make it" })]
     Foreign {
@@ -64,7 +64,7 @@ pub(crate) enum InstallError {
 
 /// What a file is to be.
 #[derive(Debug, Clone)]
-pub(super) enum What {
+pub(crate) enum What {
     /// A link to this.
     Link(PathBuf),
     /// A file with this in it.
@@ -89,32 +89,32 @@ impl What {
 
 /// A file that is to be there.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
-    pub(super) kind: Kind,
-    pub(super) path: PathBuf,
-    pub(super) what: What,
-    pub(super) origin: Option<Origin>,
+pub(crate) struct Wanted {
+    pub(crate) kind: Kind,
+    pub(crate) path: PathBuf,
+    pub(crate) what: What,
+    pub(crate) origin: Option<Origin>,
 }
 
 /// Types of files whose default is to be set.
 #[derive(Debug, Clone)]
-pub(super) struct WantedDefaults {
+pub(crate) struct WantedDefaults {
     /// The file in which.
-    pub(super) file: PathBuf,
+    pub(crate) file: PathBuf,
     /// The desktop entry's id.
-    pub(super) entry: String,
+    pub(crate) entry: String,
 }
 
 /// All that is to be there for an application.
 #[derive(Debug, Clone)]
-pub(super) struct Order {
-    pub(super) name: String,
-    pub(super) binary: PathBuf,
-    pub(super) choices: Choices,
-    pub(super) files: Vec<Wanted>,
-    pub(super) defaults: Option<WantedDefaults>,
+pub(crate) struct Order {
+    pub(crate) name: String,
+    pub(crate) binary: PathBuf,
+    pub(crate) choices: Choices,
+    pub(crate) files: Vec<Wanted>,
+    pub(crate) defaults: Option<WantedDefaults>,
     /// Whether what is in the way is kept aside.
-    pub(super) force: bool,
+    pub(crate) force: bool,
 }
 
 impl Order {
@@ -127,17 +127,17 @@ impl Order {
 
 /// What has become of the files.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub struct Outcome {
     /// Those that are there, in order.
-    pub(super) made: Vec<(Kind, PathBuf)>,
+    pub made: Vec<(Kind, PathBuf)>,
     /// Those that are gone.
-    pub(super) removed: Vec<PathBuf>,
+    pub removed: Vec<PathBuf>,
     /// Those that somebody has changed: they stay, and are no longer Palisade's.
-    pub(super) left: Vec<PathBuf>,
+    pub left: Vec<PathBuf>,
     /// Those that were in the way, and where they are now.
-    pub(super) aside: Vec<(PathBuf, PathBuf)>,
+    pub aside: Vec<(PathBuf, PathBuf)>,
     /// Those that were put back.
-    pub(super) restored: Vec<PathBuf>,
+    pub restored: Vec<PathBuf>,
 }
 
 /// What is to be done about a file.
@@ -149,7 +149,7 @@ enum Step {
 }
 
 /// Makes what is ordered. What an earlier order made and this one doesn't contain is removed.
-pub(super) fn enable(disk: &Disk, store: &Store, order: &Order) -> Result<Outcome, InstallError> {
+pub(crate) fn enable(disk: &Disk, store: &Store, order: &Order) -> Result<Outcome, InstallError> {
     let (_lock, made) = store.lock_and_make(disk)?;
     let old = store.read(&order.name)?;
     let result = enable_locked(disk, store, order, old.as_ref(), made.clone());
@@ -304,7 +304,7 @@ fn absent<'p>(directories: impl Iterator<Item = &'p PathBuf>) -> Vec<PathBuf> {
 }
 
 /// Takes away all that was made for an application; None if nothing was.
-pub(super) fn disable(disk: &Disk, store: &Store, name: &str) -> Result<Option<Outcome>, InstallError> {
+pub(crate) fn disable(disk: &Disk, store: &Store, name: &str) -> Result<Option<Outcome>, InstallError> {
     let _lock = store.lock()?;
     if !store.is_there() {
         store.tidy_above(disk);

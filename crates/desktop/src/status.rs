@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is enabled, and whether it is still as it was made.
 
-use super::disk::{self, Content};
-use super::enable::{command, is_current};
-use super::error::DesktopError;
-use super::manifest::{Kind, Made, Manifest, Store};
-use super::mime;
-use crate::answer;
+use crate::disk::{self, Content};
+use crate::enable::{command, is_current};
+use crate::error::DesktopError;
+use crate::manifest::{Kind, Made, Manifest, Store};
+use crate::mime;
 use palisade_host::file::{self, Links};
-use palisade_text::harmless;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// Whether a file is what it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum State {
+pub enum State {
+    /// As it was made.
     Ours,
+    /// Somebody has changed it.
     Changed,
+    /// It isn't there.
     Missing,
     /// A link to a Palisade that isn't there any more.
     Dangling,
@@ -26,58 +27,64 @@ enum State {
 }
 
 impl State {
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Ours => "",
-            Self::Changed => "  changed by somebody",
-            Self::Missing => "  missing",
-            Self::Dangling => "  leads nowhere",
-            Self::Outdated => "  made from a file that has changed",
-        }
-    }
-
     /// Whether it does what it is for.
-    const fn works(self) -> bool {
+    pub const fn works(self) -> bool {
         matches!(self, Self::Ours | Self::Outdated)
     }
 }
 
-/// An application that is enabled.
+/// What is enabled of an application.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
-    name: String,
-    enabled: bool,
+pub struct Report {
+    /// The profile.
+    pub name: String,
+    /// Whether it is.
+    pub enabled: bool,
     /// Whether all of it is still ours.
-    intact: bool,
+    pub intact: bool,
     /// Whether some of it would be made otherwise now.
-    outdated: bool,
+    pub outdated: bool,
+    /// The Palisade that is started.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(serialize_with = "some_lossy")]
-    binary: Option<PathBuf>,
-    files: Vec<ReportedFile>,
-    defaults: Vec<ReportedDefault>,
-    /// What makes it whole.
+    pub binary: Option<PathBuf>,
+    /// What was made.
+    pub files: Vec<ReportedFile>,
+    /// Types of files whose default was set.
+    pub defaults: Vec<ReportedDefault>,
+    /// The command that makes it whole.
     #[serde(skip_serializing_if = "Option::is_none")]
-    again: Option<String>,
+    pub again: Option<String>,
 }
 
+/// A file that was made.
 #[derive(Debug, Serialize)]
-struct ReportedFile {
-    kind: Kind,
-    #[serde(serialize_with = "answer::lossy")]
-    path: PathBuf,
-    state: State,
+pub struct ReportedFile {
+    /// What it is.
+    pub kind: Kind,
+    /// Where it is.
+    #[serde(serialize_with = "lossy")]
+    pub path: PathBuf,
+    /// Whether it is as it was made.
+    pub state: State,
     /// Where the file is that was there before.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(serialize_with = "some_lossy")]
-    aside: Option<PathBuf>,
+    pub aside: Option<PathBuf>,
 }
 
+/// A type of files whose default was set.
 #[derive(Debug, Serialize)]
-struct ReportedDefault {
-    mime: String,
+pub struct ReportedDefault {
+    /// The type.
+    pub mime: String,
     /// Whether the application is still the default.
-    holds: bool,
+    pub holds: bool,
+}
+
+/// A path in JSON, which knows only text: what is none is replaced.
+fn lossy<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&path.to_string_lossy())
 }
 
 fn some_lossy<S: serde::Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
@@ -85,7 +92,7 @@ fn some_lossy<S: serde::Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::
 }
 
 /// What is enabled.
-pub(super) fn report(store: &Store, name: &str) -> Result<Report, DesktopError> {
+pub(crate) fn report(store: &Store, name: &str) -> Result<Report, DesktopError> {
     let manifest = store.read(name).map_err(|source| DesktopError::State { source })?;
     let Some(manifest) = manifest else { return Ok(Report::absent(name)) };
     let mut files = Vec::new();
@@ -155,35 +162,7 @@ impl Report {
     }
 
     /// Whether it is enabled and does what it is for.
-    pub(super) const fn is_good(&self) -> bool {
+    pub const fn is_good(&self) -> bool {
         self.enabled && self.intact
-    }
-
-    /// In words.
-    pub(super) fn text(&self) -> String {
-        let mut text = format!(
-            "{}: {}\n",
-            harmless(&self.name),
-            match (self.enabled, self.intact) {
-                (false, _) => "not enabled",
-                (true, true) => "enabled",
-                (true, false) => "enabled, but not as it was made",
-            }
-        );
-        for file in &self.files {
-            let path = harmless(&file.path.to_string_lossy());
-            text.push_str(&format!("  {:<14} {path}{}\n", file.kind.name(), file.state.words()));
-            if let Some(aside) = &file.aside {
-                text.push_str(&format!("  {:<14} {}\n", "kept aside", harmless(&aside.to_string_lossy())));
-            }
-        }
-        for default in &self.defaults {
-            let words = if default.holds { "" } else { "  another application now" };
-            text.push_str(&format!("  {:<14} {}{words}\n", "default for", harmless(&default.mime)));
-        }
-        if let Some(again) = &self.again {
-            text.push_str(&format!("  to renew it    {}\n", harmless(again)));
-        }
-        text
     }
 }

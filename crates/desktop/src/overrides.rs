@@ -2,12 +2,13 @@
 //! What is written in place of the system's files, so that Palisade is started where they start the
 //! application. Pure: text in, text out.
 
-use super::application::Application;
-use super::command::{Binary, Command};
-use super::entry::{Entry, EntryError, Group, Key, LARGEST, MAIN, escape};
-use super::exec::{self, Invocation, Word};
-use super::programs::Programs;
-use super::search::{Found, MARK, Service};
+use crate::application::Application;
+use crate::command::{Binary, Command};
+use crate::entry::{Entry, EntryError, Group, Key, LARGEST, MAIN, escape};
+use crate::exec::{self, Invocation, Word};
+use crate::note::Lost;
+use crate::programs::Programs;
+use crate::search::{Found, MARK, Service};
 use palisade_text::Show as _;
 use palisade_text::harmless;
 use std::fmt::Write as _;
@@ -37,26 +38,26 @@ const OF_ACTIONS: [&str; 4] = ["Name", "Icon", "OnlyShowIn", "NotShowIn"];
 
 /// How an application is overridden.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Override<'a> {
+pub(crate) struct Override<'a> {
     /// The application.
-    pub(super) application: &'a Application,
+    pub(crate) application: &'a Application,
     /// Palisade.
-    pub(super) binary: &'a Binary,
+    pub(crate) binary: &'a Binary,
     /// Its program.
-    pub(super) programs: &'a Programs,
+    pub(crate) programs: &'a Programs,
     /// Whether each configuration is an entry of its own rather than an action.
-    pub(super) separate: bool,
+    pub(crate) separate: bool,
 }
 
 /// An entry that starts Palisade.
 #[derive(Debug)]
-pub(super) struct Rewritten {
+pub(crate) struct Rewritten {
     /// The file's content.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// What the application is started with.
-    pub(super) arguments: Vec<Word>,
+    pub(crate) arguments: Vec<Word>,
     /// What of the system's entry isn't in it, as phrases.
-    pub(super) lost: Vec<String>,
+    pub(crate) lost: Vec<Lost>,
 }
 
 impl<'a> Override<'a> {
@@ -65,13 +66,13 @@ impl<'a> Override<'a> {
     }
 
     /// The system's entry, with Palisade in every `Exec`.
-    pub(super) fn of(&self, found: &Found) -> Result<Rewritten, EntryError> {
+    pub(crate) fn of(&self, found: &Found) -> Result<Rewritten, EntryError> {
         let main = found.entry.application()?;
         let invocation = self.invocation(main)?;
         let arguments = invocation.words();
         let mut lost = Vec::new();
         if invocation.unwrapped {
-            lost.push(format!("what else is in its Exec: {}", main.text("Exec").unwrap_or_default()));
+            lost.push(Lost::Exec(main.text("Exec").unwrap_or_default()));
         }
         let mut text = self.header(Some(&found.path));
         self.write_main(&mut text, main, &self.command(None), &arguments, None);
@@ -86,7 +87,7 @@ impl<'a> Override<'a> {
                     groups.push_str(&action);
                     actions.push(id);
                 }
-                None => lost.push(format!("its action {id}, which starts something else")),
+                None => lost.push(Lost::Action(id)),
             }
         }
         if !self.separate {
@@ -100,7 +101,7 @@ impl<'a> Override<'a> {
     }
 
     /// An entry where the system has none.
-    pub(super) fn created(&self) -> Result<Rewritten, EntryError> {
+    pub(crate) fn created(&self) -> Result<Rewritten, EntryError> {
         let application = self.application;
         let arguments = vec![Word::code('U')];
         let mut text = self.header(None);
@@ -130,7 +131,7 @@ impl<'a> Override<'a> {
 
     /// The entry of one configuration, beside the one that was made from `found`. It opens no types of
     /// files by itself: else it could come to be the one that does.
-    pub(super) fn variant(
+    pub(crate) fn variant(
         &self,
         found: Option<&Found>,
         configuration: &str,
@@ -159,7 +160,7 @@ impl<'a> Override<'a> {
 
     /// A service of the bus. Without `SystemdService`: by it the bus would have systemd start the
     /// application itself.
-    pub(super) fn service(&self, service: &Service) -> String {
+    pub(crate) fn service(&self, service: &Service) -> String {
         let exec = self.command(None).bus(&service.arguments);
         let mut text = self.header(Some(&service.path));
         text.push_str("[D-BUS Service]\n");
@@ -169,7 +170,7 @@ impl<'a> Override<'a> {
     }
 
     /// A unit of the user's systemd. What Palisade refuses to start it would refuse again.
-    pub(super) fn unit(&self) -> String {
+    pub(crate) fn unit(&self) -> String {
         let about = self.application.name.replace('%', "%%").replace('\\', "/");
         format!(
             "{}[Unit]\nDescription={about}, started by Palisade\n\n\
@@ -301,7 +302,7 @@ fn free_action_id(configuration: &str, taken: &[String]) -> String {
 
 /// A name as a part of a file's: other characters than letters, digits, `.` and `-` by their numbers, so
 /// that no two names become one.
-pub(super) fn file_part(name: &str) -> String {
+pub(crate) fn file_part(name: &str) -> String {
     let mut part = String::new();
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || b".-".contains(&byte) {
@@ -314,7 +315,7 @@ pub(super) fn file_part(name: &str) -> String {
 }
 
 /// A name as a part of a unit's, as systemd-escape(1) has it, but for `-`, which stands for itself here.
-pub(super) fn unit_part(name: &str) -> String {
+pub(crate) fn unit_part(name: &str) -> String {
     let mut part = String::new();
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || b":_.-".contains(&byte) {
