@@ -47,7 +47,6 @@ mod import;
 mod interpose;
 mod learn;
 mod learner;
-mod line_diff;
 mod man;
 mod network;
 mod network_options;

@@ -3,7 +3,7 @@
 
 use super::Answer;
 use crate::answer::{self, Failure, NO, YES};
-use crate::{line_diff, output, situation};
+use crate::{output, situation};
 use palisade_policy::{Layer, ParseError};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::profiles;
@@ -218,7 +218,7 @@ fn difference(own: &Definition, other: &Definition) -> Result<Difference, Failur
     let (before, after) = (text_of(other)?, text_of(own)?);
     let (own_place, other_place) = (place(own), place(other));
     let mut diff = format!("--- {other_place}\n+++ {own_place}\n");
-    for hunk in line_diff::hunks(&before, &after) {
+    for hunk in palisade_text::diff::hunks(&before, &after) {
         diff.push_str(&hunk.to_string());
     }
     Ok(Difference {

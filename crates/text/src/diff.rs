@@ -11,7 +11,7 @@ const LARGEST_TABLE: usize = 4 << 20;
 
 /// What becomes of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sign {
+pub enum Sign {
     /// It is in both texts.
     Equal,
     /// Only the old text has it.
@@ -22,7 +22,7 @@ pub(crate) enum Sign {
 
 impl Sign {
     /// The character in front of the line.
-    pub(crate) const fn character(self) -> char {
+    pub const fn character(self) -> char {
         match self {
             Self::Equal => ' ',
             Self::Removed => '-',
@@ -33,18 +33,18 @@ impl Sign {
 
 /// Changes that lie close to each other, with the equal lines around them.
 #[derive(Debug)]
-pub(crate) struct Hunk<'t> {
+pub struct Hunk<'t> {
     /// Lines of the old text, counted from 0.
     old: Range<usize>,
     /// Lines of the new text, counted from 0.
     new: Range<usize>,
     /// The lines, each with its newline unless the text ends without.
-    pub(crate) lines: Vec<(Sign, &'t str)>,
+    pub lines: Vec<(Sign, &'t str)>,
 }
 
 impl Hunk<'_> {
     /// `@@ -1,3 +1,4 @@`.
-    pub(crate) fn header(&self) -> String {
+    pub fn header(&self) -> String {
         let side = |lines: &Range<usize>| match lines.len() {
             // An empty range is named by the line before it.
             0 => format!("{},0", lines.start),
@@ -69,7 +69,7 @@ impl fmt::Display for Hunk<'_> {
 }
 
 /// The changes from `old` to `new`; none if they are equal.
-pub(crate) fn hunks<'t>(old: &'t str, new: &'t str) -> Vec<Hunk<'t>> {
+pub fn hunks<'t>(old: &'t str, new: &'t str) -> Vec<Hunk<'t>> {
     let mut hunks: Vec<Hunk<'t>> = Vec::new();
     let (mut old_at, mut new_at) = (0, 0);
     // Equal lines since the last change.
