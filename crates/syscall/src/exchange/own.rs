@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Palisade's own form of what was learned, as TOML or JSON: all of it, binaries included.
 
-use super::exchange::{Imported, unknown_names};
-use super::show::{hex, names};
-use palisade_syscall::Syscall;
-use palisade_syscall::store::{Binary, Learned};
+use super::{ExchangeError, Imported, Warning};
+use crate::Syscall;
+use crate::store::{Binary, Learned};
+use crate::table::names;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 /// The version of the form.
-const SCHEMA: u32 = 1;
+pub(super) const SCHEMA: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,10 +44,11 @@ fn document(profile: &str, learned: &[Learned]) -> Document {
     let mut document =
         Document { schema: SCHEMA, profile: profile.to_owned(), calls: Vec::new(), binaries: Vec::new() };
     for Learned { binary, calls } in learned {
-        let Some(Binary { path, hash }) = binary else {
+        let Some(binary) = binary else {
             document.calls = texts(calls);
             continue;
         };
+        let path = &binary.path;
         let text = path.to_str().map(str::to_owned);
         let digits = |byte: &u8| format!("{byte:02x}");
         let path_hex = if text.is_none() {
@@ -55,35 +56,34 @@ fn document(profile: &str, learned: &[Learned]) -> Document {
         } else {
             None
         };
-        document.binaries.push(Entry { path: text, path_hex, hash: hex(hash), calls: texts(calls) });
+        document.binaries.push(Entry { path: text, path_hex, hash: binary.hex(), calls: texts(calls) });
     }
     document
 }
 
-/// What was learned, as TOML; why it can't be said.
-pub(super) fn toml(profile: &str, learned: &[Learned]) -> Result<String, String> {
-    toml::to_string(&document(profile, learned)).map_err(|error| error.to_string())
+/// What was learned, as TOML.
+pub(super) fn toml(profile: &str, learned: &[Learned]) -> Result<String, ExchangeError> {
+    Ok(toml::to_string(&document(profile, learned))?)
 }
 
-/// What was learned, as JSON; why it can't be said.
-pub(super) fn json(profile: &str, learned: &[Learned]) -> Result<String, String> {
-    let text = serde_json::to_string_pretty(&document(profile, learned));
-    text.map(|text| text + "\n").map_err(|error| error.to_string())
+/// What was learned, as JSON.
+pub(super) fn json(profile: &str, learned: &[Learned]) -> Result<String, ExchangeError> {
+    Ok(serde_json::to_string_pretty(&document(profile, learned))? + "\n")
 }
 
-/// Reads TOML; why it can't be read.
-pub(super) fn from_toml(text: &str) -> Result<Imported, String> {
-    understand(toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?)
+/// Reads TOML.
+pub(super) fn from_toml(text: &str) -> Result<Imported, ExchangeError> {
+    understand(toml::from_str(text)?)
 }
 
-/// Reads JSON; why it can't be read.
-pub(super) fn from_json(value: serde_json::Value) -> Result<Imported, String> {
-    understand(serde_json::from_value(value).map_err(|error| error.to_string())?)
+/// Reads JSON.
+pub(super) fn from_json(value: serde_json::Value) -> Result<Imported, ExchangeError> {
+    understand(serde_json::from_value(value)?)
 }
 
-fn understand(document: Document) -> Result<Imported, String> {
+fn understand(document: Document) -> Result<Imported, ExchangeError> {
     if document.schema != SCHEMA {
-        return Err(format!("its schema is {}, this palisade knows {SCHEMA}", document.schema));
+        return Err(ExchangeError::Schema { found: document.schema });
     }
     let mut unknown = BTreeSet::new();
     let mut calls = |names: Vec<String>| -> BTreeSet<Syscall> {
@@ -99,25 +99,27 @@ fn understand(document: Document) -> Result<Imported, String> {
         let binary = Binary { path: path(&entry)?, hash: hash(&entry.hash)? };
         learned.push(Learned { binary: Some(binary), calls: calls(entry.calls) });
     }
-    Ok(Imported { learned, warnings: unknown_names(&unknown).into_iter().collect() })
+    Ok(Imported { learned, warnings: Warning::of_unknown(unknown).into_iter().collect() })
 }
 
-fn path(entry: &Entry) -> Result<PathBuf, String> {
+fn path(entry: &Entry) -> Result<PathBuf, ExchangeError> {
     let bytes = match (&entry.path, &entry.path_hex) {
         (Some(text), None) => text.clone().into_bytes(),
-        (None, Some(digits)) => bytes(digits).ok_or_else(|| format!("not hexadecimal digits: {digits:?}"))?,
-        _ => return Err("a binary has either `path` or `path_hex`".to_owned()),
+        (None, Some(digits)) => {
+            bytes(digits).ok_or_else(|| ExchangeError::Digits { digits: digits.clone() })?
+        }
+        _ => return Err(ExchangeError::Path),
     };
     let path = PathBuf::from(OsString::from_vec(bytes));
     if !path.is_absolute() || path.as_os_str().as_bytes().contains(&0) {
-        return Err(format!("not an absolute path: {path:?}"));
+        return Err(ExchangeError::Relative { path });
     }
     Ok(path)
 }
 
-fn hash(digits: &str) -> Result<[u8; 32], String> {
+fn hash(digits: &str) -> Result<[u8; 32], ExchangeError> {
     let bytes = bytes(digits).and_then(|bytes| bytes.try_into().ok());
-    bytes.ok_or_else(|| format!("not a hash of 64 hexadecimal digits: {digits:?}"))
+    bytes.ok_or_else(|| ExchangeError::Hash { digits: digits.to_owned() })
 }
 
 fn bytes(digits: &str) -> Option<Vec<u8>> {
@@ -184,11 +186,11 @@ mod tests {
                 "not a hash",
             ),
         ] {
-            let found = from_toml(&text).err().unwrap();
+            let found = from_toml(&text).err().unwrap().to_string();
             assert!(found.contains(problem), "{found}");
         }
         let read = from_toml("schema = 1\nprofile = \"\"\ncalls = [\"bind\", \"teleport\"]").unwrap();
         assert_eq!(names(&read.learned[0].calls), ["bind"]);
-        assert!(read.warnings[0].contains("`teleport`"), "{:?}", read.warnings);
+        assert!(read.warnings[0].to_string().contains("`teleport`"), "{:?}", read.warnings);
     }
 }

@@ -6,10 +6,10 @@
 //! capabilities, kernels), and what it refuses under one, isn't taken over, and is named: importing never allows
 //! what the file would have refused.
 
-use super::exchange::{Imported, unknown_names};
-use super::show::names;
-use palisade_syscall::store::Learned;
-use palisade_syscall::{Arch, Syscall, group};
+use super::{ExchangeError, Imported, Warning};
+use crate::store::Learned;
+use crate::table::names;
+use crate::{Arch, Syscall, group};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,8 +43,8 @@ const fn architecture(arch: Arch) -> &'static str {
     }
 }
 
-/// A profile that allows these calls and the base, which no program can do without; why it can't be said.
-pub(super) fn export(calls: BTreeSet<Syscall>) -> Result<String, String> {
+/// A profile that allows these calls and the base, which no program can do without.
+pub(super) fn export(calls: BTreeSet<Syscall>) -> Result<String, ExchangeError> {
     let allowed = &calls | group::base();
     let written = Written {
         default_action: ERRNO,
@@ -52,8 +52,7 @@ pub(super) fn export(calls: BTreeSet<Syscall>) -> Result<String, String> {
         architectures: [architecture(Arch::NATIVE)],
         syscalls: [Allowed { names: names(&allowed), action: ALLOW }],
     };
-    let text = serde_json::to_string_pretty(&written);
-    text.map(|text| text + "\n").map_err(|error| error.to_string())
+    Ok(serde_json::to_string_pretty(&written)? + "\n")
 }
 
 #[derive(Deserialize)]
@@ -113,10 +112,9 @@ impl Rule {
     }
 }
 
-/// The calls that a profile allows whatever the circumstances; why it can't be understood. What the base allows
-/// anyway isn't stated.
-pub(super) fn import(value: Value) -> Result<Imported, String> {
-    let profile: Profile = serde_json::from_value(value).map_err(|error| error.to_string())?;
+/// The calls that a profile allows whatever the circumstances. What the base allows anyway isn't stated.
+pub(super) fn import(value: Value) -> Result<Imported, ExchangeError> {
+    let profile: Profile = serde_json::from_value(value)?;
     let mut warnings = Vec::new();
     let default = allows(&profile.default_action)?;
     let mut said: BTreeMap<Syscall, Said> = BTreeMap::new();
@@ -142,20 +140,14 @@ pub(super) fn import(value: Value) -> Result<Imported, String> {
             }
         }
     }
-    warnings.extend(unknown_names(&unknown));
+    warnings.extend(Warning::of_unknown(unknown));
     warnings.extend(profile.peculiarities(&actions));
     let (calls, left_out) = decide(default, &said);
     if !left_out.is_empty() {
-        warnings.push(format!(
-            "left out, not allowed unconditionally (for certain arguments, capabilities or kernels only): {}",
-            names(&left_out).join(" ")
-        ));
+        warnings.push(Warning::Conditional(left_out));
     }
     if default {
-        warnings.push(format!(
-            "the file allows whatever it doesn't name: {} known calls are stated, later ones aren't",
-            calls.len()
-        ));
+        warnings.push(Warning::AllowsTheRest { stated: calls.len() });
     }
     let calls = &calls - group::base();
     let learned = if calls.is_empty() { Vec::new() } else { vec![Learned { binary: None, calls }] };
@@ -185,40 +177,34 @@ fn decide(default: bool, said: &BTreeMap<Syscall, Said>) -> (BTreeSet<Syscall>, 
 
 impl Profile {
     /// What of the file has no place in ours, but for the calls.
-    fn peculiarities(&self, actions: &BTreeSet<&str>) -> Vec<String> {
+    fn peculiarities(&self, actions: &BTreeSet<&str>) -> Vec<Warning> {
         let mut found = Vec::new();
         let of_map = self.arch_map.iter().map(|map| map.architecture.as_str());
         let architectures: Vec<&str> = self.architectures.iter().map(String::as_str).chain(of_map).collect();
         if !architectures.is_empty() && !architectures.contains(&architecture(Arch::NATIVE)) {
-            found.push(format!(
-                "the file is for {}, not for this machine: its names are taken",
-                architectures.join(", ")
-            ));
+            found.push(Warning::Architectures(architectures.into_iter().map(str::to_owned).collect()));
         }
         let denied = |rule: &&Rule| rule.errno_ret.is_some_and(|errno| errno != EPERM);
         if self.default_errno_ret.is_some_and(|errno| errno != EPERM)
             || self.syscalls.iter().any(|rule| denied(&rule))
         {
-            found.push(
-                "the file's errors (errnoRet) aren't kept: what isn't allowed is refused with EPERM"
-                    .to_owned(),
-            );
+            found.push(Warning::Errors);
         }
         if actions.contains(LOG) {
-            found.push(format!("{LOG} is taken as allowed: nothing is logged"));
+            found.push(Warning::Logged { action: LOG });
         }
         if !self.flags.is_empty() {
-            found.push(format!("the file's flags aren't kept: {}", self.flags.join(", ")));
+            found.push(Warning::Flags(self.flags.clone()));
         }
         if self.listener_path.is_some() {
-            found.push("the file's listener isn't asked: what it would answer isn't allowed".to_owned());
+            found.push(Warning::Listener);
         }
         found
     }
 }
 
 /// Whether the action lets the call happen.
-fn allows(action: &str) -> Result<bool, String> {
+fn allows(action: &str) -> Result<bool, ExchangeError> {
     match action {
         ALLOW | LOG => Ok(true),
         ERRNO
@@ -228,7 +214,7 @@ fn allows(action: &str) -> Result<bool, String> {
         | "SCMP_ACT_TRAP"
         | "SCMP_ACT_TRACE"
         | "SCMP_ACT_NOTIFY" => Ok(false),
-        _ => Err(format!("unknown action {action:?}")),
+        _ => Err(ExchangeError::Action { action: action.to_owned() }),
     }
 }
 
@@ -240,6 +226,7 @@ mod tests {
 
     fn taken(value: Value) -> (Vec<&'static str>, Vec<String>) {
         let Imported { learned, warnings } = import(value).unwrap();
+        let warnings = warnings.iter().map(ToString::to_string).collect();
         (learned.iter().flat_map(|learned| names(&learned.calls)).collect(), warnings)
     }
 
@@ -310,7 +297,7 @@ mod tests {
         for word in ["socketcall", "SCMP_ARCH_MIPS", "errnoRet", "SCMP_ACT_LOG", "FLAG_LOG", "listener"] {
             assert!(warnings.iter().any(|warning| warning.contains(word)), "{word}: {warnings:?}");
         }
-        let problem = import(profile("SCMP_ACT_MAYBE", json!([]))).unwrap_err();
+        let problem = import(profile("SCMP_ACT_MAYBE", json!([]))).unwrap_err().to_string();
         assert_eq!(problem, "unknown action \"SCMP_ACT_MAYBE\"");
     }
 }
