@@ -2,11 +2,11 @@
 //! System calls of a run: what the profile makes of them, and how what was learned becomes the profile's.
 
 use super::Under;
-use palisade_sandbox::apply::start::Happening;
-use palisade_sandbox::error::PlanError;
-use palisade_sandbox::facts::Facts;
-use palisade_sandbox::filter::calls::{Fate, fate};
-use palisade_sandbox::plan::Plan;
+use crate::apply::start::Happening;
+use crate::error::PlanError;
+use crate::facts::Facts;
+use crate::filter::calls::{Fate, fate};
+use crate::plan::Plan;
 use palisade_syscall::Syscall;
 use palisade_syscall::store::{Key, Store, StoreError};
 use std::collections::BTreeSet;
@@ -17,13 +17,15 @@ use std::path::Path;
 /// Which they are depends on the mode that the command ran in: with `learn` those that were made, with `enforce` and
 /// `ask` those that were refused. With `off` nobody is told of any, so there is nothing to decide.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub struct Calls {
     made: BTreeSet<Syscall>,
-    pub(super) refused: BTreeSet<Syscall>,
+    /// Those that were refused.
+    pub refused: BTreeSet<Syscall>,
 }
 
 impl Calls {
-    pub(super) fn note(&mut self, happening: &Happening<'_>) {
+    /// Something happened; what isn't about a call counts for nothing.
+    pub fn note(&mut self, happening: &Happening<'_>) {
         match happening {
             Happening::Called { call, .. } => drop(self.made.insert(*call)),
             Happening::Unlearned { call, .. } => drop(self.refused.insert(*call)),
@@ -33,7 +35,10 @@ impl Calls {
 
     /// What is known of a profile by its name or file before it is learned: nothing that counts where there are no
     /// calls to decide.
-    pub(super) fn known(
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn known(
         &self,
         facts: &Facts,
         name: &str,
@@ -57,37 +62,46 @@ fn key(name: &str, file: Option<&Path>) -> String {
     key.text()
 }
 
-/// Sentences about calls that were made and are refused with the profile, and that were refused and are made with it.
+/// How a profile differs from a run about a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallDifference {
+    /// It was made, and the profile refuses it.
+    Refused(Syscall),
+    /// It was refused, and the profile has it made.
+    Made(Syscall),
+    /// It was refused, and was learned for the profile before.
+    Known(Syscall),
+}
+
+/// Calls that were made and are refused with the profile, and that were refused and are made with it.
 /// `known`: calls that were learned for a profile of this name before.
 pub(super) fn differences(
     calls: &Calls,
     known: &BTreeSet<Syscall>,
     after: &Under,
-) -> Result<Vec<String>, PlanError> {
-    let mut told = Vec::new();
+) -> Result<Vec<CallDifference>, PlanError> {
+    let mut found = Vec::new();
     for call in &calls.made {
         if fate(&after.plan, &after.policy, *call)? == Fate::Refused && !known.contains(call) {
-            told.push(format!("the system call {call} was made, and the profile refuses it"));
+            found.push(CallDifference::Refused(*call));
         }
     }
     for call in &calls.refused {
         if fate(&after.plan, &after.policy, *call)? == Fate::Made {
-            told.push(format!("the system call {call} was refused, and the profile has it made"));
+            found.push(CallDifference::Made(*call));
         } else if known.contains(call) {
-            told.push(format!("the system call {call} was refused, and was learned for the profile before"));
+            found.push(CallDifference::Known(*call));
         }
     }
-    Ok(told)
+    Ok(found)
 }
 
 /// Gives a profile that is kept what was learned for what the command ran as under `plan`: without it the profile would
 /// refuse every call that has to be learned.
-pub(super) fn give(
-    plan: &Plan<'_>,
-    facts: &Facts,
-    name: &str,
-    file: Option<&Path>,
-) -> Result<(), StoreError> {
+///
+/// # Errors
+/// When the store can't be used.
+pub fn give(plan: &Plan<'_>, facts: &Facts, name: &str, file: Option<&Path>) -> Result<(), StoreError> {
     let Some(calls) = plan.broker.as_ref().and_then(|broker| broker.calls.as_ref()) else { return Ok(()) };
     let (from, into) = (calls.profile.to_string(), key(name, file));
     let store = facts.places.syscalls();

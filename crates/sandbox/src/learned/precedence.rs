@@ -4,9 +4,9 @@
 //! Of two layers the later one counts; inside a file the rule that fits most closely does. So what the command line
 //! refuses would be allowed again by a closer rule of the profile that it refines, or of the user's configuration.
 
+use crate::plan::Plan;
 use palisade_policy::network::{HostPattern, NetworkRule, NetworkRules, Ports, Target, is_public};
 use palisade_policy::{LayerPolicy, Strength};
-use palisade_sandbox::plan::Plan;
 
 /// Has the rules of a layer that is to be a profile come to what they came to in the layers they are from, under `plan`.
 pub(super) fn keep(layer: &mut LayerPolicy, plan: &Plan<'_>) {

@@ -2,12 +2,12 @@
 //! From an account of what was used to a profile.
 
 use super::hosts::{self, Hosts, Refused};
+use super::{Account, Programs, Wanted};
+use crate::facts::Facts;
 use palisade_policy::network::{HostPattern, NetworkRule};
 use palisade_policy::render::Remarks;
 use palisade_policy::word::{Chosen, SyscallMode};
 use palisade_policy::{Access, LayerPolicy, NetworkMode, PathPattern, View};
-use palisade_sandbox::facts::Facts;
-use palisade_sandbox::learned::{Account, Programs, Wanted};
 use palisade_text::Show as _;
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,20 +16,26 @@ use std::path::Path;
 const REMARKS: usize = 12;
 
 /// What was learned of a command.
-pub(super) struct Learned<'l> {
-    pub(super) name: &'l str,
-    pub(super) command: &'l [OsString],
+#[derive(Debug)]
+pub struct Learned<'l> {
+    /// What the profile is to be called.
+    pub name: &'l str,
+    /// The command.
+    pub command: &'l [OsString],
     /// How it ended.
-    pub(super) code: u8,
-    pub(super) account: &'l Account,
-    pub(super) hosts: &'l Hosts,
+    pub code: u8,
+    /// What it used.
+    pub account: &'l Account,
+    /// Whom it talked to.
+    pub hosts: &'l Hosts,
     /// What of the host is there before any path is named: no more than was there while it was learned.
-    pub(super) view: View,
+    pub view: View,
 }
 
 /// What a profile starts from: the profile that it refines and the command line, without what they
 /// grant. What they hide, limit and set is somebody's will, which use doesn't tell.
-pub(super) fn own(refined: Option<LayerPolicy>, command_line: &LayerPolicy) -> LayerPolicy {
+#[must_use]
+pub fn own(refined: Option<LayerPolicy>, command_line: &LayerPolicy) -> LayerPolicy {
     let mut own = refined.unwrap_or_else(|| LayerPolicy::empty(command_line.layer, None));
     let more = command_line.settings.clone();
     own.settings.view.clear();
@@ -81,7 +87,8 @@ fn is_of_addresses(rule: &NetworkRule) -> bool {
 
 impl Learned<'_> {
     /// The profile, and what is said beside it. `own` is what it starts from.
-    pub(super) fn layer(&self, own: &LayerPolicy, facts: &Facts) -> (LayerPolicy, Remarks) {
+    #[must_use]
+    pub fn layer(&self, own: &LayerPolicy, facts: &Facts) -> (LayerPolicy, Remarks) {
         let mut layer = LayerPolicy::command_line();
         layer.settings = own.settings.clone();
         layer.inherits.clone_from(&own.inherits);
