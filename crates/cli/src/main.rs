@@ -7,7 +7,7 @@
 //! - [`trace`]: what is said after a launch
 //! - [`learn`]: `palisade learn`
 //! - [`explain`] with `explain_path`, `explain_host`, `explain_command`, `explain_name`; [`check`], [`doctor`],
-//!   [`config`] with `config_show`, [`profile`], [`project`]: the verbs that read and trust
+//!   [`config`], [`profile`], [`project`]: the verbs that read and trust
 //! - [`desktop`]: links, desktop entries and services that start profiles
 //! - [`guard`]: what may execute on this host at all
 //! - [`scope`]: marked subtrees of processes
@@ -33,7 +33,6 @@ mod calls;
 mod check;
 mod completions;
 mod config;
-mod config_show;
 mod desktop;
 mod doctor;
 mod dry_run;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A merged policy as statements: as a policy file, with origins as comments, or as JSON.
+//! A merged policy as statements, and those as a policy file with origins as comments.
 
-use crate::situation;
-use palisade_policy::answer::SyscallAnswer;
-use palisade_policy::environment::{EnvironmentRule, Reason};
-use palisade_policy::names::{NameSubject, built_in as built_in_names};
-use palisade_policy::render::string;
-use palisade_policy::word::Word;
-use palisade_policy::{
+use crate::answer::SyscallAnswer;
+use crate::environment::{EnvironmentRule, Reason};
+use crate::names::{NameSubject, built_in as built_in_names};
+use crate::render::string;
+use crate::word::Word;
+use crate::{
     Access, Amount, EffectiveGlob, Origin, PathRule, Policy, Protected, Resolved, SCHEMA, Sourced, Strength,
 };
 use palisade_text::harmless;
@@ -17,40 +16,41 @@ use std::fmt::Write as _;
 /// The value of a statement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Value {
+pub enum Value {
+    /// A text, a path, a host.
     Text(String),
+    /// A number.
     Number(u64),
+    /// Yes or no.
     Truth(bool),
-    Host { host: String, reason: String },
+    /// A host, and why there is a rule for it.
+    Host {
+        /// The host, as rules write it.
+        host: String,
+        /// Why.
+        reason: String,
+    },
+    /// What a system call is answered with.
     Answer(SyscallAnswer),
 }
 
 /// One statement of a policy.
-#[derive(Debug, Serialize)]
-pub(crate) struct Statement {
-    section: &'static str,
-    key: String,
-    value: Value,
+#[derive(Debug, Clone)]
+pub struct Statement {
+    /// The section of a policy file.
+    pub section: &'static str,
+    /// The key.
+    pub key: String,
+    /// What is stated.
+    pub value: Value,
     /// The key holds a list, of which this is an entry.
-    list: bool,
+    pub list: bool,
     /// Whether it holds, or is overridden.
-    in_force: bool,
-    #[serde(flatten)]
-    place: situation::Place,
-    #[serde(skip)]
-    origin: Origin,
-    #[serde(skip)]
-    strength: Strength,
-}
-
-#[derive(Serialize)]
-struct Document<'s> {
-    settings: &'s [Statement],
-}
-
-/// Statements for programs.
-pub(crate) fn document(statements: &[Statement]) -> impl Serialize + '_ {
-    Document { settings: statements }
+    pub in_force: bool,
+    /// Where it stands.
+    pub origin: Origin,
+    /// How firmly.
+    pub strength: Strength,
 }
 
 fn statement(
@@ -66,14 +66,14 @@ fn statement(
         value,
         list: false,
         in_force: true,
-        place: situation::Place::new(origin, strength),
         origin: origin.clone(),
         strength,
     }
 }
 
 /// Every statement of a policy, section by section.
-pub(crate) fn statements(policy: &Policy, resolved: &Resolved) -> Vec<Statement> {
+#[must_use]
+pub fn statements(policy: &Policy, resolved: &Resolved) -> Vec<Statement> {
     let mut all = Vec::new();
     let settings = policy.settings();
     let mut one = |section, key: &str, value: Value, holds: (&Origin, Strength)| {
@@ -278,7 +278,8 @@ fn holding(resolved: &Resolved) -> Vec<PathRule> {
 }
 
 /// Statements as a policy file.
-pub(crate) fn toml(statements: &[Statement], origins: bool) -> String {
+#[must_use]
+pub fn toml(statements: &[Statement], origins: bool) -> String {
     let mut text = format!("schema = {SCHEMA}\n");
     for (strength, prefix) in
         [(Strength::Default, "default."), (Strength::Set, ""), (Strength::Locked, "locked.")]
@@ -345,7 +346,7 @@ impl Value {
             Self::Host { host, reason } => {
                 format!("{{ host = {}, reason = {} }}", string(host), string(reason))
             }
-            Self::Answer(answer) => palisade_policy::render::answer(answer),
+            Self::Answer(answer) => crate::render::answer(answer),
         }
     }
 }
@@ -353,7 +354,7 @@ impl Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_policy::{Context, Layer, built_in, merge, parse};
+    use crate::{Context, Layer, built_in, merge, parse};
     use std::path::Path;
 
     fn shown(origins: bool) -> String {
