@@ -7,7 +7,7 @@
 use super::Answer;
 use crate::answer::{self, NO, YES};
 use crate::progress::Bar;
-use crate::store::ForUser;
+use crate::store;
 use crate::{open, output, situation};
 use palisade_sandbox::layers::own;
 use palisade_sandbox::plan::cache;
@@ -60,7 +60,7 @@ impl Options {
     pub(super) fn run(&self) -> Answer {
         let facts = situation::facts()?;
         let names = if self.all { own::installed(&facts) } else { self.names.clone() };
-        let user = self.user.as_deref().map(|name| ForUser::new(name, self.like)).transpose()?;
+        let user = self.user.as_deref().map(|name| store::for_user(name, self.like)).transpose()?;
         if self.hard && !self.dry_run {
             match &user {
                 Some(user) => user.cache().clear(),
@@ -76,7 +76,7 @@ impl Options {
             }
             let begun = Instant::now();
             let made = match &user {
-                Some(user) => user.plan(name, !self.dry_run),
+                Some(user) => store::plan(user, name, !self.dry_run),
                 None => open::ahead(name.as_ref(), !self.dry_run).map_err(|error| error.to_string()),
             };
             let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
