@@ -20,6 +20,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "palisade-cli",
         &[
             "palisade",
+            "palisade-desktop",
+            "palisade-import",
             "palisade-guard",
             "palisade-interpose",
             "palisade-scopes",
@@ -69,6 +71,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "palisade",
         &["palisade-sandbox", "palisade-policy", "palisade-host", "palisade-protocol", "palisade-sys"],
     ),
+    // between faces and planes: what a face renders, and an embedder could call
+    (
+        "palisade-import",
+        &["palisade-guard", "palisade-sandbox", "palisade-syscall", "palisade-policy", "palisade-text"],
+    ),
+    ("palisade-desktop", &["palisade-sandbox", "palisade-policy", "palisade-host", "palisade-text"]),
     // planes
     (
         "palisade-shell",

@@ -2,12 +2,12 @@
 //! How a verb that reads answers: data on standard output, words on standard error, and an exit
 //! code that says yes, no or error.
 
-use crate::desktop::DesktopError;
 use crate::guard::GuardError;
 use crate::output;
 use crate::run_options::RequestError;
 use crate::shell::classify::LineError;
 use palisade::PlanningError;
+use palisade_desktop::DesktopError;
 use palisade_host::account::AccountError;
 use palisade_policy::value::ValueError;
 use palisade_policy::{ParseError, ResolveError};
@@ -96,7 +96,7 @@ pub(crate) enum Failure {
     Desktop(#[from] DesktopError),
     /// A foreign profile can't be imported.
     #[error(transparent)]
-    Import(#[from] crate::import::ImportError),
+    Import(#[from] palisade_import::ImportError),
     /// Something about lines of shell.
     #[error(transparent)]
     Line(#[from] LineError),

@@ -2,11 +2,11 @@
 //! `palisade config`: the merged policy with its origins, and where its files are.
 
 use crate::answer::{self, Failure, YES};
-use crate::config_show;
 use crate::situation;
 use clap::Subcommand;
 use palisade_host::places::{self, PROJECT_FILE};
 use palisade_policy::Layer;
+use palisade_policy::statement::{self, Statement, Value};
 use palisade_sandbox::layers::{self, Sort};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -57,13 +57,38 @@ fn shown(show: &Show) -> Result<u8, Failure> {
     for note in &situation.loaded.notes {
         crate::output::note(note);
     }
-    let statements = config_show::statements(situation.policy(), &situation.resolved()?);
+    let statements = statement::statements(situation.policy(), &situation.resolved()?);
     if show.json {
-        answer::print_json(&config_show::document(&statements))?;
+        answer::print_json(&Settings { settings: statements.iter().map(Setting::from).collect() })?;
     } else {
-        answer::print(&config_show::toml(&statements, show.origin))?;
+        answer::print(&statement::toml(&statements, show.origin))?;
     }
     Ok(YES)
+}
+
+#[derive(Serialize)]
+struct Settings<'s> {
+    settings: Vec<Setting<'s>>,
+}
+
+/// A statement for programs.
+#[derive(Serialize)]
+struct Setting<'s> {
+    section: &'static str,
+    key: &'s str,
+    value: &'s Value,
+    list: bool,
+    in_force: bool,
+    #[serde(flatten)]
+    place: situation::Place,
+}
+
+impl<'s> From<&'s Statement> for Setting<'s> {
+    fn from(statement: &'s Statement) -> Self {
+        let &Statement { section, list, in_force, strength, .. } = statement;
+        let place = situation::Place::new(&statement.origin, strength);
+        Self { section, key: &statement.key, value: &statement.value, list, in_force, place }
+    }
 }
 
 /// A file or directory that counts.

@@ -1,48 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade desktop`: an application's link, desktop entries and services start its profile, for this
-//! user, until they are told not to. The system's own files are only read.
+//! user, until they are told not to. The crate `palisade_desktop` makes them; here are the options and the words.
 //!
-//! - [`application`]: what of a profile is needed
-//! - [`entry`], [`exec`], [`command`], [`overrides`]: reading desktop entries and writing those that start
-//!   Palisade
-//! - [`programs`], [`search`]: which of the system's files are an application's
-//! - [`mime`]: who opens which files
-//! - [`disk`], [`manifest`], [`install`]: making files and taking them away, whenever it is interrupted
-//! - [`enable`], [`status`]: what there is to be made, and whether it is still there
-//! - [`error`]: why not
+//! - [`words`]: what has become of files, and what there is to know about them
 
-mod application;
-mod command;
-mod disk;
-mod enable;
-mod entry;
-mod error;
-mod exec;
-mod install;
-mod manifest;
-mod mime;
-mod overrides;
-mod programs;
-mod search;
-mod status;
+mod words;
 
 use crate::answer::{self, Failure, NO, YES};
 use crate::{output, situation};
-use application::Application;
 use clap::Subcommand;
-use command::Binary;
-use disk::Disk;
-pub(crate) use error::DesktopError;
-use install::Outcome;
-use manifest::{Choices, Store};
-use palisade_host::places::Trustee;
+use palisade_desktop::{Choices, Desktop, FindError, Outcome};
 use palisade_sandbox::error::quoted;
 use palisade_sandbox::facts::Facts;
-use palisade_sandbox::layers;
-use palisade_text::Show as _;
-use palisade_text::harmless;
 use serde::Serialize;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// What to do with an application.
@@ -172,115 +143,72 @@ impl Answer {
     }
 }
 
-/// Says what has become of the files.
-fn tell(name: &str, word: &str, outcome: &Outcome) {
-    let mut text = format!("{}: {word}\n", harmless(name));
-    let mut line = |what: &str, path: &std::path::Path| {
-        text.push_str(&format!("  {what:<14} {}\n", path.shown()));
-    };
-    for (kind, path) in &outcome.made {
-        line(kind.name(), path);
+impl From<FindError> for Failure {
+    fn from(error: FindError) -> Self {
+        match error {
+            FindError::Layer(error) => error.into(),
+            FindError::Desktop(error) => error.into(),
+        }
     }
-    for (_from, to) in &outcome.aside {
-        line("kept aside", to);
-    }
-    for path in outcome.removed.iter().filter(|path| !outcome.restored.contains(path)) {
-        line("removed", path);
-    }
-    for path in &outcome.restored {
-        line("put back", path);
-    }
-    for path in &outcome.left {
-        line("changed: stays", path);
-    }
-    output::say(&text);
-}
-
-fn store(facts: &Facts) -> Store {
-    let account = &facts.account;
-    let private_group = account.private_group.then_some(account.gid);
-    Store::new(&account.home, &facts.places.state, Trustee { uid: account.uid, private_group })
 }
 
 impl Enable {
     fn run(&self) -> Result<u8, Failure> {
         let mut facts = situation::facts()?;
-        let application = Application::find(&mut facts, &self.name)?;
-        let choices = self.choices()?;
-        if !facts.account.home.is_dir() {
-            return Err(DesktopError::Home { home: facts.account.home.clone() }.into());
-        }
-        let myself = std::env::current_exe().and_then(|path| path.canonicalize());
-        let myself = myself.map_err(|source| DesktopError::Myself { source })?;
-        let binary = Binary::new(&myself).map_err(DesktopError::from)?;
-        let mut prepared = enable::prepare(&facts, &application, &binary, &choices, self.force)?;
-        let name = &application.name;
-        let outcome =
-            install::enable(&Disk::default(), &store(&facts), &prepared.order).map_err(|source| {
-                DesktopError::Enable { name: name.clone(), source, again: enable::command(name, &choices) }
-            })?;
-        let again = |unit: &str| format!("systemctl --user enable --now {}", quoted(unit));
-        let hint = prepared.unit.as_deref().map(again);
+        let done = Desktop::of(&mut facts).enable(&self.name, &self.choices(), self.force)?;
+        let mut notes: Vec<String> = done.notes.iter().map(words::note).collect();
+        let again = |unit: &String| format!("systemctl --user enable --now {}", quoted(unit));
+        let hint = done.unit.as_ref().map(again);
         if self.json {
-            prepared.notes.extend(hint);
-            answer::print_json(&Answer::new(name, true, &outcome, prepared.notes))?;
+            notes.extend(hint);
+            answer::print_json(&Answer::new(&done.name, true, &done.outcome, notes))?;
             return Ok(YES);
         }
-        tell(name, "enabled", &outcome);
-        for note in &prepared.notes {
-            output::note(note);
-        }
+        output::say(&words::outcome(&done.name, "enabled", &done.outcome));
+        notes.iter().for_each(|note| output::note(note));
         if let Some(hint) = hint {
             output::say(&format!("hint: {hint}   # starts it, now and at each login\n"));
         }
         Ok(YES)
     }
 
-    fn choices(&self) -> Result<Choices, DesktopError> {
-        if let Some(mime) = self.mime.iter().find(|mime| !mime::is_type(mime)) {
-            return Err(DesktopError::Type { mime: mime.clone() });
-        }
-        Ok(Choices {
+    fn choices(&self) -> Choices {
+        Choices {
             create: self.create,
             separate: self.separate,
             others: self.others,
             service: self.service,
             mime: self.mime.clone(),
-        })
+        }
     }
 }
 
-/// A name of which something may have been made; the profile may be gone since.
-fn known_name(facts: &mut Facts, store: &Store, name: &OsStr) -> Result<String, Failure> {
-    match name.to_str().filter(|name| layers::is_profile_name(name)) {
-        Some(known) if store.file(known).symlink_metadata().is_ok() => Ok(known.to_owned()),
-        _ => Application::find(facts, name).map(|application| application.name),
+/// The application that is named, or all that are enabled.
+fn names(facts: &mut Facts, name: Option<&OsString>) -> Result<Vec<String>, Failure> {
+    let mut desktop = Desktop::of(facts);
+    match name {
+        Some(name) => Ok(vec![desktop.known(name)?]),
+        None => Ok(desktop.names()?),
     }
 }
 
 impl Disable {
     fn run(&self) -> Result<u8, Failure> {
         let mut facts = situation::facts()?;
-        let store = store(&facts);
-        let names = match &self.name {
-            Some(name) => vec![known_name(&mut facts, &store, name)?],
-            None => store.names().map_err(|source| DesktopError::State { source })?,
-        };
+        let names = names(&mut facts, self.name.as_ref())?;
+        let desktop = Desktop::of(&mut facts);
         let mut answers = Vec::new();
         for name in &names {
-            let unit = store.read(name).ok().flatten().filter(|manifest| manifest.choices.service);
-            let outcome = install::disable(&Disk::default(), &store, name)
-                .map_err(|source| DesktopError::Disable { name: name.clone(), source })?;
-            let disabled = outcome.is_some();
-            let outcome = outcome.unwrap_or_default();
-            // What `systemctl enable` made is systemd's to take away; it does so without the unit, too.
-            let unit = unit.map(|_manifest| quoted(&enable::unit_name(name)));
-            let notes: Vec<String> = unit
-                .into_iter()
-                .map(|unit| format!("if you have started it: systemctl --user disable --now {unit}"))
-                .collect();
+            let done = desktop.disable(name)?;
+            let disabled = done.outcome.is_some();
+            let outcome = done.outcome.unwrap_or_default();
+            let note = |unit: String| {
+                format!("if you have started it: systemctl --user disable --now {}", quoted(&unit))
+            };
+            let notes: Vec<String> = done.unit.map(note).into_iter().collect();
             if !self.json {
-                tell(name, if disabled { "disabled" } else { "wasn't enabled" }, &outcome);
+                let word = if disabled { "disabled" } else { "wasn't enabled" };
+                output::say(&words::outcome(name, word, &outcome));
                 notes.iter().for_each(|note| output::note(note));
             }
             answers.push((disabled, Answer::new(name, false, &outcome, notes)));
@@ -299,20 +227,17 @@ impl Disable {
 impl Status {
     fn run(&self) -> Result<u8, Failure> {
         let mut facts = situation::facts()?;
-        let store = store(&facts);
-        let names = match &self.name {
-            Some(name) => vec![known_name(&mut facts, &store, name)?],
-            None => store.names().map_err(|source| DesktopError::State { source })?,
-        };
-        let reports: Result<Vec<_>, _> = names.iter().map(|name| status::report(&store, name)).collect();
+        let names = names(&mut facts, self.name.as_ref())?;
+        let desktop = Desktop::of(&mut facts);
+        let reports: Result<Vec<_>, _> = names.iter().map(|name| desktop.status(name)).collect();
         let reports = reports?;
-        let good = reports.iter().all(status::Report::is_good);
+        let good = reports.iter().all(|report| report.is_good());
         if self.json {
             answer::print_json(&Answers { applications: reports })?;
         } else if reports.is_empty() {
             output::say("nothing is enabled\n");
         } else {
-            answer::print(&reports.iter().map(status::Report::text).collect::<String>())?;
+            answer::print(&reports.iter().map(words::report).collect::<String>())?;
         }
         Ok(if good { YES } else { NO })
     }

@@ -5,16 +5,11 @@
 //! The command's walls are those of the options, as always: what is refused stays refused, and stands
 //! in the profile as a comment. Nothing is in force before somebody has seen it.
 
-mod calls;
 mod checked;
 mod hosts;
 mod keep;
-mod precedence;
-mod profile;
 mod verify;
 
-use self::calls::Calls;
-use self::hosts::Hosts;
 use self::verify::Handed;
 pub(crate) use self::verify::second_run as is_second_run;
 use crate::output;
@@ -23,13 +18,15 @@ use crate::run_options::{RequestError, RunOptions};
 use crate::trace::Disk;
 use clap::{ArgMatches, Args, ValueHint};
 use palisade::{PlanningError, Request};
-use palisade_policy::{Access, Layer, LayerPolicy, Policy, View, built_in, merge};
+use palisade_policy::{Access, Layer, LayerPolicy, View, built_in, merge};
 use palisade_sandbox::apply::start::Happening;
 use palisade_sandbox::error::StartError;
 use palisade_sandbox::error::quoted;
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Definition, Sort};
-use palisade_sandbox::learned::{Account, Journal};
+use palisade_sandbox::learned::calls::{self, Calls};
+use palisade_sandbox::learned::hosts::Hosts;
+use palisade_sandbox::learned::{Account, Journal, Under, profile};
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::plan::planner::Isolation;
 use palisade_sys::wait;
@@ -252,12 +249,6 @@ fn keep(
     Ok(())
 }
 
-/// A policy and the plan that was made from it.
-struct Under {
-    policy: Policy,
-    plan: Plan<'static>,
-}
-
 /// What a command did.
 struct Watched {
     code: u8,
@@ -279,7 +270,7 @@ fn watch(options: &Options, plan: &Plan<'_>, begun: Instant) -> Result<Watched, 
         calls.note(happening);
         match happening {
             Happening::Used { how, came, path, program } => journal.note(*how, *came, path, program),
-            Happening::Network { report, .. } => hosts.note(report),
+            Happening::Network { report, .. } => hosts::note(&mut hosts, report),
             Happening::Refused { rule, .. } if !rule.locked && !rule.anchored => {
                 journal.note_name(&rule.path)
             }

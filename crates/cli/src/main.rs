@@ -8,7 +8,7 @@
 //! - [`trace`]: what is said after a launch
 //! - [`learn`]: `palisade learn`
 //! - [`explain`] with `explain_path`, `explain_host`, `explain_command`, `explain_name`; [`check`], [`doctor`],
-//!   [`config`] with `config_show`, [`profile`], [`project`]: the verbs that read and trust
+//!   [`config`], [`profile`], [`project`]: the verbs that read and trust
 //! - [`desktop`]: links, desktop entries and services that start profiles
 //! - [`guard`]: what may execute on this host at all
 //! - [`scope`]: marked subtrees of processes
@@ -34,7 +34,6 @@ mod calls;
 mod check;
 mod completions;
 mod config;
-mod config_show;
 mod desktop;
 mod doctor;
 mod dry_run;
@@ -49,7 +48,6 @@ mod import;
 mod interpose;
 mod learn;
 mod learner;
-mod line_diff;
 mod man;
 mod network;
 mod network_options;

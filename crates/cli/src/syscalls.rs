@@ -4,17 +4,13 @@
 //! - [`show`]: listing, showing, comparing
 //! - [`explain`]: one call, and the groups
 //! - [`change`]: merging and forgetting
-//! - [`exchange`] with [`own`] and [`oci`]: files for other hosts and other programs
-//! - [`naming`]: which profile or program a word names
+//! - [`exchange`]: files for other hosts and other programs
 //! - [`error`]: why not
 
 mod change;
 mod error;
 mod exchange;
 mod explain;
-mod naming;
-mod oci;
-mod own;
 mod show;
 
 use crate::answer::{self, Failure};
@@ -22,7 +18,7 @@ use crate::situation;
 use clap::{Subcommand, ValueHint};
 use palisade_syscall::Syscall;
 use palisade_syscall::group;
-use palisade_syscall::store::Store;
+use palisade_syscall::store::{Store, word};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -167,13 +163,22 @@ fn known<const N: usize>(store: Option<Store>, words: [&str; N]) -> Result<(Stor
     let profiles = profiles(store.as_ref())?;
     let mut names = [const { String::new() }; N];
     for (name, word) in names.iter_mut().zip(words) {
-        *name = naming::find(&profiles, word)?;
+        *name = find(&profiles, word)?;
     }
     let unknown = names.iter().find(|name| !profiles.contains(name)).cloned();
     match (unknown, store) {
         (None, Some(store)) => Ok((store, names)),
         (unknown, _) => Err(SyscallsError::profile(&unknown.unwrap_or_default(), &profiles).into()),
     }
+}
+
+/// The key that a word names; the word itself if none is.
+fn find(known: &[String], word: &str) -> Result<String, Failure> {
+    if known.iter().any(|name| name == word) {
+        return Ok(word.to_owned());
+    }
+    let cwd = std::env::current_dir().map_err(|source| Failure::Cwd { source })?;
+    Ok(word::find(known, word, &cwd, std::env::var_os("PATH").as_deref()))
 }
 
 /// A name that a profile can have here.

@@ -242,7 +242,7 @@ impl<'c> Witness<'c> {
         if self.lost > 0 {
             output::note(&format_args!("{} more refusals came too fast to be heard", self.lost));
         }
-        self.repositories.tell();
+        crate::repositories::tell(&self.repositories);
     }
 }
 

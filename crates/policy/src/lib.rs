@@ -16,6 +16,7 @@
 //! - [`names`]: names that are protected wherever they are, and what a path is to them
 //! - [`network`]: whom a command may talk to
 //! - [`expand`] with `below`, [`resolve`]: rules in their places on one host, a [`Resolved`]
+//! - [`statement`]: all that a policy says, each with whether it holds
 //! - [`decide`]: what holds of a path and why; the one truth about precedence
 //! - [`hint`]: what to type to permit what was refused
 //! - [`environment`]: which variables go in
@@ -55,6 +56,7 @@ pub mod resolve;
 pub mod rule;
 pub mod schema;
 pub mod settings;
+pub mod statement;
 pub mod suggest;
 pub mod template;
 pub mod value;

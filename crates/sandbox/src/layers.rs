@@ -7,6 +7,7 @@
 //! there, becomes an input of the plan.
 
 pub mod application;
+pub mod own;
 pub(crate) mod passed;
 pub mod profiles;
 pub(crate) mod session;

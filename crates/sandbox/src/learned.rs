@@ -5,22 +5,43 @@
 //! - [`Account`]: what has to be granted for it, what was wanted and isn't there, what was written and
 //!   is lost, which addresses were tried.
 //! - [`Comparison`]: what another plan says of the same uses.
+//! - [`hosts`], [`calls`]: whom it talked to, which system calls it made.
+//! - [`profile`]: from an account to a profile; [`check`]: that profile decided against the run, with `precedence`
+//!   where rules for hosts came from several layers.
+//! - [`second`]: a run under the profile beside the first one.
 //!
-//! Pure: what must be known of the host's files is asked of a [`Host`]. Nothing here grants: a journal
-//! holds what the walls let through, and an account of it allows no more than the launch did, except
+//! Pure, but for the store of [`calls`]: what must be known of the host's files is asked of a [`Host`]. Nothing here
+//! grants: a journal holds what the walls let through, and an account of it allows no more than the launch did, except
 //! that uses of many paths in one tree are brought together in the directory that holds them.
 
 mod account;
+pub mod calls;
+pub mod check;
 mod compare;
 mod grants;
+pub mod hosts;
 mod journal;
+mod precedence;
+pub mod profile;
+pub mod second;
 
 pub use account::{Account, Lost, Wanted};
 pub use compare::{Change, Comparison};
 pub use grants::{Grants, Rights};
 pub use journal::{Journal, Programs};
 
+use crate::plan::Plan;
+use palisade_policy::Policy;
 use std::path::{Path, PathBuf};
+
+/// A policy and the plan that was made from it.
+#[derive(Debug)]
+pub struct Under {
+    /// The policy.
+    pub policy: Policy,
+    /// The plan.
+    pub plan: Plan<'static>,
+}
 
 /// What an account asks about files of the host.
 pub trait Host {

@@ -5,7 +5,7 @@
 //! since whoever writes a script decides what its interpreter calls. Calls that no binary made can be stated for a
 //! profile (imported). What a command without a profile is kept for is a [`Key`] of its program.
 //!
-//! - [`Key`]: what calls are kept for
+//! - [`Key`]: what calls are kept for; [`word`]: which of them a user means
 //! - [`Binary`], [`Learned`], [`Known`]: what comes out
 //! - `change`: what goes in
 //! - `layout`: the tables
@@ -17,6 +17,7 @@ mod binary;
 mod change;
 pub mod key;
 mod layout;
+pub mod word;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;

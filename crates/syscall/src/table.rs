@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names and numbers of system calls.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::LazyLock;
@@ -74,6 +75,11 @@ impl Syscall {
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().copied()
     }
+}
+
+/// Names of calls, in order.
+pub fn names(calls: &BTreeSet<Syscall>) -> Vec<&'static str> {
+    calls.iter().map(|call| call.name()).collect()
 }
 
 impl FromStr for Syscall {

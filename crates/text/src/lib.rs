@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Text of others, written so that it can't mislead the person who reads it.
+//! Text for people: that of others, written so that it can't mislead who reads it, and what two texts differ in.
 //!
 //! Names of files, programs and hosts, answers of servers and policies of repositories are chosen by others. Shown as
 //! they are, they can steer the terminal, end a line and forge the next one, turn the direction of text around, or hold
@@ -23,9 +23,11 @@
 //! - [`harmless`], [`harmless_lines`]: the same as a string
 //! - [`json`]: a JSON document without such characters, of the same meaning
 //! - [`is_hidden`]: which characters these are
+//! - [`diff`]: what differs between two texts, line by line; nothing in it is escaped
 #![forbid(unsafe_code)]
 
 mod character;
+pub mod diff;
 mod json;
 mod shown;
 

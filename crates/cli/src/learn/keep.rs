@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Showing a learned profile, and writing it if somebody agrees.
 
-use crate::{answer, line_diff, output};
+use crate::{answer, output};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -97,7 +97,7 @@ fn statements(text: &str) -> Vec<&str> {
 fn difference(old: &str, new: &str, file: &str) -> String {
     let before = if old.is_empty() { "/dev/null" } else { file };
     let mut out = format!("--- {before}\n+++ {file}\n");
-    for hunk in line_diff::hunks(old, new) {
+    for hunk in palisade_text::diff::hunks(old, new) {
         out.push_str(&format!("{}\n", hunk.header()));
         for (sign, line) in &hunk.lines {
             out.push(sign.character());

@@ -5,23 +5,19 @@
 //! place of the first one in the same process: signals, the terminal and the exit code are the second run's as they were
 //! the first one's. What was learned goes with it in memory, and no file is left behind however it ends.
 
-use super::{Options, Situation, Under, Watched, checked, hosts};
+use super::{Options, Situation, Under, Watched, checked};
 use crate::output;
 use crate::trace::Disk;
-use palisade_policy::network::{Judge, NetworkVerdict};
-use palisade_policy::{Access, NetworkMode};
+use palisade_policy::Access;
 use palisade_sandbox::error::PlanError;
-use palisade_sandbox::filter::calls::{Fate, fate};
-use palisade_sandbox::learned::{Account, Change, Comparison};
-use palisade_sandbox::plan::inside::{self, Seen};
+use palisade_sandbox::learned::Change;
+use palisade_sandbox::learned::second::{Network, Refusals, Second};
 use palisade_text::Show as _;
 use rustix::fs::{FileType, MemfdFlags, SeekFrom};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -119,75 +115,33 @@ impl Handed {
         if run.code != self.code {
             told.push(format!("its exit code was {}, not {}", run.code, self.code));
         }
-        told.extend(checked::few(self.files(situation, (first, second), run)));
-        told.extend(checked::few(network(situation, (first, second), run)));
-        let mut calls = Vec::new();
-        for call in &run.calls.refused {
-            // What the options refuse, too, is no difference.
-            if fate(&first.plan, &first.policy, *call)? != Fate::Refused {
-                calls.push(format!("the system call {call} was refused"));
-            }
-        }
-        told.extend(checked::few(calls));
-        Ok(told)
-    }
-
-    fn files(&self, situation: &Situation, (first, second): (&Under, &Under), run: &Watched) -> Vec<String> {
-        // What the host's permissions refuse was refused in the first run.
-        let before: BTreeSet<&Path> =
-            self.refused.iter().map(|path| Path::new(OsStr::from_bytes(path))).collect();
-        let refused = Comparison::of(&run.journal, &second.plan, &first.plan, &Disk).widens;
-        let refused = refused.iter().filter(|change| !before.contains(change.path.as_path()));
-        let mut told: Vec<String> = refused.map(sentence).collect();
-        let home = &situation.facts.account.home;
-        let account = Account::of(&run.journal, &second.plan, &second.plan, home, &Disk);
-        for lost in account.lost {
-            let there = inside::look(&first.plan, &lost.path);
-            if matches!(there.seen, Seen::Host { .. }) && there.can_write() {
-                told.push(format!("{} was written in private and lost", lost.path.shown()));
-            }
-        }
-        let protects = |under: &Under, name: &str| {
-            let broker = under.plan.broker.as_ref();
-            broker.is_some_and(|broker| {
-                let rules = [broker.names.get(), broker.paths.get()];
-                rules.iter().flatten().any(|rules| rules.rules().iter().any(|rule| rule.path == name))
-            })
+        let second = Second {
+            first,
+            refused: &self.refused.iter().map(|path| Path::new(OsStr::from_bytes(path))).collect(),
+            under: second,
+            journal: &run.journal,
+            hosts: &run.hosts,
+            calls: &run.calls,
+            home: &situation.facts.account.home,
+            host: &Disk,
         };
-        for name in run.journal.names().filter(|name| !protects(first, name)) {
-            told.push(format!("the name {} was protected", palisade_text::harmless(name)));
-        }
-        told
-    }
-}
-
-/// Hosts that were refused or couldn't be reached, and that the options allow.
-fn network(situation: &Situation, (first, second): (&Under, &Under), run: &Watched) -> Vec<String> {
-    let mode = |under: &Under| under.policy.network().value;
-    match (mode(first), mode(second)) {
-        (NetworkMode::Filtered, NetworkMode::Filtered) => {
-            let gained = hosts::compare(&run.hosts, &second.plan, &first.plan).gained;
-            gained.iter().map(|host| format!("{host} was refused")).collect()
-        }
-        (NetworkMode::Host, NetworkMode::Filtered) => {
-            run.hosts.refused.keys().map(|host| format!("{host} was refused")).collect()
-        }
-        (was @ (NetworkMode::Host | NetworkMode::Filtered), NetworkMode::None) => {
-            let home = &situation.facts.account.home;
-            let account = Account::of(&run.journal, &second.plan, &second.plan, home, &Disk);
-            let rules = first.plan.network.as_ref().and_then(|network| network.rules.get().ok());
-            let rules = rules.unwrap_or_default();
-            let judge = Judge::new(&rules);
-            let allowed = |address: &&String| {
-                was == NetworkMode::Host
-                    || address.parse::<SocketAddr>().is_ok_and(|address| {
-                        judge.address(address.ip(), address.port()).verdict != NetworkVerdict::Deny
-                    })
-            };
-            let tried = account.addresses.keys().filter(allowed);
-            tried.map(|address| format!("{address} couldn't be reached, there was no network")).collect()
-        }
-        _ => Vec::new(),
+        let Refusals { files, lost, names, network, calls } = second.refusals()?;
+        let mut of_files: Vec<String> = files.iter().map(sentence).collect();
+        of_files.extend(lost.iter().map(|path| format!("{} was written in private and lost", path.shown())));
+        of_files.extend(
+            names.iter().map(|name| format!("the name {} was protected", palisade_text::harmless(name))),
+        );
+        told.extend(checked::few(of_files));
+        told.extend(checked::few(match network {
+            Network::Refused(hosts) => hosts.iter().map(|host| format!("{host} was refused")).collect(),
+            Network::Absent(addresses) => {
+                let words = |address| format!("{address} couldn't be reached, there was no network");
+                addresses.iter().map(words).collect()
+            }
+        }));
+        let calls = calls.iter().map(|call| format!("the system call {call} was refused"));
+        told.extend(checked::few(calls.collect()));
+        Ok(told)
     }
 }
 

@@ -3,11 +3,10 @@
 
 use super::Answer;
 use crate::answer::{self, Failure, NO, YES};
-use crate::{line_diff, output, situation};
-use palisade_policy::{Layer, ParseError};
+use crate::{output, situation};
+use palisade_policy::Layer;
 use palisade_sandbox::facts::Facts;
-use palisade_sandbox::layers::profiles;
-use palisade_sandbox::layers::{self, Definition, LayerError, Sort};
+use palisade_sandbox::layers::{self, Definition, Sort, own};
 use palisade_text::harmless;
 use serde::Serialize;
 use std::io::Write;
@@ -27,33 +26,13 @@ pub(crate) struct Edit {
 
 /// The user's own file of this name.
 fn own_file(facts: &Facts, sort: Sort, name: &str) -> Result<PathBuf, Failure> {
-    if !layers::is_profile_name(name) {
-        return Err(Failure::DefinitionName { sort, name: name.to_owned() });
-    }
-    let own = layers::directories(facts, sort).into_iter().find(|(layer, _)| *layer == Layer::User);
-    let directory = own.map(|(_, directory)| directory).unwrap_or_default();
-    Ok(directory.join(format!("{name}.toml")))
+    own::file(facts, sort, name).ok_or_else(|| Failure::DefinitionName { sort, name: name.to_owned() })
 }
 
 /// The text of a definition as it was written.
 fn text_of(definition: &Definition) -> Result<String, Failure> {
-    match &definition.file {
-        Some(file) => {
-            std::fs::read_to_string(file).map_err(|source| Failure::Read { path: file.clone(), source })
-        }
-        None => {
-            let embedded = match definition.sort {
-                Sort::Profile => profiles::embedded(&definition.name),
-                Sort::Feature => profiles::features::embedded(&definition.name),
-            };
-            Ok(embedded.map(|embedded| embedded.text.to_owned()).unwrap_or_default())
-        }
-    }
-}
-
-/// Those of a name, the one in use first.
-fn of_name(facts: &Facts, sort: Sort, name: &str) -> Vec<Definition> {
-    layers::definitions(facts, sort).into_iter().filter(|definition| definition.name == name).collect()
+    let path = || definition.file.clone().unwrap_or_default();
+    definition.text().map_err(|source| Failure::Read { path: path(), source })
 }
 
 /// Writes a file that is whole or not there.
@@ -79,7 +58,7 @@ pub(super) fn create(sort: Sort, name: &str, from: Option<&str>, features: &[Str
     }
     let text = match from {
         Some(from) => {
-            let found = of_name(&facts, sort, from).into_iter().next();
+            let found = own::of_name(&facts, sort, from).into_iter().next();
             let found = match found {
                 Some(found) => found,
                 // Says which is the nearest.
@@ -90,66 +69,24 @@ pub(super) fn create(sort: Sort, name: &str, from: Option<&str>, features: &[Str
                     ));
                 }
             };
-            renamed(&text_of(&found)?, name)
+            own::renamed(&text_of(&found)?, name)
         }
-        None => template(name, features),
+        None => own::template(name, features),
     };
-    check(&text, &file, sort)?;
+    own::check(&text, &file, sort)?;
     write(&file, &text)?;
     let shown = harmless(&file.to_string_lossy());
     output::note(&format_args!("{shown} is written: palisade {} edit {name}", sort.name()));
     Ok(YES)
 }
 
-/// A text with another name in it.
-fn renamed(text: &str, name: &str) -> String {
-    let own = format!("name = {}", palisade_policy::render::string(name));
-    let line = |line: &str| if line.starts_with("name = ") { own.clone() } else { line.to_owned() };
-    text.lines().map(|each| line(each) + "\n").collect()
-}
-
-fn template(name: &str, features: &[String]) -> String {
-    let string = palisade_policy::render::string;
-    let features = features.iter().map(|feature| string(feature)).collect::<Vec<_>>().join(", ");
-    format!(
-        "schema = 1\n\
-         name = {}\n\
-         description = \"\"\n\
-         # palisade feature list shows those there are\n\
-         features = [{features}]\n\
-         \n\
-         [program]\n\
-         path = {}\n\
-         # arguments = []\n\
-         # pass_files = \"read\"\n\
-         \n\
-         [home]\n\
-         policy = \"none\"   # or private, read-only, overlay\n",
-        string(name),
-        string(name)
-    )
-}
-
-/// Whether a text can be understood; says what is wrong with it.
-fn check(text: &str, file: &Path, sort: Sort) -> Result<(), Failure> {
-    let parse = match sort {
-        Sort::Profile => palisade_policy::parse,
-        Sort::Feature => palisade_policy::parse_feature,
-    };
-    let errors: Vec<ParseError> = match parse(text, Some(file), Layer::User) {
-        Ok(_) => return Ok(()),
-        Err(errors) => errors,
-    };
-    Err(LayerError::Parse { errors }.into())
-}
-
 impl Edit {
     pub(super) fn run(&self, sort: Sort) -> Answer {
         let facts = situation::facts()?;
         let file = own_file(&facts, sort, &self.name)?;
-        let before = match of_name(&facts, sort, &self.name).first() {
+        let before = match own::of_name(&facts, sort, &self.name).first() {
             Some(definition) => text_of(definition)?,
-            None => template(&self.name, &[]),
+            None => own::template(&self.name, &[]),
         };
         // Edited aside: what is in force stays whole until somebody has written something better.
         let failed = |source| Failure::Write { path: file.clone(), source };
@@ -163,12 +100,12 @@ impl Edit {
             output::note(&format_args!("nothing was changed"));
             return Ok(NO);
         }
-        if let Err(error) = check(&after, &file, sort) {
+        if let Err(error) = own::check(&after, &file, sort) {
             // What was typed isn't lost.
             if let Ok((_file, path)) = aside.keep() {
                 output::note(&format_args!("what you wrote is in {}", harmless(&path.to_string_lossy())));
             }
-            return Err(error);
+            return Err(error.into());
         }
         write(&file, &after)?;
         output::note(&format_args!("{} is written", harmless(&file.to_string_lossy())));
@@ -206,19 +143,11 @@ struct Difference {
     diff: String,
 }
 
-/// A definition's place, for people.
-fn place(definition: &Definition) -> String {
-    match &definition.file {
-        Some(file) => file.to_string_lossy().into_owned(),
-        None => format!("built-in:{}.toml", definition.name),
-    }
-}
-
 fn difference(own: &Definition, other: &Definition) -> Result<Difference, Failure> {
     let (before, after) = (text_of(other)?, text_of(own)?);
-    let (own_place, other_place) = (place(own), place(other));
+    let (own_place, other_place) = (own.place(), other.place());
     let mut diff = format!("--- {other_place}\n+++ {own_place}\n");
-    for hunk in line_diff::hunks(&before, &after) {
+    for hunk in palisade_text::diff::hunks(&before, &after) {
         diff.push_str(&hunk.to_string());
     }
     Ok(Difference {
@@ -232,7 +161,7 @@ fn difference(own: &Definition, other: &Definition) -> Result<Difference, Failur
 
 pub(super) fn diff(sort: Sort, name: &str, json: bool) -> Answer {
     let facts = situation::facts()?;
-    let found = of_name(&facts, sort, name);
+    let found = own::of_name(&facts, sort, name);
     let [own, other, ..] = found.as_slice() else {
         return Err(Failure::NothingToCompare { sort, name: name.to_owned() });
     };
@@ -253,7 +182,7 @@ pub(super) fn remove(sort: Sort, name: Option<&str>, yes: bool) -> Answer {
     if file.symlink_metadata().is_err() {
         return Err(Failure::NotYours { sort, name: name.to_owned() });
     }
-    let next = of_name(&facts, sort, name).into_iter().find(|other| other.layer != Layer::User);
+    let next = own::of_name(&facts, sort, name).into_iter().find(|other| other.layer != Layer::User);
     let then = match next {
         Some(next) => format!("the one of the {} layer holds then", next.layer),
         None => "there is no other of that name".to_owned(),
@@ -271,13 +200,10 @@ pub(super) fn remove(sort: Sort, name: Option<&str>, yes: bool) -> Answer {
 
 /// Removes those of the user's that say the same as what they take the place of.
 fn remove_same(facts: &Facts, sort: Sort, yes: bool) -> Answer {
-    let all = layers::definitions(facts, sort);
     let mut any = false;
-    for pair in all.windows(2) {
-        let [own, other] = pair else { continue };
-        let file = own.file.as_ref().filter(|_| own.layer == Layer::User && own.name == other.name);
-        let Some(file) = file else { continue };
-        if text_of(own)? != text_of(other)? {
+    for (own, other) in own::replacing(facts, sort) {
+        let Some(file) = own.file.as_ref() else { continue };
+        if text_of(&own)? != text_of(&other)? {
             continue;
         }
         any = true;

@@ -7,10 +7,9 @@
 use super::Answer;
 use crate::answer::{self, NO, YES};
 use crate::progress::Bar;
-use crate::store::ForUser;
+use crate::store;
 use crate::{open, output, situation};
-use palisade_sandbox::layers::application;
-use palisade_sandbox::layers::{self, Sort};
+use palisade_sandbox::layers::own;
 use palisade_sandbox::plan::cache;
 use palisade_text::harmless;
 use serde::Serialize;
@@ -60,8 +59,8 @@ struct One {
 impl Options {
     pub(super) fn run(&self) -> Answer {
         let facts = situation::facts()?;
-        let names = if self.all { installed(&facts) } else { self.names.clone() };
-        let user = self.user.as_deref().map(|name| ForUser::new(name, self.like)).transpose()?;
+        let names = if self.all { own::installed(&facts) } else { self.names.clone() };
+        let user = self.user.as_deref().map(|name| store::for_user(name, self.like)).transpose()?;
         if self.hard && !self.dry_run {
             match &user {
                 Some(user) => user.cache().clear(),
@@ -77,7 +76,7 @@ impl Options {
             }
             let begun = Instant::now();
             let made = match &user {
-                Some(user) => user.plan(name, !self.dry_run),
+                Some(user) => store::plan(user, name, !self.dry_run),
                 None => open::ahead(name.as_ref(), !self.dry_run).map_err(|error| error.to_string()),
             };
             let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
@@ -99,23 +98,6 @@ impl Options {
         }
         Ok(if failed == 0 { YES } else { NO })
     }
-}
-
-/// The profiles whose program is on this host.
-fn installed(facts: &palisade_sandbox::facts::Facts) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for definition in layers::definitions(facts, Sort::Profile) {
-        let Ok(profile) = layers::read(facts, &definition) else { continue };
-        let opens = profile.launch.is_some();
-        let policy = palisade_policy::merge(vec![profile]);
-        if opens
-            && !names.contains(&definition.name)
-            && application::program_of(facts, &definition.name, &policy).is_some()
-        {
-            names.push(definition.name);
-        }
-    }
-    names
 }
 
 impl One {

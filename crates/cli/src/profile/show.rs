@@ -2,12 +2,10 @@
 //! Printing definitions, by themselves or with everything that they come to.
 
 use super::{Answer, file_of};
-use crate::answer::{self, Failure, YES};
+use crate::answer::{self, YES};
 use crate::situation;
 use palisade_policy::feature::{Features, LeftOut};
-use palisade_policy::{Layer, LayerPolicy};
-use palisade_sandbox::layers::application;
-use palisade_sandbox::layers::{self, Request, Sort};
+use palisade_sandbox::layers::{self, Sort, own};
 use palisade_text::harmless;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -83,26 +81,6 @@ impl Expanded {
     }
 }
 
-/// What a profile comes to: one layer that says all that its features, what it inherits and itself say.
-fn whole(name: &OsStr) -> Result<(LayerPolicy, Features), Failure> {
-    let mut facts = situation::facts()?;
-    facts.application = Some(application::named(name));
-    let own = layers::profile(&facts, name)?;
-    let request = Request { profile: Some(name), open: true, configuration: None };
-    let loaded = layers::load(&facts, request, LayerPolicy::command_line())?;
-    let mut whole = LayerPolicy {
-        name: own.name,
-        description: own.description,
-        caveat: own.caveat,
-        configurations: own.configurations,
-        launch: own.launch,
-        says_inherits: true,
-        ..LayerPolicy::empty(Layer::User, None)
-    };
-    whole.settings = loaded.policy.settings().clone();
-    Ok((whole, loaded.features))
-}
-
 pub(super) fn show(sort: Sort, name: &OsStr, expanded: bool, json: bool) -> Answer {
     let facts = situation::facts()?;
     let policy = match sort {
@@ -110,7 +88,7 @@ pub(super) fn show(sort: Sort, name: &OsStr, expanded: bool, json: bool) -> Answ
         Sort::Feature => layers::feature(&facts, &name.to_string_lossy())?,
     };
     let (text, expanded) = if expanded {
-        let (whole, features) = whole(name)?;
+        let (whole, features) = own::whole(&mut situation::facts()?, name)?;
         (palisade_policy::render(&whole), Some(Expanded::of(&features)))
     } else {
         (palisade_policy::render(&policy), None)
@@ -142,7 +120,7 @@ pub(super) fn show(sort: Sort, name: &OsStr, expanded: bool, json: bool) -> Answ
 
 /// Writes a profile as one file that needs no other.
 pub(super) fn export(name: &OsStr, output: Option<&Path>) -> Answer {
-    let (whole, features) = whole(name)?;
+    let (whole, features) = own::whole(&mut situation::facts()?, name)?;
     let text = format!("{}{}", Expanded::of(&features).comments(), palisade_policy::render(&whole));
     match output {
         None => answer::print(&text)?,

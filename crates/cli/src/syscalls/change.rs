@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Merging profiles, and forgetting.
 
-use super::{Answer, SyscallsError, check_name, count, known, naming, open, profiles, read};
+use super::{Answer, SyscallsError, check_name, count, find, known, open, profiles, read};
 use crate::answer::{self, Failure, NO, YES};
 use crate::output;
 use palisade_sandbox::error::quoted;
-use palisade_syscall::store::{Binary, Known, key::shown};
+use palisade_syscall::store::{Binary, Known, key::shown, word};
 use palisade_text::harmless;
 use serde::Serialize;
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 
 #[derive(Serialize)]
 struct Merged<'a> {
@@ -25,14 +24,14 @@ pub(super) fn merge(from: &[String], into: &str, json: bool) -> Answer {
     let read = read()?;
     let known_names = profiles(read.as_ref())?;
     for word in from {
-        let name = naming::find(&known_names, word)?;
+        let name = find(&known_names, word)?;
         if !known_names.contains(&name) {
             return Err(SyscallsError::profile(&name, &known_names).into());
         }
         names.push(name);
     }
     let from: Vec<&str> = names.iter().map(String::as_str).collect();
-    let into = &naming::of(&known_names, into)?;
+    let into = &word::of(&known_names, into).map_err(SyscallsError::from)?;
     let mut store = open()?;
     let new = store.merge(&from, into).map_err(SyscallsError::from)?;
     let calls = store.allowed(into).map_err(SyscallsError::from)?.unwrap_or_default().len();
@@ -121,25 +120,12 @@ fn forget(options: &Clean, gone: BTreeSet<Binary>) -> Answer {
     tell(options, Cleaned { profiles: Vec::new(), binaries: paths })
 }
 
-/// Whether the file isn't there any more, or has another content. One that can't be read may be as it was.
+/// What can't be read may be as it was.
 fn is_gone(known: &Known) -> bool {
-    let path = &known.binary.path;
-    let absent =
-        |error: &std::io::Error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
-    let found = match std::fs::metadata(path) {
-        // Opening another kind of file could wait for ever.
-        Ok(found) if !found.is_file() => return true,
-        Ok(_file) => Binary::of(path),
-        Err(error) => Err(error),
-    };
-    match found {
-        Ok(found) => found != known.binary,
-        Err(error) if absent(&error) => true,
-        Err(error) => {
-            output::note(&format_args!("{path:?} can't be read and is kept: {error}"));
-            false
-        }
-    }
+    known.is_gone().unwrap_or_else(|error| {
+        output::note(&format_args!("{:?} can't be read and is kept: {error}", known.binary.path));
+        false
+    })
 }
 
 fn agreed(options: &Clean, question: &str) -> Result<bool, Failure> {

@@ -2,7 +2,9 @@
 //! Why nothing can be said of learned calls, or nothing done with them.
 
 use palisade_policy::suggest;
+use palisade_syscall::exchange::ExchangeError;
 use palisade_syscall::store::StoreError;
+use palisade_syscall::store::word::WordError;
 use std::path::PathBuf;
 
 /// Why not.
@@ -26,13 +28,8 @@ pub(crate) enum SyscallsError {
         path: PathBuf,
     },
     /// It can't be told which program that is.
-    #[error("can't tell which program {path:?} is: {source}")]
-    Program {
-        /// The path.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Program(#[from] WordError),
     /// There is no such group.
     #[error("unknown group `{name}`{}", or_meant(.nearest.as_deref()))]
     Group {
@@ -48,20 +45,20 @@ pub(crate) enum SyscallsError {
         name: String,
     },
     /// What is to be imported can't be understood.
-    #[error("can't import {path:?}: {reason}")]
+    #[error("can't import {path:?}: {source}")]
     Foreign {
         /// The file.
         path: PathBuf,
         /// Why not.
-        reason: String,
+        source: ExchangeError,
     },
     /// A path can't be exported as text.
-    #[error("can't export {name:?}: {reason}")]
+    #[error("can't export {name:?}: {source}")]
     Export {
         /// The profile.
         name: String,
         /// Why not.
-        reason: String,
+        source: ExchangeError,
     },
     /// Nobody can be asked.
     #[error("there is no terminal to ask on")]
@@ -92,9 +89,7 @@ impl SyscallsError {
         match self {
             Self::Store(_) => "store",
             Self::Profile { .. } => "unknown-profile",
-            Self::Binary { .. } | Self::Program { .. } | Self::Group { .. } | Self::Name { .. } => {
-                "unknown-name"
-            }
+            Self::Binary { .. } | Self::Program(_) | Self::Group { .. } | Self::Name { .. } => "unknown-name",
             Self::Foreign { .. } => "import",
             Self::Export { .. } => "export",
             Self::NobodyToAsk => "nobody-to-ask",
@@ -108,7 +103,7 @@ impl SyscallsError {
             }
             Self::Store(StoreError::Busy { .. }) => Some("try again".to_owned()),
             Self::Store(error) => error.hint(),
-            Self::Profile { .. } | Self::Binary { .. } | Self::Program { .. } => Some(
+            Self::Profile { .. } | Self::Binary { .. } | Self::Program(_) => Some(
                 "palisade syscalls list   # of which profiles and programs something is known".to_owned(),
             ),
             Self::Group { .. } => Some("palisade syscalls groups   # which there are".to_owned()),

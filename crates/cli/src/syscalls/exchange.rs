@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writing what was learned to files, and reading it from them.
 
-use super::{Answer, SyscallsError, check_name, count, known, naming, oci, open, own, profiles, read};
+use super::{Answer, SyscallsError, check_name, count, known, open, profiles, read};
 use crate::answer::{self, Failure, YES};
 use crate::output;
-use palisade_syscall::store::{Learned, key::shown};
+use palisade_syscall::exchange::{self, Imported, LONGEST, Warning};
+use palisade_syscall::store::key::shown;
+use palisade_syscall::store::word;
 use palisade_text::harmless;
 use serde::Serialize;
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-
-/// More than any list of calls needs.
-const LONGEST: u64 = 4 << 20;
 
 /// A form of what was learned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -26,26 +24,23 @@ pub(super) enum Format {
     Oci,
 }
 
-/// What a file says.
-#[derive(Debug)]
-pub(super) struct Imported {
-    pub(super) learned: Vec<Learned>,
-    /// What of it couldn't be taken over.
-    pub(super) warnings: Vec<String>,
+impl From<Format> for exchange::Format {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Palisade => Self::Toml,
+            Format::Json => Self::Json,
+            Format::Oci => Self::Oci,
+        }
+    }
 }
 
 pub(super) fn export(name: &str, format: Format, output: Option<&Path>) -> Answer {
     let (store, [name]) = known(read()?, [name])?;
-    let name = &name;
-    let learned = store.profile(name).map_err(SyscallsError::from)?;
-    let written = match format {
-        Format::Palisade => own::toml(name, &learned),
-        Format::Json => own::json(name, &learned),
-        Format::Oci => oci::export(learned.iter().flat_map(|learned| &learned.calls).copied().collect()),
-    };
-    let text = written.map_err(|reason| SyscallsError::Export { name: name.to_owned(), reason })?;
-    let strange = store.strange(name).map_err(SyscallsError::from)?;
-    if let Some(warning) = unknown_names(&strange) {
+    let learned = store.profile(&name).map_err(SyscallsError::from)?;
+    let failed = |source| SyscallsError::Export { name: name.clone(), source };
+    let text = exchange::export(&name, &learned, format.into()).map_err(failed)?;
+    let strange = store.strange(&name).map_err(SyscallsError::from)?;
+    if let Some(warning) = Warning::of_unknown(strange) {
         output::note(&warning);
     }
     match output {
@@ -65,15 +60,16 @@ struct Taken<'a> {
 
 pub(super) fn import(file: &Path, profile: &str, json: bool) -> Answer {
     check_name(profile)?;
-    let foreign = |reason| SyscallsError::Foreign { path: file.to_owned(), reason };
-    let Imported { learned, warnings } = understand(&content(file)?).map_err(foreign)?;
+    let foreign = |source| SyscallsError::Foreign { path: file.to_owned(), source };
+    let Imported { learned, warnings } = exchange::import(&content(file)?).map_err(foreign)?;
     let mut store = open()?;
-    let profile = &naming::of(&profiles(Some(&store))?, profile)?;
+    let profile = &word::of(&profiles(Some(&store))?, profile).map_err(SyscallsError::from)?;
     let new = store.add(profile, &learned).map_err(SyscallsError::from)?;
     for warning in &warnings {
         output::note(warning);
     }
     if json {
+        let warnings = warnings.iter().map(ToString::to_string).collect();
         answer::print_json(&Taken { profile, new, warnings })?;
     } else {
         output::say(&format!("{}: {}\n", harmless(&shown(profile)), count(new, "new call", "new calls")));
@@ -87,23 +83,4 @@ fn content(path: &Path) -> Result<Vec<u8>, Failure> {
     let file = File::open(path).map_err(failed)?;
     file.take(LONGEST + 1).read_to_end(&mut content).map_err(failed)?;
     Ok(content)
-}
-
-/// What a file says, in whichever form; why it can't be understood.
-pub(super) fn understand(content: &[u8]) -> Result<Imported, String> {
-    if content.len() as u64 > LONGEST {
-        return Err(format!("it is longer than {LONGEST} bytes"));
-    }
-    let text = std::str::from_utf8(content).map_err(|error| format!("it isn't text: {error}"))?;
-    if !text.trim_start().starts_with('{') {
-        return own::from_toml(text);
-    }
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    if value.get("defaultAction").is_some() { oci::import(value) } else { own::from_json(value) }
-}
-
-/// A line for names that no call has here.
-pub(super) fn unknown_names(names: &BTreeSet<String>) -> Option<String> {
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    (!names.is_empty()).then(|| format!("left out, no calls of this palisade's: {}", names.join(", ")))
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is known of one call, and the groups of calls.
 
-use super::show::names;
 use super::{Answer, SyscallsError, known, read};
 use crate::answer::{self, NO, YES};
 use palisade_sandbox::error::quoted;
 use palisade_syscall::group::{self, Group};
 use palisade_syscall::store::key::shown;
+use palisade_syscall::table::names;
 use palisade_syscall::{Arch, Rules, Syscall};
 use palisade_text::harmless;
 use serde::Serialize;

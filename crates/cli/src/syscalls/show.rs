@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Listing, showing and comparing what was learned.
 
-use super::{Answer, SyscallsError, by_group, count, known, naming, profiles, read};
+use super::{Answer, SyscallsError, by_group, count, find, known, profiles, read};
 use crate::answer::{self, Failure, NO, YES};
 use crate::output;
 use palisade_sandbox::error::quoted;
 use palisade_syscall::Syscall;
 use palisade_syscall::store::{Known, Learned, Store, key};
+use palisade_syscall::table::names;
 use palisade_text::harmless;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -94,7 +95,7 @@ impl From<&Known> for ShownBinary {
         let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Self {
             path: known.binary.path.clone(),
-            hash: hex(&known.binary.hash),
+            hash: known.binary.hex(),
             calls: names(&known.calls),
             profiles: known.profiles.clone(),
             first_seen: seconds(known.first_seen),
@@ -103,20 +104,10 @@ impl From<&Known> for ShownBinary {
     }
 }
 
-/// A hash in hexadecimal digits.
-pub(super) fn hex(hash: &[u8; 32]) -> String {
-    blake3::Hash::from_bytes(*hash).to_hex().to_string()
-}
-
-/// Names, as programs read them.
-pub(super) fn names(calls: &BTreeSet<Syscall>) -> Vec<&'static str> {
-    calls.iter().map(|call| call.name()).collect()
-}
-
 pub(super) fn show(name: &str, json: bool) -> Answer {
     let store = read()?;
     let profiles = profiles(store.as_ref())?;
-    if name.contains('/') && !profiles.contains(&naming::find(&profiles, name)?) {
+    if name.contains('/') && !profiles.contains(&find(&profiles, name)?) {
         return show_binary(store, name, json);
     }
     let (store, [name]) = known(store, [name])?;
@@ -163,7 +154,7 @@ pub(super) fn show(name: &str, json: bool) -> Answer {
 
 fn words(known: &Known) -> String {
     let path = harmless(&quoted(&known.binary.path.to_string_lossy()));
-    let mut text = format!("{path} ({:.8})\n", hex(&known.binary.hash));
+    let mut text = format!("{path} ({:.8})\n", known.binary.hex());
     if known.calls.is_empty() {
         text.push_str("  nothing outside @base\n");
     }

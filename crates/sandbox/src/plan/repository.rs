@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What git would take for a repository, as it is on the host now.
 
+pub mod made;
+
 use palisade_policy::names::repository::{MARKS, Marks};
 use std::path::{Path, PathBuf};
 

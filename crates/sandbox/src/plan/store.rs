@@ -3,11 +3,14 @@
 //!
 //! Where root has made `/var/lib/palisade/plans`, ordinary users' launches believe nothing else: no plan of the user's
 //! own cache, no policy file or profile of theirs, no project's. Root makes plans ahead in their names; what there is
-//! none for, or none that still fits, is planned anew at each launch.
+//! none for, or none that still fits, is planned anew at each launch. [`user::ForUser`]: who they are made for.
+
+pub mod user;
 
 use crate::plan::cache::{Cache, Key};
 use rustix::fs::FileType;
 use rustix::io::Errno;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Where it is.
@@ -54,6 +57,29 @@ pub fn make() -> rustix::io::Result<()> {
         rustix::fs::chmod(directory, rustix::fs::Mode::from_raw_mode(0o755))?;
     }
     if is_there() { Ok(()) } else { Err(Errno::PERM) }
+}
+
+/// Removes the store with all plans in it; whether there was one.
+///
+/// # Errors
+/// When something can't be removed.
+pub fn remove() -> std::io::Result<bool> {
+    match std::fs::remove_dir_all(STORE) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The users for whom there are plans, and how many.
+#[must_use]
+pub fn users() -> BTreeMap<u32, usize> {
+    let entries = std::fs::read_dir(STORE).into_iter().flatten().flatten();
+    let plans = entries.filter_map(|entry| {
+        let uid = entry.file_name().to_str()?.parse().ok()?;
+        Some((uid, std::fs::read_dir(entry.path()).map_or(0, Iterator::count)))
+    });
+    plans.collect()
 }
 
 /// A plan and what it is for, in one piece.

@@ -45,6 +45,13 @@ impl Binary {
     }
 }
 
+impl Binary {
+    /// The hash in hexadecimal digits.
+    pub fn hex(&self) -> String {
+        blake3::Hash::from_bytes(self.hash).to_hex().to_string()
+    }
+}
+
 /// What was learned of one binary, or stated for a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Learned {
@@ -67,4 +74,25 @@ pub struct Known {
     pub first_seen: SystemTime,
     /// When it was seen last, within a day.
     pub last_seen: SystemTime,
+}
+
+impl Known {
+    /// Whether the file isn't there any more, or has another content.
+    ///
+    /// # Errors
+    /// When it can't be read: it may be as it was.
+    pub fn is_gone(&self) -> std::io::Result<bool> {
+        let path = &self.binary.path;
+        let found = match std::fs::metadata(path) {
+            // Opening another kind of file could wait for ever.
+            Ok(found) if !found.is_file() => return Ok(true),
+            Ok(_file) => Binary::of(path),
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok(found) => Ok(found != self.binary),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
 }

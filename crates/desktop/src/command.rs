@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The one command that overrides start, `palisade open NAME`, in the quoting of each kind of file.
+//!
+//! Each kind has its own, and each has a second layer beneath it that undoes backslashes. Nothing of
+//! the application's comes before `--`, so none of its arguments can be an option of Palisade's.
+
+use crate::exec::{Piece, Word};
+use std::borrow::Cow;
+use std::path::Path;
+
+/// What an override starts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Command<'a> {
+    /// Palisade.
+    pub(crate) binary: &'a Binary,
+    /// The profile.
+    pub(crate) name: &'a str,
+    /// One of the profile's configurations.
+    pub(crate) configuration: Option<&'a str>,
+}
+
+/// The path of Palisade, such that each kind of file can name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Binary(String);
+
+/// The path of Palisade can't be named.
+#[derive(Debug, thiserror::Error)]
+#[error("no desktop entry can start {path:?}: a path with {what} in it can't be written everywhere")]
+pub struct BinaryError {
+    path: String,
+    what: &'static str,
+}
+
+impl Binary {
+    /// `path` is absolute. The specification forbids `=` in a program's path, GLib looks for one with
+    /// `%` in it before it undoes `%%`, and systemd knows no `$` there.
+    pub(crate) fn new(path: &Path) -> Result<Self, BinaryError> {
+        let refused = |what| BinaryError { path: path.to_string_lossy().into_owned(), what };
+        let text = path.to_str().ok_or_else(|| refused("bytes that are no UTF-8"))?;
+        for (character, what) in [
+            ('=', "="),
+            ('%', "%"),
+            ('$', "$"),
+            ('\\', "\\"),
+            ('"', "a quote"),
+            ('\'', "a quote"),
+            ('`', "`"),
+        ] {
+            if text.contains(character) {
+                return Err(refused(what));
+            }
+        }
+        if text.contains(char::is_control) {
+            return Err(refused("a control character"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The path.
+    pub(crate) fn path(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Command<'_> {
+    /// Up to the application's own arguments. The configuration goes before the profile: what comes after
+    /// that may be taken for the application's.
+    fn start(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let configuration: Vec<Cow<'_, str>> = match self.configuration {
+            // Alone it would be an option.
+            Some(name) if name.starts_with('-') => vec![format!("--config={name}").into()],
+            Some(name) => vec!["--config".into(), name.into()],
+            None => Vec::new(),
+        };
+        let begin = [self.binary.path(), "open"].map(Cow::from);
+        begin.into_iter().chain(configuration).chain([Cow::from(self.name)])
+    }
+
+    /// The value of a desktop entry's `Exec`.
+    pub(crate) fn desktop(&self, arguments: &[Word]) -> String {
+        let literal = |text: &str| desktop_word(&Word(vec![Piece::Text(text.to_owned())]));
+        let mut words: Vec<String> = self.start().map(|word| literal(&word)).collect();
+        words.push("--".to_owned());
+        words.extend(arguments.iter().map(desktop_word));
+        words.join(" ")
+    }
+
+    /// The value of a D-Bus service's `Exec`: a shell's quoting, no field codes.
+    pub(crate) fn bus(&self, arguments: &[String]) -> String {
+        let words = self.start().chain([Cow::from("--")]).chain(arguments.iter().map(Cow::from));
+        words.map(|word| bus_word(&word)).collect::<Vec<String>>().join(" ")
+    }
+
+    /// The value of a unit's `ExecStart` (systemd.syntax(7), systemd.service(5)).
+    pub(crate) fn unit(&self) -> String {
+        self.start().map(|word| unit_word(&word)).collect::<Vec<String>>().join(" ")
+    }
+}
+
+fn desktop_word(word: &Word) -> String {
+    // Those that the specification reserves.
+    let reserved = |text: &str| text.contains(|c: char| " \t\n\r\"'\\><~|&;$*?#()`".contains(c));
+    let quoted = word.0.is_empty()
+        || word.0.iter().any(|piece| matches!(piece, Piece::Text(text) if text.is_empty() || reserved(text)));
+    let mut out = String::new();
+    for piece in &word.0 {
+        match piece {
+            Piece::Code(code) => out.extend(['%', *code]),
+            Piece::Text(text) => {
+                for c in text.chars() {
+                    match c {
+                        // The quote's backslash, and the same again for the layer of strings.
+                        '"' | '`' | '$' => out.extend(['\\', '\\', c]),
+                        '\\' => out.push_str(r"\\\\"),
+                        '%' => out.push_str("%%"),
+                        '\n' => out.push_str("\\n"),
+                        '\t' => out.push_str("\\t"),
+                        '\r' => out.push_str("\\r"),
+                        c => out.push(c),
+                    }
+                }
+            }
+        }
+    }
+    if quoted { format!("\"{out}\"") } else { out }
+}
+
+/// Without a backslash but where there is one in the text: `dbus-broker` doesn't undo them beneath the
+/// quotes, as `dbus-daemon` does. There it gets two in place of one, and finds no such profile.
+fn bus_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    let mut out = String::from("'");
+    for c in text.chars() {
+        match c {
+            '\'' => out.push_str("'\"'\"'"),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c => out.push(c),
+        }
+    }
+    out.push('\'');
+    out
+}
+
+fn unit_word(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '%' | '$' => out.extend([c, c]),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::unescape;
+    use crate::exec::split;
+
+    fn binary() -> Binary {
+        Binary::new(Path::new("/opt/a b/palisade")).unwrap()
+    }
+
+    /// The rules of the specification, and no others: `None` is a line that breaks one.
+    pub(crate) fn strictly(value: &str) -> Option<Vec<String>> {
+        let line = unescape(value);
+        let mut words = Vec::new();
+        let mut rest = line.chars().peekable();
+        loop {
+            while rest.next_if_eq(&' ').is_some() {}
+            let mut word = String::new();
+            match rest.peek() {
+                None => return Some(words),
+                Some('"') => {
+                    rest.next();
+                    loop {
+                        match rest.next()? {
+                            '"' => break,
+                            '\\' => word.push(rest.next().filter(|c| "\"`$\\".contains(*c))?),
+                            '`' | '$' => return None,
+                            c => word.push(c),
+                        }
+                    }
+                    if rest.peek().is_some_and(|c| *c != ' ') {
+                        return None;
+                    }
+                }
+                Some(_) => {
+                    while let Some(c) = rest.next_if(|c| *c != ' ') {
+                        if "\t\n\r\"'\\><~|&;$*?#()`".contains(c) {
+                            return None;
+                        }
+                        word.push(c);
+                    }
+                }
+            }
+            words.push(word);
+        }
+    }
+
+    #[test]
+    fn words_are_quoted_where_they_must_be() {
+        let binary = binary();
+        let command = Command { binary: &binary, name: "a$b", configuration: Some("50%") };
+        let arguments: Vec<Word> =
+            ["%U", "x y=%f", "", "--a"].iter().filter_map(|word| Word::parse(word)).collect();
+        assert_eq!(
+            command.desktop(&arguments),
+            r#""/opt/a b/palisade" open --config 50%% "a\\$b" -- %U "x y=%f" "" --a"#
+        );
+        assert_eq!(
+            command.bus(&["it's".to_owned(), "%U".to_owned()]),
+            r#"'/opt/a b/palisade' open --config 50% 'a$b' -- 'it'"'"'s' %U"#
+        );
+        assert_eq!(command.unit(), r#""/opt/a b/palisade" "open" "--config" "50%%" "a$$b""#);
+    }
+
+    #[test]
+    fn paths_that_cannot_be_named_are_refused() {
+        for path in ["/a=b/palisade", "/a%/palisade", "/a\n/palisade", "/$a/palisade", "/a\\b/palisade"] {
+            assert!(Binary::new(Path::new(path)).is_err(), "{path}");
+        }
+    }
+
+    /// Whatever line there was, the new one is Palisade's.
+    #[test]
+    fn every_line_becomes_palisades() {
+        const CHARACTERS: &[u8] = b" \"'\\\\%%$`UufFicknm=;#~-a/\tx\n\x01<>|&*?()";
+        let names = ["app", "my app", "a\"b", "a\\b", "a$(b)`c`", "50%U", "a;b", "--", "é'", "a\\\"b"];
+        let binary = binary();
+        bolero::check!().with_iterations(20_000).for_each(|bytes: &[u8]| {
+            let choice = bytes.first().copied().map_or(0, usize::from);
+            let name = names[choice % names.len()];
+            let value: String = match choice % 3 {
+                0 => String::from_utf8_lossy(bytes).into_owned(),
+                _ => bytes
+                    .iter()
+                    .map(|byte| char::from(CHARACTERS[usize::from(*byte) % CHARACTERS.len()]))
+                    .collect(),
+            };
+            let Ok(words) = split(&value) else { return };
+            let Some(found) = crate::exec::Invocation::of(&words, |word| word == "a") else {
+                return;
+            };
+            let configuration = [None, Some("o'clock %f"), Some("-x y")][choice % 3];
+            let command = Command { binary: &binary, name, configuration };
+            let line = command.desktop(&found.words());
+            assert!(!line.contains(['\n', '\r']), "{line:?}");
+            let read = strictly(&line).unwrap_or_else(|| panic!("{value:?} became {line:?}"));
+            let percent = |text: &str| text.replace('%', "%%");
+            let mut expected = vec![binary.path().to_owned(), "open".to_owned()];
+            let configuration = configuration.map(percent);
+            match configuration {
+                Some(option) if option.starts_with('-') => expected.push(format!("--config={option}")),
+                Some(name) => expected.extend(["--config".to_owned(), name]),
+                None => {}
+            }
+            expected.push(percent(name));
+            let (start, arguments) = read.split_at(expected.len());
+            assert_eq!(start, expected, "{value:?}: {line}");
+            assert_eq!(arguments[0], "--", "{line}");
+            // What comes after it is what was there, but for codes that are dropped.
+            let again: Vec<Word> = arguments[1..].iter().filter_map(|word| Word::parse(word)).collect();
+            assert_eq!(again, found.words(), "{line}");
+            // Read as GLib reads it, it is the same.
+            assert_eq!(split(&line).unwrap(), read, "{line}");
+        });
+    }
+}

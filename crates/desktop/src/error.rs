@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why nothing is enabled or disabled, in words, with what to do about it.
+
+use crate::application::NameError;
+use crate::command::BinaryError;
+use crate::entry::EntryError;
+use crate::install::InstallError;
+use crate::manifest::{ManifestError, aside};
+use crate::search::SearchError;
+use palisade_host::places::TrustError;
+use palisade_sandbox::error::quoted;
+use palisade_sandbox::layers::LayerError;
+use std::path::{Path, PathBuf};
+
+/// Why an entry can't be made.
+#[derive(Debug, thiserror::Error)]
+pub enum EntryFailure {
+    /// The system's can't be used.
+    #[error(transparent)]
+    Search(#[from] SearchError),
+    /// One from nothing can't be made.
+    #[error("can't make a desktop entry: {0}")]
+    Created(EntryError),
+}
+
+/// Why nothing is enabled or disabled.
+#[derive(Debug, thiserror::Error)]
+pub enum DesktopError {
+    /// The profile's name won't do.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// Palisade doesn't know where it is itself.
+    #[error("can't find out which program this is: {source}")]
+    Myself {
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Palisade's path won't do.
+    #[error(transparent)]
+    Binary(#[from] BinaryError),
+    /// There is nowhere to make anything.
+    #[error("can't enable anything for you: your home {home:?} is no directory")]
+    Home {
+        /// Where it should be.
+        home: PathBuf,
+    },
+    /// Not a type of files.
+    #[error("{mime:?} is no type of files")]
+    Type {
+        /// What was given.
+        mime: String,
+    },
+    /// There is nothing that could be a default.
+    #[error("can't make {name} a default: the system has no desktop entry of it")]
+    NoEntry {
+        /// The profile.
+        name: String,
+        /// The command that makes one.
+        again: String,
+    },
+    /// The system's entry can't be used.
+    #[error("{source}")]
+    Entry {
+        /// Why.
+        source: EntryFailure,
+        /// The command that does without.
+        again: String,
+    },
+    /// What was made can't be found out.
+    #[error(transparent)]
+    State {
+        /// Why.
+        source: ManifestError,
+    },
+    /// Files can't be made.
+    #[error("can't enable {name}: {source}")]
+    Enable {
+        /// The profile.
+        name: String,
+        /// Why.
+        source: InstallError,
+        /// The command that was given.
+        again: String,
+    },
+    /// Files can't be removed.
+    #[error("can't disable {name}: {source}")]
+    Disable {
+        /// The profile.
+        name: String,
+        /// Why.
+        source: InstallError,
+    },
+}
+
+/// Why an application isn't found, or nothing is done with it.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// There is no such profile, or it can't be read.
+    #[error(transparent)]
+    Layer(#[from] LayerError),
+    /// Nothing is done with it.
+    #[error(transparent)]
+    Desktop(#[from] DesktopError),
+}
+
+impl DesktopError {
+    /// Its class, for programs.
+    pub const fn class(&self) -> &'static str {
+        match self {
+            Self::Name(_) | Self::Type { .. } => "unknown-name",
+            Self::Myself { .. } | Self::Binary(_) | Self::Home { .. } => "surroundings",
+            Self::NoEntry { .. } | Self::Entry { .. } => "desktop-entry",
+            Self::State { .. } => "store",
+            Self::Enable { source, .. } | Self::Disable { source, .. } => match source {
+                InstallError::Foreign { .. }
+                | InstallError::Taken { .. }
+                | InstallError::Aside { .. }
+                | InstallError::Link { .. } => "in-the-way",
+                InstallError::Manifest(_) => "store",
+                InstallError::Defaults(_) | InstallError::NotText { .. } => "read",
+                InstallError::Disk(_) => "write",
+            },
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        let shown = |path: &Path| quoted(&path.to_string_lossy());
+        let store = |error: &ManifestError| match error {
+            ManifestError::Distrusted(TrustError::Distrusted { path, .. }) => {
+                Some(format!("look at it, then: chmod go-w {}", shown(path)))
+            }
+            ManifestError::Broken { file, .. } => Some(format!(
+                "mv {0} {0}.old   # then enable it again: files that are as they would be made count as made",
+                shown(file)
+            )),
+            ManifestError::Busy { .. } => Some("lslocks -o COMMAND,PID,PATH   # says who".to_owned()),
+            _ => None,
+        };
+        Some(match self {
+            Self::Name(_) => {
+                "palisade profile list   # shows the profiles; one by another name can inherit it".to_owned()
+            }
+            Self::Binary(_) => {
+                "install -m 755 \"$(command -v palisade)\" /usr/local/bin/palisade   # then use that"
+                    .to_owned()
+            }
+            Self::Home { home } => format!("mkdir -p {}", shown(home)),
+            Self::Type { .. } => "xdg-mime query filetype FILE   # says a file's".to_owned(),
+            Self::NoEntry { again, .. } => format!("{again}   # makes one"),
+            Self::Entry { again, .. } => format!("{again}   # makes one that isn't from the system's"),
+            Self::State { source } => return store(source),
+            Self::Enable { source: InstallError::Foreign { path, .. }, again, .. } => format!(
+                "{again} --force   # keeps it as {}; palisade desktop disable puts it back",
+                shown(&aside(path))
+            ),
+            Self::Enable { source: InstallError::Taken { by, .. }, .. } => {
+                format!("palisade desktop disable {}", quoted(by))
+            }
+            Self::Enable { source: InstallError::Aside { aside, .. }, .. } => {
+                format!("look at both, then: mv {0} {0}.old", shown(aside))
+            }
+            Self::Enable { source: InstallError::Link { file }, .. } => {
+                format!("cp --remove-destination \"$(readlink -f {0})\" {0}   # makes it a file", shown(file))
+            }
+            Self::Enable { source: InstallError::Manifest(source), .. }
+            | Self::Disable { source: InstallError::Manifest(source), .. } => return store(source),
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What was made for each application, so that just that can be taken away again:
+//! `$XDG_STATE_HOME/palisade/desktop/NAME.json`, where no sandbox can write.
+//!
+//! It is written before anything that it lists is made, and removed after the last of it is gone.
+
+use crate::disk::{self, Content, Disk, DiskError, Identity};
+use crate::mime;
+use palisade_host::file::{self, FileError, Links};
+use palisade_host::places::{self, TrustError, Trustee};
+use rustix::fs::{FlockOperation, Mode};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The form of a manifest.
+const SCHEMA: u32 = 1;
+/// A larger one isn't read.
+const LARGEST: usize = 4 << 20;
+/// How often somebody at work is waited for, and how long each time: five seconds. What is done with
+/// the lock held takes some hundredths of one.
+const ATTEMPTS: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What kind of file was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A link to Palisade.
+    Link,
+    /// A desktop entry.
+    DesktopEntry,
+    /// A service of the session bus.
+    BusService,
+    /// A unit of the user's systemd.
+    Unit,
+}
+
+/// What `enable` was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Choices {
+    /// A desktop entry where the system has none that can be used.
+    pub create: bool,
+    /// A desktop entry for each configuration, not an action of the one.
+    pub separate: bool,
+    /// Other desktop entries that start the same program, too.
+    pub others: bool,
+    /// A unit for `systemd --user`.
+    pub service: bool,
+    /// Types of files that it is to open by default.
+    pub mime: Vec<String>,
+}
+
+/// A file of the system's that one of ours was made from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Origin {
+    pub(crate) path: PathBuf,
+    pub(crate) content: Content,
+}
+
+/// A file that was made, or is being made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Made {
+    pub(crate) kind: Kind,
+    pub(crate) path: PathBuf,
+    /// What may be there and be ours: more than one only while one takes the other's place.
+    pub(crate) contents: Vec<Content>,
+    /// The file that was there before and is kept aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) before: Option<Identity>,
+    /// What it was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<Origin>,
+}
+
+impl Made {
+    /// Where the file is kept that was there before.
+    pub(crate) fn aside(&self) -> PathBuf {
+        aside(&self.path)
+    }
+}
+
+/// Where a file is kept that is in the way.
+pub(crate) fn aside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".palisade-saved");
+    PathBuf::from(name)
+}
+
+/// The defaults that were set in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Defaults {
+    pub(crate) file: PathBuf,
+    pub(crate) edits: mime::Edits,
+}
+
+/// All that was made for an application.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    schema: u32,
+    /// The profile.
+    pub(crate) name: String,
+    /// Palisade.
+    pub(crate) binary: PathBuf,
+    pub(crate) choices: Choices,
+    /// Directories, each before those in it.
+    pub(crate) directories: Vec<PathBuf>,
+    pub(crate) files: Vec<Made>,
+    pub(crate) defaults: Vec<Defaults>,
+}
+
+impl Manifest {
+    /// One that lists nothing.
+    pub(crate) fn new(name: &str, binary: &Path, choices: Choices) -> Self {
+        Self {
+            schema: SCHEMA,
+            name: name.to_owned(),
+            binary: binary.to_owned(),
+            choices,
+            directories: Vec::new(),
+            files: Vec::new(),
+            defaults: Vec::new(),
+        }
+    }
+
+    /// The file at a path, if it is listed.
+    pub(crate) fn file(&self, path: &Path) -> Option<&Made> {
+        self.files.iter().find(|made| made.path == path)
+    }
+}
+
+/// Manifests can't be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// Others could have written it.
+    #[error("can't believe the list of what was made: {0}")]
+    Distrusted(#[from] TrustError),
+    /// It can't be read.
+    #[error("can't read the list of what was made: {0}")]
+    Read(#[from] FileError),
+    /// The directory can't be read.
+    #[error("can't read {directory:?}: {source}")]
+    List {
+        /// The directory.
+        directory: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It isn't one.
+    #[error("can't understand the list of what was made, {file:?}: {problem}")]
+    Broken {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Somebody is at work, or has stopped in the middle.
+    #[error("another `palisade desktop` is at work, or somebody else has locked {directory:?}")]
+    Busy {
+        /// What it holds.
+        directory: PathBuf,
+    },
+    /// A step failed.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+/// The manifests of one user.
+#[derive(Debug, Clone)]
+pub(crate) struct Store {
+    /// What is locked: all that is made and removed may lie below it, and it stays.
+    home: PathBuf,
+    /// Palisade's state.
+    state: PathBuf,
+    directory: PathBuf,
+    trustee: Trustee,
+}
+
+/// Nobody else changes anything as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _home: File,
+}
+
+impl Store {
+    /// The store below the state directory `state` (`…/palisade`) of whoever lives in `home`; touches nothing.
+    pub(crate) fn new(home: &Path, state: &Path, trustee: Trustee) -> Self {
+        Self { home: home.to_owned(), state: state.to_owned(), directory: state.join("desktop"), trustee }
+    }
+
+    /// The manifest's file, whether or not it is there.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.json"))
+    }
+
+    /// What was made for an application; None for nothing.
+    pub(crate) fn read(&self, name: &str) -> Result<Option<Manifest>, ManifestError> {
+        let file = self.file(name);
+        if disk::is_absent(&file) {
+            return Ok(None);
+        }
+        let real = places::check(&file, self.trustee)?;
+        let bytes = file::read(&real, LARGEST, Links::Refuse)?;
+        let broken = |problem: String| ManifestError::Broken { file: file.clone(), problem };
+        let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+        if manifest.schema != SCHEMA {
+            return Err(broken(format!("its form is {}, and this Palisade knows {SCHEMA}", manifest.schema)));
+        }
+        if manifest.name != name {
+            return Err(broken(format!("it is that of {:?}", manifest.name)));
+        }
+        Ok(Some(manifest))
+    }
+
+    /// The names of the applications for which something was made.
+    pub(crate) fn names(&self) -> Result<Vec<String>, ManifestError> {
+        let failed = |source| ManifestError::List { directory: self.directory.clone(), source };
+        let entries = match std::fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(failed)?.path();
+            if path.extension() == Some(OsStr::new("json"))
+                && let Some(name) = path.file_stem().and_then(OsStr::to_str)
+                && !name.starts_with('.')
+            {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Writes a manifest in place of the one that is there or not.
+    pub(crate) fn write(&self, disk: &Disk, manifest: &Manifest) -> Result<(), ManifestError> {
+        let file = self.file(&manifest.name);
+        let broken = |error: serde_json::Error| ManifestError::Broken {
+            file: file.clone(),
+            problem: error.to_string(),
+        };
+        let text = serde_json::to_string_pretty(manifest).map_err(broken)?;
+        Ok(disk.place_file(&file, text.as_bytes(), Mode::from_raw_mode(0o600), true)?)
+    }
+
+    /// Locks the store, and makes its directories. Gives those that were made, too.
+    pub(crate) fn lock_and_make(&self, disk: &Disk) -> Result<(Lock, Vec<PathBuf>), ManifestError> {
+        let lock = self.lock()?;
+        let made = missing(&self.directory);
+        let ready = disk
+            .make_directories(&made)
+            .map_err(ManifestError::from)
+            .and_then(|()| Ok(places::check(&self.directory, self.trustee).map(drop)?));
+        match ready {
+            Ok(()) => Ok((lock, made)),
+            Err(error) => {
+                // Also if not all of them could be made: the others are there.
+                disk.remove_empty(made.iter().rev().map(PathBuf::as_path));
+                Err(error)
+            }
+        }
+    }
+
+    /// Locks the store: the home, because whoever removes the store's own directory and those above it must hold the lock
+    /// until all is done.
+    pub(crate) fn lock(&self) -> Result<Lock, ManifestError> {
+        let home = File::open(&self.home)
+            .map_err(|source| ManifestError::List { directory: self.home.clone(), source })?;
+        for _attempt in 0..ATTEMPTS {
+            if rustix::fs::flock(&home, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                return Ok(Lock { _home: home });
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Err(ManifestError::Busy { directory: self.home.clone() })
+    }
+
+    /// Whether the store is there.
+    pub(crate) fn is_there(&self) -> bool {
+        !disk::is_absent(&self.directory)
+    }
+
+    /// Whether a directory is the store's, or the one of Palisade's state that it is in.
+    pub(crate) fn is_own(&self, directory: &Path) -> bool {
+        directory == self.directory || directory == self.state
+    }
+
+    /// Removes the directory above the store's, if nothing is in it.
+    pub(crate) fn tidy_above(&self, disk: &Disk) {
+        disk.remove_empty([self.state.as_path()]);
+    }
+
+    /// Removes the store's directories where nothing is in them. For who holds the lock: it is one of them.
+    pub(crate) fn tidy(&self, disk: &Disk) {
+        disk.remove_empty([self.directory.as_path(), &self.state]);
+    }
+}
+
+/// The directories that must be made for `directory` to be there, outermost first.
+pub(crate) fn missing(directory: &Path) -> Vec<PathBuf> {
+    let absent = directory.ancestors().take_while(|path| disk::is_absent(path));
+    let mut missing: Vec<PathBuf> = absent.map(Path::to_path_buf).collect();
+    missing.reverse();
+    missing
+}

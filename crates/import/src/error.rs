@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why nothing is imported, and what to do about it.
+
+use crate::profile::MOST;
+use crate::source;
+use palisade_text::Show as _;
+use std::path::{Path, PathBuf};
+
+/// Why nothing is imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// A file can't be read.
+    #[error("can't read {path:?}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A directory, a device, a pipe.
+    #[error("can't import {path:?}: it is no regular file")]
+    NotFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// More than is looked at.
+    #[error("can't import {path:?}: it has more than {} KiB", source::LARGEST >> 10)]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Not text.
+    #[error("can't import {path:?}: it isn't UTF-8 behind its first {valid} bytes")]
+    NotText {
+        /// The file.
+        path: PathBuf,
+        /// How many bytes are.
+        valid: usize,
+    },
+    /// No statement in it: an empty profile of firejail's would grant the whole home.
+    #[error("can't import {path:?}: it says nothing")]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A statement that the launcher itself would refuse.
+    #[error("can't import {path:?}: {line}: {launcher} doesn't know {statement:?}{}", and_more(*more))]
+    Unknown {
+        /// The file.
+        path: PathBuf,
+        /// Whose file it is.
+        launcher: &'static str,
+        /// Where it stands.
+        line: String,
+        /// What it doesn't know.
+        statement: String,
+        /// How many more such statements there are.
+        more: usize,
+    },
+    /// Not TOML.
+    #[error("can't import {path:?}: line {line}: {message}")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        line: usize,
+        /// What is wrong there.
+        message: String,
+    },
+    /// An included file isn't there: what it would keep away is unknown.
+    #[error("can't import what {line:?} names: there is no {name:?} in {}", looked.join(", "))]
+    Missing {
+        /// The line that includes it.
+        line: String,
+        /// What it is called.
+        name: String,
+        /// Where it was looked for.
+        looked: Vec<String>,
+    },
+    /// An included file lies elsewhere.
+    #[error(
+        "can't import what {line:?} names: {path:?} lies neither beside the profile nor in /etc/firejail"
+    )]
+    Outside {
+        /// The line that includes it.
+        line: String,
+        /// Where it lies.
+        path: PathBuf,
+    },
+    /// Files that include each other.
+    #[error("can't import what {line:?} names: it includes itself")]
+    Circle {
+        /// The line that includes it.
+        line: String,
+    },
+    /// More files than anybody writes.
+    #[error("can't import what {line:?} names: too many files, too large, or too deep in each other")]
+    Includes {
+        /// The line that includes it.
+        line: String,
+    },
+    /// Firejail has no features.
+    #[error(
+        "can't import {path:?} as a feature: what a part of a firejail profile means depends on the lines before it"
+    )]
+    Part {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No name that `--profile` would find.
+    #[error("{name:?} can't be the name of a profile")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The profile would be refused.
+    #[error("can't import {path:?}: the profile would have {count} entries; at most {MOST} are read")]
+    Entries {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+    },
+    /// The profile would be refused: a mistake of this program.
+    #[error("can't import {path:?}: what would be written isn't a policy file: {mistake}")]
+    Unsaid {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says.
+        mistake: String,
+    },
+    /// A file is there already.
+    #[error("can't write {path:?}: it exists")]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It can't be written.
+    #[error("can't write {path:?}: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl ImportError {
+    /// Its class, for programs.
+    pub const fn class(&self) -> &'static str {
+        match self {
+            Self::Read { .. } | Self::NotFile { .. } | Self::TooLarge { .. } | Self::NotText { .. } => "read",
+            Self::Empty { .. }
+            | Self::Unknown { .. }
+            | Self::Syntax { .. }
+            | Self::Entries { .. }
+            | Self::Unsaid { .. } => "syntax",
+            Self::Missing { .. } | Self::Outside { .. } | Self::Circle { .. } | Self::Includes { .. } => {
+                "include"
+            }
+            Self::Part { .. } | Self::Name { .. } => "usage",
+            Self::Exists { .. } => "exists",
+            Self::Write { .. } => "write",
+        }
+    }
+
+    /// What to type instead.
+    pub fn hint(&self) -> Option<String> {
+        let is = |path: &Path, ending: &str| path.extension().is_some_and(|extension| extension == ending);
+        Some(match self {
+            Self::TooLarge { path } => format!("head {}   # what is it?", path.shown()),
+            Self::NotText { path, .. } => {
+                format!("iconv -f latin1 -t utf-8 {} >copy   # and import that", path.shown())
+            }
+            Self::Unknown { path, launcher: "Firejail", .. } if is(path, "toml") => {
+                format!("palisade import --from antimony {}", path.shown())
+            }
+            Self::Syntax { path, .. } if is(path, "profile") => {
+                format!("palisade import --from firejail {}", path.shown())
+            }
+            Self::Unknown { launcher, .. } => {
+                format!("import a copy without it: {launcher} itself wouldn't start with it")
+            }
+            Self::Syntax { path, line, .. } => format!("sed -n {line}p {}", path.shown()),
+            Self::Read { path, .. } | Self::NotFile { path } => format!("ls -l {}", path.shown()),
+            Self::Missing { .. } => {
+                "apt install firejail-profiles   # or put the file beside the profile".to_owned()
+            }
+            Self::Outside { path, .. } => {
+                format!("cp {} .   # beside the profile, and name it without directories", path.shown())
+            }
+            Self::Part { path } => format!("palisade import --from firejail {}", path.shown()),
+            Self::Name { .. } => "palisade import --name NAME …".to_owned(),
+            Self::Exists { .. } => "palisade import --force …   # replaces it".to_owned(),
+            Self::Write { .. } => "palisade import --output FILE …".to_owned(),
+            _ => return None,
+        })
+    }
+}
+
+/// How many more there are of what is named.
+fn and_more(more: usize) -> String {
+    if more == 0 { String::new() } else { format!(", and {more} more") }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A second run, under the profile that was learned of the first one, beside that first run.
+
+use super::calls::Calls;
+use super::hosts::{self, Hosts};
+use super::{Account, Change, Comparison, Host, Journal, Under};
+use crate::error::PlanError;
+use crate::filter::calls::{Fate, fate};
+use crate::plan::inside::{self, Seen};
+use palisade_policy::NetworkMode;
+use palisade_policy::network::{Judge, NetworkVerdict};
+use palisade_syscall::Syscall;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// A second run, and what is known of the first.
+pub struct Second<'s> {
+    /// What the first run was under.
+    pub first: &'s Under,
+    /// Paths of which the first run was refused a use.
+    pub refused: &'s BTreeSet<&'s Path>,
+    /// What the second run was under.
+    pub under: &'s Under,
+    /// What it used.
+    pub journal: &'s Journal,
+    /// Whom it talked to.
+    pub hosts: &'s Hosts,
+    /// Its system calls.
+    pub calls: &'s Calls,
+    /// The user's home.
+    pub home: &'s Path,
+    /// The host's files.
+    pub host: &'s dyn Host,
+}
+
+/// What was refused in a second run and wasn't in the first.
+#[derive(Debug)]
+pub struct Refusals {
+    /// Files.
+    pub files: Vec<Change>,
+    /// What was written in private and lost.
+    pub lost: Vec<PathBuf>,
+    /// Names that were protected.
+    pub names: Vec<String>,
+    /// Whom it couldn't talk to.
+    pub network: Network,
+    /// System calls.
+    pub calls: Vec<Syscall>,
+}
+
+/// Whom a second run couldn't talk to, and the first one could.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Network {
+    /// Hosts that were refused.
+    Refused(Vec<String>),
+    /// Addresses: there was no network.
+    Absent(Vec<String>),
+}
+
+impl Second<'_> {
+    /// What was refused and wasn't in the first run.
+    ///
+    /// # Errors
+    /// When a call's fate under a plan can't be told.
+    pub fn refusals(&self) -> Result<Refusals, PlanError> {
+        let mut calls = Vec::new();
+        for call in &self.calls.refused {
+            // What the options refuse, too, is no difference.
+            if fate(&self.first.plan, &self.first.policy, *call)? != Fate::Refused {
+                calls.push(*call);
+            }
+        }
+        let account = self.account();
+        Ok(Refusals {
+            files: self.files(),
+            lost: self.lost(&account),
+            names: self.names(),
+            network: self.network(&account),
+            calls,
+        })
+    }
+
+    fn account(&self) -> Account {
+        let plan = &self.under.plan;
+        Account::of(self.journal, plan, plan, self.home, self.host)
+    }
+
+    fn files(&self) -> Vec<Change> {
+        let mut refused = Comparison::of(self.journal, &self.under.plan, &self.first.plan, self.host).widens;
+        // What the host's permissions refuse was refused in the first run.
+        refused.retain(|change| !self.refused.contains(change.path.as_path()));
+        refused
+    }
+
+    fn lost(&self, account: &Account) -> Vec<PathBuf> {
+        let is_kept = |path: &Path| {
+            let there = inside::look(&self.first.plan, path);
+            matches!(there.seen, Seen::Host { .. }) && there.can_write()
+        };
+        account.lost.iter().filter(|lost| is_kept(&lost.path)).map(|lost| lost.path.clone()).collect()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let broker = self.first.plan.broker.as_ref();
+        let protects = |name: &str| {
+            broker.is_some_and(|broker| {
+                let rules = [broker.names.get(), broker.paths.get()];
+                rules.iter().flatten().any(|rules| rules.rules().iter().any(|rule| rule.path == name))
+            })
+        };
+        self.journal.names().filter(|name| !protects(name)).map(str::to_owned).collect()
+    }
+
+    /// Hosts that were refused or couldn't be reached, and that the options allow.
+    fn network(&self, account: &Account) -> Network {
+        let mode = |under: &Under| under.policy.network().value;
+        match (mode(self.first), mode(self.under)) {
+            (NetworkMode::Filtered, NetworkMode::Filtered) => {
+                Network::Refused(hosts::compare(self.hosts, &self.under.plan, &self.first.plan).gained)
+            }
+            (NetworkMode::Host, NetworkMode::Filtered) => {
+                Network::Refused(self.hosts.refused.keys().cloned().collect())
+            }
+            (was @ (NetworkMode::Host | NetworkMode::Filtered), NetworkMode::None) => {
+                let rules = self.first.plan.network.as_ref().and_then(|network| network.rules.get().ok());
+                let rules = rules.unwrap_or_default();
+                let judge = Judge::new(&rules);
+                let allowed = |address: &&String| {
+                    was == NetworkMode::Host
+                        || address.parse::<SocketAddr>().is_ok_and(|address| {
+                            judge.address(address.ip(), address.port()).verdict != NetworkVerdict::Deny
+                        })
+                };
+                Network::Absent(account.addresses.keys().filter(allowed).cloned().collect())
+            }
+            _ => Network::Refused(Vec::new()),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What of a file couldn't be taken over.
+
+use crate::Syscall;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// One thing that couldn't, or not as it is there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Warning {
+    /// Names that no call has here.
+    #[error("left out, no calls of this palisade's: {0}")]
+    Unknown(Names),
+    /// Calls that a container's profile allows under conditions only.
+    #[error(
+        "left out, not allowed unconditionally (for certain arguments, capabilities or kernels only): {}",
+        joined(.0)
+    )]
+    Conditional(BTreeSet<Syscall>),
+    /// The file allows what it doesn't name.
+    #[error("the file allows whatever it doesn't name: {stated} known calls are stated, later ones aren't")]
+    AllowsTheRest {
+        /// How many calls that are.
+        stated: usize,
+    },
+    /// The file is for other machines.
+    #[error("the file is for {}, not for this machine: its names are taken", .0.join(", "))]
+    Architectures(Vec<String>),
+    /// Its errors are others than ours.
+    #[error("the file's errors (errnoRet) aren't kept: what isn't allowed is refused with EPERM")]
+    Errors,
+    /// It has calls logged.
+    #[error("{action} is taken as allowed: nothing is logged")]
+    Logged {
+        /// The action that says so.
+        action: &'static str,
+    },
+    /// It has flags.
+    #[error("the file's flags aren't kept: {}", .0.join(", "))]
+    Flags(Vec<String>),
+    /// It has another process asked.
+    #[error("the file's listener isn't asked: what it would answer isn't allowed")]
+    Listener,
+}
+
+/// Names that no call has here, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names(BTreeSet<String>);
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, name) in self.0.iter().enumerate() {
+            write!(f, "{}`{name}`", if index == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+impl Warning {
+    /// That there are names which no call has here, if there are.
+    pub fn of_unknown(names: BTreeSet<String>) -> Option<Self> {
+        (!names.is_empty()).then_some(Self::Unknown(Names(names)))
+    }
+}
+
+fn joined(calls: &BTreeSet<Syscall>) -> String {
+    crate::table::names(calls).join(" ")
+}
