@@ -22,6 +22,7 @@ struct Tally {
 /// Imports every file of a directory with one ending, and has `palisade check` read what comes of it.
 fn import_all(from: &str, directory: &Path, ending: &str, feature: bool) -> Tally {
     let option: &[&str] = if feature { &["--feature"] } else { &[] };
+    let read_as: &[&str] = if feature { &["--as-feature"] } else { &[] };
     let entries =
         std::fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -46,7 +47,7 @@ fn import_all(from: &str, directory: &Path, ending: &str, feature: bool) -> Tall
                     }
                     let report: Value = serde_json::from_str(&answer.out).unwrap();
                     let checked = world.write("foreign/checked.toml", report["text"].as_str().unwrap());
-                    let check = world.run(&[&["check", "--layer", "user", &checked], option].concat());
+                    let check = world.run(&[&["check", "--layer", "user", &checked], read_as].concat());
                     assert_eq!(check.code, 0, "{}: {check:?}", file.display());
                     let (restricting, other): (Vec<&Value>, _) =
                         report["left_out"].as_array().unwrap().iter().partition(|f| f["restricts"] == true);

@@ -71,7 +71,7 @@ impl World {
         let text = report["text"].as_str().unwrap();
         let table: toml::Table = toml::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let checked = self.write("foreign/checked.toml", text);
-        let feature: &[&str] = if more.contains(&"--feature") { &["--feature"] } else { &[] };
+        let feature: &[&str] = if more.contains(&"--feature") { &["--as-feature"] } else { &[] };
         let check = self.run(&[&["check", "--layer", "user", &checked], feature].concat());
         assert_eq!(check.code, 0, "{check:?}\n{text}");
         (table, report)
