@@ -18,10 +18,12 @@
 //! - [`subject`]: what `/proc` tells of the process that asks, and how its program was started
 //! - [`trusted`], [`supposed`], [`safety`]: both together: is it trusted, what would become of it, would it stop the host
 //! - [`settings`], [`setup`]: how the guard is set up, and everything that it is made of
+//! - [`check`]: all that is wrong with settings and rules
 //! - [`watch`]: who is asked, and how it is answered
 //! - [`import`]: a host's fapolicyd.conf, in Palisade's words
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod decide;
 pub mod facts;
 pub mod import;
