@@ -18,7 +18,8 @@
 //! - [`subject`]: what `/proc` tells of the process that asks, and how its program was started
 //! - [`trusted`], [`supposed`], [`safety`]: both together: is it trusted, what would become of it, would it stop the host
 //! - [`settings`], [`setup`]: how the guard is set up, and everything that it is made of
-//! - [`check`]: all that is wrong with settings and rules
+//! - [`check`], [`lint`]: all that is wrong with settings and rules, and what is probably not meant
+//! - [`survey`]: what there is on a host: kinds, programs that aren't trusted, file systems that aren't watched
 //! - [`watch`]: who is asked, and how it is answered
 //! - [`import`]: a host's fapolicyd.conf, in Palisade's words
 #![forbid(unsafe_code)]
@@ -31,6 +32,7 @@ pub mod kind;
 pub mod known;
 pub mod linear;
 pub mod linkers;
+pub mod lint;
 mod nowait;
 pub mod policies;
 pub mod rule;
@@ -40,6 +42,7 @@ pub mod setup;
 mod shortage;
 pub mod subject;
 pub mod supposed;
+pub mod survey;
 pub mod trust;
 pub mod trusted;
 pub mod watch;

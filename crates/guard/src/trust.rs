@@ -15,6 +15,7 @@
 //! - [`dpkg`], [`rpm`]: what packages bring
 //! - [`real_path`], [`measure`]: where a file really is, and its digest
 //! - [`import`], [`loader`]: all of these at once, and in a process without rights
+//! - [`rebuild`]: the database made anew
 //! - [`integrity`]: is an open file the one that is trusted?
 //! - [`verify`]: all of it against the disk, and as text
 
@@ -30,6 +31,7 @@ pub mod journal;
 pub mod loader;
 pub mod measure;
 pub mod real_path;
+pub mod rebuild;
 pub mod record;
 pub mod rpm;
 pub mod store;

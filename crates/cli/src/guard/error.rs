@@ -3,7 +3,7 @@
 
 use crate::palisaded::DaemonError;
 use palisade_guard::setup::SetupError;
-use palisade_guard::trust::{build, edit, filter, import, store, verify};
+use palisade_guard::trust::{build, edit, filter, import, rebuild, store, verify};
 use palisade_text::Show as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -113,6 +113,17 @@ impl GuardError {
             Self::NotListed { .. } | Self::NoSource { .. } => "palisade guard trust list".to_owned(),
             _ => return None,
         })
+    }
+}
+
+impl From<rebuild::Error> for GuardError {
+    fn from(error: rebuild::Error) -> Self {
+        match error {
+            rebuild::Error::Store(error) => error.into(),
+            rebuild::Error::Build(error) => error.into(),
+            rebuild::Error::Edit(error) => error.into(),
+            rebuild::Error::Import(error) => error.into(),
+        }
     }
 }
 

@@ -4,18 +4,12 @@
 use super::{Answer, Places, count, files};
 use crate::answer::{self, NO, YES};
 use crate::output;
-use palisade_guard::decide::Decider;
-use palisade_guard::facts::Access;
-use palisade_guard::rule::lint as rules_lint;
-use palisade_guard::safety;
+use palisade_guard::lint::{self, Finding};
 use palisade_guard::setup::Setup;
 use palisade_text::Show as _;
 use palisade_text::harmless;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-
-/// As many things that would be stopped are named one by one.
-const MOST_STOPPED: usize = 20;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -26,34 +20,10 @@ struct Document<'a> {
     stops_known: bool,
 }
 
-#[derive(Serialize)]
-struct Finding {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    line: Option<u32>,
-    class: String,
-    message: String,
-    /// Only worth knowing.
-    note: bool,
-}
-
 /// Answers no if anything but notes is found.
 pub(super) fn lint(places: &Places, path: Option<&Path>, json: bool) -> Answer {
     let setup = files::setup(places, path)?;
-    let mut findings: Vec<Finding> = rules_lint::lint(&setup.rules)
-        .iter()
-        .map(|finding| {
-            let place = finding.place(&setup.rules);
-            Finding {
-                file: place.map(|place| setup.rules.file(place).display().to_string()),
-                line: place.map(|place| place.line),
-                class: finding.class().to_owned(),
-                message: finding.message(&setup.rules),
-                note: finding.is_note(),
-            }
-        })
-        .collect();
+    let mut findings = lint::rules(&setup);
     let stopped = stopped(places, &setup);
     let stops_known = stopped.is_ok();
     match stopped {
@@ -98,36 +68,5 @@ fn stopped(places: &Places, setup: &Setup) -> Result<Vec<Finding>, String> {
     }
     let own: Vec<PathBuf> =
         std::env::current_exe().into_iter().flat_map(|own| [own.with_file_name("palisaded"), own]).collect();
-    let decider = Decider::new(&setup.rules);
-    let stopped = safety::stopped(&decider, &trust, &own);
-    let more = stopped.len().saturating_sub(MOST_STOPPED);
-    let mut findings: Vec<Finding> = stopped
-        .iter()
-        .take(MOST_STOPPED)
-        .map(|stopped| {
-            let place = stopped.rule.map(|rule| setup.rules.origin(rule).place);
-            let verb = if stopped.access == Access::Execute { "be executed" } else { "be opened" };
-            Finding {
-                file: place.map(|place| setup.rules.file(place).display().to_string()),
-                line: place.map(|place| place.line),
-                class: "lint.would-stop".to_owned(),
-                message: format!(
-                    "would stop the host: {} could not {verb} ({})",
-                    stopped.path.shown(),
-                    stopped.what
-                ),
-                note: false,
-            }
-        })
-        .collect();
-    if more > 0 {
-        findings.push(Finding {
-            file: None,
-            line: None,
-            class: "lint.would-stop".to_owned(),
-            message: format!("would stop the host: {more} more files that it needs"),
-            note: false,
-        });
-    }
-    Ok(findings)
+    Ok(lint::stops(setup, &trust, &own))
 }

@@ -5,19 +5,11 @@ use super::talk::Talk;
 use super::{Answer, Places, files};
 use crate::answer::{self, Failure, NO, YES};
 use crate::output;
-use palisade_guard::facts::{Access, Facts};
-use palisade_guard::kind::{Recognizer, Stat};
-use palisade_guard::supposed::{Supposed, Who};
-use palisade_guard::watch::mounts::select;
-use palisade_host::mounts;
+use palisade_guard::kind::Recognizer;
+use palisade_guard::survey::{self, Mounts, Programs};
 use palisade_protocol::guard::{Request, Response, Supposition};
 use palisade_text::{Show as _, harmless};
-use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
-use std::collections::BTreeSet;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 #[derive(Serialize)]
@@ -40,7 +32,8 @@ pub(super) fn kinds(places: &Places, paths: &[PathBuf], json: bool) -> Answer {
     for path in paths {
         let kind = match talk.as_mut().and_then(|talk| seen(talk, path)) {
             Some(kind) => kind,
-            None => kind(path, &recognizer).map_err(|source| Failure::Read { path: path.clone(), source })?,
+            None => survey::kind(path, &recognizer)
+                .map_err(|source| Failure::Read { path: path.clone(), source })?,
         };
         files.push(KindOf { path: path.to_string_lossy().into_owned(), kind });
     }
@@ -65,14 +58,6 @@ fn seen(talk: &mut Talk, path: &Path) -> Option<String> {
     }
 }
 
-fn kind(path: &Path, recognizer: &Recognizer) -> std::io::Result<String> {
-    let real = path.canonicalize()?;
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = rustix::fs::open(&real, flags, Mode::empty())?;
-    let status = Stat::of(file.as_fd()).map_err(std::io::Error::other)?;
-    Ok(recognizer.kind_of(file.as_fd(), real.as_os_str().as_bytes(), status).as_str().to_owned())
-}
-
 #[derive(Serialize)]
 struct Untrusted {
     looked_at: usize,
@@ -86,18 +71,15 @@ pub(super) fn path(places: &Places, json: bool) -> Answer {
     let setup = files::setup(places, None)?;
     let trust =
         palisade_guard::trusted::Trusted::new(Some(files::database(places)?), setup.settings.trust.integrity);
-    let recognizer = Recognizer::own();
-    let who = Who::root(Path::new("/bin/sh"));
-    let programs = programs();
-    let mut answer = Untrusted { looked_at: programs.len(), untrusted: Vec::new(), unknown: Vec::new() };
-    for program in &programs {
-        let shown = program.to_string_lossy().into_owned();
-        match Supposed::new(Access::Execute, program, &who, &trust, &recognizer) {
-            Ok(supposed) if supposed.trusted() => {}
-            Ok(_) => answer.untrusted.push(shown),
-            Err(_) => answer.unknown.push(shown),
-        }
-    }
+    let programs = Programs::of(&std::env::var_os("PATH").unwrap_or_default(), &trust);
+    let texts = |paths: Vec<PathBuf>| -> Vec<String> {
+        paths.into_iter().map(|path| path.to_string_lossy().into_owned()).collect()
+    };
+    let answer = Untrusted {
+        looked_at: programs.looked_at,
+        untrusted: texts(programs.untrusted),
+        unknown: texts(programs.unknown),
+    };
     let all = answer.untrusted.is_empty();
     if json {
         answer::print_json(&answer)?;
@@ -115,23 +97,6 @@ pub(super) fn path(places: &Places, json: bool) -> Answer {
         output::say(&format!("{} programs in PATH {found}\n", answer.looked_at));
     }
     Ok(if all { YES } else { NO })
-}
-
-/// What can be executed in the directories of PATH, where it really is.
-fn programs() -> BTreeSet<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut programs = BTreeSet::new();
-    for directory in std::env::split_paths(&path).filter(|directory| directory.is_absolute()) {
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-            let Ok(real) = entry.path().canonicalize() else { continue };
-            let may_execute = std::fs::metadata(&real)
-                .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0);
-            if may_execute {
-                programs.insert(real);
-            }
-        }
-    }
-    programs
 }
 
 #[derive(Serialize)]
@@ -154,24 +119,15 @@ pub(super) fn mounts(places: &Places, json: bool) -> Answer {
     const MOUNTS: &str = "/proc/self/mountinfo";
     let setup = files::setup(places, None)?;
     let text = std::fs::read(MOUNTS).map_err(|source| Failure::Read { path: MOUNTS.into(), source })?;
-    let mounts = mounts::parse(&text);
-    let selection = select(&mounts, &setup.settings.watch);
-    let unwatched: Vec<Left> = selection
-        .unwatched
-        .iter()
-        .map(|(point, because)| {
-            // What was mounted last is what is seen.
-            let mount = mounts.iter().rfind(|mount| mount.point == *point);
-            Left {
-                mount: point.to_string_lossy().into_owned(),
-                kind: mount.map(|mount| mount.kind.clone()).unwrap_or_default(),
-                because,
-                noexec: mount.is_some_and(|mount| mount.noexec),
-            }
-        })
-        .collect();
+    let mounts = Mounts::of(&text, &setup.settings.watch);
+    let left = |left: survey::Unwatched| {
+        let survey::Unwatched { mount, kind, because, noexec } = left;
+        Left { mount: mount.to_string_lossy().into_owned(), kind, because, noexec }
+    };
+    let unwatched: Vec<Left> = mounts.unwatched.into_iter().map(left).collect();
     let none = unwatched.is_empty();
-    let watched = selection.watched.values().map(|point| point.to_string_lossy().into_owned()).collect();
+    let watched: Vec<String> =
+        mounts.watched.iter().map(|point| point.to_string_lossy().into_owned()).collect();
     if json {
         answer::print_json(&Unwatched { watched, unwatched })?;
     } else {

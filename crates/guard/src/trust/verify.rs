@@ -29,6 +29,32 @@ pub struct Selection {
     pub below: Option<Vec<u8>>,
 }
 
+impl Selection {
+    /// The sources of a database that are called `name`: by their kind, or by a package's name, a path. None if nothing
+    /// is called so.
+    #[must_use]
+    pub fn sources(store: &Store, name: &str) -> Option<HashSet<Source>> {
+        let sources: HashSet<Source> =
+            store.sources().filter(|source| is_called(source, name)).cloned().collect();
+        let is_kind = matches!(name, "dpkg" | "rpm" | "file" | "directory");
+        (is_kind || !sources.is_empty()).then_some(sources)
+    }
+}
+
+fn is_called(source: &Source, name: &str) -> bool {
+    let kind = match source {
+        Source::Dpkg(_) => "dpkg",
+        Source::Rpm(_) => "rpm",
+        Source::File(_) => "file",
+        Source::Directory(_) => "directory",
+    };
+    let own = &source.name()[..];
+    // `libc6` is `libc6:amd64`, too.
+    kind == name
+        || own == name.as_bytes()
+        || own.strip_prefix(name.as_bytes()).is_some_and(|rest| kind == "dpkg" && rest.starts_with(b":"))
+}
+
 /// A trusted file that isn't on the disk as the database says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {

@@ -7,21 +7,16 @@ use crate::guard::{Answer, GuardError, Places, change, count, files, talk};
 use crate::output;
 use crate::palisaded::DaemonError;
 use crate::progress::Bar;
-use palisade_guard::settings::{Settings, TrustFrom};
-use palisade_guard::trust::base::Base;
+use palisade_guard::settings::Settings;
+use palisade_guard::setup::SetupError;
 use palisade_guard::trust::edit::Mistake;
 use palisade_guard::trust::filter::Filter;
-use palisade_guard::trust::import::{Event, Origin, Request, import};
-use palisade_guard::trust::rpm;
+use palisade_guard::trust::rebuild::{Sources, Told};
 use palisade_guard::trust::store::{Location, Store, Writer};
 use palisade_protocol::guard::Request as Asked;
 use std::fs::DirBuilder;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
-
-/// More files than any host has.
-const MOST: u64 = 20_000_000;
 
 /// Makes the database anew.
 pub(super) fn rebuild(places: &Places, everything: bool) -> Answer {
@@ -84,60 +79,29 @@ fn note_mistake(noted: &mut usize, mistake: &Mistake) {
 }
 
 fn make(places: &Places, settings: &Settings, everything: bool) -> Result<u64, GuardError> {
-    let location = Location::new(&places.state);
-    let mut writer = Writer::lock(&location)?;
-    let mut builder = writer.rebuild()?;
-    let sources = &settings.trust.sources;
-    if sources.contains(&TrustFrom::Files) {
-        let mut mistakes = 0;
-        files::trust_files(places).each(|read| {
-            match read {
-                Ok(record) => builder.push(&record)?,
-                Err(mistake) => note_mistake(&mut mistakes, &mistake),
-            }
-            Ok::<(), GuardError>(())
-        })?;
-    }
-    let mut from = Vec::new();
-    if sources.contains(&TrustFrom::Dpkg) && Path::new("/var/lib/dpkg/status").exists() {
-        from.push(Origin::Packages);
-    }
-    // A host may have both, or neither; a database that can't be read is an error that is told.
-    if sources.contains(&TrustFrom::Rpm) && matches!(rpm::find(Path::new("/")), Ok(Some(_)) | Err(_)) {
-        from.push(Origin::Rpm);
-    }
-    from.extend(settings.trust.directories.iter().cloned().map(Origin::Executables));
-    if !from.is_empty() {
-        let request = Request {
-            root: "/".into(),
-            filter: filter(places)?,
-            from,
-            hard: everything,
-            most: MOST,
-            threads: None,
-        };
-        let previous = Base::open(&location.base()).ok();
-        let mut bar = Bar::new();
-        let mut differing = 0_u64;
-        import::<GuardError>(&request, previous.as_ref(), |event| {
-            match event {
-                Event::Trusted(record) => builder.push(&record)?,
-                Event::Differs { .. } => differing += 1,
-                Event::Progress(progress) => {
-                    let words = format!("{} of {} files", progress.done, progress.total);
+    let sources = Sources { settings: &settings.trust, files: &files::trust_files(places), everything };
+    let mut mistakes = 0;
+    let mut bar = Some(Bar::new());
+    sources.rebuild(
+        &Location::new(&places.state),
+        || filter(places),
+        |told| match told {
+            Told::Mistake(mistake) => note_mistake(&mut mistakes, mistake),
+            Told::Progress(progress) => {
+                let words = format!("{} of {} files", progress.done, progress.total);
+                if let Some(bar) = &mut bar {
                     bar.show(progress.done, progress.total, &words);
                 }
-                Event::Unreadable { .. } | Event::Missing { .. } | Event::Undigested { .. } => {}
             }
-            Ok(())
-        })?;
-        drop(bar);
-        if differing > 0 {
-            let files = count(differing, "file isn't", "files aren't");
-            output::note(&format_args!("{files} as their packages say, and so not trusted: dpkg --verify"));
-        }
-    }
-    Ok(writer.finish(builder)?)
+            Told::Differing(differing) => {
+                bar = None;
+                let files = count(differing, "file isn't", "files aren't");
+                output::note(&format_args!(
+                    "{files} as their packages say, and so not trusted: dpkg --verify"
+                ));
+            }
+        },
+    )
 }
 
 /// Which files of packages can matter: the administrator's word, or our own.
@@ -146,6 +110,6 @@ fn filter(places: &Places) -> Result<Filter, GuardError> {
     match std::fs::read(&path) {
         Ok(text) => Filter::parse(&text).map_err(|source| GuardError::Filter { path, source }),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Filter::default()),
-        Err(source) => Err(palisade_guard::setup::SetupError::Read { path, source }.into()),
+        Err(source) => Err(SetupError::Read { path, source }.into()),
     }
 }

@@ -10,14 +10,13 @@ use palisade_guard::facts::{Access, Facts};
 use palisade_guard::kind::Recognizer;
 use palisade_guard::settings::Settings;
 use palisade_guard::supposed::{Supposed, Who};
-use palisade_guard::trust::entry::{Record, Source};
+use palisade_guard::trust::entry::Record;
 use palisade_guard::trust::store::Store;
 use palisade_guard::trust::trust_file::escape;
 use palisade_guard::trust::verify::{Difference, OnDisk, Selection};
 use palisade_guard::trusted::Trusted;
 use palisade_text::harmless;
 use serde::Serialize;
-use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -60,27 +59,10 @@ fn selection(store: &Store, which: &Which) -> Result<Selection, Failure> {
         }
         None => None,
     };
-    let Some(name) = &which.source else { return Ok(Selection { sources: None, below }) };
-    let sources: HashSet<Source> =
-        store.sources().filter(|source| is_called(source, name)).cloned().collect();
-    if sources.is_empty() && !matches!(name.as_str(), "dpkg" | "rpm" | "file" | "directory") {
-        return Err(GuardError::NoSource { name: name.clone() }.into());
-    }
-    Ok(Selection { sources: Some(sources), below })
-}
-
-fn is_called(source: &Source, name: &str) -> bool {
-    let kind = match source {
-        Source::Dpkg(_) => "dpkg",
-        Source::Rpm(_) => "rpm",
-        Source::File(_) => "file",
-        Source::Directory(_) => "directory",
+    let sources = |name: &String| {
+        Selection::sources(store, name).ok_or_else(|| GuardError::NoSource { name: name.clone() })
     };
-    let own = &source.name()[..];
-    // `libc6` is `libc6:amd64`, too.
-    kind == name
-        || own == name.as_bytes()
-        || own.strip_prefix(name.as_bytes()).is_some_and(|rest| kind == "dpkg" && rest.starts_with(b":"))
+    Ok(Selection { sources: which.source.as_ref().map(sources).transpose()?, below })
 }
 
 fn records(store: &Store, which: &Which) -> Result<Vec<Record>, Failure> {
