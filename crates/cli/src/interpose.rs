@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade interpose`: a command's system calls, counted, logged or answered in its own processes.
 //!
-//! - [`fake`]: what is answered instead of by the kernel
 //! - [`log`]: a line for each call
 //! - [`report`]: what is said when it has ended
 //! - [`sites`]: where calls came from, beside where a scan would have looked
 //! - [`error`]: why it wasn't started
 
 mod error;
-mod fake;
 mod log;
 mod report;
 mod sites;
@@ -17,6 +15,7 @@ use self::error::InterposeError;
 use crate::output;
 use clap::ValueHint;
 use palisade_host::executable::{self, Found};
+use palisade_interpose::fakes;
 use palisade_interpose::launch::{self, Launch, Outcome};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -102,7 +101,7 @@ pub(crate) fn run(options: &Options) -> u8 {
 
 fn start(options: &Options) -> Result<Outcome, InterposeError> {
     let program = find(&options.command)?;
-    let fakes = fake::parse(&options.fake)?;
+    let fakes = fakes::parse(&options.fake)?;
     // Before the command is started: a file that can't be written is no reason to find out afterwards.
     let table = report::Table::open(options.output.as_deref(), options.json)?;
     let mut log = options.log.as_deref().map(log::Log::create).transpose()?;

@@ -8,6 +8,7 @@
 //! that they jump to their body. What can't be patched goes on trapping, and is slower but the same.
 //!
 //! - [`launch`]: what is started, and what came of it
+//! - [`fakes`]: how it is written what calls are answered with
 //! - `supervisor`: meets every program of a run at its first instruction
 //! - `injection`: what is done there
 //! - `segment`: memory that all programs of a run share
@@ -27,6 +28,7 @@ mod segment;
 #[cfg(target_arch = "x86_64")]
 mod supervisor;
 
+pub mod fakes;
 pub mod launch;
 pub mod layout;
 pub mod scan;

@@ -2,6 +2,7 @@
 //! Why a command wasn't started, or nothing can be said of it.
 
 use super::{FAILURE, shown};
+use palisade_interpose::fakes::FakeError;
 use palisade_interpose::launch::LaunchError;
 use palisade_text::Show as _;
 use std::ffi::OsString;
@@ -35,13 +36,8 @@ pub(crate) enum InterposeError {
     #[error(transparent)]
     Launch(#[from] LaunchError),
     /// An answer that isn't understood.
-    #[error("can't answer with {given:?}: {why}")]
-    Fake {
-        /// What was given.
-        given: OsString,
-        /// Why not.
-        why: &'static str,
-    },
+    #[error(transparent)]
+    Fake(#[from] FakeError),
     /// A file can't be written.
     #[error("can't write {path:?}: {source}")]
     Write {
@@ -64,7 +60,7 @@ impl InterposeError {
             }
             Self::Launch(LaunchError::Architecture) => Some("strace -c -f COMMAND counts, too".to_owned()),
             Self::Write { path, .. } => path.parent().map(|above| format!("ls -ld {}", above.shown())),
-            Self::Fake { .. } => Some("palisade interpose --fake time=2030-01-01 -- date".to_owned()),
+            Self::Fake(_) => Some("palisade interpose --fake time=2030-01-01 -- date".to_owned()),
             Self::Launch(_) | Self::Zero => None,
         }
     }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is answered instead of by the kernel.
 
-use super::error::InterposeError;
-use palisade_interpose::launch::Fakes;
+use crate::launch::Fakes;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,11 +9,24 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// What the names in `struct utsname` have room for.
 const LONGEST: usize = 64;
 
+/// An answer that isn't understood.
+#[derive(Debug, thiserror::Error)]
+#[error("can't answer with {given:?}: {why}")]
+pub struct FakeError {
+    /// What was given.
+    pub given: OsString,
+    /// Why not.
+    pub why: &'static str,
+}
+
 /// Understands `WHAT=ANSWER`; the last of a kind wins.
-pub(super) fn parse(given: &[OsString]) -> Result<Fakes, InterposeError> {
+///
+/// # Errors
+/// When one isn't understood.
+pub fn parse(given: &[OsString]) -> Result<Fakes, FakeError> {
     let mut fakes = Fakes::default();
     for one in given {
-        let wrong = |why: &'static str| InterposeError::Fake { given: one.clone(), why };
+        let wrong = |why: &'static str| FakeError { given: one.clone(), why };
         let bytes = one.as_bytes();
         let equals = bytes.iter().position(|byte| *byte == b'=');
         let (what, answer) = bytes.split_at(equals.ok_or_else(|| wrong("it has no \"=\""))?);
