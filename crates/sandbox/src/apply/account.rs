@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Becoming another user: whoever breaks out is an account that owns nothing of the caller's.
+//!
+//! All of the launcher becomes that user before it looks at anything, for good, and starts anew: its home, its policy
+//! files and its kept plans are the account's. Only root can.
+
+use palisade_host::account::{self, AccountError, Databases};
+use rustix::fs::Access;
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What of the caller's environment the account gets: how the terminal and the language are.
+const KEPT: [&str; 5] = ["TERM", "COLORTERM", "LANG", "LANGUAGE", "TZ"];
+const KEPT_PREFIX: &[u8] = b"LC_";
+const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Why this process doesn't become the user.
+#[derive(Debug, thiserror::Error)]
+pub enum BecomeError {
+    /// There is no such account.
+    #[error("there is no account {name:?} in /etc/passwd")]
+    Unknown {
+        /// Its name.
+        name: String,
+    },
+    /// It is root's.
+    #[error("{name} is root, who is nobody to run as")]
+    Root {
+        /// Its name.
+        name: String,
+    },
+    /// The caller isn't root.
+    #[error("only root can launch as {name}")]
+    NotRoot {
+        /// The account's name.
+        name: String,
+    },
+    /// The accounts can't be read.
+    #[error(transparent)]
+    Database(#[from] AccountError),
+    /// The kernel refuses.
+    #[error("can't become {name}: {source}")]
+    Become {
+        /// The account's name.
+        name: String,
+        /// Why.
+        source: rustix::io::Errno,
+    },
+    /// This program can't be started anew.
+    #[error("can't start {program:?} as {name}: {source}")]
+    Start {
+        /// The account's name.
+        name: String,
+        /// This program.
+        program: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// Becomes the user called `name` and starts this program anew, as `own` with the arguments that `arguments` gives.
+/// Returns if the caller is that user already.
+///
+/// # Errors
+/// When it can't.
+pub fn ensure<I>(name: &str, own: &str, arguments: impl FnOnce() -> I) -> Result<(), BecomeError>
+where
+    I: IntoIterator<Item = OsString>,
+{
+    let name = name.to_owned();
+    let Some((uid, gid, home)) = account::by_name(&name, &Databases::default())? else {
+        return Err(BecomeError::Unknown { name });
+    };
+    if uid == 0 {
+        return Err(BecomeError::Root { name });
+    }
+    let caller = rustix::process::geteuid();
+    if caller.as_raw() == uid {
+        return Ok(());
+    }
+    if !caller.is_root() {
+        return Err(BecomeError::NotRoot { name });
+    }
+    let program = std::env::current_exe().unwrap_or_else(|_unknown| PathBuf::from(own));
+    let failed = |source| BecomeError::Become { name: name.clone(), source };
+    let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    // There is one thread. Groups first: afterwards nobody may change them. None but its own: membership is what an
+    // account would have in common with others.
+    set_thread_groups(&[group]).map_err(failed)?;
+    set_thread_res_gid(group, group, group).map_err(failed)?;
+    set_thread_res_uid(user, user, user).map_err(failed)?;
+    enter(&home);
+    let mut anew = Command::new("/proc/self/exe");
+    anew.arg0(own).args(arguments()).env_clear();
+    let kept =
+        |name: &OsStr| KEPT.iter().any(|kept| name == *kept) || name.as_bytes().starts_with(KEPT_PREFIX);
+    anew.envs(std::env::vars_os().filter(|(name, _value)| kept(name)));
+    anew.env("HOME", &home).env("USER", &name).env("LOGNAME", &name).env("PATH", SYSTEM_PATH);
+    Err(BecomeError::Start { name, program, source: anew.exec() })
+}
+
+/// Goes where the account can be: a directory of somebody else's is no place to start in.
+fn enter(home: &Path) {
+    if rustix::fs::access(".", Access::READ_OK | Access::EXEC_OK).is_err() {
+        let _or_there = rustix::process::chdir(home).or_else(|_| rustix::process::chdir("/"));
+    }
+}
