@@ -5,7 +5,7 @@
 //! - [`Account`]: what has to be granted for it, what was wanted and isn't there, what was written and
 //!   is lost, which addresses were tried.
 //! - [`Comparison`]: what another plan says of the same uses.
-//! - [`hosts`], [`calls`]: whom it talked to, which system calls it made.
+//! - [`hosts`], [`calls`]: whom it talked to, which system calls it made; [`recorder`]: those of any launch.
 //! - [`profile`]: from an account to a profile; [`check`]: that profile decided against the run, with `precedence`
 //!   where rules for hosts came from several layers.
 //! - [`second`]: a run under the profile beside the first one.
@@ -23,6 +23,7 @@ pub mod hosts;
 mod journal;
 mod precedence;
 pub mod profile;
+pub mod recorder;
 pub mod second;
 
 pub use account::{Account, Lost, Wanted};
