@@ -52,6 +52,32 @@ impl Surroundings {
     }
 }
 
+/// Where the user's settings are.
+#[must_use]
+pub fn settings() -> PathBuf {
+    below("XDG_CONFIG_HOME", ".config").join("shell.toml")
+}
+
+/// Where what was typed is kept.
+#[must_use]
+pub fn state() -> PathBuf {
+    below("XDG_STATE_HOME", ".local/state")
+}
+
+/// Palisade's directory in the one that a variable names, or in `usual` of the home.
+fn below(variable: &str, usual: &str) -> PathBuf {
+    let named = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(usual);
+    named.unwrap_or_else(home).join("palisade")
+}
+
+/// The user's shell.
+#[must_use]
+pub fn usual() -> PathBuf {
+    let named = std::env::var_os("SHELL").map(PathBuf::from).filter(|path| path.is_absolute());
+    named.unwrap_or_else(|| "/bin/sh".into())
+}
+
 /// The number of this process's controlling terminal; 0: none.
 #[must_use]
 pub fn terminal() -> u64 {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the guard says of a line, which lines are trusted, and the lists that it looks into.
 
-use super::start;
 use crate::answer::{self, Failure, NO, YES};
 use crate::output;
 use clap::{Subcommand, ValueEnum, ValueHint};
@@ -12,6 +11,7 @@ use palisade_shell::classify::{
     trust::{StateError, Trust, Trusted},
 };
 use palisade_shell::settings::{Settings, SettingsError};
+use palisade_shell::start;
 use palisade_text::Show as _;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -243,12 +243,12 @@ pub(super) fn lists(verb: &ListsVerb) -> Result<u8, Failure> {
 fn update(file: &Path, name: Option<&str>) -> Result<usize, LineError> {
     let state = start::state();
     let count = match name {
-        None => lists::update(&state, file),
         Some(name) if file.as_os_str() == "-" => lists::update_from(&state, name, std::io::stdin().lock()),
         Some(name) => {
             let failed = |source| StateError { operation: "open", path: file.to_owned(), source };
             lists::update_from(&state, name, std::fs::File::open(file).map_err(failed)?)
         }
+        None => lists::update(&state, file),
     };
     Ok(count?)
 }

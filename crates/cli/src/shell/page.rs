@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade shell page` and `metrics`: what happened in the shell, in numbers.
 
-use super::start;
 use crate::answer::{self, Failure, YES};
 use crate::output;
 use palisade_shell::page::{self, Facts, PageError};
+use palisade_shell::start;
 use palisade_text::harmless;
 use serde::Serialize;
 

@@ -36,32 +36,10 @@ pub(super) struct Record {
     arguments: Vec<OsString>,
 }
 
-/// Where the settings are.
-pub(super) fn settings() -> PathBuf {
-    let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".config");
-    config.unwrap_or_else(home).join("palisade/shell.toml")
-}
-
-/// Where what was typed is kept.
-pub(super) fn state() -> PathBuf {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".local/state");
-    state.unwrap_or_else(home).join("palisade")
-}
-
-/// The user's shell.
-fn usual() -> PathBuf {
-    std::env::var_os("SHELL")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .unwrap_or_else(|| "/bin/sh".into())
-}
-
 /// The shell behind the proxy; without a terminal, or where it can't be, the shell alone.
 pub(super) fn shell(asked: &super::Options) -> u8 {
     let arguments = &asked.arguments;
-    let shell = asked.shell.clone().unwrap_or_else(usual);
+    let shell = asked.shell.clone().unwrap_or_else(start::usual);
     // Twice in one terminal would be once too often.
     if Surroundings::now().inside {
         return plainly(&shell, arguments);
@@ -69,8 +47,8 @@ pub(super) fn shell(asked: &super::Options) -> u8 {
     let options = proxy::Options {
         shell,
         arguments: arguments.clone(),
-        settings: settings(),
-        state: state(),
+        settings: start::settings(),
+        state: start::state(),
         record: None,
         scopes: asked.scope_socket.clone(),
         scope_wait: Duration::from_millis(asked.scope_wait),
@@ -102,10 +80,10 @@ fn plainly(shell: &Path, arguments: &[OsString]) -> u8 {
 /// As [`shell`], but what can't be recorded isn't started.
 pub(super) fn record(record: &Record) -> u8 {
     let options = proxy::Options {
-        shell: record.shell.clone().unwrap_or_else(usual),
+        shell: record.shell.clone().unwrap_or_else(start::usual),
         arguments: record.arguments.clone(),
-        settings: settings(),
-        state: state(),
+        settings: start::settings(),
+        state: start::state(),
         record: Some(record.file.clone()),
         scopes: record.scope_socket.clone(),
         scope_wait: palisade_shell::link::PATIENCE,

@@ -24,7 +24,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use super::Entry;
+use super::{Entry, Privacy};
 use lines::Lines;
 use newest::Newest;
 
@@ -80,6 +80,15 @@ pub struct Imported {
     pub older: usize,
     /// Whether the beginning of the file wasn't read.
     pub cut: bool,
+}
+
+impl Imported {
+    /// Takes out what isn't to be kept: how many entries.
+    pub fn keep_out(&mut self, privacy: &Privacy) -> usize {
+        let found = self.entries.len();
+        self.entries.retain(|taken| privacy.keeps_out(&taken.entry.line).is_none());
+        found - self.entries.len()
+    }
 }
 
 /// Why nothing can be read.

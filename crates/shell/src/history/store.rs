@@ -203,6 +203,18 @@ impl Store {
         format!("SELECT {COLUMNS} {FROM} {which}").replace("{context}", self.context)
     }
 
+    /// Those of these numbers of which there is no entry.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn unknown(&self, ids: &[i64]) -> Result<Vec<i64>, StoreError> {
+        let mut unknown = Vec::new();
+        for id in ids {
+            unknown.extend(self.row(*id)?.is_none().then_some(*id));
+        }
+        Ok(unknown)
+    }
+
     /// The entry of a number.
     ///
     /// # Errors

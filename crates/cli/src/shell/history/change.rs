@@ -49,13 +49,11 @@ pub(super) fn import(options: &Import) -> Answer {
             kind.file(&facts.account.home, |name| std::env::var_os(name))
         }
     };
-    let imported = import::read(kind, &file, &Limits::default()).map_err(HistoryError::from)?;
-    let mut entries = imported.entries;
-    let found = entries.len();
+    let mut imported = import::read(kind, &file, &Limits::default()).map_err(HistoryError::from)?;
+    let (found, unusable) = (imported.entries.len(), imported.unusable);
     let privacy = Privacy { secrets: !options.with_secrets, ..Privacy::default() };
-    entries.retain(|taken| privacy.keeps_out(&taken.entry.line).is_none());
-    let new = open()?.import(kind.name(), &entries).map_err(HistoryError::from)?;
-    let (kept_out, unusable) = (found - entries.len(), imported.unusable);
+    let kept_out = imported.keep_out(&privacy);
+    let new = open()?.import(kind.name(), &imported.entries).map_err(HistoryError::from)?;
     if options.json {
         let file = file.to_string_lossy().into_owned();
         answer::print_json(&Taken { file, found, new, kept_out, unusable })?;
@@ -104,15 +102,10 @@ struct Deleted {
 pub(super) fn delete(options: &Delete) -> Answer {
     let ids = match &options.matching {
         None => {
-            let store = read()?;
-            let mut unknown = Vec::new();
-            for id in &options.ids {
-                let found = match &store {
-                    Some(store) => store.row(*id).map_err(HistoryError::from)?,
-                    None => None,
-                };
-                unknown.extend(found.is_none().then_some(*id));
-            }
+            let unknown = match read()? {
+                Some(store) => store.unknown(&options.ids).map_err(HistoryError::from)?,
+                None => options.ids.clone(),
+            };
             if !unknown.is_empty() {
                 return Err(HistoryError::Unknown { ids: unknown }.into());
             }
