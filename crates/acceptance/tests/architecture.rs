@@ -32,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "palisade-policy",
             "palisade-protocol",
             "palisade-host",
+            "palisade-event",
             "palisade-events",
             "palisade-http",
             "palisade-sys",
@@ -69,7 +70,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // library
     (
         "palisade",
-        &["palisade-sandbox", "palisade-policy", "palisade-host", "palisade-protocol", "palisade-sys"],
+        &[
+            "palisade-sandbox",
+            "palisade-policy",
+            "palisade-host",
+            "palisade-protocol",
+            "palisade-event",
+            "palisade-sys",
+        ],
     ),
     // between faces and planes: what a face renders, and an embedder could call
     (
@@ -101,6 +109,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "palisade-syscall",
             "palisade-policy",
             "palisade-host",
+            "palisade-event",
             "palisade-events",
             "palisade-sys",
             "palisade-text",
@@ -111,11 +120,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("palisade-network", &["palisade-policy", "palisade-sys"]),
     ("palisade-bpf", &["palisade-policy", "palisade-sys"]),
     ("palisade-interpose", &["palisade-syscall", "palisade-sys"]),
-    // ground: `sys`, `database`, `shell-syntax` and `text` are below the others, and `policy` gives `events` the type of an event
-    ("palisade-policy", &["palisade-text"]),
-    ("palisade-protocol", &[]),
+    // ground: `sys`, `database`, `shell-syntax` and `text` are below the others, then `event`, whose places of rules are `policy`'s
+    ("palisade-event", &["palisade-text"]),
+    ("palisade-policy", &["palisade-event", "palisade-text"]),
+    ("palisade-protocol", &["palisade-event"]),
     ("palisade-host", &["palisade-shell-syntax", "palisade-sys", "palisade-text"]),
-    ("palisade-events", &["palisade-policy", "palisade-database", "palisade-text"]),
+    ("palisade-events", &["palisade-event", "palisade-database", "palisade-text"]),
     ("palisade-database", &[]),
     ("palisade-http", &[]),
     ("palisade-shell-syntax", &[]),
@@ -124,7 +134,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that have no I/O.
-const PURE: &[&str] = &["palisade-policy", "palisade-shell-syntax", "palisade-text"];
+const PURE: &[&str] = &["palisade-event", "palisade-policy", "palisade-shell-syntax", "palisade-text"];
 /// What these must never come to depend on.
 const IMPURE: &[&str] = &["rustix", "libc", "nix", "tokio", "walkdir", "tempfile"];
 

@@ -7,7 +7,7 @@ use crate::prompt::Keep;
 use crate::question::{Wish, Word};
 use crate::run::{self, FAILURE};
 use crate::scan::Presentation;
-use palisade_events::Record;
+use palisade_event::Event;
 use palisade_protocol::launch::{Answer, Order, Told, VERB};
 use palisade_protocol::{Connection, ProtocolError};
 use palisade_sandbox::apply::monitor::Outcome;
@@ -226,10 +226,8 @@ impl Link {
     }
 
     /// Something was refused, or else is worth keeping.
-    pub(crate) fn recorded(&self, record: &Record) {
-        if let Ok(value) = serde_json::to_value(record) {
-            self.tell_in_passing(&Told::Event(value));
-        }
+    pub(crate) fn recorded(&self, event: &Event) {
+        self.tell_in_passing(&Told::Event(Box::new(event.clone())));
     }
 
     /// A sentence for people.

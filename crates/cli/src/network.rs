@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The filtered network of a launch: what serves it, and what is said of what it reports.
 
+use palisade_event::{Detail, Event, Mechanism, Network, Object, Operation, Outcome, Subject, Verdict, Why};
 use palisade_network::{
     Inside, Instruction, ProxyVariables, Remedy, Report, Resolving, Route, Told, Upstream, What,
 };
 use palisade_policy::NetworkRule;
-use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
 use palisade_policy::layer::Strength;
 use palisade_sandbox::network::gateway::{self, Maker, Served};
 use palisade_sys::network::Use;
@@ -110,35 +110,36 @@ pub(crate) fn environment_names_proxy() -> bool {
 /// what follows.
 ///
 /// `overlooked`: the caller has variables about proxies, and nobody has said whether they count.
-pub(crate) fn event(
-    report: &Report,
-    (program, pid): (&str, Option<u32>),
-    overlooked: bool,
-) -> Option<(Event, Option<String>)> {
-    let object = object(&report.host, report.port);
-    let (verdict, text) = match report.what {
+pub(crate) fn event(report: &Report, (program, pid): (&str, Option<u32>), overlooked: bool) -> Option<Event> {
+    let (outcome, verdict, text) = match report.what {
         What::Opened => return None,
-        What::Closed => (Verdict::Allowed, account(report)),
-        What::Refused => (Verdict::Refused, report.why.clone()),
+        What::Closed => (Outcome::Closed, Verdict::Allowed, account(report)),
+        What::Refused => (Outcome::Refused, Verdict::Refused, report.why.clone()),
         // It was allowed; why it didn't work is worth a line all the same.
-        What::Failed => (Verdict::Allowed, format!("it failed: {}", report.why)),
-        What::Strained => (Verdict::Refused, report.why.clone()),
+        What::Failed => (Outcome::Failed, Verdict::Allowed, format!("it failed: {}", report.why)),
+        What::Strained => (Outcome::Strained, Verdict::Refused, report.why.clone()),
     };
-    let event = Event {
-        schema: EVENT_SCHEMA,
-        time: report.time,
-        subject: Subject {
-            pid,
-            uid: Some(rustix::process::getuid().as_raw()),
-            program: program.to_owned(),
-            sandbox: None,
-        },
-        operation: Operation::Connect,
-        object,
-        verdict,
-        why: Why { origin: report.rule.as_ref().map(|rule| rule.origin.clone()), text },
-        enforced_by: Mechanism::Gateway,
+    let detail = Network {
+        address: report.address,
+        sent: report.sent,
+        received: report.received,
+        duration: report.duration,
+        ..Network::new(outcome)
     };
+    let subject = Subject {
+        pid,
+        uid: Some(rustix::process::getuid().as_raw()),
+        program: program.to_owned(),
+        ..Subject::default()
+    };
+    let event = Event::new(
+        report.time,
+        Detail::Network(detail),
+        subject,
+        (Operation::Connect, Object::host(&*report.host, report.port)),
+        (verdict, Mechanism::Gateway),
+        Why { origin: report.rule.as_ref().map(|rule| rule.origin.clone()), text },
+    );
     let hint = match report.what {
         What::Refused => permit(report),
         What::Failed if overlooked => Some(
@@ -147,16 +148,12 @@ pub(crate) fn event(
         ),
         _ => None,
     };
-    Some((event, hint))
+    Some(event.with_hint(hint))
 }
 
 /// `example.com:443`; the name alone where it was only looked up.
 pub(crate) fn object(host: &str, port: u16) -> String {
-    match port {
-        0 => host.to_owned(),
-        _ if host.contains(':') => format!("[{host}]:{port}"),
-        _ => format!("{host}:{port}"),
-    }
+    Object::host(host, port).to_string()
 }
 
 /// What became of a connection.

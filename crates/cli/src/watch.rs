@@ -4,8 +4,8 @@
 use crate::answer::{self, Failure, YES};
 use crate::output;
 use crate::situation;
+use palisade_event::{Event, Launch, Verdict};
 use palisade_events::{Changes, Entry, Filter, Store, StoreError, Style};
-use palisade_policy::event::Verdict;
 use palisade_text::harmless;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -288,12 +288,13 @@ impl<'a> Watching<'a> {
                 text.push_str(&palisade_text::json(line));
                 text.push('\n');
             } else {
-                if self.sandbox.as_ref() != Some(&entry.record.sandbox) {
-                    text.push_str(&heading(entry, self.style));
-                    self.sandbox = Some(std::sync::Arc::clone(&entry.record.sandbox));
+                let launch = entry.event.launch.as_ref();
+                if let Some(launch) = launch.filter(|launch| self.sandbox.as_ref() != Some(&launch.sandbox)) {
+                    text.push_str(&heading(&entry.event, launch, self.style));
+                    self.sandbox = Some(std::sync::Arc::clone(&launch.sandbox));
                 }
-                let clock = store.clock(entry.record.event.time)?;
-                text.push_str(&words(entry, since_midnight(&clock, &today), self.style));
+                let clock = store.clock(entry.event.time)?;
+                text.push_str(&words(&entry.event, since_midnight(&clock, &today), self.style));
             }
         }
         let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
@@ -312,29 +313,26 @@ fn since_midnight<'a>(clock: &'a str, today: &str) -> &'a str {
 }
 
 /// Whose refusals follow.
-fn heading(entry: &Entry, style: Style) -> String {
-    let record = &entry.record;
-    let name = record.event.subject.sandbox.as_ref().map(|name| format!(" ({})", harmless(name)));
+fn heading(event: &Event, launch: &Launch, style: Style) -> String {
+    let name = event.subject.sandbox.as_ref().map(|name| format!(" ({})", harmless(name)));
     let line = format!(
         "sandbox {}{}: {}",
-        harmless(&record.sandbox),
+        harmless(&launch.sandbox),
         name.unwrap_or_default(),
-        harmless(&record.command)
+        harmless(&launch.command)
     );
     format!("{}\n", coloured(style, "1", &line))
 }
 
 /// What was refused, by which rule, and what would permit it.
-fn words(entry: &Entry, clock: &str, style: Style) -> String {
-    let record = &entry.record;
-    let event = &record.event;
+fn words(event: &Event, clock: &str, style: Style) -> String {
     let pid = event.subject.pid.map(|pid| format!(" ({pid})")).unwrap_or_default();
     let rule = event.why.origin.as_ref().map(|origin| format!(", {origin}")).unwrap_or_default();
-    let times = if record.count > 1 { format!(" ({} times)", record.count) } else { String::new() };
+    let times = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
     let colour = match event.verdict {
         Verdict::Allowed => "32",
         Verdict::Refused | Verdict::Killed => "31",
-        Verdict::Downgraded => "33",
+        Verdict::Downgraded | Verdict::Warned | Verdict::WouldBeRefused => "33",
     };
     let mut text = format!(
         "{} {}{pid}: {} {} {}: {}{}{times}\n",
@@ -342,11 +340,11 @@ fn words(entry: &Entry, clock: &str, style: Style) -> String {
         harmless(&event.subject.program),
         coloured(style, colour, &event.verdict.to_string()),
         event.operation,
-        coloured(style, "1", &harmless(&event.object)),
+        coloured(style, "1", &harmless(&event.object.to_string())),
         harmless(&event.why.text),
         harmless(&rule),
     );
-    if let Some(hint) = &record.hint {
+    if let Some(hint) = &event.hint {
         text.push_str(&format!("    {} {}\n", coloured(style, "36", "hint:"), harmless(hint)));
     }
     text

@@ -8,10 +8,11 @@ use crate::network::{self, Renewal};
 use crate::output;
 use crate::repositories::Repositories;
 use crate::situation;
-use palisade_events::{Launch, Notices, Recorder};
+use palisade_event::{
+    Detail, Event, Launch, Mechanism, Network, Object, Operation, Outcome, Sandbox, Subject, Verdict, Why,
+};
+use palisade_events::{Notices, Recorder};
 use palisade_network::Told;
-use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
-use palisade_policy::names::NameRule;
 use palisade_sandbox::apply::start::Happening;
 use palisade_sandbox::network::askers::Askers;
 use palisade_sandbox::plan::{Answers, Plan};
@@ -63,21 +64,12 @@ impl<'c> Witness<'c> {
                 self.asking.started(*running);
                 self.askers.started(*running);
             }
-            Happening::Refused { event, rule } => self.refused(event, permit(rule)),
-            Happening::Socket { event } => {
-                self.refused(event, Some(format!("palisade run --rw {:?} …", event.object)));
-            }
-            Happening::Denied { event, hint, expected } => {
-                let recorder = self.recorder();
-                match expected {
-                    true => recorder.record_unsaid((*event).clone(), hint.clone()),
-                    false => recorder.record((*event).clone(), hint.clone()),
-                }
+            Happening::Refused { event, .. }
+            | Happening::Denied(event)
+            | Happening::Unlearned { event, .. } => {
+                self.record((*event).clone());
             }
             Happening::Called { program, call } => self.calls.note(program, *call),
-            Happening::Unlearned { event, call } => {
-                self.refused(event, Some(format!("palisade syscalls explain {}", call.name())));
-            }
             Happening::Asked { question, answers } => self.calls.ask(question, &mut self.asking, *answers),
             Happening::Repository(path) => self.repositories.note(path),
             Happening::Lost(count) => self.lost += count,
@@ -106,12 +98,14 @@ impl<'c> Witness<'c> {
                 let text = format!(
                     "nobody serves the network any more: {why}; every connection is refused from here on"
                 );
-                let object = "every connection";
-                self.came_to(Operation::Connect, object, Verdict::Refused, Mechanism::Gateway, text, None);
+                let object = Object::words("every connection");
+                let verdict = (Verdict::Refused, Mechanism::Gateway);
+                self.came_to((Operation::Connect, object), verdict, text, None);
             }
             Happening::Overload { call, source } => {
                 let text = format!("the broker can't make the call {call}: {source}");
-                self.came_to(Operation::Syscall, call, Verdict::Refused, Mechanism::Broker, text, None);
+                let object = Object::syscall(*call, None);
+                self.came_to((Operation::Syscall, object), (Verdict::Refused, Mechanism::Broker), text, None);
             }
             Happening::Uncovered(why) => {
                 let why = match why {
@@ -124,21 +118,20 @@ impl<'c> Witness<'c> {
                      everything inside has been ended"
                 );
                 let hint = "palisade run --hide DIRECTORY …   # the directory rather than the file";
-                let object = "a covered name";
-                self.came_to(Operation::Read, object, Verdict::Killed, Mechanism::Mount, text, Some(hint));
+                let object = Object::words("a covered name");
+                self.came_to(
+                    (Operation::Read, object),
+                    (Verdict::Killed, Mechanism::Mount),
+                    text,
+                    Some(hint),
+                );
             }
             Happening::BrokerEnded => {
                 let text = "the broker has ended: whatever writes a name or connects fails from here on";
                 let hint = "palisade run --protect mounts …   # protects what exists, without a broker";
-                let object = "every call for the broker";
-                self.came_to(
-                    Operation::Syscall,
-                    object,
-                    Verdict::Refused,
-                    Mechanism::Broker,
-                    text.into(),
-                    Some(hint),
-                );
+                let object = Object::words("every call for the broker");
+                let verdict = (Verdict::Refused, Mechanism::Broker);
+                self.came_to((Operation::Syscall, object), verdict, text.into(), Some(hint));
             }
         }
     }
@@ -159,8 +152,8 @@ impl<'c> Witness<'c> {
                     Some(asker) => (asker.program.as_str(), asker.pid),
                     None => (&*program, None),
                 };
-                if let Some((event, hint)) = network::event(&report, who, overlooked) {
-                    self.refused(&event, hint);
+                if let Some(event) = network::event(&report, who, overlooked) {
+                    self.record(event);
                 }
             }
             Some(Told::Lost(count)) => self.lost += count,
@@ -173,10 +166,8 @@ impl<'c> Witness<'c> {
     /// Something befell the launch itself: said, and recorded as an event of the launcher's.
     fn came_to(
         &mut self,
-        operation: Operation,
-        object: &str,
-        verdict: Verdict,
-        enforced_by: Mechanism,
+        wanted: (Operation, Object),
+        verdict: (Verdict, Mechanism),
         text: String,
         hint: Option<&str>,
     ) {
@@ -185,31 +176,27 @@ impl<'c> Witness<'c> {
             pid: Some(std::process::id()),
             uid: Some(rustix::process::getuid().as_raw()),
             program: "palisade".to_owned(),
-            sandbox: None,
+            ..Subject::default()
         };
-        let event = Event {
-            schema: EVENT_SCHEMA,
-            time: SystemTime::now(),
-            subject,
-            operation,
-            object: object.to_owned(),
-            verdict,
-            why: Why { origin: None, text },
-            enforced_by,
+        let detail = match verdict.1 {
+            Mechanism::Gateway => Detail::Network(Network::new(Outcome::Strained)),
+            _ => Detail::Sandbox(Sandbox::default()),
         };
-        self.refused(&event, hint.map(str::to_owned));
+        let event = Event::new(SystemTime::now(), detail, subject, wanted, verdict, Why::text(text));
+        self.record(event.with_hint(hint.map(str::to_owned)));
     }
 
-    fn refused(&mut self, event: &Event, hint: Option<String>) {
-        self.recorder().record(event.clone(), hint);
+    fn record(&mut self, event: Event) {
+        self.recorder().record(event);
     }
 
     fn recorder(&mut self) -> &Recorder {
         self.recorder.get_or_insert_with(|| {
             let place = || situation::facts().ok().map(|facts| facts.places.events());
-            let recorder = Recorder::new(Launch::new(self.command), Notices::stderr(self.quiet), place);
+            let launch = Launch::new(self.command, std::process::id(), SystemTime::now());
+            let recorder = Recorder::new(launch, Notices::stderr(self.quiet), place);
             match embedded::link() {
-                Some(link) => recorder.watched_by(|record| link.recorded(record)),
+                Some(link) => recorder.watched_by(|event| link.recorded(event)),
                 None => recorder,
             }
         })
@@ -244,9 +231,4 @@ impl<'c> Witness<'c> {
         }
         crate::repositories::tell(&self.repositories);
     }
-}
-
-/// What to type to permit what a rule refuses.
-fn permit(rule: &NameRule) -> Option<String> {
-    (!rule.locked && !rule.anchored).then(|| format!("palisade run --allow-name {:?} …", rule.path))
 }

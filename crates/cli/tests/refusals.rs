@@ -212,3 +212,51 @@ fn a_mode_that_gives_rights_away_is_told() {
         );
     }
 }
+
+#[test]
+fn a_protected_name_is_told_with_its_parts() {
+    for place in everybody() {
+        place.outside("mkdir -p ~/work/repo/.vscode");
+        let run = place.sh(&[], "echo x >repo/.vscode/tasks.json");
+        assert!(run.err.contains("refused: write ") && run.err.contains("tasks.json by "), "{run:?}");
+        let event = about(&place, "repo/.vscode/tasks.json");
+        assert_eq!(
+            (&event["kind"], &event["target"]["type"]),
+            (&"sandbox".into(), &"file".into()),
+            "{event}"
+        );
+        assert_eq!(event["target"]["path"], event["object"], "{event}");
+        assert_eq!(event["detail"]["call"], "openat", "{event}");
+        let protected = event["detail"]["protected"].as_str().unwrap();
+        assert!(event["why"]["text"].as_str().unwrap().starts_with(protected), "{event}");
+        assert_eq!(event["hint"], format!("palisade run --allow-name {protected:?} …"), "{event}");
+        assert_eq!(event["subject"].get("thread"), None, "{event}");
+    }
+}
+
+/// The process is the one that `--pid` and `ps` know, whichever of its threads was refused.
+#[test]
+fn a_refusal_of_a_thread_is_its_process_s() {
+    if !has("python3") {
+        return;
+    }
+    let script = "
+import threading, time
+def write():
+    try: open('.vscode/tasks.json', 'w')
+    except OSError as error: print(error.strerror)
+    # The launcher looks up whose thread it is.
+    time.sleep(0.3)
+thread = threading.Thread(target=write)
+thread.start()
+thread.join()
+";
+    for place in everybody() {
+        place.outside("mkdir -p ~/work/.vscode");
+        let run = place.run(&[], &["python3", "-c", script]);
+        assert!(run.out.contains("not permitted") || run.out.contains("denied"), "{run:?}");
+        let event = about(&place, ".vscode/tasks.json");
+        let [pid, thread] = ["pid", "thread"].map(|member| event["subject"][member].as_u64().unwrap());
+        assert!(pid > 1 && thread > 1 && pid != thread, "{event}");
+    }
+}

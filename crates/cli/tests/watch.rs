@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use palisade_acceptance::patience::Patience;
-use palisade_events::{Launch, Record, Store};
-use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
-use palisade_policy::{Layer, Origin};
+use palisade_event::{
+    Detail, EVENT_SCHEMA, Event, Launch, Layer, Mechanism, Object, Operation, Origin, Sandbox, Subject,
+    Verdict, Why,
+};
+use palisade_events::Store;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -32,7 +34,10 @@ struct Answer {
 
 impl Home {
     fn new() -> Self {
-        Self { root: tempfile::tempdir().unwrap(), launch: Launch::new(&["npm", "install"]) }
+        Self {
+            root: tempfile::tempdir().unwrap(),
+            launch: Launch::new(&["npm", "install"], std::process::id(), SystemTime::now()),
+        }
     }
 
     fn path(&self) -> PathBuf {
@@ -43,15 +48,14 @@ impl Home {
         Store::open(&self.path()).unwrap()
     }
 
-    fn record(&self, object: &str) -> Record {
-        let event = Event {
-            schema: EVENT_SCHEMA,
-            time: SystemTime::now(),
-            subject: Subject { pid: Some(4711), uid: Some(1000), program: "sed".into(), sandbox: None },
-            operation: Operation::Write,
-            object: object.into(),
-            verdict: Verdict::Refused,
-            why: Why {
+    fn event(&self, object: &str) -> Event {
+        let event = Event::new(
+            SystemTime::now(),
+            Detail::Sandbox(Sandbox::default()),
+            Subject { pid: Some(4711), uid: Some(1000), program: "sed".into(), ..Subject::default() },
+            (Operation::Write, Object::file(object)),
+            (Verdict::Refused, Mechanism::Broker),
+            Why {
                 origin: Some(Origin {
                     layer: Layer::User,
                     file: Some(Path::new("/c/config.toml").into()),
@@ -60,14 +64,14 @@ impl Home {
                 }),
                 text: "git runs it".into(),
             },
-            enforced_by: Mechanism::Broker,
-        };
-        Record::new(&self.launch, event, Some(format!("palisade run --rw {object} -- COMMAND…")))
+        );
+        let hint = Some(format!("palisade run --rw {object} -- COMMAND…"));
+        Event { launch: Some(self.launch.clone()), hint, ..event }
     }
 
     fn append(&self, objects: &[&str]) {
-        let records: Vec<Record> = objects.iter().map(|object| self.record(object)).collect();
-        self.store().append(&records).unwrap();
+        let events: Vec<Event> = objects.iter().map(|object| self.event(object)).collect();
+        self.store().append(&events).unwrap();
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -222,34 +226,39 @@ fn json_is_one_versioned_object_a_line() {
             "enforced_by",
             "hint",
             "id",
+            "kind",
             "object",
             "operation",
             "sandbox",
             "schema",
             "subject",
+            "target",
             "time",
             "verdict",
             "why"
         ]
     );
-    assert_eq!((&first["schema"], &first["id"], &first["count"]), (&1.into(), &1.into(), &1.into()));
+    assert_eq!(
+        (&first["schema"], &first["id"], &first["count"]),
+        (&EVENT_SCHEMA.into(), &1.into(), &1.into())
+    );
     assert_eq!((&first["object"], &first["verdict"]), (&"/a\n".into(), &"refused".into()));
     assert_eq!(first["sandbox"], *home.launch.sandbox);
     assert_eq!((&first["subject"]["pid"], &first["why"]["origin"]["line"]), (&4711.into(), &3.into()));
     assert!(first["time"].as_u64().unwrap() > 1_700_000_000_000_000_000);
     let event: Event = serde_json::from_value(first).unwrap();
-    assert_eq!(event.object, "/a\n");
+    assert_eq!(event.object, Object::file("/a\n"));
 }
 
 #[test]
 fn what_to_begin_with() {
     let home = Home::new();
-    let mut records: Vec<Record> = (0..5).map(|number| home.record(&format!("/{number}"))).collect();
-    for record in &mut records[..2] {
-        record.event.time -= Duration::from_secs(7200);
+    let mut events: Vec<Event> = (0..5).map(|number| home.event(&format!("/{number}"))).collect();
+    for event in &mut events[..2] {
+        event.time -= Duration::from_secs(7200);
     }
-    records[4].sandbox = "9900000-abcdef".into();
-    home.store().append(&records).unwrap();
+    events[4].launch = Some(Launch { sandbox: "9900000-abcdef".into(), ..home.launch.clone() });
+    home.store().append(&events).unwrap();
     let shown = |arguments: &[&str]| {
         let answer = home.recorded(&[&["--json"], arguments].concat());
         assert_eq!(answer.code, 0, "{answer:?}");
@@ -271,8 +280,8 @@ fn what_to_begin_with() {
 #[test]
 fn more_than_a_page_is_shown_in_order() {
     let home = Home::new();
-    let records: Vec<Record> = (0..2500).map(|number| home.record(&number.to_string())).collect();
-    home.store().append(&records).unwrap();
+    let events: Vec<Event> = (0..2500).map(|number| home.event(&number.to_string())).collect();
+    home.store().append(&events).unwrap();
     let all = home.recorded(&[]);
     let shown: Vec<&str> = all.out.lines().filter(|line| line.contains(" write ")).collect();
     assert_eq!(shown.len(), 2500);
@@ -317,7 +326,7 @@ fn a_store_that_comes_to_be_is_followed_without_polling() {
     for number in 0..5 {
         let object = format!("/{number}");
         let begun = Instant::now();
-        store.get_or_insert_with(|| home.store()).append(&[home.record(&object)]).unwrap();
+        store.get_or_insert_with(|| home.store()).append(&[home.event(&object)]).unwrap();
         following.sees(&object);
         quickest = quickest.min(begun.elapsed());
     }
@@ -363,10 +372,10 @@ fn a_loop_of_refusals_is_shown_again_with_its_count() {
     let home = Home::new();
     let following = home.follow(&[]);
     let mut store = home.store();
-    let record = home.record("/a");
-    store.append(std::slice::from_ref(&record)).unwrap();
+    let event = home.event("/a");
+    store.append(std::slice::from_ref(&event)).unwrap();
     assert!(!following.sees("/a").contains("times"));
-    store.append(&[Record { count: 99_999, ..record }]).unwrap();
+    store.append(&[Event { count: 99_999, ..event }]).unwrap();
     assert!(following.sees("/a").ends_with(" (100000 times)"));
 }
 

@@ -5,10 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use palisade_policy::event::Event;
+use palisade_event::{Event, Likeness, Object, Why};
 
-use crate::Record;
-use crate::record::Likeness;
 use crate::store::BURST;
 
 /// So many different events a second pass; more are counted together. A build that is refused in every
@@ -34,7 +32,7 @@ pub struct Damper {
 
 #[derive(Debug)]
 struct Held {
-    record: Record,
+    event: Event,
     repeated: u64,
 }
 
@@ -42,7 +40,7 @@ struct Held {
 struct Others {
     until: Instant,
     count: u64,
-    example: Record,
+    example: Event,
 }
 
 impl Default for Damper {
@@ -83,7 +81,7 @@ impl Damper {
             Some(others) => others.count += 1,
             None => {
                 let example = self.order.back().and_then(|(_, like)| self.held.get(like));
-                let Some(example) = example.map(|held| held.record.clone()) else { return false };
+                let Some(example) = example.map(|held| held.event.clone()) else { return false };
                 self.others = Some(Others { until: now + BURST, count: 1, example });
             }
         }
@@ -91,19 +89,19 @@ impl Damper {
     }
 
     /// Passes the event on, or counts it.
-    pub fn pass(&mut self, record: Record, now: Instant) -> Option<Record> {
-        let like = self.hasher.hash_one(record.likeness());
+    pub fn pass(&mut self, event: Event, now: Instant) -> Option<Event> {
+        let like = self.hasher.hash_one(event.likeness());
         if self.absorbed(like, now) {
             return None;
         }
-        self.held.insert(like, Held { record: record.clone(), repeated: 0 });
+        self.held.insert(like, Held { event: event.clone(), repeated: 0 });
         self.order.push_back((now + BURST, like));
-        Some(record)
+        Some(event)
     }
 
-    /// What was counted, of those whose second is over: records like the ones that passed, with the count of
+    /// What was counted, of those whose second is over: events like the ones that passed, with the count of
     /// what didn't.
-    pub fn due(&mut self, now: Instant) -> Vec<Record> {
+    pub fn due(&mut self, now: Instant) -> Vec<Event> {
         let mut due = Vec::new();
         while let Some((until, like)) = self.order.front().copied()
             && until <= now
@@ -126,68 +124,65 @@ impl Damper {
     }
 
     /// Everything that was counted, at the end.
-    pub fn rest(&mut self) -> Vec<Record> {
+    pub fn rest(&mut self) -> Vec<Event> {
         self.due(Instant::now() + 2 * BURST + Duration::from_secs(1))
     }
 }
 
 impl Held {
-    fn counted(self) -> Option<Record> {
-        (self.repeated > 0).then_some(Record { count: self.repeated, ..self.record })
+    fn counted(self) -> Option<Event> {
+        (self.repeated > 0).then_some(Event { count: self.repeated, ..self.event })
     }
 }
 
 impl Others {
-    fn counted(self) -> Record {
-        let mut event: Event = self.example.event;
-        OTHERS.clone_into(&mut event.object);
-        event.why.origin = None;
-        "too many at once to list each".clone_into(&mut event.why.text);
-        Record { event, hint: None, count: self.count, ..self.example }
+    fn counted(self) -> Event {
+        Event {
+            object: Object::words(OTHERS),
+            why: Why::text("too many at once to list each"),
+            hint: None,
+            count: self.count,
+            ..self.example
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Launch;
-    use crate::record::tests::refusal;
+    use crate::tests::refusal;
 
-    fn record(object: &str) -> Record {
-        Record::new(&Launch::new(&["x"]), refusal(object), None)
-    }
-
-    fn total(records: &[Record]) -> u64 {
-        records.iter().map(|record| record.count).sum()
+    fn total(events: &[Event]) -> u64 {
+        events.iter().map(|event| event.count).sum()
     }
 
     #[test]
     fn the_first_passes_and_the_like_are_counted() {
         let (mut damper, now) = (Damper::new(), Instant::now());
         assert!(damper.next().is_none());
-        assert!(damper.pass(record("/a"), now).is_some());
-        assert!(damper.pass(record("/b"), now).is_some());
+        assert!(damper.pass(refusal("/a"), now).is_some());
+        assert!(damper.pass(refusal("/b"), now).is_some());
         for _ in 0..99_999 {
-            assert!(damper.pass(record("/a"), now).is_none());
+            assert!(damper.pass(refusal("/a"), now).is_none());
         }
         assert!(damper.due(now + BURST / 2).is_empty());
         assert_eq!(damper.next(), Some(now + BURST));
         let due = damper.due(now + BURST);
         assert_eq!(due.len(), 1, "/b was not repeated");
-        assert_eq!((due[0].event.object.as_str(), due[0].count), ("/a", 99_999));
+        assert_eq!((due[0].object.to_string().as_str(), due[0].count), ("/a", 99_999));
         assert!(damper.next().is_none());
-        assert!(damper.pass(record("/a"), now + BURST).is_some(), "a second later it is news again");
+        assert!(damper.pass(refusal("/a"), now + BURST).is_some(), "a second later it is news again");
     }
 
     #[test]
     fn what_need_not_be_made_is_known_by_its_likeness() {
         let (mut damper, now) = (Damper::new(), Instant::now());
-        let one = record("/a");
+        let one = refusal("/a");
         assert!(!damper.absorbs(one.likeness(), now));
         damper.pass(one.clone(), now);
         assert!(damper.absorbs(one.likeness(), now));
         let mut other = one.clone();
-        other.event.why.origin = None;
+        other.why.origin = None;
         assert!(!damper.absorbs(other.likeness(), now), "another rule");
         assert_eq!(total(&damper.rest()), 1);
     }
@@ -197,15 +192,15 @@ mod tests {
         let (mut damper, now) = (Damper::new(), Instant::now());
         let mut passed = Vec::new();
         for number in 0..20_000 {
-            passed.extend(damper.pass(record(&number.to_string()), now));
+            passed.extend(damper.pass(refusal(&number.to_string()), now));
         }
         assert_eq!(passed.len(), MOST);
         assert!(damper.held.len() <= MOST && damper.order.len() <= MOST);
         let due = damper.due(now + BURST);
         assert_eq!(due.len(), 1);
-        assert_eq!((due[0].event.object.as_str(), total(&due)), (OTHERS, 20_000 - 512));
-        assert_eq!(due[0].event.why.origin, None);
-        assert!(damper.pass(record("x"), now + BURST).is_some());
+        assert_eq!((due[0].object.to_string().as_str(), total(&due)), (OTHERS, 20_000 - 512));
+        assert_eq!(due[0].why.origin, None);
+        assert!(damper.pass(refusal("x"), now + BURST).is_some());
         assert!(damper.rest().is_empty());
     }
 }

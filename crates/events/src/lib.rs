@@ -9,7 +9,6 @@
 //!
 //! Refusals are also kept, for `palisade watch`. In reading order:
 //!
-//! - [`Record`]: an event with what its launch knows of it
 //! - [`Recorder`]: what a launcher hands them to; with [`Damper`], which counts what comes too often, and
 //!   [`Notices`], the lines that a launch says by itself
 //! - [`store`]: where they are kept
@@ -21,7 +20,6 @@ mod damper;
 mod json_lines;
 mod notices;
 mod outlet;
-mod record;
 mod recorder;
 pub mod store;
 mod words;
@@ -30,7 +28,6 @@ pub use changes::Changes;
 pub use damper::{Damper, OTHERS};
 pub use json_lines::JsonLines;
 pub use notices::Notices;
-pub use record::{Launch, Likeness, Record};
 pub use recorder::Recorder;
 pub use store::{Entry, Filter, Retention, Store, StoreError};
 pub use words::{Style, Words};
@@ -54,5 +51,38 @@ impl<E: ?Sized> Sink<E> for Vec<Box<dyn Sink<E>>> {
 
     fn failure(&self) -> Option<&std::io::Error> {
         self.iter().find_map(|sink| sink.failure())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use palisade_event::{
+        Detail, Event, Launch, Layer, Mechanism, Object, Operation, Origin, Sandbox, Subject, Verdict, Why,
+    };
+    use std::path::Path;
+    use std::time::SystemTime;
+
+    /// A refusal to write `object`.
+    pub(crate) fn refusal(object: &str) -> Event {
+        Event::new(
+            SystemTime::now(),
+            Detail::Sandbox(Sandbox::default()),
+            Subject { pid: Some(7), uid: Some(1), program: "sed".into(), ..Subject::default() },
+            (Operation::Write, Object::file(object)),
+            (Verdict::Refused, Mechanism::Broker),
+            Why {
+                origin: Some(Origin {
+                    layer: Layer::User,
+                    file: Some(Path::new("/c/config.toml").into()),
+                    line: 3,
+                    column: 1,
+                }),
+                text: "protected".into(),
+            },
+        )
+    }
+
+    pub(crate) fn launch(command: &[&str]) -> Launch {
+        Launch::new(command, std::process::id(), SystemTime::now())
     }
 }

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 
+use palisade_event::Event;
 use rustix::termios::LocalModes;
 
-use crate::{Record, Sink, Style, Words};
+use crate::{Sink, Style, Words};
 
 /// Lines about refusals in one launch. The command's own words matter more.
 const MOST: usize = 5;
@@ -54,20 +55,21 @@ impl Notices {
     }
 
     /// Says what was refused, if that wasn't said before.
-    pub(crate) fn refused(&mut self, record: &Record) {
-        let like = self.hasher.hash_one(record.likeness());
+    pub(crate) fn refused(&mut self, event: &Event) {
+        let like = self.hasher.hash_one(event.likeness());
         // Of what the launcher itself came to, it has spoken.
-        let own = record.event.subject.pid == Some(std::process::id());
+        let own = event.subject.pid == Some(std::process::id());
         if own || self.quiet || self.referred || self.seen.contains(&like) {
             return;
         }
         if self.seen.len() < MOST {
             self.seen.insert(like);
-            let hint = record.hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
-            self.say(format!("{}{hint}", record.event));
+            let hint = event.hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+            self.say(format!("{event}{hint}"));
         } else {
             self.referred = true;
-            self.say(format!("further refusals: palisade watch --all --sandbox {}", record.sandbox));
+            let sandbox = event.launch.as_ref().map(|launch| format!(" --sandbox {}", launch.sandbox));
+            self.say(format!("further refusals: palisade watch --all{}", sandbox.unwrap_or_default()));
         }
     }
 
@@ -103,8 +105,7 @@ fn stderr_is_raw() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Launch;
-    use crate::record::tests::refusal;
+    use crate::tests::{launch, refusal};
     use std::io::{PipeReader, Read};
     use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -123,10 +124,11 @@ mod tests {
     #[test]
     fn five_are_told_once_each_then_where_to_find_more() {
         let (reader, mut notices) = piped();
-        let launch = Launch::new(&["x"]);
+        let launch = launch(&["x"]);
         for number in [0, 0, 1, 2, 3, 4, 0, 5, 6, 7] {
             let hint = (number == 0).then(|| "palisade run --rw /0".to_owned());
-            notices.refused(&Record::new(&launch, refusal(&format!("/{number}")), hint));
+            let event = refusal(&format!("/{number}")).with_hint(hint);
+            notices.refused(&Event { launch: Some(launch.clone()), ..event });
         }
         let text = all(reader, notices);
         let lines: Vec<&str> = text.lines().collect();
@@ -144,7 +146,7 @@ mod tests {
     #[test]
     fn a_name_cant_break_the_line() {
         let (reader, mut notices) = piped();
-        notices.refused(&Record::new(&Launch::new(&["x"]), refusal("/a\n\x1b[2J"), None));
+        notices.refused(&refusal("/a\n\x1b[2J"));
         assert_eq!(all(reader, notices).lines().count(), 1);
     }
 
@@ -153,7 +155,7 @@ mod tests {
         static DRAWING: AtomicBool = AtomicBool::new(true);
         let (reader, notices) = piped();
         let mut notices = Notices { drawing: || DRAWING.load(Ordering::Relaxed), ..notices };
-        notices.refused(&Record::new(&Launch::new(&["x"]), refusal("/a"), None));
+        notices.refused(&refusal("/a"));
         assert_eq!(notices.waiting.len(), 1);
         DRAWING.store(false, Ordering::Relaxed);
         notices.note("b");
@@ -166,7 +168,7 @@ mod tests {
     fn quiet_is_quiet() {
         let (reader, notices) = piped();
         let mut notices = Notices { quiet: true, ..notices };
-        notices.refused(&Record::new(&Launch::new(&["x"]), refusal("/a"), None));
+        notices.refused(&refusal("/a"));
         notices.note("b");
         assert_eq!(all(reader, notices), "");
     }

@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use palisade_policy::event::{Event, Verdict};
+use palisade_event::{Detail, Event, Launch, Likeness, Verdict};
 
-use crate::record::Likeness;
-use crate::{Damper, Launch, Notices, Record, Store};
+use crate::{Damper, Notices, Store};
 
 /// More than this waiting to be written means that the disk doesn't answer; what comes then is dropped.
 const LONGEST_QUEUE: usize = 4096;
@@ -37,8 +36,8 @@ pub struct Recorder {
     observer: Option<Observer>,
 }
 
-/// Somebody who hears of each record when it is made.
-struct Observer(Box<dyn Fn(&Record) + Send + Sync>);
+/// Somebody who hears of each event when it is made.
+struct Observer(Box<dyn Fn(&Event) + Send + Sync>);
 
 impl std::fmt::Debug for Observer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -55,7 +54,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     damper: Damper,
-    queue: VecDeque<Record>,
+    queue: VecDeque<Event>,
     /// What the thread will need, until it is started.
     idle: Option<Idle>,
     working: bool,
@@ -86,42 +85,36 @@ impl Recorder {
         Self { launch, shared: Arc::new(Shared { state, changed: Condvar::new() }), observer: None }
     }
 
-    /// Has somebody hear of each record, too. It must not wait for anything.
+    /// Has somebody hear of each event, too. It must not wait for anything.
     #[must_use]
-    pub fn watched_by(mut self, observer: impl Fn(&Record) + Send + Sync + 'static) -> Self {
+    pub fn watched_by(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.observer = Some(Observer(Box::new(observer)));
         self
     }
 
-    /// Records an event, and the command that would permit it.
-    pub fn record(&self, event: Event, hint: Option<String>) {
-        let record = Record::new(&self.launch, event, hint);
-        self.take(&mut self.shared.lock(), record);
-    }
-
-    /// Records an event of which no line is said.
-    pub fn record_unsaid(&self, event: Event, hint: Option<String>) {
-        let record = Record { said: false, ..Record::new(&self.launch, event, hint) };
-        self.take(&mut self.shared.lock(), record);
+    /// Records an event of this launch, cut to a sensible length.
+    pub fn record(&self, event: Event) {
+        let mut event = Event { launch: Some(self.launch.clone()), ..event };
+        event.shorten();
+        self.take(&mut self.shared.lock(), event);
     }
 
     /// Records an event that is made only if one like it hasn't just been recorded: for a loop of refusals,
     /// each of which costs its looks into `/proc` otherwise.
-    pub fn record_with(&self, likeness: Likeness<'_>, make: impl FnOnce() -> (Event, Option<String>)) {
+    pub fn record_with(&self, likeness: Likeness<'_>, make: impl FnOnce() -> Event) {
         if self.shared.lock().damper.absorbs(likeness, Instant::now()) {
             return;
         }
-        let (event, hint) = make();
-        self.record(event, hint);
+        self.record(make());
     }
 
-    fn take(&self, state: &mut State, record: Record) {
-        let Some(record) = state.damper.pass(record, Instant::now()) else { return };
+    fn take(&self, state: &mut State, event: Event) {
+        let Some(event) = state.damper.pass(event, Instant::now()) else { return };
         if let Some(Observer(observer)) = &self.observer {
-            observer(&record);
+            observer(&event);
         }
         if state.queue.len() < LONGEST_QUEUE {
-            state.queue.push_back(record);
+            state.queue.push_back(event);
         }
         if let Some(idle) = state.idle.take() {
             let shared = Arc::clone(&self.shared);
@@ -160,7 +153,7 @@ impl Shared {
     }
 
     /// Waits for something to do: new events, the counts of older ones, whether it is the end; not beyond `until`.
-    fn next(&self, until: Option<Instant>) -> (Vec<Record>, Vec<Record>, bool) {
+    fn next(&self, until: Option<Instant>) -> (Vec<Event>, Vec<Event>, bool) {
         let mut state = self.lock();
         loop {
             let now = Instant::now();
@@ -188,16 +181,12 @@ fn work(shared: &Shared, idle: Idle) {
         Writer { path: place(), store: None, retry: None, waiting: Vec::new(), complained: false };
     loop {
         let until = (!writer.waiting.is_empty()).then(|| Instant::now() + AGAIN);
-        let (mut records, counted, closing) = shared.next(until);
-        // What was allowed is told where there is something to be done about it.
-        let told = |record: &&Record| {
-            record.said && (record.event.verdict != Verdict::Allowed || record.hint.is_some())
-        };
-        for record in records.iter().filter(told) {
-            notices.refused(record);
+        let (mut events, counted, closing) = shared.next(until);
+        for event in events.iter().filter(|event| is_told(event)) {
+            notices.refused(event);
         }
-        records.extend(counted);
-        writer.append(records, &mut notices);
+        events.extend(counted);
+        writer.append(events, &mut notices);
         if closing {
             writer.conclude(&mut notices);
             break;
@@ -210,29 +199,36 @@ fn work(shared: &Shared, idle: Idle) {
     shared.changed.notify_all();
 }
 
+/// Whether a line is said of it. What was allowed is told where there is something to be done about it; what programs do
+/// without is only kept.
+fn is_told(event: &Event) -> bool {
+    let expected = matches!(&event.detail, Detail::Sandbox(sandbox) if sandbox.expected);
+    !expected && (event.verdict != Verdict::Allowed || event.hint.is_some())
+}
+
 struct Writer {
     path: Option<PathBuf>,
     store: Option<Store>,
     retry: Option<Instant>,
     /// What others have kept from being written.
-    waiting: Vec<Record>,
+    waiting: Vec<Event>,
     complained: bool,
 }
 
 impl Writer {
-    fn append(&mut self, records: Vec<Record>, notices: &mut Notices) {
+    fn append(&mut self, events: Vec<Event>, notices: &mut Notices) {
         let Some(path) = self.path.clone() else {
             return self.complain("there is no directory for it: set HOME or XDG_STATE_HOME", notices);
         };
-        self.waiting.extend(records);
+        self.waiting.extend(events);
         if self.waiting.is_empty() || self.retry.is_some_and(|retry| Instant::now() < retry) {
             // What comes while the store is left alone is lost.
             return self.waiting.clear();
         }
-        let records = std::mem::take(&mut self.waiting);
-        match self.try_append(&path, &records, notices) {
+        let events = std::mem::take(&mut self.waiting);
+        match self.try_append(&path, &events, notices) {
             Ok(()) => {}
-            Err(crate::StoreError::Busy { .. }) if records.len() < LONGEST_QUEUE => self.waiting = records,
+            Err(crate::StoreError::Busy { .. }) if events.len() < LONGEST_QUEUE => self.waiting = events,
             Err(error) => self.give_up(&error, notices),
         }
     }
@@ -259,14 +255,14 @@ impl Writer {
     fn try_append(
         &mut self,
         path: &Path,
-        records: &[Record],
+        events: &[Event],
         notices: &mut Notices,
     ) -> Result<(), crate::StoreError> {
         let store = match &mut self.store {
             Some(store) => store,
             none => none.insert(Store::open_within(path, BUSY)?),
         };
-        let appended = store.append(records);
+        let appended = store.append(events);
         if let Some(aside) = store.take_aside() {
             notices.note(&format!("the record of refusals was damaged; it is now {aside:?}"));
         }
@@ -284,8 +280,8 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::tests::refusal;
     use crate::store::Filter;
+    use crate::tests::{launch, refusal};
     use crate::{Entry, Style};
     use std::io::{PipeReader, Read};
     use std::os::unix::fs::PermissionsExt;
@@ -295,7 +291,7 @@ mod tests {
         let (reader, writer) = std::io::pipe().unwrap();
         let path = path.map(Path::to_owned);
         let notices = Notices::new(Box::new(writer), Style::Plain);
-        (Recorder::new(Launch::new(&["make", "all"]), notices, move || path), reader)
+        (Recorder::new(launch(&["make", "all"]), notices, move || path), reader)
     }
 
     fn said(mut reader: PipeReader) -> String {
@@ -315,7 +311,7 @@ mod tests {
         static ASKED: AtomicBool = AtomicBool::new(false);
         let (_, notices) = (0, Notices::new(Box::new(std::io::sink()), Style::Plain));
         let place = path.clone();
-        let recorder = Recorder::new(Launch::new(&["x"]), notices, move || {
+        let recorder = Recorder::new(launch(&["x"]), notices, move || {
             ASKED.store(true, Ordering::Relaxed);
             Some(place)
         });
@@ -331,12 +327,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state/events.sqlite");
         let (recorder, reader) = recorder(Some(&path));
-        recorder.record(refusal("/a"), Some("palisade run --rw /a".into()));
+        recorder.record(refusal("/a").with_hint(Some("palisade run --rw /a".into())));
         recorder.finish();
         let entries = entries(&path);
         assert_eq!(entries.len(), 1);
-        assert_eq!(&*entries[0].record.command, "make all");
-        assert_eq!(entries[0].record.hint.as_deref(), Some("palisade run --rw /a"));
+        assert_eq!(&*entries[0].event.launch.as_ref().unwrap().command, "make all");
+        assert_eq!(entries[0].event.hint.as_deref(), Some("palisade run --rw /a"));
         assert_eq!(said(reader).lines().count(), 1);
     }
 
@@ -351,12 +347,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..25_000 {
-                        let likeness = Likeness {
-                            operation: event.operation,
-                            object: &event.object,
-                            rule: event.why.origin.as_ref(),
-                        };
-                        recorder.record_with(likeness, || (event.clone(), None));
+                        recorder.record_with(event.likeness(), || event.clone());
                     }
                 });
             }
@@ -364,7 +355,7 @@ mod tests {
         let took = begun.elapsed();
         recorder.finish();
         let entries = entries(&path);
-        assert_eq!(entries.iter().map(|entry| entry.record.count).sum::<u64>(), 100_000);
+        assert_eq!(entries.iter().map(|entry| entry.event.count).sum::<u64>(), 100_000);
         let seconds = usize::try_from(took.as_secs()).unwrap();
         assert!(entries.len() <= seconds + 2, "{} rows in {took:?}", entries.len());
         assert_eq!(said(reader).lines().count(), 1);
@@ -374,7 +365,7 @@ mod tests {
     fn without_a_place_it_says_so_once_and_goes_on() {
         let (recorder, reader) = recorder(None);
         for number in 0..3 {
-            recorder.record(refusal(&number.to_string()), None);
+            recorder.record(refusal(&number.to_string()));
             std::thread::sleep(Duration::from_millis(20));
         }
         drop(recorder);
@@ -388,9 +379,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         let (recorder, reader) = recorder(Some(&dir.path().join("events.sqlite")));
-        recorder.record(refusal("/a"), None);
+        recorder.record(refusal("/a"));
         std::thread::sleep(Duration::from_millis(50));
-        recorder.record(refusal("/b"), None);
+        recorder.record(refusal("/b"));
         drop(recorder);
         let text = said(reader);
         assert_eq!(text.matches("may be written by others").count(), 1, "{text}");
@@ -407,9 +398,9 @@ mod tests {
         for (held_until_the_end, rows) in [(false, 2), (true, 2)] {
             holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
             let (recorder, reader) = recorder(Some(&path));
-            recorder.record(refusal("/a"), None);
+            recorder.record(refusal("/a"));
             std::thread::sleep(Duration::from_millis(50));
-            recorder.record(refusal("/b"), None);
+            recorder.record(refusal("/b"));
             std::thread::sleep(PATIENCE / 2);
             if !held_until_the_end {
                 holder.execute_batch("COMMIT").unwrap();
@@ -435,7 +426,7 @@ mod tests {
         let path = dir.path().join("events.sqlite");
         std::fs::write(&path, "no database").unwrap();
         let (recorder, reader) = recorder(Some(&path));
-        recorder.record(refusal("/a"), None);
+        recorder.record(refusal("/a"));
         drop(recorder);
         assert!(said(reader).contains("events.sqlite.damaged"));
         assert_eq!(entries(&path).len(), 1);

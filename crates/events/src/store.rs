@@ -20,11 +20,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use palisade_database::{Identity, Place};
-use palisade_policy::event::Event;
+use palisade_event::{Event, Launch};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use serde::Serialize;
-
-use crate::Record;
 
 pub use palisade_database::StoreError;
 pub use retention::Retention;
@@ -79,7 +77,7 @@ pub struct Entry {
     pub id: i64,
     /// What happened.
     #[serde(flatten)]
-    pub record: Record,
+    pub event: Event,
 }
 
 /// Some rows, in the order in which they came or changed.
@@ -182,24 +180,25 @@ impl Store {
     ///
     /// # Errors
     /// When they can't be written. What was written before is safe.
-    pub fn append(&mut self, records: &[Record]) -> Result<(), StoreError> {
-        if records.is_empty() {
+    pub fn append(&mut self, events: &[Event]) -> Result<(), StoreError> {
+        if events.is_empty() {
             return Ok(());
         }
         if !self.is_current() {
             self.reopen()?;
         }
-        match self.write(records) {
+        match self.write(events) {
             Err(StoreError::Damaged { .. }) => {
                 let aside = self.place.set_aside(self.identity)?;
                 self.reopen()?;
                 self.aside = aside.or(self.aside.take());
-                self.write(records)?;
+                self.write(events)?;
             }
             written => written?,
         }
-        self.launches.extend(records.iter().map(|record| Arc::clone(&record.sandbox)));
-        let unpruned = self.unpruned.map(|unpruned| unpruned + records.len());
+        self.launches
+            .extend(events.iter().filter_map(|event| Some(Arc::clone(&event.launch.as_ref()?.sandbox))));
+        let unpruned = self.unpruned.map(|unpruned| unpruned + events.len());
         self.unpruned = unpruned;
         if unpruned.is_none_or(|unpruned| unpruned >= PRUNE_EVERY) {
             self.unpruned = Some(0);
@@ -219,13 +218,13 @@ impl Store {
         Ok(())
     }
 
-    fn write(&mut self, records: &[Record]) -> Result<(), StoreError> {
+    fn write(&mut self, events: &[Event]) -> Result<(), StoreError> {
         let mut recent = std::mem::take(&mut self.recent);
         let hasher = &self.hasher;
-        let likeness = |record: &Record| hasher.hash_one((&record.sandbox, record.likeness()));
+        let likeness = |event: &Event| hasher.hash_one((&event.launch, event.likeness()));
         let written = transaction(&mut self.connection)
             .and_then(|transaction| {
-                insert(&transaction, records, &mut recent, likeness)?;
+                insert(&transaction, events, &mut recent, likeness)?;
                 transaction.commit()
             })
             .map_err(|source| StoreError::of("write to", &self.place.file, source));
@@ -330,9 +329,9 @@ fn transaction(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>>
 
 fn insert(
     transaction: &Transaction<'_>,
-    records: &[Record],
+    events: &[Event],
     recent: &mut HashMap<u64, Recent>,
-    likeness: impl Fn(&Record) -> u64,
+    likeness: impl Fn(&Event) -> u64,
 ) -> rusqlite::Result<()> {
     let mut again =
         transaction.prepare("UPDATE event SET count = count + ?2, position = ?3 WHERE id = ?1")?;
@@ -346,29 +345,35 @@ fn insert(
     )?;
     let mut position: i64 = transaction.query_row(
         "UPDATE counter SET position = position + ?1 RETURNING position - ?1",
-        [i64::try_from(records.len()).unwrap_or(i64::MAX)],
+        [i64::try_from(events.len()).unwrap_or(i64::MAX)],
         |row| row.get(0),
     )?;
-    let mut of: Option<(Arc<str>, i64)> = None;
-    for record in records {
+    let mut of: Option<(Option<&Launch>, i64)> = None;
+    for event in events {
         position += 1;
-        let count = i64::try_from(record.count).unwrap_or(i64::MAX);
-        let time = record.event.time;
-        let like = likeness(record);
+        let count = i64::try_from(event.count).unwrap_or(i64::MAX);
+        let time = event.time;
+        let like = likeness(event);
         if let Some(before) = recent.get(&like)
             && apart(time, before.time) < BURST
             && again.execute(params![before.id, count, position])? == 1
         {
             continue;
         }
+        let own = event.launch.as_ref();
         let launch = match &of {
-            Some((sandbox, id)) if *sandbox == record.sandbox => *id,
-            _ => launch.query_row(params![&*record.sandbox, &*record.command], |row| row.get(0))?,
+            Some((launch, id)) if *launch == own => *id,
+            _ => {
+                let (sandbox, command) = own.map_or(("", ""), |own| (&*own.sandbox, &*own.command));
+                launch.query_row(params![sandbox, command], |row| row.get(0))?
+            }
         };
-        of = Some((Arc::clone(&record.sandbox), launch));
-        let event = serde_json::to_string(&record.event)
+        of = Some((own, launch));
+        // What has a column isn't written twice.
+        let bare = Event { launch: None, hint: None, count: 1, ..event.clone() };
+        let bare = serde_json::to_string(&bare)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-        row.execute(params![position, launch, nanoseconds(time), count, event, record.hint])?;
+        row.execute(params![position, launch, nanoseconds(time), count, bare, event.hint])?;
         recent.insert(like, Recent { id: position, time });
     }
     Ok(())
@@ -388,15 +393,14 @@ fn forget(recent: &mut HashMap<u64, Recent>) {
 fn entry(row: &Row<'_>) -> rusqlite::Result<Option<Entry>> {
     let text = |column| -> rusqlite::Result<String> { row.get(column) };
     let Ok(event) = serde_json::from_str::<Event>(&text(3)?) else { return Ok(None) };
-    let record = Record {
-        event,
-        sandbox: text(5)?.into(),
-        command: text(6)?.into(),
+    let event = Event {
+        launch: Some(Launch { sandbox: text(5)?.into(), command: text(6)?.into() })
+            .filter(|launch| !launch.sandbox.is_empty()),
         hint: row.get(4)?,
         count: u64::try_from(row.get::<_, i64>(2)?).unwrap_or(1),
-        said: true,
+        ..event
     };
-    Ok(Some(Entry { id: row.get(1)?, record }))
+    Ok(Some(Entry { id: row.get(1)?, event }))
 }
 
 fn apart(one: SystemTime, other: SystemTime) -> Duration {

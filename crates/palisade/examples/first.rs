@@ -13,8 +13,8 @@ fn main() -> Result<(), Error> {
     let script = "mkdir -p .git/hooks; echo x > .git/hooks/pre-commit";
     let mut child = sandbox.command("sh").args(["-c", script]).stderr(Stream::null()).spawn()?;
     for message in child.messages() {
-        if let Message::Event { event, hint } = message {
-            println!("{event}; to permit it: {}", hint.unwrap_or_default());
+        if let Message::Event(event) = message {
+            println!("{event}; to permit it: {}", event.hint.as_deref().unwrap_or("nothing"));
         }
     }
     println!("the second command has ended: {}", child.wait()?);

@@ -2,7 +2,7 @@
 //! A command that runs in a sandbox.
 
 use crate::{Answer, Error, ExitStatus};
-use palisade_policy::event::Event;
+use palisade_event::Event;
 use palisade_protocol::launch::{Order, Told};
 use palisade_protocol::{Connection, ProtocolError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -78,13 +78,8 @@ impl Drop for Begun {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Message {
-    /// Something was decided, and the command that would permit it.
-    Event {
-        /// What.
-        event: Box<Event>,
-        /// The command of the command line that would permit it.
-        hint: Option<String>,
-    },
+    /// Something was decided; its `hint` is a command that would permit it.
+    Event(Box<Event>),
     /// Somebody inside waits for an answer.
     Question(Question),
     /// A sentence worth knowing.
@@ -261,14 +256,7 @@ impl Child {
 
     fn hear(&mut self, told: Told) {
         match told {
-            Told::Event(mut value) => {
-                let hint = value.get_mut("hint").and_then(|hint| hint.as_str().map(str::to_owned));
-                // An event of a newer program may not be understood.
-                match serde_json::from_value(value) {
-                    Ok(event) => self.queue.push_back(Message::Event { event: Box::new(event), hint }),
-                    Err(_unknown) => self.queue.push_back(Message::Lost(1)),
-                }
-            }
+            Told::Event(event) => self.queue.push_back(Message::Event(event)),
             Told::Question { number, program, action, why, scope } => {
                 self.queue.push_back(Message::Question(Question { number, program, action, why, scope }));
             }

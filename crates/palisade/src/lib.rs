@@ -43,7 +43,7 @@ pub use child::{Child, Message, Messages, Question};
 pub use command::{Command, Output};
 pub use error::{Error, PlanningError, StatementError};
 pub use helper::{Helper, HelperError};
-pub use palisade_policy::event::Event;
+pub use palisade_event::Event;
 pub use palisade_policy::{Limit, NetworkMode, Protect, View};
 pub use palisade_protocol::launch::Answer;
 pub use request::{Application, Request, Subject, Surroundings};

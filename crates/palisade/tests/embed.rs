@@ -92,12 +92,12 @@ fn refusals_are_heard_as_events() {
         place.sandbox().command("sh").args(["-c", script]).stderr(Stream::null()).spawn().unwrap();
     let messages: Vec<Message> = child.messages().collect();
     let refused = messages.iter().find_map(|message| match message {
-        Message::Event { event, hint } if event.object.contains(".git/hooks") => Some((event, hint)),
+        Message::Event(event) if event.object.to_string().contains(".git/hooks") => Some(event),
         _ => None,
     });
-    let (event, hint) = refused.unwrap_or_else(|| panic!("{messages:?}"));
-    assert_eq!(event.verdict, palisade_policy::event::Verdict::Refused);
-    assert!(hint.as_ref().is_some_and(|hint| hint.starts_with("palisade run ")), "{hint:?}");
+    let event = refused.unwrap_or_else(|| panic!("{messages:?}"));
+    assert_eq!(event.verdict, palisade_event::Verdict::Refused);
+    assert!(event.hint.as_ref().is_some_and(|hint| hint.starts_with("palisade run ")), "{event:?}");
     assert_eq!(child.wait().unwrap(), ExitStatus::Exited(0));
 }
 
@@ -128,7 +128,7 @@ fn questions_are_answered_by_the_embedding_program() {
                     messages.answer(&question, answer).unwrap();
                     asked.push(question.action);
                 }
-                Message::Event { event, .. } if event.object == "8.8.8.8:80" => refused += 1,
+                Message::Event(event) if event.object.to_string() == "8.8.8.8:80" => refused += 1,
                 _ => {}
             }
         }

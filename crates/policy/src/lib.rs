@@ -5,7 +5,7 @@
 //!
 //! In reading order:
 //!
-//! - [`layer`]: who speaks and how firmly, and which statement holds
+//! - [`layer`]: who speaks and how firmly, and which statement holds; the place of a statement is `palisade_event`'s
 //! - [`pattern`], [`rule`], [`value`], [`limits`]: what can be said of paths and everything else
 //! - [`mod@parse`], [`parse_error`], [`mod@render`], [`schema`]: files, their mistakes, and back to text,
 //!   all from one table of keys in `grammar`; [`builtin`]: the lowest layer
@@ -21,7 +21,6 @@
 //! - [`hint`]: what to type to permit what was refused
 //! - [`environment`]: which variables go in
 //! - [`answer`]: what a program is told instead of what is; [`clock`]: its time of day
-//! - [`event`]: what every plane reports of a decision
 //! - [`suggest`]: "did you mean"
 #![forbid(unsafe_code)]
 
@@ -34,7 +33,6 @@ pub mod condition;
 pub mod context;
 pub mod decide;
 pub mod environment;
-pub mod event;
 pub mod expand;
 pub mod feature;
 mod glob;

@@ -154,7 +154,7 @@ impl Reader<'_> {
             let Some((key, node)) = find_with_key(root, name) else {
                 continue;
             };
-            if strength == Strength::Locked && !self.policy.layer.may_lock() {
+            if strength == Strength::Locked && !crate::layer::may_lock(self.policy.layer) {
                 let layer = self.policy.layer;
                 self.error(Problem::LockNotAllowed { layer }, key);
                 continue;

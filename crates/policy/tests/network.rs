@@ -327,8 +327,11 @@ fn rule(allow: impl Strategy<Value = bool>) -> impl Strategy<Value = NetworkRule
             } else {
                 format!("{host}{ports}")
             };
-            let strength =
-                if layer.may_lock() || strength != Strength::Locked { strength } else { Strength::Set };
+            let strength = if palisade_policy::layer::may_lock(layer) || strength != Strength::Locked {
+                strength
+            } else {
+                Strength::Set
+            };
             NetworkRule {
                 target: target.parse().unwrap(),
                 allow,

@@ -43,8 +43,11 @@ fn pattern() -> impl Strategy<Value = String> {
 fn rule(accesses: Vec<Access>) -> impl Strategy<Value = PathRule> {
     (select(Layer::ALL.to_vec()), select(Strength::ALL.to_vec()), select(accesses), pattern()).prop_map(
         |(layer, strength, access, text)| {
-            let strength =
-                if layer.may_lock() || strength != Strength::Locked { strength } else { Strength::Set };
+            let strength = if palisade_policy::layer::may_lock(layer) || strength != Strength::Locked {
+                strength
+            } else {
+                Strength::Set
+            };
             let (pattern, destination) = PathPattern::with_destination(text).unwrap();
             PathRule {
                 pattern,

@@ -7,6 +7,7 @@
 //! descriptor. From then on [`Told`] says what happens, [`Told::Ended`] or [`Told::Failed`] last. When the embedding
 //! side closes the socket, everything inside is ended.
 
+use palisade_event::Event;
 use serde::{Deserialize, Serialize};
 
 /// The verb that makes the program launch for another one.
@@ -65,8 +66,8 @@ pub enum Told {
         /// The first process of the sandbox, if it has one of its own.
         init: Option<i32>,
     },
-    /// Something was decided. The value is an event in its documented JSON form, with `hint` where a command permits it.
-    Event(serde_json::Value),
+    /// Something was decided.
+    Event(Box<Event>),
     /// Somebody inside wants what takes a yes.
     Question {
         /// To be named in the answer.

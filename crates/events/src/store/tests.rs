@@ -6,8 +6,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use super::*;
-use crate::Launch;
-use crate::record::tests::refusal;
+use crate::tests::{launch, refusal};
+use palisade_event::{EVENT_SCHEMA, Kind, Object};
+
+#[path = "../../../event/tests/previous/mod.rs"]
+mod previous;
 
 /// Tells a copy of this program that it is a writer: the store, how many transactions, of how many events.
 const WRITER: &str = "PALISADE_TEST_WRITER";
@@ -19,7 +22,7 @@ struct Home {
 
 impl Home {
     fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), launch: Launch::new(&["make"]) }
+        Self { dir: tempfile::tempdir().unwrap(), launch: launch(&["make"]) }
     }
 
     fn path(&self) -> PathBuf {
@@ -30,12 +33,12 @@ impl Home {
         Store::open(&self.path()).unwrap()
     }
 
-    fn record(&self, object: &str) -> Record {
-        Record::new(&self.launch, refusal(object), None)
+    fn event(&self, object: &str) -> Event {
+        Event { launch: Some(self.launch.clone()), ..refusal(object) }
     }
 
-    fn records(&self, count: usize) -> Vec<Record> {
-        (0..count).map(|number| self.record(&format!("/{number}"))).collect()
+    fn events(&self, count: usize) -> Vec<Event> {
+        (0..count).map(|number| self.event(&format!("/{number}"))).collect()
     }
 
     fn writer(&self, transactions: usize, events: usize) -> Child {
@@ -62,8 +65,13 @@ fn everything(store: &Store) -> Vec<Entry> {
     }
 }
 
-fn objects(entries: &[Entry]) -> Vec<&str> {
-    entries.iter().map(|entry| entry.record.event.object.as_str()).collect()
+fn objects(entries: &[Entry]) -> Vec<String> {
+    entries.iter().map(|entry| entry.event.object.to_string()).collect()
+}
+
+/// A launch of the same command with another number.
+fn sandbox(number: &str) -> Option<Launch> {
+    Some(Launch { sandbox: number.into(), command: "make".into() })
 }
 
 fn assert_sound(path: &Path) {
@@ -81,11 +89,11 @@ fn writer() {
     let (transactions, events) = (number(), number());
     let path = words.next().unwrap();
     let mut store = patiently(|| Store::open(Path::new(path)));
-    let launch = Launch::new(&["writer"]);
+    let launch = Some(launch(&["writer"]));
     for transaction in 0..transactions {
-        let record = |event| Record::new(&launch, refusal(&format!("/{transaction}/{event}")), None);
-        let records: Vec<Record> = (0..events).map(record).collect();
-        patiently(|| store.append(&records));
+        let event = |number| Event { launch: launch.clone(), ..refusal(&format!("/{transaction}/{number}")) };
+        let events: Vec<Event> = (0..events).map(event).collect();
+        patiently(|| store.append(&events));
     }
 }
 
@@ -105,25 +113,112 @@ fn what_was_appended_is_there_for_others() {
     let home = Home::new();
     assert!(Store::find(&home.path()).unwrap().is_none());
     let mut store = home.open();
-    let mut one = home.record("/a\n");
+    let mut one = home.event("/a\n");
     one.hint = Some("palisade run --rw /a".into());
-    store.append(&[one.clone(), home.record("/b")]).unwrap();
+    store.append(&[one.clone(), home.event("/b")]).unwrap();
     let reader = Store::find(&home.path()).unwrap().unwrap();
     let page = reader.after(0, &Filter::default()).unwrap();
-    assert_eq!(page.entries[0].record, one);
+    assert_eq!(page.entries[0].event, one);
     assert_eq!(objects(&page.entries), ["/a\n", "/b"]);
     assert!(!page.more && page.strange == 0);
     assert_eq!(page.position, reader.end().unwrap());
     assert!(reader.after(page.position, &Filter::default()).unwrap().entries.is_empty());
-    store.append(&[home.record("/c")]).unwrap();
+    store.append(&[home.event("/c")]).unwrap();
     assert_eq!(objects(&reader.after(page.position, &Filter::default()).unwrap().entries), ["/c"]);
     assert_sound(&home.path());
 }
 
 #[test]
+fn json_is_the_event_and_its_number() {
+    let home = Home::new();
+    let mut store = home.open();
+    store.append(&[home.event("/a").with_hint(Some("palisade run --rw /a".into()))]).unwrap();
+    let entries = everything(&store);
+    let json = serde_json::to_value(&entries[0]).unwrap();
+    assert_eq!((&json["schema"], &json["object"]), (&EVENT_SCHEMA.into(), &"/a".into()));
+    assert_eq!((&json["command"], &json["count"]), (&"make".into(), &1.into()));
+    assert_eq!((&json["hint"], &json["id"]), (&"palisade run --rw /a".into(), &1.into()));
+    assert_eq!((&json["why"]["origin"]["line"], &json["kind"]), (&3.into(), &"sandbox".into()));
+    assert_eq!(json["sandbox"], *home.launch.sandbox);
+    assert_eq!(serde_json::from_value::<Event>(json).unwrap(), entries[0].event);
+}
+
+/// The version before reads the rows of a store that this one writes.
+#[test]
+fn the_version_before_reads_what_is_written() {
+    let home = Home::new();
+    let event = home.event("/a\n").with_hint(Some("palisade run --rw /a".into()));
+    home.open().append(&[event.clone()]).unwrap();
+    let connection = Connection::open(home.path()).unwrap();
+    // Its own question, and what it took from each column.
+    let (text, hint, sandbox, command): (String, Option<String>, String, String) = connection
+        .query_row(
+            "SELECT e.event, e.hint, l.sandbox, l.command FROM event e JOIN launch l ON l.id = e.launch
+             WHERE e.position > 0 AND json_extract(e.event, '$.subject.sandbox') IS NULL ORDER BY e.position LIMIT 1000",
+            (),
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+        )
+        .unwrap();
+    let read: previous::Event = serde_json::from_str(&text).unwrap();
+    assert_eq!((read.object.as_str(), read.operation), ("/a\n", previous::Operation::Write));
+    assert_eq!((read.time, read.subject.pid), (event.time, Some(7)));
+    assert_eq!((read.verdict, read.enforced_by), (previous::Verdict::Refused, previous::Mechanism::Broker));
+    assert_eq!(read.why.origin.unwrap().line, 3);
+    assert_eq!((hint.as_deref(), sandbox.as_str()), (event.hint.as_deref(), &*home.launch.sandbox));
+    assert_eq!(command, "make");
+    assert!(!text.contains("make") && !text.contains("--rw"), "what has a column is written once: {text}");
+}
+
+/// Rows of the version before are read, and new ones written beside them.
+#[test]
+fn rows_of_the_version_before_are_read() {
+    let home = Home::new();
+    let old = |object: &str, operation, enforced_by| previous::Event {
+        schema: 1,
+        time: SystemTime::now(),
+        subject: previous::Subject { pid: Some(7), uid: Some(1), program: "sed".into(), sandbox: None },
+        operation,
+        object: object.into(),
+        verdict: previous::Verdict::Refused,
+        why: previous::Why { origin: None, text: "protected".into() },
+        enforced_by,
+    };
+    home.open();
+    let connection = Connection::open(home.path()).unwrap();
+    connection
+        .execute("INSERT INTO launch (id, sandbox, command) VALUES (1, '7-abcdef', 'npm install')", ())
+        .unwrap();
+    let events = [
+        old("/a", previous::Operation::Write, previous::Mechanism::Broker),
+        old("example.com:443", previous::Operation::Connect, previous::Mechanism::Gateway),
+    ];
+    for (id, event) in (1..).zip(&events) {
+        let text = serde_json::to_string(event).unwrap();
+        let time = nanoseconds(event.time);
+        connection
+            .execute(
+                "INSERT INTO event (id, position, launch, time, count, event, hint) VALUES (?1, ?1, 1, ?2, 5, ?3, 'do')",
+                params![id, time, text],
+            )
+            .unwrap();
+    }
+    connection.execute("UPDATE counter SET position = 2", ()).unwrap();
+    let mut store = home.open();
+    store.append(&[home.event("/new")]).unwrap();
+    let all = everything(&store);
+    assert_eq!(objects(&all), ["/a", "example.com:443", "/new"]);
+    assert_eq!((all[0].event.kind(), all[1].event.kind()), (Kind::Sandbox, Kind::Network));
+    assert_eq!((all[0].event.schema, all[0].event.count, all[0].event.time), (1, 5, events[0].time));
+    assert_eq!(all[0].event.hint.as_deref(), Some("do"));
+    let launch = all[0].event.launch.as_ref().unwrap();
+    assert_eq!((&*launch.sandbox, &*launch.command), ("7-abcdef", "npm install"));
+    assert_eq!(all[1].event.object, Object::host("example.com", 443));
+}
+
+#[test]
 fn nobody_else_may_read_it() {
     let home = Home::new();
-    home.open().append(&[home.record("/a")]).unwrap();
+    home.open().append(&[home.event("/a")]).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
     let directory = home.path().parent().unwrap().to_owned();
     assert_eq!(mode(&directory), 0o700);
@@ -147,7 +242,7 @@ fn nobody_else_may_read_it() {
 #[test]
 fn what_others_could_change_is_refused() {
     let home = Home::new();
-    home.open().append(&[home.record("/a")]).unwrap();
+    home.open().append(&[home.event("/a")]).unwrap();
     let directory = home.path().parent().unwrap().to_owned();
     for (path, mode) in
         [(&home.path(), 0o620), (&home.path(), 0o602), (&directory, 0o770), (&directory, 0o707)]
@@ -173,7 +268,7 @@ fn what_others_could_change_is_refused() {
 #[test]
 fn a_link_in_its_place_is_refused_and_a_link_to_the_directory_followed() {
     let home = Home::new();
-    home.open().append(&[home.record("/a")]).unwrap();
+    home.open().append(&[home.event("/a")]).unwrap();
     symlink(home.path().parent().unwrap(), home.dir.path().join("link")).unwrap();
     let through = Store::find(&home.dir.path().join("link/events.sqlite")).unwrap().unwrap();
     assert_eq!(everything(&through).len(), 1);
@@ -186,7 +281,7 @@ fn a_link_in_its_place_is_refused_and_a_link_to_the_directory_followed() {
 #[test]
 fn a_newer_schema_is_refused_and_left_alone() {
     let home = Home::new();
-    home.open().append(&[home.record("/a")]).unwrap();
+    home.open().append(&[home.event("/a")]).unwrap();
     let connection = Connection::open(home.path()).unwrap();
     connection.execute_batch("PRAGMA user_version = 99").unwrap();
     drop(connection);
@@ -202,27 +297,27 @@ fn a_newer_schema_is_refused_and_left_alone() {
 fn an_event_of_a_newer_program_is_passed_over() {
     let home = Home::new();
     let mut store = home.open();
-    store.append(&[home.record("/a"), home.record("/b")]).unwrap();
+    store.append(&[home.event("/a"), home.event("/b")]).unwrap();
     store
         .connection
         .execute("UPDATE event SET event = replace(event, '\"write\"', '\"teleport\"') WHERE id = 1", ())
         .unwrap();
     let page = store.after(0, &Filter::default()).unwrap();
-    assert_eq!((objects(&page.entries), page.strange), (vec!["/b"], 1));
+    assert_eq!((objects(&page.entries), page.strange), (vec!["/b".to_owned()], 1));
 }
 
 #[test]
 fn what_is_no_database_is_moved_aside() {
     for content in ["", "no database", &"x".repeat(100_000)] {
         let home = Home::new();
-        home.open().append(&[home.record("/old")]).unwrap();
+        home.open().append(&[home.event("/old")]).unwrap();
         fs::write(home.path(), content).unwrap();
         assert!(matches!(Store::find(&home.path()), Err(StoreError::Damaged { .. })), "{content:.10}");
         let mut store = home.open();
         let aside = store.take_aside().unwrap();
         assert_eq!(fs::read_to_string(aside).unwrap(), content);
         assert!(store.take_aside().is_none());
-        store.append(&[home.record("/new")]).unwrap();
+        store.append(&[home.event("/new")]).unwrap();
         assert_eq!(objects(&everything(&store)), ["/new"], "the old log wasn't taken for the new one's");
         assert_sound(&home.path());
     }
@@ -232,7 +327,7 @@ fn what_is_no_database_is_moved_aside() {
 fn damage_that_shows_late_is_moved_aside_too_and_the_event_kept() {
     let home = Home::new();
     let mut store = home.open();
-    store.append(&home.records(2000)).unwrap();
+    store.append(&home.events(2000)).unwrap();
     store.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
     // Every page but the first, which says what the tables are. The connection hasn't read them all.
     let size = fs::metadata(home.path()).unwrap().len();
@@ -240,7 +335,7 @@ fn damage_that_shows_late_is_moved_aside_too_and_the_event_kept() {
     let noise = vec![0xa5; usize::try_from(size).unwrap() - 4096];
     std::os::unix::fs::FileExt::write_all_at(&file, &noise, 4096).unwrap();
     store.connection.execute_batch("PRAGMA shrink_memory").unwrap();
-    store.append(&[home.record("/new")]).unwrap();
+    store.append(&[home.event("/new")]).unwrap();
     assert!(store.take_aside().is_some());
     assert_eq!(objects(&everything(&store)), ["/new"]);
     assert_sound(&home.path());
@@ -250,18 +345,18 @@ fn damage_that_shows_late_is_moved_aside_too_and_the_event_kept() {
 fn a_writer_follows_when_the_file_is_replaced() {
     let home = Home::new();
     let mut store = home.open();
-    store.append(&[home.record("/a")]).unwrap();
+    store.append(&[home.event("/a")]).unwrap();
     let reader = Store::find(&home.path()).unwrap().unwrap();
     assert!(reader.is_current());
     // As somebody does who cleans up: the log is left behind.
     fs::remove_file(home.path()).unwrap();
-    store.append(&[home.record("/b")]).unwrap();
+    store.append(&[home.event("/b")]).unwrap();
     assert!(!reader.is_current());
     let reader = Store::find(&home.path()).unwrap().unwrap();
     assert_eq!(objects(&everything(&reader)), ["/b"]);
     drop(store);
     fs::remove_dir_all(home.path().parent().unwrap()).unwrap();
-    home.open().append(&[home.record("/c")]).unwrap();
+    home.open().append(&[home.event("/c")]).unwrap();
     assert_eq!(objects(&everything(&home.open())), ["/c"]);
     assert_sound(&home.path());
 }
@@ -270,10 +365,10 @@ fn a_writer_follows_when_the_file_is_replaced() {
 fn closing_an_old_store_leaves_the_new_one_its_log() {
     let home = Home::new();
     let mut old = home.open();
-    old.append(&[home.record("/a")]).unwrap();
+    old.append(&[home.event("/a")]).unwrap();
     fs::remove_file(home.path()).unwrap();
     let mut new = home.open();
-    new.append(&[home.record("/b")]).unwrap();
+    new.append(&[home.event("/b")]).unwrap();
     drop(old);
     drop(new);
     assert_eq!(objects(&everything(&home.open())), ["/b"]);
@@ -283,34 +378,34 @@ fn closing_an_old_store_leaves_the_new_one_its_log() {
 fn the_same_within_a_second_is_one_row_that_comes_again() {
     let home = Home::new();
     let mut store = home.open();
-    let first = home.record("/a");
-    store.append(&[first.clone(), home.record("/b")]).unwrap();
+    let first = home.event("/a");
+    store.append(&[first.clone(), home.event("/b")]).unwrap();
     let end = store.end().unwrap();
-    store.append(&[Record { count: 41, ..first.clone() }]).unwrap();
+    store.append(&[Event { count: 41, ..first.clone() }]).unwrap();
     let page = store.after(end, &Filter::default()).unwrap();
     assert_eq!(objects(&page.entries), ["/a"], "a follower sees that it changed");
-    assert_eq!((page.entries[0].id, page.entries[0].record.count), (1, 42));
+    assert_eq!((page.entries[0].id, page.entries[0].event.count), (1, 42));
 
     let mut later = first.clone();
-    later.event.time += BURST;
+    later.time += BURST;
     let mut other_rule = first.clone();
-    other_rule.event.why.origin = None;
-    let other_launch = Record { sandbox: "1-2".into(), ..first };
+    other_rule.why.origin = None;
+    let other_launch = Event { launch: sandbox("1-2"), ..first };
     store.append(&[later, other_rule, other_launch]).unwrap();
     let all = everything(&store);
     assert_eq!(objects(&all), ["/b", "/a", "/a", "/a", "/a"]);
-    assert_eq!(all.iter().map(|entry| entry.record.count).collect::<Vec<_>>(), [1, 42, 1, 1, 1]);
+    assert_eq!(all.iter().map(|entry| entry.event.count).collect::<Vec<_>>(), [1, 42, 1, 1, 1]);
 }
 
 #[test]
 fn a_row_that_went_meanwhile_is_made_anew() {
     let home = Home::new();
     let mut store = home.open();
-    let record = home.record("/a");
-    store.append(std::slice::from_ref(&record)).unwrap();
+    let event = home.event("/a");
+    store.append(std::slice::from_ref(&event)).unwrap();
     let everything_goes = Retention { rows: 0, ..Retention::default() };
     assert_eq!(store.prune(&everything_goes).unwrap(), 1);
-    store.append(&[record]).unwrap();
+    store.append(&[event]).unwrap();
     let page = store.after(0, &Filter::default()).unwrap();
     assert_eq!((page.entries.len(), page.entries[0].id), (1, 2), "and no number is used twice");
 }
@@ -319,30 +414,30 @@ fn a_row_that_went_meanwhile_is_made_anew() {
 fn filters() {
     let home = Home::new();
     let mut store = home.open();
-    let mut records = home.records(4);
+    let mut events = home.events(4);
     let now = SystemTime::now();
-    for (record, age) in records.iter_mut().zip([300, 200, 100, 0]) {
-        record.event.time = now - Duration::from_secs(age);
+    for (event, age) in events.iter_mut().zip([300, 200, 100, 0]) {
+        event.time = now - Duration::from_secs(age);
     }
-    records[1].sandbox = "7700000-abcdef".into();
-    records[2].event.subject.sandbox = Some("web".into());
-    store.append(&records).unwrap();
+    events[1].launch = sandbox("7700000-abcdef");
+    events[2].subject.sandbox = Some("web".into());
+    store.append(&events).unwrap();
     let wanted = |filter: &Filter| {
         let page = store.after(0, filter).unwrap();
-        objects(&page.entries).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        objects(&page.entries)
     };
     let since = |age| Filter { since: Some(now - Duration::from_secs(age)), sandbox: None };
     assert_eq!(wanted(&since(150)), ["/2", "/3"]);
-    let sandbox = |name: &str| Filter { sandbox: Some(name.to_owned()), since: None };
-    assert_eq!(wanted(&sandbox("7700000-abcdef")), ["/1"]);
-    assert_eq!(wanted(&sandbox("7700000")), ["/1"]);
-    assert_eq!(wanted(&sandbox("web")), ["/2"]);
-    assert_eq!(wanted(&sandbox("7%")), [""; 0]);
-    assert_eq!(wanted(&sandbox("7")), [""; 0]);
+    let of_sandbox = |name: &str| Filter { sandbox: Some(name.to_owned()), since: None };
+    assert_eq!(wanted(&of_sandbox("7700000-abcdef")), ["/1"]);
+    assert_eq!(wanted(&of_sandbox("7700000")), ["/1"]);
+    assert_eq!(wanted(&of_sandbox("web")), ["/2"]);
+    assert_eq!(wanted(&of_sandbox("7%")), [""; 0]);
+    assert_eq!(wanted(&of_sandbox("7")), [""; 0]);
     let newest = store.before_newest(2, &Filter::default()).unwrap();
     assert_eq!(objects(&store.after(newest, &Filter::default()).unwrap().entries), ["/2", "/3"]);
     assert_eq!(store.before_newest(5, &Filter::default()).unwrap(), 0);
-    assert_eq!(store.before_newest(1, &sandbox("7700000")).unwrap(), 0);
+    assert_eq!(store.before_newest(1, &of_sandbox("7700000")).unwrap(), 0);
 }
 
 #[test]
@@ -350,21 +445,21 @@ fn what_is_old_or_too_much_goes_oldest_first() {
     let home = Home::new();
     let mut store = home.open();
     store.set_retention(Retention { rows: usize::MAX, rows_of_one: usize::MAX, ..Retention::default() });
-    let mut records = home.records(5000);
-    for record in &mut records[..1000] {
-        record.event.time -= Duration::from_secs(40 * 24 * 3600);
+    let mut events = home.events(5000);
+    for event in &mut events[..1000] {
+        event.time -= Duration::from_secs(40 * 24 * 3600);
     }
-    store.append(&records).unwrap();
+    store.append(&events).unwrap();
     store.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
     let before = fs::metadata(home.path()).unwrap().len();
-    let first = |store: &Store| everything(store).first().map(|entry| entry.record.event.object.clone());
+    let first = |store: &Store| everything(store).first().map(|entry| entry.event.object.to_string());
     assert_eq!(first(&store).unwrap(), "/1000", "the first append prunes");
 
     let rows = Retention { rows: 3000, ..Retention::default() };
     assert_eq!(store.prune(&rows).unwrap(), 1000);
     assert_eq!(first(&store).unwrap(), "/2000");
 
-    let other = Record { sandbox: "1-2".into(), ..home.record("/other") };
+    let other = Event { launch: sandbox("1-2"), ..home.event("/other") };
     store.append(&[other]).unwrap();
     let one = Retention { rows_of_one: 1000, ..Retention::default() };
     assert_eq!(store.prune(&one).unwrap(), 2000);
@@ -392,8 +487,8 @@ fn every_thousand_events_it_prunes_by_itself() {
     let home = Home::new();
     let mut store = home.open();
     store.set_retention(Retention { rows: 100, ..Retention::default() });
-    for record in home.records(2500) {
-        store.append(&[record]).unwrap();
+    for event in home.events(2500) {
+        store.append(&[event]).unwrap();
     }
     assert!(everything(&store).len() < 100 + PRUNE_EVERY);
 }
@@ -416,8 +511,8 @@ fn eight_processes_write_while_one_reads_and_no_row_is_lost() {
             let page = reader.after(position, &Filter::default()).unwrap();
             position = page.position;
             seen.extend(page.entries.into_iter().map(|entry| {
-                assert_eq!(entry.record.count, 1);
-                (entry.record.sandbox.to_string(), entry.record.event.object)
+                assert_eq!(entry.event.count, 1);
+                (entry.event.launch.unwrap().sandbox, entry.event.object.to_string())
             }));
             if !running && !page.more {
                 break;
@@ -460,9 +555,9 @@ fn a_writer_killed_in_mid_transaction_harms_nobody() {
             "a transaction is whole or not at all"
         );
         let begun = Instant::now();
-        store.append(&[home.record(&format!("/{delay}"))]).unwrap();
+        store.append(&[home.event(&format!("/{delay}"))]).unwrap();
         assert!(begun.elapsed() < Duration::from_secs(2), "its lock went with it");
-        store.append(&home.records(EVENTS - 1)).unwrap();
+        store.append(&home.events(EVENTS - 1)).unwrap();
         assert_sound(&home.path());
     }
 }
@@ -475,7 +570,7 @@ fn the_journal_of_remote_file_systems_works_too() {
     fs::create_dir_all(home.path().parent().unwrap()).unwrap();
     fs::write(home.path(), "").unwrap();
     layout::make(&home.path(), true).unwrap();
-    home.open().append(&[home.record("/a")]).unwrap();
+    home.open().append(&[home.event("/a")]).unwrap();
     assert_eq!(everything(&home.open()).len(), 1);
     assert!(!home.path().with_extension("sqlite-wal").exists());
 }
@@ -484,12 +579,12 @@ fn the_journal_of_remote_file_systems_works_too() {
 fn a_full_disk_is_an_error_and_no_more() {
     let home = Home::new();
     let mut store = home.open();
-    store.append(&[home.record("/a")]).unwrap();
+    store.append(&[home.event("/a")]).unwrap();
     store.connection.execute_batch("PRAGMA max_page_count = 20").unwrap();
-    assert!(matches!(store.append(&home.records(2000)), Err(StoreError::Sqlite { .. })));
+    assert!(matches!(store.append(&home.events(2000)), Err(StoreError::Sqlite { .. })));
     assert_eq!(objects(&everything(&store)), ["/a"]);
     store.connection.execute_batch("PRAGMA max_page_count = 100000").unwrap();
-    store.append(&home.records(2000)).unwrap();
+    store.append(&home.events(2000)).unwrap();
     assert_eq!(everything(&store).len(), 2001);
 }
 

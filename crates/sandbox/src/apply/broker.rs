@@ -6,13 +6,13 @@ use crate::error::StartError;
 use crate::filter::calls::{self, Unanswered};
 use crate::filter::denials;
 use crate::network::sockets;
-use crate::plan::{Answering, Broker as Told, Calls, Filter as Program, Plan, Root};
-use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Subject, Verdict, Why};
+use crate::plan::{Answering, Broker as Told, Calls, Filter, Plan, Root};
+use palisade_event::{Detail, Event, Mechanism, Object, Operation, Sandbox, Subject, Verdict, Why};
 use palisade_policy::names::{NameRule, NameRules};
 use palisade_sys::launch::{Broker, Station};
 use palisade_syscall::broker::Server;
-use palisade_syscall::broker::guard::{self, Wards};
-use palisade_syscall::broker::report::{self, Report};
+use palisade_syscall::broker::guard::{self, Refused, Wards};
+use palisade_syscall::broker::report::{self, Program, Report};
 use palisade_syscall::{Arch, Errno as Refusal, Syscall};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -36,6 +36,8 @@ pub(crate) struct Ear<'p> {
     ended: Cell<bool>,
     /// Files are put in their places when they have been written.
     writing: Cell<bool>,
+    /// The thread that asked last, and its process.
+    asked: Cell<(u32, u32)>,
 }
 
 /// Prepares a broker for a plan that has one.
@@ -50,7 +52,7 @@ pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Brok
     palisade_sys::wait::signal_when_readable(ours.as_fd())
         .map_err(failed("ask for signals of the broker's socket"))?;
     let told_to_it = told.clone().into_owned();
-    let command = Program(Cow::Owned(plan.filter.0.to_vec()));
+    let command = Filter(Cow::Owned(plan.filter.0.to_vec()));
     let learn = told.learn;
     let given = given(told)?;
     let answers = told.answers.as_ref();
@@ -77,6 +79,7 @@ pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Brok
         rules: OnceCell::new(),
         ended: Cell::new(false),
         writing: Cell::new(false),
+        asked: Cell::default(),
     };
     Ok(Some((broker, ear)))
 }
@@ -140,24 +143,23 @@ impl Ear<'_> {
     fn pass_on(&self, reports: Vec<Report>, tell: &mut dyn FnMut(Happening<'_>)) {
         for report in reports {
             match report {
-                Report::Refused { thread, program, call, path, rule, holder, detail } => {
-                    let rule = usize::try_from(rule).ok().and_then(|rule| self.rules().get(rule));
-                    let Some(rule) = rule else { continue };
-                    let event = event(thread, &program, &call, &path, rule, holder, &detail);
-                    tell(Happening::Refused { event: &event, rule });
+                Report::Refused { thread, program, call, refused } => {
+                    let Some(rule) = self.rules().get(refused.rule) else { continue };
+                    let subject = self.subject(thread, &program);
+                    tell(Happening::Refused { event: &event(subject, call, &refused, rule), rule });
                 }
                 Report::Denied { thread, program, path, denial } => {
-                    let (event, hint) = denials::of_name(thread, &program, &path, &denial, self.rules());
-                    tell(Happening::Denied { event: &event, hint, expected: false });
+                    let subject = self.subject(thread, &program);
+                    tell(Happening::Denied(&denials::of_name(subject, &path, &denial, self.rules())));
                 }
                 Report::Call { thread, program, call, errno } => {
                     let Some((call, errno)) = call_of(call).zip(Refusal::new(errno)) else { continue };
-                    let (event, hint) = denials::of_call(thread, &program, call, errno);
-                    let expected = denials::is_expected(errno);
-                    tell(Happening::Denied { event: &event, hint: Some(hint), expected });
+                    let subject = self.subject(thread, named(&program));
+                    tell(Happening::Denied(&denials::of_call(subject, call, errno)));
                 }
                 Report::Socket { thread, program, path } => {
-                    tell(Happening::Socket { event: &sockets::event(thread, &program, &path) });
+                    let subject = self.subject(thread, &program);
+                    tell(Happening::Denied(&sockets::event(subject, &path)));
                 }
                 Report::Used { how, came, path, program } => {
                     tell(Happening::Used { how, came, path: &lossless(path), program: &program });
@@ -169,7 +171,8 @@ impl Ear<'_> {
                 }
                 Report::Unlearned { thread, program, call, killed } => {
                     let Some(call) = call_of(call) else { continue };
-                    let event = calls::event(thread, &program, call, killed, self.told.calls.as_ref());
+                    let subject = self.subject(thread, named(&program));
+                    let event = calls::event(subject, call, killed, self.told.calls.as_ref());
                     tell(Happening::Unlearned { event: &event, call });
                 }
                 Report::Asked { number, thread, program, call } => {
@@ -199,6 +202,20 @@ impl Ear<'_> {
         }
     }
 
+    /// The process that asked. A loop of refusals asks for the same one again and again.
+    fn subject(&self, thread: u32, program: &[u8]) -> Subject {
+        let (known, process) = self.asked.get();
+        let process = if known == thread { process } else { process_of(thread).unwrap_or(thread) };
+        self.asked.set((thread, process));
+        Subject {
+            pid: Some(process),
+            uid: Some(rustix::process::getuid().as_raw()),
+            program: String::from_utf8_lossy(program).into_owned(),
+            thread: (process != thread).then_some(thread),
+            ..Subject::default()
+        }
+    }
+
     fn rules(&self) -> &[NameRule] {
         self.rules.get_or_init(|| {
             let of = |rules: Result<NameRules, _>| {
@@ -221,26 +238,20 @@ fn lossless(path: Vec<u8>) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(path))
 }
 
-/// Who asked.
-pub(crate) fn subject(thread: u32, program: &[u8]) -> Subject {
-    Subject {
-        pid: Some(thread),
-        uid: Some(rustix::process::getuid().as_raw()),
-        program: String::from_utf8_lossy(program).into_owned(),
-        sandbox: None,
-    }
+/// The file that a thread executes, in words.
+fn named(program: &Program) -> &[u8] {
+    if program.path.is_empty() { b"a program" } else { &program.path }
 }
 
-fn event(
-    thread: u32,
-    program: &[u8],
-    call: &str,
-    path: &[u8],
-    rule: &NameRule,
-    holder: bool,
-    detail: &str,
-) -> Event {
-    let text = match (holder, detail) {
+/// The process of a thread, as the host numbers it; of one that is gone it isn't known any more.
+fn process_of(thread: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
+/// A protected name that wasn't written, and what permits it.
+fn event(subject: Subject, call: String, refused: &Refused, rule: &NameRule) -> Event {
+    let text = match (refused.holder, refused.detail.as_str()) {
         (true, "") => {
             format!("{call} would put names that {} protects elsewhere, or others in their place", rule.path)
         }
@@ -248,14 +259,15 @@ fn event(
         (false, "") => format!("{} is protected: {}", rule.path, rule.reason),
         (false, detail) => format!("{} is protected: {detail}", rule.path),
     };
-    Event {
-        schema: EVENT_SCHEMA,
-        time: SystemTime::now(),
-        subject: subject(thread, program),
-        operation: Operation::Write,
-        object: String::from_utf8_lossy(path).into_owned(),
-        verdict: Verdict::Refused,
-        why: Why { origin: Some(rule.origin.clone()), text },
-        enforced_by: Mechanism::Broker,
-    }
+    let permitted = !rule.locked && !rule.anchored;
+    let detail = Sandbox { call: Some(call), protected: Some(rule.path.clone()), expected: false };
+    Event::new(
+        SystemTime::now(),
+        Detail::Sandbox(detail),
+        subject,
+        (Operation::Write, Object::file(String::from_utf8_lossy(&refused.path))),
+        (Verdict::Refused, Mechanism::Broker),
+        Why { origin: Some(rule.origin.clone()), text },
+    )
+    .with_hint(permitted.then(|| format!("palisade run --allow-name {:?} …", rule.path)))
 }

@@ -14,8 +14,8 @@ use crate::filter::calls::Unanswered;
 use crate::network::gateway::{self, Gateway, ServeNetwork};
 use crate::plan::text::Text;
 use crate::plan::{BusName, IdentityKind, Namespace, Plan};
+use palisade_event::Event;
 use palisade_policy::environment::{Fate, Filter};
-use palisade_policy::event::Event;
 use palisade_policy::names::NameRule;
 use palisade_sys::landlock::{Handled, Rights};
 use palisade_sys::launch::{
@@ -71,27 +71,16 @@ pub struct Running {
 pub enum Happening<'h> {
     /// It runs.
     Started(Running),
-    /// The broker refused something.
+    /// The broker refused to write a protected name.
     Refused {
         /// What, and why.
         event: &'h Event,
         /// The rule.
         rule: &'h NameRule,
     },
-    /// Something was refused that no protected name is about: a name by how it is shown, or a system call.
-    Denied {
-        /// What, and why.
-        event: &'h Event,
-        /// A command that permits it, or says more.
-        hint: Option<String>,
-        /// Programs try this and do without.
-        expected: bool,
-    },
-    /// The broker refused a connection to a socket of others.
-    Socket {
-        /// Which, and whose.
-        event: &'h Event,
-    },
+    /// Something was refused that no protected name is about: a name by how it is shown, a system call, or a connection to
+    /// a socket of others.
+    Denied(&'h Event),
     /// The command used something, for the first time in this way; only while it is being learned.
     Used {
         /// How.

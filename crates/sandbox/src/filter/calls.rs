@@ -5,14 +5,13 @@ mod key;
 
 pub(crate) use self::key::Inside;
 
-use crate::apply::broker;
 use crate::error::PlanError;
 use crate::facts::Facts;
 use crate::filter;
 use crate::plan::planner::Isolation;
 use crate::plan::text::Text;
 use crate::plan::{Calls, Plan};
-use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Verdict, Why};
+use palisade_event::{Detail, Event, Mechanism, Object, Operation, Sandbox, Subject, Verdict, Why};
 use palisade_policy::word::{SyscallMode, SyscallRefusal};
 use palisade_policy::{Context, Policy};
 use palisade_syscall::broker::report::Program;
@@ -37,13 +36,7 @@ pub struct Unanswered<'q> {
 }
 
 /// A call that wasn't learned, and was refused.
-pub(crate) fn event(
-    thread: u32,
-    program: &Program,
-    call: Syscall,
-    killed: bool,
-    calls: Option<&Calls<'_>>,
-) -> Event {
+pub(crate) fn event(subject: Subject, call: Syscall, killed: bool, calls: Option<&Calls<'_>>) -> Event {
     let text = match calls {
         None => "nobody allowed it, and the policy has it asked about".to_owned(),
         Some(calls) if calls.mode == SyscallMode::Ask => {
@@ -53,16 +46,15 @@ pub(crate) fn event(
             format!("it wasn't learned of the programs of {}", shown(&calls.profile.to_string()))
         }
     };
-    Event {
-        schema: EVENT_SCHEMA,
-        time: SystemTime::now(),
-        subject: broker::subject(thread, if program.path.is_empty() { b"a program" } else { &program.path }),
-        operation: Operation::Syscall,
-        object: call.name().to_owned(),
-        verdict: if killed { Verdict::Killed } else { Verdict::Refused },
-        why: Why { origin: None, text },
-        enforced_by: Mechanism::Broker,
-    }
+    Event::new(
+        SystemTime::now(),
+        Detail::Sandbox(Sandbox::default()),
+        subject,
+        (Operation::Syscall, Object::syscall(call.name(), call.number(Arch::NATIVE))),
+        (if killed { Verdict::Killed } else { Verdict::Refused }, Mechanism::Broker),
+        Why::text(text),
+    )
+    .with_hint(Some(format!("palisade syscalls explain {}", call.name())))
 }
 
 /// What becomes of a system call.

@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Refusals that no protected name decides, as events: of names by how they are shown, and of system calls.
 
-use crate::apply::broker::subject;
 use crate::error::quoted;
-use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Verdict, Why};
+use palisade_event::{Detail, Event, Mechanism, Object, Operation, Sandbox, Subject, Verdict, Why};
 use palisade_policy::names::NameRule;
-use palisade_syscall::broker::report::{Denial, Program};
-use palisade_syscall::{Errno, Syscall, refusal};
+use palisade_syscall::broker::report::Denial;
+use palisade_syscall::{Arch, Errno, Syscall, refusal};
 use std::time::SystemTime;
 
 /// A refusal of a name, and what permits it. `rules`: those that a border is told by.
-pub(crate) fn of_name(
-    thread: u32,
-    program: &[u8],
-    path: &[u8],
-    denial: &Denial,
-    rules: &[NameRule],
-) -> (Event, Option<String>) {
+pub(crate) fn of_name(subject: Subject, path: &[u8], denial: &Denial, rules: &[NameRule]) -> Event {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     // A name that is no text can't be typed.
     let word = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(quoted);
@@ -54,39 +47,31 @@ pub(crate) fn of_name(
             word(path).map(|path| format!("palisade explain --access write {path}")),
         ),
     };
-    let event = Event {
-        schema: EVENT_SCHEMA,
-        time: SystemTime::now(),
-        subject: subject(thread, program),
-        operation: Operation::Write,
-        object: String::from_utf8_lossy(path).into_owned(),
-        verdict: Verdict::Refused,
-        why: Why { origin, text: why },
-        enforced_by,
-    };
-    (event, hint)
+    Event::new(
+        SystemTime::now(),
+        Detail::Sandbox(Sandbox::default()),
+        subject,
+        (Operation::Write, Object::file(text(path))),
+        (Verdict::Refused, enforced_by),
+        Why { origin, text: why },
+    )
+    .with_hint(hint)
 }
 
 /// A system call that the filter refused, and the command that says more.
-pub(crate) fn of_call(thread: u32, program: &Program, call: Syscall, errno: Errno) -> (Event, String) {
+pub(crate) fn of_call(subject: Subject, call: Syscall, errno: Errno) -> Event {
     let reason = refusal::reason(call, errno).unwrap_or("the policy denies it");
-    let program = if program.path.is_empty() { b"a program".as_slice() } else { &program.path };
-    let event = Event {
-        schema: EVENT_SCHEMA,
-        time: SystemTime::now(),
-        subject: subject(thread, program),
-        operation: Operation::Syscall,
-        object: call.name().to_owned(),
-        verdict: Verdict::Refused,
-        why: Why { origin: None, text: format!("it fails with {errno}: {reason}") },
-        enforced_by: Mechanism::Seccomp,
-    };
-    (event, format!("palisade explain --syscall {}", call.name()))
-}
-
-/// Whether this is the answer of a kernel that lacks the call, for which programs have another way.
-pub(crate) fn is_expected(errno: Errno) -> bool {
-    errno == Errno::ENOSYS
+    // This is the answer of a kernel that lacks the call, for which programs have another way.
+    let expected = errno == Errno::ENOSYS;
+    Event::new(
+        SystemTime::now(),
+        Detail::Sandbox(Sandbox { expected, ..Sandbox::default() }),
+        subject,
+        (Operation::Syscall, Object::syscall(call.name(), call.number(Arch::NATIVE))),
+        (Verdict::Refused, Mechanism::Seccomp),
+        Why::text(format!("it fails with {errno}: {reason}")),
+    )
+    .with_hint(Some(format!("palisade explain --syscall {}", call.name())))
 }
 
 #[cfg(test)]
@@ -96,8 +81,9 @@ mod tests {
     #[test]
     fn what_is_refused_is_said_with_the_wall_and_the_way_out() {
         let told = |denial| {
-            let (event, hint) = of_name(1, b"mv", b"/w/a b", &denial, &[]);
-            (event.to_string(), hint)
+            let subject = Subject { program: "mv".into(), ..Subject::default() };
+            let event = of_name(subject, b"/w/a b", &denial, &[]);
+            (event.to_string(), event.hint)
         };
         let (said, hint) = told(Denial::Pinned { about: b"/w/a b/key".to_vec() });
         assert_eq!(
@@ -116,13 +102,19 @@ mod tests {
 
     #[test]
     fn a_call_is_said_with_its_error_and_the_reason() {
-        let (event, hint) = of_call(1, &Program::default(), "ptrace".parse().unwrap(), Errno::EPERM);
+        let subject = Subject { program: "a program".into(), ..Subject::default() };
+        let event = of_call(subject.clone(), "ptrace".parse().unwrap(), Errno::EPERM);
         assert_eq!(
             event.to_string(),
             "refused: syscall ptrace by a program: it fails with EPERM: reads and steers other processes (seccomp)"
         );
-        assert_eq!(hint, "palisade explain --syscall ptrace");
-        let (event, _hint) = of_call(1, &Program::default(), "getpid".parse().unwrap(), Errno::EPERM);
+        assert_eq!(event.hint.unwrap(), "palisade explain --syscall ptrace");
+        let event = of_call(subject.clone(), "getpid".parse().unwrap(), Errno::EPERM);
         assert!(event.why.text.ends_with("the policy denies it"));
+        let expected = |errno| {
+            let event = of_call(subject.clone(), "ptrace".parse().unwrap(), errno);
+            matches!(event.detail, Detail::Sandbox(sandbox) if sandbox.expected)
+        };
+        assert!(expected(Errno::ENOSYS) && !expected(Errno::EPERM));
     }
 }

@@ -382,7 +382,8 @@ fn statements() -> impl Strategy<Value = Vec<Stated>> {
         let said = select(calls).prop_flat_map(move |call| said(call, values.clone()));
         let stated = (select(layers), select(&Strength::ALL[..]), said);
         let stated = stated.prop_map(|(layer, strength, (call, says))| {
-            let strength = if layer.may_lock() { strength } else { strength.min(Strength::Set) };
+            let strength =
+                if palisade_policy::layer::may_lock(layer) { strength } else { strength.min(Strength::Set) };
             Stated { layer, strength, call, says }
         });
         prop::collection::vec(stated, 0..12)

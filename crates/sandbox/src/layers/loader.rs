@@ -51,7 +51,7 @@ impl<'f> Loader<'f> {
         if found == Fingerprint::Absent {
             return Ok(None);
         }
-        let who = if layer.may_lock() { self.system } else { trustee(self.facts) };
+        let who = if palisade_policy::layer::may_lock(layer) { self.system } else { trustee(self.facts) };
         let content = stable(file, || {
             let real = places::check(file, who)
                 .map_err(|source| LayerError::Distrusted { file: file.to_owned(), source })?;

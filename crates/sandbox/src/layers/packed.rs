@@ -136,7 +136,7 @@ impl Definitions {
         }
         let own = layers.len();
         for (layer, file) in loader.configurations() {
-            if layer.may_lock()
+            if palisade_policy::layer::may_lock(layer)
                 && let Some(policy) = loader.read(&file, layer, Sort::Profile)?
             {
                 loader.add(policy, &mut layers, &mut Vec::new())?;
@@ -146,7 +146,7 @@ impl Definitions {
         let mut find = |name: &str, highest: Layer, by: &Origin| {
             let packed = self.features.iter().find(|definition| definition.name == name);
             match packed {
-                Some(packed) if !highest.may_lock() => packed.parse(Sort::Feature),
+                Some(packed) if !palisade_policy::layer::may_lock(highest) => packed.parse(Sort::Feature),
                 _ => loader.named(Sort::Feature, name, highest, Some(by)),
             }
         };

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a refused connection to a socket means.
 
-use crate::apply::broker::subject;
-use palisade_policy::event::{EVENT_SCHEMA, Event, Mechanism, Operation, Verdict, Why};
+use palisade_event::{Detail, Event, Mechanism, Object, Operation, Sandbox, Subject, Verdict, Why};
 use std::time::SystemTime;
 
 /// Ends of paths, who listens there, and what that comes to.
@@ -36,20 +35,20 @@ const KNOWN: &[(&str, &str)] = &[
 ];
 
 /// The refusal as an event.
-pub(crate) fn event(thread: u32, program: &[u8], path: &[u8]) -> Event {
+pub(crate) fn event(subject: Subject, path: &[u8]) -> Event {
     let object = String::from_utf8_lossy(path).into_owned();
     let known = KNOWN.iter().find(|(part, _whose)| object.ends_with(part) || object.contains(part));
     let whose = known.map_or("somebody else's", |(_part, whose)| whose);
-    Event {
-        schema: EVENT_SCHEMA,
-        time: SystemTime::now(),
-        subject: subject(thread, program),
-        operation: Operation::Connect,
-        object,
-        verdict: Verdict::Refused,
-        why: Why { origin: None, text: format!("the socket is {whose}") },
-        enforced_by: Mechanism::Broker,
-    }
+    let hint = format!("palisade run --rw {object:?} …");
+    Event::new(
+        SystemTime::now(),
+        Detail::Sandbox(Sandbox::default()),
+        subject,
+        (Operation::Connect, Object::socket(object)),
+        (Verdict::Refused, Mechanism::Broker),
+        Why::text(format!("the socket is {whose}")),
+    )
+    .with_hint(Some(hint))
 }
 
 #[cfg(test)]
@@ -58,12 +57,14 @@ mod tests {
 
     #[test]
     fn the_message_says_whose_socket_it_is() {
-        let event = event(1, b"docker", b"/var/run/docker.sock");
+        let subject = Subject { program: "docker".into(), ..Subject::default() };
+        let event = event(subject, b"/var/run/docker.sock");
         assert_eq!(
             event.to_string(),
             "refused: connect /var/run/docker.sock by docker: \
              the socket is Docker's: whoever reaches it is root on the host (broker)"
         );
-        assert!(super::event(1, b"x", b"/w/s").why.text.contains("somebody else's"));
+        assert_eq!(event.hint.unwrap(), "palisade run --rw \"/var/run/docker.sock\" …");
+        assert!(super::event(Subject::default(), b"/w/s").why.text.contains("somebody else's"));
     }
 }

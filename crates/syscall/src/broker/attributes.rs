@@ -126,10 +126,7 @@ impl Worker<'_> {
             thread: caller.call.thread,
             program: caller.program(),
             call: crate::broker::calls::name_of(caller.call).to_owned(),
-            path: refused.path.clone(),
-            rule: u32::try_from(refused.rule).unwrap_or(u32::MAX),
-            holder: refused.holder,
-            detail: refused.detail.clone(),
+            refused: refused.clone(),
         });
         REFUSED
     }

@@ -11,6 +11,7 @@ use crate::broker::walls::Shut;
 use crate::broker::way::{Way, is_below};
 use palisade_policy::names::repository::Marks;
 use palisade_policy::names::{Content, NameRule, NameRules, Standing, repository};
+use serde::{Deserialize, Serialize};
 
 pub use crate::broker::deed::Deed;
 
@@ -60,8 +61,8 @@ impl Root {
     }
 }
 
-/// A refusal.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// A refusal. It is told as it was judged.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Refused {
     /// The path on the host.
     pub path: Vec<u8>,

@@ -4,6 +4,7 @@
 //! The broker is behind the sandbox's walls: it can't write the user's state, and has nothing to
 //! write on. The launcher, which has both, doesn't trust what it hears further than to show it.
 
+use crate::broker::guard::Refused;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// One message. Paths are the host's.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Report {
-    /// A call was refused.
+    /// A call was refused that would have written a protected name.
     Refused {
         /// The calling thread, as the host numbers it.
         thread: u32,
@@ -21,14 +22,8 @@ pub enum Report {
         program: Vec<u8>,
         /// The call.
         call: String,
-        /// The path.
-        path: Vec<u8>,
-        /// Index of the name's rule.
-        rule: u32,
-        /// The path isn't protected itself, but leads to protected ones.
-        holder: bool,
-        /// What about the content was refused, for files that may be changed harmlessly.
-        detail: String,
+        /// What was judged.
+        refused: Refused,
     },
     /// A call was refused for how the sandbox shows a name, whatever it is.
     Denied {

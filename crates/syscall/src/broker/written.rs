@@ -193,16 +193,13 @@ impl Worker<'_> {
                 Err(error) => error.to_string(),
             }
         } else {
-            refused.detail
+            refused.detail.clone()
         };
         self.shared.reporter.tell(&Report::Refused {
             thread: file.thread,
             program: file.program.clone(),
             call: file.call.to_owned(),
-            path: refused.path,
-            rule: u32::try_from(refused.rule).unwrap_or(u32::MAX),
-            holder: refused.holder,
-            detail: format!("{detail}; the file isn't there"),
+            refused: Refused { detail: format!("{detail}; the file isn't there"), ..*refused },
         });
     }
 }

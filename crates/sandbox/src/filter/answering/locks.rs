@@ -59,7 +59,8 @@ fn stated() -> impl Strategy<Value = Stated> {
             .prop_map(|((when, _), (action, _))| Says::Answer(when, action)),
     ];
     (select(&Layer::ALL[1..]), select(&Strength::ALL[..]), says).prop_map(|(layer, strength, says)| {
-        let strength = if layer.may_lock() { strength } else { strength.min(Strength::Set) };
+        let strength =
+            if palisade_policy::layer::may_lock(layer) { strength } else { strength.min(Strength::Set) };
         Stated { layer, strength, says }
     })
 }

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The event: one decision, and why it was taken.
+
+use std::fmt;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Detail, Kind, Launch, Mechanism, Object, Operation, Origin, Subject, Verdict};
+
+/// The version of the event's serialised form. It grows when there are new words or members; no member changes its
+/// meaning. Readers ignore members that they don't know.
+pub const EVENT_SCHEMA: u32 = 2;
+
+/// A path has at most 4,096 bytes; one that isn't UTF-8 takes three for each.
+const LONGEST_OBJECT: usize = 3 * 4096;
+/// Of everything else: enough to recognise it.
+pub(crate) const LONGEST: usize = 2048;
+
+/// One decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// [`EVENT_SCHEMA`] of the writer.
+    pub schema: u32,
+    /// When it was taken.
+    pub time: SystemTime,
+    /// The process that asked.
+    pub subject: Subject,
+    /// What it asked for.
+    pub operation: Operation,
+    /// What it asked that of.
+    pub object: Object,
+    /// The answer.
+    pub verdict: Verdict,
+    /// The reason.
+    pub why: Why,
+    /// What carried it out.
+    pub enforced_by: Mechanism,
+    /// What only events of its kind have.
+    pub detail: Detail,
+    /// The start of the sandbox that it belongs to.
+    pub launch: Option<Launch>,
+    /// The command that would permit it, or says more.
+    pub hint: Option<String>,
+    /// How often it happened within a second.
+    pub count: u64,
+}
+
+/// The reason of a verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Why {
+    /// The rule's place, if a rule decided; none if nothing allowed it.
+    #[serde(default)]
+    pub origin: Option<Origin>,
+    /// One line for people.
+    pub text: String,
+}
+
+impl Why {
+    /// A reason that no rule gives.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { origin: None, text: text.into() }
+    }
+}
+
+impl Event {
+    /// An event that happened once, at `time`, and belongs to no launch yet.
+    #[must_use]
+    pub fn new(
+        time: SystemTime,
+        detail: Detail,
+        subject: Subject,
+        (operation, object): (Operation, Object),
+        (verdict, enforced_by): (Verdict, Mechanism),
+        why: Why,
+    ) -> Self {
+        Self {
+            schema: EVENT_SCHEMA,
+            time,
+            subject,
+            operation,
+            object,
+            verdict,
+            why,
+            enforced_by,
+            detail,
+            launch: None,
+            hint: None,
+            count: 1,
+        }
+    }
+
+    /// The same with a command that would permit it.
+    #[must_use]
+    pub fn with_hint(self, hint: Option<String>) -> Self {
+        Self { hint, ..self }
+    }
+
+    /// Which part of Palisade it is of.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.detail.kind()
+    }
+
+    /// Cuts what is longer than sensible: names come from confined programs, and what they make up must not fill the disk.
+    pub fn shorten(&mut self) {
+        shorten(self.object.text_mut(), LONGEST_OBJECT);
+        shorten(&mut self.subject.program, LONGEST);
+        shorten(&mut self.why.text, LONGEST);
+        if let Some(hint) = &mut self.hint {
+            shorten(hint, LONGEST_OBJECT);
+        }
+    }
+}
+
+/// Cuts what is too long, between characters.
+pub(crate) fn shorten(text: &mut String, longest: usize) {
+    if text.len() > longest {
+        text.truncate(text.floor_char_boundary(longest));
+        text.push('…');
+    }
+}
+
+/// `refused: write /etc/passwd by sed: nothing allows it (mount)`. Names are as others chose them: filter the line before it
+/// is shown.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {} {} by {}: {}",
+            self.verdict, self.operation, self.object, self.subject.program, self.why.text
+        )?;
+        if let Some(origin) = &self.why.origin {
+            write!(f, ", {origin}")?;
+        }
+        write!(f, " ({})", self.enforced_by)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Layer, Sandbox};
+    use std::path::Path;
+
+    fn refusal(object: &str) -> Event {
+        Event::new(
+            SystemTime::UNIX_EPOCH,
+            Detail::Sandbox(Sandbox::default()),
+            Subject { pid: Some(7), program: "sed".into(), ..Subject::default() },
+            (Operation::Write, Object::file(object)),
+            (Verdict::Refused, Mechanism::Mount),
+            Why {
+                origin: Some(Origin::line(Layer::Administrator, Path::new("/etc/palisade/config.toml"), 12)),
+                text: "denied".into(),
+            },
+        )
+    }
+
+    #[test]
+    fn an_event_reads_as_one_line() {
+        assert_eq!(
+            refusal("/etc/passwd").to_string(),
+            "refused: write /etc/passwd by sed: denied, /etc/palisade/config.toml:12 (mount)"
+        );
+    }
+
+    #[test]
+    fn nothing_is_longer_than_sensible() {
+        let mut event = refusal(&"ä".repeat(1 << 20)).with_hint(Some("y".repeat(1 << 20)));
+        event.subject.program = "p".repeat(1 << 20);
+        event.why.text = "w".repeat(1 << 20);
+        event.shorten();
+        assert!(event.object.to_string().len() < 13_000 && event.hint.as_ref().unwrap().len() < 13_000);
+        assert!(event.subject.program.len() < 2100 && event.why.text.len() < 2100);
+    }
+}
