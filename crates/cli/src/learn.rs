@@ -204,13 +204,13 @@ fn second_run(
     number: u32,
     begun: Instant,
 ) -> Result<u8, LearnError> {
-    let handed = Handed::take(number)?;
+    let handed = verify::take(number)?;
     let (differences, code) = match checked::under(situation, &handed.profile) {
         Err(reason) => (vec![checked::unusable(&reason)], run::FAILURE),
         Ok(second) => match watch(options, &second.plan, begun) {
             Err(error) => (vec![error.to_string()], run::FAILURE),
             Ok(run) => {
-                let differences = handed.differences(situation, (first, &second), &run);
+                let differences = verify::differences(&handed, situation, (first, &second), &run);
                 (differences.map_err(RunError::from)?, run.code)
             }
         },

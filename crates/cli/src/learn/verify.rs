@@ -11,13 +11,10 @@ use crate::trace::Disk;
 use palisade_policy::Access;
 use palisade_sandbox::error::PlanError;
 use palisade_sandbox::learned::Change;
+pub(super) use palisade_sandbox::learned::second::{Handed, beginning};
 use palisade_sandbox::learned::second::{Network, Refusals, Second};
 use palisade_text::Show as _;
-use rustix::fs::{FileType, MemfdFlags, SeekFrom};
-use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{Read, Seek, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -36,17 +33,6 @@ pub(crate) fn second_run(arguments: &[OsString]) -> Option<(u32, Vec<OsString>)>
     Some((number.parse().ok()?, std::iter::once(verb).chain(rest).cloned().collect()))
 }
 
-/// What the first run leaves to the second.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Handed {
-    /// The profile, as a file.
-    pub(super) profile: String,
-    /// The exit code.
-    pub(super) code: u8,
-    /// Paths of which a use was refused.
-    pub(super) refused: Vec<Vec<u8>>,
-}
-
 /// Why there is no second run.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum VerifyError {
@@ -58,28 +44,9 @@ pub(super) enum VerifyError {
     Handed(std::io::Error),
 }
 
-/// Where standard input begins, if it is a file that can be read twice.
-pub(super) fn beginning() -> Option<u64> {
-    let input = rustix::stdio::stdin();
-    let found = rustix::fs::fstat(input).ok()?;
-    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-        return None;
-    }
-    rustix::fs::seek(input, SeekFrom::Current(0)).ok()
-}
-
 /// Executes this program anew for the second run. Returns only if that fails.
 pub(super) fn again(handed: &Handed, beginning: Option<u64>) -> VerifyError {
-    let prepare = || -> std::io::Result<File> {
-        let file = rustix::fs::memfd_create("palisade-learned", MemfdFlags::empty())?;
-        let mut file = File::from(file);
-        file.write_all(&serde_json::to_vec(handed)?)?;
-        if let Some(beginning) = beginning {
-            rustix::fs::seek(rustix::stdio::stdin(), SeekFrom::Start(beginning))?;
-        }
-        Ok(file)
-    };
-    let file = match prepare() {
+    let file = match handed.leave(beginning) {
         Ok(file) => file,
         Err(error) => return VerifyError::Start(error),
     };
@@ -91,58 +58,48 @@ pub(super) fn again(handed: &Handed, beginning: Option<u64>) -> VerifyError {
     VerifyError::Start(command.exec())
 }
 
-impl Handed {
-    /// What the first run has left at a descriptor.
-    pub(super) fn take(number: u32) -> Result<Self, VerifyError> {
-        let read = || -> std::io::Result<Self> {
-            let mut file = File::from(palisade_sys::process::inherited(number)?);
-            file.rewind()?;
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            Ok(serde_json::from_slice(&bytes)?)
-        };
-        read().map_err(VerifyError::Handed)
-    }
+/// What the first run has left at a descriptor.
+pub(super) fn take(number: u32) -> Result<Handed, VerifyError> {
+    Handed::take(number).map_err(VerifyError::Handed)
+}
 
-    /// What went otherwise in a run under the profile than in the first one, in sentences.
-    pub(super) fn differences(
-        &self,
-        situation: &Situation,
-        (first, second): (&Under, &Under),
-        run: &Watched,
-    ) -> Result<Vec<String>, PlanError> {
-        let mut told = Vec::new();
-        if run.code != self.code {
-            told.push(format!("its exit code was {}, not {}", run.code, self.code));
-        }
-        let second = Second {
-            first,
-            refused: &self.refused.iter().map(|path| Path::new(OsStr::from_bytes(path))).collect(),
-            under: second,
-            journal: &run.journal,
-            hosts: &run.hosts,
-            calls: &run.calls,
-            home: &situation.facts.account.home,
-            host: &Disk,
-        };
-        let Refusals { files, lost, names, network, calls } = second.refusals()?;
-        let mut of_files: Vec<String> = files.iter().map(sentence).collect();
-        of_files.extend(lost.iter().map(|path| format!("{} was written in private and lost", path.shown())));
-        of_files.extend(
-            names.iter().map(|name| format!("the name {} was protected", palisade_text::harmless(name))),
-        );
-        told.extend(checked::few(of_files));
-        told.extend(checked::few(match network {
-            Network::Refused(hosts) => hosts.iter().map(|host| format!("{host} was refused")).collect(),
-            Network::Absent(addresses) => {
-                let words = |address| format!("{address} couldn't be reached, there was no network");
-                addresses.iter().map(words).collect()
-            }
-        }));
-        let calls = calls.iter().map(|call| format!("the system call {call} was refused"));
-        told.extend(checked::few(calls.collect()));
-        Ok(told)
+/// What went otherwise in a run under the profile than in the first one, in sentences.
+pub(super) fn differences(
+    handed: &Handed,
+    situation: &Situation,
+    (first, second): (&Under, &Under),
+    run: &Watched,
+) -> Result<Vec<String>, PlanError> {
+    let mut told = Vec::new();
+    if run.code != handed.code {
+        told.push(format!("its exit code was {}, not {}", run.code, handed.code));
     }
+    let second = Second {
+        first,
+        refused: &handed.refused.iter().map(|path| Path::new(OsStr::from_bytes(path))).collect(),
+        under: second,
+        journal: &run.journal,
+        hosts: &run.hosts,
+        calls: &run.calls,
+        home: &situation.facts.account.home,
+        host: &Disk,
+    };
+    let Refusals { files, lost, names, network, calls } = second.refusals()?;
+    let mut of_files: Vec<String> = files.iter().map(sentence).collect();
+    of_files.extend(lost.iter().map(|path| format!("{} was written in private and lost", path.shown())));
+    of_files
+        .extend(names.iter().map(|name| format!("the name {} was protected", palisade_text::harmless(name))));
+    told.extend(checked::few(of_files));
+    told.extend(checked::few(match network {
+        Network::Refused(hosts) => hosts.iter().map(|host| format!("{host} was refused")).collect(),
+        Network::Absent(addresses) => {
+            let words = |address| format!("{address} couldn't be reached, there was no network");
+            addresses.iter().map(words).collect()
+        }
+    }));
+    let calls = calls.iter().map(|call| format!("the system call {call} was refused"));
+    told.extend(checked::few(calls.collect()));
+    Ok(told)
 }
 
 fn sentence(change: &Change) -> String {

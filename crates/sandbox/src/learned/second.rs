@@ -10,9 +10,64 @@ use crate::plan::inside::{self, Seen};
 use palisade_policy::NetworkMode;
 use palisade_policy::network::{Judge, NetworkVerdict};
 use palisade_syscall::Syscall;
+use rustix::fs::{FileType, MemfdFlags, SeekFrom};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{Read, Seek, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+
+/// What the first run leaves to the second, which is this program executed anew.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Handed {
+    /// The profile, as a file.
+    pub profile: String,
+    /// The exit code.
+    pub code: u8,
+    /// Paths of which a use was refused.
+    pub refused: Vec<Vec<u8>>,
+}
+
+/// Where standard input begins, if it is a file that can be read twice.
+#[must_use]
+pub fn beginning() -> Option<u64> {
+    let input = rustix::stdio::stdin();
+    let found = rustix::fs::fstat(input).ok()?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    rustix::fs::seek(input, SeekFrom::Current(0)).ok()
+}
+
+impl Handed {
+    /// Leaves it in memory, at a descriptor that the program executed next inherits, and sets standard input to where it
+    /// began.
+    ///
+    /// # Errors
+    /// When there is no memory, or standard input can't be set.
+    pub fn leave(&self, beginning: Option<u64>) -> std::io::Result<File> {
+        let file = rustix::fs::memfd_create("palisade-learned", MemfdFlags::empty())?;
+        let mut file = File::from(file);
+        file.write_all(&serde_json::to_vec(self)?)?;
+        if let Some(beginning) = beginning {
+            rustix::fs::seek(rustix::stdio::stdin(), SeekFrom::Start(beginning))?;
+        }
+        Ok(file)
+    }
+
+    /// What the first run has left at a descriptor.
+    ///
+    /// # Errors
+    /// When there is nothing that was [left](Self::leave).
+    pub fn take(number: u32) -> std::io::Result<Self> {
+        let mut file = File::from(palisade_sys::process::inherited(number)?);
+        file.rewind()?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(serde_json::from_slice(&bytes)?)
+    }
+}
 
 /// A second run, and what is known of the first.
 pub struct Second<'s> {
