@@ -57,6 +57,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "palisade-scopes",
             "palisade-bpf",
             "palisade-syscall",
+            "palisade-event",
             "palisade-protocol",
             "palisade-host",
             "palisade-sys",
@@ -68,6 +69,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "palisade-shell",
         &[
             "palisade-policy",
+            "palisade-event",
             "palisade-protocol",
             "palisade-http",
             "palisade-database",
@@ -79,7 +81,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("palisade-scopes", &["palisade-policy", "palisade-protocol", "palisade-sys", "palisade-text"]),
     (
         "palisade-guard",
-        &["palisade-policy", "palisade-protocol", "palisade-host", "palisade-sys", "palisade-text"],
+        &[
+            "palisade-policy",
+            "palisade-event",
+            "palisade-protocol",
+            "palisade-host",
+            "palisade-sys",
+            "palisade-text",
+        ],
     ),
     (
         "palisade-sandbox",
@@ -101,7 +110,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // ground: `sys`, `database`, `shell-syntax` and `text` are below the others, then `event`, whose places of rules are `policy`'s
     ("palisade-event", &["palisade-text"]),
     ("palisade-policy", &["palisade-event", "palisade-text"]),
-    ("palisade-protocol", &[]),
+    ("palisade-protocol", &["palisade-event"]),
     ("palisade-host", &["palisade-shell-syntax", "palisade-sys", "palisade-text"]),
     ("palisade-events", &["palisade-event", "palisade-database", "palisade-text"]),
     ("palisade-database", &[]),

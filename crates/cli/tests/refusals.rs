@@ -220,7 +220,11 @@ fn a_protected_name_is_told_with_its_parts() {
         let run = place.sh(&[], "echo x >repo/.vscode/tasks.json");
         assert!(run.err.contains("refused: write ") && run.err.contains("tasks.json by "), "{run:?}");
         let event = about(&place, "repo/.vscode/tasks.json");
-        assert_eq!((&event["kind"], &event["target"]["type"]), (&"sandbox".into(), &"file".into()), "{event}");
+        assert_eq!(
+            (&event["kind"], &event["target"]["type"]),
+            (&"sandbox".into(), &"file".into()),
+            "{event}"
+        );
         assert_eq!(event["target"]["path"], event["object"], "{event}");
         assert_eq!(event["detail"]["call"], "openat", "{event}");
         let protected = event["detail"]["protected"].as_str().unwrap();
