@@ -61,6 +61,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "palisade-scopes",
             "palisade-bpf",
             "palisade-syscall",
+            "palisade-event",
             "palisade-protocol",
             "palisade-host",
             "palisade-sys",
@@ -90,6 +91,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "palisade-shell",
         &[
             "palisade-policy",
+            "palisade-event",
             "palisade-protocol",
             "palisade-http",
             "palisade-database",
@@ -101,7 +103,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("palisade-scopes", &["palisade-policy", "palisade-protocol", "palisade-sys", "palisade-text"]),
     (
         "palisade-guard",
-        &["palisade-policy", "palisade-protocol", "palisade-host", "palisade-sys", "palisade-text"],
+        &[
+            "palisade-policy",
+            "palisade-event",
+            "palisade-protocol",
+            "palisade-host",
+            "palisade-sys",
+            "palisade-text",
+        ],
     ),
     (
         "palisade-sandbox",

@@ -3,17 +3,17 @@
 
 use crate::answer::{self, Failure, NO, YES};
 use crate::output;
-use palisade_protocol::guard::Refusal;
-use palisade_protocol::{Connection, ProtocolError, date};
+use palisade_event::Event;
+use palisade_protocol::guard::{self, Refusal};
+use palisade_protocol::{Connection, ProtocolError, date, scope};
 use palisade_text::Show as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What this side calls itself.
 pub(crate) const OWN_NAME: &str = concat!("palisade ", env!("CARGO_PKG_VERSION"));
@@ -65,7 +65,7 @@ impl DaemonError {
             Self::NotRunning { .. } => {
                 Some("systemctl start palisaded   # or, as root: palisaded".to_owned())
             }
-            Self::Talk(ProtocolError::OtherVersion { .. }) | Self::Strange => {
+            Self::Talk(ProtocolError::OtherVersion { .. } | ProtocolError::Malformed(_)) | Self::Strange => {
                 Some("systemctl restart palisaded   # if it was updated since".to_owned())
             }
             Self::Refused(refusal) => refusal.hint.clone(),
@@ -82,6 +82,55 @@ pub(crate) fn begin(socket: &Path) -> Result<Connection, DaemonError> {
     })
 }
 
+/// What the daemon tells of to who follows.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// Something happened.
+    Event(Arc<Event>),
+    /// This side was slow: so many events weren't told.
+    Missed(u64),
+    /// It follows, or what is remembered was told.
+    Done,
+}
+
+/// An answer to who follows.
+pub(crate) trait Follows: DeserializeOwned {
+    /// What it tells.
+    ///
+    /// # Errors
+    /// It is a refusal, or an answer to another question.
+    fn news(self) -> Result<News, DaemonError>;
+}
+
+impl Follows for guard::Response {
+    fn news(self) -> Result<News, DaemonError> {
+        match self {
+            Self::Event(event) => Ok(News::Event(event)),
+            Self::Missed { count } => Ok(News::Missed(count)),
+            Self::Done { .. } => Ok(News::Done),
+            Self::Refused(refusal) => Err(DaemonError::Refused(refusal)),
+            _ => Err(DaemonError::Strange),
+        }
+    }
+}
+
+impl Follows for scope::Response {
+    fn news(self) -> Result<News, DaemonError> {
+        match self {
+            Self::Event(event) => Ok(News::Event(event)),
+            Self::Missed { count } => Ok(News::Missed(count)),
+            Self::Done { .. } => Ok(News::Done),
+            Self::Refused(refusal) => Err(DaemonError::Refused(refusal)),
+            _ => Err(DaemonError::Strange),
+        }
+    }
+}
+
+/// That events came too fast.
+pub(crate) fn missed(count: u64) {
+    output::note(&format_args!("{count} events came too fast to be shown"));
+}
+
 /// How somebody listens.
 pub(crate) struct Listening<'a> {
     /// One JSON object a line.
@@ -93,12 +142,11 @@ pub(crate) struct Listening<'a> {
 }
 
 /// Shows what the daemon tells until it is interrupted, nobody reads any more, or all was told (yes), or the daemon ends
-/// (no). `news` takes what is to be shown out of an answer.
-pub(crate) fn listen<R: DeserializeOwned, T: Serialize>(
+/// (no).
+pub(crate) fn listen<R: Follows>(
     connection: &mut Connection,
     how: &Listening<'_>,
-    news: impl Fn(R) -> Result<Option<T>, DaemonError>,
-    words: impl Fn(&T) -> String,
+    words: impl Fn(&Event) -> String,
 ) -> Result<u8, Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM].into_iter().filter(|_| !how.ends) {
@@ -106,16 +154,19 @@ pub(crate) fn listen<R: DeserializeOwned, T: Serialize>(
     }
     while !interrupted.load(Ordering::Relaxed) && !reader_has_gone() {
         match connection.receive_within::<R>(Some(PAUSE)) {
-            Ok(answer) => {
-                let Some(news) = news(answer)? else { continue };
-                let line = if how.json {
-                    let line = serde_json::to_string(&news);
-                    palisade_text::json(line.map_err(|error| Failure::Output { source: error.into() })?)
-                } else {
-                    words(&news)
-                };
-                answer::print_exactly(&format!("{line}\n"))?;
-            }
+            Ok(answer) => match answer.news()? {
+                News::Event(event) => {
+                    let line = if how.json {
+                        let line = serde_json::to_string(&event);
+                        palisade_text::json(line.map_err(|error| Failure::Output { source: error.into() })?)
+                    } else {
+                        words(&event)
+                    };
+                    answer::print_exactly(&format!("{line}\n"))?;
+                }
+                News::Missed(count) => missed(count),
+                News::Done => {}
+            },
             Err(ProtocolError::TooSlow) => {}
             Err(ProtocolError::Gone | ProtocolError::Broken(_)) if how.ends => break,
             Err(ProtocolError::Gone | ProtocolError::Broken(_)) => {
@@ -128,9 +179,14 @@ pub(crate) fn listen<R: DeserializeOwned, T: Serialize>(
     Ok(YES)
 }
 
-/// The time of day, UTC, of nanoseconds since 1970.
-pub(crate) fn clock(nanoseconds: u64) -> String {
-    format!("{}Z", date::time(nanoseconds / 1_000_000_000))
+/// The time of day, UTC.
+pub(crate) fn clock(time: SystemTime) -> String {
+    format!("{}Z", date::time(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()))
+}
+
+/// A number of a process or user, as far as it is known.
+pub(crate) fn number(number: Option<u32>) -> String {
+    number.map_or_else(|| "?".to_owned(), |number| number.to_string())
 }
 
 /// A pipe without a reader is an error, which is told without being asked for.

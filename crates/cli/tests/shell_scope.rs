@@ -81,8 +81,8 @@ fn refused_where_it_happened(name: &str) {
     let text = screen.text();
     assert!(!text.lines().any(|line| line.trim() == "ran"), "{text}");
     // The line's scope is told of by its command, and the shell at its prompt isn't in one.
-    let event = world.event(|event| event["why"] == "the name is denied");
-    let scope = event["scope"].as_u64().unwrap();
+    let event = world.event(|event| event["why"]["text"] == "the name is denied");
+    let scope = event["subject"]["scope"].as_u64().unwrap();
     until("end of the scope", || scopes(&world).iter().all(|found| found["scope"].as_u64() != Some(scope)));
     typed(&mut screen, "exit");
     screen.end();
@@ -118,7 +118,7 @@ fn nothing_is_said_in_the_alternate_screen() {
             go.display()
         ),
     );
-    world.event(|event| event["why"] == "the name is denied");
+    world.event(|event| event["why"]["text"] == "the name is denied");
     screen.wait_until("program", |screen| screen.alternate_screen() && screen.contents().contains("inside"));
     assert!(!screen.text().contains("palisade:"), "{}", screen.text());
     std::fs::write(&go, "").unwrap();
@@ -141,7 +141,7 @@ fn settings_say_which_profile_a_line_has() {
     let world = World::new("[enforcement]\nprofile = \"prompt\"\n[deny]\nnames = [\"by-name\"]");
     let file = world.copy("/bin/echo", "by-name");
     loaded(&world);
-    let told = |label: &str| world.events_as(0).iter().filter(|event| event["path"] == label).count();
+    let told = |label: &str| world.events_as(0).iter().filter(|event| event["object"] == label).count();
     for (scope, runs, tells) in
         [("off", true, false), ("prompt", true, false), ("audit", true, true), ("strict", false, true)]
     {
@@ -186,8 +186,8 @@ fn a_job_keeps_its_scope_and_the_shell_has_none() {
     // The next line: another scope, by an event of its own.
     typed(&mut screen, "nproc >/dev/null; echo sec''ond");
     screen.wait_for("second");
-    let event = world.event(|event| event["arguments"] == serde_json::json!(["nproc"]));
-    assert_ne!(event["scope"], first);
+    let event = world.event(|event| event["detail"]["arguments"] == serde_json::json!(["nproc"]));
+    assert_ne!(event["subject"]["scope"], first);
     assert_eq!(scopes(&world).iter().filter(|found| found["scope"] == first).count(), 1);
     // A line about scopes isn't in one: else it could change nothing.
     let socket = world.socket();
@@ -330,8 +330,11 @@ fn an_ordinary_user_has_it_too() {
     screen.wait_for("after");
     screen.wait_for("the name is denied");
     assert!(!screen.text().lines().any(|line| line.trim() == "ran"));
-    let event = world.event(|event| event["why"] == "the name is denied");
-    assert_eq!((event["owner"].as_u64(), event["uid"].as_u64()), (Some(uid.into()), Some(uid.into())));
+    let event = world.event(|event| event["why"]["text"] == "the name is denied");
+    assert_eq!(
+        (event["detail"]["owner"].as_u64(), event["subject"]["uid"].as_u64()),
+        (Some(uid.into()), Some(uid.into()))
+    );
 }
 
 /// Types so many lines, each of which must run although nobody answers.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the command line asks of the daemon.
 
-use crate::conversation::{self, Talks};
+use crate::conversation::{self, Talks, Words};
+use crate::followers::Interest;
 use crate::guard::{Guard, GuardError};
 use palisade_guard::trust::measure::Meter;
 use palisade_protocol::guard::{Refusal, Request, Response};
@@ -52,6 +53,12 @@ fn measured(file: BorrowedFd<'_>) -> Response {
     }
 }
 
+const WORDS: Words<Response> = Words {
+    event: Response::Event,
+    missed: |count| Response::Missed { count },
+    done: |said| Response::Done { said },
+};
+
 impl Talks for Guard {
     const ABOUT: &'static str = "the guard";
     const THREAD: &'static str = "control";
@@ -74,11 +81,16 @@ impl Talks for Guard {
                 }))?;
                 continue;
             }
-            if let Request::Follow { all } = request {
-                let following = self.follow(all);
-                connection.send(&Response::Done { said: "following".into() })?;
-                let said = |decided| Response::Decided(Box::new(decided));
-                return conversation::tell(connection, &following.decisions, || self.is_stopping(), said);
+            if let Request::Follow { all, past, end, refused } = request {
+                let interest = Interest { all, refused, ..Interest::of(peer.uid) };
+                let follower = self.follow(interest, past);
+                return conversation::tell(
+                    connection,
+                    &follower.following,
+                    end,
+                    || self.is_stopping(),
+                    &WORDS,
+                );
             }
             if request == Request::Measure {
                 connection.send(&Response::Done { said: "pass it".into() })?;

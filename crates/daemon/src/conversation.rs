@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Conversations over one of the daemon's sockets: how many there may be at once, and how each begins and ends.
 
+use crate::followers::Following;
 use crate::saying::say_of_users;
+use palisade_event::Event;
 use palisade_protocol::guard::Refusal;
 use palisade_protocol::{Connection, ProtocolError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -123,16 +125,36 @@ pub(crate) fn next<Q: DeserializeOwned, A: Serialize>(
     }
 }
 
-/// Tells what comes, until it is over or whoever is told has gone.
-pub(crate) fn tell<T, A: Serialize>(
+/// How events are told over a socket.
+pub(crate) struct Words<A> {
+    /// One event.
+    pub(crate) event: fn(Arc<Event>) -> A,
+    /// So many were missed.
+    pub(crate) missed: fn(u64) -> A,
+    /// It is done, in words.
+    pub(crate) done: fn(String) -> A,
+}
+
+/// Tells what is remembered and, unless it `ends` there, what comes, until it is over or whoever is told has gone.
+pub(crate) fn tell<A: Serialize>(
     connection: &mut Connection,
-    news: &Receiver<T>,
+    following: &Following,
+    ends: bool,
     is_over: impl Fn() -> bool,
-    said: impl Fn(T) -> A,
+    words: &Words<A>,
 ) -> Result<(), ProtocolError> {
-    loop {
-        match news.recv_timeout(Duration::from_millis(200)) {
-            Ok(one) => connection.send(&said(one))?,
+    connection.send(&(words.done)("following".into()))?;
+    for event in &following.past {
+        connection.send(&(words.event)(Arc::clone(event)))?;
+    }
+    connection.send(&(words.done)("that is what is remembered".into()))?;
+    while !ends {
+        let missed = following.missed();
+        if missed > 0 {
+            connection.send(&(words.missed)(missed))?;
+        }
+        match following.events().recv_timeout(Duration::from_millis(200)) {
+            Ok(event) => connection.send(&(words.event)(event))?,
             Err(RecvTimeoutError::Timeout) => {
                 if is_over() {
                     return Ok(());
@@ -146,4 +168,5 @@ pub(crate) fn tell<T, A: Serialize>(
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
     }
+    Ok(())
 }

@@ -14,7 +14,7 @@ pub(crate) use error::GuardError;
 
 use crate::alarms::{Alarms, Trouble};
 use crate::essential;
-use crate::journal::Followers;
+use crate::followers::{Followers, Following, Interest};
 use crate::keeper::Keeper;
 use crate::kinds::{Kinds, Nursery};
 use crate::lsm::Lsm;
@@ -33,10 +33,10 @@ use palisade_guard::trusted::Trusted;
 use palisade_guard::watch::Judged;
 use palisade_guard::watch::engine::Engine;
 use palisade_guard::watch::policy::Policy;
-use palisade_protocol::guard::{Decided, Mechanism};
+use palisade_protocol::guard::Mechanism;
 use palisade_text::Show as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -71,17 +71,16 @@ pub(crate) struct Guard {
 }
 
 /// Somebody hears of decisions as they are made, until this is dropped.
-pub(crate) struct Following<'g> {
+pub(crate) struct Follower<'g> {
     guard: &'g Guard,
-    number: u64,
-    pub(crate) decisions: Receiver<Decided>,
+    pub(crate) following: Following,
 }
 
-impl Drop for Following<'_> {
+impl Drop for Follower<'_> {
     fn drop(&mut self) {
         let Guard { followers, engine, .. } = self.guard;
         // Without anybody who wants all, the kernel may answer by itself again.
-        followers.remove(self.number, |all| engine.follow_all(all));
+        followers.remove(self.following.number, |all| engine.follow_all(all));
     }
 }
 
@@ -193,14 +192,14 @@ impl Guard {
         vec![fanotify, lsm]
     }
 
-    /// Decisions as they are made.
-    pub(crate) fn follow(&self, all: bool) -> Following<'_> {
-        let (number, decisions) = self.followers.add(all, |all| self.engine.follow_all(all));
-        if all {
+    /// Decisions as they are made, and those that are remembered, if `past`.
+    pub(crate) fn follow(&self, interest: Interest, past: bool) -> Follower<'_> {
+        let following = self.followers.add(interest, past, |all| self.engine.follow_all(all));
+        if interest.all {
             // What the kernel answers by itself nobody hears of.
             self.engine.ask_about_all();
         }
-        Following { guard: self, number, decisions }
+        Follower { guard: self, following }
     }
 
     fn changing(&self) -> std::sync::MutexGuard<'_, ()> {

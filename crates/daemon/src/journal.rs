@@ -4,23 +4,21 @@
 //!
 //! Saying must not hold up deciding: decisions come over a bounded queue, and what doesn't fit is counted.
 
+use crate::followers::{Followers, News};
 use crate::saying::{has_journal, say, say_decision};
+use palisade_event::{Detail, Event, Operation, Verdict};
 use palisade_guard::watch::Judged;
-use palisade_protocol::guard::Decided;
 use palisade_text::shown;
 use std::collections::HashMap;
 use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Decisions that wait to be said, at most.
 pub(crate) const QUEUE: usize = 4096;
-/// Decisions that wait for one follower, at most.
-const FOLLOWER: usize = 1024;
 /// Terminals that are remembered as having heard something lately.
 const TERMINALS: usize = 256;
 /// How long lies between two tries at a terminal that somebody else writes to.
@@ -41,49 +39,6 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     words
 }
 
-/// Those who follow: `palisade guard watch`.
-#[derive(Debug, Default)]
-pub(crate) struct Followers(Mutex<Vec<Follower>>);
-
-#[derive(Debug)]
-struct Follower {
-    number: u64,
-    /// Wants decisions that nobody wanted logged as well.
-    all: bool,
-    decisions: SyncSender<Decided>,
-}
-
-impl Followers {
-    /// One more, by a number by which it can be taken away again. `tell` hears whether somebody wants every decision.
-    pub(crate) fn add(&self, all: bool, tell: impl FnOnce(bool)) -> (u64, Receiver<Decided>) {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let (decisions, receiver) = std::sync::mpsc::sync_channel(FOLLOWER);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let mut list = self.list();
-        list.push(Follower { number, all, decisions });
-        tell(list.iter().any(|follower| follower.all));
-        (number, receiver)
-    }
-
-    /// One less.
-    pub(crate) fn remove(&self, number: u64, tell: impl FnOnce(bool)) {
-        let mut list = self.list();
-        list.retain(|follower| follower.number != number);
-        tell(list.iter().any(|follower| follower.all));
-    }
-
-    fn list(&self) -> MutexGuard<'_, Vec<Follower>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Hands it to each who wants it; who is slow misses it.
-    fn tell(&self, decided: &Decided, logged: bool) {
-        for follower in self.list().iter().filter(|follower| follower.all || logged) {
-            let _missed = follower.decisions.try_send(decided.clone());
-        }
-    }
-}
-
 /// Says what comes over the queue until its other end is gone.
 pub(crate) struct Journal {
     /// Whom to tell.
@@ -102,10 +57,11 @@ impl Journal {
         let log = SystemLog::default();
         let mut second = (Instant::now(), 0_u64, 0_u64);
         let mut tries = TRIES;
-        let mut told: HashMap<(u32, String), Instant> = HashMap::new();
-        for Judged { decided, syslog, terminal } in queue {
-            let logged = syslog || !decided.decision.starts_with("allow");
-            self.followers.tell(&decided, logged);
+        let mut told: HashMap<(Option<u32>, String), Instant> = HashMap::new();
+        for Judged { event, syslog, terminal, user } in queue {
+            let logged = syslog || event.verdict != Verdict::Allowed;
+            let event = Arc::new(event);
+            self.followers.tell(News { event: Arc::clone(&event), user, logged });
             if !logged {
                 continue;
             }
@@ -122,18 +78,21 @@ impl Journal {
                 (self.unsaid)(1);
                 continue;
             }
-            if !say_decision(&decided) {
+            if !say_decision(&event) {
                 (self.unsaid)(1);
             }
-            if syslog && !has_journal() {
-                log.write(&decided.line);
+            if let Detail::Guard(guard) = &event.detail
+                && syslog
+                && !has_journal()
+            {
+                log.write(&guard.line);
             }
-            if let Some(terminal) = terminal.filter(|_| self.terminal && decided.refused) {
+            if let Some(terminal) = terminal.filter(|_| self.terminal && event.verdict == Verdict::Refused) {
                 told.retain(|_, at| at.elapsed() < REPEAT);
-                let key = (decided.pid, decided.path.clone());
+                let key = (event.subject.pid, event.object.to_string());
                 if told.len() < TERMINALS && !told.contains_key(&key) {
                     told.insert(key, Instant::now());
-                    tell_terminal(&terminal, &decided, &mut tries);
+                    tell_terminal(&terminal, &event, &mut tries);
                 }
             }
         }
@@ -141,14 +100,14 @@ impl Journal {
 }
 
 /// Says a refusal where the user looks: on the terminal of the process. `tries` are those that are left of this second.
-fn tell_terminal(terminal: &str, decided: &Decided, tries: &mut u32) {
+fn tell_terminal(terminal: &str, event: &Event, tries: &mut u32) {
     let Ok(mut file) = std::fs::OpenOptions::new().write(true).custom_flags_nonblocking().open(terminal)
     else {
         return;
     };
-    let what = if decided.access == "execute" { "execute" } else { "open" };
-    let rule = shown(decided.origin.as_deref().unwrap_or("no rule"));
-    let path = shown(&decided.path);
+    let what = if event.operation == Operation::Execute { "execute" } else { "open" };
+    let (rule, path) = (event.decided_by(), event.object.to_string());
+    let (rule, path) = (shown(&rule), shown(&path));
     let text =
         format!("\r\npalisade: may not {what} {path} ({rule})\r\nhint: palisade guard explain {path}\r\n");
     // The shell prints its own message at the same time, and the kernel lets one of them write; but a terminal that is stopped
@@ -202,23 +161,5 @@ impl SystemLog {
         }) {
             *socket = None;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_follows_hears_and_who_is_taken_away_does_not() {
-        let followers = Followers::default();
-        let (_, some) = followers.add(false, |all| assert!(!all));
-        let (number, all) = followers.add(true, |all| assert!(all));
-        followers.tell(&Decided::default(), false);
-        followers.tell(&Decided::default(), true);
-        assert_eq!((some.try_iter().count(), all.try_iter().count()), (1, 2));
-        followers.remove(number, |all| assert!(!all));
-        followers.tell(&Decided::default(), true);
-        assert_eq!((some.try_iter().count(), all.try_iter().count()), (1, 0));
     }
 }

@@ -2,7 +2,7 @@
 //! systemd's journal, where standard error leads to it: what is said has a priority, and a decision has fields to search by
 //! (`journalctl PALISADE_DECISION=deny`). By the journal's own protocol (<https://systemd.io/JOURNAL_NATIVE_PROTOCOL>).
 
-use palisade_protocol::guard::Decided;
+use palisade_event::{Event, Guard, Verdict};
 use rustix::fs::Stat;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -52,23 +52,23 @@ impl Message {
     }
 
     /// A decision, whose line is `text`.
-    pub(crate) fn of_decision(text: String, decided: &Decided) -> Self {
-        let priority =
-            if decided.decision.starts_with("deny") { Priority::Warning } else { Priority::Information };
+    pub(crate) fn of_decision(text: String, event: &Event, guard: &Guard) -> Self {
+        let priority = if guard.decision.allows() { Priority::Information } else { Priority::Warning };
+        let number = |number: Option<u32>| number.unwrap_or(u32::MAX).to_string();
         let mut fields = vec![
-            ("PALISADE_DECISION", decided.decision.clone()),
-            ("PALISADE_REFUSED", u8::from(decided.refused).to_string()),
-            ("PALISADE_ACCESS", decided.access.clone()),
-            ("PALISADE_PATH", decided.path.clone()),
-            ("PALISADE_KIND", decided.kind.clone()),
-            ("PALISADE_TRUSTED", u8::from(decided.trusted).to_string()),
+            ("PALISADE_DECISION", guard.decision.to_string()),
+            ("PALISADE_REFUSED", u8::from(event.verdict == Verdict::Refused).to_string()),
+            ("PALISADE_ACCESS", event.operation.to_string()),
+            ("PALISADE_PATH", event.object.to_string()),
+            ("PALISADE_KIND", guard.file_kind.clone()),
+            ("PALISADE_TRUSTED", u8::from(guard.trusted == Some(true)).to_string()),
             // Of the process that asked: what begins with OBJECT_ is completed by the journal.
-            ("OBJECT_PID", decided.pid.to_string()),
-            ("PALISADE_UID", decided.uid.to_string()),
-            ("PALISADE_EXE", decided.exe.clone()),
+            ("OBJECT_PID", number(event.subject.pid)),
+            ("PALISADE_UID", number(event.subject.uid)),
+            ("PALISADE_EXE", event.subject.program.clone()),
+            ("PALISADE_RULE_ORIGIN", event.decided_by()),
         ];
-        fields.extend(decided.rule.map(|rule| ("PALISADE_RULE", rule.to_string())));
-        fields.extend(decided.origin.clone().map(|origin| ("PALISADE_RULE_ORIGIN", origin)));
+        fields.extend(guard.rule.map(|rule| ("PALISADE_RULE", rule.to_string())));
         Self { text, priority, fields }
     }
 
@@ -129,13 +129,9 @@ mod tests {
 
     #[test]
     fn a_value_forges_no_field() {
-        let decided = Decided {
-            decision: "deny_audit".into(),
-            path: "/a\nPRIORITY=7\n/b".into(),
-            rule: Some(3),
-            ..Decided::default()
-        };
-        let encoded = Message::of_decision("line".into(), &decided).encoded();
+        let event = crate::followers::tests::refusal(0, "/a\nPRIORITY=7\n/b");
+        let palisade_event::Detail::Guard(guard) = &event.detail else { panic!("it is the guard's") };
+        let encoded = Message::of_decision("line".into(), &event, guard).encoded();
         let mut expected = b"PALISADE_PATH\n".to_vec();
         expected.extend(16_u64.to_le_bytes());
         expected.extend(b"/a\nPRIORITY=7\n/b\n");

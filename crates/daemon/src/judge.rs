@@ -2,15 +2,16 @@
 //! What would become of an open or exec that nobody has asked for, and why.
 
 use crate::guard::Guard;
+use palisade_event::{Detail, Event};
 use palisade_guard::facts::Access;
 use palisade_guard::linear;
 use palisade_guard::supposed::{Supposed, Who};
 use palisade_guard::watch::Judged;
-use palisade_protocol::guard::{Decided, Refusal, Supposition};
+use palisade_protocol::guard::{Refusal, Supposition};
 use std::path::Path;
 
 /// Judges as the guard would now.
-pub(crate) fn judge(guard: &Guard, supposition: &Supposition) -> Result<Decided, Refusal> {
+pub(crate) fn judge(guard: &Guard, supposition: &Supposition) -> Result<Event, Refusal> {
     let who = match supposition.pid {
         Some(pid) => Who::process(pid).ok_or_else(|| Refusal {
             class: "no-process".into(),
@@ -31,8 +32,8 @@ pub(crate) fn judge(guard: &Guard, supposition: &Supposition) -> Result<Decided,
     let policy = guard.engine.policy();
     let outcome = linear::decide(&policy.rules, &supposed);
     let refused = !outcome.decision.allow && guard.engine.is_enforcing();
-    let mut decided = Judged::new(&policy, outcome, refused, &supposed).decided;
-    decided.steps = linear::explain(&policy.rules, &supposed)
+    let mut event = Judged::new(&policy, outcome, refused, &supposed).event;
+    let steps = linear::explain(&policy.rules, &supposed)
         .iter()
         .map(|step| {
             let why = step.reason(&policy.rules, &supposed);
@@ -40,5 +41,8 @@ pub(crate) fn judge(guard: &Guard, supposition: &Supposition) -> Result<Decided,
             format!("{} {rule}: {}", policy.origin(step.rule), why.unwrap_or_else(|| "matches".into()))
         })
         .collect();
-    Ok(decided)
+    if let Detail::Guard(guard) = &mut event.detail {
+        guard.steps = steps;
+    }
+    Ok(event)
 }

@@ -5,15 +5,19 @@
 
 use crate::saying::say;
 use palisade_bpf::{
-    Access, Classes, ClassifyError, Error, Event, GuardPrograms, Matrix, Mode, ObjectClass, Pins, Proof,
-    Reason, SubjectClass, Verdict, support,
+    Access, Classes, ClassifyError, Error, Event as Reported, GuardPrograms, Matrix, Mode, ObjectClass, Pins,
+    Proof, Reason, SubjectClass, Verdict as Answered, support,
+};
+use palisade_event::{
+    Decision, Detail, Device, Event, File as Target, Guard, Mechanism as Enforcer, Object, Operation,
+    Subject as Asking, Verdict, Why,
 };
 use palisade_guard::settings::{Asked, Backend, OnDeath};
 use palisade_guard::subject::Subject;
-use palisade_guard::watch::Judged;
 use palisade_guard::watch::engine::Engine;
 use palisade_guard::watch::label::{Label, Use};
-use palisade_protocol::guard::{Decided, Mechanism};
+use palisade_guard::watch::{Judged, whose};
+use palisade_protocol::guard::Mechanism;
 use palisade_text::Show as _;
 use rustix::fs::OFlags;
 use std::collections::{BTreeSet, HashMap};
@@ -23,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 /// May be executed and mapped.
 const PROGRAM: ObjectClass = ObjectClass::new(3).expect("a class of ours");
@@ -391,7 +395,7 @@ fn prove(programs: &GuardPrograms, asked: Asked, directories: &[&Path]) -> Resul
 
 /// A file without label that the kernel answers for by itself would be refused for ever: somebody opened it to write
 /// and didn't, say. So whoever is refused one has it asked about from then on.
-fn heal(engine: &Engine, event: &Event) {
+fn heal(engine: &Engine, event: &Reported) {
     if !matches!(event.reason, Reason::Never | Reason::Stale) {
         return;
     }
@@ -404,16 +408,15 @@ fn heal(engine: &Engine, event: &Event) {
     }
 }
 
-/// A refusal as a decision.
-fn said(event: &Event) -> Judged {
-    let refused = event.verdict == Verdict::Refused;
+/// A refusal as an event.
+fn said(reported: &Reported) -> Judged {
     let text = |bytes: &[u8]| {
         let mut text = String::new();
         palisade_guard::watch::line::text(&mut text, bytes);
         text
     };
-    let why = match event.reason {
-        Reason::Memory if event.object == ObjectClass::MEMORY_FILE => "a file in memory",
+    let why = match reported.reason {
+        Reason::Memory if reported.object == ObjectClass::MEMORY_FILE => "a file in memory",
         Reason::Memory => "memory",
         Reason::Foreign => "on a file system of a user namespace",
         Reason::Writer => "open for writing",
@@ -422,42 +425,58 @@ fn said(event: &Event) -> Judged {
         Reason::Never => "nobody was asked about it, or it was changed since",
         Reason::Classified | Reason::Spared => "its class",
     };
-    let access = if event.access == Access::Execute { "execute" } else { "map" };
-    let exe = std::fs::read_link(format!("/proc/{}/exe", event.process)).unwrap_or_default();
-    let exe = match std::os::unix::ffi::OsStrExt::as_bytes(exe.as_os_str()) {
-        // It is gone already.
-        [] => text(&event.comm),
+    let operation = if reported.access == Access::Execute { Operation::Execute } else { Operation::Map };
+    // Told of after the fact: it may be gone already.
+    let process = Subject::read(reported.process);
+    let comm = text(&reported.comm);
+    let program = match process.exe() {
+        b"?" => comm.clone(),
         exe => text(exe),
     };
-    let path = event
-        .path
-        .as_deref()
-        .map_or_else(|| format!("inode {} of {}:{}", event.inode, event.device.0, event.device.1), text);
-    let decision = "deny_audit";
-    let line = format!(
-        "mechanism=bpf-lsm dec={decision} perm={access} auid=? pid={} exe={exe} : path={path} reason=\"{why}\"",
-        event.process
+    let path = reported.path.as_deref().map_or_else(
+        || format!("inode {} of {}:{}", reported.inode, reported.device.0, reported.device.1),
+        text,
     );
-    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let decision = Decision::DenyAudit;
+    let line = format!(
+        "mechanism=bpf-lsm dec={decision} perm={operation} auid=? pid={} exe={program} : path={path} reason=\"{why}\"",
+        reported.process
+    );
+    let (major, minor) = reported.device;
+    let known = reported.inode != 0;
+    let guard = Guard { decision, rule: None, trusted: None, file_kind: "?".into(), line, steps: Vec::new() };
+    let subject = Asking {
+        pid: Some(reported.process),
+        uid: Some(reported.uid),
+        program,
+        comm: Some(comm),
+        thread: (reported.thread != reported.process).then_some(reported.thread),
+        ..Asking::default()
+    };
+    let file = Target {
+        path,
+        device: known.then_some(Device { major, minor }),
+        inode: known.then_some(reported.inode),
+    };
+    let verdict = match reported.verdict {
+        Answered::Allowed => Verdict::Allowed,
+        Answered::Refused => Verdict::Refused,
+        Answered::WouldBeRefused => Verdict::WouldBeRefused,
+    };
+    // Of a process that is gone the kernel has told the real user, and it was that user's to start it.
+    let user = if process.is_there() { whose(process.uids()) } else { Some(reported.uid) };
     Judged {
-        decided: Decided {
-            time: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
-            decision: decision.into(),
-            refused,
-            access: access.into(),
-            origin: Some(format!("bpf-lsm: {why}")),
-            pid: event.process,
-            uid: event.uid,
-            exe,
-            comm: text(&event.comm),
-            path,
-            kind: "?".into(),
-            line,
-            ..Decided::default()
-        },
+        event: Event::new(
+            SystemTime::now(),
+            Detail::Guard(guard),
+            subject,
+            (operation, Object::File(file)),
+            (verdict, Enforcer::BpfLsm),
+            Why::text(why),
+        ),
         syslog: false,
-        // Told of after the fact: it may be gone already.
-        terminal: Subject::read(event.process).terminal(),
+        terminal: process.terminal(),
+        user,
     }
 }
 

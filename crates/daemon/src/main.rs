@@ -17,6 +17,7 @@
 //! - [`territory`]: which file systems are watched, as they come and go
 //! - [`alarms`]: what is wrong with the guard
 //! - [`waker`]: how threads that have nothing to do are woken
+//! - [`followers`]: who is told what happens, as it happens
 //! - [`journal`]: what is said, and to whom
 //! - [`saying`], [`journald`]: how, without waiting for whoever reads it; with priorities and fields in systemd's journal
 //! - [`supervisor`]: systemd, and what happens when nothing goes on
@@ -31,6 +32,7 @@ mod confinement;
 mod control;
 mod conversation;
 mod essential;
+mod followers;
 mod guard;
 mod journal;
 mod journald;

@@ -3,7 +3,7 @@
 //! thread writes, what finds no room is counted, and the count is said as soon as somebody reads.
 
 use crate::journald::{Journal, Message};
-use palisade_protocol::guard::Decided;
+use palisade_event::{Detail, Event};
 use palisade_text::shown;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -75,8 +75,9 @@ pub(crate) fn has_journal() -> bool {
 }
 
 /// Says a decision. False if there was no room for it.
-pub(crate) fn say_decision(decided: &Decided) -> bool {
-    put(Message::of_decision(shown(&decided.line).to_string(), decided))
+pub(crate) fn say_decision(event: &Event) -> bool {
+    let Detail::Guard(guard) = &event.detail else { return true };
+    put(Message::of_decision(shown(&guard.line).to_string(), event, guard))
 }
 
 fn put(message: Message) -> bool {

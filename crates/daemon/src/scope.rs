@@ -9,8 +9,8 @@
 //! - [`marking`]: how processes come into a scope
 //! - [`reader`]: what the kernel tells, judged, said and kept
 //! - [`verdict`]: whether what was executed is denied
-//! - [`happening`]: an event with what the kernel doesn't tell
-//! - [`followers`]: whom to tell
+//! - [`event`]: what the kernel reports, as an event
+//! - [`log`]: events where nobody follows
 //! - [`process`]: what `/proc` says of a process
 //! - [`group`]: control groups that are scopes
 //! - [`rare`]: system calls that few programs make
@@ -18,9 +18,9 @@
 
 mod control;
 mod error;
-mod followers;
+mod event;
 mod group;
-mod happening;
+mod log;
 mod marking;
 pub(crate) mod process;
 pub(crate) mod proof;

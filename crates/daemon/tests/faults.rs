@@ -124,7 +124,7 @@ fn nobody_pays_for_who_followed_once() {
     };
     bed.wait("the kernel answers by itself", passed);
     let mut follower = bed.talk();
-    follower.send(&Request::Follow { all: true }).unwrap();
+    follower.send(&Request::Follow { all: true, past: false, end: false, refused: false }).unwrap();
     assert!(matches!(follower.receive().unwrap(), Response::Done { .. }));
     assert!(opens(&bed) >= 20, "each is asked about");
     drop(follower);

@@ -102,6 +102,16 @@ impl Event {
         self.detail.kind()
     }
 
+    /// What decided: the rule's place, else the mechanism with its reason. `/etc/palisade/guard.d/10.rules:3`,
+    /// `bpf-lsm: a file in memory`.
+    #[must_use]
+    pub fn decided_by(&self) -> String {
+        match &self.why.origin {
+            Some(origin) => origin.to_string(),
+            None => format!("{}: {}", self.enforced_by, self.why.text),
+        }
+    }
+
     /// Cuts what is longer than sensible: names come from confined programs, and what they make up must not fill the disk.
     pub fn shorten(&mut self) {
         shorten(self.object.text_mut(), LONGEST_OBJECT);

@@ -64,6 +64,10 @@ pub trait Facts {
 
     /// Where the file is, with symbolic links followed.
     fn path(&self) -> &[u8];
+    /// The device and inode of the file, where they are known: for events, no rule asks for them.
+    fn file_id(&self) -> Option<(u64, u64)> {
+        None
+    }
     /// The device that the file is on, as a name below `/dev`.
     fn device(&self) -> &[u8];
     /// The MIME type of the file.

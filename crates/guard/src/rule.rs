@@ -373,16 +373,26 @@ impl Decision {
         Some(Self { allow, audit, syslog })
     }
 
+    /// Its word in an event.
+    #[must_use]
+    pub fn word(self) -> palisade_event::Decision {
+        use palisade_event::Decision;
+        match (self.allow, self.audit, self.syslog) {
+            (true, false, false) => Decision::Allow,
+            (false, false, false) => Decision::Deny,
+            (true, true, false) => Decision::AllowAudit,
+            (false, true, false) => Decision::DenyAudit,
+            (true, false, true) => Decision::AllowSyslog,
+            (false, false, true) => Decision::DenySyslog,
+            (true, true, true) => Decision::AllowLog,
+            (false, true, true) => Decision::DenyLog,
+        }
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        let index = match (self.audit, self.syslog) {
-            (false, false) => 0,
-            (true, false) => 2,
-            (false, true) => 4,
-            (true, true) => 6,
-        };
-        Self::NAMES[index + usize::from(!self.allow)]
+        self.word().word()
     }
 
     /// Is anybody told?

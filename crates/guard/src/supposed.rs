@@ -144,6 +144,10 @@ impl Facts for Supposed<'_> {
         self.access
     }
 
+    fn file_id(&self) -> Option<(u64, u64)> {
+        Some((self.identity.device, self.identity.inode))
+    }
+
     fn auid(&self) -> u32 {
         self.who.auid
     }

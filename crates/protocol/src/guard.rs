@@ -2,9 +2,11 @@
 //! What is asked of the guard, and what it answers.
 //!
 //! One request, one [`Response`]; only [`Request::Follow`] is answered by one after the other until somebody hangs
-//! up. What changes anything is root's to ask.
+//! up. What changes anything is root's to ask. Decisions about own processes everybody may follow; root follows all.
 
+use palisade_event::Event;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Where the guard listens.
 pub const SOCKET: &str = "/run/palisade/guard.sock";
@@ -67,11 +69,21 @@ pub enum Request {
     },
     /// What would become of an open or exec, and why.
     Judge(Supposition),
-    /// Every decision that is logged, as it is made.
+    /// Every decision that is logged, as it is made: of own processes, and for root of all. [`Response::Done`] comes first,
+    /// and once more when what is remembered was told.
     Follow {
-        /// Those that are not logged, too.
+        /// Those that are not logged, too. Root's to ask: the kernel asks about everything meanwhile.
         #[serde(default)]
         all: bool,
+        /// First those that are remembered.
+        #[serde(default)]
+        past: bool,
+        /// End after those.
+        #[serde(default)]
+        end: bool,
+        /// Only what was refused.
+        #[serde(default)]
+        refused: bool,
     },
     /// Begin or end measuring how long decisions take.
     Timing {
@@ -89,7 +101,10 @@ impl Request {
     /// Whether only root may ask it.
     #[must_use]
     pub fn changes(&self) -> bool {
-        !matches!(self, Self::Status | Self::Metrics { reset: false } | Self::Rules)
+        !matches!(
+            self,
+            Self::Status | Self::Metrics { reset: false } | Self::Rules | Self::Follow { all: false, .. }
+        )
     }
 }
 
@@ -125,9 +140,14 @@ pub enum Response {
         rules: Vec<RuleHits>,
     },
     /// To [`Request::Judge`].
-    Judged(Box<Decided>),
+    Judged(Box<Event>),
     /// To [`Request::Follow`], one of many.
-    Decided(Box<Decided>),
+    Event(Arc<Event>),
+    /// To [`Request::Follow`]: the reader was slow.
+    Missed {
+        /// So many events weren't told.
+        count: u64,
+    },
     /// To [`Request::Timing`] when it ends.
     Timing(Box<Timing>),
     /// To [`Request::Measure`], once the file was passed.
@@ -246,42 +266,6 @@ pub struct RuleHits {
     pub text: String,
     /// How often.
     pub hits: u64,
-}
-
-/// One decision.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decided {
-    /// Nanoseconds since 1970.
-    pub time: u64,
-    /// `allow`, `deny`, `deny_audit` …, as in the rule.
-    pub decision: String,
-    /// Was it refused? Not in permissive mode.
-    pub refused: bool,
-    /// `open` or `execute`.
-    pub access: String,
-    /// The rule's number, from one; nothing when no rule matched.
-    pub rule: Option<u32>,
-    /// Where the rule is.
-    pub origin: Option<String>,
-    /// The process, and what is known of it.
-    pub pid: u32,
-    /// See there.
-    pub uid: u32,
-    /// See there.
-    pub exe: String,
-    /// See there.
-    pub comm: String,
-    /// The file, and what is known of it.
-    pub path: String,
-    /// See there.
-    pub kind: String,
-    /// See there.
-    pub trusted: bool,
-    /// The line that is logged, in the format of the settings.
-    pub line: String,
-    /// To [`Request::Judge`]: why the rules before didn't match.
-    #[serde(default)]
-    pub steps: Vec<String>,
 }
 
 /// How long decisions took: counts per power of two of nanoseconds.

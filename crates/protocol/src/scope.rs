@@ -5,9 +5,11 @@
 //! Everybody may ask about their own scopes; root about all, and only root what holds for all.
 
 use crate::guard::Refusal;
+use palisade_event::Event;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// Where the daemon listens.
 pub const SOCKET: &str = "/run/palisade/scope.sock";
@@ -64,7 +66,7 @@ pub enum Request {
     },
     /// What is in force, and what isn't.
     Status,
-    /// Events as they happen.
+    /// Events as they happen. [`Response::Done`] comes first, and once more when what is remembered was told.
     Follow {
         /// Only of this scope.
         scope: Option<u32>,
@@ -247,7 +249,12 @@ pub enum Response {
     /// To [`Request::Status`].
     Status(Box<Status>),
     /// To [`Request::Follow`], one of many.
-    Happened(Box<Happened>),
+    Event(Arc<Event>),
+    /// To [`Request::Follow`]: the reader was slow.
+    Missed {
+        /// So many events weren't told.
+        count: u64,
+    },
 }
 
 /// Something is marked.
@@ -329,58 +336,6 @@ pub struct Status {
     pub overflowed: u64,
     /// What is wrong.
     pub alarms: Vec<String>,
-}
-
-/// What happened in a scope.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Happened {
-    /// Nanoseconds since 1970.
-    pub time: u64,
-    /// `began`, `exec`, `ended`, `call`, `unmarked`, `killed` (by the daemon).
-    pub what: String,
-    /// Where.
-    pub scope: u32,
-    /// Whose scope.
-    pub owner: u32,
-    /// What became of it.
-    pub verdict: Verdict,
-    /// Why, in words.
-    pub why: String,
-    /// How many processes above the mark is.
-    pub distance: u32,
-    /// The process.
-    pub pid: u32,
-    /// Its task.
-    pub thread: u32,
-    /// Its user.
-    pub uid: u32,
-    /// Its name.
-    pub comm: String,
-    /// Its parents, nearest first.
-    pub parents: Vec<Parent>,
-    /// The file, as far as it could be found; otherwise as it was given to exec.
-    pub path: String,
-    /// `MAJOR:MINOR` of its file system.
-    pub device: String,
-    /// Its number there.
-    pub inode: u64,
-    /// It is only in memory.
-    pub memory: bool,
-    /// The arguments; `None` where they couldn't be read.
-    pub arguments: Option<Vec<String>>,
-    /// There were more.
-    pub arguments_cut: bool,
-    /// Of a rare system call, its name and first argument.
-    pub call: Option<(String, u32)>,
-}
-
-/// A parent, as far as it was still there.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parent {
-    /// Its number.
-    pub pid: u32,
-    /// Its name.
-    pub comm: String,
 }
 
 #[cfg(test)]

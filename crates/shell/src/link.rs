@@ -9,7 +9,8 @@
 
 mod talk;
 
-use palisade_protocol::scope::{Happened, Request, Response, Verdict, Wanted};
+use palisade_event::{Detail, Event, Verdict};
+use palisade_protocol::scope::{Request, Response, Wanted};
 use palisade_text::harmless;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
@@ -172,7 +173,7 @@ impl Link {
         }
         while let Some(talk) = &mut self.watch {
             match talk.flush().and_then(|()| talk.answer()) {
-                Ok(Some(Response::Happened(happened))) => self.happened(&happened),
+                Ok(Some(Response::Event(event))) => self.happened(&event),
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(error) => {
@@ -280,25 +281,25 @@ impl Link {
         }
     }
 
-    fn happened(&mut self, happened: &Happened) {
-        if !self.own.contains(&happened.scope) {
-            return;
-        }
-        let what = match happened.verdict {
-            Verdict::Refuse => "refused",
+    fn happened(&mut self, event: &Event) {
+        let Some(scope) = event.subject.scope.filter(|scope| self.own.contains(scope)) else { return };
+        let Detail::Scope(detail) = &event.detail else { return };
+        let what = match event.verdict {
+            Verdict::Refused => "refused",
             _ => "killed",
         };
-        let below: Vec<&str> = happened
-            .parents
+        let parents = &detail.parents;
+        let below: Vec<&str> = parents
             .iter()
             .map(|parent| parent.comm.as_str())
             .filter(|name| !name.is_empty())
             .take(2)
             .collect();
         let below = if below.is_empty() { String::new() } else { format!(", below {}", below.join(" < ")) };
-        let text = format!("{what} {} (process {}{below}): {}", happened.path, happened.pid, happened.why);
+        let pid = event.subject.pid.unwrap_or_default();
+        let text = format!("{what} {} (process {pid}{below}): {}", event.object, event.why.text);
         if self.refused.len() < TOLD {
-            self.refused.push((happened.scope, harmless(&text)));
+            self.refused.push((scope, harmless(&text)));
         } else {
             self.more += 1;
         }

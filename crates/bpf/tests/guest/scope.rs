@@ -17,8 +17,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use palisade_event::{Detail, Event, Object, Operation, Scope as Detailed, Verdict as Told};
 use palisade_protocol::Connection;
-use palisade_protocol::scope::{Happened, Request, Response, SOCKET, Status};
+use palisade_protocol::scope::{Request, Response, SOCKET, Status};
 use rustix::process::Signal;
 
 use crate::archive::{DAEMON, PALISADE};
@@ -102,21 +103,34 @@ pub(crate) fn status() -> Result<Status> {
 }
 
 /// What is remembered.
-pub(crate) fn events() -> Result<Vec<Happened>> {
+pub(crate) fn events() -> Result<Vec<Event>> {
     let mut connection = converse()?;
     let request = Request::Follow { scope: None, past: true, end: true, refused: false };
     connection.send(&request).map_err(|error| error.to_string())?;
     let mut events = Vec::new();
     while let Ok(response) = connection.receive_within::<Response>(Some(PATIENCE)) {
-        if let Response::Happened(event) = response {
-            events.push(*event);
+        if let Response::Event(event) = response {
+            events.push(Event::clone(&event));
         }
     }
     Ok(events)
 }
 
+/// Whether an event is about the file at a path.
+pub(crate) fn is_at(event: &Event, path: &str) -> bool {
+    event.object.path() == Some(path)
+}
+
+/// What only a scope's event has.
+pub(crate) fn detail(event: &Event) -> Result<&Detailed> {
+    match &event.detail {
+        Detail::Scope(detail) => Ok(detail),
+        other => Err(format!("{other:?}")),
+    }
+}
+
 /// Waits until something that happened is so.
-pub(crate) fn told(what: &str, so: impl Fn(&Happened) -> bool) -> Result<Happened> {
+pub(crate) fn told(what: &str, so: impl Fn(&Event) -> bool) -> Result<Event> {
     let end = Instant::now() + PATIENCE;
     loop {
         let events = events()?;
@@ -182,7 +196,7 @@ pub(crate) fn inside(options: &[&str], expected: &[(&str, &str)]) -> Result {
         return Ok(());
     }
     let told = events()?.into_iter().rev().take(2 * expected.len());
-    let told = told.map(|event| format!("{} {} {}: {}", event.path, event.device, event.inode, event.why));
+    let told = told.map(|event| format!("{:?}: {}", event.object, event.why.text));
     Err(format!("inside: {ended:?}; expected {expected:?}; told: {:?}", told.collect::<Vec<_>>()))
 }
 
@@ -266,16 +280,22 @@ pub(crate) fn prepare() -> Result {
 
 fn verdicts() -> Result {
     outside(&["plain:/work/program"])?;
-    for (verdict, outcome) in [("watch", "ran"), ("warn", "ran"), ("kill", "killed"), ("refuse", "refused")] {
+    let verdicts = [
+        ("watch", "ran", Told::Allowed),
+        ("warn", "ran", Told::Warned),
+        ("kill", "killed", Told::Killed),
+        ("refuse", "refused", Told::Refused),
+    ];
+    for (verdict, outcome, said) in verdicts {
         inside(&["--verdict", verdict], &[("plain:/work/program", outcome)])?;
         let event = told(verdict, |event| {
-            event.what == "exec" && event.verdict.to_string() == verdict && event.path == "/work/program"
+            event.operation == Operation::Execute && event.verdict == said && is_at(event, "/work/program")
         })?;
         let because = if outcome == "ran" { "it is in the scope" } else { "nothing more may be executed" };
-        let right = event.why.contains(because)
-            && event.inode != 0
-            && event.parents.len() > 1
-            && (event.arguments.is_none() == (verdict == "refuse"));
+        let right = event.why.text.contains(because)
+            && matches!(&event.object, Object::File(file) if file.inode.is_some())
+            && detail(&event)?.parents.len() > 1
+            && (detail(&event)?.arguments.is_none() == (verdict == "refuse"));
         ensure(right, format!("{event:?}"))?;
     }
     let status = status()?;
@@ -319,8 +339,12 @@ fn control_group() -> Result {
         mount("cgroup2", "/sys/fs/cgroup", "cgroup2", MountFlags::empty(), None)
             .map_err(|error| format!("mount: {error}"))?;
         let result = inside(&["--verdict", "refuse"], &attempts)
-            .and_then(|()| told("its beginning", |event| event.what == "began"))
-            .and_then(|began| told("its end", |event| event.what == "ended" && event.scope == began.scope))
+            .and_then(|()| told("its beginning", |event| event.operation == Operation::Launch))
+            .and_then(|began| {
+                told("its end", |event| {
+                    event.operation == Operation::Exit && event.subject.scope == began.subject.scope
+                })
+            })
             .and_then(|_| {
                 ensure(!fs::exists("/sys/fs/cgroup/palisade").unwrap_or(true), "the group is left")
             });
@@ -372,14 +396,17 @@ fn mark() -> Result {
     done(&["verdict", first.trim(), "refuse"])?;
     held.go(&all.map(|attempt| (attempt, "refused")))?;
     let printed = done(&["events", "--json", "--scope", first.trim()])?;
-    let refused = |line: &&str| line.contains("\"verdict\":\"refuse\"") && line.contains("/work/program");
+    let refused = |line: &&str| line.contains("\"verdict\":\"refused\"") && line.contains("/work/program");
     ensure(printed.lines().filter(refused).count() == 2, printed)
 }
 
 fn rare_calls() -> Result {
     inside(&["--calls"], &[("alg:", "ran"), ("memory:/work/program", "ran")])?;
-    told("AF_ALG", |event| event.what == "call" && event.call == Some(("socket(AF_ALG)".into(), 38)))?;
+    told(
+        "AF_ALG",
+        |event| matches!(&event.object, Object::Syscall { name, argument: Some(38), .. } if name == "socket(AF_ALG)"),
+    )?;
     inside(&[], &[("alg:", "ran")])?;
-    let calls = events()?.iter().filter(|event| event.what == "call").count();
+    let calls = events()?.iter().filter(|event| event.operation == Operation::Syscall).count();
     ensure(calls == 1, format!("{calls} calls are told"))
 }

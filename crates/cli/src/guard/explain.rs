@@ -5,8 +5,9 @@ use super::talk::Talk;
 use super::{Answer, GuardError, Places, change, files};
 use crate::answer::{self, Failure, NO, YES};
 use crate::output;
-use crate::palisaded::DaemonError;
+use crate::palisaded::{self, DaemonError};
 use clap::ValueHint;
+use palisade_event::{Detail, Event, Guard, Verdict};
 use palisade_guard::facts::Access;
 use palisade_guard::kind::Recognizer;
 use palisade_guard::linear;
@@ -14,7 +15,7 @@ use palisade_guard::settings::Mode;
 use palisade_guard::supposed::{Supposed, Who};
 use palisade_guard::watch::Judged;
 use palisade_guard::watch::policy::Policy;
-use palisade_protocol::guard::{Decided, Request, Response, Supposition};
+use palisade_protocol::guard::{Request, Response, Supposition};
 use palisade_text::harmless;
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
@@ -47,8 +48,8 @@ struct Document<'a> {
     allowed: bool,
     /// Does palisaded say so, or do the files?
     judged_by: JudgedBy,
-    #[serde(flatten)]
-    decided: &'a Decided,
+    /// What would be told of it.
+    event: &'a Event,
     /// Who trusts the file, as far as may be known.
     trusted_by: &'a [String],
     /// The command that would permit it.
@@ -69,23 +70,18 @@ pub(super) fn explain(places: &Places, options: &Options) -> Answer {
     let metadata = std::fs::metadata(&path).map_err(|source| read(&path, source))?;
     let may_execute = metadata.is_file() && metadata.permissions().mode() & 0o111 != 0;
     let execute = !options.open && (options.execute || may_execute);
-    let (decided, judged_by) = match asked(places, &path, execute, options.pid)? {
-        Some(decided) => (decided, JudgedBy::Daemon),
+    let (event, judged_by) = match asked(places, &path, execute, options.pid)? {
+        Some(event) => (event, JudgedBy::Daemon),
         None => (judged(places, &path, execute, options.pid)?, JudgedBy::Files),
     };
+    let Detail::Guard(guard) = &event.detail else { return Err(DaemonError::Strange.into()) };
     let trusted_by = trusted_by(places, &path);
-    let allowed = decided.decision.starts_with("allow");
-    let permit = (!allowed).then(|| permit(&decided, &path));
+    let allowed = guard.decision.allows();
+    let permit = (!allowed).then(|| permit(&event, guard, &path));
     if options.json {
-        answer::print_json(&Document {
-            allowed,
-            judged_by,
-            decided: &decided,
-            trusted_by: &trusted_by,
-            permit,
-        })?;
+        answer::print_json(&Document { allowed, judged_by, event: &event, trusted_by: &trusted_by, permit })?;
     } else {
-        answer::print(&words(&decided, judged_by, &trusted_by))?;
+        answer::print(&words(&event, guard, judged_by, &trusted_by))?;
         if let Some(permit) = permit {
             output::say(&format!("hint: {}\n", harmless(&permit)));
         }
@@ -98,14 +94,14 @@ fn read(path: &Path, source: std::io::Error) -> Failure {
 }
 
 /// What the daemon says; nothing if it doesn't run, or doesn't tell ordinary users.
-fn asked(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Result<Option<Decided>, Failure> {
+fn asked(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Result<Option<Event>, Failure> {
     let mut talk = match Talk::begin(&places.socket) {
         Err(GuardError::Daemon(DaemonError::NotRunning { .. })) => return Ok(None),
         talk => talk?,
     };
     let supposition = Supposition { path: change::text(path)?, execute, pid };
     match talk.ask(&Request::Judge(supposition)) {
-        Ok(Response::Judged(decided)) => Ok(Some(*decided)),
+        Ok(Response::Judged(event)) => Ok(Some(*event)),
         Ok(_) => Err(DaemonError::Strange.into()),
         Err(GuardError::Daemon(DaemonError::Refused(refusal))) if refusal.class == "root-only" => {
             output::note(&"palisaded tells only root; this is what the files say");
@@ -116,7 +112,7 @@ fn asked(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Resul
 }
 
 /// What the files say: the same steps as the daemon's.
-fn judged(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Result<Decided, Failure> {
+fn judged(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Result<Event, Failure> {
     let setup = files::setup(places, None)?;
     let trust = files::trusted(places, setup.settings.trust.integrity)?;
     let enforcing = setup.settings.mode == Mode::Enforce;
@@ -138,9 +134,11 @@ fn judged(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Resu
         .collect();
     let policy = Policy::new(setup.settings, setup.rules, setup.linkers, setup.from, 1)
         .map_err(|error| GuardError::Setup(error.into()))?;
-    let mut decided = Judged::new(&policy, outcome, !outcome.decision.allow && enforcing, &supposed).decided;
-    decided.steps = steps;
-    Ok(decided)
+    let mut event = Judged::new(&policy, outcome, !outcome.decision.allow && enforcing, &supposed).event;
+    if let Detail::Guard(guard) = &mut event.detail {
+        guard.steps = steps;
+    }
+    Ok(event)
 }
 
 /// Who trusts it, if the database may be read.
@@ -158,40 +156,42 @@ fn trusted_by(places: &Places, path: &Path) -> Vec<String> {
 }
 
 /// A command that would have it allowed.
-fn permit(decided: &Decided, path: &Path) -> String {
+fn permit(event: &Event, guard: &Guard, path: &Path) -> String {
     let shown = palisade_sandbox::error::quoted(&path.to_string_lossy());
-    if !decided.trusted {
+    if guard.trusted != Some(true) {
         return format!("sudo palisade guard trust add {shown}");
     }
-    let place = decided.origin.as_deref().unwrap_or("the rules");
-    format!("a rule before {place}: allow perm={} all : path={shown}", decided.access)
+    let place = event.why.origin.as_ref().map_or("the rules".to_owned(), ToString::to_string);
+    format!("a rule before {place}: allow perm={} all : path={shown}", event.operation)
 }
 
-fn words(decided: &Decided, judged_by: JudgedBy, trusted_by: &[String]) -> String {
-    let Decided { access, path, exe, comm, pid, uid, kind, .. } = decided;
-    let verdict = match (decided.decision.starts_with("allow"), decided.refused) {
-        (true, _) => "allowed",
-        (false, true) => "refused",
-        (false, false) => "denied, which is only said as long as nothing is enforced",
+fn words(event: &Event, guard: &Guard, judged_by: JudgedBy, trusted_by: &[String]) -> String {
+    let Event { operation, object, subject, .. } = event;
+    let verdict = match event.verdict {
+        Verdict::Refused => "refused",
+        Verdict::WouldBeRefused => "denied, which is only said as long as nothing is enforced",
+        _ => "allowed",
     };
     let says = match judged_by {
         JudgedBy::Daemon => "palisaded says",
         JudgedBy::Files => "the files say; palisaded wasn't asked",
     };
-    let mut lines = vec![format!("{access} {path}: {verdict} ({says})")];
-    lines.push(match (decided.rule, &decided.origin) {
-        (Some(number), Some(origin)) => format!("  by rule {number}, {origin}: {}", decided.decision),
+    let mut lines = vec![format!("{operation} {object}: {verdict} ({says})")];
+    lines.push(match (guard.rule, &event.why.origin) {
+        (Some(number), Some(origin)) => format!("  by rule {number}, {origin}: {}", guard.decision),
         _ => "  by no rule: what none matches is allowed".to_owned(),
     });
-    let trust = match (decided.trusted, trusted_by) {
+    let trust = match (guard.trusted == Some(true), trusted_by) {
         (true, []) => "trusted".to_owned(),
         (true, by) => format!("trusted by {}", by.join(", ")),
         (false, []) => "not trusted".to_owned(),
         (false, by) => format!("not trusted: it isn't any more what {} trusts", by.join(", ")),
     };
-    lines.push(format!("  the file: {kind}, {trust}"));
-    lines.push(format!("  who asks: {exe} ({comm}, process {pid}, user {uid})"));
-    if let Some((last, before)) = decided.steps.split_last() {
+    lines.push(format!("  the file: {}, {trust}", guard.file_kind));
+    let comm = subject.comm.as_deref().unwrap_or("?");
+    let [pid, uid] = [subject.pid, subject.uid].map(palisaded::number);
+    lines.push(format!("  the process: {} ({comm}, process {pid}, user {uid})", subject.program));
+    if let Some((last, before)) = guard.steps.split_last() {
         if !before.is_empty() {
             lines.push("  rules before it, and what they are not about:".to_owned());
             lines.extend(before.iter().map(|step| format!("    {step}")));

@@ -4,69 +4,99 @@
 use super::talk::Talk;
 use super::{Answer, Places};
 use crate::output;
-use crate::palisaded::{self, DaemonError, Listening};
-use palisade_protocol::guard::{Decided, Request, Response};
+use crate::palisaded::{self, Listening};
+use palisade_event::{Detail, Event};
+use palisade_protocol::guard::{Request, Response};
 use palisade_text::harmless;
 
 /// Shows decisions until it is interrupted or nobody reads any more (yes), or palisaded ends (no).
 pub(super) fn watch(places: &Places, all: bool, json: bool) -> Answer {
     let mut talk = Talk::begin(&places.socket)?;
-    talk.ask(&Request::Follow { all })?;
+    talk.ask(&Request::Follow { all, past: false, end: false, refused: false })?;
     if !json {
         output::note(&if all { "waiting for decisions" } else { "waiting for what the rules log" });
     }
     let how = Listening { json, ends: false, gone: "palisaded has ended: nothing is refused any more" };
-    let news = |answer| match answer {
-        Response::Decided(decided) => Ok(Some(*decided)),
-        Response::Refused(refusal) => Err(DaemonError::Refused(refusal)),
-        _ => Err(DaemonError::Strange),
-    };
-    palisaded::listen(talk.connection(), &how, news, words)
+    palisaded::listen::<Response>(talk.connection(), &how, words)
 }
 
-fn words(decided: &Decided) -> String {
-    let verdict = match (decided.decision.starts_with("allow"), decided.refused) {
-        (true, _) => "allowed",
-        (false, true) => "refused",
-        (false, false) => "would be refused",
+fn words(event: &Event) -> String {
+    let Event { subject, operation, object, verdict, .. } = event;
+    let (file, rule) = match &event.detail {
+        Detail::Guard(guard) => (
+            format!(" ({}, {})", guard.file_kind, trust(guard.trusted)),
+            guard.rule.map(|number| format!("rule {number}, ")).unwrap_or_default(),
+        ),
+        _ => (String::new(), String::new()),
     };
-    let Decided { exe, pid, uid, access, path, kind, .. } = decided;
-    let trust = if decided.trusted { "trusted" } else { "not trusted" };
-    let rule = match (decided.rule, &decided.origin) {
-        (Some(number), Some(origin)) => format!("rule {number}, {origin}"),
-        _ => "no rule".to_owned(),
-    };
+    let [pid, uid] = [subject.pid, subject.uid].map(palisaded::number);
     let line = format!(
-        "{} {exe} ({pid}, user {uid}): {verdict}: {access} {path} ({kind}, {trust}): {rule}",
-        palisaded::clock(decided.time)
+        "{} {} ({pid}, user {uid}): {}: {operation} {object}{file}: {rule}{}",
+        palisaded::clock(event.time),
+        subject.program,
+        verdict.word().replace('-', " "),
+        event.decided_by(),
     );
     harmless(&line)
+}
+
+/// Whether a file is trusted, in words.
+pub(crate) fn trust(trusted: Option<bool>) -> &'static str {
+    match trusted {
+        Some(true) => "trusted",
+        Some(false) => "not trusted",
+        None => "trust unknown",
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use palisade_event::{
+        Decision, Guard, Layer, Mechanism, Object, Operation, Origin, Subject, Verdict, Why,
+    };
+    use std::path::Path;
+    use std::time::{Duration, SystemTime};
 
     #[test]
     fn one_line_each() {
-        let decided = Decided {
-            time: 3_723_000_000_000,
-            decision: "deny_audit".into(),
-            refused: true,
-            access: "execute".into(),
+        let guard = Guard {
+            decision: Decision::DenyAudit,
             rule: Some(2),
-            origin: Some("/r:3".into()),
-            pid: 7,
-            uid: 1000,
-            exe: "/bin/sh".into(),
-            path: "/tmp/x\u{1b}[2J".into(),
-            kind: "application/x-executable".into(),
-            ..Decided::default()
+            trusted: Some(false),
+            file_kind: "application/x-executable".into(),
+            line: String::new(),
+            steps: Vec::new(),
         };
+        let event = Event::new(
+            SystemTime::UNIX_EPOCH + Duration::from_secs(3_723),
+            Detail::Guard(guard.clone()),
+            Subject { pid: Some(7), uid: Some(1000), program: "/bin/sh".into(), ..Subject::default() },
+            (Operation::Execute, Object::file("/tmp/x\u{1b}[2J")),
+            (Verdict::Refused, Mechanism::Fanotify),
+            Why {
+                origin: Some(Origin::line(Layer::Administrator, Path::new("/r"), 3)),
+                text: "rule 2 denies it".into(),
+            },
+        );
         assert_eq!(
-            words(&decided),
+            words(&event),
             "01:02:03Z /bin/sh (7, user 1000): refused: execute /tmp/x\\u{1b}[2J \
              (application/x-executable, not trusted): rule 2, /r:3"
+        );
+        // What the kernel decides by itself no rule does.
+        let kernel = Event {
+            detail: Detail::Guard(Guard { rule: None, trusted: None, file_kind: "?".into(), ..guard }),
+            verdict: Verdict::WouldBeRefused,
+            enforced_by: Mechanism::BpfLsm,
+            why: Why::text("a file in memory"),
+            ..event
+        };
+        assert!(words(&kernel).contains(": would be refused: execute "), "{}", words(&kernel));
+        assert!(
+            words(&kernel).ends_with(" (?, trust unknown): bpf-lsm: a file in memory"),
+            "{}",
+            words(&kernel)
         );
     }
 }

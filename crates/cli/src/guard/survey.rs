@@ -5,6 +5,7 @@ use super::talk::Talk;
 use super::{Answer, Places, files};
 use crate::answer::{self, Failure, NO, YES};
 use crate::output;
+use palisade_event::Detail;
 use palisade_guard::kind::Recognizer;
 use palisade_guard::survey::{self, Mounts, Programs};
 use palisade_protocol::guard::{Request, Response, Supposition};
@@ -53,7 +54,10 @@ pub(super) fn kinds(places: &Places, paths: &[PathBuf], json: bool) -> Answer {
 fn seen(talk: &mut Talk, path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?.into_os_string().into_string().ok()?;
     match talk.ask(&Request::Judge(Supposition { path, execute: false, pid: None })) {
-        Ok(Response::Judged(decided)) => Some(decided.kind),
+        Ok(Response::Judged(event)) => match event.detail {
+            Detail::Guard(guard) => Some(guard.file_kind),
+            _ => None,
+        },
         _ => None,
     }
 }

@@ -4,7 +4,8 @@
 use super::Answer;
 use crate::output;
 use crate::palisaded::{self, DaemonError, Listening};
-use palisade_protocol::scope::{Happened, Request, Response, Verdict};
+use palisade_event::{Detail, Event, Operation, Scope, Verdict};
+use palisade_protocol::scope::{Request, Response};
 use palisade_text::harmless;
 use std::path::Path;
 
@@ -36,68 +37,86 @@ pub(super) fn events(socket: &Path, options: &Options) -> Answer {
     }
     let gone = "palisaded has ended; what is marked stays so where it is pinned";
     let how = Listening { json: options.json, ends: !options.follow, gone };
-    let news = |answer| match answer {
-        Response::Happened(happened) => Ok(Some(*happened)),
-        Response::Done { .. } => Ok(None),
-        Response::Refused(refusal) => Err(DaemonError::Refused(refusal)),
-        _ => Err(DaemonError::Strange),
-    };
-    palisaded::listen(&mut connection, &how, news, words)
+    palisaded::listen::<Response>(&mut connection, &how, words)
 }
 
-fn words(happened: &Happened) -> String {
-    let Happened { what, scope, verdict, why, pid, uid, path, .. } = happened;
-    let verdict = match (what.as_str(), verdict) {
-        ("killed", _) | (_, Verdict::Kill) => "killed",
-        (_, Verdict::Refuse) => "refused",
-        (_, Verdict::Warn) => "warned",
-        (_, Verdict::Watch) => "seen",
+fn words(event: &Event) -> String {
+    let scope = event.subject.scope.unwrap_or_default();
+    harmless(&format!("{} scope {scope} {}", palisaded::clock(event.time), happened(event)))
+}
+
+/// What happened, in words, without filter.
+fn happened(event: &Event) -> String {
+    let Event { subject, object, why, .. } = event;
+    let nothing = Scope::default();
+    let detail = if let Detail::Scope(detail) = &event.detail { detail } else { &nothing };
+    let verdict = match event.verdict {
+        Verdict::Allowed => "seen",
+        verdict => verdict.word(),
     };
-    let command = match &happened.arguments {
+    let command = match &detail.arguments {
         Some(arguments) if !arguments.is_empty() => {
-            let cut = if happened.arguments_cut { " …" } else { "" };
-            format!("{path} [{}{cut}]", arguments.join(" "))
+            let cut = if detail.arguments_cut { " …" } else { "" };
+            format!("{object} [{}{cut}]", arguments.join(" "))
         }
-        _ => path.clone(),
+        _ => object.to_string(),
     };
-    let parents: Vec<String> =
-        happened.parents.iter().take(4).map(|parent| format!("{} ({})", parent.comm, parent.pid)).collect();
-    let parents = parents.join(" < ");
-    let what = match (what.as_str(), &happened.call) {
-        ("call", Some((call, _))) => format!("calls {call}: {} ({pid}, user {uid})", happened.comm),
-        ("ended", _) => "has ended".to_owned(),
-        ("began", _) => format!("begins: {command} ({pid}, user {uid})"),
-        _ => format!("{verdict}: {command} ({pid}, user {uid}): {why}: below {parents}"),
-    };
-    harmless(&format!("{} scope {scope} {what}", palisaded::clock(happened.time)))
+    let [pid, uid] = [subject.pid, subject.uid].map(palisaded::number);
+    match event.operation {
+        Operation::Syscall => format!("calls {object}: {} ({pid}, user {uid})", subject.program),
+        Operation::Exit => "has ended".to_owned(),
+        Operation::Launch => format!("begins: {command} ({pid}, user {uid})"),
+        _ => {
+            let parents = detail.parents.iter().take(4);
+            let parents: Vec<String> =
+                parents.map(|parent| format!("{} ({})", parent.comm, parent.pid)).collect();
+            let parents = parents.join(" < ");
+            format!("{verdict}: {command} ({pid}, user {uid}): {}: below {parents}", why.text)
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_protocol::scope::Parent;
+    use palisade_event::{Mechanism, Object, Parent, Subject, Why};
+    use std::time::{Duration, SystemTime};
 
     #[test]
     fn one_line_each() {
-        let happened = Happened {
-            time: 3_723_000_000_000,
-            what: "exec".into(),
-            scope: 3,
-            verdict: Verdict::Kill,
-            why: "the name is denied".into(),
-            pid: 9,
-            uid: 1000,
-            path: "/bin/nc".into(),
+        let parent = |pid, comm: &str| Parent { pid, comm: comm.into() };
+        let detail = Scope {
             arguments: Some(vec!["nc".into(), "-l\u{1b}".into()]),
-            arguments_cut: false,
-            parents: vec![Parent { pid: 8, comm: "sh".into() }, Parent { pid: 7, comm: "node".into() }],
-            ..Happened::default()
+            parents: vec![parent(8, "sh"), parent(7, "node")],
+            ..Scope::default()
         };
+        let event = Event::new(
+            SystemTime::UNIX_EPOCH + Duration::from_secs(3_723),
+            Detail::Scope(detail),
+            Subject {
+                pid: Some(9),
+                uid: Some(1000),
+                program: "sh".into(),
+                scope: Some(3),
+                ..Subject::default()
+            },
+            (Operation::Execute, Object::file("/bin/nc")),
+            (Verdict::Killed, Mechanism::Bpf),
+            Why::text("the name is denied"),
+        );
         assert_eq!(
-            words(&happened),
+            words(&event),
             "01:02:03Z scope 3 killed: /bin/nc [nc -l\\u{1b}] (9, user 1000): the name is denied: below sh (8) < node (7)"
         );
-        let call = Happened { what: "call".into(), call: Some(("socket(AF_ALG)".into(), 38)), ..happened };
-        assert_eq!(words(&call), "01:02:03Z scope 3 calls socket(AF_ALG):  (9, user 1000)");
+        let call = Event {
+            operation: Operation::Syscall,
+            object: Object::syscall("socket(AF_ALG)", Some(41)),
+            ..event.clone()
+        };
+        assert_eq!(words(&call), "01:02:03Z scope 3 calls socket(AF_ALG): sh (9, user 1000)");
+        let launch = Event { operation: Operation::Launch, ..event.clone() };
+        assert!(words(&launch).starts_with("01:02:03Z scope 3 begins: /bin/nc [nc "));
+        let exit = Event { operation: Operation::Exit, ..event };
+        assert_eq!(words(&exit), "01:02:03Z scope 3 has ended");
     }
 }

@@ -126,12 +126,19 @@ fn an_access_is_explained_by_the_files() {
         );
         let (code, answer) = world.json(&["explain", "/usr/bin/true"]);
         assert_eq!((code, &answer["allowed"], &answer["judged_by"]), (1, &false.into(), &"files".into()));
-        assert_eq!((&answer["access"], &answer["decision"]), (&"execute".into(), &"deny_audit".into()));
-        assert!(answer["origin"].as_str().unwrap().ends_with("10.rules:1"), "{answer}");
+        assert_eq!(
+            (&answer["event"]["operation"], &answer["event"]["detail"]["decision"]),
+            (&"execute".into(), &"deny_audit".into())
+        );
+        let origin = &answer["event"]["why"]["origin"];
+        assert!(origin["file"].as_str().unwrap().ends_with("10.rules") && origin["line"] == 1, "{answer}");
         assert_eq!(answer["permit"], "sudo palisade guard trust add /usr/bin/true");
         let (code, answer) = world.json(&["explain", "/usr/bin/true", "--open"]);
-        assert_eq!((code, &answer["rule"]), (0, &2.into()));
-        assert!(answer["steps"][0].as_str().unwrap().ends_with("perm=execute: this is open"), "{answer}");
+        assert_eq!((code, &answer["event"]["detail"]["rule"]), (0, &2.into()));
+        assert!(
+            answer["event"]["detail"]["steps"][0].as_str().unwrap().ends_with("perm=execute: this is open"),
+            "{answer}"
+        );
         let run = world.guard(&["explain", "/usr/bin/true"]);
         assert!(run.out.starts_with("execute /usr/bin/true: denied"), "{run:?}");
         world.guard(&["explain", "/nowhere"]).refused(2, &["can't read \"/nowhere\""]);

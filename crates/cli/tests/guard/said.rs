@@ -23,10 +23,18 @@ fn refusals_are_shown_as_they_happen() {
     });
     guarded.wait_until("something is shown", || !guarded.runs("bad") && shown.is_finished());
     let line = shown.join().unwrap().unwrap();
-    let decided: Value = serde_json::from_str(&line).unwrap();
-    assert_eq!((&decided["refused"], &decided["access"]), (&true.into(), &"execute".into()), "{line}");
-    assert_eq!(decided["path"], guarded.file("bad"));
-    assert!(decided["origin"].as_str().unwrap().ends_with("10.rules:1"));
+    let event: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&event["kind"], &event["verdict"]), (&"guard".into(), &"refused".into()), "{line}");
+    assert_eq!(
+        (&event["operation"], &event["enforced_by"]),
+        (&"execute".into(), &"fanotify".into()),
+        "{line}"
+    );
+    assert_eq!((&event["object"], &event["target"]["path"]), (&guarded.file("bad").into(), &event["object"]));
+    assert!(event["target"]["inode"].as_u64().is_some_and(|inode| inode > 0), "{line}");
+    let origin = &event["why"]["origin"];
+    assert!(origin["file"].as_str().unwrap().ends_with("10.rules") && origin["line"] == 1, "{line}");
+    assert_eq!((&event["detail"]["rule"], &event["subject"]["uid"]), (&1.into(), &0.into()), "{line}");
     kill_process(Pid::from_child(&watch), Signal::INT).unwrap();
     assert_eq!(watch.wait().unwrap().code(), Some(0));
 }
@@ -46,7 +54,10 @@ fn what_is_explained_is_what_happens() {
     assert!(run.out.contains("by rule 1, ") && run.err.starts_with("hint: "), "{run:?}");
     let own = std::process::id().to_string();
     let (_, answer) = guarded.json(&["explain", &guarded.file("good"), "--open", "--pid", &own]);
-    assert_eq!((&answer["pid"], &answer["access"]), (&std::process::id().into(), &"open".into()));
+    assert_eq!(
+        (&answer["event"]["subject"]["pid"], &answer["event"]["operation"]),
+        (&std::process::id().into(), &"open".into())
+    );
 }
 
 #[test]
@@ -62,7 +73,7 @@ fn ordinary_users_may_look_and_not_change() {
         &["reload"],
         &["try"],
         &["metrics", "--reset"],
-        &["watch"],
+        &["watch", "--all"],
         &["timing", "start"],
     ] {
         guarded.guard_as_user(arguments).refused(2, &["only root can ask this of the guard"]).with_hint();

@@ -162,7 +162,7 @@ fn the_daemon_hears_of_what_is_added() {
     guarded.wait_until("it is trusted", || guarded.runs("good"));
     assert!(!guarded.runs("bad"));
     let (code, answer) = guarded.json(&["explain", &guarded.file("good")]);
-    assert_eq!((code, &answer["trusted"]), (0, &true.into()), "{answer}");
+    assert_eq!((code, &answer["event"]["detail"]["trusted"]), (0, &true.into()), "{answer}");
     assert!(answer["trusted_by"][0].as_str().unwrap().ends_with("/etc/guard.trust"), "{answer}");
     guarded.guard(&["trust", "delete", &guarded.file("good")]).ok();
     guarded.wait_until("it is trusted no more", || !guarded.runs("good"));

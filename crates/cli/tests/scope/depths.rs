@@ -45,7 +45,9 @@ pub(crate) fn control_group() {
     let run = world.script(&[], "grep -o '/palisade/scope-.*' /proc/self/cgroup");
     assert!(run.out.starts_with("/palisade/scope-"), "{run:?}");
     let id = run.out.trim().trim_start_matches("/palisade/scope-").to_owned();
-    world.event(|event| event["what"] == "ended" && event["scope"] == id.parse::<u64>().unwrap());
+    world.event(|event| {
+        event["operation"] == "exit" && event["subject"]["scope"] == id.parse::<u64>().unwrap()
+    });
 }
 
 pub(crate) fn daemons_stay_marked() {

@@ -12,8 +12,8 @@ pub(crate) fn prompt_and_audit() {
     assert_eq!(world.script(&[], "/bin/echo ran").out, "ran\n");
     assert_eq!(world.scope(&["profile", "audit"]).code, 0);
     assert_eq!(world.script(&[], "/bin/true; :").code, 0);
-    world.event(|event| event["path"] == "/bin/true");
-    assert!(world.events_as(0).iter().all(|event| event["path"] != "/bin/echo"));
+    world.event(|event| event["object"] == "/bin/true");
+    assert!(world.events_as(0).iter().all(|event| event["object"] != "/bin/echo"));
 }
 
 /// Something that would go on, were it not killed: the daemon hears of an exec only after it.
@@ -57,8 +57,8 @@ pub(crate) fn session() {
         }
         assert!(dies(&world, script), "{script}\n{:#?}", world.events_as(0));
     }
-    let killed = world.event(|event| event["what"] == "killed");
-    assert_eq!(killed["verdict"], "kill");
+    let killed = world.event(|event| event["enforced_by"] == "daemon");
+    assert_eq!(killed["verdict"], "killed");
     assert!(world.status()["killed_later"].as_u64().is_some_and(|count| count >= 5));
     assert_eq!(world.script(&[], "cp /bin/echo fine; ./fine ran; echo $?").out, "ran\n0\n");
     // The same, where only told.
@@ -150,10 +150,10 @@ pub(crate) fn switching() {
     let script = "while kill -0 $PPID; do sleep 0.05; done";
     let mut sleeper =
         world.scope_command(0, &["run", "--", "sh", "-c", script]).stderr(Stdio::null()).spawn().unwrap();
-    let slept = world.event(|event| event["arguments"] == json!(["sleep", "0.05"]));
-    let id = slept["scope"].to_string();
+    let slept = world.event(|event| event["detail"]["arguments"] == json!(["sleep", "0.05"]));
+    let id = slept["subject"]["scope"].to_string();
     assert_eq!(world.scope(&["verdict", &id, "kill"]).code, 0);
-    world.event(|event| event["verdict"] == "kill");
+    world.event(|event| event["verdict"] == "killed");
     let _gone = sleeper.kill();
     sleeper.wait().unwrap();
     assert_eq!(world.scope(&["verdict", "4000", "kill"]).code, 2);

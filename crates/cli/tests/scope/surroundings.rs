@@ -26,7 +26,8 @@ fn waiting(world: &World, verdict: &str) -> std::process::Child {
             "read line; /bin/echo ran; echo $?",
         ],
     );
-    let began = |world: &World| world.events_as(0).iter().filter(|event| event["what"] == "began").count();
+    let began =
+        |world: &World| world.events_as(0).iter().filter(|event| event["operation"] == "launch").count();
     let before = began(world);
     let child = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut patience = Patience::new(Duration::from_secs(10));
@@ -205,7 +206,7 @@ pub(crate) fn slow_readers() {
         rounds += 1;
         assert!(rounds < 8, "nobody misses anything");
     }
-    world.event(|event| event["arguments"][1] == "last");
+    world.event(|event| event["detail"]["arguments"][1] == "last");
     let status = world.scope(&["status"]);
     assert!(
         status.out.contains(" missed by") && !status.out.contains(" 0 missed by"),
@@ -278,8 +279,8 @@ pub(crate) fn full_buffer() {
         .spawn()
         .unwrap();
     world.event(|event| {
-        event["what"] == "began"
-            && event["arguments"][2].as_str().is_some_and(|script| script.starts_with("read"))
+        event["operation"] == "launch"
+            && event["detail"]["arguments"][2].as_str().is_some_and(|script| script.starts_with("read"))
     });
     world.signal("-STOP");
     load.stdin.take().unwrap().write_all(b"\n").unwrap();

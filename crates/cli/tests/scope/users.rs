@@ -27,8 +27,8 @@ pub(crate) fn users_apart() {
     assert_eq!(list_as(&world, ORDINARY).len(), 1);
     let run = world.scope_as(ORDINARY, &["run", "-q", "--", "sh", "-c", "/bin/echo mine"]);
     assert_eq!((run.code, run.out.as_str()), (0, "mine\n"), "{run:?}");
-    world.event(|event| event["path"] == "/bin/echo" && event["uid"] == ORDINARY);
-    assert!(world.events_as(ORDINARY).iter().any(|event| event["path"] == "/bin/echo"));
+    world.event(|event| event["object"] == "/bin/echo" && event["subject"]["uid"] == ORDINARY);
+    assert!(world.events_as(ORDINARY).iter().any(|event| event["object"] == "/bin/echo"));
     assert_eq!(world.events_as(OTHER), Vec::<Value>::new());
     assert_eq!(world.scope_as(ORDINARY, &["clear", &id]).code, 0);
     let _gone = sleeper.kill();

@@ -52,8 +52,8 @@ pub(crate) fn warned() {
     let world = World::new("[enforcement]\nprofile = \"prompt\"");
     let run = world.script(&["--verdict", "warn", "--label", "mine"], "/bin/echo ran");
     assert_eq!((run.code, run.out.as_str()), (0, "ran\n"), "{run:?}");
-    let event = world.event(|event| event["path"] == "/bin/echo");
-    assert_eq!((&event["verdict"], &event["what"]), (&json!("warn"), &json!("exec")));
+    let event = world.event(|event| event["object"] == "/bin/echo");
+    assert_eq!((&event["verdict"], &event["operation"]), (&json!("warned"), &json!("execute")));
 }
 
 pub(crate) fn event_with_its_parent() {
@@ -74,10 +74,12 @@ pub(crate) fn event_with_its_parent() {
     let _gone = follower.kill();
     follower.wait().unwrap();
     let event: serde_json::Value = serde_json::from_str(&line).unwrap();
-    assert!(shells.contains(&event["parents"][0]["pid"].to_string()), "{event} {shells:?}");
-    assert_eq!(event["arguments"], json!(["/bin/echo", "one \"two"]));
-    assert_eq!((&event["uid"], &event["distance"]), (&json!(0), &json!(0)));
-    assert!(event["inode"].as_u64().is_some_and(|inode| inode > 0));
+    assert!(shells.contains(&event["detail"]["parents"][0]["pid"].to_string()), "{event} {shells:?}");
+    assert_eq!(event["detail"]["arguments"], json!(["/bin/echo", "one \"two"]));
+    assert_eq!((&event["subject"]["uid"], &event["detail"]["distance"]), (&json!(0), &json!(0)));
+    assert!(event["target"]["inode"].as_u64().is_some_and(|inode| inode > 0), "{event}");
+    assert!(event["target"]["device"].as_str().is_some_and(|device| device.contains(':')), "{event}");
+    assert_eq!((&event["kind"], &event["enforced_by"]), (&json!("scope"), &json!("bpf")));
 }
 
 pub(crate) fn chains() {
@@ -87,14 +89,18 @@ pub(crate) fn chains() {
         "import subprocess; subprocess.run(['perl', '-e', 'system(\"sh\", \"-c\", \"/bin/echo deep; :\")'])",
     );
     assert_eq!((run.code, run.out.as_str()), (0, "deep\n"), "{run:?}");
-    let event = world.event(|event| event["path"] == "/bin/echo");
-    assert_eq!(event["arguments"], json!(["/bin/echo", "deep"]));
-    let names: Vec<&str> =
-        event["parents"].as_array().unwrap().iter().filter_map(|parent| parent["comm"].as_str()).collect();
+    let event = world.event(|event| event["object"] == "/bin/echo");
+    assert_eq!(event["detail"]["arguments"], json!(["/bin/echo", "deep"]));
+    let names: Vec<&str> = event["detail"]["parents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|parent| parent["comm"].as_str())
+        .collect();
     assert!(names.len() >= 3, "{event}");
     let paths = ["python3", "perl", "sh", "echo"];
     for path in paths {
-        world.event(|event| event["path"].as_str().is_some_and(|found| found.contains(path)));
+        world.event(|event| event["object"].as_str().is_some_and(|found| found.contains(path)));
     }
     // Also in the log that stays.
     let log = std::fs::read_to_string(world.base.join("state/scopes.jsonl")).unwrap();
@@ -110,9 +116,13 @@ for family, kind in [(socket.AF_INET, 1), (38, 5)]:
     except OSError: pass
 ";
     world.python(&["--calls"], script);
-    let event = world.event(|event| event["what"] == "call");
-    assert_eq!(event["call"], json!(["socket(AF_ALG)", 38]));
+    let event = world.event(|event| event["operation"] == "syscall");
+    assert_eq!(
+        (&event["target"]["name"], &event["target"]["argument"]),
+        (&json!("socket(AF_ALG)"), &json!(38)),
+        "{event}"
+    );
     world.python(&[], script);
-    let calls = world.events_as(0).iter().filter(|event| event["what"] == "call").count();
+    let calls = world.events_as(0).iter().filter(|event| event["operation"] == "syscall").count();
     assert_eq!(calls, 1, "who doesn't ask isn't told");
 }

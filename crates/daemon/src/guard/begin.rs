@@ -3,7 +3,8 @@
 
 use super::{Guard, GuardError, check_safety};
 use crate::alarms::{Alarms, Trouble};
-use crate::journal::{Followers, Journal, QUEUE};
+use crate::followers::Followers;
+use crate::journal::{Journal, QUEUE};
 use crate::keeper::{Keeper, PATIENCE};
 use crate::kinds::Nursery;
 use crate::lsm::{Labels, Lsm};

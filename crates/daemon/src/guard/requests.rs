@@ -53,7 +53,7 @@ impl Guard {
                 None => Ok("decisions weren't timed".into()),
             },
             Request::Judge(supposition) => match crate::judge::judge(self, &supposition) {
-                Ok(decided) => return Response::Judged(Box::new(decided)),
+                Ok(event) => return Response::Judged(Box::new(event)),
                 Err(refusal) => return Response::Refused(refusal),
             },
             Request::Reload { force } => self.reload(force),

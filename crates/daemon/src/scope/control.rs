@@ -2,15 +2,21 @@
 //! What the command line asks about scopes.
 
 use super::error::ScopeError;
-use super::followers::Interest;
 use super::process;
 use super::service::Service;
-use crate::conversation::{self, Talks};
+use crate::conversation::{self, Talks, Words};
+use crate::followers::Interest;
 use palisade_protocol::scope::{Request, Response};
 use palisade_protocol::{Connection, Peer, ProtocolError};
 use palisade_sys::peer;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
+
+const WORDS: Words<Response> = Words {
+    event: Response::Event,
+    missed: |count| Response::Missed { count },
+    done: |said| Response::Done { said },
+};
 
 impl Talks for Service {
     const ABOUT: &'static str = "scopes";
@@ -23,8 +29,8 @@ impl Talks for Service {
         loop {
             let request: Request = conversation::next(connection, Response::Refused)?;
             if let Request::Follow { scope, past, end, refused } = request {
-                let owner = (peer.uid != 0).then_some(peer.uid);
-                return follow(self, connection, Interest { owner, scope, refused }, past, end);
+                let interest = Interest { scope, refused, ..Interest::of(peer.uid) };
+                return follow(self, connection, interest, past, end);
             }
             let response = answer(self, connection, peer, request)
                 .unwrap_or_else(|error| Response::Refused(error.refusal()));
@@ -101,14 +107,9 @@ fn follow(
     past: bool,
     end: bool,
 ) -> Result<(), ProtocolError> {
-    let (before, events) = service.followers.add(interest, past);
-    connection.send(&Response::Done { said: "following".into() })?;
-    for happened in before {
-        connection.send(&Response::Happened(Box::new(happened)))?;
-    }
-    if end {
-        return Ok(());
-    }
+    let following = service.followers.add(interest, past, |_all| ());
     let is_over = || service.stop.load(Ordering::Relaxed);
-    conversation::tell(connection, &events, is_over, |happened| Response::Happened(Box::new(happened)))
+    let told = conversation::tell(connection, &following, end, is_over, &WORDS);
+    service.followers.remove(following.number, |_all| ());
+    told
 }

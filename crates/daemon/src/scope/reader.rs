@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the kernel tells, judged, said and kept.
 
-use super::happening;
+use super::event;
 use super::service::Service;
 use super::verdict::{self, Contents};
-use palisade_bpf::scope::event::Event;
-use palisade_protocol::scope::Verdict;
+use crate::followers::News;
+use palisade_bpf::scope::event::Event as Reported;
+use palisade_event::{Mechanism, Verdict, Why};
 use palisade_scopes::Settings;
 use std::cell::RefCell;
 use std::path::Path;
@@ -76,15 +77,16 @@ fn again(service: &Service, path: &Path, reload: &AtomicBool) {
     }
 }
 
-fn hear(service: &Service, contents: &mut Contents, event: &Event) {
-    let reason = verdict::enforce(service, contents, event);
-    let mut happened = happening::of(event);
+fn hear(service: &Service, contents: &mut Contents, reported: &Reported) {
+    let reason = verdict::enforce(service, contents, reported);
+    let mut event = event::of(reported);
     if let Some(reason) = reason {
         service.killed_later.fetch_add(1, Ordering::Relaxed);
-        happened.what = "killed".into();
-        happened.verdict = Verdict::Kill;
-        happened.why = reason.words().into();
+        event.verdict = Verdict::Killed;
+        event.enforced_by = Mechanism::Daemon;
+        event.why = Why::text(reason.words());
     }
-    let terminal = service.state().scopes.get(&event.scope).and_then(|known| known.terminal.clone());
-    service.followers.tell(happened, terminal.as_deref());
+    let terminal = service.state().scopes.get(&reported.scope).and_then(|known| known.terminal.clone());
+    service.log.take(&event, terminal.as_deref());
+    service.followers.tell(News { event: event.into(), user: Some(reported.owner), logged: true });
 }

@@ -5,10 +5,11 @@
 //! scopes nothing is attached.
 
 use super::error::ScopeError;
-use super::followers::Followers;
 use super::group::{self, Group};
-use super::translation::{boot_time, lacking, of_kernel, profile_of_kernel, verdict};
-use super::{happening, process, proof, rare};
+use super::log::Log;
+use super::translation::{boot_time, lacking, of_kernel, of_scope, profile_of_kernel};
+use super::{event, process, proof, rare};
+use crate::followers::{Followers, News};
 use crate::journal::chain;
 use crate::options::{Feature, Options};
 use crate::saying::say;
@@ -55,6 +56,7 @@ pub(super) struct State {
 pub(super) struct Service {
     pub(super) state: Mutex<State>,
     pub(super) followers: Followers,
+    pub(super) log: Log,
     pub(super) stop: AtomicBool,
     /// Wakes the thread that reads events: there are programs now, or it is over.
     pub(super) changed: Waker,
@@ -69,7 +71,8 @@ impl Service {
     pub(super) fn new(options: &Options, settings: Settings) -> std::io::Result<Self> {
         Ok(Self {
             state: Mutex::new(State { settings, ..State::default() }),
-            followers: Followers::new(&options.state),
+            followers: Followers::default(),
+            log: Log::new(&options.state),
             stop: AtomicBool::new(false),
             changed: Waker::new()?,
             killed_later: AtomicU64::new(0),
@@ -371,7 +374,7 @@ impl Service {
             scopes.push(Scope {
                 scope: *id,
                 owner: known.owner,
-                verdict: verdict(held.verdict),
+                verdict: of_scope(held.verdict),
                 label: known.label.clone(),
                 root: held.root,
                 live: live.get(id).copied().unwrap_or(0),
@@ -482,7 +485,9 @@ impl Service {
         for id in &over {
             let known = state.scopes.get(id).cloned().unwrap_or_default();
             Self::close(state, *id)?;
-            self.followers.tell(happening::ended(*id, known.owner), None);
+            let event = event::ended(*id, known.owner);
+            self.log.take(&event, None);
+            self.followers.tell(News { event: event.into(), user: Some(known.owner), logged: true });
         }
         if over.is_empty() { Ok(()) } else { self.watch_calls(state) }
     }

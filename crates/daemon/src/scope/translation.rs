@@ -30,8 +30,18 @@ pub(super) fn boot_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// As the protocol says it.
-pub(super) fn verdict(verdict: kernel::Verdict) -> Verdict {
+/// What becomes of an exec, as an event says it.
+pub(super) fn verdict(verdict: kernel::Verdict) -> palisade_event::Verdict {
+    match verdict {
+        kernel::Verdict::Watch => palisade_event::Verdict::Allowed,
+        kernel::Verdict::Warn => palisade_event::Verdict::Warned,
+        kernel::Verdict::Kill => palisade_event::Verdict::Killed,
+        kernel::Verdict::Refuse => palisade_event::Verdict::Refused,
+    }
+}
+
+/// What becomes of execs in a scope, as the protocol says it.
+pub(super) fn of_scope(verdict: kernel::Verdict) -> Verdict {
     match verdict {
         kernel::Verdict::Watch => Verdict::Watch,
         kernel::Verdict::Warn => Verdict::Warn,

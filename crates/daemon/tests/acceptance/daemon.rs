@@ -4,6 +4,7 @@
 use crate::support::lines::tell;
 use crate::support::{Bed, ORDINARY, Settings};
 use palisade_acceptance::patience::Patience;
+use palisade_event::{Detail, Verdict};
 use palisade_protocol::guard::{Request, Response};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -216,8 +217,10 @@ for _ in range(2): print(log.recv(4096).decode(), flush=True)";
     );
     bed.start();
     let mut follower = bed.talk();
-    follower.send(&Request::Follow { all: false }).unwrap();
-    assert!(matches!(follower.receive().unwrap(), Response::Done { .. }));
+    follower.send(&Request::Follow { all: false, past: false, end: false, refused: false }).unwrap();
+    for _begun_and_nothing_remembered in 0..2 {
+        assert!(matches!(follower.receive().unwrap(), Response::Done { .. }));
+    }
     bed.run_as_user("./a; ./quiet").ok();
     bed.run("./system").refused();
     listener.wait().unwrap();
@@ -232,9 +235,11 @@ for _ in range(2): print(log.recv(4096).decode(), flush=True)";
         bed.point.display()
     );
     assert!(error.contains(&wanted) && !error.contains("quiet"), "{error}");
-    let Response::Decided(first) = follower.receive().unwrap() else { panic!("no decision") };
-    assert!(first.path.ends_with("/a") && first.refused && first.rule == Some(1), "{first:?}");
-    assert!(first.origin.as_deref().unwrap().ends_with("50-test.rules:1"), "{first:?}");
+    let Response::Event(first) = follower.receive().unwrap() else { panic!("no decision") };
+    let Detail::Guard(guard) = &first.detail else { panic!("{first:?}") };
+    assert!(first.object.path().unwrap().ends_with("/a") && guard.rule == Some(1), "{first:?}");
+    assert_eq!((first.verdict, first.subject.uid), (Verdict::Refused, Some(ORDINARY)), "{first:?}");
+    assert!(first.why.origin.as_ref().unwrap().to_string().ends_with("50-test.rules:1"), "{first:?}");
     // Told on the terminal of the process, which is gone when its exec is refused. The terminal is there until it is told.
     let typescript = bed.base.join("typescript");
     let told = || fs::read_to_string(&typescript).unwrap_or_default();

@@ -234,6 +234,10 @@ impl Facts for Occurrence<'_> {
         self.access
     }
 
+    fn file_id(&self) -> Option<(u64, u64)> {
+        Some((self.identity.device, self.identity.inode))
+    }
+
     fn auid(&self) -> u32 {
         self.subject().map_or(u32::MAX, Subject::auid)
     }

@@ -13,6 +13,7 @@ use crate::rule::{
 };
 use crate::settings::Settings;
 use crate::shortage::noted;
+use palisade_event::{Layer, Origin};
 use palisade_protocol::guard::RuleHits;
 
 /// Rules, ready to decide, with what belongs to them.
@@ -204,6 +205,13 @@ impl Policy {
                 hits: hits.get(),
             })
             .collect()
+    }
+
+    /// Where a rule is: only root can have written it.
+    #[must_use]
+    pub fn place(&self, id: RuleId) -> Origin {
+        let place = self.rules.origin(id).place;
+        Origin::line(Layer::Administrator, self.rules.file(place), place.line)
     }
 
     /// File and line of a rule.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
+use palisade_event::{Mechanism, Object, Operation, Scope, Subject, Why};
 use palisade_protocol::scope::Marked;
 use palisade_protocol::{Connection, guard::Refusal};
 use std::io::Write;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::SystemTime;
 
 /// Where a daemon of the test's listens, and the link to it.
 struct Place {
@@ -68,16 +70,17 @@ fn serve(streams: Receiver<UnixStream>, asked: Sender<Request>, mut lines: Vec<R
                     }
                     if follows {
                         for (scope, path) in [(8, "/bin/other"), (7, "/bin/n\u{1b}c")] {
-                            let happened = Happened {
-                                scope,
-                                path: path.into(),
-                                verdict: Verdict::Kill,
-                                why: "the name is denied".into(),
-                                ..Happened::default()
-                            };
+                            let event = Event::new(
+                                SystemTime::now(),
+                                Detail::Scope(Scope::default()),
+                                Subject { scope: Some(scope), ..Subject::default() },
+                                (Operation::Execute, Object::file(path)),
+                                (Verdict::Killed, Mechanism::Bpf),
+                                Why::text("the name is denied"),
+                            );
                             // Only once there is such a scope: the first line was asked for.
                             std::thread::sleep(Duration::from_millis(20));
-                            let _gone = talk.send(&Response::Happened(Box::new(happened)));
+                            let _gone = talk.send(&Response::Event(event.into()));
                         }
                     }
                 }

@@ -8,8 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use sha2::{Digest, Sha256};
 
 use super::attempt::HURRY;
-use super::{done, inside, outside, status, told};
+use super::{detail, done, inside, is_at, outside, status, told};
 use crate::scenario::{Result, copy, ensure, report};
+use palisade_event::{Event, Mechanism, Verdict};
 
 /// Execs in whatever way.
 const EXECS: [&str; 13] = [
@@ -124,9 +125,9 @@ pub(super) fn all() {
         outside(&["plain:/work/other/denied-name", "plain:/work/elsewhere", "memory:/work/program"])?;
         in_profile("strict", || {
             inside(&[], &FILE)?;
-            let event = told("the file", |event| event.path == "/work/hard-link")?;
+            let event = told("the file", |event| is_at(event, "/work/hard-link"))?;
             ensure(
-                event.why == "the file is denied" && event.verdict.to_string() == "refuse",
+                event.why.text == "the file is denied" && event.verdict == Verdict::Refused,
                 format!("{event:?}"),
             )?;
             // A name is one that the file has, not the file.
@@ -139,10 +140,11 @@ pub(super) fn all() {
                 ],
             )?;
             told("the name", |event| {
-                event.path == "/work/other/denied-name" && event.why == "the name is denied"
+                is_at(event, "/work/other/denied-name") && event.why.text == "the name is denied"
             })?;
             told("memory", |event| {
-                event.memory && event.why == "programs that are only in memory are denied"
+                detail(event).is_ok_and(|detail| detail.memory)
+                    && event.why.text == "programs that are only in memory are denied"
             })?;
             // What isn't denied goes on.
             inside(
@@ -159,7 +161,7 @@ pub(super) fn all() {
         hurried(&["linger:/work/content", "linger:/work/content-again"])?;
         in_profile("strict", || {
             inside(&[], &[("linger:/work/content", "killed"), ("linger:/work/content-again", "killed")])?;
-            told("the content", |event| event.what == "killed" && event.why == "the content is denied")?;
+            told("the content", |event| is_daemons(event) && event.why.text == "the content is denied")?;
             inside(&[], &[("plain:/work/content", "refused"), ("plain:/work/content-again", "refused")])
         })
     });
@@ -175,10 +177,15 @@ pub(super) fn all() {
             }
             done(&["profile", "session"])?;
             inside(&[], &[("linger:/work/denied", "killed"), ("linger:/work/other/denied-name", "killed")])?;
-            told("the argument", |event| event.what == "killed" && event.why.starts_with("an argument"))?;
+            told("the argument", |event| is_daemons(event) && event.why.text.starts_with("an argument"))?;
             let status = status()?;
             let right = status.killed_later - before.killed_later == 6 && status.refused == before.refused;
             ensure(right, format!("{before:?} {status:?}"))
         })
     });
+}
+
+/// Whether the daemon ended the process, having heard of its exec.
+fn is_daemons(event: &Event) -> bool {
+    (event.verdict, event.enforced_by) == (Verdict::Killed, Mechanism::Daemon)
 }

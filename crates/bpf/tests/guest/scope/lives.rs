@@ -8,6 +8,7 @@ use rustix::process::Signal;
 use super::{Daemon, PINS, Waiting, ask, done, status, told};
 use crate::archive::PALISADE;
 use crate::scenario::{Result, ensure, report};
+use palisade_event::Verdict;
 use palisade_protocol::scope::Request;
 
 const TRIED: [&str; 3] = ["plain:/work/program", "orphan:/work/program", "deep9:/work/program"];
@@ -32,7 +33,7 @@ pub(super) fn all() {
         let found = status()?;
         ensure(found.refuses && found.refuses_not.is_none() && found.pinned.is_some(), format!("{found:?}"))?;
         next(&mut waiting)?.go(&TRIED.map(|attempt| (attempt, "refused")))?;
-        told("a refusal", |event| event.verdict.to_string() == "refuse")?;
+        told("a refusal", |event| event.verdict == Verdict::Refused)?;
         done(&["clear"])?;
         ensure(!fs::exists(PINS).unwrap_or(true), "the pins are still there")?;
         next(&mut waiting)?.go(&TRIED.map(|attempt| (attempt, "ran")))?;

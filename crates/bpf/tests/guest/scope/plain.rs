@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use super::{Daemon, Waiting, done, inside, outside, prepare, said, scope, served, status};
 use crate::archive::DAEMON;
 use crate::scenario::{Result, ensure, report};
+use palisade_event::Operation;
 
 const WAYS: [&str; 4] =
     ["plain:/work/program", "deep9:/work/program", "orphan:/work/program", "thread:/work/program"];
@@ -140,7 +141,7 @@ fn without_buffer() -> Result {
         done(&["profile", "strict"])?;
         let ended = scope(&[&["run", "--calls"], &RUN[..]].concat())?;
         ensure(ended.code == Some(42) && ended.err.contains("rare calls aren't told"), format!("{ended:?}"))?;
-        ensure(super::events()?.iter().all(|event| event.what == "ended"), "something is told")
+        ensure(super::events()?.iter().all(|event| event.operation == Operation::Exit), "something is told")
     })
 }
 
