@@ -148,7 +148,10 @@ pub(crate) fn tell<A: Serialize>(
         connection.send(&(words.event)(Arc::clone(event)))?;
     }
     connection.send(&(words.done)("that is what is remembered".into()))?;
-    while !ends {
+    if ends {
+        return Ok(());
+    }
+    loop {
         let missed = following.missed();
         if missed > 0 {
             connection.send(&(words.missed)(missed))?;
@@ -168,5 +171,4 @@ pub(crate) fn tell<A: Serialize>(
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
     }
-    Ok(())
 }

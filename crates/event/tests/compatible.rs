@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Events of a sandbox and its network are read by the version before, and this one reads its events.
-#![expect(clippy::unwrap_used, reason = "a test may die of what it is given")]
 
 mod previous;
 

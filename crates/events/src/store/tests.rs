@@ -148,7 +148,7 @@ fn json_is_the_event_and_its_number() {
 fn the_version_before_reads_what_is_written() {
     let home = Home::new();
     let event = home.event("/a\n").with_hint(Some("palisade run --rw /a".into()));
-    home.open().append(&[event.clone()]).unwrap();
+    home.open().append(std::slice::from_ref(&event)).unwrap();
     let connection = Connection::open(home.path()).unwrap();
     // Its own question, and what it took from each column.
     let (text, hint, sandbox, command): (String, Option<String>, String, String) = connection
