@@ -6,6 +6,7 @@ use crate::confinement::{child, of_threads};
 use crate::stopped::signal;
 use crate::support::{Bed, ORDINARY, Settings, has};
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 /// Nothing but libmagic knows this kind.
@@ -71,6 +72,17 @@ pub(crate) fn asked(nursery: u32) -> Vec<u32> {
     children.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(is_one).collect()
 }
 
+/// Kills these, and waits until they have closed their sockets: a file that is shown to one that is dying looks like a file at which it
+/// ended.
+fn kill(bed: &Bed, these: Vec<u32>) {
+    these.iter().for_each(|pid| signal("-KILL", *pid));
+    let has_ended = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+        stat.is_ok_and(|stat| stat.contains(") Z ")) || !Path::new(&format!("/proc/{pid}")).exists()
+    };
+    bed.wait("those who are asked have ended", |_bed| these.iter().all(has_ended));
+}
+
 #[test]
 fn who_is_asked_has_no_rights_and_the_guard_has_no_libmagic() {
     let Some(mut bed) = bed() else { return };
@@ -111,7 +123,7 @@ fn who_ends_it_gets_nothing_for_it() {
     bed.run_as_user("cat card-0").refused();
     // Each thread that asks has one.
     for card in 1..4 {
-        asked(nursery_before).into_iter().for_each(|pid| signal("-KILL", pid));
+        kill(&bed, asked(nursery_before));
         bed.run_as_user(&format!("cat card-{card}")).refused();
     }
     assert!(!bed.log().contains(FAILED), "{}", bed.log());
@@ -129,7 +141,7 @@ fn who_ends_it_gets_nothing_for_it() {
     bed.run_as_user("cat text").ok();
     let limited = Command::new("prlimit").args(["--pid", &nursery_before.to_string(), "--cpu=1:1"]).status();
     assert!(limited.unwrap().success());
-    asked(nursery_before).into_iter().for_each(|pid| signal("-KILL", pid));
+    kill(&bed, asked(nursery_before));
     bed.run_as_user("cat text-too").refused();
     bed.wait("it is said", |bed| bed.log().contains(FAILED));
     assert_eq!(nursery(&bed), nursery_before, "a file ends nobody but who is asked about it");
