@@ -55,10 +55,16 @@ struct Waiting {
     askers: BTreeMap<u64, SyncSender<Answer>>,
 }
 
-/// The command, and what everything inside dies with.
+/// The command, and the process that everything inside dies with.
 struct Processes {
-    command: Option<OwnedFd>,
-    init: Option<OwnedFd>,
+    command: Process,
+    init: Option<Process>,
+}
+
+/// A process, by a descriptor; by its number where no descriptor is left.
+struct Process {
+    pid: i32,
+    descriptor: Option<OwnedFd>,
 }
 
 /// The other side, if this process launches for one.
@@ -171,12 +177,10 @@ impl Link {
     }
 
     fn started(&'static self, running: Running, orders: Option<Connection>) {
-        let open = |pid| {
-            Pid::from_raw(pid).and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok())
-        };
-        let processes = self
-            .running
-            .get_or_init(|| Processes { command: open(running.pid), init: running.init.and_then(open) });
+        let processes = self.running.get_or_init(|| Processes {
+            command: Process::new(running.pid),
+            init: running.init.map(Process::new),
+        });
         let told = self.tell(&Told::Started { pid: running.pid, init: running.init });
         let listens = orders.is_some_and(|orders| {
             let thread = std::thread::Builder::new().name("palisade-orders".to_owned());
@@ -198,7 +202,11 @@ impl Link {
                         let _too_late = asker.try_send(answer);
                     }
                 }
-                Ok(Order::Signal(number)) => processes.signal(number),
+                Ok(Order::Signal(number)) => {
+                    if let Some(signal) = Signal::from_named_raw(number) {
+                        processes.command.signal(signal);
+                    }
+                }
                 Ok(Order::Kill) => processes.end(),
                 // It speaks out of turn, or isn't there any more.
                 Ok(Order::Launch { .. }) | Err(_) => return processes.end(),
@@ -209,6 +217,12 @@ impl Link {
     /// Says something that the other side waits for. Whether it could be said.
     fn tell(&self, told: &Told) -> bool {
         self.other().connection.send(told).is_ok()
+    }
+
+    /// Asks what may go without an answer: the answer to what isn't asked is no. Whether it could be said.
+    fn tell_if_there_is_room(&self, told: &Told) -> bool {
+        let mut other = self.other();
+        other.has_room() && other.connection.send(told).is_ok()
     }
 
     /// Says what the other side may miss: who doesn't read mustn't keep the launcher from everything else.
@@ -228,6 +242,11 @@ impl Link {
     /// Something was refused, or else is worth keeping.
     pub(crate) fn recorded(&self, event: &Event) {
         self.tell_in_passing(&Told::Event(Box::new(event.clone())));
+    }
+
+    /// So many refusals came too fast to be heard.
+    pub(crate) fn lost(&self, count: u64) {
+        self.other().lost += count;
     }
 
     /// A sentence for people.
@@ -266,7 +285,7 @@ impl Link {
             waiting.askers.insert(number, sender);
             number
         };
-        let asked = self.tell(&Told::Question {
+        let asked = self.tell_if_there_is_room(&Told::Question {
             number,
             program: wish.program.clone(),
             action: wish.action.clone(),
@@ -310,14 +329,23 @@ impl Other {
 impl Processes {
     /// Ends everything inside.
     fn end(&self) {
-        for process in self.init.iter().chain(&self.command) {
-            let _gone = rustix::process::pidfd_send_signal(process.as_fd(), Signal::KILL);
+        for process in self.init.iter().chain([&self.command]) {
+            process.signal(Signal::KILL);
         }
     }
+}
 
-    fn signal(&self, number: i32) {
-        if let (Some(command), Some(signal)) = (&self.command, Signal::from_named_raw(number)) {
-            let _gone = rustix::process::pidfd_send_signal(command.as_fd(), signal);
-        }
+impl Process {
+    fn new(pid: i32) -> Self {
+        let open = |pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok();
+        Self { pid, descriptor: Pid::from_raw(pid).and_then(open) }
+    }
+
+    fn signal(&self, signal: Signal) {
+        // It may have gone by then.
+        let _gone = match &self.descriptor {
+            Some(process) => rustix::process::pidfd_send_signal(process.as_fd(), signal),
+            None => Pid::from_raw(self.pid).map_or(Ok(()), |pid| rustix::process::kill_process(pid, signal)),
+        };
     }
 }

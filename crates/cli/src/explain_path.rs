@@ -10,6 +10,7 @@ use palisade_sandbox::plan::inside::{self, Inside, Seen};
 use palisade_sandbox::plan::{Bind, IdentityKind, Plan, Step};
 use palisade_text::Show as _;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -157,7 +158,9 @@ pub(crate) fn judge(
         permit,
         notes: match &plan {
             Ok(plan) if !allowed && grants(decision.grant, wanted) => {
-                plan.notes.iter().map(ToString::to_string).collect()
+                // Those of the policy's files have been said.
+                let said = |note: &&Cow<'_, str>| situation.loaded.notes.iter().any(|said| said == *note);
+                plan.notes.iter().filter(|note| !said(note)).map(ToString::to_string).collect()
             }
             _ => Vec::new(),
         },

@@ -223,6 +223,9 @@ impl<'c> Witness<'c> {
             recorder.finish();
         }
         self.calls.keep(self.quiet);
+        if let Some(link) = embedded::link() {
+            link.lost(self.lost);
+        }
         if self.quiet {
             return;
         }

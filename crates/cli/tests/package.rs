@@ -257,6 +257,20 @@ fn the_launchers_own_arguments_are_in_front() {
     }
 }
 
+/// What is stated when a package is made holds wherever it runs.
+#[test]
+fn the_options_of_its_maker_hold() {
+    for place in places() {
+        parcel::profile(&place, "app", "");
+        let options = ["--env", "GREETING=hello", "--hostname", "box", "--ro", "/etc/hostname=/etc/theirs"];
+        let stated = Parcel::stating(&place, "app", &options);
+        let line = "echo $GREETING; cat /proc/sys/kernel/hostname; test -s /etc/theirs && echo shown";
+        assert_eq!(stated.run(&place, &["-c", line]).ok(), "hello\nbox\nshown");
+        std::fs::remove_file(&stated.file).unwrap();
+        assert!(!Parcel::of(&place, "app").run(&place, &["-c", line]).out.contains("hello"));
+    }
+}
+
 /// The user's configuration says nothing of a package, an administrator's locks do.
 #[test]
 fn only_the_administrator_has_a_say() {

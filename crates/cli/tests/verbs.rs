@@ -118,6 +118,26 @@ fn explain_names_the_file_and_line_of_a_rule_and_what_it_overrides() {
     assert_eq!(denied["policy"]["overridden"][0]["list"], "write");
 }
 
+/// A note is of the policy's files, and the plan has it, too.
+#[test]
+fn explain_says_each_note_once() {
+    let home = Home::new();
+    home.write("project/.palisade.toml", "schema = 1\n");
+    home.write(".config/palisade/config.toml", "schema = 1\n[filesystem]\nread = [\"/srv/none\"]\n");
+    let run = home.run(&["explain", "/srv/none"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    assert_eq!(
+        run.out.matches("has no effect").count() + run.err.matches("has no effect").count(),
+        1,
+        "{run:?}"
+    );
+    assert_eq!(
+        run.out.matches("not in force").count() + run.err.matches("not in force").count(),
+        1,
+        "{run:?}"
+    );
+}
+
 #[test]
 fn what_explain_proposes_works() {
     let home = Home::new();

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use palisade_event::{Detail, Event, Launch, Likeness, Verdict};
@@ -33,7 +33,6 @@ const LAST: Duration = Duration::from_millis(250);
 pub struct Recorder {
     launch: Launch,
     shared: Arc<Shared>,
-    observer: Option<Observer>,
 }
 
 /// Somebody who hears of each event when it is made.
@@ -49,6 +48,7 @@ impl std::fmt::Debug for Observer {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    observer: OnceLock<Observer>,
 }
 
 #[derive(Default)]
@@ -82,13 +82,13 @@ impl Recorder {
     ) -> Self {
         let idle = Some(Idle { place: Box::new(place), notices });
         let state = Mutex::new(State { idle, ..State::default() });
-        Self { launch, shared: Arc::new(Shared { state, changed: Condvar::new() }), observer: None }
+        Self { launch, shared: Arc::new(Shared { state, ..Shared::default() }) }
     }
 
     /// Has somebody hear of each event, too. It must not wait for anything.
     #[must_use]
-    pub fn watched_by(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
-        self.observer = Some(Observer(Box::new(observer)));
+    pub fn watched_by(self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        let _once = self.shared.observer.set(Observer(Box::new(observer)));
         self
     }
 
@@ -110,9 +110,7 @@ impl Recorder {
 
     fn take(&self, state: &mut State, event: Event) {
         let Some(event) = state.damper.pass(event, Instant::now()) else { return };
-        if let Some(Observer(observer)) = &self.observer {
-            observer(&event);
-        }
+        self.shared.observed(&event);
         if state.queue.len() < LONGEST_QUEUE {
             state.queue.push_back(event);
         }
@@ -152,6 +150,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn observed(&self, event: &Event) {
+        if let Some(Observer(observer)) = self.observer.get() {
+            observer(event);
+        }
+    }
+
     /// Waits for something to do: new events, the counts of older ones, whether it is the end; not beyond `until`.
     fn next(&self, until: Option<Instant>) -> (Vec<Event>, Vec<Event>, bool) {
         let mut state = self.lock();
@@ -185,6 +189,7 @@ fn work(shared: &Shared, idle: Idle) {
         for event in events.iter().filter(|event| is_told(event)) {
             notices.refused(event);
         }
+        counted.iter().for_each(|event| shared.observed(event));
         events.extend(counted);
         writer.append(events, &mut notices);
         if closing {

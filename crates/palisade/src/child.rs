@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A command that runs in a sandbox.
 
+use crate::queue::Queue;
 use crate::{Answer, Error, ExitStatus};
 use palisade_event::Event;
 use palisade_protocol::launch::{Order, Told};
 use palisade_protocol::{Connection, ProtocolError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags};
-use std::collections::VecDeque;
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -91,7 +91,7 @@ pub enum Message {
 /// Somebody inside wants what takes a yes, and waits for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    number: u64,
+    pub(crate) number: u64,
     /// The program, as it calls itself.
     pub program: String,
     /// What it wants to do: `reach example.com:443`.
@@ -109,7 +109,8 @@ enum End {
     Failed { message: String, hint: Option<String>, code: u8 },
 }
 
-/// A command that runs in a sandbox. When this is dropped, everything inside is ended.
+/// A command that runs in a sandbox. When this is dropped, everything inside is ended (the command alone in a sandbox
+/// without namespaces), which takes milliseconds and five seconds at most.
 #[derive(Debug)]
 pub struct Child {
     /// The other end of the command's standard input, if that is a pipe.
@@ -123,7 +124,7 @@ pub struct Child {
     begun: Begun,
     pid: i32,
     init: Option<i32>,
-    queue: VecDeque<Message>,
+    queue: Queue,
     end: Option<End>,
 }
 
@@ -142,7 +143,7 @@ impl Child {
             begun,
             pid,
             init,
-            queue: VecDeque::new(),
+            queue: Queue::default(),
             end: None,
         };
         early.into_iter().for_each(|told| child.hear(told));
@@ -233,7 +234,7 @@ impl Child {
         while self.end.is_none() && self.is_readable() {
             self.listen();
         }
-        self.queue.drain(..).collect()
+        std::iter::from_fn(|| self.queue.pop()).collect()
     }
 
     fn order(&mut self, order: &Order) -> Result<(), Error> {
@@ -256,12 +257,12 @@ impl Child {
 
     fn hear(&mut self, told: Told) {
         match told {
-            Told::Event(event) => self.queue.push_back(Message::Event(event)),
+            Told::Event(event) => self.queue.push(Message::Event(event)),
             Told::Question { number, program, action, why, scope } => {
-                self.queue.push_back(Message::Question(Question { number, program, action, why, scope }));
+                self.queue.push(Message::Question(Question { number, program, action, why, scope }));
             }
-            Told::Note(note) => self.queue.push_back(Message::Note(note)),
-            Told::Lost(count) => self.queue.push_back(Message::Lost(count)),
+            Told::Note(note) => self.queue.push(Message::Note(note)),
+            Told::Lost(count) => self.queue.push(Message::Lost(count)),
             Told::Ended { code, signal } => {
                 let status = match (code, signal) {
                     (Some(code), _) => ExitStatus::Exited(code),
@@ -287,15 +288,9 @@ impl Child {
     }
 
     fn refuse_questions(&mut self) {
-        let queue = std::mem::take(&mut self.queue);
-        for message in queue {
-            match message {
-                Message::Question(question) => {
-                    // Who has gone needs no answer.
-                    let _gone = self.answer(&question, Answer::Never);
-                }
-                other => self.queue.push_back(other),
-            }
+        for question in self.queue.questions() {
+            // A program that has gone needs no answer.
+            let _gone = self.answer(&question, Answer::Never);
         }
     }
 
@@ -329,7 +324,7 @@ impl Iterator for Messages<'_> {
 
     fn next(&mut self) -> Option<Message> {
         loop {
-            if let Some(message) = self.0.queue.pop_front() {
+            if let Some(message) = self.0.queue.pop() {
                 return Some(message);
             }
             if self.0.end.is_some() {

@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -29,6 +30,8 @@ const KEPT: usize = 16;
 pub(crate) struct Prepared {
     /// The program that it is for; none if it is for any.
     program: Option<Vec<u8>>,
+    /// The working directory and the user that it is for.
+    place: (PathBuf, u32),
     /// Its bytes, in memory that nobody changes any more.
     memory: OwnedFd,
 }
@@ -153,8 +156,10 @@ impl Command {
     /// The plan for it: one that was made before, or a new one.
     fn prepared(&self) -> Result<Arc<Prepared>, Error> {
         let program = closure::program_of(&self.words);
-        let fits =
-            |plan: &&Arc<Prepared>| plan.program.as_deref().is_none_or(|own| own == program.as_bytes());
+        let place = (self.sandbox.directory()?, rustix::process::geteuid().as_raw());
+        let fits = |plan: &&Arc<Prepared>| {
+            plan.place == place && plan.program.as_deref().is_none_or(|own| own == program.as_bytes())
+        };
         if let Some(found) = kept(&self.sandbox).iter().find(fits) {
             return Ok(Arc::clone(found));
         }
@@ -163,7 +168,7 @@ impl Command {
         let bytes = plan.to_bytes().map_err(|error| failed(io::Error::other(error)))?;
         let memory = sealed(&bytes).map_err(failed)?;
         let program = plan.program.as_ref().map(|program| program.as_bytes().to_vec());
-        let made = Arc::new(Prepared { program, memory });
+        let made = Arc::new(Prepared { program, place, memory });
         let mut kept = kept(&self.sandbox);
         if kept.len() == KEPT {
             kept.remove(0);
@@ -185,9 +190,7 @@ impl Command {
         command.arg0("palisade").arg(VERB).arg("--").args(&self.words);
         command.env_clear().envs(self.sandbox.environment());
         command.stdin(OwnedFd::from(theirs)).stdout(output).stderr(error);
-        if let Some(directory) = self.sandbox.directory() {
-            command.current_dir(directory);
-        }
+        command.current_dir(&prepared.place.0);
         let process = command.spawn().map_err(failed("start the program palisade"))?;
         // What it has of the streams is its own; this process keeps none of it.
         drop(command);

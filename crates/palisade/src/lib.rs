@@ -33,6 +33,7 @@ mod child;
 mod command;
 mod error;
 mod helper;
+mod queue;
 mod request;
 mod sandbox;
 mod situation;

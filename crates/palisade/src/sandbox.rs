@@ -3,7 +3,7 @@
 
 use crate::command::Prepared;
 use crate::error::StatementError;
-use crate::{Command, Error, Helper, HelperError, Request, Subject, Surroundings};
+use crate::{Command, Error, Helper, HelperError, PlanningError, Request, Subject, Surroundings};
 use palisade_policy::{Access, LayerPolicy, Limit, NetworkMode, Protect, View};
 use palisade_sandbox::plan::planner::Isolation;
 use std::ffi::{OsStr, OsString};
@@ -204,7 +204,7 @@ impl Sandbox {
         })
     }
 
-    /// Without namespaces: Landlock and seccomp only.
+    /// Without namespaces: Landlock and seccomp only. What the command starts can outlive it.
     #[must_use]
     pub fn without_namespaces(self) -> Self {
         self.change(|state| state.isolation = Isolation::InPlace)
@@ -247,12 +247,8 @@ impl Sandbox {
         if let Some((what, value, source)) = &self.state.wrong {
             return Err(Error::Statement { what, value: value.clone(), source: source.clone() });
         }
-        let mut surroundings = Surroundings::of_process()?;
-        if let Some(directory) = &self.state.directory {
-            surroundings.directory = std::path::absolute(directory)
-                .map_err(|source| crate::PlanningError::Directory { source })?;
-        }
-        surroundings.environment = self.environment().collect();
+        let surroundings =
+            Surroundings { directory: self.directory()?, environment: self.environment().collect() };
         Ok(Request {
             subject: Subject::Command { words: command, profile: self.state.profile.clone() },
             words: self.state.words.clone(),
@@ -266,8 +262,13 @@ impl Sandbox {
         std::env::vars_os().chain(self.state.variables.iter().cloned())
     }
 
-    pub(crate) fn directory(&self) -> Option<&Path> {
-        self.state.directory.as_deref()
+    /// The working directory of a launch.
+    pub(crate) fn directory(&self) -> Result<PathBuf, PlanningError> {
+        let directory = match &self.state.directory {
+            Some(directory) => std::path::absolute(directory),
+            None => std::env::current_dir(),
+        };
+        directory.map_err(|source| PlanningError::Directory { source })
     }
 
     pub(crate) fn kept(&self) -> &Mutex<Vec<Arc<Prepared>>> {

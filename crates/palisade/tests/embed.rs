@@ -201,3 +201,37 @@ fn plans_are_kept_until_they_are_stale() {
     std::fs::write(&file, "schema = 1\n[process]\nhostname = \"another\"\n").unwrap();
     assert_eq!(name(), "another");
 }
+
+/// Programs inside can be refused without end; each refusal is told or counted.
+#[test]
+fn however_many_refusals_there_are_each_counts() {
+    let place = Place::new();
+    let script =
+        "mkdir -p .git/hooks; i=0; while [ $i -lt 6000 ]; do echo > .git/hooks/n$i; i=$((i+1)); done; true";
+    let mut command = place.sandbox().command("sh");
+    let mut child = command.args(["-c", script]).stderr(Stream::null()).spawn().unwrap();
+    assert_eq!(child.wait().unwrap(), ExitStatus::Exited(0));
+    let (mut refusals, mut events) = (0, 0);
+    for message in child.messages() {
+        match message {
+            Message::Event(event) => (refusals, events) = (refusals + event.count, events + 1),
+            Message::Lost(count) => refusals += count,
+            _ => {}
+        }
+    }
+    assert!(refusals == 6000 && events < 6000, "{refusals} {events}");
+}
+
+/// Without namespaces there is no process with which everything dies: the command is ended.
+#[test]
+fn without_namespaces_a_command_that_is_dropped_is_gone_too() {
+    let place = Place::new();
+    let sandbox = place.sandbox().without_namespaces().best_effort(true).network(NetworkMode::Host);
+    let mut command = sandbox.protect(palisade::Protect::Off).command("sleep");
+    let child = command.arg("611").spawn().unwrap();
+    let command = child.id();
+    let gone = || !std::path::Path::new(&format!("/proc/{command}")).exists();
+    assert!(!gone());
+    drop(child);
+    assert!(eventually(Duration::from_secs(10), gone));
+}

@@ -39,6 +39,20 @@ fn the_first_one_says_what_was_refused() {
     assert!(said.ends_with("the second command has ended: exit code 2\n"), "{said}");
 }
 
+/// The README shows a part of it.
+#[test]
+fn the_readme_has_it_word_for_word() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("../../README.md")).unwrap();
+    let example = std::fs::read_to_string(root.join("examples/first.rs")).unwrap();
+    let shown = readme.split("```rust\n").nth(1).unwrap().split("```").next().unwrap();
+    let mut lines = shown.lines().filter(|line| !line.is_empty()).peekable();
+    assert!(lines.peek().is_some());
+    for line in lines {
+        assert!(example.lines().any(|own| own.trim_start() == line.trim_start()), "{line}");
+    }
+}
+
 #[test]
 fn the_server_waits_for_its_commands() {
     let ended = |code: u8| format!("a request's command has ended: exit code {code}\n");

@@ -34,10 +34,18 @@ fn a_process_is_afterwards_what_it_was_before() {
     let place = Place::new();
     let before = state();
     for line in ["exit 0", "kill -KILL $$", "echo x > .git/hooks/pre-commit"] {
-        let _ended = place.sandbox().command("sh").args(["-c", line]).output().unwrap();
+        let _status = place.sandbox().command("sh").args(["-c", line]).output().unwrap();
     }
     drop(place.sandbox().command("sleep").arg("600").spawn().unwrap());
     assert_eq!(state(), before);
+    // A command starts where the process is by then, whatever plan was made before.
+    let sandbox = palisade::Sandbox::new().helper(helper());
+    for directory in ["/usr", "/etc"] {
+        std::env::set_current_dir(directory).unwrap();
+        let run = sandbox.command("pwd").output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&run.stdout).trim(), directory, "{run:?}");
+    }
+    std::env::set_current_dir(&before["directory"]).unwrap();
 }
 
 #[test]

@@ -41,9 +41,15 @@ impl Parcel {
     /// A profile's.
     #[track_caller]
     pub(crate) fn of(place: &Place, profile: &str) -> Self {
+        Self::stating(place, profile, &[])
+    }
+
+    /// A profile's, with more options than those that say what is made of what.
+    #[track_caller]
+    pub(crate) fn stating(place: &Place, profile: &str, options: &[&str]) -> Self {
         let file = place.home.join(format!("{profile}.run"));
         let mut pack = place.command(place.binary());
-        let run = job::finish(pack.args(["package", profile, "--output"]).arg(&file));
+        let run = job::finish(pack.args(["package", profile]).args(options).arg("--output").arg(&file));
         assert!(run.ok().contains("files"), "{run:?}");
         Self { file, said: run.err }
     }
