@@ -19,6 +19,7 @@
 //! - [`trusted`], [`supposed`], [`safety`]: both together: is it trusted, what would become of it, would it stop the host
 //! - [`settings`], [`setup`]: how the guard is set up, and everything that it is made of
 //! - [`check`], [`lint`]: all that is wrong with settings and rules, and what is probably not meant
+//! - [`explain`]: what would become of an open or exec, and why
 //! - [`survey`]: what there is on a host: kinds, programs that aren't trusted, file systems that aren't watched
 //! - [`watch`]: who is asked, and how it is answered
 //! - [`import`]: a host's fapolicyd.conf, in Palisade's words
@@ -26,6 +27,7 @@
 
 pub mod check;
 pub mod decide;
+pub mod explain;
 pub mod facts;
 pub mod import;
 pub mod kind;

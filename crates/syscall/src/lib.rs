@@ -14,7 +14,7 @@
 //! list is `data/deny.list`), [`answer`] (what a policy adds), `clock` (which calls know the time of day), `modes` (which modes give away rights), `ids` (that nobody becomes another user), [`refusal`] (which refusals are told), [`compile()`] (rules to a [`Filter`]) and [`explain`] (what happens for a call, and the
 //! filter as text; [`walls`]: who else judges it). Loading is `palisade_sys::seccomp::install`. What a filter doesn't decide, the [`broker`] answers.
 //! [`confined`] is what the guard's own daemon may call (`data/guard.list`).
-//! [`group`] gives names to sets of calls (`data/groups.list`), [`store`] keeps what was learned of binaries, and [`exchange`] writes and reads it as files.
+//! [`group`] gives names to sets of calls (`data/groups.list`), and [`store`] keeps what was learned of binaries.
 #![forbid(unsafe_code)]
 
 pub mod answer;
@@ -24,7 +24,6 @@ mod clock;
 mod compile;
 pub mod confined;
 pub mod error;
-pub mod exchange;
 pub mod explain;
 pub mod group;
 mod ids;

@@ -30,7 +30,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::Syscall;
 
-pub use binary::{Binary, Known, Learned};
+pub use binary::{Binary, Having, Known, Learned, Summary};
 pub use key::Key;
 pub use palisade_database::StoreError;
 
@@ -136,6 +136,38 @@ impl Store {
             learned.extend(binaries.into_iter().map(of));
             Ok(learned)
         })
+    }
+
+    /// What calls are kept for, in order, with how much is known of each.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn summaries(&self) -> Result<Vec<Summary>, StoreError> {
+        let summary = |name: String| {
+            let learned = self.profile(&name)?;
+            let binaries = learned.iter().filter(|learned| learned.binary.is_some()).count();
+            let calls: BTreeSet<&Syscall> = learned.iter().flat_map(|learned| &learned.calls).collect();
+            Ok(Summary { binaries, calls: calls.len(), name })
+        };
+        self.profiles()?.into_iter().map(summary).collect()
+    }
+
+    /// Who has a call: every profile and program, or only the one of this name.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn having(&self, call: Syscall, only: Option<&str>) -> Result<Vec<Having>, StoreError> {
+        let mut found = Vec::new();
+        for name in self.profiles()?.into_iter().filter(|name| only.is_none_or(|only| only == name)) {
+            let mut having = self.profile(&name)?;
+            having.retain(|learned| learned.calls.contains(&call));
+            if !having.is_empty() {
+                let stated = having.iter().any(|learned| learned.binary.is_none());
+                let binaries = having.into_iter().filter_map(|learned| Some(learned.binary?.path)).collect();
+                found.push(Having { name, stated, binaries });
+            }
+        }
+        Ok(found)
     }
 
     /// Every call that is known of a profile, whichever binary made it; none if nothing was ever learned for it. A

@@ -8,17 +8,12 @@ use crate::output;
 use crate::palisaded::{self, DaemonError};
 use clap::ValueHint;
 use palisade_event::{Detail, Event, Guard, Verdict};
+use palisade_guard::explain::{self, ExplainError};
 use palisade_guard::facts::Access;
-use palisade_guard::kind::Recognizer;
-use palisade_guard::linear;
-use palisade_guard::settings::Mode;
-use palisade_guard::supposed::{Supposed, Who};
-use palisade_guard::watch::Judged;
-use palisade_guard::watch::policy::Policy;
+use palisade_guard::supposed::Who;
 use palisade_protocol::guard::{Request, Response, Supposition};
 use palisade_text::harmless;
 use serde::Serialize;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -75,7 +70,9 @@ pub(super) fn explain(places: &Places, options: &Options) -> Answer {
         None => (judged(places, &path, execute, options.pid)?, JudgedBy::Files),
     };
     let Detail::Guard(guard) = &event.detail else { return Err(DaemonError::Strange.into()) };
-    let trusted_by = trusted_by(places, &path);
+    // The database may be nobody's to read.
+    let store = files::store(places).ok().flatten();
+    let trusted_by = store.map_or_else(Vec::new, |store| explain::trusted_by(&store, &path));
     let allowed = guard.decision.allows();
     let permit = (!allowed).then(|| permit(&event, guard, &path));
     if options.json {
@@ -111,48 +108,19 @@ fn asked(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Resul
     }
 }
 
-/// What the files say: the same steps as the daemon's.
+/// What the files say.
 fn judged(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Result<Event, Failure> {
     let setup = files::setup(places, None)?;
     let trust = files::trusted(places, setup.settings.trust.integrity)?;
-    let enforcing = setup.settings.mode == Mode::Enforce;
     let who = match pid {
         Some(pid) => Who::process(pid).ok_or(GuardError::NoProcess { pid })?,
         None => Who::root(Path::new("/bin/sh")),
     };
     let access = if execute { Access::Execute } else { Access::Open };
-    let recognizer = Recognizer::own();
-    let supposed =
-        Supposed::new(access, path, &who, &trust, &recognizer).map_err(|source| read(path, source))?;
-    let outcome = linear::decide(&setup.rules, &supposed);
-    let steps = linear::explain(&setup.rules, &supposed)
-        .iter()
-        .map(|step| {
-            let why = step.reason(&setup.rules, &supposed).unwrap_or_else(|| "matches".to_owned());
-            format!("{} {}: {why}", files::origin(&setup.rules, step.rule), setup.rules.show(step.rule))
-        })
-        .collect();
-    let policy = Policy::new(setup.settings, setup.rules, setup.linkers, setup.from, 1)
-        .map_err(|error| GuardError::Setup(error.into()))?;
-    let mut event = Judged::new(&policy, outcome, !outcome.decision.allow && enforcing, &supposed).event;
-    if let Detail::Guard(guard) = &mut event.detail {
-        guard.steps = steps;
-    }
-    Ok(event)
-}
-
-/// Who trusts it, if the database may be read.
-fn trusted_by(places: &Places, path: &Path) -> Vec<String> {
-    let mut sources = Vec::new();
-    if let Ok(Some(store)) = files::store(places) {
-        let _unreadable = store.who(path.as_os_str().as_bytes(), |source, _| {
-            let source = source.to_string();
-            if !sources.contains(&source) {
-                sources.push(source);
-            }
-        });
-    }
-    sources
+    explain::explain(setup, &trust, access, path, &who).map_err(|error| match error {
+        ExplainError::File(source) => read(path, source),
+        ExplainError::Setup(error) => GuardError::from(error).into(),
+    })
 }
 
 /// A command that would have it allowed.

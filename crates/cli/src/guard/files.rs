@@ -3,7 +3,6 @@
 
 use super::{GuardError, Places};
 use palisade_guard::rule::files::Writers;
-use palisade_guard::rule::{RuleId, RuleSet};
 use palisade_guard::settings::Recognised;
 use palisade_guard::setup::Setup;
 use palisade_guard::trust::edit::TrustFiles;
@@ -39,10 +38,4 @@ pub(super) fn trusted(places: &Places, recognised: Recognised) -> Result<Trusted
 /// The administrator's trust files.
 pub(super) fn trust_files(places: &Places) -> TrustFiles {
     TrustFiles::new(&places.config.join("guard.trust"), &places.config.join("trust.d"))
-}
-
-/// File and line of a rule.
-pub(super) fn origin(rules: &RuleSet, rule: RuleId) -> String {
-    let place = rules.origin(rule).place;
-    format!("{}:{}", rules.file(place).display(), place.line)
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why nothing can be said of learned calls, or nothing done with them.
 
+use palisade_import::calls::ExchangeError;
 use palisade_policy::suggest;
-use palisade_syscall::exchange::ExchangeError;
 use palisade_syscall::store::StoreError;
 use palisade_syscall::store::word::WordError;
 use std::path::PathBuf;

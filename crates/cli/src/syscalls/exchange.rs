@@ -4,7 +4,7 @@
 use super::{Answer, SyscallsError, check_name, count, known, open, profiles, read};
 use crate::answer::{self, Failure, YES};
 use crate::output;
-use palisade_syscall::exchange::{self, Imported, LONGEST, Warning};
+use palisade_import::calls::{self, Imported, LONGEST, Warning};
 use palisade_syscall::store::key::shown;
 use palisade_syscall::store::word;
 use palisade_text::harmless;
@@ -24,7 +24,7 @@ pub(super) enum Format {
     Oci,
 }
 
-impl From<Format> for exchange::Format {
+impl From<Format> for calls::Format {
     fn from(format: Format) -> Self {
         match format {
             Format::Palisade => Self::Toml,
@@ -38,7 +38,7 @@ pub(super) fn export(name: &str, format: Format, output: Option<&Path>) -> Answe
     let (store, [name]) = known(read()?, [name])?;
     let learned = store.profile(&name).map_err(SyscallsError::from)?;
     let failed = |source| SyscallsError::Export { name: name.clone(), source };
-    let text = exchange::export(&name, &learned, format.into()).map_err(failed)?;
+    let text = calls::export(&name, &learned, format.into()).map_err(failed)?;
     let strange = store.strange(&name).map_err(SyscallsError::from)?;
     if let Some(warning) = Warning::of_unknown(strange) {
         output::note(&warning);
@@ -61,7 +61,7 @@ struct Taken<'a> {
 pub(super) fn import(file: &Path, profile: &str, json: bool) -> Answer {
     check_name(profile)?;
     let foreign = |source| SyscallsError::Foreign { path: file.to_owned(), source };
-    let Imported { learned, warnings } = exchange::import(&content(file)?).map_err(foreign)?;
+    let Imported { learned, warnings } = calls::import(&content(file)?).map_err(foreign)?;
     let mut store = open()?;
     let profile = &word::of(&profiles(Some(&store))?, profile).map_err(SyscallsError::from)?;
     let new = store.add(profile, &learned).map_err(SyscallsError::from)?;

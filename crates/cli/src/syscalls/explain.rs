@@ -5,6 +5,7 @@ use super::{Answer, SyscallsError, known, read};
 use crate::answer::{self, NO, YES};
 use palisade_sandbox::error::quoted;
 use palisade_syscall::group::{self, Group};
+use palisade_syscall::store::Having;
 use palisade_syscall::store::key::shown;
 use palisade_syscall::table::names;
 use palisade_syscall::{Arch, Rules, Syscall};
@@ -38,6 +39,13 @@ struct For {
     binaries: Vec<Path>,
 }
 
+impl From<Having> for For {
+    fn from(having: Having) -> Self {
+        let binaries = having.binaries.into_iter().map(Path).collect();
+        Self { profile: having.name, stated: having.stated, binaries }
+    }
+}
+
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Path(#[serde(serialize_with = "answer::lossy")] PathBuf);
@@ -52,21 +60,11 @@ pub(super) fn call(name: &str, profile: Option<&str>, json: bool) -> Answer {
         None => (read()?, None),
     };
     let profile = profile.as_deref();
-    let mut learned = Vec::new();
-    if let Some(store) = &store {
-        let mut profiles = store.profiles().map_err(SyscallsError::from)?;
-        profiles.retain(|name| profile.is_none_or(|profile| profile == name));
-        for profile in profiles {
-            let mut having = store.profile(&profile).map_err(SyscallsError::from)?;
-            having.retain(|learned| learned.calls.contains(&call));
-            if !having.is_empty() {
-                let stated = having.iter().any(|learned| learned.binary.is_none());
-                let binary = |binary: palisade_syscall::store::Binary| Path(binary.path);
-                let binaries = having.into_iter().filter_map(|learned| learned.binary.map(binary)).collect();
-                learned.push(For { profile, stated, binaries });
-            }
-        }
-    }
+    let having = match &store {
+        Some(store) => store.having(call, profile).map_err(SyscallsError::from)?,
+        None => Vec::new(),
+    };
+    let learned: Vec<For> = having.into_iter().map(For::from).collect();
     let base = group::base().contains(&call);
     let has = base || !learned.is_empty();
     let explained = Explained {

@@ -6,7 +6,7 @@ use crate::answer::{self, Failure, NO, YES};
 use crate::output;
 use palisade_sandbox::error::quoted;
 use palisade_syscall::Syscall;
-use palisade_syscall::store::{Known, Learned, Store, key};
+use palisade_syscall::store::{Known, Learned, Store, Summary, key};
 use palisade_syscall::table::names;
 use palisade_text::harmless;
 use serde::Serialize;
@@ -32,17 +32,16 @@ struct Listed {
 }
 
 pub(super) fn list(json: bool) -> Answer {
-    let mut profiles = Vec::new();
-    if let Some(store) = read()? {
-        for name in store.profiles().map_err(SyscallsError::from)? {
-            let learned = store.profile(&name).map_err(SyscallsError::from)?;
-            let binaries = learned.iter().filter(|learned| learned.binary.is_some()).count();
-            let (path, hash) = key::parts(&name);
-            let path = path.starts_with('/').then(|| path.to_owned());
-            let hash = hash.map(str::to_owned);
-            profiles.push(Listed { path, hash, binaries, calls: union(&learned).len(), name });
-        }
-    }
+    let summaries = match read()? {
+        Some(store) => store.summaries().map_err(SyscallsError::from)?,
+        None => Vec::new(),
+    };
+    let listed = |Summary { name, binaries, calls }: Summary| {
+        let (path, hash) = key::parts(&name);
+        let path = path.starts_with('/').then(|| path.to_owned());
+        Listed { path, hash: hash.map(str::to_owned), binaries, calls, name }
+    };
+    let profiles: Vec<Listed> = summaries.into_iter().map(listed).collect();
     if json {
         answer::print_json(&List { profiles })?;
     } else if profiles.is_empty() {

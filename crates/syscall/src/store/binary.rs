@@ -96,3 +96,25 @@ impl Known {
         }
     }
 }
+
+/// What calls are kept for, and how much is known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// A profile or a program, as the store names it.
+    pub name: String,
+    /// How many binaries ran under it.
+    pub binaries: usize,
+    /// How many calls they and it have.
+    pub calls: usize,
+}
+
+/// A profile or a program that has a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Having {
+    /// As the store names it.
+    pub name: String,
+    /// The call was stated for it.
+    pub stated: bool,
+    /// The binaries that it was learned of.
+    pub binaries: Vec<PathBuf>,
+}

@@ -2,9 +2,9 @@
 //! Palisade's own form of what was learned, as TOML or JSON: all of it, binaries included.
 
 use super::{ExchangeError, Imported, Warning};
-use crate::Syscall;
-use crate::store::{Binary, Learned};
-use crate::table::names;
+use palisade_syscall::Syscall;
+use palisade_syscall::store::{Binary, Learned};
+use palisade_syscall::table::names;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was learned, as files: written, and read again; and the seccomp profiles of containers.
+//! Which system calls were learned, as files: written, and read again; and the seccomp profiles of containers.
 //!
 //! - `own`: this program's own form, as TOML or JSON, with every binary
 //! - `oci`: seccomp profiles of the OCI runtime specification
@@ -11,8 +11,8 @@ mod oci;
 mod own;
 mod warning;
 
-use crate::store::Learned;
 pub use error::ExchangeError;
+use palisade_syscall::store::Learned;
 use serde_json::Value;
 pub use warning::{Names, Warning};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What of a file couldn't be taken over.
 
-use crate::Syscall;
+use palisade_syscall::Syscall;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -64,5 +64,5 @@ impl Warning {
 }
 
 fn joined(calls: &BTreeSet<Syscall>) -> String {
-    crate::table::names(calls).join(" ")
+    palisade_syscall::table::names(calls).join(" ")
 }

@@ -7,9 +7,9 @@
 //! what the file would have refused.
 
 use super::{ExchangeError, Imported, Warning};
-use crate::store::Learned;
-use crate::table::names;
-use crate::{Arch, Syscall, group};
+use palisade_syscall::store::Learned;
+use palisade_syscall::table::names;
+use palisade_syscall::{Arch, Syscall, group};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
