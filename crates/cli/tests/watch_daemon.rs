@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// What it does once it is followed.
 enum Act {
-    Tell(Event),
+    Tell(Box<Event>),
     Missed(u64),
     /// Say something that no version has said yet.
     Strange,
@@ -47,7 +47,7 @@ impl Played {
     }
 
     fn tell(&self, event: Event) {
-        self.acts.send(Act::Tell(event)).unwrap();
+        self.acts.send(Act::Tell(event.into())).unwrap();
     }
 
     fn asked(&self) -> Value {

@@ -57,10 +57,10 @@ impl Control {
     /// # Errors
     ///
     /// The socket fails, or what comes is no message.
-    pub fn next(&mut self) -> io::Result<Option<Told>> {
+    pub fn hear(&mut self) -> io::Result<Option<Told>> {
         let mut chunk = vec![0; CHUNK];
         loop {
-            if let Some(told) = self.frames.next() {
+            if let Some(told) = self.frames.take() {
                 return told.map(Some).map_err(io::Error::other);
             }
             match self.socket.read(&mut chunk)? {
@@ -185,7 +185,7 @@ impl<S: tokio::io::AsyncRead + Unpin> Instructions<S> {
     /// Reads the next. None: the other end is closed.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Instruction>> {
         loop {
-            if let Some(instruction) = self.frames.next() {
+            if let Some(instruction) = self.frames.take() {
                 return instruction.map(Some).map_err(io::Error::other);
             }
             let mut chunk = Vec::with_capacity(CHUNK);

@@ -167,7 +167,7 @@ impl Frames {
 
     /// The next message, if all of it has come. After one that is [too long](ProtocolError::TooLong) nothing more can be read; what can't be
     /// [understood](ProtocolError::Malformed) is passed over by the next call.
-    pub fn next<M: DeserializeOwned>(&mut self) -> Option<Result<M, ProtocolError>> {
+    pub fn take<M: DeserializeOwned>(&mut self) -> Option<Result<M, ProtocolError>> {
         let (header, rest) = self.bytes.get(self.taken..)?.split_first_chunk::<4>()?;
         let length = u32::from_le_bytes(*header) as usize;
         if length > self.longest {
@@ -211,7 +211,7 @@ mod tests {
             let mut read = Vec::new();
             for part in all.chunks(size) {
                 frames.push(part);
-                while let Some(message) = frames.next::<Told>() {
+                while let Some(message) = frames.take::<Told>() {
                     read.push(message.unwrap());
                 }
             }
@@ -231,9 +231,9 @@ mod tests {
         let mut frames = Frames::new(1 << 16);
         all.iter().for_each(|instruction| frames.push(&frame(instruction).unwrap()));
         for instruction in all {
-            assert_eq!(frames.next::<Instruction>().unwrap().unwrap(), instruction);
+            assert_eq!(frames.take::<Instruction>().unwrap().unwrap(), instruction);
         }
-        assert!(frames.next::<Instruction>().is_none());
+        assert!(frames.take::<Instruction>().is_none());
     }
 
     #[test]
@@ -241,11 +241,11 @@ mod tests {
         let mut frames = Frames::new(100);
         frames.push(&[3, 0, 0, 0, b'a', b'b', b'c']);
         frames.push(&frame(&Told::Lost { count: 1 }).unwrap());
-        assert!(matches!(frames.next::<Told>(), Some(Err(ProtocolError::Malformed(_)))));
-        assert_eq!(frames.next::<Told>().unwrap().unwrap(), Told::Lost { count: 1 });
+        assert!(matches!(frames.take::<Told>(), Some(Err(ProtocolError::Malformed(_)))));
+        assert_eq!(frames.take::<Told>().unwrap().unwrap(), Told::Lost { count: 1 });
         frames.push(&101u32.to_le_bytes());
         for _again in 0..2 {
-            assert!(matches!(frames.next::<Told>(), Some(Err(ProtocolError::TooLong(101)))));
+            assert!(matches!(frames.take::<Told>(), Some(Err(ProtocolError::TooLong(101)))));
         }
     }
 
@@ -254,7 +254,7 @@ mod tests {
         bolero::check!().for_each(|bytes: &[u8]| {
             let mut frames = Frames::new(1 << 12);
             frames.push(bytes);
-            while let Some(read) = frames.next::<Told>() {
+            while let Some(read) = frames.take::<Told>() {
                 if matches!(read, Err(ProtocolError::TooLong(_))) {
                     break;
                 }

@@ -461,7 +461,7 @@ fn served_in_a_thread_and_heard_over_the_control_socket() {
     let (count, _from) = asks.recv_from(&mut answer).unwrap();
     let answered = crate::message::answered(&answer[..count], 7, &"evil.example".parse().unwrap(), false);
     assert_eq!(answered, crate::message::Answered::NoSuchName);
-    let Some(Told::Event { event, .. }) = control.next().unwrap() else { panic!("a refusal is told") };
+    let Some(Told::Event { event, .. }) = control.hear().unwrap() else { panic!("a refusal is told") };
     let report = Happened::of(*event);
     assert_eq!((report.detail.outcome, report.host.as_str()), (Outcome::Refused, "evil.example"));
     // The files of the host change, the user says yes, and the name leads to a private address all the same.
@@ -471,7 +471,7 @@ fn served_in_a_thread_and_heard_over_the_control_socket() {
     let mut client = std::net::TcpStream::connect(address).unwrap();
     client.set_read_timeout(patience).unwrap();
     client.write_all(b"CONNECT good.example:443 HTTP/1.1\r\n\r\n").unwrap();
-    let Some(Told::Question(question)) = control.next().unwrap() else { panic!("the user is asked") };
+    let Some(Told::Question(question)) = control.hear().unwrap() else { panic!("the user is asked") };
     let answer = Answer { allow: true, session: false };
     control.instruct(&Instruction::Answer { number: question.number, answer }).unwrap();
     let mut answer = String::new();

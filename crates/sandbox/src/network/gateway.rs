@@ -379,7 +379,7 @@ impl Control {
     }
 
     fn pass_on(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
-        while let Some(told) = self.frames.next() {
+        while let Some(told) = self.frames.take() {
             match told {
                 Ok(told) => tell(Happening::Network { told: &told, control: self.socket.as_fd() }),
                 // The serving process has been talked into something: nothing it says counts any more.
