@@ -117,6 +117,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "palisade-syscall",
             "palisade-policy",
+            "palisade-protocol",
             "palisade-host",
             "palisade-event",
             "palisade-events",
@@ -126,7 +127,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     // engines
     ("palisade-syscall", &["palisade-policy", "palisade-host", "palisade-database", "palisade-sys"]),
-    ("palisade-network", &["palisade-policy", "palisade-sys"]),
+    ("palisade-network", &["palisade-event", "palisade-policy", "palisade-protocol", "palisade-sys"]),
     ("palisade-bpf", &["palisade-policy", "palisade-sys"]),
     ("palisade-interpose", &["palisade-syscall", "palisade-sys"]),
     // ground: `sys`, `database`, `shell-syntax` and `text` are below the others, then `event`, whose places of rules are `policy`'s

@@ -7,7 +7,7 @@
 use crate::network;
 use crate::prompt::{self, Keep};
 use crate::question::{Wish, Word};
-use palisade_network::{Answer, Instruction, Question, Unasked};
+use palisade_protocol::network::{Answer, Instruction, Question, Unasked};
 use palisade_sandbox::apply::start::Running;
 use palisade_sandbox::network::gateway;
 use palisade_sandbox::plan::Answers;
@@ -70,11 +70,11 @@ impl Asking {
             let scope = answers.as_ref().map(|answers| answers.scope.to_string());
             match prompt::ask(&wish(&question, program, scope), keep, running) {
                 Ok(word) => tell(whoever_waits.as_fd(), number, word.unwrap_or(Word::Never)),
-                Err(why) => instruct(whoever_waits.as_fd(), &Instruction::Unasked(number, why)),
+                Err(why) => gateway::instruct(whoever_waits.as_fd(), &Instruction::Unasked { number, why }),
             }
         }));
         if !asked {
-            instruct(control, &Instruction::Unasked(number, Unasked::TooMany));
+            gateway::instruct(control, &Instruction::Unasked { number, why: Unasked::TooMany });
         }
     }
 }
@@ -82,13 +82,7 @@ impl Asking {
 /// For whoever serves the network, which knows of this session only.
 fn tell(control: BorrowedFd<'_>, number: u64, word: Word) {
     let answer = Answer { allow: word.allows(), session: word.stays() };
-    instruct(control, &Instruction::Answer(number, answer));
-}
-
-fn instruct(control: BorrowedFd<'_>, instruction: &Instruction) {
-    if let Ok(words) = instruction.to_bytes() {
-        gateway::instruct(control, &words);
-    }
+    gateway::instruct(control, &Instruction::Answer { number, answer });
 }
 
 fn wish(question: &Question, program: String, scope: Option<String>) -> Wish {

@@ -33,6 +33,7 @@ use crate::answer::{self, Failure, YES};
 use clap::{Subcommand, ValueEnum, ValueHint};
 pub(crate) use doctor::doctor;
 pub(crate) use error::GuardError;
+pub(crate) use follow::decided;
 use palisade_guard::policies;
 use palisade_protocol::guard::{Request, SOCKET};
 use std::path::PathBuf;

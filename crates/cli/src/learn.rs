@@ -270,7 +270,7 @@ fn watch(options: &Options, plan: &Plan<'_>, begun: Instant) -> Result<Watched, 
         calls.note(happening);
         match happening {
             Happening::Used { how, came, path, program } => journal.note(*how, *came, path, program),
-            Happening::Network { report, .. } => hosts::note(&mut hosts, report),
+            Happening::Network { told, .. } => hosts::note(&mut hosts, told),
             Happening::Refused { rule, .. } if !rule.locked && !rule.anchored => {
                 journal.note_name(&rule.path)
             }

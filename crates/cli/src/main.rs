@@ -18,7 +18,7 @@
 //! - [`shell`]: the user's own shell behind a terminal that knows what was meant
 //! - [`syscalls`]: which system calls were learned
 //! - [`interpose`]: a command's system calls, counted or answered in its own processes
-//! - [`watch`]: what is being refused, as it happens
+//! - [`watch`]: what is refused and decided, as it happens
 //! - [`completions`], [`man`], [`schema`]: what packages and editors want
 //! - [`situation`], [`answer`]: what those verbs ask and how they answer
 //! - [`bench`]: hands over to the measuring suite
@@ -135,7 +135,7 @@ enum Verb {
     Interpose(interpose::Options),
     /// Start your own shell with history, ghost text and a guard in front of it
     Shell(Box<shell::Options>),
-    /// Show what sandboxes are refused, as it happens
+    /// Show what sandboxes are refused, what the guard decides and what happens in scopes, as it happens
     Watch(watch::Options),
     /// Measure Palisade beside other launchers
     Bench(bench::Options),

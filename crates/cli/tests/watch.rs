@@ -20,20 +20,20 @@ use std::time::{Duration, Instant, SystemTime};
 /// Longer than a busy machine takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-struct Home {
-    root: tempfile::TempDir,
-    launch: Launch,
+pub(crate) struct Home {
+    pub(crate) root: tempfile::TempDir,
+    pub(crate) launch: Launch,
 }
 
 #[derive(Debug)]
-struct Answer {
-    code: i32,
-    out: String,
-    err: String,
+pub(crate) struct Answer {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Home {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             root: tempfile::tempdir().unwrap(),
             launch: Launch::new(&["npm", "install"], std::process::id(), SystemTime::now()),
@@ -44,11 +44,11 @@ impl Home {
         self.root.path().canonicalize().unwrap().join(".local/state/palisade/events.sqlite")
     }
 
-    fn store(&self) -> Store {
+    pub(crate) fn store(&self) -> Store {
         Store::open(&self.path()).unwrap()
     }
 
-    fn event(&self, object: &str) -> Event {
+    pub(crate) fn event(&self, object: &str) -> Event {
         let event = Event::new(
             SystemTime::now(),
             Detail::Sandbox(Sandbox::default()),
@@ -78,6 +78,9 @@ impl Home {
         let mut command = Command::new(env!("CARGO_BIN_EXE_palisade"));
         command
             .arg("watch")
+            // Nobody's: no palisaded of this machine tells anything.
+            .arg("--socket")
+            .arg(self.root.path().join("guard.sock"))
             .args(arguments)
             .current_dir(self.root.path())
             .env_clear()
@@ -86,7 +89,7 @@ impl Home {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Answer {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Answer {
         let output = self.command(arguments).output().unwrap();
         Answer {
             code: output.status.code().unwrap_or(-1),
@@ -95,11 +98,11 @@ impl Home {
         }
     }
 
-    fn recorded(&self, arguments: &[&str]) -> Answer {
+    pub(crate) fn recorded(&self, arguments: &[&str]) -> Answer {
         self.run(&[&["--no-follow"], arguments].concat())
     }
 
-    fn follow(&self, arguments: &[&str]) -> Following {
+    pub(crate) fn follow(&self, arguments: &[&str]) -> Following {
         let mut child =
             self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let out = lines(child.stdout.take().unwrap());
@@ -125,7 +128,7 @@ fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
 
 /// The next line, which must come.
 #[track_caller]
-fn next(lines: &Receiver<String>) -> String {
+pub(crate) fn next(lines: &Receiver<String>) -> String {
     let mut patience = Patience::new(PATIENCE);
     loop {
         match lines.recv_timeout(Duration::from_millis(100)) {
@@ -136,15 +139,15 @@ fn next(lines: &Receiver<String>) -> String {
     }
 }
 
-struct Following {
+pub(crate) struct Following {
     child: Child,
-    out: Receiver<String>,
-    err: Receiver<String>,
+    pub(crate) out: Receiver<String>,
+    pub(crate) err: Receiver<String>,
 }
 
 impl Following {
     /// Waits for a line about `object`.
-    fn sees(&self, object: &str) -> String {
+    pub(crate) fn sees(&self, object: &str) -> String {
         loop {
             let line = next(&self.out);
             if line.contains(&format!(" {object}:")) {
@@ -153,12 +156,12 @@ impl Following {
         }
     }
 
-    fn interrupt(&mut self) -> ExitStatus {
+    pub(crate) fn interrupt(&mut self) -> ExitStatus {
         kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
         self.end()
     }
 
-    fn end(&mut self) -> ExitStatus {
+    pub(crate) fn end(&mut self) -> ExitStatus {
         let mut patience = Patience::new(PATIENCE);
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {

@@ -172,3 +172,66 @@ pub(crate) fn tell<A: Serialize>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::followers::tests::refusal;
+    use crate::followers::{Followers, Interest, News};
+    use palisade_protocol::guard::Response;
+
+    const WORDS: Words<Response> = Words {
+        event: Response::Event,
+        missed: |count| Response::Missed { count },
+        done: |said| Response::Done { said },
+    };
+
+    /// A follower's conversation, and the other end of it.
+    fn follow(followers: &Followers, ends: bool, past: bool) -> (Connection, std::thread::JoinHandle<()>) {
+        let following = followers.add(Interest::of(0), past, |_all| ());
+        for number in 0..1024 + 10 {
+            let event = refusal(1000, &format!("/{number}")).into();
+            followers.tell(News { event, user: Some(1000), logged: true });
+        }
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let told = std::thread::spawn(move || {
+            let mut connection = Connection::begin(theirs, "told").unwrap();
+            let is_over = || false;
+            let _gone = tell(&mut connection, &following, ends, is_over, &WORDS);
+        });
+        (Connection::begin(ours, "reader").unwrap(), told)
+    }
+
+    #[test]
+    fn who_was_slow_is_told_how_many_events_it_missed() {
+        let followers = Followers::default();
+        let (mut reader, told) = follow(&followers, false, false);
+        let mut next = || reader.receive::<Response>().unwrap();
+        assert!(matches!(next(), Response::Done { .. }), "it follows");
+        assert!(matches!(next(), Response::Done { .. }), "nothing is remembered");
+        assert_eq!(next(), Response::Missed { count: 10 });
+        for number in 0..1024 {
+            let Response::Event(event) = next() else { panic!("{number}: no event") };
+            assert_eq!(event.object.to_string(), format!("/{number}"));
+        }
+        // Whoever has gone ends it.
+        drop(reader);
+        told.join().unwrap();
+    }
+
+    #[test]
+    fn what_is_remembered_comes_first_and_may_be_all() {
+        let followers = Followers::default();
+        drop(follow(&followers, true, false));
+        let (mut reader, told) = follow(&followers, true, true);
+        let mut next = || reader.receive::<Response>();
+        assert!(matches!(next(), Ok(Response::Done { .. })));
+        for number in 0..1024 + 10 {
+            let Ok(Response::Event(event)) = next() else { panic!("{number}: no event") };
+            assert_eq!(event.object.to_string(), format!("/{number}"));
+        }
+        assert!(matches!(next(), Ok(Response::Done { .. })));
+        told.join().unwrap();
+        assert!(matches!(next(), Err(ProtocolError::Gone)), "the conversation is over");
+    }
+}

@@ -73,6 +73,17 @@ words!(Outcome {
     Strained => "strained",
 });
 
+impl Outcome {
+    /// The answer that it is. What failed was allowed.
+    #[must_use]
+    pub const fn verdict(self) -> Verdict {
+        match self {
+            Self::Opened | Self::Closed | Self::Failed => Verdict::Allowed,
+            Self::Refused | Self::Strained => Verdict::Refused,
+        }
+    }
+}
+
 /// What only a network's events have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
@@ -81,6 +92,9 @@ pub struct Network {
     /// The real address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
+    /// The address that the name leads to, where that is what was refused: a rule would have to allow it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leads_to: Option<IpAddr>,
     /// Bytes that went out, of a connection that is over.
     #[serde(default)]
     pub sent: u64,
@@ -96,7 +110,7 @@ impl Network {
     /// Of which nothing more is known.
     #[must_use]
     pub const fn new(outcome: Outcome) -> Self {
-        Self { outcome, address: None, sent: 0, received: 0, duration: Duration::ZERO }
+        Self { outcome, address: None, leads_to: None, sent: 0, received: 0, duration: Duration::ZERO }
     }
 
     /// What schema 1 said nothing of.

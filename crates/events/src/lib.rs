@@ -13,9 +13,11 @@
 //!   [`Notices`], the lines that a launch says by itself
 //! - [`store`]: where they are kept
 //! - [`Changes`]: hearing of new ones
+//! - [`Clock`]: their times
 #![forbid(unsafe_code)]
 
 mod changes;
+mod clock;
 mod damper;
 mod json_lines;
 mod notices;
@@ -25,6 +27,7 @@ pub mod store;
 mod words;
 
 pub use changes::Changes;
+pub use clock::Clock;
 pub use damper::{Damper, OTHERS};
 pub use json_lines::JsonLines;
 pub use notices::Notices;

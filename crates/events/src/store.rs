@@ -3,11 +3,13 @@
 //!
 //! - [`palisade_database`]: the directory and the files, and whether to believe them
 //! - `layout`: the tables
+//! - [`Filter`]: which events are wanted
 //! - [`Retention`]: what is kept, and for how long
 //!
 //! A write is one transaction into a log that isn't waited for (`synchronous = NORMAL`): a process that is
 //! killed loses nothing that was appended, a power cut at most the last seconds.
 
+mod filter;
 mod layout;
 mod retention;
 #[cfg(test)]
@@ -24,6 +26,9 @@ use palisade_event::{Event, Launch};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use serde::Serialize;
 
+use filter::WANTED;
+
+pub use filter::Filter;
 pub use palisade_database::StoreError;
 pub use retention::Retention;
 
@@ -59,15 +64,6 @@ pub struct Store {
 struct Recent {
     id: i64,
     time: SystemTime,
-}
-
-/// Which events are wanted.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// Those since then.
-    pub since: Option<SystemTime>,
-    /// Those of the launch with this number or by this process, or of sandboxes with this name.
-    pub sandbox: Option<String>,
 }
 
 /// A row.
@@ -249,11 +245,11 @@ impl Store {
         let mut statement = self.connection.prepare(&format!(
             "SELECT e.position, e.id, e.count, e.event, e.hint, l.sandbox, l.command
              FROM event e JOIN launch l ON l.id = e.launch
-             WHERE e.position > ?1 AND {WANTED} ORDER BY e.position LIMIT ?4"
+             WHERE e.position > ?1 AND {WANTED} ORDER BY e.position LIMIT ?2"
         ))?;
-        let (since, sandbox) = filter.parameters();
         let limit = i64::try_from(PAGE).unwrap_or(i64::MAX);
-        let mut rows = statement.query(params![position, since, sandbox, limit])?;
+        let [since, sandbox, pid, verdict, kinds] = filter.parameters();
+        let mut rows = statement.query(params![position, limit, since, sandbox, pid, verdict, kinds])?;
         let mut found = 0;
         while let Some(row) = rows.next()? {
             page.position = row.get(0)?;
@@ -282,43 +278,22 @@ impl Store {
     /// # Errors
     /// When the store can't be read.
     pub fn before_newest(&self, count: usize, filter: &Filter) -> Result<i64, StoreError> {
-        let (since, sandbox) = filter.parameters();
         let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let [since, sandbox, pid, verdict, kinds] = filter.parameters();
         let query = format!(
             "SELECT e.position FROM event e JOIN launch l ON l.id = e.launch
-             WHERE e.position > ?1 AND {WANTED} ORDER BY e.position DESC LIMIT 1 OFFSET ?4"
+             WHERE e.position > ?1 AND {WANTED} ORDER BY e.position DESC LIMIT 1 OFFSET ?2"
         );
         let found = self
             .connection
-            .query_row(&query, params![0, since, sandbox, count], |row| row.get(0))
+            .query_row(&query, params![0, count, since, sandbox, pid, verdict, kinds], |row| row.get(0))
             .optional()
             .map_err(|source| self.unreadable(source))?;
         Ok(found.unwrap_or(0))
     }
 
-    /// A time as this place's clocks show it, `2026-01-31 23:59:59`.
-    ///
-    /// # Errors
-    /// When SQLite can't say.
-    pub fn clock(&self, time: SystemTime) -> Result<String, StoreError> {
-        let seconds = nanoseconds(time) / 1_000_000_000;
-        self.connection
-            .query_row("SELECT datetime(?1, 'unixepoch', 'localtime')", [seconds], |row| row.get(0))
-            .map_err(|source| self.unreadable(source))
-    }
-
     fn unreadable(&self, source: rusqlite::Error) -> StoreError {
         StoreError::of("read", &self.place.file, source)
-    }
-}
-
-/// Parameters 2 and 3 are the filter's.
-const WANTED: &str = "(?2 IS NULL OR e.time >= ?2) AND (?3 IS NULL
-    OR l.sandbox = ?3 OR substr(l.sandbox, 1, length(?3) + 1) = ?3 || '-' OR json_extract(e.event, '$.subject.sandbox') = ?3)";
-
-impl Filter {
-    fn parameters(&self) -> (Option<i64>, Option<&str>) {
-        (self.since.map(nanoseconds), self.sandbox.as_deref())
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::carry::{Link, carry};
 use crate::connect::Way;
-use crate::control::Asker;
+use crate::control;
 use crate::decide::Fault;
 use crate::engine::Engine;
 use crate::host::Host;
@@ -114,7 +114,7 @@ pub(crate) async fn redirected(engine: Rc<Engine>, client: TcpStream) {
         return Box::pin(front::serve(engine, client)).await;
     }
     if wanted.port() == 53 {
-        let asker = Asker::of(&client);
+        let asker = control::asker(&client);
         return Box::pin(dns::serve_stream(&engine, asker, Stream::new(client, Vec::new()))).await;
     }
     // Only what carrying takes stays in the task; a connection that is made takes much more.
@@ -122,7 +122,7 @@ pub(crate) async fn redirected(engine: Rc<Engine>, client: TcpStream) {
     match opened {
         Ok((way, link)) => carry(engine, client, Vec::new(), way, link).await,
         Err(Unopened { host, fault }) => {
-            Box::pin(engine.fault(Asker::of(&client), &host, wanted.port(), &fault)).await;
+            Box::pin(engine.fault(control::asker(&client), &host, wanted.port(), &fault)).await;
             abort(&client);
         }
     }

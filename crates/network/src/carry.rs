@@ -9,12 +9,13 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Instant;
 
+use palisade_event::{Event, Network, Object, Outcome, Why};
 use palisade_policy::network::{Name, NetworkRule};
 use tokio::net::TcpStream;
 use tokio::time::{Instant as Time, sleep_until};
 
 use crate::connect::Way;
-use crate::control::{Asker, Report, What};
+use crate::control::asker;
 use crate::decide::Fault;
 use crate::engine::Engine;
 use crate::hello::LONGEST;
@@ -23,6 +24,7 @@ use crate::http;
 use crate::names::Lease;
 use crate::opening::{self, Opening};
 use crate::relay::{Pump, relay};
+use crate::report;
 use crate::stream::{Meter, abort};
 use crate::wait::first;
 
@@ -45,27 +47,31 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    fn report(&self, what: What) -> Report {
-        Report {
-            address: self.address,
-            rule: self.rule.as_deref().cloned(),
-            ..Report::new(what, self.host.to_string(), self.port)
-        }
+    fn event(&self, network: Network, text: String) -> Event {
+        let why = Why { origin: self.rule.as_ref().map(|rule| rule.origin.clone()), text };
+        let network = Network { address: self.address, ..network };
+        report::event(network, Object::host(self.host.to_string(), self.port), why)
     }
 
     /// Tells that it can't go on.
     async fn fault(&self, engine: &Engine, client: &TcpStream, fault: &Fault) {
-        engine.fault_at(Asker::of(client), &self.host, self.port, self.address, fault).await;
+        engine.fault_at(asker(client), &self.host, self.port, self.address, fault).await;
     }
 
     /// Tells that the connection is made.
     pub(crate) fn opened(&self, engine: &Engine) {
-        engine.report(self.report(What::Opened));
+        let text = self.rule.as_ref().map(ToString::to_string).unwrap_or_default();
+        engine.report(self.event(Network::new(Outcome::Opened), text), None);
     }
 
     /// Tells that it is over.
     pub(crate) fn closed(&self, engine: &Engine, sent: u64, received: u64) {
-        engine.report(Report { sent, received, duration: self.began.elapsed(), ..self.report(What::Closed) });
+        let duration = self.began.elapsed();
+        let network = Network { sent, received, duration, ..Network::new(Outcome::Closed) };
+        let address = self.address.map(|address| format!("{address}, ")).unwrap_or_default();
+        let seconds = duration.as_secs_f64();
+        let text = format!("{address}{sent} bytes out, {received} in, {seconds:.3} s");
+        engine.report(self.event(network, text), None);
     }
 
     /// The same for one whose bytes were counted on the server's side.

@@ -6,12 +6,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use base64::Engine as _;
+use palisade_event::Outcome;
 use palisade_policy::network::{Credentials, Name, NetworkVerdict, Proxy, ProxyHost, ProxyScheme};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::control::{Remedy, What};
-use crate::decide::Fault;
+use crate::decide::{Fault, Remedy};
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::resolver::Trouble;
@@ -82,7 +82,7 @@ impl Engine {
                     None => format!("{name} leads to {address}, which isn't of the public internet"),
                 };
                 refused = Some(Fault {
-                    what: What::Refused,
+                    outcome: Outcome::Refused,
                     why,
                     rule: ruling.rule.map(|rule| Box::new(rule.clone())),
                     remedy: Remedy::Address(address),

@@ -6,12 +6,14 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use palisade_event::Outcome;
 use palisade_policy::network::{NetworkRule, NetworkVerdict, Ruling};
+use palisade_protocol::network::{Answer, Asker, Held, Question, Told, Unasked};
 use tokio::sync::{oneshot, watch};
 
-use crate::control::{Asker, Held, Question, Remedy, Report, Said, Told, Unasked, What};
 use crate::engine::Engine;
 use crate::host::Host;
+use crate::report;
 
 /// How often the same refusal is told.
 const DAMPED: Duration = Duration::from_secs(1);
@@ -21,11 +23,25 @@ const REMEMBERED: usize = 1024;
 const ANSWERS: usize = 4096;
 const QUESTIONS: usize = 64;
 
+/// What came of a question.
+pub(crate) type Said = Result<Answer, Unasked>;
+
+/// What a rule would have to be about for a refusal not to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// No rule would change it.
+    Nothing,
+    /// Whom the connection is to.
+    Host,
+    /// Where the name leads.
+    Address(IpAddr),
+}
+
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fault {
-    /// [`What::Refused`] or [`What::Failed`].
-    pub(crate) what: What,
+    /// [`Outcome::Refused`] or [`Outcome::Failed`].
+    pub(crate) outcome: Outcome,
     pub(crate) why: String,
     pub(crate) rule: Option<Box<NetworkRule>>,
     pub(crate) remedy: Remedy,
@@ -34,7 +50,7 @@ pub(crate) struct Fault {
 impl Fault {
     /// Refused, whatever the rules say.
     pub(crate) fn refused(why: impl Into<String>) -> Self {
-        Self { what: What::Refused, why: why.into(), rule: None, remedy: Remedy::Nothing }
+        Self { outcome: Outcome::Refused, why: why.into(), rule: None, remedy: Remedy::Nothing }
     }
 
     /// Refused by who was asked.
@@ -43,12 +59,12 @@ impl Fault {
     }
 
     pub(crate) fn failed(why: impl Into<String>) -> Self {
-        Self { what: What::Failed, why: why.into(), rule: None, remedy: Remedy::Nothing }
+        Self { outcome: Outcome::Failed, why: why.into(), rule: None, remedy: Remedy::Nothing }
     }
 
     /// In words for a person at the other end.
     pub(crate) fn text(&self, host: &Host, port: u16) -> String {
-        let done = if self.what == What::Refused { "refuses" } else { "can't reach" };
+        let done = if self.outcome == Outcome::Refused { "refuses" } else { "can't reach" };
         let mut text = format!("palisade {done} {host} port {port}: {}\n", self.why);
         let allow = match self.remedy {
             _ if self.rule.is_some() => None,
@@ -217,19 +233,12 @@ impl Engine {
         if !self.decisions.tells(host, port) {
             return;
         }
-        let asker = asker.filter(|_asker| fault.what == What::Refused);
+        let asker = asker.filter(|_asker| fault.outcome == Outcome::Refused);
         let (held, noted) = match asker.map(|asker| (asker, self.decisions.hold())) {
-            Some((asker, (number, noted))) => (Some(Box::new(Held { number, asker })), Some((number, noted))),
+            Some((asker, (number, noted))) => (Some(Held { number, asker }), Some((number, noted))),
             None => (None, None),
         };
-        self.report(Report {
-            address,
-            why: fault.why.clone(),
-            rule: fault.rule.as_deref().cloned(),
-            remedy: fault.remedy,
-            held,
-            ..Report::new(fault.what, host.to_string(), port)
-        });
+        self.report(report::fault(host, port, address, fault), held);
         if let Some((number, noted)) = noted {
             let _late = tokio::time::timeout(self.limits.noted, noted).await;
             self.decisions.noted(number);
@@ -245,5 +254,5 @@ pub(crate) fn refusal(ruling: &Ruling<'_>, host: &Host) -> Fault {
         (None, false) => "no rule allows it".to_owned(),
     };
     let rule = ruling.rule.map(|rule| Box::new(rule.clone()));
-    Fault { what: What::Refused, why, rule, remedy: Remedy::Host }
+    Fault { outcome: Outcome::Refused, why, rule, remedy: Remedy::Host }
 }

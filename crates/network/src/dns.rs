@@ -10,16 +10,18 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use palisade_event::{Network, Object, Outcome, Why};
 use palisade_policy::network::{Name, NetworkVerdict};
+use palisade_protocol::network::Asker;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::control::{Asker, Report, What};
 use crate::datagram::Datagrams;
 use crate::decide::{Fault, refusal};
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::message::{self, Asked, Query, Reply};
 use crate::names::{TTL, address_4, address_6};
+use crate::report;
 use crate::resolver::{Trouble, is_localhost};
 use crate::stream::Stream;
 
@@ -79,7 +81,8 @@ impl Engine {
     /// Tells that a limit is reached.
     pub(crate) fn strained(&self, why: &str) {
         if self.admission.says() {
-            self.report(Report { why: why.to_owned(), ..Report::new(What::Strained, "", 0) });
+            let network = Network::new(Outcome::Strained);
+            self.report(report::event(network, Object::words("the network"), Why::text(why)), None);
         }
     }
 

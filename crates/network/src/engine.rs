@@ -7,18 +7,19 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use palisade_event::Event;
 use palisade_policy::network::{Judge, NetworkRules};
+use palisade_protocol::network::{Held, Resolving, Told};
 use tokio::net::TcpStream;
 
 use crate::admission::Admission;
-use crate::control::{Outbox, Report, Told};
+use crate::control::Outbox;
 use tokio::sync::Notify;
 
 use crate::decide::Decisions;
 use crate::names::{Names, SIZE};
 use crate::pipe::Pool;
 use crate::resolver::Resolver;
-use crate::resolving::Resolving;
 use crate::upstream::Upstream;
 
 /// How long things may take.
@@ -108,7 +109,7 @@ impl Engine {
     }
 
     /// Tells what happened.
-    pub(crate) fn report(&self, report: Report) {
-        self.outbox.tell(Told::Report(report));
+    pub(crate) fn report(&self, event: Event, held: Option<Held>) {
+        self.outbox.tell(Told::Event { event: event.into(), held });
     }
 }

@@ -10,6 +10,8 @@ use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use palisade_event::Outcome;
+use palisade_protocol::network::Asker;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -17,7 +19,7 @@ use tokio::time::timeout;
 use crate::accept::{Unopened, open};
 use crate::carry::{Link, carry};
 use crate::connect::Way;
-use crate::control::{Asker, What};
+use crate::control;
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::http::{Origin, Payload, Upgrade, check, forward, regained, server, upgraded, words};
@@ -38,7 +40,7 @@ pub(crate) async fn serve(engine: Rc<Engine>, client: TcpStream) {
 }
 
 async fn speak_socks(engine: Rc<Engine>, client: TcpStream) {
-    let asker = Asker::of(&client);
+    let asker = control::asker(&client);
     let mut stream = Stream::new(client, Vec::new());
     let Ok(Ok(Some((wanted, port)))) = timeout(engine.limits.head, socks::request(&mut stream)).await else {
         return;
@@ -79,7 +81,7 @@ struct Front {
 }
 
 async fn speak_http(engine: Rc<Engine>, client: TcpStream) {
-    let front = Rc::new(Front { asker: Asker::of(&client), ..Front::default() });
+    let front = Rc::new(Front { asker: control::asker(&client), ..Front::default() });
     let service = service_fn(|request: Request<Incoming>| {
         let (engine, front) = (Rc::clone(&engine), Rc::clone(&front));
         async move {
@@ -118,7 +120,8 @@ async fn unopened(
     port: u16,
 ) -> Response<Payload> {
     engine.fault(asker, &host, port, &fault).await;
-    let status = if fault.what == What::Refused { StatusCode::FORBIDDEN } else { StatusCode::BAD_GATEWAY };
+    let status =
+        if fault.outcome == Outcome::Refused { StatusCode::FORBIDDEN } else { StatusCode::BAD_GATEWAY };
     words(status, fault.text(&host, port))
 }
 

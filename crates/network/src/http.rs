@@ -29,7 +29,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Mutex, oneshot};
 
 use crate::carry::Link;
-use crate::control::Asker;
+use crate::control;
 use crate::decide::Fault;
 use crate::engine::Engine;
 use crate::host::Host;
@@ -134,7 +134,7 @@ pub(crate) async fn carry(
     let Ok(Origin { sender, gone, meter }) = Origin::new(upstream, Vec::new()).await else {
         return link.closed(&engine, 0, 0);
     };
-    let asker = Asker::of(&client);
+    let asker = control::asker(&client);
     let sender = Rc::new(Mutex::new(sender));
     let upgrade = Upgrade::default();
     let link = Rc::new(link);

@@ -11,10 +11,11 @@
 //! Everything runs in one thread. In reading order:
 //!
 //! - [`serve`]: the public entrance; `engine`: what all connections share; `admission`: how many there may be
-//! - [`Report`], [`Question`], [`Control`]: what is told and asked, and the socket over which
+//! - [`Told`](palisade_protocol::network::Told), [`Control`]: what is told and asked, and the socket over which; `report`: what
+//!   happened, as an event
 //! - `decide`: the policy, the user's answers
 //! - `names`: the addresses that stand for names; `message`, `dns`, `datagram`: the server that gives them out
-//! - [`Resolving`], `resolver`: how names are really resolved
+//! - `resolving`, `resolver`: how names are really resolved
 //! - `connect`, [`Upstream`], [`ProxyVariables`]: the way out
 //! - `accept`: what comes to a listener; `front`, `socks`: proxies' protocols; `opening`, `hello`: what a client says
 //!   first; `carry`: putting both together; `http`, `host`: requests looked at one by one
@@ -39,6 +40,7 @@ mod names;
 mod opening;
 mod pipe;
 mod relay;
+mod report;
 mod resolver;
 mod resolving;
 mod serve;
@@ -51,8 +53,7 @@ mod variables;
 mod wait;
 mod wire;
 
-pub use control::{Answer, Asker, Control, Held, Instruction, Question, Remedy, Report, Told, Unasked, What};
-pub use resolving::Resolving;
+pub use control::Control;
 pub use serve::{Inside, Maker, serve};
 pub use upstream::{Route, Upstream};
 pub use variables::ProxyVariables;

@@ -9,12 +9,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use palisade_policy::network::Name;
+use palisade_protocol::network::Resolving;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::OnceCell;
 
 use crate::message::{self, Answered};
-use crate::resolving::{Resolving, Sources};
+use crate::resolving::Sources;
 use crate::wait::{Attempt, both, staggered};
 
 /// How many names are remembered.

@@ -5,21 +5,12 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use palisade_policy::network::Name;
-use serde::{Deserialize, Serialize};
+use palisade_protocol::network::Resolving;
 
 /// As many servers as the C libraries ask (resolv.conf(5)).
 const SERVERS: usize = 3;
 
-/// The texts of the host's files, so that who serves the network needn't be able to read them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resolving {
-    /// `/etc/resolv.conf`.
-    pub resolv_conf: String,
-    /// `/etc/hosts`.
-    pub hosts: String,
-}
-
-/// The same, read.
+/// [`Resolving`], read.
 #[derive(Debug)]
 pub(crate) struct Sources {
     pub(crate) servers: Vec<SocketAddr>,

@@ -7,17 +7,17 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use palisade_policy::network::NetworkRules;
+use palisade_protocol::network::{Instruction, Resolving};
 use tokio::net::{TcpListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 use crate::accept::{Wish, listen, published, reached, redirected};
 use crate::admission::affordable;
-use crate::control::{Asker, Instruction, instruction};
+use crate::control::{self, Instructions};
 use crate::datagram::Datagrams;
 use crate::dns;
 use crate::engine::Engine;
-use crate::resolving::Resolving;
 use crate::stream::Stream;
 use crate::upstream::Upstream;
 use crate::wait::{Either, first};
@@ -104,7 +104,7 @@ pub(crate) async fn run(
     }
     for socket in inside.dns_tcp {
         let handle = |engine: Rc<Engine>, stream| async move {
-            let asker = Asker::of(&stream);
+            let asker = control::asker(&stream);
             dns::serve_stream(&engine, asker, Stream::new(stream, Vec::new())).await;
         };
         tokio::task::spawn_local(listen(Rc::clone(&engine), listener(socket)?, handle));
@@ -120,7 +120,7 @@ pub(crate) async fn run(
     }
     let control = std::os::unix::net::UnixStream::from(control);
     control.set_nonblocking(true)?;
-    let (mut hears, tells) = {
+    let (hears, tells) = {
         let other = control.try_clone()?;
         (UnixStream::from_std(control)?, UnixStream::from_std(other)?)
     };
@@ -128,11 +128,12 @@ pub(crate) async fn run(
     let told = tokio::task::spawn_local(async move { teller.outbox.send(&tells).await });
     let told_to = Rc::clone(&engine);
     let hears = tokio::task::spawn_local(async move {
-        while let Some(instruction) = instruction(&mut hears).await? {
+        let mut instructions = Instructions::of(hears);
+        while let Some(instruction) = instructions.next().await? {
             match instruction {
-                Instruction::Answer(number, answer) => told_to.decisions.answered(number, Ok(answer)),
-                Instruction::Unasked(number, why) => told_to.decisions.answered(number, Err(why)),
-                Instruction::Noted(number) => told_to.decisions.noted(number),
+                Instruction::Answer { number, answer } => told_to.decisions.answered(number, Ok(answer)),
+                Instruction::Unasked { number, why } => told_to.decisions.answered(number, Err(why)),
+                Instruction::Noted { number } => told_to.decisions.noted(number),
                 Instruction::Resolving(resolving) => told_to.resolver.renew(&resolving),
             }
         }

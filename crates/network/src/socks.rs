@@ -4,9 +4,9 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use palisade_event::Outcome;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::control::What;
 use crate::decide::Fault;
 use crate::host::Host;
 
@@ -25,7 +25,7 @@ pub(crate) enum Code {
 
 impl From<&Fault> for Code {
     fn from(fault: &Fault) -> Self {
-        if fault.what == What::Refused { Self::Refused } else { Self::Failure }
+        if fault.outcome == Outcome::Refused { Self::Refused } else { Self::Failure }
     }
 }
 

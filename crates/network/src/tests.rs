@@ -17,17 +17,19 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use palisade_event::{Detail, Event, Network, Object, Outcome};
 use palisade_policy::network::{Fallback, NetworkRule, NetworkRules};
 use palisade_policy::{Layer, Origin, Strength};
+use palisade_protocol::network::{Resolving, Told};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{LocalSet, spawn_local};
 
 use crate::accept::{listen, redirected};
-use crate::control::{Report, Told, What};
+
 use crate::engine::Engine;
 use crate::names::address_4;
-use crate::resolving::Resolving;
+
 use crate::upstream::Upstream;
 
 /// More than anything takes on a slow machine.
@@ -150,14 +152,39 @@ impl World {
     }
 
     /// The next thing that is told and isn't of these.
-    pub(super) async fn told(&self, but: &[What]) -> Report {
+    pub(super) async fn told(&self, but: &[Outcome]) -> Happened {
         loop {
             match self.engine.outbox.heard().await {
-                Told::Report(report) if but.contains(&report.what) => {}
-                Told::Report(report) => return report,
+                Told::Event { event, .. } => {
+                    let happened = Happened::of(*event);
+                    if !but.contains(&happened.detail.outcome) {
+                        return happened;
+                    }
+                }
                 other => panic!("{other:?}"),
             }
         }
+    }
+}
+
+/// An event, taken apart.
+#[derive(Debug)]
+pub(super) struct Happened {
+    pub(super) host: String,
+    /// 0: there is none.
+    pub(super) port: u16,
+    pub(super) detail: Network,
+    pub(super) event: Event,
+}
+
+impl Happened {
+    pub(super) fn of(event: Event) -> Self {
+        let (host, port) = match &event.object {
+            Object::Host { host, port } => (host.clone(), port.unwrap_or(0)),
+            object => (object.to_string(), 0),
+        };
+        let Detail::Network(detail) = event.detail.clone() else { panic!("{event:?}") };
+        Self { host, port, detail, event }
     }
 }
 

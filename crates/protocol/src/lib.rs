@@ -10,6 +10,7 @@
 //! - [`launch`]: how a program that embeds Palisade has a command launched
 //! - [`date`]: the times in it, as people read them
 //! - [`scope`]: what is asked about scopes, and what is answered
+//! - [`network`]: what a launcher and the process that serves its command's network say to each other
 #![forbid(unsafe_code)]
 
 pub mod connection;
@@ -17,6 +18,7 @@ pub mod date;
 pub mod guard;
 pub mod launch;
 pub mod learn;
+pub mod network;
 pub mod scope;
 
 pub use connection::{Connection, Hello, LONGEST, Peer, ProtocolError, VERSION};

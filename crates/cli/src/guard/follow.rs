@@ -21,6 +21,11 @@ pub(super) fn watch(places: &Places, all: bool, json: bool) -> Answer {
 }
 
 fn words(event: &Event) -> String {
+    harmless(&format!("{} {}", palisaded::clock(event.time), decided(event)))
+}
+
+/// What was decided, in words, without filter.
+pub(crate) fn decided(event: &Event) -> String {
     let Event { subject, operation, object, verdict, .. } = event;
     let (file, rule) = match &event.detail {
         Detail::Guard(guard) => (
@@ -30,18 +35,16 @@ fn words(event: &Event) -> String {
         _ => (String::new(), String::new()),
     };
     let [pid, uid] = [subject.pid, subject.uid].map(palisaded::number);
-    let line = format!(
-        "{} {} ({pid}, user {uid}): {}: {operation} {object}{file}: {rule}{}",
-        palisaded::clock(event.time),
+    format!(
+        "{} ({pid}, user {uid}): {}: {operation} {object}{file}: {rule}{}",
         subject.program,
         verdict.word().replace('-', " "),
         event.decided_by(),
-    );
-    harmless(&line)
+    )
 }
 
 /// Whether a file is trusted, in words.
-pub(crate) fn trust(trusted: Option<bool>) -> &'static str {
+fn trust(trusted: Option<bool>) -> &'static str {
     match trusted {
         Some(true) => "trusted",
         Some(false) => "not trusted",

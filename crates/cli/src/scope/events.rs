@@ -46,7 +46,7 @@ fn words(event: &Event) -> String {
 }
 
 /// What happened, in words, without filter.
-fn happened(event: &Event) -> String {
+pub(crate) fn happened(event: &Event) -> String {
     let Event { subject, object, why, .. } = event;
     let nothing = Scope::default();
     let detail = if let Detail::Scope(detail) = &event.detail { detail } else { &nothing };

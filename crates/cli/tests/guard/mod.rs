@@ -9,4 +9,5 @@ mod offline;
 mod said;
 mod scrape;
 mod trust;
+mod users;
 mod world;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who may do what.
 
-use super::world::{ORDINARY, OTHER, World};
+use super::world::{ORDINARY, OTHER, Run, World};
 use palisade_acceptance::patience::Patience;
 use serde_json::{Value, json};
 
@@ -30,9 +30,24 @@ pub(crate) fn users_apart() {
     world.event(|event| event["object"] == "/bin/echo" && event["subject"]["uid"] == ORDINARY);
     assert!(world.events_as(ORDINARY).iter().any(|event| event["object"] == "/bin/echo"));
     assert_eq!(world.events_as(OTHER), Vec::<Value>::new());
+    let echo = |events: &[Value]| events.iter().any(|event| event["object"] == "/bin/echo");
+    assert!(echo(&watched_by(&world, ORDINARY)), "what is own");
+    assert!(echo(&watched_by(&world, 0)), "root sees all");
+    assert_eq!(watched_by(&world, OTHER), Vec::<Value>::new(), "another's never");
     assert_eq!(world.scope_as(ORDINARY, &["clear", &id]).code, 0);
     let _gone = sleeper.kill();
     sleeper.wait().unwrap();
+}
+
+/// What `palisade watch` shows somebody of scopes.
+fn watched_by(world: &World, uid: u32) -> Vec<Value> {
+    let palisade = world.palisade.to_str().unwrap();
+    let socket = world.base.join("guard.sock");
+    let words =
+        [palisade, "watch", "--json", "--no-follow", "--kind", "scope", "--socket", socket.to_str().unwrap()];
+    let run: Run = world.command(uid, &words).env("HOME", world.base.join("files")).output().unwrap().into();
+    assert_eq!(run.code, 0, "{run:?}");
+    run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The process that `timeout` bounds.

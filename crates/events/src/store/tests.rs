@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::tests::{launch, refusal};
-use palisade_event::{EVENT_SCHEMA, Kind, Object};
+use palisade_event::{Detail, EVENT_SCHEMA, Kind, Network, Object, Outcome, Verdict};
 
 #[path = "../../../event/tests/previous/mod.rs"]
 mod previous;
@@ -426,9 +426,9 @@ fn filters() {
         let page = store.after(0, filter).unwrap();
         objects(&page.entries)
     };
-    let since = |age| Filter { since: Some(now - Duration::from_secs(age)), sandbox: None };
+    let since = |age| Filter { since: Some(now - Duration::from_secs(age)), ..Filter::default() };
     assert_eq!(wanted(&since(150)), ["/2", "/3"]);
-    let of_sandbox = |name: &str| Filter { sandbox: Some(name.to_owned()), since: None };
+    let of_sandbox = |name: &str| Filter { sandbox: Some(name.to_owned()), ..Filter::default() };
     assert_eq!(wanted(&of_sandbox("7700000-abcdef")), ["/1"]);
     assert_eq!(wanted(&of_sandbox("7700000")), ["/1"]);
     assert_eq!(wanted(&of_sandbox("web")), ["/2"]);
@@ -438,6 +438,58 @@ fn filters() {
     assert_eq!(objects(&store.after(newest, &Filter::default()).unwrap().entries), ["/2", "/3"]);
     assert_eq!(store.before_newest(5, &Filter::default()).unwrap(), 0);
     assert_eq!(store.before_newest(1, &of_sandbox("7700000")).unwrap(), 0);
+}
+
+/// The condition in SQL and the one in Rust are the same.
+#[test]
+fn filters_of_processes_verdicts_and_kinds() {
+    let home = Home::new();
+    let mut store = home.open();
+    let mut events = home.events(5);
+    events[1].subject.pid = Some(99);
+    events[2].verdict = Verdict::Killed;
+    events[3].detail = Detail::Network(Network::new(Outcome::Refused));
+    events[4].launch = sandbox("7700000-abcdef");
+    events[4].subject.sandbox = Some("web".into());
+    store.append(&events).unwrap();
+    // Two of schema 1, which don't say their kind.
+    for (object, enforced_by) in [("/old", "broker"), ("old.example", "gateway")] {
+        store.append(&[home.event("/old")]).unwrap();
+        let edit = "UPDATE event SET event = json_set(json_remove(event, '$.kind', '$.detail', '$.target'),
+            '$.object', ?1, '$.enforced_by', ?2, '$.schema', 1) WHERE id = (SELECT max(id) FROM event)";
+        store.connection.execute(edit, [object, enforced_by]).unwrap();
+        store.recent.clear();
+    }
+    let all = everything(&store);
+    let wanted = |filter: Filter| {
+        let found = objects(&store.after(0, &filter).unwrap().entries);
+        let same: Vec<String> = all
+            .iter()
+            .filter(|entry| filter.wants(&entry.event))
+            .map(|entry| entry.event.object.to_string())
+            .collect();
+        assert_eq!(found, same, "{filter:?}");
+        found
+    };
+    let filter = Filter::default;
+    assert_eq!(wanted(filter()).len(), 7);
+    assert_eq!(wanted(Filter { pid: Some(99), ..filter() }), ["/1"]);
+    assert_eq!(wanted(Filter { verdict: Some(Verdict::Killed), ..filter() }), ["/2"]);
+    assert_eq!(wanted(Filter { verdict: Some(Verdict::Allowed), ..filter() }), [""; 0]);
+    assert_eq!(wanted(Filter { kinds: vec![Kind::Network], ..filter() }), ["/3", "old.example"]);
+    let sandboxes = ["/0", "/1", "/2", "/4", "/old"];
+    assert_eq!(wanted(Filter { kinds: vec![Kind::Sandbox, Kind::Guard], ..filter() }), sandboxes);
+    assert_eq!(wanted(Filter { kinds: vec![Kind::Network, Kind::Sandbox], ..filter() }).len(), 7);
+    assert_eq!(wanted(Filter { kinds: vec![Kind::Scope], ..filter() }), [""; 0]);
+    for name in ["web", "7700000", "7700000-abcdef"] {
+        assert_eq!(wanted(Filter { sandbox: Some(name.into()), ..filter() }), ["/4"]);
+    }
+    assert_eq!(wanted(Filter { sandbox: Some("770000".into()), ..filter() }), [""; 0]);
+    let both = Filter { pid: Some(99), verdict: Some(Verdict::Killed), ..filter() };
+    assert_eq!(wanted(both), [""; 0]);
+    let newest = store.before_newest(1, &Filter { kinds: vec![Kind::Sandbox], ..filter() }).unwrap();
+    assert_eq!(objects(&store.after(newest, &filter()).unwrap().entries), ["/old", "old.example"]);
+    assert!(!Filter { sandbox: Some("web".into()), ..filter() }.wants_kind(Kind::Guard));
 }
 
 #[test]
@@ -586,12 +638,4 @@ fn a_full_disk_is_an_error_and_no_more() {
     store.connection.execute_batch("PRAGMA max_page_count = 100000").unwrap();
     store.append(&home.events(2000)).unwrap();
     assert_eq!(everything(&store).len(), 2001);
-}
-
-#[test]
-fn clocks_show_local_time() {
-    let home = Home::new();
-    let time = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-    let shown = home.open().clock(time).unwrap();
-    assert!(shown.starts_with("2023-11-1") && shown.ends_with(":20"), "{shown}");
 }

@@ -5,6 +5,7 @@
 use super::{Serve, World, contains, rest, run, say};
 use crate::hello::tests::{hello, hello_with, names, records};
 use crate::tests::Here;
+use palisade_event::Outcome;
 
 /// What is sent on a connection to `good.example`, at a port.
 struct Attack {
@@ -385,7 +386,7 @@ fn whom_the_policy_refuses_is_not_even_connected_to() {
             let mut client = world.to(address, port).await;
             assert_eq!(rest(&mut client).await, b"", "{address}");
             let report = world.told(&[]).await;
-            assert_eq!(report.what, crate::What::Refused, "{address}: {report:?}");
+            assert_eq!(report.detail.outcome, Outcome::Refused, "{address}: {report:?}");
         }
         for request in [
             &b"\x05\x01\x00\x05\x01\x00\x01\x01\x01\x01\x01\x01\xbb"[..],

@@ -8,9 +8,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinSet, spawn_local};
 
 use super::{Serve, World, exactly, rest, run, say};
-use crate::What;
 use crate::pipe::Pool;
 use crate::relay::{Pump, relay};
+use palisade_event::Outcome;
 
 /// Bytes that are the same each time, and don't repeat.
 fn noise(count: usize) -> Vec<u8> {
@@ -48,8 +48,11 @@ fn a_large_transfer_both_ways_at_once_is_what_was_sent() {
         sender.await.unwrap();
         assert_eq!(back.len(), count);
         assert_eq!(sum(&back), sent);
-        let closed = world.told(&[What::Opened]).await;
-        assert_eq!((closed.what, closed.sent, closed.received), (What::Closed, count as u64, count as u64));
+        let closed = world.told(&[Outcome::Opened]).await.detail;
+        assert_eq!(
+            (closed.outcome, closed.sent, closed.received),
+            (Outcome::Closed, count as u64, count as u64)
+        );
     });
 }
 

@@ -8,11 +8,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 
+use super::Happened;
 use super::{Here, Serve, World, contains, exactly, rest, rules, run, say};
 use crate::hello::tests::{hello, hello_with, names};
+use crate::report::outcome;
 use crate::serve::run as serve;
 use crate::upstream::{Route, Upstream};
-use crate::{Answer, Control, Inside, Told, What};
+use crate::{Control, Inside};
+use palisade_event::Outcome;
+use palisade_protocol::network::{Answer, Instruction, Resolving, Told};
 
 #[test]
 fn tls_for_the_name_goes_through_byte_for_byte() {
@@ -75,8 +79,8 @@ fn who_says_a_few_letters_and_waits_is_heard() {
         client.shutdown().await.unwrap();
         assert_eq!(rest(&mut client).await, b"");
         assert_eq!(*world.heard.borrow(), b"GExAUTH no line");
-        let closed = world.told(&[What::Opened]).await;
-        assert_eq!((closed.what, closed.sent, closed.received), (What::Closed, 15, 15));
+        let closed = world.told(&[Outcome::Opened]).await.detail;
+        assert_eq!((closed.outcome, closed.sent, closed.received), (Outcome::Closed, 15, 15));
     });
 }
 
@@ -205,9 +209,9 @@ fn web_sockets() {
             }
             client.shutdown().await.unwrap();
             assert_eq!(rest(&mut client).await, b"");
-            assert_eq!(world.told(&[]).await.what, What::Opened);
-            let closed = world.told(&[]).await;
-            assert_eq!(closed.what, What::Closed);
+            assert_eq!(world.told(&[]).await.detail.outcome, Outcome::Opened);
+            let closed = world.told(&[]).await.detail;
+            assert_eq!(closed.outcome, Outcome::Closed);
             assert!(closed.sent > 100 && closed.received > 60, "{closed:?}");
         }
     });
@@ -237,10 +241,16 @@ fn tunnels_by_name_and_by_the_address_that_stands_for_it() {
         assert_eq!(exactly(&mut client, 12).await, [5, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
         say(&mut client, &said, true).await.unwrap();
         assert_eq!(exactly(&mut client, said.len()).await, said);
-        let opened = world.told(&[What::Closed]).await;
-        assert_eq!((opened.what, opened.host.as_str(), opened.port), (What::Opened, "good.example", 443));
-        assert_eq!(opened.address, Some("127.0.0.1".parse().unwrap()));
-        assert_eq!(opened.rule.unwrap().target.to_string(), "good.example");
+        let opened = world.told(&[Outcome::Closed]).await;
+        assert_eq!(
+            (opened.detail.outcome, opened.host.as_str(), opened.port),
+            (Outcome::Opened, "good.example", 443)
+        );
+        assert_eq!(opened.detail.address, Some("127.0.0.1".parse().unwrap()));
+        assert!(
+            opened.event.why.origin.is_some() && opened.event.why.text.contains("good.example"),
+            "{opened:?}"
+        );
     });
 }
 
@@ -274,10 +284,11 @@ fn the_user_is_asked_once_and_silence_is_no() {
         let mut opened = 0;
         loop {
             match world.engine.outbox.heard().await {
-                Told::Report(report) if report.what == What::Opened => opened += 1,
+                Told::Event { event, .. } if outcome(&event) == Some(Outcome::Opened) => opened += 1,
                 Told::Question(question) => assert_eq!(question.port, 7001),
-                Told::Report(report) => {
-                    assert_eq!((report.what, report.port), (What::Refused, 7001));
+                Told::Event { event, .. } => {
+                    let report = Happened::of(*event);
+                    assert_eq!((report.detail.outcome, report.port), (Outcome::Refused, 7001));
                     break;
                 }
                 other => panic!("{other:?}"),
@@ -358,7 +369,7 @@ fn a_proxy_that_does_not_resolve_is_given_addresses_that_may_be_talked_to() {
         let (port, heard) = proxy(&[&[5, 0], &[5, 0, 0, 1, 1, 1, 1, 1, 0, 1]], &[3, 10]).await;
         let world = World::with(Serve::Echo, &allowed, |engine| {
             engine.upstream.route = Route::Proxy(format!("socks5://127.0.0.1:{port}").parse().unwrap());
-            let resolving = crate::Resolving { hosts, ..crate::Resolving::default() };
+            let resolving = Resolving { hosts, ..Resolving::default() };
             engine.resolver = crate::resolver::Resolver::new(&resolving, &[], Duration::from_secs(2));
             engine.place = Box::new(|address| address);
         })
@@ -366,8 +377,9 @@ fn a_proxy_that_does_not_resolve_is_given_addresses_that_may_be_talked_to() {
         let mut client = world.named("private.example", 7000).await;
         say(&mut client, b"\0word", false).await.ok();
         let refused = world.told(&[]).await;
-        assert_eq!(refused.what, What::Refused);
-        assert!(refused.why.contains("10.0.0.1"), "{}", refused.why);
+        assert_eq!(refused.detail.outcome, Outcome::Refused);
+        assert!(refused.event.why.text.contains("10.0.0.1"), "{refused:?}");
+        assert_eq!(refused.detail.leads_to, Some("10.0.0.1".parse().unwrap()));
         let mut client = world.named("public.example", 7000).await;
         say(&mut client, b"\0word", false).await.unwrap();
         assert_eq!(exactly(&mut client, 5).await, b"\0word");
@@ -419,7 +431,7 @@ fn a_server_that_is_not_there_is_told_at_once() {
         let mut client = world.named("good.example", 443).await;
         assert_eq!(rest(&mut client).await, b"");
         let report = world.told(&[]).await;
-        assert_eq!(report.what, What::Failed, "{report:?}");
+        assert_eq!(report.detail.outcome, Outcome::Failed, "{report:?}");
         let mut client = world.direct().await;
         say(&mut client, b"CONNECT good.example:443 HTTP/1.1\r\n\r\n", false).await.unwrap();
         assert!(rest(&mut client).await.starts_with(b"HTTP/1.1 502 "));
@@ -433,11 +445,11 @@ fn served_in_a_thread_and_heard_over_the_control_socket() {
     let address = listener.local_addr().unwrap();
     let names = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let names_at = names.local_addr().unwrap();
-    let (control, socket) = Control::pair().unwrap();
+    let (mut control, socket) = Control::pair().unwrap();
     let server = std::thread::spawn(move || {
         let inside = Inside { tcp: vec![listener.into()], dns: vec![names.into()], ..Inside::default() };
         let rules = rules(Fallback::Ask, &["deny evil.example"]);
-        let resolving = crate::Resolving::default();
+        let resolving = Resolving::default();
         crate::serve(inside, &rules, &rules, &Upstream::default(), &resolving, &mut Here, socket)
     });
     let patience = Some(Duration::from_secs(20));
@@ -449,18 +461,19 @@ fn served_in_a_thread_and_heard_over_the_control_socket() {
     let (count, _from) = asks.recv_from(&mut answer).unwrap();
     let answered = crate::message::answered(&answer[..count], 7, &"evil.example".parse().unwrap(), false);
     assert_eq!(answered, crate::message::Answered::NoSuchName);
-    let Some(Told::Report(report)) = control.next().unwrap() else { panic!("a refusal is told") };
-    assert_eq!((report.what, report.host.as_str()), (What::Refused, "evil.example"));
+    let Some(Told::Event { event, .. }) = control.hear().unwrap() else { panic!("a refusal is told") };
+    let report = Happened::of(*event);
+    assert_eq!((report.detail.outcome, report.host.as_str()), (Outcome::Refused, "evil.example"));
     // The files of the host change, the user says yes, and the name leads to a private address all the same.
     let hosts = "127.0.0.1 good.example\n".to_owned();
-    let resolving = crate::Resolving { hosts, resolv_conf: String::new() };
-    control.instruct(&crate::Instruction::Resolving(resolving)).unwrap();
+    let resolving = Resolving { hosts, resolv_conf: String::new() };
+    control.instruct(&Instruction::Resolving(resolving)).unwrap();
     let mut client = std::net::TcpStream::connect(address).unwrap();
     client.set_read_timeout(patience).unwrap();
     client.write_all(b"CONNECT good.example:443 HTTP/1.1\r\n\r\n").unwrap();
-    let Some(Told::Question(question)) = control.next().unwrap() else { panic!("the user is asked") };
+    let Some(Told::Question(question)) = control.hear().unwrap() else { panic!("the user is asked") };
     let answer = Answer { allow: true, session: false };
-    control.instruct(&crate::Instruction::Answer(question.number, answer)).unwrap();
+    control.instruct(&Instruction::Answer { number: question.number, answer }).unwrap();
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     assert!(

@@ -19,9 +19,11 @@ use crate::datagram::Datagrams;
 use crate::message::{Answered, Query, answered, read};
 use crate::names::Names;
 use crate::resolver::{Resolver, Trouble};
-use crate::resolving::Resolving;
+
+use crate::dns;
 use crate::upstream::{Route, Upstream};
-use crate::{What, dns};
+use palisade_event::Outcome;
+use palisade_protocol::network::Resolving;
 
 fn ask(name: &str, kind: Rtype) -> Vec<u8> {
     let name: Wire<Vec<u8>> = name.parse().unwrap();
@@ -235,10 +237,14 @@ fn questions_inside_are_answered() {
         }
         assert_eq!(answer("silent.example", Rtype::A).await.0, Rcode::SERVFAIL);
         // Refused names are told, and each once a second.
-        let report = world.told(&[What::Failed]).await;
-        assert_eq!((report.what, report.host.as_str(), report.port), (What::Refused, "evil.example", 0));
-        assert_eq!(report.rule.unwrap().target.to_string(), "evil.example");
-        assert_eq!(world.told(&[What::Failed]).await.host, "elsewhere.org");
+        let report = world.told(&[Outcome::Failed]).await;
+        assert_eq!(
+            (report.detail.outcome, report.host.as_str(), report.port),
+            (Outcome::Refused, "evil.example", 0)
+        );
+        assert!(report.event.why.origin.is_some(), "{report:?}");
+        assert!(report.event.why.text.contains("evil.example"), "{report:?}");
+        assert_eq!(world.told(&[Outcome::Failed]).await.host, "elsewhere.org");
     });
 }
 
@@ -287,7 +293,7 @@ fn when_all_addresses_are_in_use_it_is_said() {
                 "{name}"
             );
         }
-        assert_eq!(world.told(&[]).await.what, What::Strained);
+        assert_eq!(world.told(&[]).await.detail.outcome, Outcome::Strained);
     });
 }
 

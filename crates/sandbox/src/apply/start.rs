@@ -17,6 +17,7 @@ use crate::plan::{BusName, IdentityKind, Namespace, Plan};
 use palisade_event::Event;
 use palisade_policy::environment::{Fate, Filter};
 use palisade_policy::names::NameRule;
+use palisade_protocol::network::Told;
 use palisade_sys::landlock::{Handled, Rights};
 use palisade_sys::launch::{
     Command, Identity, Launch, Limit, Namespaces, Place, Provide, Stamps, StringArray,
@@ -129,10 +130,10 @@ pub enum Happening<'h> {
     Uncovered(Option<Errno>),
     /// The broker has ended; calls that write names fail from here on.
     BrokerEnded,
-    /// What whoever serves the network reports, in its own words ([`Invocation::serve_network`]).
+    /// What the process tells that serves the network ([`Invocation::serve_network`]).
     Network {
-        /// The report.
-        report: &'h [u8],
+        /// What.
+        told: &'h Told,
         /// Where it is told something ([`crate::network::gateway::instruct`]).
         control: BorrowedFd<'h>,
     },

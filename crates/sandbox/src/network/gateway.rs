@@ -12,10 +12,12 @@ use crate::apply::start::Happening;
 use crate::error::StartError;
 use crate::plan::{Answers, IdentityKind, Network as Told, Plan};
 use palisade_policy::network::NetworkRules;
+use palisade_protocol::ProtocolError;
+use palisade_protocol::network::{Frames, Instruction, frame};
 use palisade_sys::fork::{self, Apart};
 use palisade_sys::launch::Started;
 use palisade_sys::network::{Made, Network};
-use palisade_sys::seccomp::Instruction;
+use palisade_sys::seccomp::Instruction as FilterInstruction;
 use palisade_sys::wait::{self, Change};
 use palisade_syscall::{
     Action, Arch, Errno as Refusal, Rule, Rules, Syscall, Test, compile,
@@ -50,8 +52,7 @@ pub struct Served {
     pub resolv_conf: String,
     /// What its `/etc/hosts` says.
     pub hosts: String,
-    /// A stream on which reports go out, each a length (four bytes, the least significant first) and so many bytes; when
-    /// its other end is closed there is nobody left to serve.
+    /// A stream of [`palisade_protocol::network`]; when its other end is closed there is nobody left to serve.
     pub control: OwnedFd,
     /// Makes sockets inside.
     pub maker: Maker,
@@ -190,8 +191,7 @@ enum State {
 #[derive(Debug)]
 struct Control {
     socket: OwnedFd,
-    /// What has come and isn't a whole report.
-    part: Vec<u8>,
+    frames: Frames,
 }
 
 #[derive(Debug)]
@@ -287,7 +287,8 @@ impl<'p> Gateway<'p> {
         };
         match start(told, self.identity, sockets, answered, self.serve) {
             Ok((process, socket)) => {
-                self.state = State::Open { process, control: Control { socket, part: Vec::new() } };
+                self.state =
+                    State::Open { process, control: Control { socket, frames: Frames::new(LONGEST) } };
             }
             Err(error) => tell(Happening::NetworkEnded(&error.to_string())),
         }
@@ -344,8 +345,8 @@ impl Control {
         for _chunk in 0..CHUNKS {
             match rustix::net::recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT) {
                 Ok((_, length)) if length > 0 => {
-                    self.part.extend_from_slice(bytes.get(..length).unwrap_or_default());
-                    self.split(tell);
+                    self.frames.push(bytes.get(..length).unwrap_or_default());
+                    self.pass_on(tell);
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Heard::All,
@@ -377,28 +378,26 @@ impl Control {
         }
     }
 
-    fn split(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
-        let mut done = 0;
-        while let Some((header, rest)) = self.part.get(done..).and_then(<[u8]>::split_first_chunk::<4>) {
-            let length = u32::from_le_bytes(*header) as usize;
-            if length > LONGEST {
-                // Whoever serves has been talked into something: nothing it says counts any more.
-                let _silenced = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
-                self.part.clear();
-                return;
+    fn pass_on(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+        while let Some(told) = self.frames.take() {
+            match told {
+                Ok(told) => tell(Happening::Network { told: &told, control: self.socket.as_fd() }),
+                // The serving process has been talked into something: nothing it says counts any more.
+                Err(ProtocolError::TooLong(_)) => {
+                    let _silenced = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+                    self.frames = Frames::new(LONGEST);
+                    return;
+                }
+                // This says nothing; the next may.
+                Err(_strange) => {}
             }
-            let Some(report) = rest.get(..length) else { break };
-            tell(Happening::Network { report, control: self.socket.as_fd() });
-            done += header.len() + length;
         }
-        self.part.drain(..done);
     }
 }
 
-/// Tells whoever serves something. What is said is between it and the caller, and framed as reports are.
-pub fn instruct(control: BorrowedFd<'_>, words: &[u8]) {
-    let Ok(length) = u32::try_from(words.len()) else { return };
-    let message = [&length.to_le_bytes()[..], words].concat();
+/// Tells the serving process something.
+pub fn instruct(control: BorrowedFd<'_>, instruction: &Instruction) {
+    let Ok(message) = frame(instruction) else { return };
     // A part of a message can't be left out: words are few, and room for them there is.
     let _it_has_ended = rustix::net::send(control, &message, SendFlags::NOSIGNAL);
 }
@@ -418,7 +417,7 @@ fn start(
     }
     let mut kept: Vec<i32> = sockets.all().map(|socket| socket.as_raw_fd()).collect();
     kept.extend([theirs.as_raw_fd(), sockets.lifeline.as_raw_fd()]);
-    let filter: Vec<Instruction> = told.filter.instructions();
+    let filter: Vec<FilterInstruction> = told.filter.instructions();
     let served = Served {
         inside: sockets.inside,
         publish: sockets.publish,
@@ -457,6 +456,7 @@ pub fn text(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use palisade_protocol::network::Told;
     use std::io::Write;
     use std::os::unix::net::UnixStream;
 
@@ -464,15 +464,17 @@ mod tests {
     #[test]
     fn reports_without_end_let_the_launcher_look_after_something_else() {
         let (socket, mut server) = UnixStream::pair().unwrap();
-        let mut control = Control { socket: socket.into(), part: Vec::new() };
-        let report = [&3u32.to_le_bytes()[..], b"abc"].concat().repeat(1000);
+        let mut control = Control { socket: socket.into(), frames: Frames::new(LONGEST) };
+        let report = frame(&Told::Lost { count: 1 }).unwrap();
+        let size = report.len();
+        let report = report.repeat(1000);
         let flood = std::thread::spawn(move || while server.write_all(&report).is_ok() {});
         let mut told = 0usize;
         let mut turns = 0;
         while turns < 100 {
             let before = told;
             turns += usize::from(control.hear(&mut |_report| told += 1) == Heard::Part);
-            assert!(told - before <= CHUNKS * CHUNK / 7 + 1, "{} reports in one turn", told - before);
+            assert!(told - before <= CHUNKS * CHUNK / size + 1, "{} reports in one turn", told - before);
         }
         // Its last words would be without end, too.
         let before = Instant::now();
@@ -480,5 +482,29 @@ mod tests {
         assert!(before.elapsed() < 100 * PATIENCE, "{:?}", before.elapsed());
         drop(control);
         flood.join().unwrap();
+    }
+
+    /// What is no message counts for nothing; what is longer than any message is the last that is heard.
+    #[test]
+    fn a_server_that_was_talked_into_something_is_not_believed() {
+        let (socket, mut server) = UnixStream::pair().unwrap();
+        let mut control = Control { socket: socket.into(), frames: Frames::new(LONGEST) };
+        let lost = frame(&Told::Lost { count: 7 }).unwrap();
+        let strange = [&3u32.to_le_bytes()[..], b"abc"].concat();
+        let endless = u32::MAX.to_le_bytes();
+        for part in [&strange[..], &lost, &endless, &lost] {
+            server.write_all(part).unwrap();
+        }
+        let mut told = Vec::new();
+        let mut hear = |control: &mut Control| {
+            control.hear(&mut |happening| match happening {
+                Happening::Network { told: Told::Lost { count }, .. } => told.push(*count),
+                other => panic!("{other:?}"),
+            })
+        };
+        assert_eq!(hear(&mut control), Heard::End, "it is silenced");
+        assert_eq!(hear(&mut control), Heard::End);
+        assert_eq!(told, [7]);
+        assert!(server.write_all(&lost).is_err(), "and hears it");
     }
 }

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What palisaded tells: the guard's decisions and the scopes' events, each heard by a thread of its own, as palisaded may
+//! come, go and stop answering. Where it doesn't run there is nothing to say about that.
+
+use crate::output;
+use crate::palisaded::{self, DaemonError, Follows, News};
+use palisade_event::{Event, Kind};
+use palisade_protocol::{ProtocolError, guard, scope};
+use serde::Serialize;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::time::{Duration, Instant};
+
+/// Events that wait to be shown, at most: then palisaded counts those that it doesn't get rid of.
+const WAITING: usize = 1024;
+/// How long lies between two looks whether palisaded runs.
+const AGAIN: Duration = Duration::from_secs(2);
+/// How long what is remembered is waited for: palisaded may be stopped.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What is heard of one of palisaded's sockets.
+#[derive(Debug)]
+enum Heard {
+    Event(Arc<Event>),
+    Missed(u64),
+    /// What is remembered was told, or can't be had.
+    Settled,
+    /// A line for the user.
+    Note(String),
+}
+
+/// What to ask for.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    /// The guard's socket, if its decisions are wanted.
+    pub(super) guard: Option<PathBuf>,
+    /// The scopes' socket, if their events are wanted.
+    pub(super) scope: Option<PathBuf>,
+    /// First what is remembered.
+    pub(super) past: bool,
+    /// Nothing after that.
+    pub(super) ends: bool,
+    /// Only what was refused or ended.
+    pub(super) refused: bool,
+}
+
+/// Both sockets.
+#[derive(Debug)]
+pub(super) struct Daemon {
+    heard: Receiver<Heard>,
+    /// Readable once something was heard.
+    woken: UnixStream,
+    waker: UnixStream,
+    ends: bool,
+    /// Whose memory hasn't been told yet.
+    unsettled: usize,
+}
+
+/// A thread's end.
+struct Teller {
+    about: Kind,
+    heard: SyncSender<Heard>,
+    waker: UnixStream,
+    wanted: Wanted,
+    settled: bool,
+    complained: bool,
+}
+
+impl Daemon {
+    /// Begins to follow what is wanted.
+    ///
+    /// # Errors
+    /// No descriptors.
+    pub(super) fn begin(wanted: &Wanted) -> std::io::Result<Self> {
+        let (heard, receiver) = sync_channel(WAITING);
+        let (woken, waker) = UnixStream::pair()?;
+        woken.set_nonblocking(true)?;
+        waker.set_nonblocking(true)?;
+        let Wanted { past, ends, refused, .. } = *wanted;
+        let mut daemon = Self { heard: receiver, woken, waker: waker.try_clone()?, ends, unsettled: 0 };
+        let teller = |about| -> std::io::Result<Teller> {
+            let (heard, waker, wanted) = (heard.clone(), waker.try_clone()?, wanted.clone());
+            Ok(Teller { about, heard, waker, wanted, settled: false, complained: false })
+        };
+        if let Some(socket) = wanted.guard.clone() {
+            let ask = move |past| guard::Request::Follow { all: false, past, end: ends, refused };
+            daemon.spawn(teller(Kind::Guard)?, move |teller| {
+                teller.follow::<guard::Response, _>(&socket, ask, past)
+            })?;
+        }
+        if let Some(socket) = wanted.scope.clone() {
+            let ask = move |past| scope::Request::Follow { scope: None, past, end: ends, refused };
+            daemon.spawn(teller(Kind::Scope)?, move |teller| {
+                teller.follow::<scope::Response, _>(&socket, ask, past)
+            })?;
+        }
+        Ok(daemon)
+    }
+
+    fn spawn(
+        &mut self,
+        mut teller: Teller,
+        work: impl FnOnce(&mut Teller) + Send + 'static,
+    ) -> std::io::Result<()> {
+        self.unsettled += 1;
+        std::thread::Builder::new()
+            .name(format!("palisade-{}", teller.about))
+            .spawn(move || {
+                work(&mut teller);
+                teller.settle();
+            })
+            .map(drop)
+    }
+
+    /// Readable once something was heard.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.woken.as_fd()
+    }
+
+    /// What is remembered, and what has come meanwhile, oldest first. Waits for a moment.
+    pub(super) fn remembered(&mut self) -> Vec<Arc<Event>> {
+        let until = Instant::now() + PATIENCE;
+        let mut events = Vec::new();
+        while self.unsettled > 0 {
+            match self.heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(heard) => self.take(heard, &mut events),
+                Err(RecvTimeoutError::Timeout) => {
+                    // Otherwise it is waited for, and complained about by its thread.
+                    if self.ends {
+                        output::note(&"palisaded doesn't answer: what it has to tell isn't shown");
+                    }
+                    self.unsettled = 0;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        events.sort_by_key(|event| event.time);
+        events
+    }
+
+    /// What was heard since the last call.
+    pub(super) fn news(&mut self) -> Vec<Arc<Event>> {
+        let mut buffer = [0; 256];
+        while matches!(self.woken.read(&mut buffer), Ok(1..)) {}
+        let mut events = Vec::new();
+        // As much as may wait at once: what comes meanwhile wakes again.
+        for _one in 0..WAITING {
+            match self.heard.try_recv() {
+                Ok(heard) => self.take(heard, &mut events),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return events,
+            }
+        }
+        // There may be more.
+        let _wakes_already = self.waker.write(&[0]);
+        events
+    }
+
+    fn take(&mut self, heard: Heard, events: &mut Vec<Arc<Event>>) {
+        match heard {
+            Heard::Event(event) => events.push(event),
+            Heard::Missed(count) => palisaded::missed(count),
+            Heard::Settled => self.unsettled = self.unsettled.saturating_sub(1),
+            Heard::Note(note) => output::note(&note),
+        }
+    }
+}
+
+impl Teller {
+    /// Follows for as long as somebody listens, again and again.
+    fn follow<R: Follows, Q: Serialize>(&mut self, socket: &Path, ask: impl Fn(bool) -> Q, mut past: bool) {
+        loop {
+            let outcome = self.converse::<R>(socket, &ask(past));
+            // What is remembered was told before palisaded ended.
+            past = false;
+            if !self.explain(outcome) || self.wanted.ends {
+                return;
+            }
+            self.settle();
+            std::thread::sleep(AGAIN);
+        }
+    }
+
+    /// One conversation. Whether it began.
+    fn converse<R: Follows>(
+        &mut self,
+        socket: &Path,
+        request: &impl Serialize,
+    ) -> Result<(), (bool, DaemonError)> {
+        let mut connection = palisaded::begin(socket).map_err(|error| (false, error))?;
+        connection.send(request).map_err(|error| (false, error.into()))?;
+        let mut dones = 0;
+        loop {
+            let news = match connection.receive::<R>() {
+                Ok(answer) => answer.news().map_err(|error| (dones > 0, error))?,
+                // One event in a form that this version doesn't know; the next may be another.
+                Err(ProtocolError::Malformed(error)) if dones > 0 => {
+                    self.complain(format!(
+                        "palisaded tells something that this palisade can't read: {error}"
+                    ));
+                    continue;
+                }
+                Err(ProtocolError::Gone) if self.wanted.ends && dones > 0 => return Ok(()),
+                Err(error) => return Err((dones > 0, error.into())),
+            };
+            match news {
+                News::Event(event) => self.tell(Heard::Event(event)),
+                News::Missed(count) => self.tell(Heard::Missed(count)),
+                News::Done => {
+                    dones += 1;
+                    self.complained = false;
+                    if dones == 2 {
+                        self.settle();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Says why a conversation ended, where that isn't as usual. Whether another one makes sense.
+    fn explain(&mut self, outcome: Result<(), (bool, DaemonError)>) -> bool {
+        let about = self.about;
+        match outcome {
+            Ok(()) | Err((_, DaemonError::NotRunning { .. })) => true,
+            Err((true, DaemonError::Talk(ProtocolError::Gone | ProtocolError::Broken(_)))) => {
+                self.complain(format!("palisaded has ended: no events of the {about} until it runs again"));
+                self.complained = false;
+                true
+            }
+            Err((
+                _,
+                error @ DaemonError::Talk(
+                    ProtocolError::Broken(_) | ProtocolError::Gone | ProtocolError::TooSlow,
+                ),
+            )) => {
+                self.complain(format!("no events of the {about} are shown: {error}"));
+                true
+            }
+            Err((_, error)) => {
+                let hint = error.hint().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+                self.complain(format!("no events of the {about} are shown: {error}{hint}"));
+                false
+            }
+        }
+    }
+
+    /// Once, until it follows again.
+    fn complain(&mut self, why: String) {
+        if !std::mem::replace(&mut self.complained, true) {
+            self.tell(Heard::Note(why));
+        }
+    }
+
+    fn settle(&mut self) {
+        if !std::mem::replace(&mut self.settled, true) {
+            self.tell(Heard::Settled);
+        }
+    }
+
+    fn tell(&mut self, heard: Heard) {
+        let _nobody_listens = self.heard.send(heard);
+        // A pipe that is full wakes, too.
+        let _wakes_already = self.waker.write(&[0]);
+    }
+}

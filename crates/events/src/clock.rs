@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Times as the clocks of this place show them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rusqlite::{Connection, Error};
+
+/// Knows the time zone: SQLite asks the C library.
+#[derive(Debug)]
+pub struct Clock(Connection);
+
+impl Clock {
+    /// Of this place.
+    ///
+    /// # Errors
+    /// When SQLite has no memory.
+    pub fn new() -> Result<Self, Error> {
+        Connection::open_in_memory().map(Self)
+    }
+
+    /// `2026-01-31 23:59:59`.
+    ///
+    /// # Errors
+    /// When SQLite can't say.
+    pub fn at(&self, time: SystemTime) -> Result<String, Error> {
+        let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        self.0.query_row("SELECT datetime(?1, 'unixepoch', 'localtime')", [seconds], |row| row.get(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn clocks_show_local_time() {
+        let shown = Clock::new().unwrap().at(UNIX_EPOCH + Duration::from_secs(1_700_000_000)).unwrap();
+        assert!(shown.starts_with("2023-11-1") && shown.ends_with(":20"), "{shown}");
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What happened to a connection or a name, as an event. The launcher adds the process that asked: it isn't known here.
+
+use std::net::IpAddr;
+use std::time::SystemTime;
+
+use palisade_event::{Detail, Event, Mechanism, Network, Object, Operation, Outcome, Subject, Why};
+use palisade_policy::layer::Strength;
+use palisade_policy::network::NetworkRule;
+
+use crate::decide::{Fault, Remedy};
+use crate::host::Host;
+
+/// An event of now.
+pub(crate) fn event(network: Network, object: Object, why: Why) -> Event {
+    let verdict = network.outcome.verdict();
+    Event::new(
+        SystemTime::now(),
+        Detail::Network(network),
+        Subject::default(),
+        (Operation::Connect, object),
+        (verdict, Mechanism::Gateway),
+        why,
+    )
+}
+
+/// A connection that wasn't made, or may not go on.
+pub(crate) fn fault(host: &Host, port: u16, address: Option<IpAddr>, fault: &Fault) -> Event {
+    let leads_to = match fault.remedy {
+        Remedy::Address(address) => Some(address),
+        Remedy::Nothing | Remedy::Host => None,
+    };
+    let failed = if fault.outcome == Outcome::Failed { "it failed: " } else { "" };
+    let why = Why {
+        origin: fault.rule.as_ref().map(|rule| rule.origin.clone()),
+        text: format!("{failed}{}", fault.why),
+    };
+    let network = Network { address, leads_to, ..Network::new(fault.outcome) };
+    event(network, Object::host(host.to_string(), port), why).with_hint(permit(host, port, fault))
+}
+
+/// What to type to permit what was refused; nothing where a lock stands against it.
+fn permit(host: &Host, port: u16, fault: &Fault) -> Option<String> {
+    let locked = |rule: &NetworkRule| rule.strength == Strength::Locked;
+    if fault.outcome != Outcome::Refused || fault.rule.as_deref().is_some_and(locked) {
+        return None;
+    }
+    let target = match fault.remedy {
+        Remedy::Nothing => return None,
+        Remedy::Host => Object::host(host.to_string(), port),
+        Remedy::Address(address) => Object::host(address.to_string(), port),
+    };
+    Some(format!("palisade run --allow {target} …"))
+}
+
+/// What became of a connection.
+pub(crate) fn outcome(event: &Event) -> Option<Outcome> {
+    match &event.detail {
+        Detail::Network(network) => Some(network.outcome),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_policy::layer::Layer;
+
+    /// What is said to permit a refusal, of a host that a rule of this strength is about.
+    fn hint(strength: Option<&str>, remedy: Remedy) -> Option<String> {
+        let rule = strength.map(|section| {
+            let text = format!("schema = 1\n{section}\ndeny = [\"evil.example\"]\n");
+            let policy = palisade_policy::parse(&text, None, Layer::Administrator).unwrap();
+            let policy = palisade_policy::Policy::from(policy);
+            policy.network_rules().rules[0].clone()
+        });
+        let refused = Fault { outcome: Outcome::Refused, why: "so".into(), rule: rule.map(Box::new), remedy };
+        fault(&Host::Name("evil.example".parse().unwrap()), 443, None, &refused).hint
+    }
+
+    #[test]
+    fn a_hint_proposes_what_would_permit_it_and_never_what_a_lock_forbids() {
+        let host = Some("palisade run --allow evil.example:443 …".to_owned());
+        assert_eq!(hint(None, Remedy::Host), host);
+        assert_eq!(hint(Some("[network]"), Remedy::Host), host);
+        assert_eq!(hint(Some("[locked.network]"), Remedy::Host), None);
+        assert_eq!(hint(None, Remedy::Nothing), None);
+        let address = Remedy::Address("fd00::1".parse().unwrap());
+        assert_eq!(hint(None, address).unwrap(), "palisade run --allow [fd00::1]:443 …");
+    }
+}
