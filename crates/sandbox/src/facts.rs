@@ -107,7 +107,7 @@ impl Facts {
         let nothing = Environment::empty();
         let own = if uid == 0 && names_places_of_others(&environment) { &nothing } else { &environment };
         let account = account::lookup(uid, gid, &databases, own)?;
-        let places = Places::new(&account.home, own);
+        let places = Places::new(&account.home, uid, own);
         Ok(Self {
             layout: Layout::read(Path::new("/")),
             landlock: palisade_sys::landlock::abi(),
