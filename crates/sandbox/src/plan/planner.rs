@@ -11,7 +11,7 @@ use crate::network;
 use crate::plan::limits;
 use crate::plan::text::Text;
 use crate::plan::{
-    Filter, Identity, IdentityKind, Landlock, Namespace, Origin, PROGRAM, Pin, Plan, SCHEMA, Step,
+    Filter, Identity, IdentityKind, Landlock, Listing, Namespace, Origin, PROGRAM, Pin, Plan, SCHEMA, Step,
 };
 use crate::view::USERS;
 use crate::view::furnishing::Furnishing;
@@ -208,6 +208,7 @@ fn plan(
         limits,
         group_limits,
         terminal: policy.inherit_terminal().value,
+        listing: Some(Listing::of(facts, network, isolation)?),
         program: match policy.view().value {
             // What a profile says is run is the same in each launch.
             View::Closure if isolation == Isolation::Full && facts.prefix.is_empty() => own_program()?,
