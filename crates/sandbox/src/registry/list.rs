@@ -16,13 +16,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Sandboxes of one user that are listed: another user's file may hold anything.
-const MOST_LISTED: usize = 4096;
+/// Slots of another user's that are looked at: that file may hold anything, and each may be locked.
+const MOST_OF_OTHERS: usize = 4096;
 /// Bytes that are read at once.
 const CHUNK: usize = 32 * SIZE;
 /// A slot that is being written is looked at again so often, and so much later.
 const LOOKS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(1);
+/// And so often in all in one file, whoever keeps slots without writing them.
+const PAUSES: u32 = 200;
 
 /// How a sandbox is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,7 +149,7 @@ fn look_into(
         found => found?,
     };
     let Some(file) = file else { return Ok(()) };
-    let mut look = Look { file: &file, uid, own, tree, listed };
+    let mut look = Look { file: &file, uid, own, pauses: PAUSES, tree, listed };
     look.all().map_err(|source| directory.error("read", source))
 }
 
@@ -157,6 +159,7 @@ struct Look<'l> {
     uid: u32,
     /// It is the user's own: what has ended is removed.
     own: bool,
+    pauses: u32,
     tree: &'l mut Option<Tree>,
     listed: &'l mut Listed,
 }
@@ -166,8 +169,8 @@ impl Look<'_> {
         let size = u64::try_from(rustix::fs::fstat(self.file)?.st_size).unwrap_or(0);
         let size = size.min(slot::offset(slot::MOST));
         let mut chunk = vec![0; CHUNK];
-        let (mut position, mut found) = (0, 0);
-        while position < size && found < MOST_LISTED {
+        let (mut position, mut seen) = (0, 0);
+        while position < size && (self.own || seen < MOST_OF_OTHERS) {
             // What was never written isn't there.
             position = match rustix::fs::seek(self.file, SeekFrom::Data(position)) {
                 Ok(data) => data / SIZE as u64 * SIZE as u64,
@@ -181,8 +184,9 @@ impl Look<'_> {
             }
             for (slot, bytes) in (position / SIZE as u64..).zip(chunk[..read].chunks(SIZE)) {
                 // Most are empty: they cost no call.
-                if record::decoded(bytes) != Content::Empty && self.one(slot)? {
-                    found += 1;
+                if record::decoded(bytes) != Content::Empty {
+                    self.one(slot)?;
+                    seen += 1;
                 }
             }
             position += CHUNK as u64;
@@ -190,8 +194,8 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Looks at a slot; whether a sandbox is in it.
-    fn one(&mut self, slot: u64) -> Result<bool, Errno> {
+    /// Looks at a slot.
+    fn one(&mut self, slot: u64) -> Result<(), Errno> {
         let mut bytes = [0; SIZE];
         for look in 1..=LOOKS {
             // Before the record is read: who holds its life has written all of it.
@@ -200,28 +204,31 @@ impl Look<'_> {
             let content = record::decoded(&bytes[..read]);
             let changing = || record_lock::is_taken(self.file.as_fd(), slot::change(slot));
             match content {
-                Content::Empty => return Ok(false),
+                Content::Empty => return Ok(()),
                 Content::Newer => {
                     self.listed.newer += 1;
-                    return Ok(false);
+                    return Ok(());
                 }
                 Content::Record(record) if held => {
                     self.add(&record, true);
-                    return Ok(true);
+                    return Ok(());
                 }
                 // A launcher is writing, or somebody who looks is removing.
-                _ if look < LOOKS && (held || changing()?) => std::thread::sleep(PAUSE),
+                _ if look < LOOKS && self.pauses > 0 && (held || changing()?) => {
+                    self.pauses -= 1;
+                    std::thread::sleep(PAUSE);
+                }
                 Content::Record(record) if is_left(&record) => {
                     self.add(&record, false);
-                    return Ok(true);
+                    return Ok(());
                 }
                 Content::Record(_) | Content::Garbage => {
                     self.listed.removed += usize::from(self.own && self.remove(slot, &bytes[..read])?);
-                    return Ok(false);
+                    return Ok(());
                 }
             }
         }
-        Ok(false)
+        Ok(())
     }
 
     /// Empties a slot if it is still as it was seen, and nobody's. Who takes it for a launch does it under the same lock.

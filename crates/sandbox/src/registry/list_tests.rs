@@ -183,6 +183,22 @@ fn whoever_holds_a_slot_is_waited_for_while_it_is_written() {
 }
 
 #[test]
+fn a_file_full_of_slots_that_are_held_and_never_written_keeps_nobody_for_long() {
+    let registry = Registry::new();
+    for slot in 0..1000 {
+        registry.file.write_all_at(b"never written", slot::offset(slot)).unwrap();
+    }
+    let all = slot::change(0).start..slot::change(999).end;
+    assert_eq!(record_lock::take(registry.file.as_fd(), all), Ok(true));
+    let begun = std::time::Instant::now();
+    assert_eq!(registry.counts(), (0, 0));
+    // Fifty looks at each would take fifty seconds.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    let other = list([(registry.path.as_path(), uid() + 1)]);
+    assert_eq!(other.errors.len(), 1);
+}
+
+#[test]
 fn what_is_far_behind_is_found() {
     let (registry, init) = (Registry::new(), Living::new());
     registry.leave(slot::MOST - 1, &record(init.pid(), Some(init.pid())));
