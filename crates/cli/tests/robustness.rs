@@ -83,7 +83,7 @@ fn files(place: &Place) -> String {
     }
     let list = format!("/tmp/palisade-{}", place.uid);
     place.outside(&format!(
-        "find /tmp /var/tmp /dev/shm /run -xdev -user {} ! -path {list} ! -path '{list}/sandboxes*' 2>/dev/null | sort",
+        "find /tmp /var/tmp /dev/shm /run -xdev -user {} ! -path {list} ! -path {list}/sandboxes 2>/dev/null | sort",
         place.uid
     ))
 }

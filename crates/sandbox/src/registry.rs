@@ -64,6 +64,12 @@ impl fmt::Display for Number {
     }
 }
 
+/// When the machine was started, in nanoseconds since 1970, by the clock as it is set now; `since` that it is so long.
+fn boot(since: u64) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    u64::try_from(now).unwrap_or(u64::MAX).saturating_sub(since)
+}
+
 /// What keeps a sandbox's processes apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -144,6 +150,10 @@ pub enum RegistryError {
 }
 
 impl RegistryError {
+    fn file(action: &'static str, directory: &Path, source: Errno) -> Self {
+        Self::File { action, directory: directory.to_owned(), source }
+    }
+
     /// What to do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A launch's part: taking a slot and writing into it, and emptying it at the end; taking a name.
 
-use super::directory::Directory;
-use super::list::is_left;
+use super::directory;
+use super::list::{Left, left};
 use super::record::{self, Content, HEADER, Parts, Record};
 use super::slot::{self, SIZE};
 use super::{Number, RegistryError, Tier, process};
@@ -13,6 +13,7 @@ use palisade_sys::record_lock;
 use rustix::io::Errno;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The longest name of a sandbox.
@@ -47,9 +48,8 @@ pub(crate) struct Entry {
 impl Entry {
     /// Lists a launch that runs, or is about to. Nothing is allocated but where something is in the way.
     pub(crate) fn write(listing: &Listing<'_>, launched: &Launched<'_>) -> Result<Self, RegistryError> {
-        let uid = rustix::process::geteuid().as_raw();
-        let directory = Directory::of_launch(listing.directory.as_path(), uid)?;
-        let file = directory.open()?;
+        let path = listing.directory.as_path();
+        let file = directory::open(path)?;
         let (mut policies, mut more_policies) = (Parts::new(), 0);
         for file in &listing.policies {
             if !policies.add(file.as_bytes()) {
@@ -58,14 +58,16 @@ impl Entry {
         }
         let mut words = Parts::new();
         let all_words = launched.words.iter().all(|word| words.add_cut(word.as_bytes()));
+        let written = since_boot();
         let record = Record {
             number: launched.number,
-            written: since_boot(),
+            written,
+            boot: super::boot(written),
             replaced: launched.replaced,
             command: launched.command,
             init: launched.init,
             // Of a launcher that holds its slot the kernel tells whether it lives.
-            pid_namespace: if launched.replaced { process::own_namespace() } else { None },
+            view: if launched.replaced { process::own_view() } else { 0 },
             tier: launched.tier,
             network: listing.network,
             name: launched.name.map(|name| &*name.text),
@@ -76,9 +78,9 @@ impl Entry {
             more_words: !all_words,
         };
         let mut bytes = [0; SIZE];
-        let failed = |source| directory.error("write", source);
+        let failed = |source| RegistryError::file("write", path, source);
         let bytes = record::encoded(&record, &mut bytes).ok_or_else(|| failed(Errno::MSGSIZE))?;
-        let slot = free_slot(&file, &directory, launched.number)?;
+        let slot = free_slot(&file, path, launched.number)?;
         // From here on what was begun is taken back.
         let entry = Self { file, slot };
         let written = rustix::io::pwrite(&entry.file, bytes, slot::offset(slot)).map_err(failed)?;
@@ -98,29 +100,29 @@ impl Drop for Entry {
 }
 
 /// Takes the change of a slot that nobody has, or whose launch has ended.
-fn free_slot(file: &OwnedFd, directory: &Directory, number: Number) -> Result<u64, RegistryError> {
-    let failed = |source| directory.error("lock", source);
+fn free_slot(file: &OwnedFd, path: &Path, number: Number) -> Result<u64, RegistryError> {
+    let failed = |source| RegistryError::file("lock", path, source);
     for slot in slot::candidates(number.began ^ u64::from(number.launcher) << 32) {
         if !record_lock::take(file.as_fd(), slot::change(slot)).map_err(failed)? {
             continue;
         }
         let mut header = [0; HEADER];
-        let read = rustix::io::pread(file, &mut header, slot::offset(slot))
-            .map_err(|source| directory.error("read", source))?;
-        if read == 0 && is_new(file) {
-            directory.forget_boots();
-        }
-        if header == [0; HEADER] || is_free(file, slot) {
+        // What isn't there, or not all of it, stays empty.
+        let _read = rustix::io::pread(file, &mut header, slot::offset(slot))
+            .map_err(|source| RegistryError::file("read", path, source))?;
+        if has_ended(&header) || is_free(file, slot) {
             return Ok(slot);
         }
         record_lock::give_back(file.as_fd(), slot::change(slot)).map_err(failed)?;
     }
-    Err(RegistryError::Full { directory: directory.path.clone() })
+    Err(RegistryError::Full { directory: path.to_owned() })
 }
 
-/// Whether nobody has written to the file yet.
-fn is_new(file: &OwnedFd) -> bool {
-    rustix::fs::fstat(file).is_ok_and(|stat| stat.st_size == 0)
+/// Whether a header shows at once that its launch has ended: there is none, or nobody has the number by which it is
+/// judged. Without a view the launcher held the slot, and was killed.
+fn has_ended(header: &[u8; HEADER]) -> bool {
+    record::judged_by(header)
+        .is_none_or(|(pid, view)| process::is_nobody(pid) && (view == 0 || view == process::own_view()))
 }
 
 /// Whether what stands in a slot that nobody holds is of a launch that has ended.
@@ -129,7 +131,7 @@ fn is_free(file: &OwnedFd, slot: u64) -> bool {
     let Ok(read) = rustix::io::pread(file, &mut bytes, slot::offset(slot)) else { return false };
     match record::decoded(&bytes[..read]) {
         Content::Empty | Content::Garbage => true,
-        Content::Record(record) => !is_left(&record),
+        Content::Record(record) => left(&record) == Left::Nothing,
         Content::Newer => false,
     }
 }
@@ -180,12 +182,7 @@ impl Name {
     /// # Errors
     /// [`RegistryError::NameTaken`].
     pub fn take(name: &str, listing: Option<&Listing<'_>>) -> Result<Self, RegistryError> {
-        let held = listing.and_then(|listing| {
-            let directory =
-                Directory::of_launch(listing.directory.as_path(), rustix::process::geteuid().as_raw())
-                    .ok()?;
-            directory.open().ok()
-        });
+        let held = listing.and_then(|listing| directory::open(listing.directory.as_path()).ok());
         if let Some(file) = &held {
             let byte = slot::name(xxh3_64(name.as_bytes()));
             // Where there are no locks there is no registry either.

@@ -5,7 +5,6 @@ use super::*;
 use crate::registry::list::{State, list};
 use crate::registry::process::Processes;
 use palisade_policy::NetworkMode;
-use std::path::Path;
 
 fn listing(above: &Path) -> Listing<'static> {
     Listing {
@@ -100,13 +99,26 @@ fn what_is_too_long_is_cut_and_counted() {
 }
 
 #[test]
+fn a_header_alone_shows_most_that_have_ended() {
+    let own = i32::try_from(std::process::id()).unwrap();
+    let header = |pid: i32, view: u32| {
+        let mut slot = [0; SIZE];
+        record::encoded(&Record { init: None, command: pid, view, ..record::tests::example() }, &mut slot);
+        *slot.first_chunk::<HEADER>().unwrap()
+    };
+    assert!(has_ended(&[0; HEADER]));
+    assert!(has_ended(&header(i32::MAX, 0)) && has_ended(&header(i32::MAX, process::own_view())));
+    // Of what is seen by another `/proc` the number says nothing; and whether a process is the same is looked up.
+    assert!(!has_ended(&header(i32::MAX, 1)) && !has_ended(&header(own, 0)));
+}
+
+#[test]
 fn no_room_is_an_error_and_nothing_is_left() {
     let above = tempfile::tempdir().unwrap();
     let listing = listing(above.path());
     let words = words("true");
     drop(Entry::write(&listing, &launched(&words, None)).unwrap());
-    let uid = rustix::process::geteuid().as_raw();
-    let holder = Directory::make(listing.directory.as_path(), uid).unwrap().open().unwrap();
+    let holder = directory::open(listing.directory.as_path()).unwrap();
     assert_eq!(record_lock::take(holder.as_fd(), 0..slot::offset(slot::MOST)), Ok(true));
     let full = Entry::write(&listing, &launched(&words, None));
     assert!(matches!(full, Err(RegistryError::Full { .. })), "{full:?}");

@@ -140,9 +140,6 @@ fn look_into(
         Err(Unusable::Error(error)) => return Err(error),
     };
     let own = uid == rustix::process::geteuid().as_raw();
-    if own {
-        directory.forget_boots();
-    }
     let file = match directory.look(own, uid) {
         // On a file system that has become read-only.
         Err(RegistryError::File { source: Errno::ROFS, .. }) => directory.look(false, uid)?,
@@ -150,7 +147,7 @@ fn look_into(
     };
     let Some(file) = file else { return Ok(()) };
     let mut look = Look { file: &file, uid, own, pauses: PAUSES, tree, listed };
-    look.all().map_err(|source| directory.error("read", source))
+    look.all().map_err(|source| RegistryError::file("read", path, source))
 }
 
 /// One look through one file.
@@ -218,8 +215,11 @@ impl Look<'_> {
                     self.pauses -= 1;
                     std::thread::sleep(PAUSE);
                 }
-                Content::Record(record) if is_left(&record) => {
-                    self.add(&record, false);
+                Content::Record(record) if left(&record) != Left::Nothing => {
+                    // What only others can tell of is shown if it seems to be there.
+                    if left(&record) == Left::Something || process::lives(record.last(), record.written) {
+                        self.add(&record, false);
+                    }
                     return Ok(());
                 }
                 Content::Record(_) | Content::Garbage => {
@@ -253,9 +253,9 @@ impl Look<'_> {
         };
         // The numbers are those of another PID namespace if the launcher, which lives, isn't there.
         let launcher = i32::try_from(record.number.launcher).unwrap_or(0);
-        let known = match record.pid_namespace {
-            Some(namespace) => process::own_namespace() == Some(namespace),
-            None => !held || process::lives(launcher, record.written),
+        let known = match record.view {
+            0 => !held || process::lives(launcher, record.written),
+            view => view == process::own_view(),
         };
         let processes = if known {
             let tree = self.tree.get_or_insert_with(Tree::read);
@@ -286,11 +286,39 @@ impl Look<'_> {
     }
 }
 
-/// Whether something is left of a launch whose launcher doesn't hold its slot: it has become the command, or was
-/// killed, and what it started hasn't ended yet.
-pub(super) fn is_left(record: &Record<'_>) -> bool {
-    let elsewhere = || record.pid_namespace.is_some_and(|own| process::own_namespace() != Some(own));
-    process::lives(record.init.unwrap_or(record.command), record.written) || elsewhere()
+/// What is left of a launch whose launcher doesn't hold its slot: it has become the command, or was killed, and what it
+/// started may not have ended yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Nothing.
+    Nothing,
+    /// The process with which it ends.
+    Something,
+    /// It was started where numbers of processes may be others.
+    Unknown,
+}
+
+/// Two times of the machine's start that differ by less are the same.
+const SAME_BOOT: u64 = 2_000_000_000;
+/// What nobody who looked could tell of is taken to have ended after a day.
+const FORGOTTEN: u64 = 24 * 3600 * 1_000_000_000;
+
+pub(super) fn left(record: &Record<'_>) -> Left {
+    let lives = process::lives(record.last(), record.written);
+    if record.view != 0 && record.view != process::own_view() {
+        let old = since_boot().saturating_sub(record.written) > FORGOTTEN;
+        return if old && !lives { Left::Nothing } else { Left::Unknown };
+    }
+    // The clock was set since, or this is of an earlier start of the machine, in a directory that outlived it.
+    let same_boot = || record.boot.abs_diff(super::boot(since_boot())) < SAME_BOOT;
+    let words = || record.words.parts().map(<[u8]>::to_vec).take(words_known(record));
+    let is_it = lives && (same_boot() || process::resembles(record.last(), record.init.is_some(), words()));
+    if is_it { Left::Something } else { Left::Nothing }
+}
+
+/// How many of a command's words are whole.
+fn words_known(record: &Record<'_>) -> usize {
+    record.words.parts().count() - usize::from(record.more_words)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ impl Registry {
     fn new() -> Self {
         let above = tempfile::tempdir().unwrap();
         let path = above.path().join("palisade");
-        let file = File::from(Directory::make(&path, uid()).unwrap().open().unwrap());
+        let file = File::from(crate::registry::directory::open(&path).unwrap());
         Self { _above: above, path, file }
     }
 
@@ -62,7 +62,8 @@ fn record(command: i32, init: Option<i32>) -> Record<'static> {
         replaced: false,
         command,
         init,
-        pid_namespace: None,
+        view: 0,
+        boot: crate::registry::boot(since_boot()),
         tier: Tier::Full,
         network: NetworkMode::Host,
         name: None,
@@ -136,13 +137,36 @@ fn a_number_that_came_again_is_another_process() {
 
 #[test]
 fn of_another_pid_namespace_nobody_here_can_tell() {
-    let registry = Registry::new();
-    registry.leave(0, &Record { replaced: true, pid_namespace: Some(1), ..record(NOBODY, None) });
-    let own = process::own_namespace();
-    registry.leave(1, &Record { replaced: true, pid_namespace: own, ..record(NOBODY, None) });
+    let (registry, living) = (Registry::new(), Living::new());
+    let (own, other) = (process::own_view(), 1);
+    registry.leave(0, &Record { replaced: true, view: other, ..record(NOBODY, None) });
+    registry.leave(1, &Record { replaced: true, view: own, ..record(NOBODY, None) });
+    // Perhaps the same, by another mount of /proc.
+    registry.leave(2, &Record { replaced: true, view: other, ..record(living.pid(), None) });
+    let old = since_boot().saturating_sub(FORGOTTEN + 1);
+    registry.leave(3, &Record { replaced: true, view: other, written: old, ..record(NOBODY, None) });
     let listed = registry.look();
-    assert_eq!((listed.sandboxes.len(), listed.removed), (1, 1));
+    let removed = if since_boot() > FORGOTTEN { 2 } else { 1 };
+    assert_eq!((listed.sandboxes.len(), listed.removed), (1, removed));
     assert_eq!(listed.sandboxes[0].processes, Processes::Unknown);
+}
+
+#[test]
+fn after_another_start_of_the_machine_a_number_may_be_anybodys() {
+    let (registry, living) = (Registry::new(), Living::new());
+    let earlier = crate::registry::boot(since_boot()) - 3_600_000_000_000;
+    // An hour ago, by the clock; the directory is still there.
+    registry.leave(0, &Record { boot: earlier, words: Bytes(b"make\0"), ..record(living.pid(), None) });
+    registry.leave(1, &Record { boot: earlier, ..record(NOBODY, Some(living.pid())) });
+    assert_eq!(registry.counts(), (0, 2));
+    // The clock was set, and it is the same process.
+    let words = Bytes(b"/bin/sleep\x00600\0");
+    registry.leave(2, &Record { boot: earlier, words, ..record(living.pid(), None) });
+    let words = Bytes(b"sleep\x00cut shor\0");
+    registry.leave(3, &Record { boot: earlier, words, more_words: true, ..record(living.pid(), None) });
+    assert_eq!(registry.counts(), (2, 0));
+    living.end();
+    assert_eq!(registry.counts(), (0, 2));
 }
 
 #[test]

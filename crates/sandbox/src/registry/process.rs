@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `/proc` says of processes: whether one still is who it was, and how many descend from it.
 
+use rustix::io::Errno;
+use rustix::process::Pid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 
 /// `/proc` counts a process's start in hundredths of a second, on every architecture (`USER_HZ`).
 const TICK: u64 = 10_000_000;
@@ -41,9 +42,30 @@ pub(super) fn lives(pid: i32, written: u64) -> bool {
     pid > 0 && Process::find(pid).is_some_and(|process| !process.ended && process.began <= written / TICK)
 }
 
-/// The PID namespace of this process.
-pub(super) fn own_namespace() -> Option<u64> {
-    Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
+/// Whether no process has this number, of those that this one's numbers are shared with.
+pub(super) fn is_nobody(pid: i32) -> bool {
+    Pid::from_raw(pid).is_none_or(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
+}
+
+/// The `/proc` of this process, by its device: processes that have the same one see the same numbers. Two of them may
+/// show the same PID namespace, too; its own number would take ten times as long to find out, because the kernel makes
+/// what is below `/proc/self` for each process anew.
+pub(super) fn own_view() -> u32 {
+    // Never 0, which is no view's.
+    rustix::fs::stat(c"/proc").map_or(u32::MAX, |stat| rustix::fs::minor(stat.st_dev) | 1 << 31)
+}
+
+/// Whether a process seems to be what its record says, where that can't be told by the time at which it began.
+pub(super) fn resembles(pid: i32, init: bool, words: impl Iterator<Item = Vec<u8>>) -> bool {
+    let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    if init {
+        return read("comm") == b"palisade-init\n";
+    }
+    let base = |word: &[u8]| word.rsplit(|byte| *byte == b'/').next().map(<[u8]>::to_vec).unwrap_or_default();
+    let line = read("cmdline");
+    let shown: Vec<Vec<u8>> = line.split(|byte| *byte == 0).map(base).collect();
+    // What runs a script stands in front of its words, and each may have been found under a longer path.
+    words.map(|word| base(&word)).all(|word| shown.contains(&word))
 }
 
 /// How many processes a sandbox has.
@@ -152,6 +174,21 @@ mod tests {
         assert!(eventually(|| !lives(pid, now())));
         child.wait().unwrap();
         assert!(!lives(pid, now()) && !lives(0, now()) && !lives(-1, now()));
+        assert!(is_nobody(pid) && is_nobody(i32::MAX) && is_nobody(0) && !is_nobody(1));
+    }
+
+    #[test]
+    fn a_process_resembles_what_it_was_started_as() {
+        let mut child = Command::new("sleep").arg("61").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let words = |words: &str| words.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
+        assert!(eventually(|| resembles(pid, false, words("/bin/sleep 61").into_iter())));
+        assert!(resembles(pid, false, words("sleep").into_iter()));
+        assert!(!resembles(pid, false, words("sleep 62").into_iter()));
+        assert!(!resembles(pid, true, std::iter::empty()), "that is no init");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!resembles(pid, false, words("sleep 61").into_iter()));
     }
 
     fn eventually(mut condition: impl FnMut() -> bool) -> bool {

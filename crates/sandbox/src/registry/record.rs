@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a launch writes into its slot: who runs what, and how it is kept apart.
 //!
-//! A header of 16 bytes (version, length, checksum), then the record. It is written by one call, but a reader may see
-//! it half written: then the checksum tells. Bytes of others, the command's words among them, are kept as they are and
-//! made harmless by who shows them.
+//! A header of 24 bytes, then the record. In the header are version, length, checksum, and the process by which it is
+//! judged when nobody holds the slot, with the [`view`](Record::view): a launch that meets the rest of another one needs
+//! no more to see that it has ended. It is written by one call, but a reader may see it half written: then the checksum
+//! tells. Bytes of others, the command's words among them, are kept as they are and made harmless by who shows them.
 
 use super::slot::SIZE;
 use super::{Number, Tier};
@@ -16,7 +17,9 @@ pub const SCHEMA: u32 = 1;
 /// What a slot in use begins with; the version follows.
 const MAGIC: u32 = 0x5061_6c00;
 /// Before the record.
-pub(super) const HEADER: usize = 16;
+pub(super) const HEADER: usize = 24;
+/// What the checksum is of begins with the process.
+const SUMMED: usize = 16;
 /// So much is kept of a command's words, and of the paths of policy files.
 const LONGEST: usize = 640;
 /// So much is kept of a profile's name.
@@ -30,14 +33,18 @@ pub struct Record<'a> {
     /// When this was written, in nanoseconds since the machine's start (`CLOCK_BOOTTIME`). A process that has one of
     /// the numbers below and began later is another one.
     pub written: u64,
+    /// When the machine was started, in nanoseconds since 1970, as far as the clock was right. Unless it has been set
+    /// since, who reads another time than this reads after another start.
+    pub boot: u64,
     /// The launcher has become the command: nobody holds the slot, and it is that process that has to live.
     pub replaced: bool,
     /// The command.
     pub command: i32,
     /// PID 1 of the sandbox, where it has one.
     pub init: Option<i32>,
-    /// The PID namespace that these numbers are of (the inode of `/proc/self/ns/pid`), where somebody must know.
-    pub pid_namespace: Option<u64>,
+    /// The `/proc` that shows these numbers (its device), and with it the PID namespace; 0: who holds the slot tells
+    /// whether it lives.
+    pub view: u32,
     /// What keeps it apart.
     pub tier: Tier,
     /// Whom it talks to.
@@ -57,6 +64,14 @@ pub struct Record<'a> {
     pub words: Bytes<'a>,
     /// The last word is cut short, or more follow.
     pub more_words: bool,
+}
+
+impl Record<'_> {
+    /// The process with which the sandbox ends.
+    #[must_use]
+    pub fn last(&self) -> i32 {
+        self.init.unwrap_or(self.command)
+    }
 }
 
 /// Bytes, stored in one piece.
@@ -147,8 +162,19 @@ pub(super) fn encoded<'b>(record: &Record<'_>, slot: &'b mut [u8; SIZE]) -> Opti
     let length = postcard::to_slice(record, body).ok()?.len();
     header[..4].copy_from_slice(&(MAGIC + SCHEMA).to_le_bytes());
     header[4..8].copy_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
-    header[8..].copy_from_slice(&xxh3_64(&body[..length]).to_le_bytes());
+    header[16..20].copy_from_slice(&record.last().to_le_bytes());
+    header[20..24].copy_from_slice(&record.view.to_le_bytes());
+    let sum = xxh3_64(&slot[SUMMED..HEADER + length]);
+    slot[8..SUMMED].copy_from_slice(&sum.to_le_bytes());
     Some(&slot[..HEADER + length])
+}
+
+/// The process by which a slot's content is judged that nobody holds, and the `/proc` that shows it; of a header alone,
+/// which may be garbage. `None`: there is nothing.
+pub(super) fn judged_by(header: &[u8; HEADER]) -> Option<(i32, u32)> {
+    let number = |at: usize| [header[at], header[at + 1], header[at + 2], header[at + 3]];
+    let used = header.iter().any(|byte| *byte != 0);
+    used.then(|| (i32::from_le_bytes(number(16)), u32::from_le_bytes(number(20))))
 }
 
 /// Reads a slot. Whatever is in it, this gives an answer.
@@ -164,8 +190,9 @@ pub(super) fn decoded(slot: &[u8]) -> Content<'_> {
         _ => return Content::Garbage,
     }
     let length = usize::try_from(number(4)).unwrap_or(usize::MAX);
-    let record = body.get(..length).filter(|body| xxh3_64(body).to_le_bytes() == header[8..]);
-    let record = record.and_then(|body| postcard::from_bytes::<Record<'_>>(body).ok());
+    let end = HEADER.saturating_add(length);
+    let summed = slot.get(SUMMED..end).filter(|summed| xxh3_64(summed).to_le_bytes() == header[8..SUMMED]);
+    let record = summed.and_then(|_whole| postcard::from_bytes::<Record<'_>>(body.get(..length)?).ok());
     record.map_or(Content::Garbage, |record| Content::Record(Box::new(record)))
 }
 
@@ -182,7 +209,8 @@ pub(super) mod tests {
             replaced: false,
             command: 4714,
             init: Some(4713),
-            pid_namespace: None,
+            view: 0,
+            boot: 1_699_999_000_000_000_000,
             tier: Tier::Full,
             network: NetworkMode::Filtered,
             name: Some("web"),
@@ -209,6 +237,16 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_header_alone_says_by_which_process_to_judge() {
+        let mut slot = [0; SIZE];
+        assert_eq!(judged_by(&[0; HEADER]), None);
+        encoded(&Record { view: 77, ..example() }, &mut slot).unwrap();
+        assert_eq!(judged_by(slot.first_chunk().unwrap()), Some((4713, 77)));
+        encoded(&Record { init: None, ..example() }, &mut slot).unwrap();
+        assert_eq!(judged_by(slot.first_chunk().unwrap()), Some((4714, 0)));
+    }
+
+    #[test]
     fn the_longest_record_fits() {
         let mut parts = Parts::new();
         while parts.add(b"x") {}
@@ -218,7 +256,8 @@ pub(super) mod tests {
             written: u64::MAX,
             command: i32::MIN,
             init: Some(i32::MIN),
-            pid_namespace: Some(u64::MAX),
+            view: u32::MAX,
+            boot: u64::MAX,
             name: Some(std::str::from_utf8(&[b'n'; super::super::entry::LONGEST_NAME]).unwrap()),
             profile: Some(profile(&[b'p'; 1000])),
             policies: parts.bytes(),
@@ -278,8 +317,9 @@ pub(super) mod tests {
         fn no_record_is_too_strange(body in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut slot = (MAGIC + SCHEMA).to_le_bytes().to_vec();
             slot.extend_from_slice(&u32::try_from(body.len()).unwrap().to_le_bytes());
-            slot.extend_from_slice(&xxh3_64(&body).to_le_bytes());
-            slot.extend_from_slice(&body);
+            let summed = [&[0; HEADER - SUMMED][..], &body].concat();
+            slot.extend_from_slice(&xxh3_64(&summed).to_le_bytes());
+            slot.extend_from_slice(&summed);
             if let Content::Record(record) = decoded(&slot) {
                 let _parts = record.words.parts().count() + record.policies.parts().count();
             }
