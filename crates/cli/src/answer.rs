@@ -15,6 +15,7 @@ use palisade_sandbox::error::PlanError;
 use palisade_sandbox::layers::trust::StoreError;
 use palisade_sandbox::layers::{LayerError, Sort};
 use palisade_sandbox::package::error::PackageError;
+use palisade_sandbox::registry::RegistryError;
 use palisade_text::harmless_lines;
 use serde::Serialize;
 use std::fs::File;
@@ -106,6 +107,9 @@ pub(crate) enum Failure {
     /// Something about the host's guard.
     #[error(transparent)]
     Guard(#[from] GuardError),
+    /// The list of running sandboxes can't be read.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
     /// Something about scopes.
     #[error(transparent)]
     Scope(#[from] crate::scope::ScopeError),
@@ -229,6 +233,7 @@ impl Failure {
             Self::History(error) => error.class(),
             Self::Page(_) => "listen",
             Self::Scope(error) => error.class(),
+            Self::Registry(_) => "registry",
             Self::NoProject { .. } => "no-project",
             Self::RootOnly { .. } => "root-only",
             Self::NoStore => "store",
@@ -267,6 +272,7 @@ impl Failure {
             Self::History(error) => error.hint(),
             Self::Page(error) => error.hint(),
             Self::Scope(error) => error.hint(),
+            Self::Registry(error) => error.hint(),
             Self::Package(error) => error.hint(),
             Self::NobodyToAsk => {
                 Some("palisade project allow --yes   # after reading what it grants".to_owned())

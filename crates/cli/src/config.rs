@@ -124,6 +124,7 @@ fn paths(json: bool) -> Result<u8, Failure> {
     }
     add("plans", None, facts.places.cache.join("plans"));
     add("allowed projects", None, facts.places.state.join("projects"));
+    add("running sandboxes", None, facts.places.runtime.clone());
     add("hosts always allowed", None, facts.places.state.join(palisade_sandbox::network::answers::DIRECTORY));
     if json {
         answer::print_json(&Places { paths })?;

@@ -55,6 +55,8 @@ Examples:
     mut_arg("json", |arg| arg.hide(true)),
     mut_arg("plan", |arg| arg.hide(true)),
     mut_arg("namespaces", |arg| arg.hide(true)),
+    // `--name` is the profile's here.
+    mut_arg("sandbox_name", |arg| arg.long("sandbox-name").hide(true)),
 )]
 pub(crate) struct Options {
     /// What the profile is to be called; otherwise as the command

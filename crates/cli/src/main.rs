@@ -18,7 +18,7 @@
 //! - [`shell`]: the user's own shell behind a terminal that knows what was meant
 //! - [`syscalls`]: which system calls were learned
 //! - [`interpose`]: a command's system calls, counted or answered in its own processes
-//! - [`watch`]: what is refused and decided, as it happens
+//! - [`watch`]: what is refused and decided, as it happens; [`ps`]: which sandboxes run
 //! - [`completions`], [`man`], [`schema`]: what packages and editors want
 //! - [`situation`], [`answer`]: what those verbs ask and how they answer
 //! - [`bench`]: hands over to the measuring suite
@@ -62,6 +62,7 @@ mod profile;
 mod progress;
 mod project;
 mod prompt;
+mod ps;
 mod question;
 mod repositories;
 mod run;
@@ -137,6 +138,8 @@ enum Verb {
     Shell(Box<shell::Options>),
     /// Show what sandboxes are refused, what the guard decides and what happens in scopes, as it happens
     Watch(watch::Options),
+    /// List the sandboxes that run
+    Ps(ps::Options),
     /// Measure Palisade beside other launchers
     Bench(bench::Options),
     /// Print completions for a shell
@@ -282,6 +285,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Interpose(options), _) => interpose::run(options),
         (Verb::Shell(options), _) => shell::run(options),
         (Verb::Watch(options), _) => watch::run(options),
+        (Verb::Ps(options), _) => ps::run(options),
         (Verb::Bench(options), _) => bench::run(options),
         (Verb::Completions(options), _) => completions::run(options),
         (Verb::Man(options), _) => man::run(options),

@@ -65,7 +65,7 @@ enum Verb {
 #[derive(Debug, PartialEq, Eq)]
 struct Asked<'a> {
     verb: Verb,
-    presentation: Presentation,
+    presentation: Presentation<'a>,
     arguments: &'a [OsString],
 }
 

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// A file larger than this, in bytes, is no plan.
 const LARGEST: usize = 64 << 20;
-/// What says nothing of what a launch does: what the plan was made from, and words.
-const ASIDE: [&str; 5] = ["palisade", "inputs", "absent", "variables", "notes"];
+/// What says nothing of what a launch does: what the plan was made from, how it is listed, and words.
+const ASIDE: [&str; 6] = ["palisade", "inputs", "absent", "variables", "listing", "notes"];
 
 /// Why a plan in a file isn't launched.
 #[derive(Debug, thiserror::Error)]

@@ -22,6 +22,8 @@ use palisade_sandbox::plan::Plan;
 use palisade_sandbox::plan::cache::Key;
 use palisade_sandbox::plan::store;
 use palisade_sandbox::plan::text::Text;
+use palisade_sandbox::registry::Number;
+use palisade_sandbox::registry::entry::Name;
 use palisade_sandbox::view::closure;
 use rustix::io::Errno;
 use serde::Serialize;
@@ -194,7 +196,7 @@ pub(crate) fn fail(error: &StartError) -> u8 {
 pub(crate) fn apply(
     plan: &Plan<'_>,
     command: &[OsString],
-    presentation: Presentation,
+    presentation: Presentation<'_>,
     begun: Instant,
     kept: bool,
     listen: &mut dyn FnMut(&Happening<'_>),
@@ -217,6 +219,13 @@ pub(crate) fn apply(
             return Ok(FAILURE);
         }
     };
+    let name = match presentation.name.map(|name| Name::take(name, plan.listing.as_ref())).transpose() {
+        Ok(name) => name,
+        Err(error) => {
+            output::error(&error, error.hint().as_deref());
+            return Ok(FAILURE);
+        }
+    };
     let company = match Company::begin(&plan.conduct) {
         Ok(company) => company,
         Err(error) => {
@@ -231,7 +240,8 @@ pub(crate) fn apply(
             return Ok(FAILURE);
         }
     };
-    let mut witness = Witness::new(command, plan, presentation.quiet);
+    let number = Number::now();
+    let mut witness = Witness::new(command, plan, number, presentation);
     let mut trace = plan.conduct.trace.then(Trace::default);
     let command: Result<Vec<Text<'_>>, _> =
         command.iter().map(|argument: &OsString| Text::new(argument.as_os_str().as_bytes())).collect();
@@ -243,10 +253,13 @@ pub(crate) fn apply(
             timings: presentation.timings,
             may_replace: !presentation.timings
                 && status.is_none()
+                && name.is_none()
                 && !plan.conduct.needs_launcher()
                 && embedded::link().is_none(),
             parent: company.parent(),
             serve_network: crate::network::serve,
+            number,
+            name: name.as_ref(),
         };
         let mut attempt = || {
             start::run(plan, &invocation, &mut |happening| {

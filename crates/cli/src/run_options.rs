@@ -12,6 +12,7 @@ use palisade_policy::value::ValueError;
 use palisade_policy::word::{Choice, List, Switch, Word};
 use palisade_policy::{Access, LayerPolicy, Limit, PatternError, Protect, View};
 use palisade_sandbox::plan::planner::Isolation;
+use palisade_sandbox::registry::entry::{Name, NameError as NameOfSandboxError};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -26,11 +27,15 @@ Examples:
   palisade run -- npm test
   palisade run --ro ~/data --net host -- python3 train.py
   palisade run --allow registry.npmjs.org -- npm install
+  palisade run --name web -- npm start      listed by `palisade ps` under that name
   palisade run --dry-run -- make            what would be done, and why")]
 pub(crate) struct RunOptions {
     /// Take the rules of a profile: a name, or a file
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) profile: Option<OsString>,
+    /// What the sandbox is called while it runs; no other that runs is called so
+    #[arg(long = "name", value_name = "NAME", value_parser = sandbox_name)]
+    pub(crate) sandbox_name: Option<String>,
     #[command(flatten)]
     pub(crate) launch: LaunchOptions,
     /// Go on only if the plan is the one that --dry-run --json has printed for these options
@@ -335,6 +340,11 @@ impl std::ops::Deref for RunOptions {
     }
 }
 
+/// A sandbox's name.
+fn sandbox_name(text: &str) -> Result<String, NameOfSandboxError> {
+    Name::check(text).map(|()| text.to_owned())
+}
+
 /// The words that can be chosen.
 fn words(choice: Choice) -> Vec<&'static str> {
     choice.possible().into_iter().map(|(word, _)| word).collect()
@@ -354,6 +364,11 @@ impl RunOptions {
     /// The command and its profile.
     pub(crate) fn subject(&self) -> Subject {
         Subject::Command { words: self.command(), profile: self.profile.clone() }
+    }
+
+    /// What says nothing about the plan.
+    pub(crate) fn presentation(&self) -> Presentation<'_> {
+        Presentation { name: self.sandbox_name.as_deref(), ..self.launch.presentation() }
     }
 
     /// Whether the plan depends on nothing that may not be written to disk.
@@ -381,12 +396,13 @@ impl LaunchOptions {
     }
 
     /// What says nothing about the plan.
-    pub(crate) const fn presentation(&self) -> Presentation {
+    pub(crate) const fn presentation(&self) -> Presentation<'_> {
         Presentation {
             timings: self.timings,
             quiet: self.quiet,
             verbose: self.verbose,
             status_fd: self.status_fd,
+            name: None,
         }
     }
 

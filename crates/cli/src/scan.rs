@@ -6,17 +6,20 @@
 //! worth of mounts. Whatever this doesn't recognise goes the long way.
 
 use palisade_sandbox::plan::cache::Key;
+use palisade_sandbox::registry::entry::Name;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Options that say nothing about the plan.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Presentation {
+pub(crate) struct Presentation<'a> {
     pub(crate) timings: bool,
     pub(crate) quiet: bool,
     pub(crate) verbose: bool,
     pub(crate) status_fd: Option<i32>,
+    /// What the sandbox is called.
+    pub(crate) name: Option<&'a str>,
 }
 
 /// Arguments of the form `run [OPTIONS] -- COMMAND…`.
@@ -24,7 +27,7 @@ pub(crate) struct Presentation {
 pub(crate) struct Scanned<'a> {
     /// Options that the plan depends on.
     pub(crate) options: Vec<&'a OsStr>,
-    pub(crate) presentation: Presentation,
+    pub(crate) presentation: Presentation<'a>,
     /// The command and its arguments.
     pub(crate) command: &'a [OsString],
 }
@@ -56,6 +59,17 @@ pub(crate) fn scan(arguments: &[OsString]) -> Option<Scanned<'_>> {
             }
             Some(closer) if CLOSER.iter().any(|known| closer.starts_with(known)) => return None,
             Some("--verbose" | "-v") => return None,
+            Some(option) if option == "--name" || option.starts_with("--name=") => {
+                let name = match option.split_once('=') {
+                    Some((_name, value)) => value,
+                    None => options.next()?.to_str()?,
+                };
+                // What is wrong with it the parser says.
+                if scanned.presentation.name.is_some() || Name::check(name).is_err() {
+                    return None;
+                }
+                scanned.presentation.name = Some(name);
+            }
             _ => scanned.options.push(option),
         }
     }
@@ -71,7 +85,7 @@ pub(crate) struct Opened<'a> {
     pub(crate) profile: &'a OsStr,
     /// Its configuration.
     pub(crate) configuration: Option<&'a OsStr>,
-    pub(crate) presentation: Presentation,
+    pub(crate) presentation: Presentation<'a>,
     /// The arguments of its application.
     pub(crate) arguments: &'a [OsString],
 }
@@ -194,6 +208,16 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_no_part_of_what_a_plan_depends_on() {
+        for line in ["run --name web --namespaces none -- ls", "run --name=web --namespaces none -- ls"] {
+            let arguments = arguments(line);
+            let scanned = scan(&arguments).unwrap();
+            assert_eq!(scanned.presentation.name, Some("web"));
+            assert_eq!(scanned.options, ["--namespaces", "none"]);
+        }
+    }
+
+    #[test]
     fn what_is_opened_is_told_from_its_arguments() {
         let arguments = arguments("open --config clean --timings chromium -- --config other");
         let opened = scan_open(&arguments).unwrap();
@@ -218,6 +242,10 @@ mod tests {
             "run --proxy http://a:b@c:1 -- ls",
             "run --proxy=direct -- ls",
             "run --status-fd x -- ls",
+            "run --name -x -- ls",
+            "run --name= -- ls",
+            "run --name a --name b -- ls",
+            "run --name -- ls",
         ] {
             assert!(scan(&arguments(line)).is_none(), "{line}");
         }
@@ -228,9 +256,12 @@ mod tests {
     /// mean something and from arbitrary bytes.
     #[test]
     fn the_scan_agrees_with_the_parser() {
-        const WORDS: [&str; 38] = [
+        const WORDS: [&str; 41] = [
             "run",
             "--",
+            "--name",
+            "--name=web",
+            "web",
             "--ro",
             "--rw=/a",
             "/tmp",

@@ -7,6 +7,7 @@ use crate::embedded;
 use crate::network::{self, Renewal};
 use crate::output;
 use crate::repositories::Repositories;
+use crate::scan::Presentation;
 use crate::situation;
 use palisade_event::{
     Detail, Event, Launch, Mechanism, Network, Object, Operation, Outcome, Sandbox, Subject, Verdict, Why,
@@ -16,6 +17,7 @@ use palisade_protocol::network::Told;
 use palisade_sandbox::apply::start::Happening;
 use palisade_sandbox::network::askers::Askers;
 use palisade_sandbox::plan::{Answers, Plan};
+use palisade_sandbox::registry::Number;
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
@@ -25,6 +27,8 @@ use std::time::SystemTime;
 #[derive(Debug)]
 pub(crate) struct Witness<'c> {
     command: &'c [OsString],
+    number: Number,
+    name: Option<&'c str>,
     quiet: bool,
     /// Made at the first refusal: most launches have none.
     recorder: Option<Recorder>,
@@ -39,11 +43,18 @@ pub(crate) struct Witness<'c> {
 }
 
 impl<'c> Witness<'c> {
-    pub(crate) fn new(command: &'c [OsString], plan: &'c Plan<'c>, quiet: bool) -> Self {
+    pub(crate) fn new(
+        command: &'c [OsString],
+        plan: &'c Plan<'c>,
+        number: Number,
+        presentation: Presentation<'c>,
+    ) -> Self {
         let answers = plan.network.as_ref().and_then(|network| network.answers.as_ref());
         Self {
             command,
-            quiet,
+            number,
+            name: presentation.name,
+            quiet: presentation.quiet,
             recorder: None,
             lost: 0,
             repositories: Repositories::default(),
@@ -68,6 +79,12 @@ impl<'c> Witness<'c> {
             | Happening::Denied(event)
             | Happening::Unlearned { event, .. } => {
                 self.record((*event).clone());
+            }
+            Happening::Unlisted(error) => {
+                if !self.quiet {
+                    let hint = error.hint().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+                    output::note(&format_args!("palisade ps won't list this sandbox: {error}{hint}"));
+                }
             }
             Happening::Called { program, call } => self.calls.note(program, *call),
             Happening::Asked { question, answers } => self.calls.ask(question, &mut self.asking, *answers),
@@ -184,14 +201,18 @@ impl<'c> Witness<'c> {
         self.record(event.with_hint(hint.map(str::to_owned)));
     }
 
-    fn record(&mut self, event: Event) {
+    fn record(&mut self, mut event: Event) {
+        if let Some(name) = self.name {
+            event.subject.sandbox = Some(name.to_owned());
+        }
         self.recorder().record(event);
     }
 
     fn recorder(&mut self) -> &Recorder {
         self.recorder.get_or_insert_with(|| {
             let place = || situation::facts().ok().map(|facts| facts.places.events());
-            let launch = Launch::new(self.command, std::process::id(), SystemTime::now());
+            // The number that `palisade ps` lists.
+            let launch = Launch::new(self.command, self.number.launcher, self.number.time());
             let recorder = Recorder::new(launch, Notices::stderr(self.quiet), place);
             match embedded::link() {
                 Some(link) => recorder.watched_by(|event| link.recorded(event)),

@@ -188,6 +188,10 @@ const CASES: &[(&str, Shows)] = &[
     ("shell page --port {n}", Name),
     ("shell metrics", Other),
     ("shell status", Other),
+    ("ps", Name),
+    ("ps --json", Name),
+    ("ps --quiet", Other),
+    ("run --name {n} -- true", Name),
     ("watch --no-follow --all", Name),
     ("watch --no-follow --all --json", Name),
     ("watch --no-follow --sandbox {n}", Other),
@@ -359,11 +363,19 @@ fn holds(document: &serde_json::Value, text: &str) -> bool {
 fn no_verb_prints_a_name_that_misleads() {
     for place in everybody() {
         prepare(&place);
+        // Something runs whose arguments are called so.
+        let mut running = place.palisade(&["--quiet"], &["sh", "-c", "sleep 600", NAME]);
+        running.arg(OsStr::from_bytes(BYTES)).stdin(Stdio::null()).stdout(Stdio::null());
+        let mut running = running.spawn().unwrap();
+        let listed = || String::from_utf8_lossy(&output(&place, &["ps".into()]).stdout).contains("sleep 600");
+        assert!(crate::support::eventually(listed));
         let wrong: Vec<String> = CASES
             .iter()
             .filter(|(line, _)| has("git") || !line.contains("git init"))
             .filter_map(|(line, shows)| judge(&place, line, *shows))
             .collect();
+        running.kill().unwrap();
+        running.wait().unwrap();
         assert!(wrong.is_empty(), "{} as {}:\n{}", wrong.len(), place.name(), wrong.join("\n\n"));
     }
 }

@@ -59,6 +59,7 @@ mod plan_file;
 mod preloaded;
 mod profiles;
 mod prompts;
+mod ps;
 mod queues;
 mod races;
 mod refusals;

@@ -70,14 +70,22 @@ fn assert_no_traces(place: &Place, before: &str) {
         assert!(plan.path().extension().is_some_and(|extension| extension == "plan"), "{plan:?}");
     }
     assert_eq!(files(place), before);
+    if !place.is_root() {
+        let listed = || job::finish(place.command(place.binary()).args(["ps", "-q"])).ok().to_owned();
+        assert!(eventually(|| listed().is_empty()), "still listed: {}", listed());
+    }
 }
 
-/// The ordinary user's files in public places; root has others.
+/// The ordinary user's files in public places, but for the list of running sandboxes; root has others.
 fn files(place: &Place) -> String {
     if place.is_root() {
         return String::new();
     }
-    place.outside(&format!("find /tmp /var/tmp /dev/shm /run -xdev -user {} 2>/dev/null | sort", place.uid))
+    let list = format!("/tmp/palisade-{}", place.uid);
+    place.outside(&format!(
+        "find /tmp /var/tmp /dev/shm /run -xdev -user {} ! -path {list} ! -path {list}/sandboxes 2>/dev/null | sort",
+        place.uid
+    ))
 }
 
 /// Numbers without a pattern, the same for the same seed.

@@ -35,9 +35,10 @@ pub struct Places {
     pub state: PathBuf,
     /// What the user made or installed: `$XDG_DATA_HOME`, else `~/.local/share`.
     pub data: PathBuf,
-    /// Sockets: `$XDG_RUNTIME_DIR`. The specification knows no other place that is private and
-    /// gone after logout, so without it there is none.
-    pub runtime: Option<PathBuf>,
+    /// Sockets, and the list of running sandboxes: `$XDG_RUNTIME_DIR`, else `/tmp/palisade-UID`.
+    pub runtime: PathBuf,
+    /// Where launches of this user have it whose environment says something else.
+    pub other_runtimes: Vec<PathBuf>,
     /// [`ADMINISTRATOR`].
     pub administrator: PathBuf,
     /// [`DISTRIBUTION`].
@@ -45,18 +46,22 @@ pub struct Places {
 }
 
 impl Places {
-    /// Computes the places for a user's home and environment; touches no file.
+    /// Computes the places for a user with this home and environment; touches no file.
     #[must_use]
-    pub fn new(home: &Path, environment: &Environment) -> Self {
+    pub fn new(home: &Path, uid: u32, environment: &Environment) -> Self {
         let own = |name: &str, fallback: &str| {
             environment.absolute(name).map_or_else(|| home.join(fallback), Path::to_path_buf).join("palisade")
         };
+        let usual = runtimes(uid);
+        let runtime = environment.absolute("XDG_RUNTIME_DIR").map(|directory| directory.join("palisade"));
+        let runtime = runtime.unwrap_or_else(|| without_session(uid));
         Self {
             config: own("XDG_CONFIG_HOME", ".config"),
             cache: own("XDG_CACHE_HOME", ".cache"),
             state: own("XDG_STATE_HOME", ".local/state"),
             data: own("XDG_DATA_HOME", ".local/share"),
-            runtime: environment.absolute("XDG_RUNTIME_DIR").map(|directory| directory.join("palisade")),
+            other_runtimes: usual.into_iter().filter(|other| *other != runtime).collect(),
+            runtime,
             administrator: PathBuf::from(ADMINISTRATOR),
             distribution: PathBuf::from(DISTRIBUTION),
         }
@@ -83,17 +88,34 @@ impl Places {
     /// All directories, so that a sandbox can be kept from writing to them.
     #[must_use]
     pub fn all(&self) -> Vec<&Path> {
-        let mut all = vec![
-            self.config.as_path(),
-            &self.cache,
-            &self.state,
-            &self.data,
-            &self.administrator,
-            &self.distribution,
-        ];
-        all.extend(self.runtime.as_deref());
-        all
+        self.own().chain([self.administrator.as_path(), &self.distribution]).collect()
     }
+
+    /// All directories that are this user's.
+    pub fn own(&self) -> impl Iterator<Item = &Path> {
+        [&self.config, &self.cache, &self.state, &self.data]
+            .into_iter()
+            .map(PathBuf::as_path)
+            .chain(self.runtimes())
+    }
+
+    /// The runtime directories of this user's launches, that of this environment first.
+    pub fn runtimes(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&self.runtime).chain(&self.other_runtimes).map(PathBuf::as_path)
+    }
+}
+
+/// Where a user without a session has the runtime directory. It isn't gone after logout, and anybody can have made it:
+/// whoever uses it checks whose it is.
+#[must_use]
+pub fn without_session(uid: u32) -> PathBuf {
+    PathBuf::from(format!("/tmp/palisade-{uid}"))
+}
+
+/// The runtime directories of a user whose environment isn't known.
+#[must_use]
+pub fn runtimes(uid: u32) -> [PathBuf; 2] {
+    [PathBuf::from(format!("/run/user/{uid}/palisade")), without_session(uid)]
 }
 
 /// The project's file that holds for `cwd`: the nearest one going up, not beyond `home` (whose
@@ -229,21 +251,26 @@ mod tests {
 
     #[test]
     fn places_follow_xdg() {
-        let plain = Places::new(Path::new("/home/a"), &Environment::empty());
+        let plain = Places::new(Path::new("/home/a"), 7, &Environment::empty());
         assert_eq!(plain.config, Path::new("/home/a/.config/palisade"));
         assert_eq!(plain.state, Path::new("/home/a/.local/state/palisade"));
         assert_eq!(plain.events(), Path::new("/home/a/.local/state/palisade/events.sqlite"));
-        assert_eq!(plain.runtime, None);
+        assert_eq!(plain.runtime, Path::new("/tmp/palisade-7"));
+        assert_eq!(plain.other_runtimes, [Path::new("/run/user/7/palisade")]);
         let environment = Environment::from_iter([
             ("XDG_CONFIG_HOME", "/c"),
             ("XDG_CACHE_HOME", "relative"),
             ("XDG_RUNTIME_DIR", "/run/user/1"),
         ]);
-        let set = Places::new(Path::new("/home/a"), &environment);
+        let set = Places::new(Path::new("/home/a"), 7, &environment);
         assert_eq!(set.config, Path::new("/c/palisade"));
         assert_eq!(set.cache, Path::new("/home/a/.cache/palisade"));
-        assert_eq!(set.runtime.as_deref(), Some(Path::new("/run/user/1/palisade")));
-        assert_eq!(set.all().len(), 7);
+        let runtimes: Vec<_> = set.runtimes().collect();
+        assert_eq!(
+            runtimes,
+            ["/run/user/1/palisade", "/run/user/7/palisade", "/tmp/palisade-7"].map(Path::new)
+        );
+        assert_eq!(set.all().len(), 9);
     }
 
     #[test]

@@ -404,6 +404,7 @@ fn proxy(
         limits: Vec::new(),
         group_limits: Vec::new(),
         terminal: false,
+        listing: None,
         notes: Vec::new(),
     })
 }

@@ -90,6 +90,8 @@ pub struct Facts {
     /// What patterns found that was a symbolic link.
     links: RefCell<BTreeSet<PathBuf>>,
     variables: RefCell<BTreeSet<String>>,
+    /// Policy files that were read, in this order.
+    policies: RefCell<Vec<PathBuf>>,
     volatile: Cell<bool>,
 }
 
@@ -107,7 +109,7 @@ impl Facts {
         let nothing = Environment::empty();
         let own = if uid == 0 && names_places_of_others(&environment) { &nothing } else { &environment };
         let account = account::lookup(uid, gid, &databases, own)?;
-        let places = Places::new(&account.home, own);
+        let places = Places::new(&account.home, uid, own);
         Ok(Self {
             layout: Layout::read(Path::new("/")),
             landlock: palisade_sys::landlock::abi(),
@@ -132,6 +134,7 @@ impl Facts {
             listings: RefCell::default(),
             links: RefCell::default(),
             variables: RefCell::default(),
+            policies: RefCell::default(),
             volatile: Cell::default(),
         })
     }
@@ -256,6 +259,19 @@ impl Facts {
     /// The earliest counts.
     fn note_listing(&self, (directory, found): (PathBuf, Fingerprint)) {
         self.listings.borrow_mut().entry(directory).or_insert(found);
+    }
+
+    /// Remembers that a policy file has a say in this launch.
+    pub(crate) fn note_policy(&self, file: &Path) {
+        let mut policies = self.policies.borrow_mut();
+        if !policies.iter().any(|known| known == file) {
+            policies.push(file.to_owned());
+        }
+    }
+
+    /// The policy files that have a say in this launch, in the order in which they were read.
+    pub(crate) fn policies(&self) -> Vec<PathBuf> {
+        self.policies.borrow().clone()
     }
 
     /// Makes the plan depend on a variable of the caller's.

@@ -342,6 +342,7 @@ fn load_with(
         }
         Ok(Some(project)) if project.status == Status::Allowed => {
             loader.add(project.parse()?, &mut layers, &mut Vec::new())?;
+            facts.note_policy(&project.file);
             directory = Some(project.directory().to_owned());
         }
         Ok(Some(project)) => notes.push(inert(&project)),

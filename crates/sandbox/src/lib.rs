@@ -10,6 +10,7 @@
 //! - [`filter`]: what a plan says of system calls
 //! - [`bus`], [`network`]: message buses and networks behind a filter: what a plan says of them, and who serves them
 //! - [`apply`]: a plan to a process, and what watches over it
+//! - [`registry`]: which sandboxes run
 //! - [`learned`]: from what a command used to the least it needs
 //! - [`package`]: a program with all that it needs in one file
 //! - [`error`]: what can go wrong, in words
@@ -26,4 +27,5 @@ pub mod learned;
 pub mod network;
 pub mod package;
 pub mod plan;
+pub mod registry;
 pub mod view;

@@ -14,6 +14,7 @@ pub mod text;
 mod answering;
 mod bus;
 mod calls;
+mod listing;
 mod network;
 mod rights;
 mod step;
@@ -21,6 +22,7 @@ mod step;
 pub use answering::{Answering, Instead, Open};
 pub use bus::{Bus, BusName, Nested};
 pub use calls::Calls;
+pub use listing::Listing;
 pub use network::{Answers, Network};
 pub use step::{Bind, Origin, Step};
 
@@ -104,6 +106,9 @@ pub struct Plan<'a> {
     pub group_limits: Vec<GroupLimit>,
     /// Keep the terminal. If not, the command starts in a session without one.
     pub terminal: bool,
+    /// How its launches are listed while they run; `None`: they are a part of another.
+    #[serde(borrow)]
+    pub listing: Option<Listing<'a>>,
     /// What the user should know, such as a guarantee given up on request.
     #[serde(borrow)]
     pub notes: Vec<Cow<'a, str>>,

@@ -18,6 +18,7 @@
 //! - [`peer`]: who is at the other end of a socket
 //! - [`memory`]: what the C library keeps
 //! - [`lease`]: whether anybody writes; [`verity`]: whether anybody can
+//! - [`record_lock`]: bytes of a file that somebody holds for as long as they live
 //! - [`fork`]: work in somebody else's name
 //! - [`timed`]: executing with the clock in view; [`held`]: executing when told to
 //! - [`tracee`]: who is watched while it executes a program
@@ -55,6 +56,7 @@ pub mod operation;
 pub mod peer;
 pub mod probe;
 pub mod process;
+pub mod record_lock;
 pub mod seal;
 pub mod seccomp;
 pub mod terminal;

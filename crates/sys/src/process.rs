@@ -154,6 +154,14 @@ impl Interruptible {
     }
 }
 
+/// Nanoseconds since the machine's start, those in which it slept among them: what the starts of processes are counted by.
+///
+/// By the system call itself: rustix looks for the vDSO first, which takes as long as a hundred of these.
+#[must_use]
+pub fn since_boot() -> u64 {
+    crate::raw::since_boot()
+}
+
 /// Ends this process at once: nothing registered for its exit runs.
 pub fn exit_now(code: i32) -> ! {
     crate::raw::exit(code)

@@ -504,8 +504,17 @@ pub(crate) fn ask_to_be_watched() -> Result<()> {
 
 /// Nanoseconds of the monotonic clock.
 pub(crate) fn now() -> u64 {
+    time_of(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds since the machine's start, those in which it slept among them.
+pub(crate) fn since_boot() -> u64 {
+    time_of(libc::CLOCK_BOOTTIME)
+}
+
+fn time_of(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let _always_succeeds = call!(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut time);
+    let _always_succeeds = call!(libc::SYS_clock_gettime, clock, &raw mut time);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 

@@ -28,14 +28,16 @@ pub(crate) struct Pairs {
 
 /// Launches both. A launch may take so many times as long as before and no more.
 pub(crate) fn race(bench: &mut Bench, now: &Path, earlier: &Path, most: f64) -> Result<Pairs, BenchError> {
+    // Without a home no plan is kept, and what is timed is planning.
+    let home = bench.session.scratch().join("home");
+    std::fs::create_dir_all(&home).map_err(|source| GateError::Prepare { path: home.clone(), source })?;
     let launch = |palisade: &Path| -> Invocation {
-        let home = bench.session.scratch().join("home");
         Invocation {
             argv: [palisade.as_os_str(), "run".as_ref(), "--".as_ref(), "/bin/echo".as_ref(), SAID.as_ref()]
                 .map(Into::into)
                 .into(),
             directory: bench.session.work(),
-            variables: vec![("HOME".into(), home.into())],
+            variables: vec![("HOME".into(), home.clone().into())],
         }
     };
     let contender = |name: &str, palisade: &Path| Contender {

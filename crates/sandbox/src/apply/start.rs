@@ -14,6 +14,8 @@ use crate::filter::calls::Unanswered;
 use crate::network::gateway::{self, Gateway, ServeNetwork};
 use crate::plan::text::Text;
 use crate::plan::{BusName, IdentityKind, Namespace, Plan};
+use crate::registry::entry::{Entry, Launched, Name};
+use crate::registry::{Number, RegistryError, Tier};
 use palisade_event::Event;
 use palisade_policy::environment::{Fate, Filter};
 use palisade_policy::names::NameRule;
@@ -47,6 +49,10 @@ pub struct Invocation<'a> {
     pub parent: Option<i32>,
     /// What serves a filtered network, in a process of its own.
     pub serve_network: ServeNetwork,
+    /// The launch's number.
+    pub number: Number,
+    /// What the user calls it.
+    pub name: Option<&'a Name>,
 }
 
 /// A command that ran.
@@ -141,6 +147,8 @@ pub enum Happening<'h> {
     Unled(Errno),
     /// What the user has answered before can't be had: they are asked again.
     Unanswered(&'h crate::network::answers::AnswersError),
+    /// It runs, and isn't in the registry.
+    Unlisted(&'h RegistryError),
     /// Nobody serves the network any more; whoever asks is refused.
     NetworkEnded(&'h str),
     /// What stands before a message bus has ended, or never began to.
@@ -280,7 +288,14 @@ fn apply(
         network: network.as_ref(),
         timings: invocation.timings,
     };
+    let list = |command, init, replaced| {
+        let Invocation { number, name, command: words, .. } = *invocation;
+        let launched = Launched { number, name, words, command, init, tier: Tier::of(plan), replaced };
+        plan.listing.as_ref().map(|listing| Entry::write(listing, &launched)).transpose()
+    };
     if replace {
+        // Afterwards nobody is left who could.
+        let _entry = told(list(rustix::process::getpid().as_raw_pid(), None, true), tell);
         let failure = palisade_sys::launch::replace(&launch);
         let _restored = palisade_sys::wait::set_signal_mask(signal_mask);
         return Err(StartError::from_failure(failure, plan, &name.to_string()));
@@ -308,6 +323,9 @@ fn apply(
     let started = started?;
 
     let stamps = started.stamps;
+    // While the command already runs; whoever hears that it does finds it.
+    let entry = list(started.command, started.init, false);
+    let entry = told(entry, tell);
     tell(Happening::Started(Running { pid: started.command, init: started.init }));
     let children = Children::of(&started);
     let gateway = Gateway::of(plan, network.as_ref(), publish, &started, invocation.serve_network, tell);
@@ -317,6 +335,7 @@ fn apply(
         monitor::linger(&started, &children, &mut keeper, tell);
     }
     let finished = monitor::finish(started, &children, keeper, tell);
+    drop(entry);
     groups.remove();
     if let Some(window) = window {
         window.restore();
@@ -324,6 +343,16 @@ fn apply(
     let outcome = watched.map_err(|source| StartError::Wait { source })?;
     finished.map_err(|source| StartError::Wait { source })?;
     Ok(Report { outcome, stamps })
+}
+
+/// An entry of the registry; why there is none is told.
+fn told(entry: Result<Option<Entry>, RegistryError>, tell: &mut dyn FnMut(Happening<'_>)) -> Option<Entry> {
+    entry.unwrap_or_else(|error| {
+        if error.is_told() {
+            tell(Happening::Unlisted(&error));
+        }
+        None
+    })
 }
 
 /// Refuses directories as standard streams, and lists those that the command may open again by

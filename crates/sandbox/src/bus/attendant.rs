@@ -10,6 +10,7 @@ use crate::apply::start::{self, Attended, Invocation};
 use crate::bus::proxy::READY;
 use crate::error::StartError;
 use crate::plan::Plan;
+use crate::registry::Number;
 use palisade_sys::launch::{Broker, Station};
 use palisade_sys::notify::Answer;
 use palisade_syscall::{Arch, Syscall};
@@ -73,6 +74,9 @@ pub fn attend() -> Result<(), AttendError> {
         serve_network: crate::network::gateway::nobody,
         may_replace: false,
         parent: None,
+        // Part of a launch that is listed.
+        number: Number::now(),
+        name: None,
     };
     start::attended(&plan, &invocation, Attended { number, socket, control })?;
     Ok(())

@@ -58,7 +58,9 @@ impl<'f> Loader<'f> {
             file::read(&real, trust::LARGEST_FILE, Links::Refuse)
                 .map_err(|source| LayerError::Read { source })
         })?;
-        parse(&content, file, layer, sort).map(Some)
+        let policy = parse(&content, file, layer, sort)?;
+        self.facts.note_policy(file);
+        Ok(Some(policy))
     }
 
     /// A profile by name, or by file if it is written like one.

@@ -11,7 +11,7 @@ use crate::network;
 use crate::plan::limits;
 use crate::plan::text::Text;
 use crate::plan::{
-    Filter, Identity, IdentityKind, Landlock, Namespace, Origin, PROGRAM, Pin, Plan, SCHEMA, Step,
+    Filter, Identity, IdentityKind, Landlock, Listing, Namespace, Origin, PROGRAM, Pin, Plan, SCHEMA, Step,
 };
 use crate::view::USERS;
 use crate::view::furnishing::Furnishing;
@@ -31,6 +31,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 mod grants;
@@ -207,6 +208,7 @@ fn plan(
         limits,
         group_limits,
         terminal: policy.inherit_terminal().value,
+        listing: Some(Listing::of(facts, network, isolation)?),
         program: match policy.view().value {
             // What a profile says is run is the same in each launch.
             View::Closure if isolation == Isolation::Full && facts.prefix.is_empty() => own_program()?,
@@ -432,7 +434,7 @@ fn pin_own_places(
         }
         let Ok(rest) = real_place.strip_prefix(&source) else { continue };
         // What isn't there could be made by the command.
-        let _exists_or_not_ours = std::fs::create_dir_all(place);
+        make_own_place(facts, place);
         between
             .extend(rest.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()).map(Path::to_owned));
     }
@@ -451,18 +453,35 @@ fn hide_own_places(tree: &mut Tree<'_>, facts: &Facts, paths: &[EffectivePath]) 
         .map(|path| (real(&path.source), path.destination.as_path()))
         .collect();
     for place in facts.places.all() {
-        let place = real(place);
+        let real_place = real(place);
         for (source, destination) in &granted {
-            if let Ok(rest) = place.strip_prefix(source) {
-                tree.mask(&destination.join(rest), false)?;
+            let Ok(rest) = real_place.strip_prefix(source) else { continue };
+            // One of these may be made by another launch, while this command looks on.
+            if facts.places.runtimes().any(|runtime| runtime == place) {
+                make_own_place(facts, place);
             }
+            tree.mask(&destination.join(rest), false)?;
+        }
+    }
+    // A view may show one, too: all of the host, or a session's directory outside of `/run`.
+    for runtime in facts.places.runtimes() {
+        if tree.host_path(&tree.resolve(runtime)).is_some() {
+            make_own_place(facts, runtime);
+            tree.mask(runtime, false)?;
         }
     }
     Ok(())
 }
 
+/// Makes one of Palisade's own directories, where it isn't and may be made.
+fn make_own_place(facts: &Facts, place: &Path) {
+    let private = facts.places.own().any(|own| own == place);
+    let mode = if private { 0o700 } else { 0o755 };
+    let _exists_or_not_ours = std::fs::DirBuilder::new().recursive(true).mode(mode).create(place);
+}
+
 /// `path` with links followed as far as it exists: two names of one directory compare equal.
-fn real(path: &Path) -> PathBuf {
+pub(crate) fn real(path: &Path) -> PathBuf {
     let existing = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
     match existing {
         Some((above, real)) => match path.strip_prefix(above) {

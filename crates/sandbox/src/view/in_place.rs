@@ -4,14 +4,16 @@
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::plan::Step;
+use crate::plan::planner::real;
 use crate::plan::text::Text;
 use crate::view::tree::WRITABLE;
 use palisade_host::layout::RootKind;
 use palisade_host::toolchain;
-use palisade_policy::Grant;
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
+use palisade_policy::{Grant, Layer};
 use palisade_sys::landlock::Rights;
+use palisade_text::Show as _;
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -61,6 +63,13 @@ pub(crate) fn steps(
                         notes,
                     )?;
                 }
+                if let Some(place) = own_place(facts, &path.source, write) {
+                    keep_own_place(path, place, best_effort, notes)?;
+                    // Nobody has asked for the working directory.
+                    if path.rule.origin.layer == Layer::BuiltIn {
+                        continue;
+                    }
+                }
                 allow(&mut steps, facts, &path.source, rights)?;
             }
             Grant::Hidden | Grant::Denied | Grant::Tmpfs | Grant::Absent => {}
@@ -94,6 +103,41 @@ fn is_allowed_above(facts: &Facts, path: &EffectivePath, paths: &[EffectivePath]
     let is_cover = !matches!(path.grant, Grant::Allowed { .. } | Grant::Absent);
     let by_view = || facts.layout.system.iter().any(|directory| place.starts_with(&directory.canonical));
     by_rule || path.grant == Grant::Tmpfs || is_cover && by_view()
+}
+
+/// The directory of Palisade's own that a grant of `source` would open. What only root writes may be read.
+fn own_place<'f>(facts: &'f Facts, source: &Path, write: bool) -> Option<&'f Path> {
+    let source = real(source);
+    let opens = |place: &&Path| {
+        let place = real(place);
+        place.starts_with(&source) || source.starts_with(&place)
+    };
+    let of_system = [facts.places.administrator.as_path(), &facts.places.distribution];
+    facts.places.own().chain(of_system.into_iter().filter(|_| write)).find(opens)
+}
+
+/// Refuses such a grant; the working directory isn't granted then, and what is asked for expressly only where the user
+/// wants to go on without.
+fn keep_own_place(
+    path: &EffectivePath,
+    place: &Path,
+    best_effort: bool,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(), PlanError> {
+    let source = path.source.shown();
+    let reason =
+        format!("{} lies in {source}, and Landlock can't take back what it allows above", place.shown());
+    if path.rule.origin.layer == Layer::BuiltIn {
+        notes.push(Cow::Owned(format!(
+            "the working directory isn't shown: {reason}; change to a project's directory"
+        )));
+        return Ok(());
+    }
+    if best_effort {
+        notes.push(Cow::Owned(format!("Palisade's own files can be reached: {reason}")));
+        return Ok(());
+    }
+    Err(PlanError::Guarantee { guarantee: "Palisade's own files stay outside", reason })
 }
 
 /// Says that only what a program needs can't be shown.

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The registry of running sandboxes: one file in the user's runtime directory, a slot for each launch.
+//!
+//! A launcher takes a free slot once its command runs, writes a record into it, and holds a lock on a byte of it that
+//! the kernel takes back when the launcher dies. So nobody has to believe a process number: a slot whose byte is held
+//! is a launch that runs. What remains of launchers that were killed, or that became their command, is judged by
+//! processes that began before the record was written. Slots of the dead are taken again by launches, and emptied by
+//! whoever looks. No daemon has a part in it, and no launch fails for it.
+//!
+//! - [`directory`]: whose it is, and the file's name
+//! - `slot`: where slots are, and which byte of one says what
+//! - [`record`]: what is written
+//! - [`entry`]: a launch's part: taking a slot, writing, emptying it; taking a name
+//! - [`list`]: who looks: what runs, what has ended
+//! - [`process`]: what `/proc` says
+
+pub mod directory;
+pub mod entry;
+pub mod list;
+pub mod process;
+pub mod record;
+
+mod slot;
+
+use crate::plan::{Namespace, Plan};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A launch's number as its events have it ([`palisade_event::Launch`]), short enough to be typed and never used twice: its launcher's process and a part of the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Number {
+    /// The launcher's process.
+    pub launcher: u32,
+    /// When the launch began, in microseconds since 1970.
+    pub began: u64,
+}
+
+impl Number {
+    /// That of a launch by this process, now.
+    #[must_use]
+    pub fn now() -> Self {
+        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
+        Self { launcher: std::process::id(), began: u64::try_from(began).unwrap_or(0) }
+    }
+
+    /// When the launch began.
+    #[must_use]
+    pub fn time(self) -> SystemTime {
+        // A record may say anything, a time not.
+        UNIX_EPOCH + Duration::from_micros(self.began.min(LATEST))
+    }
+}
+
+/// The year 2106.
+const LATEST: u64 = u32::MAX as u64 * 1_000_000;
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Process numbers come again, but not within the same 16 seconds' same microsecond.
+        write!(f, "{}-{:06x}", self.launcher, self.began & 0xff_ffff)
+    }
+}
+
+/// When the machine was started, in nanoseconds since 1970, by the clock as it is set now; `since` that it is so long.
+fn boot(since: u64) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    u64::try_from(now).unwrap_or(u64::MAX).saturating_sub(since)
+}
+
+/// What keeps a sandbox's processes apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tier {
+    /// Namespaces, Landlock where the kernel has it, seccomp.
+    Full,
+    /// The same without a user namespace.
+    NoUserns,
+    /// Landlock and seccomp only.
+    Landlock,
+    /// Seccomp only.
+    Seccomp,
+}
+
+impl Tier {
+    pub(crate) fn of(plan: &Plan<'_>) -> Self {
+        match (plan.namespaces.is_empty(), plan.landlock) {
+            (false, _) if plan.namespaces.contains(&Namespace::User) => Self::Full,
+            (false, _) => Self::NoUserns,
+            (true, Some(_)) => Self::Landlock,
+            (true, None) => Self::Seccomp,
+        }
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::NoUserns => "no-userns",
+            Self::Landlock => "landlock",
+            Self::Seccomp => "seccomp",
+        }
+    }
+}
+
+/// Why a launch isn't listed, or nobody can look.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// The directory can't be made or opened.
+    #[error("can't use the runtime directory {directory:?}: {source}")]
+    Directory {
+        /// The directory.
+        directory: PathBuf,
+        /// Why.
+        source: Errno,
+    },
+    /// Others have a hand in the directory or the file.
+    #[error("the runtime directory {directory:?} isn't trusted: {reason}")]
+    Distrusted {
+        /// The directory.
+        directory: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The file can't be used.
+    #[error("can't {action} the list of running sandboxes in {directory:?}: {source}")]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// Where it is.
+        directory: PathBuf,
+        /// Why.
+        source: Errno,
+    },
+    /// No slot is free.
+    #[error("the list of running sandboxes in {directory:?} has no room")]
+    Full {
+        /// Where it is.
+        directory: PathBuf,
+    },
+    /// A sandbox of the name runs.
+    #[error("a sandbox named {name:?} is running")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+}
+
+impl RegistryError {
+    fn file(action: &'static str, directory: &Path, source: Errno) -> Self {
+        Self::File { action, directory: directory.to_owned(), source }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        let quoted = |directory: &PathBuf| crate::error::quoted(&directory.to_string_lossy());
+        Some(match self {
+            Self::Distrusted { directory, .. } => {
+                let directory = quoted(directory);
+                format!("ls -ld {directory}   # whose it is; root can remove it: rm -r {directory}")
+            }
+            Self::Directory { .. } => {
+                "export XDG_RUNTIME_DIR=DIRECTORY   # one of yours, mode 0700".to_owned()
+            }
+            Self::File { directory, .. } => format!("df {}", quoted(directory)),
+            Self::Full { .. } => "palisade ps   # removes what has ended".to_owned(),
+            Self::NameTaken { .. } => "palisade ps   # shows it; take another name".to_owned(),
+        })
+    }
+
+    /// The directory that it is about.
+    #[must_use]
+    pub fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::Directory { directory, .. }
+            | Self::Distrusted { directory, .. }
+            | Self::File { directory, .. }
+            | Self::Full { directory } => Some(directory),
+            Self::NameTaken { .. } => None,
+        }
+    }
+
+    /// Whether a launch says so. Where there is no directory to write to, as in many containers, it doesn't: whoever
+    /// looks hears of it.
+    #[must_use]
+    pub const fn is_told(&self) -> bool {
+        !matches!(self, Self::Directory { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_has_one_number() {
+        let number = Number::now();
+        let event = palisade_event::Launch::new(&["true"], number.launcher, number.time());
+        assert_eq!(*event.sandbox, *number.to_string());
+        assert!(Number { launcher: 1, began: u64::MAX }.time() > number.time());
+    }
+}
